@@ -86,7 +86,7 @@ def value_to_json(value: Any) -> Any:
     for tag, conversion in _TYPES.items():
         if isinstance(value, conversion.type):
             return {f"${tag}": conversion.write(value)}
-    raise TypeError(f"values of type {type(value).__name__} cannot be written as JSON")
+    raise TypeError(f"Values of type {type(value).__name__} cannot be written as JSON.")
 
 
 def value_from_json(content: Any) -> Any:
@@ -98,10 +98,10 @@ def value_from_json(content: Any) -> Any:
     if all(map(_is_plain_key, content)):
         return {key: value_from_json(item) for key, item in content.items()}
     if len(content) != 1:
-        raise ValueError(f"expected one tag and its value, got {len(content)} keys")
+        raise ValueError(f"expected one tag and its value, got {len(content)} keys.")
     ((tag, value),) = content.items()
     if tag[1:] not in _TYPES:
-        raise ValueError(f"a tag must be one of {list(_TYPES)}, got {tag[:50]!r}")
+        raise ValueError(f"A tag must be one of {list(_TYPES)}, got {tag[:50]!r}.")
     # Only the functions of this table are called with the content of a file.
     return _TYPES[tag[1:]].read(value)
 
@@ -131,7 +131,7 @@ def parse_json(text: str, name: str) -> Any:
     """Parse JSON of limited size; None if the text is not JSON. `name` is for errors."""
     if len(text) > MAX_FILE_BYTES:
         raise ValueError(
-            f"{name} must have at most {MAX_FILE_BYTES:,} characters, got {len(text):,}"
+            f"{name} must have at most {MAX_FILE_BYTES:,} characters, got {len(text):,}."
         )
     try:
         return json.loads(text)

@@ -49,7 +49,7 @@ def _fixed_point_exp(exponent: Fraction, precision: int) -> tuple[int, int]:
     # 1/2, the Taylor series of e**x is summed in fixed point, and the sum is squared h
     # times. Lower bounds round down, upper bounds round up.
     if exponent < 0:
-        raise ValueError("exponent must be at least 0, got a negative exponent")
+        raise ValueError("`exponent` must be at least 0, got a negative exponent.")
     halvings = max(0, math.ceil(exponent).bit_length() + 1)
     scale = 1 << precision
     low_x = (exponent.numerator << precision) // (exponent.denominator << halvings)
@@ -76,7 +76,7 @@ def log_upper(ratio: Fraction) -> float:
     # A float x is an upper bound of log(ratio) if the lower bound of e**x is at least
     # the ratio. The search starts from the rounded logarithm.
     if ratio < 1:
-        raise ValueError("ratio must be at least 1, got a smaller ratio")
+        raise ValueError("`ratio` must be at least 1, got a smaller ratio.")
     excess = ratio - 1
     if excess < Fraction(1, 2**200):
         # log(1 + x) <= x; for such an x, `exp_bounds` has too few bits.

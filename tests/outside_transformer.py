@@ -34,7 +34,7 @@ class SaidField(Field):
 
     def _checked(self, codes, fault):
         if not np.isin(codes, range(len(self.values))).all():
-            raise ValueError(f"column {self.columns[0]!r} {fault}")
+            raise ValueError(f"Column {self.columns[0]!r} {fault}")
         return codes
 
     def report(self, codes, randomness):

@@ -35,8 +35,8 @@ def test_columns_keep_their_order_and_sizes():
     assert domain.select(["c", "b"]).columns == ("c", "b")
     for columns, error, message in (
         (["a", "d"], ValueError, r"columns of the domain, \['b', 'a', 'c'\], got \['d'\]"),
-        (["a", "a"], ValueError, "columns must be distinct"),
-        ("ab", TypeError, "columns must be a list of names, got a str"),
+        (["a", "a"], ValueError, "`columns` must be distinct"),
+        ("ab", TypeError, "`columns` must be a list of names, got a str"),
     ):
         with pytest.raises(error, match=message):
             domain.select(columns)
@@ -51,15 +51,15 @@ MIXED = [[1, "1"], [1, True], [1.0, True], ["a", 1, None]]
 @each(
     "columns error match",
     [
-        *[({"x": values}, ValueError, "column 'x': expected distinct values, got duplicates") for values in REPEATED],
-        *[({"x": values}, TypeError, "column 'x': expected values of one type") for values in MIXED],
+        *[({"x": values}, ValueError, "Column 'x': expected distinct values, got duplicates") for values in REPEATED],
+        *[({"x": values}, TypeError, "Column 'x': expected values of one type") for values in MIXED],
         ([["a"]], TypeError, "mapping"),
         ({"x": []}, ValueError, "at least one value"),
         ({"x": "abc"}, TypeError, "list of values, got str"),
         ({"x": {"a", "b"}}, TypeError, "list of values, got set"),
         ({"x": [1.0, float("inf")]}, ValueError, "finite"),
         *(
-            ({"x": [value, value]}, TypeError, "column 'x': expected text, numbers.* got .* Convert the column")
+            ({"x": [value, value]}, TypeError, "Column 'x': expected text, numbers.* got .* Convert the column")
             for value in ([1], b"a", timedelta(1), datetime(2020, 1, 1, tzinfo=UTC), pd.Period("2020-01"))
         ),
         (
@@ -207,7 +207,7 @@ class TestDates:
     [
         ((), {}, ValueError, "either `edges`, or `low` and `high`"),
         ((0, 1), {"bins": 0}, ValueError, "whole number of at least 1, got 0"),
-        ((5, 1), {}, ValueError, "low of an Interval must be less than high, got 5 and 1"),
+        ((5, 1), {}, ValueError, "`low` of an Interval must be less than high, got 5 and 1"),
         ((), {"edges": [0, 2.5, 2.5]}, ValueError, "must increase, got 2.5 before 2.5"),
         ((), {"edges": [0]}, ValueError, "at least 2 edges"),
         ((), {"edges": [0, float("nan")]}, ValueError, "finite"),
@@ -217,10 +217,10 @@ class TestDates:
             (datetime_module.time(0), datetime_module.time(9)),
             {},
             TypeError,
-            "got time. For a time of day, use its hour$",
+            "got time. For a time of day, use its hour[.]$",
         ),
-        ((), {"edges": "ab"}, TypeError, "the edges of an Interval must be a sequence, got str"),
-        ((0, 2), {"bins": 2, "missing": 1}, TypeError, "missing must be True or False"),
+        ((), {"edges": "ab"}, TypeError, "`edges` of an Interval must be a sequence, got str"),
+        ((0, 2), {"bins": 2, "missing": 1}, TypeError, "`missing` must be True or False"),
     ],
 )
 def test_intervals_that_are_none_are_refused(ends, options, error, message):
@@ -254,15 +254,15 @@ class TestFoundDomains:
     @each(
         "table message",
         [
-            ("guarantee = 1", "guarantee must be a table with the keys"),
-            ("[guarantee]\nepsilon = 1.0", "guarantee must be a table with the keys"),
-            ("[guarantee]\nrecord = '{}'\nrelease_id = ''", "guarantee: the record must have the fields format"),
+            ("guarantee = 1", "`guarantee` must be a table with the keys"),
+            ("[guarantee]\nepsilon = 1.0", "`guarantee` must be a table with the keys"),
+            ("[guarantee]\nrecord = '{}'\nrelease_id = ''", "`guarantee`: The record must have the fields format"),
         ],
     )
     def test_a_wrong_guarantee_is_refused(self, table, message):
         with pytest.raises(ValueError, match=message):
             skdp.Domain.from_toml(f"{table}\n[columns.x]\nvalues = [1]")
-        with pytest.raises(TypeError, match="guarantee must be a PrivacyGuarantee or None, got float"):
+        with pytest.raises(TypeError, match="`guarantee` must be a PrivacyGuarantee or None, got float"):
             self.domain().with_guarantee(1.0)
 
     def test_a_statement_adds_it_once_for_all_steps(self):
@@ -332,7 +332,7 @@ class TestFoundDomains:
         by_domain = skdp.DPMean(1.0, bounds=self.domain(), random_state=0).fit(ages)
         by_pair = skdp.DPMean(1.0, bounds=(0, 128), random_state=0).fit(ages)
         assert by_domain.mean_ == by_pair.mean_
-        with pytest.raises(ValueError, match=r"bounds of column 'sex' must be an Interval of numbers in the Domain"):
+        with pytest.raises(ValueError, match=r"`bounds` of column 'sex' must be an Interval of numbers in the Domain"):
             skdp.DPStandardScaler(1.0, bounds=self.domain()).fit(pd.DataFrame({"sex": [1.0, 2.0]}))
         with pytest.raises(ValueError, match=r"declares no values for the columns \['height'\]"):
             skdp.DPStandardScaler(1.0, bounds=self.domain()).fit(pd.DataFrame({"height": [1.0, 2.0]}))
@@ -356,7 +356,7 @@ def test_true_counts_have_the_cells_of_estimates(make_frame):
     assert count_error(counts, estimates) == pytest.approx(0, abs=1e-6)
     one = skdp.Domain({"n": [2, 1, None]}).value_counts(pd.DataFrame({"n": [1, 1, np.nan]}))
     assert one.tolist() == [0, 2, 1]
-    with pytest.raises(ValueError, match="column 'sex' has values outside its domain"):
+    with pytest.raises(ValueError, match="Column 'sex' has values outside its domain"):
         WIDE.value_counts(pd.DataFrame({"sex": ["secret"]}))
     with pytest.raises(ValueError, match=r"got .*height.*Select declared columns, such as X\[\['sex'\]\]"):
         WIDE.value_counts(pd.DataFrame({"height": [1], "sex": ["f"]}))
@@ -394,13 +394,13 @@ def test_an_array_has_no_column_names():
         ):
             step.fit(people)
         step.set_output(transform="pandas").fit(people)
-    with pytest.raises(ValueError, match=r"must be columns of X, \['age'\], got \['Age'\]$"):
+    with pytest.raises(ValueError, match=r"must be columns of X, \['age'\], got \['Age'\]\.$"):
         skdp.RandomizedResponseEncoder(categories={"Age": WIDE["age"]}).fit(people)
 
 
 @each("encoder", [skdp.RandomizedResponseEncoder(categories=WIDE), skdp.NumericPerturber(bounds=WIDE)])
 def test_the_declared_columns_are_named_beside_a_misspelled_one(encoder):
-    message = r"declares no values for the columns \['Age'\].*\. The Domain declares \['job', 'age', 'sex', 'x'\]$"
+    message = r"declares no values for the columns \['Age'\].*\. The Domain declares \['job', 'age', 'sex', 'x'\]\.$"
     with pytest.raises(ValueError, match=message):
         encoder.fit(PEOPLE[["age"]].rename(columns=str.title))
 

@@ -91,12 +91,12 @@ def test_the_file_is_what_a_person_would_write():
 @each(
     "columns, error, match",
     [
-        ({"x": ["a"], 3: ["a"]}, TypeError, "column 3: .* names that are text, got int"),
-        ({"x": [decimal.Decimal(1)]}, TypeError, "column 'x': .* got Decimal"),
-        ({"x": [b"a"]}, TypeError, "column 'x': .* got bytes"),
-        ({"x": [("a", 1)]}, TypeError, "column 'x': .* got tuple"),
-        ({"x": [pd.Timestamp(1, unit="ns")]}, ValueError, "column 'x': .* microsecond"),
-        ({"x": ["\ud800"]}, ValueError, "column 'x': text must be valid Unicode"),
+        ({"x": ["a"], 3: ["a"]}, TypeError, "Column 3: .* names that are text, got int"),
+        ({"x": [decimal.Decimal(1)]}, TypeError, "Column 'x': .* got Decimal"),
+        ({"x": [b"a"]}, TypeError, "Column 'x': .* got bytes"),
+        ({"x": [("a", 1)]}, TypeError, "Column 'x': .* got tuple"),
+        ({"x": [pd.Timestamp(1, unit="ns")]}, ValueError, "Column 'x': .* microsecond"),
+        ({"x": ["\ud800"]}, ValueError, "Column 'x': text must be valid Unicode"),
         ({"\ud800": ["a"]}, ValueError, "text must be valid Unicode"),
     ],
 )
@@ -106,15 +106,18 @@ def test_what_toml_cannot_hold_is_refused(columns, error, match):
 
 
 WRONG = {
-    "[columns.x": (ValueError, "not a TOML file: .*at the end of a table"),
-    "": (ValueError, r"no column; .* \[columns.NAME\]"),
-    "[column.x]\nvalues = [1]": (ValueError, r"unknown key 'column'; .* \[columns.NAME\]"),
-    "[columns]\nx = [1]": (TypeError, "column 'x': a column has `values`, .* got list"),
-    "[columns.marital.status]\nvalues = [1]": (ValueError, "column 'marital': unexpected key 'status': .* in quotes"),
-    "[columns.x]\nedges = [1, 2]\nordered = true": (ValueError, "column 'x': unexpected key 'ordered': a column has"),
-    "[columns.x]\nvalues = 'ab'": (TypeError, "column 'x': values must be a list, got str"),
-    "[columns.x]\nvalues = [1]\nmissing = 'yes'": (ValueError, "column 'x': missing must be true, false, .* got 'yes'"),
-    "[columns.x]\nvalues = [1]\nmissing = 2": (ValueError, "column 'x': missing must be .* from 0 to 1, got 2"),
+    "[columns.x": (ValueError, "Not a TOML file: .*at the end of a table"),
+    "": (ValueError, r"No column; .* \[columns.NAME\]"),
+    "[column.x]\nvalues = [1]": (ValueError, r"Unknown key 'column'; .* \[columns.NAME\]"),
+    "[columns]\nx = [1]": (TypeError, "Column 'x': a column has `values`, .* got list"),
+    "[columns.marital.status]\nvalues = [1]": (ValueError, "Column 'marital': unexpected key 'status': .* in quotes"),
+    "[columns.x]\nedges = [1, 2]\nordered = true": (ValueError, "Column 'x': unexpected key 'ordered': a column has"),
+    "[columns.x]\nvalues = 'ab'": (TypeError, "Column 'x': `values` must be a list, got str"),
+    "[columns.x]\nvalues = [1]\nmissing = 'yes'": (
+        ValueError,
+        "Column 'x': `missing` must be true, false, .* got 'yes'",
+    ),
+    "[columns.x]\nvalues = [1]\nmissing = 2": (ValueError, "Column 'x': `missing` must be .* from 0 to 1, got 2"),
 }
 
 

@@ -102,21 +102,21 @@ def test_constraints_mean_what_they_say(make_frame, constraint, expected):
     ],
 )
 def test_all_else_is_refused_when_the_domain_is_made(constraint, message):
-    with pytest.raises(ValueError, match=f"constraint .*: .*{message}"):
+    with pytest.raises(ValueError, match=f"Constraint .*: .*{message}"):
         Domain(COLUMNS, constraints=[constraint])
 
 
 @each(
     "options error message",
     [
-        ({"constraints": "a > b"}, TypeError, "constraints must be a list of expressions, got str"),
-        ({"constraints": [1]}, TypeError, "constraint 1: expected text, got int"),
-        ({"derived": ["a + b"]}, TypeError, "derived must be a mapping"),
-        ({"derived": {"t": 3}}, TypeError, "derived column 't', 3: expected text, got int"),
+        ({"constraints": "a > b"}, TypeError, "`constraints` must be a list of expressions, got str"),
+        ({"constraints": [1]}, TypeError, "Constraint 1: expected text, got int"),
+        ({"derived": ["a + b"]}, TypeError, "`derived` must be a mapping"),
+        ({"derived": {"t": 3}}, TypeError, "Derived column 't', 3: expected text, got int"),
         ({"derived": {"a": "b + 1"}}, ValueError, r"must not be declared columns, got \['a'\]"),
-        ({"derived": {"t": "u + 1", "u": "b + 1"}}, ValueError, "derived column 't', 'u . 1': 'u' is not a column"),
-        ({"derived": {"t": "sex"}}, ValueError, "derived column 't', 'sex': expected numbers, dates or a comparison"),
-        ({"derived": {"t": "w + 1"}}, ValueError, "derived column 't', 'w . 1': 'w' is not a column"),
+        ({"derived": {"t": "u + 1", "u": "b + 1"}}, ValueError, "Derived column 't', 'u . 1': 'u' is not a column"),
+        ({"derived": {"t": "sex"}}, ValueError, "Derived column 't', 'sex': expected numbers, dates or a comparison"),
+        ({"derived": {"t": "w + 1"}}, ValueError, "Derived column 't', 'w . 1': 'w' is not a column"),
     ],
 )
 def test_wrong_declarations_are_refused(options, error, message):
@@ -177,7 +177,7 @@ def test_a_table_must_have_the_columns_that_are_read():
         domain.check_constraints(pd.DataFrame({"b": [1]}))
     with pytest.raises(ValueError, match="X lacks column 'b'"):
         domain.add_derived(pd.DataFrame({"a": [1]}))
-    with pytest.raises(ValueError, match="column 'a': expected numbers") as caught:
+    with pytest.raises(ValueError, match="Column 'a': expected numbers") as caught:
         domain.check_constraints(pd.DataFrame({"a": ["secret"]}, dtype="string"))
     assert "secret" not in str(caught.value)
 
@@ -194,5 +194,5 @@ def test_they_are_part_of_a_domain():
     selected = domain.select(["b", "a"])
     assert selected.derived == {"t o t": "a + b", "late": "`t o t` > 6"}
     assert selected.constraints == ("late == True or a < 2",)
-    with pytest.raises(ValueError, match=r"constraint 'f\(a\) > 1': .* is not allowed"):
+    with pytest.raises(ValueError, match=r"Constraint 'f\(a\) > 1': .* is not allowed"):
         Domain.from_toml("constraints = ['f(a) > 1']\n[columns.a]\nlow = 0\nhigh = 1")

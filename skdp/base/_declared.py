@@ -41,8 +41,8 @@ def make_domain(
     undeclared = [column for column in table.names if column not in declared]
     if undeclared and why_declared:
         raise ValueError(
-            f"the categories of {', '.join(map(repr, undeclared))} must be declared: "
-            f"{why_declared}"
+            f"The categories of {', '.join(map(repr, undeclared))} must be declared: "
+            f"{why_declared}."
         )
     if undeclared:
         warn_of_observed(undeclared, name)
@@ -62,7 +62,7 @@ def make_domain(
 def warn_of_observed(names: Sequence[Any], parameter: str) -> None:
     """Warn that the categories of columns come from the data."""
     warn_at_caller(
-        f"the categories of {', '.join(map(repr, names))} are read from the data, "
+        f"The categories of {', '.join(map(repr, names))} are read from the data, "
         f"which reveals the observed values; declare them with {parameter}=, as "
         "lists of values or a Domain. A categorical dtype of pandas declares its "
         "categories only if they are ordered",
@@ -77,10 +77,10 @@ def _resolve_declared(table: Table, categories: Any, parameter: str) -> dict[Any
     `parameter` is the name of the parameter `categories` in errors.
     """
     by_dtype = domains_of_dtypes(table)
-    expected = f"{parameter} must be 'auto', a list, a mapping or a Domain"
+    expected = f"`{parameter}` must be 'auto', a list, a mapping or a Domain"
     if isinstance(categories, str):
         if categories != "auto":
-            raise ValueError(f"{expected}, got {categories!r}")
+            raise ValueError(f"{expected}, got {categories!r}.")
         return by_dtype
     hint = ". Declare their values from public knowledge, or drop the columns from X"
     if isinstance(categories, Domain):
@@ -94,11 +94,11 @@ def _resolve_declared(table: Table, categories: Any, parameter: str) -> dict[Any
         return declared
     # Lists of values in the order of the columns.
     if not isinstance(categories, Sequence | np.ndarray):
-        raise TypeError(f"{expected}, got {type(categories).__name__}")
+        raise TypeError(f"{expected}, got {type(categories).__name__}.")
     if len(categories) != len(table.names):
         raise ValueError(
-            f"{parameter} must have a list of values for each of the columns "
-            f"{list(table.names)}, got {len(categories)} lists"
+            f"`{parameter}` must have a list of values for each of the columns "
+            f"{list(table.names)}, got {len(categories)} lists."
         )
     return dict(zip(table.names, categories, strict=True))
 
@@ -108,16 +108,16 @@ def _find_categories(name: Any, column: Any) -> Categories:
     try:
         values, has_missing = distinct_values(column)
     except ColumnError as error:
-        raise ValueError(f"column {name!r} {error}; declare its categories") from None
+        raise ValueError(f"Column {name!r} {error}. Declare its categories.") from None
     if has_missing:
         raise ValueError(
-            f"column {name!r} contains missing values (NaN). Declare its categories, "
-            "with None for missing values"
+            f"Column {name!r} contains missing values (NaN). Declare its categories, "
+            "with None for missing values."
         )
     try:
         return Categories(values)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"column {name!r}: {error}") from None
+        raise ValueError(f"Column {name!r}: {error}") from None
 
 
 def declares_missing(domain: Domain) -> bool:
@@ -148,7 +148,7 @@ def undeclared_error(
     is_missing = Categories([None]).encode(cells) == 0
     if is_undeclared.any() and is_missing[is_undeclared].all():
         return ValueError(
-            f"column {name!r} contains missing values (NaN), which are not declared. "
+            f"Column {name!r} contains missing values (NaN), which are not declared. "
             "Declare them, with None in a list of values or missing=True in an Interval. "
             f"{advice}."
         )
@@ -168,6 +168,6 @@ def undeclared_error(
             "for missing values (NaN)"
         )
     return ValueError(
-        f"column {name!r} contains a value outside the {where}, {declared}. "
+        f"Column {name!r} contains a value outside the {where}, {declared}. "
         f"{remedy}. {advice}."
     )

@@ -44,12 +44,12 @@ def check_input(
         n_rows, n_columns = X.shape
         if n_columns == 0:
             raise ValueError(
-                "Found a table with 0 feature(s) (columns); at least 1 is required"
+                "Found a table with 0 feature(s) (columns); at least 1 is required."
             )
         if n_rows < min_rows:
             raise ValueError(
                 f"Found a table with {n_rows} sample(s) (rows); "
-                f"at least {min_rows} is required"
+                f"at least {min_rows} is required."
             )
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return wrap_table(X)
@@ -76,8 +76,8 @@ def _check_not_masked(values: Any) -> None:
     """Raise an error for a masked array, whose masked values scikit-learn would read."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(
-            "masked arrays are not supported, because their masked values would be "
-            "released. Fill them first"
+            "Masked arrays are not supported, because their masked values would be "
+            "released. Fill them first."
         )
 
 
@@ -85,7 +85,7 @@ def _to_rows(X: Any) -> NDArray[Any]:
     """Convert an array-like to an array of shape (n_rows, n_columns)."""
     if isinstance(X, str | os.PathLike):
         raise TypeError(
-            f"X must be a table, got {type(X).__name__}. Read the file first"
+            f"X must be a table, got {type(X).__name__}. Read the file first."
         )
     # **Privacy.** Errors of scikit-learn would quote the values.
     array = to_array(X, "X")
@@ -95,7 +95,7 @@ def _to_rows(X: Any) -> NDArray[Any]:
         raise ValueError(
             f"Expected 2D array, got {array.ndim}D array instead. Reshape your data: "
             "X.reshape(-1, 1) for a single column, X.reshape(1, -1) for a single row, "
-            "or X[['column']] of a dataframe"
+            "or X[['column']] of a dataframe."
         )
     return array
 
@@ -112,8 +112,8 @@ def to_array(values: Any, name: str) -> NDArray[Any]:
         if dtype is object or not is_list or array.dtype.kind not in "USV":
             return array
     raise ValueError(
-        f"{name} must be an array-like whose rows have equal lengths, got "
-        f"{type(values).__name__}"
+        f"`{name}` must be an array-like whose rows have equal lengths, got "
+        f"{type(values).__name__}."
     )
 
 
@@ -127,7 +127,7 @@ def check_names(
     are_strings = all(isinstance(name, str) for name in fitted)
     if (is_compared or not are_strings) and table.names != fitted:
         raise ValueError(
-            f"X must have the columns of fit, {list(fitted)}, got {list(table.names)}"
+            f"X must have the columns of fit, {list(fitted)}, got {list(table.names)}."
         )
 
 
@@ -155,7 +155,7 @@ def check_index_levels(
     for name in _get_level_names(table):
         if name in protected:
             raise ValueError(
-                f"the row index of {what} must not have the name of a protected "
+                f"The row index of {what} must not have the name of a protected "
                 f"column, got level {name!r}, which would be released. Use "
                 f"{what}.reset_index({name!r}, drop=True), and for groups in the index "
                 f"reports.set_index({name!r}, drop=False)."
@@ -168,7 +168,7 @@ def warn_of_levels(table: Any) -> None:
     names = [repr(name) for name in _get_level_names(table)]
     if names:
         warn_at_caller(
-            f"the row index is released without protection, with levels "
+            f"The row index is released without protection, with levels "
             f"{', '.join(names)}. Use reset_index(drop=True) if it identifies persons",
             PrivacyLeakWarning,
             about="answers/not_covered",
@@ -192,7 +192,7 @@ def check_same_order(X: Any, column: Any, what: str, *, name_of_X: str = "X") ->
     if X.index.equals(column.index) or not _are_permuted(X.index, column.index):
         return
     raise ValueError(
-        f"{what} must have its row labels in the order of {name_of_X}, because rows "
+        f"`{what}` must have its row labels in the order of {name_of_X}, because rows "
         f"are matched by position. Use {what}.reindex({name_of_X}.index), or "
         f"{what}.to_numpy() if its rows are in the order of {name_of_X}."
     )
@@ -228,7 +228,7 @@ def to_float_columns(
         try:
             numbers = to_numbers(column, allow_bool=allow_bool)
         except ColumnError as error:
-            raise TypeError(f"column {name!r}: {error}") from None
+            raise TypeError(f"Column {name!r}: {error}.") from None
         columns.append(numbers.astype(float, copy=False))
     for name, column, numbers in zip(table.names, table.columns, columns, strict=True):
         is_object = getattr(getattr(column, "dtype", None), "kind", "") == "O"
@@ -238,12 +238,12 @@ def to_float_columns(
         if is_object and not coerce and _has_other_objects(column, numbers):
             # The check of scikit-learn requires the words "argument must be".
             raise TypeError(
-                f"column {name!r} contains text or other objects; argument must be "
-                "numeric: convert strings to numbers"
+                f"Column {name!r} contains text or other objects; argument must be "
+                "numeric: convert strings to numbers."
             )
         if not allow_missing:
             raise ValueError(
-                f"column {name!r} contains a missing value, NaN or infinity. Impute "
+                f"Column {name!r} contains a missing value, NaN or infinity. Impute "
                 "missing values, or drop their rows."
             )
     return columns
@@ -274,7 +274,7 @@ def to_single_column(values: Any, what: str) -> Table:
     if is_frame(values):
         table = wrap_table(values)
         if len(table.names) != 1:
-            raise ValueError(f"{what} must be one column, got {len(table.names)}")
+            raise ValueError(f"`{what}` must be one column, got {len(table.names)}.")
         return table
     _check_not_masked(values)
     array = to_array(values, what)
@@ -282,7 +282,7 @@ def to_single_column(values: Any, what: str) -> Table:
         array = array[:, np.newaxis]
     if array.ndim != 2 or array.shape[1] != 1:
         raise ValueError(
-            f"{what} must be one column, got an array of shape {array.shape}"
+            f"`{what}` must be one column, got an array of shape {array.shape}."
         )
     return wrap_table(array)
 
@@ -295,7 +295,7 @@ def target_column(y: Any) -> tuple[Any, Any]:
     if isinstance(y, str):
         raise ValueError(
             "y must be a column for a table in memory, got str. Column names are "
-            "accepted for files and lazy frames only"
+            "accepted for files and lazy frames only."
         )
     table = to_single_column(y, "y")
     name = table.names[0] if is_frame(y) else TARGET
@@ -308,7 +308,7 @@ def get_target(table: Table, y: Any) -> tuple[Any, Any]:
     n_rows = len(table.columns[0]) if table.columns else 0
     if len(column) != n_rows or not table.columns:
         # The numbers of rows are private.
-        raise ValueError("X and y must have the same number of rows")
+        raise ValueError("X and y must have the same number of rows.")
     check_same_order(table.native, y, "y")
     if name not in table.names:
         return column, name
@@ -341,7 +341,7 @@ def check_target_name(
         raise ValueError(
             f"X must not have a column with the name of y, {name!r}, because only one "
             "of them is protected. Drop the column, or rename y if it is another "
-            "variable"
+            "variable."
         )
 
 
@@ -367,7 +367,7 @@ def _check_width(n_columns: int) -> None:
     if n_columns < 2:
         raise ValueError(
             "X must have two columns or more, the last of them the target, "
-            f"got {n_columns}"
+            f"got {n_columns}."
         )
 
 

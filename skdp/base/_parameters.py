@@ -97,7 +97,7 @@ def check_confidence_level(level: Any) -> float:
     """Check a confidence level and return it as a float."""
     is_number = isinstance(level, Real) and not isinstance(level, bool)
     if not is_number or not 0 < float(level) < 1:
-        raise ValueError(f"confidence_level must be in (0, 1), got {level!r}")
+        raise ValueError(f"`confidence_level` must be in (0, 1), got {level!r}.")
     return float(level)
 
 
@@ -105,7 +105,7 @@ def check_ledger(ledger: Any) -> None:
     """Check the ``ledger`` of an estimator."""
     if ledger is not None and not isinstance(ledger, PrivacyLedger):
         raise TypeError(
-            f"ledger must be None or a PrivacyLedger, got {type(ledger).__name__}"
+            f"`ledger` must be None or a PrivacyLedger, got {type(ledger).__name__}."
         )
 
 
@@ -115,17 +115,17 @@ def check_random_state(value: Any) -> None:
         return
     if not is_whole_number(value):
         raise TypeError(
-            "random_state must be None (secure), or an int or a RandomState instance "
-            f"(for experiments), got {type(value).__name__}"
+            "`random_state` must be None (secure), or an int or a RandomState instance "
+            f"(for experiments), got {type(value).__name__}."
         )
     if value < 0:
-        raise ValueError(f"random_state must be None or an int >= 0, got {value}")
+        raise ValueError(f"`random_state` must be None or an int >= 0, got {value}.")
 
 
 def check_flag(name: str, value: Any) -> None:
     """Check that a parameter is a boolean."""
     if not isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name} must be True or False, got {type(value).__name__}")
+        raise TypeError(f"`{name}` must be True or False, got {type(value).__name__}.")
 
 
 class OnSite:
@@ -215,7 +215,7 @@ def parse_bounds(
         )
     pairs = []
     for name, pair in zip(names, _list_pairs(bounds, names), strict=True):
-        pairs.append(_check_pair(pair, f"{parameter} of column {name!r}"))
+        pairs.append(_check_pair(pair, f"`{parameter}` of column {name!r}"))
     return np.array(pairs)
 
 
@@ -237,13 +237,13 @@ def check_declared(
     unknown = [name for name in declared if name not in names]
     if unknown:
         raise ValueError(
-            f"the keys of {parameter} must be columns of X, {list(names)}, got "
-            f"{unknown}{remedy}"
+            f"The keys of `{parameter}` must be columns of X, {list(names)}, got "
+            f"{unknown}{remedy}."
         )
     absent = [name for name in names if name not in declared]
     if absent:
         raise ValueError(
-            f"{parameter} declares no values for the columns {absent}{hint}{remedy}"
+            f"`{parameter}` declares no values for the columns {absent}{hint}{remedy}."
         )
 
 
@@ -259,15 +259,15 @@ def _list_pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
     rows = _to_list(bounds)
     if rows is None:
         raise TypeError(
-            "bounds must be (low, high), a mapping, a Domain or an array of shape "
-            f"(n_features, 2), got {type(bounds).__name__}"
+            "`bounds` must be (low, high), a mapping, a Domain or an array of shape "
+            f"(n_features, 2), got {type(bounds).__name__}."
         )
     if len(rows) == 2 and all(_to_list(row) is None for row in rows):
         return [rows] * len(names)
     if len(rows) != len(names):
         raise ValueError(
-            f"bounds must have a row for each of the {len(names)} columns of X, got "
-            f"{len(rows)} rows"
+            f"`bounds` must have a row for each of the {len(names)} columns of X, got "
+            f"{len(rows)} rows."
         )
     return rows
 
@@ -283,8 +283,8 @@ def _get_domain_bounds(
         declared = domain[name]
         if not isinstance(declared, Interval) or declared.dtype.kind != "f":
             raise ValueError(
-                f"bounds of column {name!r} must be an Interval of numbers in the "
-                f"Domain, got {declared!r}"
+                f"`bounds` of column {name!r} must be an Interval of numbers in the "
+                f"Domain, got {declared!r}."
             )
         bounds[name] = declared.edges[0], declared.edges[-1]
     return bounds
@@ -312,11 +312,11 @@ def _check_pair(pair: Any, what: str) -> tuple[float, float]:
     if numbers is None or len(numbers) != 2:
         raise ValueError(
             f"{what} must be a pair (low, high), got {type(pair).__name__}. For an "
-            "Interval, pass the Domain that contains it"
+            "Interval, pass the Domain that contains it."
         )
     for number in numbers:
         if isinstance(number, bool | np.bool_) or not isinstance(number, Real):
-            raise TypeError(f"{what} must be two numbers, got {type(number).__name__}")
+            raise TypeError(f"{what} must be two numbers, got {type(number).__name__}.")
     try:
         low, high = map(float, numbers)
         is_usable = math.isfinite(high - low) and has_float_resolution(low, high)
@@ -325,7 +325,7 @@ def _check_pair(pair: Any, what: str) -> tuple[float, float]:
     if not is_usable:
         raise ValueError(
             f"{what} must be finite with low < high, and a width that floats resolve, "
-            f"got ({numbers[0]!r:.40}, {numbers[1]!r:.40})"
+            f"got ({numbers[0]!r:.40}, {numbers[1]!r:.40})."
         )
     return low, high
 

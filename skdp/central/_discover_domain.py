@@ -262,7 +262,7 @@ class Contents:
             try:
                 contents._add(name, column)
             except ColumnError as error:
-                raise ValueError(f"Column {name!r} {error}") from None
+                raise ValueError(f"Column {name!r} {error}.") from None
         return contents
 
     @property
@@ -287,7 +287,7 @@ class Contents:
         else:
             raise ColumnError(
                 "must have numbers, dates, text or booleans, got dtype "
-                f"{name_of_dtype(column)}. Convert the column, or drop it from X."
+                f"{name_of_dtype(column)}. Convert the column, or drop it from X"
             )
 
 

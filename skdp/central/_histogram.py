@@ -272,7 +272,7 @@ class DPHistogram(CentralStatistic):
         check_is_fitted(self)
         if len(self.domain_.columns) > 1:
             raise ValueError(
-                "range_estimate requires a histogram of one column, got columns "
+                "`range_estimate` requires a histogram of one column, got columns "
                 f"{list(self.domain_.columns)}."
             )
         (name,) = self.domain_.columns

@@ -72,7 +72,7 @@ def run_privatize(options: argparse.Namespace) -> Path:
     # protocol.
     if options.save is not None and options.save.exists():
         raise FileExistsError(
-            f"--save must be a new file, got {options.save}, which exists"
+            f"--save must be a new file, got {options.save}, which exists."
         )
     transformer, columns = _make_transformer(options)
     keep = _choose_kept_columns(options, columns)
@@ -112,7 +112,7 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
         if getattr(loaded, "memoize", False) and key is None:
             raise ValueError(
                 f"{options.load.name} is a protocol of permanent reports, which requires "
-                "--record-id and --key"
+                "--record-id and --key."
             )
         # The loaded transformer has no randomness, so a clone is used.
         transformer = clone(loaded).set_params(**parameters)
@@ -142,7 +142,7 @@ def _load_domain(options: argparse.Namespace) -> Domain:
     """Read the domain file of a release; raise if --domain or --epsilon is missing."""
     for name in ("domain", "epsilon"):
         if getattr(options, name) is None:
-            raise ValueError(f"--{name} is required")
+            raise ValueError(f"--{name} is required.")
     return load_domain_file(options.domain)
 
 
@@ -153,8 +153,8 @@ def load_domain_file(path: Path) -> Domain:
     except (TypeError, ValueError) as error:
         # The message of a decoding error contains bytes of the file.
         is_text = not isinstance(error, UnicodeDecodeError)
-        text = error if is_text else "it must be UTF-8 text"
-        raise ValueError(f"domain file {path}: {text}") from None
+        text = error if is_text else "it must be UTF-8 text."
+        raise ValueError(f"Domain file {path}: {text}") from None
 
 
 def _split_names(texts: list[str] | None, domain: Domain) -> list[Any]:
@@ -168,7 +168,7 @@ def _split_names(texts: list[str] | None, domain: Domain) -> list[Any]:
     if not set(names) <= set(domain.columns) or len(set(names)) < len(names):
         raise ValueError(
             f"--columns must name distinct columns of {list(domain.columns)}, got "
-            f"{names}"
+            f"{names}."
         )
     return names
 
@@ -209,13 +209,13 @@ def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
     """Open the ledger of --ledger, or create it with --budget; None without --ledger."""
     if options.ledger is None:
         if options.budget is not None:
-            raise ValueError("--budget requires --ledger")
+            raise ValueError("--budget requires --ledger.")
         return None
     # A ledger is created only with --budget, so that a lost ledger does not start again.
     if options.budget is None and not options.ledger.exists():
         raise ValueError(
             f"--ledger must be an existing file, got {options.ledger}. Use --budget to "
-            "create it"
+            "create it."
         )
     return PrivacyLedger(
         options.budget, delta=options.budget_delta, path=options.ledger
@@ -228,7 +228,7 @@ def _check_unused(
     """Raise if one of the options, which would have no effect, is not at its default."""
     for name in names:
         if getattr(options, name) != options.parser.get_default(name):
-            raise ValueError(f"--{name.replace('_', '-')} {reason}")
+            raise ValueError(f"--{name.replace('_', '-')} {reason}.")
 
 
 def _find_key(options: argparse.Namespace) -> SecretKey | None:
@@ -237,7 +237,7 @@ def _find_key(options: argparse.Namespace) -> SecretKey | None:
     path = options.key or options.new_key
     if (path is None) != (options.record_id is None):
         raise ValueError(
-            "--record-id requires --key or --new-key, and these require --record-id"
+            "--record-id requires --key or --new-key, and these require --record-id."
         )
     if path is None:
         return None
@@ -245,7 +245,7 @@ def _find_key(options: argparse.Namespace) -> SecretKey | None:
     if options.random_state is not None:
         raise ValueError(
             "--seed must not be given with --record-id, because the key determines the "
-            "reports"
+            "reports."
         )
     return _load_key(path) if options.key is not None else _draw_key(path)
 
@@ -256,7 +256,7 @@ def _load_key(path: Path) -> SecretKey:
         return SecretKey(bytes.fromhex(path.read_text("ascii")))
     except ValueError:
         raise ValueError(
-            f"--key {path} must be a file of --new-key: one line of hexadecimal digits"
+            f"--key {path} must be a file of --new-key: one line of hexadecimal digits."
         ) from None
 
 

@@ -88,7 +88,7 @@ def run_statement(options: argparse.Namespace) -> Path | None:
     # The suffix of the output determines its format.
     suffix = options.out.suffix.lower()
     if suffix not in (".html", ".json"):
-        raise ValueError(f"--out must end in .html or .json, got {options.out.name!r}")
+        raise ValueError(f"--out must end in .html or .json, got {options.out.name!r}.")
     text = statement.to_html() if suffix == ".html" else f"{statement.to_json()}\n"
     return write_new_file(options.out, text)
 
@@ -107,7 +107,7 @@ def _make_statement(source: str) -> PrivacyStatement:
     elif "://" not in source:
         # A name with a suffix and without ":" is a missing file, and not an object.
         if path.suffix and ":" not in source:
-            raise FileNotFoundError(f"there is no file {path}")
+            raise FileNotFoundError(f"There is no file {path}.")
         imported = _import_object(source)
         is_statement = isinstance(imported, PrivacyStatement)
         return imported if is_statement else privacy_statement(imported)
@@ -136,11 +136,11 @@ def _import_object(source: str) -> Any:
     path_or_module, _, name = source.rpartition(":")
     if not path_or_module or not name:
         raise ValueError(
-            f"source must be {SOURCES}, got {source!r}, which is not a file"
+            f"`source` must be {SOURCES}, got {source!r}, which is not a file."
         )
     is_file = path_or_module.endswith(".py")
     if is_file and not Path(path_or_module).is_file():
-        raise FileNotFoundError(f"there is no file {path_or_module}")
+        raise FileNotFoundError(f"There is no file {path_or_module}.")
     # Modules are found like by ``python model.py`` and ``python -m module``.
     folder = str(Path(path_or_module).absolute().parent if is_file else Path.cwd())
     sys.path.insert(0, folder)
@@ -151,7 +151,7 @@ def _import_object(source: str) -> Any:
             module = importlib.import_module(path_or_module)
         return attrgetter(name)(module)
     except AttributeError:
-        raise ValueError(f"{path_or_module} must have the object {name!r}") from None
+        raise ValueError(f"{path_or_module} must have the object {name!r}.") from None
     finally:
         sys.path.remove(folder)
 
@@ -175,7 +175,7 @@ def run_report(options: argparse.Namespace) -> Path:
         return _report_on_table(options, parameters)
     for name in DATA_OPTIONS:
         if getattr(options, name):
-            raise ValueError(f"--{name} requires --data")
+            raise ValueError(f"--{name} requires --data.")
     X, y = load_adult(subset="all", dropna=True, return_X_y=True)
     return age_sex_report(X, y, options.out, **parameters)
 
@@ -198,7 +198,7 @@ def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) ->
     if absent:
         raise ValueError(
             f"{options.data.name} must have the columns {sorted(absent)}, got "
-            f"{list(frame)}"
+            f"{list(frame)}."
         )
     # Other declared columns are synthesized with the protected columns.
     other_columns = [name for name in declared.columns if name not in options.columns]

@@ -138,7 +138,7 @@ def load_adult(
     ['Female', 'Male']
     """
     if subset not in ("train", "test", "all"):
-        raise ValueError(f"subset must be 'train', 'test' or 'all', got {subset!r}")
+        raise ValueError(f"`subset` must be 'train', 'test' or 'all', got {subset!r}.")
     frame = _read_table()
     if subset != "all":
         frame = frame[frame["split"] == subset]

@@ -61,8 +61,8 @@ class _PublishedTable:
             frame = None
         if frame is None or _digest(frame) != self.digest:
             raise ValueError(
-                f"path must be the table that is published at {self.url}, with the "
-                f"columns {columns} unchanged, got another table"
+                f"`path` must be the table that is published at {self.url}, with the "
+                f"columns {columns} unchanged, got another table."
             )
         return frame
 
@@ -73,7 +73,7 @@ class _PublishedTable:
         except OSError as error:
             raise OSError(
                 f"{self.url} cannot be downloaded. Download it on a machine with "
-                "network access, and pass its path"
+                "network access, and pass its path."
             ) from error
 
     def make_bunch(self, frame: pd.DataFrame, **entries: Any) -> Bunch:
@@ -355,7 +355,7 @@ def load_compas(
     ((6172, 8), 0)
     """
     if subset not in ("all", "analysed"):
-        raise ValueError(f"subset must be 'all' or 'analysed', got {subset!r}")
+        raise ValueError(f"`subset` must be 'all' or 'analysed', got {subset!r}.")
     frame = _COMPAS.read(path)
     if subset == "analysed":
         # If the arrest is more than 30 days from the screening, its charge may not be

@@ -82,23 +82,25 @@ class Categories:
         # string or a mapping is not meant as a list of its characters or keys.
         is_rejected = isinstance(values, str | bytes | Mapping | Set)
         if is_rejected or not isinstance(values, Iterable):
-            raise TypeError(f"expected a list of values, got {_type_name(values)}")
+            raise TypeError(f"expected a list of values, got {_type_name(values)}.")
         values = tuple(values)
         for value in values:
             if isinstance(value, Interval):
                 raise TypeError(
                     "expected a list of values or an Interval, got a list with an "
                     "Interval. Use Interval(..., missing=True) for numbers that may be "
-                    "missing"
+                    "missing."
                 )
             if not is_declarable(value):
                 raise TypeError(
                     "expected text, numbers, booleans, dates or datetimes without a "
                     f"time zone, got {_type_name(value)}. Convert the column, such as "
-                    "to text"
+                    "to text."
                 )
         if not isinstance(ordered, bool):
-            raise TypeError(f"ordered must be True or False, got {_type_name(ordered)}")
+            raise TypeError(
+                f"`ordered` must be True or False, got {_type_name(ordered)}."
+            )
         self.values = tuple(map(to_python, values))
         _check_together(self.values)
         self.ordered = ordered
@@ -155,20 +157,20 @@ class Categories:
 def _check_together(values: tuple[Any, ...]) -> None:
     """Check that there is at least one declared value, and that all are of one type, finite and distinct."""
     if not values:
-        raise ValueError("expected at least one value, got none")
+        raise ValueError("expected at least one value, got none.")
     types = types_of_values(values)
     if len(types) > 1:
         raise TypeError(
-            f"expected values of one type, got {' and '.join(sorted(types))}"
+            f"expected values of one type, got {' and '.join(sorted(types))}."
         )
     # Python compares integers of any size with floats.
     numbers: list[Any] = [value for value in values if isinstance(value, Real)]
     if any(abs(number) > sys.float_info.max for number in numbers):
         raise ValueError(
-            "expected finite numbers in the range of floats, got a larger number or inf"
+            "expected finite numbers in the range of floats, got a larger number or inf."
         )
     if len(set(values)) < len(values):
-        raise ValueError("expected distinct values, got duplicates")
+        raise ValueError("expected distinct values, got duplicates.")
 
 
 # The dtypes in which values are compared with edges.
@@ -289,7 +291,9 @@ class Interval:
         # number.
         for name, flag in (("missing", missing), ("real", real)):
             if not isinstance(flag, bool):
-                raise TypeError(f"{name} must be True or False, got {_type_name(flag)}")
+                raise TypeError(
+                    f"`{name}` must be True or False, got {_type_name(flag)}."
+                )
         # Interval([0, 38, 120]) declares edges.
         if np.iterable(low) and not isinstance(low, str) and edges is None:
             low, edges = None, low
@@ -297,28 +301,28 @@ class Interval:
         if has_bounds == (edges is not None):
             raise ValueError(
                 "Interval requires either `edges`, or `low` and `high` (with `bins`), "
-                f"got {'both' if has_bounds else 'none of them'}"
+                f"got {'both' if has_bounds else 'none of them'}."
             )
         if edges is None:
             bins = _choose_n_bins(low, high, decimals) if bins is None else bins
             edges = _edges_between(low, high, bins)
-        self.edges = parse_edges(edges, "the edges")
+        self.edges = parse_edges(edges, "`edges`")
         if len(self.edges) < 2:
             raise ValueError(
-                f"Interval requires at least 2 edges, got {len(self.edges)}"
+                f"Interval requires at least 2 edges, got {len(self.edges)}."
             )
         for lower, upper in pairwise(self.edges):
             if lower >= upper:
                 raise ValueError(
-                    "the edges of an Interval must increase, got "
-                    f"{format_edge(lower)} before {format_edge(upper)}"
+                    "`edges` of an Interval must increase, got "
+                    f"{format_edge(lower)} before {format_edge(upper)}."
                 )
         self.missing = missing
         self.decimals: int | None = None
         if self.dtype.kind == "M" and (real or decimals is not None):
             raise ValueError(
-                "real and decimals of an Interval require edges that are numbers, got "
-                "dates"
+                "`real` and `decimals` of an Interval require edges that are numbers, got "
+                "dates."
             )
         if decimals is not None:
             self._check_decimals(decimals, real)
@@ -333,18 +337,18 @@ class Interval:
         """Check `decimals`, the declared number of decimals; `real` is True if the numbers have fractions."""
         if not is_whole_number(decimals):
             raise TypeError(
-                "decimals of an Interval must be a whole number or None, "
-                f"got {_type_name(decimals)}"
+                "`decimals` of an Interval must be a whole number or None, "
+                f"got {_type_name(decimals)}."
             )
         if not 0 <= decimals <= _MAX_DECIMALS:
             raise ValueError(
-                f"decimals of an Interval must be from 0 to {_MAX_DECIMALS}, "
-                f"got {decimals}"
+                f"`decimals` of an Interval must be from 0 to {_MAX_DECIMALS}, "
+                f"got {decimals}."
             )
         if real and decimals == 0:
             raise ValueError(
                 "decimals=0 (whole numbers) contradicts real=True (numbers with "
-                "fractions). Omit one of them"
+                "fractions). Omit one of them."
             )
         largest = max(abs(self.edges[0]), abs(self.edges[-1]))
         # Floats represent all multiples of half a step up to 2**52 steps.
@@ -352,7 +356,7 @@ class Interval:
             raise ValueError(
                 f"decimals={decimals} of an Interval with the bound "
                 f"{format_edge(largest)} exceeds the precision of floats. Use fewer "
-                "decimals, or real=True"
+                "decimals, or real=True."
             )
 
     def __len__(self) -> int:
@@ -488,17 +492,17 @@ def _edges_between(low: Any, high: Any, bins: Any) -> list[Any]:
     if low is None or high is None:
         absent = "low" if low is None else "high"
         raise ValueError(
-            f"Interval requires both `low` and `high`, or `edges`, got {absent}=None"
+            f"Interval requires both `low` and `high`, or `edges`, got {absent}=None."
         )
     if not is_whole_number(bins) or bins < 1:
         raise ValueError(
-            f"bins of an Interval must be a whole number of at least 1, got {bins!r}"
+            f"`bins` of an Interval must be a whole number of at least 1, got {bins!r}."
         )
-    low, high = parse_edges([low, high], "low and high")
+    low, high = parse_edges([low, high], "`low` and `high`")
     if low >= high:
         raise ValueError(
-            "low of an Interval must be less than high, got "
-            f"{format_edge(low)} and {format_edge(high)}"
+            "`low` of an Interval must be less than high, got "
+            f"{format_edge(low)} and {format_edge(high)}."
         )
     return make_even_edges(low, high, int(bins))
 
@@ -518,7 +522,7 @@ def name_column_in_errors(name: Any) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         # **Privacy.** `call_safely` has replaced errors that may quote values of the data.
-        raise type(error)(f"column {name!r}: {error}") from None
+        raise type(error)(f"Column {name!r}: {str(error).removesuffix('.')}.") from None
 
 
 def _type_name(value: Any) -> str:

@@ -61,7 +61,7 @@ def parse_edges(edges: Any, name: str) -> tuple[Any, ...]:
     """Check the edges of an Interval and return them as floats, dates or datetimes; `name` is for errors."""
     if isinstance(edges, str) or not np.iterable(edges):
         raise TypeError(
-            f"{name} of an Interval must be a sequence, got {type(edges).__name__}"
+            f"{name} of an Interval must be a sequence, got {type(edges).__name__}."
         )
     # A datetime is an instance of date, but they cannot be compared.
     parsed = tuple(map(_parse_edge, edges))
@@ -69,7 +69,7 @@ def parse_edges(edges: Any, name: str) -> tuple[Any, ...]:
     if len(types) > 1:
         raise TypeError(
             f"{name} of an Interval must be all numbers, all dates, or all datetimes, "
-            f"got {' and '.join(sorted(types))}"
+            f"got {' and '.join(sorted(types))}."
         )
     return parsed
 
@@ -80,32 +80,32 @@ def _parse_edge(edge: Any) -> Edge:
         return _parse_date(edge)
     if isinstance(edge, bool | np.bool_) or not isinstance(edge, Real | Decimal):
         raise TypeError(
-            "edges of an Interval must be numbers, dates or datetimes, "
-            f"got {type(edge).__name__}. For a time of day, use its hour"
+            "`edges` of an Interval must be numbers, dates or datetimes, "
+            f"got {type(edge).__name__}. For a time of day, use its hour."
         )
     try:
         number = float(edge)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise ValueError("edges of an Interval must be finite, got an infinite edge")
+        raise ValueError("`edges` of an Interval must be finite, got an infinite edge.")
     return number
 
 
 def _parse_date(edge: Any) -> date:
     """Check an edge that is a date or datetime, and return it as an object of Python."""
     if pd.isna(edge):
-        raise ValueError("edges of an Interval must be finite, got a missing date")
+        raise ValueError("`edges` of an Interval must be finite, got a missing date.")
     if isinstance(edge, pd.Timestamp | np.datetime64):
         timestamp = pd.Timestamp(edge)
         if timestamp.nanosecond:
             raise ValueError(
-                "edges of an Interval must be whole microseconds, got nanoseconds"
+                "`edges` of an Interval must be whole microseconds, got nanoseconds."
             )
         edge = timestamp.to_pydatetime()
     if isinstance(edge, datetime) and edge.tzinfo is not None:
         raise ValueError(
-            "edges of an Interval must have no time zone, got a datetime with a time zone"
+            "`edges` of an Interval must have no time zone, got a datetime with a time zone."
         )
     return edge
 

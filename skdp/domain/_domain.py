@@ -113,7 +113,7 @@ class Domain:
     >>> Domain({"answer": [1, 1.0]})
     Traceback (most recent call last):
         ...
-    ValueError: column 'answer': expected distinct values, got duplicates
+    ValueError: Column 'answer': expected distinct values, got duplicates.
     """
 
     def __init__(
@@ -132,14 +132,14 @@ class Domain:
         self._release_id = ""
         if not isinstance(constraints, list | tuple):
             raise TypeError(
-                "constraints must be a list of expressions, got "
-                f"{type(constraints).__name__}"
+                "`constraints` must be a list of expressions, got "
+                f"{type(constraints).__name__}."
             )
         derived = derived or {}
         if not isinstance(derived, Mapping):
             raise TypeError(
-                "derived must be a mapping from column name to expression, got "
-                f"{type(derived).__name__}"
+                "`derived` must be a mapping from column name to expression, got "
+                f"{type(derived).__name__}."
             )
         if isinstance(columns, Domain):
             self.guarantee, self._release_id = columns.guarantee, columns._release_id
@@ -149,7 +149,7 @@ class Domain:
         if not isinstance(columns, Mapping):
             raise TypeError(
                 "Domain requires a mapping from column name to values, or a Domain, "
-                f"got {type(columns).__name__}"
+                f"got {type(columns).__name__}."
             )
         self._attributes: dict[Any, Categories | Interval] = {}
         for name, values in columns.items():
@@ -235,16 +235,16 @@ class Domain:
             If `columns` is a single name, has an unknown column, or has a column twice.
         """
         if isinstance(columns, str):
-            raise TypeError("columns must be a list of names, got a str")
+            raise TypeError("`columns` must be a list of names, got a str.")
         columns = list(columns)
         absent = [column for column in columns if column not in self._attributes]
         if absent:
             raise ValueError(
-                f"columns must be columns of the domain, {list(self.columns)}, got "
-                f"{absent}"
+                f"`columns` must be columns of the domain, {list(self.columns)}, got "
+                f"{absent}."
             )
         if len(set(columns)) < len(columns):
-            raise ValueError(f"columns must be distinct, got {columns}")
+            raise ValueError(f"`columns` must be distinct, got {columns}.")
         selected = copy(self)
         selected._attributes = {column: self[column] for column in columns}
         available = set(columns)
@@ -295,8 +295,8 @@ class Domain:
         if guarantee is not None:
             if not isinstance(guarantee, PrivacyGuarantee):
                 raise TypeError(
-                    "guarantee must be a PrivacyGuarantee or None, got "
-                    f"{type(guarantee).__name__}"
+                    "`guarantee` must be a PrivacyGuarantee or None, got "
+                    f"{type(guarantee).__name__}."
                 )
             scope = guarantee.scope or self.columns
             guarantee = replace(guarantee, scope=scope)
@@ -353,7 +353,7 @@ class Domain:
         >>> Domain.from_toml("[columns.age]\nlow = 15")
         Traceback (most recent call last):
             ...
-        ValueError: column 'age': Interval requires both `low` and `high`, or `edges`, got high=None
+        ValueError: Column 'age': Interval requires both `low` and `high`, or `edges`, got high=None.
         """
         content = parse_toml(text)
         domain = cls(
@@ -413,7 +413,7 @@ class Domain:
         """
         columns, excluded = _draft_table(X, bins, max_values)
         for name, reason in excluded.items():
-            raise ValueError(f"column {name!r} {reason}")
+            raise ValueError(f"Column {name!r} {reason}.")
         return cls(columns)
 
     def to_toml(self, *, comments: Mapping[Any, str] | None = None) -> str:
@@ -550,7 +550,7 @@ class Domain:
             if name not in columns:
                 raise ValueError(
                     f"X lacks column {name!r} of an expression of the domain, got "
-                    f"columns {list(columns)}"
+                    f"columns {list(columns)}."
                 )
             with name_column_in_errors(name):
                 return call_safely(self._operands[name].with_column, columns[name])
@@ -653,15 +653,15 @@ class Domain:
             declared = [name for name in self.columns if name in table.names]
             raise ValueError(
                 f"X must have columns of the domain only, got {undeclared}. Select "
-                f"declared columns, such as X[{declared or list(self.columns)}]"
+                f"declared columns, such as X[{declared or list(self.columns)}]."
             )
         domain = self.select(table.names)
         codes = domain.encode(table.columns)
         for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
             if (column == size).any():
                 raise ValueError(
-                    f"column {name!r} has values outside its domain; declare them, or "
-                    "drop these rows"
+                    f"Column {name!r} has values outside its domain; declare them, or "
+                    "drop these rows."
                 )
         # Cells without records count 0.
         counts = np.bincount(domain.join(codes), minlength=domain.size)
@@ -697,7 +697,7 @@ class Domain:
         """
         if self.size >= 1 << 63:
             raise ValueError(
-                f"the joint domain must have at most 2**63 - 1 cells, got {self.size}"
+                f"The joint domain must have at most 2**63 - 1 cells, got {self.size}."
             )
         # Horner's rule, ``((c_0 s_1 + c_1) s_2 + c_2) ...`` for codes c and sizes s, in the
         # narrowest dtype of all joint codes.
@@ -759,11 +759,11 @@ def _draft_table(
     for name, number in (("bins", bins), ("max_values", max_values)):
         if not is_whole_number(number) or number < 1:
             raise ValueError(
-                f"{name} must be a whole number of at least 1, got {number!r}"
+                f"`{name}` must be a whole number of at least 1, got {number!r}."
             )
     if not is_frame(X):
         raise TypeError(
-            f"X must be a pandas, polars or pyarrow table, got {type(X).__name__}"
+            f"X must be a pandas, polars or pyarrow table, got {type(X).__name__}."
         )
     return draft_columns(wrap_table(X), bins=bins, max_values=max_values)
 
@@ -794,7 +794,7 @@ def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> s
         reasons = [f"{name!r} {reason}" for name, reason in excluded.items()]
         raise ValueError(
             "X must have a column of categories, numbers or dates, got only columns that "
-            f"a Domain cannot declare: {'; '.join(reasons)}"
+            f"a Domain cannot declare: {'; '.join(reasons)}."
         )
     lines = _DRAFT_COMMENT.split("\n")
     for name, reason in excluded.items():
@@ -821,12 +821,12 @@ def add_guarantee(domain: DomainType, fields: Any) -> DomainType:
     """Return a domain with the guarantee of its discovery, from the fields of `guarantee_fields`."""
     if not isinstance(fields, dict) or fields.keys() != {"record", "release_id"}:
         raise ValueError(
-            "guarantee must be a table with the keys record and release_id, got another value"
+            "`guarantee` must be a table with the keys record and release_id, got another value."
         )
     try:
         guarantee = PrivacyGuarantee.from_json(fields["record"])
     except (TypeError, ValueError) as error:
-        raise ValueError(f"guarantee: {error}") from None
+        raise ValueError(f"`guarantee`: {error}") from None
     return domain.with_guarantee(guarantee, release_id=str(fields["release_id"]))
 
 

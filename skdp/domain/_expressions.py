@@ -18,7 +18,7 @@ from skdp.tables import drop_missing, to_dates, to_numbers, to_object_list, to_o
 
 _ALLOWED = (
     "Use columns (in backquotes unless they are identifiers), numbers, + - * /, "
-    "comparisons, and, or, not, and text in quotes beside == or !="
+    "comparisons, and, or, not, and text in quotes beside == or !=."
 )
 
 # A string in quotes, or the name of a column in backquotes.
@@ -86,7 +86,9 @@ class Operand(NamedTuple):
     def to_truth(self) -> NDArray[np.bool_]:
         """Return truth values as booleans, with False for missing."""
         if self.family != _TRUTH:
-            raise ValueError(f"requires comparisons or truth values, got {self.family}")
+            raise ValueError(
+                f"requires comparisons or truth values, got {self.family}."
+            )
         is_true: NDArray[np.bool_] = self.data == 1
         return is_true
 
@@ -124,7 +126,7 @@ class Expression:
         self.text = text
         self.title = f"{title}{text!r:.200}"
         if not isinstance(text, str):
-            raise TypeError(f"{self.title}: expected text, got {type(text).__name__}")
+            raise TypeError(f"{self.title}: expected text, got {type(text).__name__}.")
         # Names in backquotes are replaced by identifiers, because Python cannot parse them.
         names: list[str] = []
 
@@ -157,12 +159,12 @@ class Expression:
             if name not in operands:
                 raise ValueError(
                     f"{name!r} is not a column of the domain, which has "
-                    f"{list(operands)}"
+                    f"{list(operands)}."
                 )
             if operands[name].family not in _FAMILIES.values():
                 raise ValueError(
                     f"column {name!r} must declare numbers, text, truth values or "
-                    f"dates, got {operands[name].family}"
+                    f"dates, got {operands[name].family}."
                 )
             return operands[name]
 
@@ -172,7 +174,7 @@ class Expression:
             raise ValueError(f"{self.title}: {error}") from None
         if not self.columns:
             raise ValueError(
-                f"{self.title}: expected at least one column, got constants"
+                f"{self.title}: expected at least one column, got constants."
             )
         return result
 
@@ -208,10 +210,10 @@ def parse_constraints(
     """
     constraints = []
     for text in texts:
-        constraint = Expression(text, "constraint ")
+        constraint = Expression(text, "Constraint ")
         if constraint.check(operands).family != _TRUTH:
             raise ValueError(
-                f"{constraint.title}: expected a comparison, such as 'end >= start'"
+                f"{constraint.title}: expected a comparison, such as 'end >= start'."
             )
         constraints.append(constraint)
     return tuple(constraints)
@@ -224,16 +226,16 @@ def parse_derived(
     declared = [name for name in texts if name in operands]
     if declared:
         raise ValueError(
-            f"derived columns must not be declared columns, got {declared}. Remove "
-            "them from the declared columns"
+            f"Derived columns must not be declared columns, got {declared}. Remove "
+            "them from the declared columns."
         )
     derived = {}
     for name, text in texts.items():
-        expression = Expression(text, f"derived column {name!r}, ")
+        expression = Expression(text, f"Derived column {name!r}, ")
         operand = expression.check(operands)
         if operand.family == _TEXT:
             raise ValueError(
-                f"{expression.title}: expected numbers, dates or a comparison, got text"
+                f"{expression.title}: expected numbers, dates or a comparison, got text."
             )
         operands[name] = operand
         derived[name] = expression
@@ -255,7 +257,7 @@ def _evaluate(node: ast.expr, get_operand: Reader) -> Operand:
         case ast.UnaryOp(op=op, operand=part) if type(op) in _SIGNS:
             number = _evaluate(part, get_operand)
             if number.family != _NUMBER:
-                raise ValueError(f"a sign requires a number, got {number.family}")
+                raise ValueError(f"a sign requires a number, got {number.family}.")
             return number._replace(data=_SIGNS[type(op)](number.data))
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
             calculate = _ARITHMETIC[type(op)]
@@ -301,14 +303,14 @@ def _compare(
     family = left.family
     if family != right.family:
         raise ValueError(
-            f"a comparison must have two operands of one type, got {family} and {right.family}"
+            f"a comparison must have two operands of one type, got {family} and {right.family}."
         )
     is_equality = comparison in (operator.eq, operator.ne)
     if family in (_TEXT, _TRUTH) and not is_equality:
-        raise ValueError(f"a comparison requires == or !=, as {family} have no order")
+        raise ValueError(f"a comparison requires == or !=, as {family} have no order.")
     if family == _TEXT and not set(left.texts) & set(right.texts):
         raise ValueError(
-            "a comparison must be with a declared value, got another value"
+            "a comparison must be with a declared value, got another value."
         )
     # NumPy compares None equal to None, and NaN unequal to NaN.
     is_true = comparison(left.data, right.data)
@@ -337,5 +339,5 @@ def _calculate(calculate: Callable[..., Any], left: Operand, right: Operand) -> 
         return _calculate(calculate, right, left)
     raise ValueError(
         "arithmetic requires two numbers, a date minus a date, or a date plus or minus "
-        f"a number of days, got {families[0]} and {families[1]}"
+        f"a number of days, got {families[0]} and {families[1]}."
     )

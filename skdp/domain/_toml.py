@@ -66,8 +66,8 @@ def write_toml(
         with name_column_in_errors(name):
             if not isinstance(name, str):
                 raise TypeError(
-                    "a domain file requires column names that are text, got "
-                    f"{type(name).__name__}"
+                    "A domain file requires column names that are text, got "
+                    f"{type(name).__name__}."
                 )
             comment = _format_comment(comments.get(name, ""))
             lines = _format_lines(_describe_attribute(attribute))
@@ -138,7 +138,7 @@ def _format_value(value: Any) -> str:
         return "[\n" + "".join(f"    {text},\n" for text in texts) + "]"
     if isinstance(value, str):
         if value != value.encode(errors="replace").decode():
-            raise ValueError("text must be valid Unicode, got a lone surrogate")
+            raise ValueError("text must be valid Unicode, got a lone surrogate.")
         # A JSON string is a valid TOML string, except that TOML requires an escape for
         # DEL.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", r"\u007F")
@@ -146,8 +146,8 @@ def _format_value(value: Any) -> str:
         return json.dumps(value)
     if isinstance(value, pd.Timestamp) and value.nanosecond:
         raise ValueError(
-            "datetimes in a domain file must be whole microseconds, got nanoseconds. Round "
-            "them"
+            "Datetimes in a domain file must be whole microseconds, got nanoseconds. Round "
+            "them."
         )
     return str(value.isoformat())  # a date
 
@@ -160,10 +160,10 @@ def parse_toml(text: str) -> dict[str, Any]:
     content = _parse(text)
     unknown_keys = sorted(content.keys() - _KEYS)
     if unknown_keys:
-        raise ValueError(f"unknown key {unknown_keys[0]!r}; {_TABLES}")
+        raise ValueError(f"Unknown key {unknown_keys[0]!r}; {_TABLES}.")
     tables = content.get("columns")
     if not isinstance(tables, dict) or not tables:
-        raise ValueError(f"no column; {_TABLES}")
+        raise ValueError(f"No column; {_TABLES}.")
     columns = {}
     for name, table in tables.items():
         with name_column_in_errors(name):
@@ -175,44 +175,44 @@ def _parse(text: str) -> dict[str, Any]:
     """Parse TOML of limited size."""
     if len(text) > MAX_FILE_BYTES:
         raise ValueError(
-            f"a domain file must have at most {MAX_FILE_BYTES:,} characters, got "
-            f"{len(text):,}"
+            f"A domain file must have at most {MAX_FILE_BYTES:,} characters, got "
+            f"{len(text):,}."
         )
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"not a TOML file: {error}") from None
+        raise ValueError(f"Not a TOML file: {error}.") from None
     except (RecursionError, ValueError):
         # The parser quotes the text in these errors.
         raise ValueError(
-            "not a domain file: it has deeply nested lists, or a number, date or time "
-            "that cannot be read"
+            "Not a domain file: it has deeply nested lists, or a number, date or time "
+            "that cannot be read."
         ) from None
 
 
 def _parse_column(table: Any) -> Categories | Interval:
     """Return the declared values of a column, from its table in a domain file."""
     if not isinstance(table, dict):
-        raise TypeError(f"{_EXPECTED}, got {type(table).__name__}")
+        raise TypeError(f"{_EXPECTED}, got {type(table).__name__}.")
     is_list = "values" in table
     unknown_keys = sorted(table.keys() - (_VALUES_KEYS if is_list else _INTERVAL_KEYS))
     if unknown_keys:
         is_table = isinstance(table[unknown_keys[0]], dict)
         hint = "; write a name with a dot in quotes" if is_table else ""
-        raise ValueError(f"unexpected key {unknown_keys[0]!r}: {_EXPECTED}{hint}")
+        raise ValueError(f"Unexpected key {unknown_keys[0]!r}: {_EXPECTED}{hint}.")
     if not is_list:
         return Interval(**table)
     values = table["values"]
     if not isinstance(values, list):
-        raise TypeError(f"values must be a list, got {type(values).__name__}")
+        raise TypeError(f"`values` must be a list, got {type(values).__name__}.")
     index = table.get("missing", False)
     if index is True:
         index = len(values)
     if index is not False:
         if not isinstance(index, int) or not 0 <= index <= len(values):
             raise ValueError(
-                f"missing must be true, false, or an index from 0 to {len(values)}, "
-                f"got {index!r}"
+                f"`missing` must be true, false, or an index from 0 to {len(values)}, "
+                f"got {index!r}."
             )
         values = [*values[:index], None, *values[index:]]
     return Categories(values, ordered=table.get("ordered", False))

@@ -68,7 +68,7 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
             reason = "expected UTF-8 text, got other bytes. Convert the file"
         except csv.Error:
             pass
-    raise RefusedBatch(f"{source.name}, line {line}: {reason}")
+    raise RefusedBatch(f"{source.name}, line {line}: {reason}.")
 
 
 # Declared columns
@@ -96,16 +96,16 @@ def find_text_type(name: Any, values: Any) -> str:
         if declared is str or not present:
             if "" in values.labels and None in values.labels:
                 raise ValueError(
-                    f"column {name!r}: a CSV file does not distinguish missing values "
-                    "from empty strings. Use a Parquet or Arrow file"
+                    f"Column {name!r}: a CSV file does not distinguish missing values "
+                    "from empty strings. Use a Parquet or Arrow file."
                 )
             return "text"
         # The shortest decimal text of a float is parsed as the same float.
         is_exact = declared is float or (declared is int and _are_exact(present))
     if not is_exact:
         raise ValueError(
-            f"column {name!r}: a CSV file can contain text, booleans, dates and "
-            "numbers below 2**53 only. Use a Parquet or Arrow file"
+            f"Column {name!r}: a CSV file can contain text, booleans, dates and "
+            "numbers below 2**53 only. Use a Parquet or Arrow file."
         )
     return "number"
 
@@ -190,7 +190,7 @@ def parse_texts(
                 value = np.inf
             if value is None:
                 raise RefusedBatch(
-                    f"column {name!r} must contain {expected}, got other text"
+                    f"Column {name!r} must contain {expected}, got other text."
                 )
         values.append(value)
     return values

@@ -44,8 +44,8 @@ class DaskTable(Engine):
         is_local = client is None or "127.0.0.1" in client.scheduler.address
         if path is None and not is_local:
             raise ValueError(
-                "path is required on a cluster, which has no common temporary "
-                "directory, got None. Use a path that all machines can access"
+                "`path` is required on a cluster, which has no common temporary "
+                "directory, got None. Use a path that all machines can access."
             )
         return super().check_path(path)
 

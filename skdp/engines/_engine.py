@@ -74,9 +74,9 @@ def open_engine(frame: Any) -> Engine:
         is_path = isinstance(frame, str | os.PathLike)
         remedy = ". For files, use `privatize_file` and `estimate_file`"
         raise TypeError(
-            "frame must be a DataFrame of Dask, Spark, Polars or pandas, a "
+            "`frame` must be a DataFrame of Dask, Spark, Polars or pandas, a "
             "LazyFrame, a relation of DuckDB, or a Table or Dataset of pyarrow, got "
-            f"{type(frame).__name__}{remedy if is_path else ''}"
+            f"{type(frame).__name__}{remedy if is_path else ''}."
         )
     module, class_name = location
     engine: Engine = getattr(importlib.import_module(module), class_name)(frame)
@@ -122,7 +122,7 @@ class ReportSums:
         # Each report increases a sum, so all sums are 0 only if there are no reports.
         if not any(part.any() for part in sums):
             raise ValueError(
-                "Found a table with 0 sample(s) (rows); at least 1 is required"
+                "Found a table with 0 sample(s) (rows); at least 1 is required."
             )
         return self._protocol.empty_tally().with_sums(sums)
 
@@ -157,8 +157,8 @@ class Engine(LargeTable):
         """Check the path of the reports; None is replaced by a temporary path."""
         if path is not None and Path(path).suffix not in ("", ".parquet"):
             raise ValueError(
-                f"path must end in .parquet, the format of the reports, got {str(path)!r}. "
-                "Use `privatize_file` for files in other formats"
+                f"`path` must end in .parquet, the format of the reports, got {str(path)!r}. "
+                "Use `privatize_file` for files in other formats."
             )
         return check_path(path) or make_temporary_path()
 
@@ -174,7 +174,7 @@ class Engine(LargeTable):
         """Raise, because this engine cannot limit the number of rows of a person."""
         raise TypeError(
             "A limit of rows per person requires a table of DuckDB, Polars or pyarrow, "
-            f"or a file, got {type(self).__name__}"
+            f"or a file, got {type(self).__name__}."
         )
 
 

@@ -51,7 +51,7 @@ def find_format(name: str) -> str:
         if name.endswith(suffix):
             return file_format
     raise ValueError(
-        f"The name of a file must end in one of {', '.join(FORMATS)}, got {name!r}"
+        f"The name of a file must end in one of {', '.join(FORMATS)}, got {name!r}."
     )
 
 
@@ -78,8 +78,8 @@ def check_delimiter(delimiter: Any) -> None:
     is_character = isinstance(delimiter, str) and len(delimiter) == 1
     if delimiter is not None and (not is_character or delimiter in '"\r\n\0'):
         raise ValueError(
-            "delimiter must be one character other than a quote or a line break, got "
-            f"{delimiter!r}"
+            "`delimiter` must be one character other than a quote or a line break, got "
+            f"{delimiter!r}."
         )
 
 
@@ -99,11 +99,11 @@ class TableFile:
         self.format = find_format(self.name)
         self.is_csv = is_csv(self.format)
         if delimiter is not None and not self.is_csv:
-            raise ValueError(f"`delimiter` requires a CSV file, got {self.name}")
+            raise ValueError(f"`delimiter` requires a CSV file, got {self.name}.")
         self.delimiter = delimiter or _default_delimiter(self.format)
         # pyarrow opens a missing file or a folder as an empty or partitioned dataset.
         if self.filesystem.get_file_info(self.path).type != fs.FileType.File:
-            raise FileNotFoundError(f"there is no file {self.name}")
+            raise FileNotFoundError(f"There is no file {self.name}.")
         if self.is_csv:
             with closing(read_csv_rows(self)) as rows:
                 self.header = next(rows)
@@ -130,7 +130,7 @@ class TableFile:
             if self.header.count(name) > 1:
                 raise ValueError(
                     f"{self.name} must have distinct column names, got several columns "
-                    f"named {name!r}. Rename them in its header"
+                    f"named {name!r}. Rename them in its header."
                 )
             if name not in self.header:
                 absent.append(name)
@@ -138,7 +138,7 @@ class TableFile:
             remedy = ". Use `delimiter` if another character separates the values"
             raise ValueError(
                 f"{self.name} must have the columns {absent}, got none of them"
-                f"{remedy if self.is_csv else ''}"
+                f"{remedy if self.is_csv else ''}."
             )
 
     def protocols(self) -> set[str | None]:
@@ -183,7 +183,7 @@ def open_dataset(file: TableFile) -> Any:
             raise OSError(error.errno, os.strerror(error.errno)) from None
         raise ValueError(
             f"{file.name} is damaged, or its format does not match its extension. "
-            "Write it again, or rename it"
+            "Write it again, or rename it."
         ) from None
 
 
@@ -322,8 +322,8 @@ def check_writable(schema: Any, file_format: str) -> None:
             write_file([], pyarrow.schema([field]), io.BytesIO(), file_format)
         except pyarrow.ArrowException:
             raise ValueError(
-                f"column {field.name!r} has type {field.type}, which the file cannot "
-                "store. Use another format"
+                f"Column {field.name!r} has type {field.type}, which the file cannot "
+                "store. Use another format."
             ) from None
 
 

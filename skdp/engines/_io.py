@@ -26,7 +26,7 @@ def import_extra(module: str, extra: str) -> Any:
     except ImportError as error:
         raise ImportError(
             f"This function requires {package}, which is not installed. Use `pip "
-            f"install {package}` (extra {extra!r})"
+            f"install {package}` (extra {extra!r})."
         ) from error
 
 
@@ -77,7 +77,7 @@ def run_safely(work: Callable[[], T]) -> T:
         else:
             safe = RefusedBatch(
                 f"The rows cannot be read or privatized ({type(error).__name__}). The "
-                "text of this error is omitted because it may contain values"
+                "text of this error is omitted because it may contain values."
             )
         raise safe from None
 
@@ -108,12 +108,12 @@ def check_path(path: Any) -> Path | None:
     target = Path(path).absolute()
     if target.exists():
         raise FileExistsError(
-            f"path must be a new file, got {str(path)!r}, which exists. A release is "
-            "never overwritten"
+            f"`path` must be a new file, got {str(path)!r}, which exists. A release is "
+            "never overwritten."
         )
     if not target.parent.is_dir():
         raise FileNotFoundError(
-            f"path must be in an existing directory, got {str(path)!r}"
+            f"`path` must be in an existing directory, got {str(path)!r}."
         )
     return target
 
@@ -122,7 +122,7 @@ def check_target(path: Any) -> Path:
     """Return the absolute path of a new file as `check_path`; raise for None."""
     target = check_path(path)
     if target is None:
-        raise TypeError("target must be a str or a path, got NoneType")
+        raise TypeError("`target` must be a str or a path, got NoneType.")
     return target
 
 

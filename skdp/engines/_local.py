@@ -45,8 +45,8 @@ class MemoryTable(Engine):
     def check_path(self, path: Any) -> Any:
         """Raise, because `transform` of the transformer releases a table in memory."""
         raise TypeError(
-            "frame must be a table that is not in memory, got "
-            f"{type(self._frame).__name__}. Use `transform` of the transformer"
+            "`frame` must be a table that is not in memory, got "
+            f"{type(self._frame).__name__}. Use `transform` of the transformer."
         )
 
     def column_names(self) -> list[Any]:

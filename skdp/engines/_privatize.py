@@ -296,7 +296,7 @@ def privatize_file(
     check_flag("check", check)
     check_transformer(transformer)
     if run is not None and not isinstance(run, SecretKey):
-        raise TypeError(f"run must be a SecretKey or None, got {type(run).__name__}")
+        raise TypeError(f"`run` must be a SecretKey or None, got {type(run).__name__}.")
     file = TableFile(source, delimiter=delimiter)
     path = check_target(target)
     file_format = find_format(path.name)
@@ -358,8 +358,8 @@ def _describe_run(
     """Return all inputs that determine the reports as JSON: the file, the transformer and the columns."""
     if transformer._randomness(call=0).seed is not None:
         raise ValueError(
-            "run must be None for a transformer with random_state, whose reports are "
-            "reproducible without a key, got a SecretKey"
+            "`run` must be None for a transformer with random_state, whose reports are "
+            "reproducible without a key, got a SecretKey."
         )
     protocol = transformer.protocol_
     permanent = protocol.permanent_key
@@ -440,7 +440,7 @@ def tally(frame: Any, transformer: ReportTransformer) -> Any:
         names = engine.column_names()
         if not set(reports.names) <= set(names):
             raise ValueError(
-                f"reports must have the columns {reports.names}, got {names}"
+                f"`reports` must have the columns {reports.names}, got {names}."
             )
         # The reports must be from the protocol of the transformer.
         for text in engine.protocols():

@@ -33,7 +33,7 @@ pyarrow, types = Extra("pyarrow"), Extra("pyarrow.types")
 Position = tuple[int | None, int]
 WHOLE_TABLE: Position = (None, 0)
 
-REPEATED_IDS = "record_id has repeated entries. Pass one row for each record."
+REPEATED_IDS = "`record_id` has repeated entries. Pass one row for each record."
 
 
 def count_batch_rows(n_columns: int) -> int:
@@ -222,7 +222,7 @@ def prepare_release(
     used = [*keep] if record_id is None else [*keep, record_id]
     if not set(used) <= set(names) or len(set(keep)) < len(keep):
         raise ValueError(
-            f"`keep` and `record_id` must be distinct columns of {names}, got {used}"
+            f"`keep` and `record_id` must be distinct columns of {names}, got {used}."
         )
     if not hasattr(transformer, "protocol_"):
         fit_on_schema(transformer, sample, used)
@@ -231,20 +231,20 @@ def prepare_release(
     if absent:
         raise ValueError(
             f"The table must have the columns {absent}, which the transformer was "
-            f"fitted on, got {names}"
+            f"fitted on, got {names}."
         )
     reported = {*protocol.columns, *protocol.report_columns}
     conflicting = [name for name in used if name in reported]
     if conflicting:
         raise ValueError(
             "`keep` and `record_id` must be columns that are neither privatized nor "
-            f"named as a report, got {conflicting}"
+            f"named as a report, got {conflicting}."
         )
     if (record_id is not None) != (protocol.permanent_key is not None):
         raise ValueError(
             "`record_id` must be the column of the record ids if reports are permanent "
             "(memoize=True, or a RapporEncoder with a key), and None otherwise, got "
-            f"{record_id!r}"
+            f"{record_id!r}."
         )
     options: dict[str, Any] = {"keep": keep, "record_id": record_id}
     release = Release(protocol, **options)
@@ -259,16 +259,16 @@ def check_transformer(transformer: Any) -> None:
     """Raise unless a transformer privatizes rows in `transform`, independently of each other."""
     if isinstance(transformer, OnFitOnly):
         raise TypeError(
-            "transformer must randomize in `transform`, got OnFitOnly. Pass the "
-            "transformer that it wraps"
+            "`transformer` must randomize in `transform`, got OnFitOnly. Pass the "
+            "transformer that it wraps."
         )
     if not isinstance(transformer, ReportTransformer):
         is_class = isinstance(transformer, type)
         name = (transformer if is_class else type(transformer)).__name__
         raise TypeError(
-            "transformer must be a ReportTransformer, which reports row by row, such"
+            "`transformer` must be a ReportTransformer, which reports row by row, such"
             " as RandomizedResponseEncoder, NumericPerturber or RapporEncoder, got"
-            f" {name}"
+            f" {name}."
         )
 
 
@@ -278,8 +278,8 @@ def fit_on_schema(
     """Fit a transformer to its declared values and the columns of an empty table, except `keep`."""
     if isinstance(getattr(transformer, "categories", None), str):
         raise ValueError(
-            "categories must be a dict or a Domain for a table that is not in memory, "
-            "got 'auto'. Or fit the transformer on a small table"
+            "`categories` must be a dict or a Domain for a table that is not in memory, "
+            "got 'auto'. Or fit the transformer on a small table."
         )
     table = wrap_table(sample)
     names = [name for name in table.names if name not in keep]
@@ -292,7 +292,7 @@ def check_keep(keep: Any) -> None:
     """Raise unless the columns to keep are a list of names."""
     if isinstance(keep, str) or not isinstance(keep, Sequence):
         raise TypeError(
-            f"keep must be a list of column names, got {type(keep).__name__}"
+            f"`keep` must be a list of column names, got {type(keep).__name__}."
         )
 
 

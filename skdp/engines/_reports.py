@@ -74,7 +74,7 @@ class TallyFile:
         if not isinstance(protocol, dict):
             raise ValueError(
                 f"{path.name} must be a tally with its protocol, as skdp tally writes "
-                "it, got other content"
+                "it, got other content."
             )
         self.name = path.name
         self.protocol_text = json.dumps(protocol)
@@ -90,7 +90,7 @@ class TallyFile:
             # replaces.
             pass
         raise ValueError(
-            f"{self.name} must contain a tally of its own protocol, got another tally"
+            f"{self.name} must contain a tally of its own protocol, got another tally."
         )
 
 
@@ -113,11 +113,13 @@ def _open_sources(sources: Any, delimiter: str | None = None) -> list[Source]:
     paths = [sources] if is_one else list(sources)
     files = [open_source(path, delimiter) for path in paths]
     if not files:
-        raise ValueError("source must contain at least one file of reports, got none")
+        raise ValueError(
+            "`source` must contain at least one file of reports, got none."
+        )
     if len(set(map(os.path.realpath, paths))) < len(paths):
         raise ValueError(
-            "source must be distinct files, because their reports are added, got a "
-            "repeated file"
+            "`source` must be distinct files, because their reports are added, got a "
+            "repeated file."
         )
     return files
 
@@ -138,7 +140,7 @@ def _find_transformer(files: Sequence[Source], transformer: Any) -> ReportTransf
             if text is None:
                 raise ValueError(
                     f"{file.name} does not contain the protocol of its reports. Pass "
-                    "the encoder: `estimate_file(path, encoder)`"
+                    "the encoder: `estimate_file(path, encoder)`."
                 )
             fitted = ReportTransformer.from_json(text)
         try:
@@ -156,7 +158,7 @@ def _parse_numbers(column: Any, name: str) -> Any:
             return column.cast(number_type)
         except pyarrow.ArrowInvalid:
             continue
-    raise ValueError(f"column {name!r} must contain numbers, got other text")
+    raise ValueError(f"Column {name!r} must contain numbers, got other text.")
 
 
 def _get_single_protocol(texts: set[str | None], name: str) -> str | None:
@@ -164,7 +166,7 @@ def _get_single_protocol(texts: set[str | None], name: str) -> str | None:
     if len(texts) > 1:
         raise ValueError(
             f"{name} must have the same protocol in all files, got several. Estimate "
-            "the files of each protocol separately"
+            "the files of each protocol separately."
         )
     return texts.pop() if texts else None
 
@@ -273,7 +275,9 @@ def tally_files(
     """Sum the reports and tallies of several files, and write the sum to a new tally file `target`."""
     files, path = _open_sources(sources, delimiter), check_path(target)
     if path is not None and path.suffix != ".json":
-        raise ValueError(f"The name of a tally file must end in .json, got {path.name}")
+        raise ValueError(
+            f"The name of a tally file must end in .json, got {path.name}."
+        )
     fitted = _find_transformer(files, transformer)
     tally = _sum_files(files, fitted)
     if path is not None:
@@ -398,7 +402,7 @@ def estimate_file(
     if hasattr(fitted, "estimate_mean"):
         if postprocess != "none":
             raise ValueError(
-                f"`postprocess` must be 'none' for means, got {postprocess!r}"
+                f"`postprocess` must be 'none' for means, got {postprocess!r}."
             )
         estimates = fitted.estimate_mean(tally, confidence_level=confidence_level)
     elif hasattr(fitted, "estimate_counts") and not isinstance(fitted, RapporEncoder):
@@ -407,7 +411,7 @@ def estimate_file(
         )
     else:
         raise TypeError(
-            "transformer must have estimate_counts or estimate_mean for declared "
-            f"values, got {type(fitted).__name__}. Use `tally` and its estimates"
+            "`transformer` must have estimate_counts or estimate_mean for declared "
+            f"values, got {type(fitted).__name__}. Use `tally` and its estimates."
         )
     return estimates

@@ -113,15 +113,15 @@ def check_path(session: Any, path: Any) -> str:
     if path is None:
         if not _is_local(session):
             raise ValueError(
-                "path is required on a cluster, which has no common temporary "
-                "directory, got None. Use a path that all machines can access"
+                "`path` is required on a cluster, which has no common temporary "
+                "directory, got None. Use a path that all machines can access."
             )
         return make_temporary_path().as_uri()
     target = os.fspath(path)
     if _exists(session, target):
         raise FileExistsError(
-            f"path must be a new file, got {target!r}, which exists. A release is "
-            "never overwritten"
+            f"`path` must be a new file, got {target!r}, which exists. A release is "
+            "never overwritten."
         )
     return target
 
@@ -145,8 +145,8 @@ def _exists(session: Any, path: str) -> bool:
             if get_condition is not None and get_condition() == "PATH_NOT_FOUND":
                 return False
         raise ValueError(
-            f"path must be writable for Spark, got {path!r} ({type(error).__name__}). "
-            "Use a path that all its machines can write to"
+            f"`path` must be writable for Spark, got {path!r} ({type(error).__name__}). "
+            "Use a path that all its machines can write to."
         ) from None
     return True
 

@@ -116,7 +116,7 @@ def synthesize_file(
     path = check_target(target)
     model = check_path(save)
     if model == path:
-        raise ValueError("save and target must be different files")
+        raise ValueError("`save` and `target` must be different files.")
     rows = _open_rows(TableFile(source, delimiter=delimiter), domain, person_column)
     # Most errors of writing are raised here, before the charge.
     schema = rows.sample.select(domain.columns).schema
@@ -161,16 +161,16 @@ def _declared_domain(synthesizer: Any) -> Domain:
     """Return the domain of a synthesizer; raise unless it declares columns by name."""
     if not isinstance(synthesizer, DPMarginalSynthesizer):
         raise TypeError(
-            "synthesizer must be a DPMarginalSynthesizer, got "
-            f"{type(synthesizer).__name__}"
+            "`synthesizer` must be a DPMarginalSynthesizer, got "
+            f"{type(synthesizer).__name__}."
         )
     declared = synthesizer.domain
     if isinstance(declared, Mapping):
         return Domain(declared)
     if not isinstance(declared, Domain):
         raise TypeError(
-            "domain must be a Domain or a mapping of column name to values, got "
-            f"{type(declared).__name__}"
+            "`domain` must be a Domain or a mapping of column name to values, got "
+            f"{type(declared).__name__}."
         )
     return declared
 
@@ -181,8 +181,8 @@ def _open_rows(file: TableFile, domain: Domain, person: str | None) -> FileTable
     file.check_columns(required)
     if person in domain.columns:
         raise ValueError(
-            f"person_column must not be in the domain, got {person!r}. Remove it from "
-            "the domain"
+            f"`person_column` must not be in the domain, got {person!r}. Remove it from "
+            "the domain."
         )
     # Synthetic columns have the order of the file.
     names = [name for name in file.names if name in required]

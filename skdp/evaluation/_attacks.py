@@ -150,12 +150,12 @@ def attribute_inference(
     """
     if isinstance(sensitive, str):
         raise TypeError(
-            "sensitive must be the true values, got a str. Pass the column of the "
-            "table before privatization"
+            "`sensitive` must be the true values, got a str. Pass the column of the "
+            "table before privatization."
         )
     if estimator is not None and not is_classifier(estimator):
         raise TypeError(
-            f"estimator must be a classifier, got {type(estimator).__name__}"
+            f"`estimator` must be a classifier, got {type(estimator).__name__}."
         )
     check_row_order(released=released, sensitive=sensitive)
     columns = parse_columns(released, "released")
@@ -167,12 +167,12 @@ def attribute_inference(
     features = pd.DataFrame(dict(zip(names, coded, strict=True)))
     if len(truth) != len(features):
         raise ValueError(
-            "released and sensitive must have the same number of rows, got "
-            f"{len(features)} and {len(truth)}"
+            "`released` and `sensitive` must have the same number of rows, got "
+            f"{len(features)} and {len(truth)}."
         )
     proportions = np.bincount(truth) / len(truth)
     if proportions.size < 2:
-        raise ValueError("sensitive must have at least two distinct values, got one")
+        raise ValueError("`sensitive` must have at least two distinct values, got one.")
 
     bound, labels = np.nan, list(range(proportions.size))
     reports: set[Any] = set()
@@ -277,8 +277,8 @@ def _list_report_names(encoder: Any) -> list[Any]:
     """Return the output columns of an encoder; raise unless it is a fitted encoder of categories."""
     if getattr(getattr(encoder, "protocol_", None), "strategy", None) is None:
         raise TypeError(
-            "encoder must be a fitted encoder of categories, got "
-            f"{type(encoder).__name__}"
+            "`encoder` must be a fitted encoder of categories, got "
+            f"{type(encoder).__name__}."
         )
     return list(encoder.get_feature_names_out())
 
@@ -297,7 +297,7 @@ def _bound_accuracy(
     names = declared if len(declared) == len(columns) == 1 else list(columns)
     if not {*names} <= {*declared}:
         raise ValueError(
-            f"sensitive must have columns of the encoder, {declared}, got {names}"
+            f"`sensitive` must have columns of the encoder, {declared}, got {names}."
         )
     domain = protocol.domain.select(names)
     values = dict(zip(names, columns.values(), strict=True))
@@ -331,7 +331,7 @@ def _encode_declared(domain: Domain, values: dict[Any, pd.Series]) -> Codes:
         if column.max(initial=0) == size:
             raise ValueError(
                 f"Column {name!r} of sensitive must have only declared values, got "
-                "another value. Pass the values before privatization"
+                "another value. Pass the values before privatization."
             )
     return domain.join(codes).astype(np.intp)
 
@@ -356,9 +356,11 @@ def bound_guess_accuracy(prior: ArrayLike, epsilon: float) -> float:
     # The sum of the left side over all reports is T.
     proportions = _check_prior(prior)
     if isinstance(epsilon, bool | np.bool_) or not isinstance(epsilon, Real):
-        raise TypeError(f"epsilon must be a float >= 0, got {type(epsilon).__name__}")
+        raise TypeError(
+            f"`epsilon` must be a float >= 0, got {type(epsilon).__name__}."
+        )
     if not epsilon >= 0:
-        raise ValueError(f"epsilon must be at least 0, got {epsilon!r}")
+        raise ValueError(f"`epsilon` must be at least 0, got {epsilon!r}.")
     sums = np.cumsum(np.sort(proportions)[::-1])
     # Numerator and denominator are divided by E, which may be infinite.
     terms = sums / (1 + np.arange(proportions.size) * np.exp(-float(epsilon)))
@@ -396,7 +398,9 @@ def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike) -> float | None:
     """
     proportions = _check_prior(prior)
     if proportions.size != oracle.k:
-        raise ValueError(f"prior must have {oracle.k} entries, got {proportions.size}")
+        raise ValueError(
+            f"`prior` must have {oracle.k} entries, got {proportions.size}."
+        )
     return oracle.guess_accuracy(proportions)
 
 
@@ -405,7 +409,9 @@ def _check_prior(prior: Any) -> Numbers:
     proportions = np.asarray(prior, float)
     is_list = proportions.ndim == 1 and proportions.size > 0
     if not is_list or not (proportions >= 0).all() or abs(proportions.sum() - 1) > 1e-9:
-        raise ValueError("prior must be a 1-D array of numbers >= 0 that add up to 1")
+        raise ValueError(
+            "`prior` must be a 1-D array of numbers >= 0 that add up to 1."
+        )
     return proportions
 
 
@@ -504,8 +510,8 @@ def membership_inference(
     n_members, n_others = len(member_scores), len(other_scores)
     if min(n_members, n_others) < 2:
         raise ValueError(
-            "members and non_members must have at least two rows each, got "
-            f"{n_members} and {n_others}"
+            "`members` and `non_members` must have at least two rows each, got "
+            f"{n_members} and {n_others}."
         )
     is_member = np.repeat([True, False], [n_members, n_others])
     scores = np.concatenate([member_scores, other_scores])
@@ -558,7 +564,7 @@ def _bound_advantage(guarantee: Any) -> float:
         return math.nan
     if not isinstance(guarantee, PrivacyGuarantee):
         raise TypeError(
-            f"guarantee must be a PrivacyGuarantee, got {type(guarantee).__name__}"
+            f"`guarantee` must be a PrivacyGuarantee, got {type(guarantee).__name__}."
         )
     # The bound of an attack on one row is for the replacement of the row.
     replaced = guarantee.to("replace")
@@ -581,8 +587,8 @@ def _score_proximity(
     for label, columns in parsed.items():
         if {*columns} != {*names}:
             raise ValueError(
-                f"{label} must have the columns of synthetic, {names}, got "
-                f"{list(columns)}"
+                f"`{label}` must have the columns of synthetic, {names}, got "
+                f"{list(columns)}."
             )
     # Coordinates of a column are computed for all tables together, so that codes and
     # ranges are the same: (n_synthetic + n_members + n_non_members, n_coordinates).

@@ -223,7 +223,7 @@ def _check_releases(audited: _Audited) -> None:
     if len(failures) == len(samples):
         raise ValueError(
             "The release of at least one of the neighboring tables must succeed, got "
-            f"{failures[0]} for each table"
+            f"{failures[0]} for each table."
         )
 
 
@@ -236,12 +236,12 @@ def _check_neighbours(neighbours: Any) -> None:
         return
     if not isinstance(neighbours, list | tuple):
         raise TypeError(
-            f"neighbours must be a list of tables, got {type(neighbours).__name__}"
+            f"`neighbours` must be a list of tables, got {type(neighbours).__name__}."
         )
     if len(neighbours) < 2:
         raise ValueError(
-            "neighbours must be at least two tables, any two of which differ in one "
-            f"record, got {len(neighbours)}"
+            "`neighbours` must be at least two tables, any two of which differ in one "
+            f"record, got {len(neighbours)}."
         )
 
 
@@ -249,14 +249,14 @@ def _read_callable(release: Any, neighbours: Any, random_state: Any) -> _Audited
     """Describe the audit of a function from a table to its release; each call is one draw."""
     if not callable(release):
         raise TypeError(
-            f"release must be a transformer or a callable, got {type(release).__name__}"
+            f"`release` must be a transformer or a callable, got {type(release).__name__}."
         )
     if neighbours is None:
-        raise ValueError("neighbours are required for a callable, got None")
+        raise ValueError("`neighbours` are required for a callable, got None.")
     if random_state is not None:
         raise ValueError(
-            "random_state must be None for a callable, which draws its own random bits, "
-            f"got {random_state!r}"
+            "`random_state` must be None for a callable, which draws its own random bits, "
+            f"got {random_state!r}."
         )
     return _audit_calls(release, neighbours)
 
@@ -269,14 +269,14 @@ def _read_estimator(estimator: Any, neighbours: Any, seed: int | None) -> _Audit
     if isinstance(estimator, type):
         name = estimator.__name__
         raise TypeError(
-            f"release must be an estimator or a callable, got the class {name}. Pass "
-            f"{name}(...)"
+            f"`release` must be an estimator or a callable, got the class {name}. Pass "
+            f"{name}(...)."
         )
     composed = ("steps", "transformers", "transformer_list")
     if any(hasattr(estimator, name) for name in composed):
         raise TypeError(
-            f"release must have guarantee_, got {type(estimator).__name__}. Audit its "
-            "private step, or pass a function, neighbours and epsilon"
+            f"`release` must have guarantee_, got {type(estimator).__name__}. Audit its "
+            "private step, or pass a function, neighbours and epsilon."
         )
     clones = _Clones(estimator, seed)
     # An estimator of the central model has no transform, or its transform does not
@@ -306,15 +306,15 @@ def _check_differences(tables: Sequence[pd.DataFrame]) -> None:
         values = table.to_numpy(object)
         if values.shape != first.shape:
             raise ValueError(
-                "neighbours must have the same shape, got "
-                f"{first.shape} and {values.shape}"
+                "`neighbours` must have the same shape, got "
+                f"{first.shape} and {values.shape}."
             )
         rows = map(repr, values.tolist())
         n_differing = sum(map(operator.ne, first_rows, rows))
         if n_differing != 1:
             raise ValueError(
-                "neighbours must differ in exactly one row, got tables that differ in "
-                f"{n_differing}"
+                "`neighbours` must differ in exactly one row, got tables that differ in "
+                f"{n_differing}."
             )
 
 
@@ -376,8 +376,8 @@ def _read_central(estimator: Any, neighbours: Any, clones: _Clones) -> _Audited:
     """
     if neighbours is None:
         raise TypeError(
-            "neighbours must be two tables that differ in one record, got None, which "
-            f"requires a local transformer. {type(estimator).__name__} is not one"
+            "`neighbours` must be two tables that differ in one record, got None, which "
+            f"requires a local transformer. {type(estimator).__name__} is not one."
         )
 
     def fit(table: Any) -> Any:
@@ -431,7 +431,7 @@ def _read_claim(audited: _Audited) -> tuple[float, float]:
     guarantee = getattr(audited.fitted, "guarantee_", None)
     if guarantee is None:
         raise ValueError(
-            "epsilon is required for a release without guarantee_, got None"
+            "`epsilon` is required for a release without guarantee_, got None."
         )
     n_rows = set(map(len, audited.tables))
     if guarantee.relation == "replace_values":
@@ -440,8 +440,8 @@ def _read_claim(audited: _Audited) -> tuple[float, float]:
         public_tables = [table.drop(columns=scope) for table in audited.tables]
         if not all(map(public_tables[0].equals, public_tables)):
             raise ValueError(
-                f"neighbours must differ only in the values of the columns {scope}, "
-                "got a difference in another column or in the number of rows"
+                f"`neighbours` must differ only in the values of the columns {scope}, "
+                "got a difference in another column or in the number of rows."
             )
     elif audited.is_central:
         # Tables with the same number of rows differ by the replacement of a row.
@@ -491,7 +491,7 @@ def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, lis
     if not columns:
         raise ValueError(
             "`neighbours` is required for an estimator without declared values, got "
-            "None. Pass it, or declare `categories` or `bounds`"
+            "None. Pass it, or declare `categories` or `bounds`."
         )
     return columns
 

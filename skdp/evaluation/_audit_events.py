@@ -52,7 +52,7 @@ def read_rows(release: Callable[[], Any], n_rows: int) -> Draws:
             raise ValueError(
                 f"The release of {n_rows} rows must have {n_rows} rows, got "
                 f"{len(values)}. Pass a callable and neighbours to audit releases of "
-                "whole tables"
+                "whole tables."
             )
         if values.dtype == object and isinstance(values[0], _LISTS):
             # Shorter lists are padded with None.

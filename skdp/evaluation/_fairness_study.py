@@ -183,12 +183,12 @@ def fairness_study(
     losses = check_epsilons(epsilons)
     check_size(n_splits, min_val=2, max_val=None, name="n_splits")
     if isinstance(methods, str):
-        raise TypeError("methods must be a list of names, got str")
+        raise TypeError("`methods` must be a list of names, got str.")
     for name in methods:
-        check_choice("each of methods", name, list(METHODS))
+        check_choice("methods[i]", name, list(METHODS))
     if not isinstance(encoder, OracleEncoder):
         raise TypeError(
-            f"encoder must be an encoder of categories, got {type(encoder).__name__}"
+            f"`encoder` must be an encoder of categories, got {type(encoder).__name__}."
         )
     table = _read_table(X, y, encoder, domain, sensitive, privileged, methods)
     seed = draw_seed(random_state)
@@ -262,7 +262,7 @@ def _read_table(
 ) -> _Table:
     """Check the parameters of `fairness_study`, and return its rows, labels and groups."""
     if not isinstance(X, pd.DataFrame):
-        raise TypeError(f"X must be a pandas DataFrame, got {type(X).__name__}")
+        raise TypeError(f"X must be a pandas DataFrame, got {type(X).__name__}.")
     check_consistent_length(X, y)
     check_row_order(X=X, y=y)
     domain = domain if isinstance(domain, Domain) else Domain(domain)
@@ -272,14 +272,14 @@ def _read_table(
     if set(true.unique()) != {0, 1}:
         raise ValueError(
             "y must have both labels 0 and 1, got other labels. Convert them with "
-            "`y == favorable_label`"
+            "`y == favorable_label`."
         )
     labels = true.to_numpy().astype(np.int64)
     (values,) = list_privileged(privileged, [sensitive])
     if X[sensitive].isin(values).nunique() < 2:
         raise ValueError(
             f"Column {sensitive!r} of X must have both privileged and unprivileged "
-            "values, got only one of them"
+            "values, got only one of them."
         )
     return _Table(
         X.reset_index(drop=True), labels, domain, protected, sensitive, values
@@ -295,7 +295,7 @@ def _list_protected(encoder: Any, sensitive: Any) -> list[Any]:
         protected = list(encoder.categories)
     if sensitive not in protected:
         raise ValueError(
-            f"sensitive must be a column of encoder, {protected}, got {sensitive!r}"
+            f"`sensitive` must be a column of encoder, {protected}, got {sensitive!r}."
         )
     return protected
 
@@ -309,7 +309,7 @@ def _check_columns(
             missing = "domain" if name in X.columns else "X"
             raise ValueError(
                 f"Column {name!r} must be in X and declared in domain, but is not in "
-                f"{missing}"
+                f"{missing}."
             )
     is_synthesized = not {"synthetic rows", "resampled columns"}.isdisjoint(methods)
     # Synthesizers require all columns to be declared; other methods accept numbers that
@@ -320,12 +320,12 @@ def _check_columns(
             if (domain[name].encode(X[name].to_numpy()) >= len(domain[name])).any():
                 raise ValueError(
                     f"Column {name!r} must have only values in the domain, got another "
-                    "value"
+                    "value."
                 )
         elif is_synthesized or not (is_number or _is_categorical(domain, name)):
             raise ValueError(
                 f"Column {name!r} must be declared in domain, got only "
-                f"{list(domain.columns)}"
+                f"{list(domain.columns)}."
             )
 
 

@@ -103,15 +103,15 @@ def plan_epsilon(
     """
     if isinstance(source, ReportDesign):
         raise TypeError(
-            "source must be an encoder or a DPHistogram, got a ReportDesign, whose "
-            "epsilon is fixed. Use plan_rows"
+            "`source` must be an encoder or a DPHistogram, got a ReportDesign, whose "
+            "epsilon is fixed. Use plan_rows."
         )
     quantity, margin = _read_precision(within, power, rates)
     _check_source(source, quantity)
     if n_rows is not None:
         check_size(n_rows, min_val=1, max_val=None, name="n_rows")
     elif not isinstance(source, DPHistogram) or quantity != "count":
-        raise ValueError(f"n_rows is required for a {quantity}, got None")
+        raise ValueError(f"`n_rows` is required for a {quantity}, got None.")
     n = n_rows or 1
 
     def is_sufficient(epsilon: float) -> bool:
@@ -125,7 +125,7 @@ def plan_epsilon(
     if position == len(EPSILONS):
         raise ValueError(
             f"No epsilon up to {EPSILONS[-1]:g} achieves this precision with "
-            f"{n:,} rows. Use plan_rows to find the number of rows"
+            f"{n:,} rows. Use plan_rows to find the number of rows."
         )
     return float(EPSILONS[position])
 
@@ -190,7 +190,7 @@ def plan_rows(
     quantity, margin = _read_precision(within, power, rates)
     _check_source(source, quantity)
     if quantity == "count":
-        raise ValueError(f"within must be a float between 0 and 1, got {within!r}")
+        raise ValueError(f"`within` must be a float between 0 and 1, got {within!r}.")
     # The margin of error of n rows is the margin of one row divided by sqrt(n), or by n
     # for a histogram.
     ratio = _margin_of_error(source, quantity, 1, rates) / margin
@@ -210,13 +210,13 @@ def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
         is_valid = is_valid and _is_number(rate) and 0 <= rate <= 1
     if not is_valid:
         raise ValueError(
-            "rates must be a proportion between 0 and 1, or two for a difference, got "
-            f"{rates!r}"
+            "`rates` must be a proportion between 0 and 1, or two for a difference, got "
+            f"{rates!r}."
         )
     if (within is None) == (power is None) or (power is not None and not is_pair):
         raise ValueError(
             "Exactly one of `within` and `power` is required, and `power` requires two "
-            f"`rates`, got within={within!r}, power={power!r} and rates={rates!r}"
+            f"`rates`, got within={within!r}, power={power!r} and rates={rates!r}."
         )
     if power is None:
         is_count = isinstance(within, Integral) and not is_pair
@@ -225,21 +225,21 @@ def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
         )
         if not is_in_range:
             raise ValueError(
-                "within must be a float between 0 and 1, or an int >= 1 for a count, "
-                f"got {within!r}"
+                "`within` must be a float between 0 and 1, or an int >= 1 for a count, "
+                f"got {within!r}."
             )
         quantity = "difference" if is_pair else "count" if is_count else "proportion"
         return quantity, float(within)
     if not _is_number(power) or not 1 - LEVEL < power < 1:
         raise ValueError(
-            f"power must be between {1 - LEVEL:.3g}, the level of the test, and 1, got "
-            f"{power!r}"
+            f"`power` must be between {1 - LEVEL:.3g}, the level of the test, and 1, got "
+            f"{power!r}."
         )
     # The margin of error Z * std_error at which the difference has the required ratio to
     # its standard error.
     first, second = rates
     if first == second:
-        raise ValueError(f"rates must be distinct for a test, got {rates!r}")
+        raise ValueError(f"`rates` must be distinct for a test, got {rates!r}.")
     return "difference", abs(second - first) * Z / _effect_ratio(power)
 
 
@@ -266,25 +266,25 @@ def _check_source(source: Any, quantity: str) -> None:
     types = OracleEncoder, DPHistogram, ReportDesign
     if isinstance(source, type) or not isinstance(source, types):
         raise TypeError(
-            "source must be an encoder of categories, a DPHistogram or a ReportDesign, "
-            f"got {getattr(source, '__name__', type(source).__name__)}"
+            "`source` must be an encoder of categories, a DPHistogram or a ReportDesign, "
+            f"got {getattr(source, '__name__', type(source).__name__)}."
         )
     if isinstance(source, DPHistogram) and quantity == "difference":
         raise ValueError(
-            "rates must be one proportion for a DPHistogram, which has no groups, got "
-            "two"
+            "`rates` must be one proportion for a DPHistogram, which has no groups, got "
+            "two."
         )
     if isinstance(source, ReportDesign):
         if source.group is not None:
             raise ValueError(
-                "source must be a ReportDesign without groups, got groups. For other "
-                "designs, simulate reports for several numbers of rows"
+                "`source` must be a ReportDesign without groups, got groups. For other "
+                "designs, simulate reports for several numbers of rows."
             )
         if len(source.values) != 2:
             raise ValueError(
-                "source must be a ReportDesign with two values, got "
+                "`source` must be a ReportDesign with two values, got "
                 f"{len(source.values)}. For other designs, simulate reports for "
-                "several numbers of rows"
+                "several numbers of rows."
             )
 
 
@@ -387,5 +387,5 @@ def _declared_domain(source: Any) -> Domain:
         return Domain(declared)
     raise TypeError(
         f"{name} of {type(source).__name__} must be a mapping or a Domain, got "
-        f"{type(declared).__name__}"
+        f"{type(declared).__name__}."
     )

@@ -153,7 +153,7 @@ def privacy_curve(
     seed = draw_seed(random_state)
     if param_name not in estimator.get_params():
         raise ValueError(
-            f"param_name must be a parameter of the estimator, got {param_name!r}"
+            f"`param_name` must be a parameter of the estimator, got {param_name!r}."
         )
     if scoring is None:
         scoring = "accuracy" if is_classifier(estimator) else "r2"
@@ -369,14 +369,14 @@ def compare_to_baseline(
         keys = ["method", *keys]
     if not is_baseline.any():
         raise ValueError(
-            "curve must have a baseline: rows with an infinite epsilon, or rows of the "
-            "method `baseline`, got none"
+            "`curve` must have a baseline: rows with an infinite epsilon, or rows of the "
+            "method `baseline`, got none."
         )
     private = curve[~is_baseline]
     if private.duplicated([*keys, "split"]).any():
         raise ValueError(
-            "curve must have each split once for each epsilon and metric, got a "
-            "repeated split"
+            "`curve` must have each split once for each epsilon and metric, got a "
+            "repeated split."
         )
     # Each score is paired with the score of the baseline on the same split.
     pairs = private.merge(
@@ -408,23 +408,23 @@ def check_curve(curve: Any) -> None:
     numbers = ("epsilon", "value", "n_train", "n_test")
     check_table(curve, "curve", COLUMNS, numbers=numbers)
     if not np.isfinite(curve["epsilon"]).any():
-        raise ValueError("curve must have rows with a finite epsilon, got none")
+        raise ValueError("`curve` must have rows with a finite epsilon, got none.")
 
 
 def check_epsilons(epsilons: Any) -> list[float]:
     """Return the values of epsilon to compare; raise unless they are valid and distinct."""
     if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
         raise TypeError(
-            f"epsilons must be a list of numbers, got {type(epsilons).__name__}"
+            f"`epsilons` must be a list of numbers, got {type(epsilons).__name__}."
         )
     values = list(epsilons)
     for epsilon in values:
-        check_epsilon(epsilon, name="each of epsilons")
+        check_epsilon(epsilon, name="epsilons[i]")
     if not values:
-        raise ValueError("epsilons must have at least one number, got none")
+        raise ValueError("`epsilons` must have at least one number, got none.")
     values = list(map(float, values))
     if len(set(values)) < len(values):
-        raise ValueError("epsilons must be distinct, got a repeated number")
+        raise ValueError("`epsilons` must be distinct, got a repeated number.")
     return values
 
 
@@ -435,12 +435,12 @@ def check_table(
     required = list(columns)
     if not isinstance(table, pd.DataFrame) or not {*required} <= {*table.columns}:
         raise TypeError(
-            f"{name} must be a DataFrame with the columns {', '.join(required)}, got "
-            f"{type(table).__name__} without all of them"
+            f"`{name}` must be a DataFrame with the columns {', '.join(required)}, got "
+            f"{type(table).__name__} without all of them."
         )
     for column in numbers:
         dtype = table[column].dtype
         if not pd.api.types.is_numeric_dtype(dtype):
             raise TypeError(
-                f"{name} must have numbers in the column {column}, got dtype {dtype}"
+                f"`{name}` must have numbers in the column {column}, got dtype {dtype}."
             )

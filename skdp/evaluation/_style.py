@@ -34,7 +34,7 @@ class PanelDisplay:
             ax = make_panels(number, width=width, height=height)
         panels = list(np.ravel(ax))
         if len(panels) != number:
-            raise ValueError(f"ax must have {number} panels, got {len(panels)}")
+            raise ValueError(f"`ax` must have {number} panels, got {len(panels)}.")
         self.ax_ = np.array(panels, dtype=object)
         self.figure_ = panels[0].get_figure(root=True)
         return panels
@@ -65,7 +65,7 @@ def import_pyplot() -> Any:
     except ImportError as error:
         raise ImportError(
             "Plots require matplotlib, which is not installed. Use `pip install "
-            "matplotlib` (extra 'plot')"
+            "matplotlib` (extra 'plot')."
         ) from error
     return pyplot
 

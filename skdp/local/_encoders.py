@@ -293,7 +293,7 @@ class UnaryEncodingTransformer(OracleEncoder):
         """Check the parameters that do not depend on X, and return epsilon, or None if p and q are given."""
         if self.instantaneous_epsilon is not None and not self.memoize:
             raise ValueError(
-                "instantaneous_epsilon requires memoize=True, got memoize=False."
+                "`instantaneous_epsilon` requires memoize=True, got memoize=False."
             )
         return super()._check_parameters()
 
@@ -303,7 +303,9 @@ class UnaryEncodingTransformer(OracleEncoder):
     def _make_oracle(self, k: int, epsilon: Any) -> UnaryEncoding:
         """Make the oracle of k values, from its epsilon or from p and q."""
         if self.epsilon is not None and (self.p is not None or self.q is not None):
-            raise ValueError("p and q determine epsilon. Set epsilon=None with them.")
+            raise ValueError(
+                "`p` and `q` determine epsilon. Set epsilon=None with them."
+            )
         return UnaryEncoding(k, epsilon, variant=self.variant, p=self.p, q=self.q)
 
     def _make_fields(
@@ -342,7 +344,7 @@ class UnaryEncodingTransformer(OracleEncoder):
             epsilon = guarantee.epsilon if self.epsilon is None else self.epsilon
             if self.instantaneous_epsilon >= epsilon:
                 raise ValueError(
-                    "instantaneous_epsilon must be smaller than epsilon, got "
+                    "`instantaneous_epsilon` must be smaller than epsilon, got "
                     f"{self.instantaneous_epsilon} and {epsilon}."
                 )
         return guarantee

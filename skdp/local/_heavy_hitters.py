@@ -238,7 +238,7 @@ class HeavyHitters(OnSite, BaseEstimator):
         groups = [rows[rows[:, 0] == group] for group in range(n_groups)]
         if not all(map(len, groups)):
             raise ValueError(
-                f"reports must have a row for each of the {n_groups} groups, got "
+                f"`reports` must have a row for each of the {n_groups} groups, got "
                 f"{len(rows)} rows."
             )
         # Each step keeps more than `n_top` prefixes, because the count of the prefix of a
@@ -262,7 +262,7 @@ def check_words(words: Sequence[Any]) -> None:
     other_types = {type(word).__name__ for word in words if not isinstance(word, str)}
     if other_types:
         raise TypeError(
-            f"words must be strings, and not missing; got {', '.join(sorted(other_types))}."
+            f"`words` must be strings, and not missing; got {', '.join(sorted(other_types))}."
         )
 
 
@@ -280,7 +280,7 @@ def check_reports(reports: Any, protocol: PrefixProtocol) -> Reports:
         is_valid = bool((is_in_range & (rows % 1 == 0)).all())
     if not is_valid:
         raise ValueError(
-            "reports must be integers in the range of the groups, buckets and hash "
+            "`reports` must be integers in the range of the groups, buckets and hash "
             "functions of these parameters. Use the parameters of the client."
         )
     return rows.astype(np.int64)
@@ -382,12 +382,12 @@ def _check_alphabet(alphabet: Any) -> None:
     """Check that an alphabet is a string of distinct characters."""
     if not isinstance(alphabet, str):
         raise TypeError(
-            f"alphabet must be None or a str, got {type(alphabet).__name__}."
+            f"`alphabet` must be None or a str, got {type(alphabet).__name__}."
         )
     n_characters = len({*alphabet})
     if n_characters < len(alphabet) or not 1 <= n_characters <= MAX_ALPHABET_CHARACTERS:
         raise ValueError(
-            f"alphabet must have from 1 to {MAX_ALPHABET_CHARACTERS} distinct characters, got "
+            f"`alphabet` must have from 1 to {MAX_ALPHABET_CHARACTERS} distinct characters, got "
             f"{n_characters} distinct of {len(alphabet)} characters."
         )
 

@@ -75,10 +75,12 @@ class SecretKey(bytes):
 def check_key(key: Any) -> bytes | None:
     """Check that a secret key is None, or bytes of sufficient length."""
     if key is not None and not isinstance(key, bytes):
-        raise TypeError(f"secret_key must be None or bytes, got {type(key).__name__}.")
+        raise TypeError(
+            f"`secret_key` must be None or bytes, got {type(key).__name__}."
+        )
     if key is not None and len(key) < MIN_KEY_BYTES:
         raise ValueError(
-            f"secret_key must have at least {MIN_KEY_BYTES} bytes, got {len(key)}. Use "
+            f"`secret_key` must have at least {MIN_KEY_BYTES} bytes, got {len(key)}. Use "
             "SecretKey.generate()."
         )
     return key
@@ -171,10 +173,10 @@ def encode_column_name(name: Any, parameter: str) -> bytes:
 
 def encode_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
     """Encode record ids, which are integers or text, as bytes."""
-    ids = encode_column("record_id", record_id, _encode_record_id)
+    ids = encode_column("`record_id`", record_id, _encode_record_id)
     if len(ids) != n_rows:
         raise ValueError(
-            f"record_id must have an id for each of the {n_rows} rows, got {len(ids)}."
+            f"`record_id` must have an id for each of the {n_rows} rows, got {len(ids)}."
         )
     return ids
 
@@ -240,7 +242,7 @@ class Memo:
             self._contexts.append(hashlib.sha256(context).digest())
         if len({*self._contexts}) < len(self._contexts):
             raise ValueError(
-                "permanent_parts of two fields must differ, because their reports would "
+                "`permanent_parts` of two fields must differ, because their reports would "
                 "share random bits. Include the names of the columns."
             )
 
@@ -340,7 +342,7 @@ class PermanentReportsMixin:
         check_key(self.secret_key)
         if self.memoize and self.secret_key is None:
             raise ValueError(
-                "memoize=True requires a secret_key. Use SecretKey.generate()."
+                "memoize=True requires a `secret_key`. Use SecretKey.generate()."
             )
         if not self.memoize and self.secret_key is not None:
-            raise ValueError("secret_key requires memoize=True, got memoize=False.")
+            raise ValueError("`secret_key` requires memoize=True, got memoize=False.")

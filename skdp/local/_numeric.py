@@ -228,7 +228,7 @@ class NumberField(Field):
         steps = self.mechanism.steps
         if not isinstance(self.mechanism, SquareWave):
             raise ValueError(
-                "estimate_distribution requires mechanism='square_wave'. For unbiased "
+                "`estimate_distribution` requires mechanism='square_wave'. For unbiased "
                 "proportions of bins, use FrequencyOracleEncoder with an Interval."
             )
         bins = Interval(*self.bounds, bins=n_bins)

@@ -431,12 +431,12 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         protocol = self.protocol_
         if protocol.strategy != "split":
             raise ValueError(
-                "estimate_joint_counts requires strategy='split', got "
+                "`estimate_joint_counts` requires strategy='split', got "
                 f"{protocol.strategy!r}."
             )
         if isinstance(reports, ReportTally):
             raise TypeError(
-                "reports must be a DataFrame or an array, got a ReportTally, which has no "
+                "`reports` must be a DataFrame or an array, got a ReportTally, which has no "
                 "joint counts of separate reports. Pass the reports, or use "
                 "strategy='joint'."
             )

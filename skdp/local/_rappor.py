@@ -91,7 +91,7 @@ class BloomField(Field):
         return [f"{prefix}_cohort", *bits]
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
-        words = encode_column(f"column {self.name!r}", columns[0])
+        words = encode_column(f"Column {self.name!r}", columns[0])
         return [np.array(words, object)]
 
     def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
@@ -203,10 +203,10 @@ class BloomField(Field):
         cohort, and the numbers of ones of each bit. `candidates` maps the column to
         words; words that are not candidates are not estimated.
         """
-        words = encode_column(f"candidates of {self.name!r}", candidates[self.name])
+        words = encode_column(f"`candidates` of {self.name!r}", candidates[self.name])
         if not words or len({*words}) < len(words):
             raise ValueError(
-                f"candidates of {self.name!r} must have at least one word and no repeated "
+                f"`candidates` of {self.name!r} must have at least one word and no repeated "
                 "words."
             )
         cohorts = np.flatnonzero(sums[:, 0])
@@ -410,7 +410,7 @@ class RapporEncoder(ReportTransformer):
             )
             if key is None or report_epsilon >= epsilon:
                 raise ValueError(
-                    "instantaneous_epsilon requires a secret_key, and must be smaller "
+                    "`instantaneous_epsilon` requires a secret_key, and must be smaller "
                     f"than epsilon={self.epsilon}, got {self.instantaneous_epsilon}."
                 )
             second_round = TwoRoundUnaryEncoding(first_round, report_epsilon / n_pairs)
@@ -418,7 +418,7 @@ class RapporEncoder(ReportTransformer):
         for name, column in zip(table.names, table.columns, strict=True):
             # Raises an error for missing values, and for values that are not text,
             # numbers or booleans.
-            encode_column(f"column {name!r}", column)
+            encode_column(f"Column {name!r}", column)
             fields.append(
                 BloomField(name, n_hashes, n_cohorts, first_round, second_round)
             )
@@ -495,7 +495,7 @@ class RapporEncoder(ReportTransformer):
             lists = {columns[0]: candidates}
         if not isinstance(lists, Mapping) or set(lists) != set(columns):
             raise ValueError(
-                "candidates must be a dict with a list of values for each column "
+                "`candidates` must be a dict with a list of values for each column "
                 f"{list(columns)}, got {type(candidates).__name__}."
             )
         return self.protocol_.estimate(tally, candidates=lists)

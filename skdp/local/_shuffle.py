@@ -71,7 +71,7 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
         rows = to_array(reports, "reports")
         if rows.ndim != 2:
             raise ValueError(
-                f"reports must be a DataFrame or a 2D array, got {rows.ndim}D. Use "
+                f"`reports` must be a DataFrame or a 2D array, got {rows.ndim}D. Use "
                 "reports[[column]] or reports.to_frame()."
             )
         return rows[_draw_permutation(len(rows), source)]

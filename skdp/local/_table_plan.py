@@ -292,7 +292,7 @@ def recommend_plan(
         domain = Domain(domain)
     if domain is not None and not isinstance(domain, Domain):
         raise TypeError(
-            f"domain must be a Domain or a dict, got {type(domain).__name__}. Use "
+            f"`domain` must be a Domain or a dict, got {type(domain).__name__}. Use "
             "Domain.from_frame for a table."
         )
     sizes = count_values(domain)
@@ -353,7 +353,7 @@ def check_bounds(bounds: Any) -> dict[Any, Any]:
     """Check a mapping of column name to bounds, and return it; None is an empty mapping."""
     if bounds is not None and not isinstance(bounds, Mapping):
         raise TypeError(
-            "bounds must be a mapping of column name to (low, high), got "
+            "`bounds` must be a mapping of column name to (low, high), got "
             f"{type(bounds).__name__}."
         )
     if bounds:

@@ -163,7 +163,7 @@ class ReportTally:
             If the text is not a tally of this version, has counts that are impossible in
             its protocol, or has more than 2**24 characters.
         """
-        content: Any = parse_json(text, "a tally")
+        content: Any = parse_json(text, "A tally")
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
             raise ValueError(f"The text must be a tally of the format {_FORMAT!r}.")
         # An untrusted text can raise any exception, whose message may contain the text.

@@ -403,7 +403,7 @@ class PosteriorFeatures(TransformerWrapper):
         """Fit the encoder, and return its reports of the rows; estimate the prior of the values from the reports."""
         if not isinstance(self.encoder, OracleEncoder):
             raise TypeError(
-                "encoder must be a local transformer with frequency oracles, such as "
+                "`encoder` must be a local transformer with frequency oracles, such as "
                 f"RandomizedResponseEncoder(), got {type(self.encoder).__name__}."
             )
         encoder = clone(self.encoder)

@@ -107,30 +107,30 @@ def to_aif360(
     labels = parse_classes(y, "y")
     if len(labels) != len(frame):
         raise ValueError(
-            f"X and y must have the same length, got {len(frame)} and {len(labels)}"
+            f"X and y must have the same length, got {len(frame)} and {len(labels)}."
         )
     if LABEL in map(str, frame.columns):
         raise ValueError(
-            f"X must not have a column {LABEL!r}, the name of the labels. Rename it"
+            f"X must not have a column {LABEL!r}, the name of the labels. Rename it."
         )
     names = _check_names(sensitive_features, list(frame.columns))
     values = list_privileged(privileged, names)
     # aif360 compares numbers, so a protected attribute is 1.0 for privileged rows.
     for name, listed in zip(names, values, strict=True):
         is_privileged = frame[name].isin(listed).to_numpy(dtype=bool)
-        check_both_groups(is_privileged, f"sensitive feature {name!r}")
+        check_both_groups(is_privileged, f"X[{name!r}]")
         frame[name] = is_privileged.astype(np.float64)
     numeric = _encode_frame(frame)
     label = find_positive_label(positive_label, y=labels)
     is_positive = labels.isin([label]).to_numpy(dtype=bool)
     # Predictions may all be negative, so equal labels are accepted.
     if not is_positive.any() and labels.nunique() > 1:
-        raise ValueError("positive_label must be a label of y, got another value")
+        raise ValueError("`positive_label` must be a label of y, got another value.")
     numeric[LABEL] = is_positive.astype(np.float64)
     if numeric.columns.has_duplicates:
         raise ValueError(
             "X must have column names other than the names 'column=value' of encoded "
-            "columns. Rename a column of X"
+            "columns. Rename a column of X."
         )
     return datasets.BinaryLabelDataset(
         df=numeric,
@@ -150,7 +150,7 @@ def _convert_frame(X: Any) -> pd.DataFrame:
     if not is_frame(X):
         raise TypeError(
             "X must be a pandas, polars or pyarrow dataframe or a 2-D array, got "
-            f"{type(X).__name__}"
+            f"{type(X).__name__}."
         )
     table = wrap_table(X)
     if not isinstance(X, pd.DataFrame):
@@ -165,7 +165,7 @@ def _convert_frame(X: Any) -> pd.DataFrame:
         if frame[name].isna().any():
             raise ValueError(
                 f"Column {name!r} of X must not have missing values. Drop or impute "
-                "them"
+                "them."
             )
     return frame
 
@@ -176,12 +176,12 @@ def _check_names(names: Any, columns: list[Any]) -> list[Any]:
     for name in names:
         if not isinstance(name, Hashable):
             raise TypeError(
-                "sensitive_features must be the name of a column of X or a list of "
-                f"names, got {type(name).__name__}"
+                "`sensitive_features` must be the name of a column of X or a list of "
+                f"names, got {type(name).__name__}."
             )
     if not names or any(name not in columns for name in names):
         raise ValueError(
-            f"sensitive_features must be names of columns of X, {columns}, got {names}"
+            f"`sensitive_features` must be names of columns of X, {columns}, got {names}."
         )
     return list(names)
 
@@ -263,8 +263,8 @@ def from_aif360(dataset: Any) -> Bunch:
     required = ("protected_attribute_names", "favorable_label", "features")
     if not all(hasattr(dataset, name) for name in required):
         raise TypeError(
-            "dataset must be a BinaryLabelDataset of aif360, got "
-            f"{type(dataset).__name__}"
+            "`dataset` must be a BinaryLabelDataset of aif360, got "
+            f"{type(dataset).__name__}."
         )
     protected = list(dataset.protected_attribute_names)
     index, names = pd.Index(dataset.instance_names), list(dataset.feature_names)
@@ -279,7 +279,7 @@ def from_aif360(dataset: Any) -> Bunch:
         if not data[name].isin(values).all():
             raise ValueError(
                 f"Protected attribute {name!r} must have only values that the dataset "
-                "declares as privileged or unprivileged, got another value"
+                "declares as privileged or unprivileged, got another value."
             )
         renamed = _rename_values(pd.Series(values), maps[number]).tolist()
         data[name] = _rename_values(data[name], maps[number])
@@ -341,5 +341,5 @@ def import_optional(module: str) -> Any:
         package, _, _ = module.partition(".")
         raise ImportError(
             f"This function requires {package}, which is not installed. Use `pip "
-            f"install {package}` (extra 'fairness')"
+            f"install {package}` (extra 'fairness')."
         ) from error

@@ -85,7 +85,7 @@ def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> 
     true_counts, estimates, _ = _match_counts(true, estimate)
     if true_counts.ndim != 1:
         raise ValueError(
-            f"true and estimate must be 1-D, got {true_counts.ndim} dimensions"
+            f"`true` and `estimate` must be 1-D, got {true_counts.ndim} dimensions."
         )
     if metric == "total_variation":
         true_counts = _normalize(true_counts, "true")
@@ -134,10 +134,10 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> Any:
     true_counts, estimates, index = _match_counts(true, estimate)
     if true_counts.ndim > 1:
         raise ValueError(
-            f"true and estimate must be 1-D, got {true_counts.ndim} dimensions"
+            f"`true` and `estimate` must be 1-D, got {true_counts.ndim} dimensions."
         )
     if (true_counts < 0).any():
-        raise ValueError("`true` must have no negative counts, got one or more")
+        raise ValueError("`true` must have no negative counts, got one or more.")
     error = np.abs(estimates - true_counts)
     # An estimate of a true count of 0 has an infinite relative error, unless it is 0.
     percent = np.where(error == 0, 0.0, np.inf)
@@ -154,9 +154,9 @@ def _match_counts(true: Any, estimate: Any) -> tuple[Numbers, Numbers, pd.Index 
     estimates = _convert_counts(estimate, "estimate")
     if true_counts.shape != estimates.shape:
         raise ValueError(
-            "true and estimate must have the same shape, got "
+            "`true` and `estimate` must have the same shape, got "
             f"{true_counts.shape} and {estimates.shape}. Count the true values by "
-            "Domain.value_counts, and compare separate columns one at a time"
+            "Domain.value_counts, and compare separate columns one at a time."
         )
     if isinstance(true, pd.Series) and isinstance(estimate, pd.Series):
         estimates = estimates[_match_labels(true.index, estimate.index)]
@@ -185,15 +185,15 @@ def _convert_counts(values: Any, name: str) -> Numbers:
         for cell in array.flat:
             if not (_is_number(cell) or is_missing(cell)):
                 raise ValueError(
-                    f"{name} must be numeric, a number or 1-D array-like, got "
-                    f"{type(values).__name__}"
+                    f"`{name}` must be numeric, a number or 1-D array-like, got "
+                    f"{type(values).__name__}."
                 )
         array = np.where(pd.isna(array), np.nan, array)
     elif array.dtype.kind not in "iuf":
-        raise ValueError(f"{name} must be numeric, got dtype {array.dtype}")
+        raise ValueError(f"`{name}` must be numeric, got dtype {array.dtype}.")
     numbers = array.astype(np.float64)
     if not np.isfinite(numbers).all():
-        raise ValueError(f"{name} must be finite, got a missing or infinite number")
+        raise ValueError(f"`{name}` must be finite, got a missing or infinite number.")
     return numbers
 
 
@@ -208,11 +208,11 @@ def _match_labels(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
     estimate_labels = convert_labels(estimate)
     positions = dict(zip(estimate_labels, range(len(estimate)), strict=True))
     if len(set(labels)) < len(labels) or len(positions) < len(estimate):
-        raise ValueError("true and estimate must have distinct labels")
+        raise ValueError("`true` and `estimate` must have distinct labels.")
     if positions.keys() != set(labels):
         raise ValueError(
-            "true and estimate must have the same labels. Use "
-            "`domain.value_counts(X)` for true"
+            "`true` and `estimate` must have the same labels. Use "
+            "`domain.value_counts(X)` for `true`."
         )
     return np.array([positions[label] for label in labels], dtype=np.intp)
 
@@ -237,5 +237,7 @@ def _normalize(counts: Numbers, name: str) -> Numbers:
     # Unbiased estimates may be negative, and so may their sum.
     total = counts.sum()
     if not (np.isfinite(total) and total > 0):
-        raise ValueError(f"{name} must have counts with a positive sum, got 0 or less")
+        raise ValueError(
+            f"`{name}` must have counts with a positive sum, got 0 or less."
+        )
     return counts / total

@@ -28,7 +28,7 @@ def parse_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
     try:
         return call_safely(_convert_to_series, column, missing)
     except ColumnError as error:
-        raise ValueError(f"{name} {error}") from None
+        raise ValueError(f"`{name}` {error}.") from None
 
 
 def _convert_to_series(values: Any, missing: bool) -> pd.Series:
@@ -59,7 +59,7 @@ def parse_classes(values: Any, name: str) -> pd.Series:
     if column.dtype.kind in "biu" or not any(map(_is_fraction, column.unique())):
         return column
     raise ValueError(
-        f"{name} must be class labels, got numbers with fractions, such as "
+        f"`{name}` must be class labels, got numbers with fractions, such as "
         "probabilities. Apply a threshold first, for example `score >= 0.5`."
     )
 
@@ -80,10 +80,10 @@ def parse_columns(features: Any, name: str) -> dict[Any, pd.Series]:
         features = np.array(features, dtype=object)
     table = wrap_table(features)
     if not table.names:
-        raise ValueError(f"{name} must have at least one column, got none")
+        raise ValueError(f"`{name}` must have at least one column, got none.")
     columns = {}
     for column_name, column in zip(table.names, table.columns, strict=True):
-        label = name if len(table.names) == 1 else f"{name} column {column_name!r}"
+        label = name if len(table.names) == 1 else f"{name}[{column_name!r}]"
         columns[column_name] = parse_column(column, label, missing=True)
     return columns
 
@@ -94,8 +94,8 @@ def check_lengths(lengths: Mapping[str, int]) -> None:
         *names, last_name = lengths
         *sizes, last_size = map(str, lengths.values())
         raise ValueError(
-            f"{', '.join(names)} and {last_name} must have the same length, "
-            f"got {', '.join(sizes)} and {last_size}"
+            f"`{'`, `'.join(names)}` and `{last_name}` must have the same length, "
+            f"got {', '.join(sizes)} and {last_size}."
         )
 
 
@@ -108,7 +108,7 @@ def encode_predictions(
     """
     if y_true is None:
         raise ValueError(
-            "y_true must be one column, got None. For selection rates without true "
+            "`y_true` must be one column, got None. For selection rates without true "
             "labels, pass the predictions twice."
         )
     true = parse_classes(y_true, "y_true")
@@ -120,13 +120,13 @@ def encode_predictions(
     # Labels are values of the data, so messages do not contain them.
     if label not in true_labels | predicted_labels:
         raise ValueError(
-            "positive_label must be a label of y_true or y_pred, got another value"
+            "`positive_label` must be a label of `y_true` or `y_pred`, got another value."
         )
     # Labels such as 1 and "1", or ">50K" and ">50K.", do not match.
     if len(true_labels | predicted_labels) > 2 and not true_labels & predicted_labels:
         raise ValueError(
-            "y_true and y_pred must have a label in common, got none. Convert both to "
-            "the same labels"
+            "`y_true` and `y_pred` must have a label in common, got none. Convert both to "
+            "the same labels."
         )
     # All labels except the positive label are negative.
     is_true, is_predicted = true.isin([label]), predicted.isin([label])
@@ -144,9 +144,9 @@ def find_positive_label(positive_label: Any, **columns: pd.Series) -> Any:
     for name, labels in columns.items():
         if not labels.isin([0, 1]).all():
             raise ValueError(
-                "positive_label must be a label, got None. Its default is 1 only if "
+                "`positive_label` must be a label, got None. Its default is 1 only if "
                 f"all labels are 0 and 1, or False and True, and {name} has another "
-                "label"
+                "label."
             )
     return 1
 
@@ -176,17 +176,17 @@ def list_privileged(privileged: Any, names: Sequence[Any]) -> list[list[Any]]:
         if len(names) > 1:
             raise ValueError(
                 f"`privileged` must be a mapping with the keys {list(names)} for "
-                f"several columns, got {type(privileged).__name__}"
+                f"several columns, got {type(privileged).__name__}."
             )
         return [_list_values(privileged)]
     if list(names) == [None]:
         raise ValueError(
             "`privileged` must be a value or a list of values for a column without a "
-            "name, got a mapping. Name the column, or pass the values"
+            "name, got a mapping. Name the column, or pass the values."
         )
     if set(privileged) != set(names):
         raise ValueError(
-            f"`privileged` must have the keys {list(names)}, got {list(privileged)}"
+            f"`privileged` must have the keys {list(names)}, got {list(privileged)}."
         )
     return [_list_values(privileged[name]) for name in names]
 
@@ -212,6 +212,8 @@ def find_privileged(privileged: Any, names: Sequence[Any], cells: Cells) -> Mask
 def check_both_groups(is_privileged: Mask, name: str) -> None:
     """Raise unless there are both privileged and unprivileged values."""
     if not is_privileged.any():
-        raise ValueError(f"{name} must have a row with a privileged value, got none")
+        raise ValueError(f"`{name}` must have a row with a privileged value, got none.")
     if is_privileged.all():
-        raise ValueError(f"{name} must have a row with an unprivileged value, got none")
+        raise ValueError(
+            f"`{name}` must have a row with an unprivileged value, got none."
+        )

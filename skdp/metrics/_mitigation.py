@@ -128,8 +128,8 @@ def private_threshold_optimizer(
     )
     if scores.categories.dtype.kind not in "biuf":
         raise ValueError(
-            "y_pred must be numeric, predictions of 0 and 1 or scores, got dtype "
-            f"{scores.categories.dtype}"
+            "`y_pred` must be numeric, predictions of 0 and 1 or scores, got dtype "
+            f"{scores.categories.dtype}."
         )
     positive = find_positive_rows(labels, positive_label).astype(np.int8)
     # Counts of rows cannot be negative, so the estimated distribution is projected.
@@ -170,8 +170,8 @@ def _expand_rows(joint: pd.DataFrame) -> pd.DataFrame:
     if abs(int(repeats.sum()) - n_rows) > 0.1 * n_rows:
         n_values = joint.index.get_level_values("y_pred").nunique()
         raise ValueError(
-            f"y_pred must have few distinct values, got {n_values}, whose distribution "
-            "cannot be estimated. Round the scores"
+            f"`y_pred` must have few distinct values, got {n_values}, whose distribution "
+            "cannot be estimated. Round the scores."
         )
     cells = joint.index.to_frame(index=False)
     return cells.loc[cells.index.repeat(repeats)].reset_index(drop=True)
@@ -357,8 +357,8 @@ def private_reweighing(
     positive = find_positive_rows(labels, positive_label)
     if positive.all() or not positive.any():
         raise ValueError(
-            "y_true must have rows with and without positive_label, got one of them "
-            "only"
+            "`y_true` must have rows with and without positive_label, got one of them "
+            "only."
         )
     codes = positive.astype(np.intp)
     counts = project_rows(sum_indicators(indicators, codes, 2)[0])
@@ -367,7 +367,7 @@ def private_reweighing(
     if not (table > 0).all():
         raise ValueError(
             "The estimated number of rows of each group and label must be positive, "
-            "got 0 or less. Use more rows or a larger epsilon"
+            "got 0 or less. Use more rows or a larger epsilon."
         )
     # Kamiran and Calders (2012): the expected count under independence over the count.
     expected = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()

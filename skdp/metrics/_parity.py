@@ -48,15 +48,15 @@ class PrivateParity(ClassificationMoment):
         # fairlearn compares predictions with 0 and 1.
         labels = parse_classes(y, "y")
         if not set(labels) <= {0, 1}:
-            raise ValueError("y must have the labels 0 and 1, got another label")
+            raise ValueError("y must have the labels 0 and 1, got another label.")
         super().load_data(X, labels.astype(int))
         domain, indicators = debias_groups(
             sensitive_features, self.encoder, self.columns
         )
         if len(indicators) != len(labels):
             raise ValueError(
-                "y and sensitive_features must have the same length, got "
-                f"{len(labels)} and {len(indicators)}"
+                "y and `sensitive_features` must have the same length, got "
+                f"{len(labels)} and {len(indicators)}."
             )
         blocks, keys, std_error = [], [], 0.0
         for event in EVENTS[self.constraints]:
@@ -67,7 +67,7 @@ class PrivateParity(ClassificationMoment):
             if not (sums > 0).all():
                 raise ValueError(
                     "The estimated number of rows of each group and label must be "
-                    "positive, got 0 or less. Use more rows or a larger epsilon"
+                    "positive, got 0 or less. Use more rows or a larger epsilon."
                 )
             # A rate of 1/2 has the largest standard error.
             std_error = max(std_error, *np.sqrt(variances) / (2 * sums))

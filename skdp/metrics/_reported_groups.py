@@ -83,7 +83,7 @@ def _convert_to_table(reports: Any, names: list[Any]) -> Any:
         table = table[:, np.newaxis]
     if len(names) > 1:
         raise ValueError(
-            f"reports must have the columns {names} of the encoder, got one column"
+            f"`reports` must have the columns {names} of the encoder, got one column."
         )
     return table
 
@@ -106,18 +106,20 @@ def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
                 "protocol saved with `encoder.save`"
             )
         raise TypeError(
-            "encoder must be a fitted local transformer, such as "
-            f"RandomizedResponseEncoder, got {encoder_class.__name__}{remedy}"
+            "`encoder` must be a fitted local transformer, such as "
+            f"RandomizedResponseEncoder, got {encoder_class.__name__}{remedy}."
         )
     declared = list(protocol.domain.columns)
     names = declared if columns is None else columns
     names = list(names) if isinstance(names, list) else [names]
     if not names or not {*names} <= {*declared} or len({*names}) < len(names):
-        raise ValueError(f"columns must be distinct names from {declared}, got {names}")
+        raise ValueError(
+            f"`columns` must be distinct names from {declared}, got {names}."
+        )
     if protocol.strategy == "sample" and len(declared) > 1:
         raise ValueError(
-            "encoder must have strategy='split' or 'joint', got 'sample', with which a "
-            "row reports one of its columns only"
+            "`encoder` must have strategy='split' or 'joint', got 'sample', with which a "
+            "row reports one of its columns only."
         )
     return names
 
@@ -136,7 +138,7 @@ def find_declared(privileged: Any, domain: Domain) -> Mask:
         if not all(value in labels for value in values):
             raise ValueError(
                 f"`privileged` must contain only declared values of column {name!r}, "
-                f"{labels}, got another value"
+                f"{labels}, got another value."
             )
     return find_privileged(privileged, names, list_cells(domain))
 

@@ -147,8 +147,8 @@ def marginal_errors(
     names, other_names = (list(table.names) for table in tables)
     if set(names) != set(other_names):
         raise ValueError(
-            "real and synthetic must have the same columns; in one of them only: "
-            f"{sorted(set(names) ^ set(other_names), key=str)}"
+            "`real` and `synthetic` must have the same columns; in one of them only: "
+            f"{sorted(set(names) ^ set(other_names), key=str)}."
         )
     check_size(order, min_val=1, max_val=len(names), name="order")
     _, codes = _code_columns(tables, names, domain)
@@ -189,7 +189,7 @@ def marginal_table(
     if n_cells > 1 << 22:  # the table would exceed 100 MB
         raise ValueError(
             f"The marginal of {names} must have at most 2**22 cells, got {n_cells}. "
-            "Declare fewer values in domain"
+            "Declare fewer values in domain."
         )
     index = pd.MultiIndex.from_product(list(labels.values()), names=names)
     cells = np.ravel_multi_index(list(codes.to_numpy().T), sizes)
@@ -237,8 +237,8 @@ def _observed_values(name: Any, columns: list[Any]) -> Categories:
     if real and synthetic and type_of_value(real[0]) != type_of_value(synthetic[0]):
         raise ValueError(
             f"Column {name!r} must have values of one type, got "
-            f"{type_of_value(real[0])} in real and {type_of_value(synthetic[0])} in "
-            "synthetic"
+            f"{type_of_value(real[0])} in `real` and {type_of_value(synthetic[0])} in "
+            "`synthetic`."
         )
     values = sorted({*real, *synthetic})
     if real_missing or synthetic_missing:
@@ -254,7 +254,7 @@ def _distinct_values(name: Any, column: Any, label: str) -> tuple[list[Any], boo
     try:
         return distinct_values(column)
     except ColumnError as error:
-        raise ValueError(f"Column {name!r} of {label} {error}") from None
+        raise ValueError(f"Column {name!r} of `{label}` {error}.") from None
 
 
 def _check_table(label: str, data: Any) -> Table:
@@ -263,14 +263,14 @@ def _check_table(label: str, data: Any) -> Table:
         data = to_array(data, label)
         if data.ndim != 2:
             raise ValueError(
-                f"{label} must be a dataframe or a 2-D array, got {data.ndim} "
-                "dimensions"
+                f"`{label}` must be a dataframe or a 2-D array, got {data.ndim} "
+                "dimensions."
             )
     table = wrap_table(data)
     if not table.names:
-        raise ValueError(f"{label} must have at least one column, got none")
+        raise ValueError(f"`{label}` must have at least one column, got none.")
     if len(table.columns[0]) == 0:
-        raise ValueError(f"{label} must have at least one row, got none")
+        raise ValueError(f"`{label}` must have at least one row, got none.")
     return table
 
 
@@ -278,7 +278,7 @@ def _select_column(table: Table, name: Any) -> Any:
     """Return a column of a table by name."""
     if name not in table.names:
         raise ValueError(
-            f"The table must have the column {name!r}, got {list(table.names)}"
+            f"The table must have the column {name!r}, got {list(table.names)}."
         )
     return table.columns[table.names.index(name)]
 
@@ -289,8 +289,8 @@ def _list_declared(domain: Any) -> dict[Any, Values]:
         return {}
     if not isinstance(domain, Domain | Mapping):
         raise TypeError(
-            "domain must be a Domain or a mapping of column name to values, got "
-            f"{type(domain).__name__}"
+            "`domain` must be a Domain or a mapping of column name to values, got "
+            f"{type(domain).__name__}."
         )
     declared = domain if isinstance(domain, Domain) else Domain(domain)
     return {name: declared[name] for name in declared.columns}
@@ -348,14 +348,14 @@ def range_query_error(
         if not isinstance(query, Mapping) or not query:
             raise TypeError(
                 "Each query must be a non-empty mapping of column name to condition, "
-                f"got {type(query).__name__}"
+                f"got {type(query).__name__}."
             )
         real_proportion, synthetic_proportion = (
             _answer_query(table, query) for table in tables
         )
         errors.append(abs(real_proportion - synthetic_proportion))
     if not errors:
-        raise ValueError("queries must have at least one query, got none")
+        raise ValueError("`queries` must have at least one query, got none.")
     return float(np.mean(errors))
 
 
@@ -371,7 +371,7 @@ def _answer_query(table: Table, query: Query) -> float:
         ):
             raise TypeError(
                 f"The condition on column {name!r} must be a tuple (low, high) or a "
-                f"list of values, got {type(condition).__name__}"
+                f"list of values, got {type(condition).__name__}."
             )
         else:
             is_selected &= _is_among(name, column, list(condition))
@@ -385,7 +385,7 @@ def _is_in_range(name: Any, column: Any, bounds: tuple[Any, ...]) -> NDArray[np.
     if len(bounds) != 2 or not (is_time or types == {"number"}):
         raise ValueError(
             f"The range of column {name!r} must be (low, high) of numbers, dates or "
-            "None. Use a list for a set of values"
+            "None. Use a list for a set of values."
         )
     # A range without bounds contains all values of any type that are not missing.
     if not types:
@@ -398,9 +398,9 @@ def _is_in_range(name: Any, column: Any, bounds: tuple[Any, ...]) -> NDArray[np.
         else:
             values = to_numbers(column)
     except ColumnError as error:
-        raise ValueError(f"Column {name!r}: {error}") from None
+        raise ValueError(f"Column {name!r}: {error}.") from None
     if low is not None and high is not None and not low < high:
-        raise ValueError(f"The range of column {name!r} must have low < high")
+        raise ValueError(f"The range of column {name!r} must have low < high.")
     is_inside = ~np.isnan(values) if not is_time else ~np.isnat(values)
     # NumPy warns if a bound exceeds the largest number of a column of float16.
     with np.errstate(over="ignore"):
@@ -509,7 +509,7 @@ def train_on_synthetic(
         if table is not None:
             # The features of all tables have the order of the synthetic table.
             features[label], y, names = _split_target(label, table, target, names)
-            targets[label] = read_target(y, f"the target of {label}")
+            targets[label] = read_target(y, f"{label}[{target!r}]")
     scorer = check_scoring(estimator, scoring)
     X_test, y_test = features.pop("real_test"), targets["real_test"]
     rows = {}
@@ -532,24 +532,24 @@ def _split_target(
     Features have the order of `names`, or their order in the table if `names` is empty.
     """
     if not is_frame(data):
-        raise TypeError(f"{label} must be a dataframe, got {type(data).__name__}")
+        raise TypeError(f"`{label}` must be a dataframe, got {type(data).__name__}.")
     table = wrap_table(data)
     columns = dict(zip(table.names, table.columns, strict=True))
     if target not in columns:
         raise ValueError(
-            f"{label} must have the column {target!r}, got {list(columns)}"
+            f"`{label}` must have the column {target!r}, got {list(columns)}."
         )
     y = columns.pop(target)
     if not columns or len(y) == 0:
         raise ValueError(
-            f"{label} must have at least one row and one column besides the target, got "
-            f"{len(y)} rows and {len(columns)} columns"
+            f"`{label}` must have at least one row and one column besides the target, got "
+            f"{len(y)} rows and {len(columns)} columns."
         )
     names = names or list(columns)
     if set(names) != set(columns):
         raise ValueError(
-            f"{label} and synthetic must have the same columns; in one of them only: "
-            f"{sorted(set(names) ^ set(columns), key=str)}"
+            f"`{label}` and `synthetic` must have the same columns; in one of them only: "
+            f"{sorted(set(names) ^ set(columns), key=str)}."
         )
     return table.rebuild([columns[name] for name in names], names), y, names
 
@@ -567,13 +567,13 @@ def _fit_model(
     kinds = set(map(type_of_value, y.unique()))
     if kinds.isdisjoint(map(type_of_value, y_test.unique())):
         raise ValueError(
-            f"The targets of {label} and real_test must have values of the same type. "
-            "Convert one of them"
+            f"The targets of `{label}` and `real_test` must have values of the same type. "
+            "Convert one of them."
         )
     if y.nunique() > 1:
         return clone(estimator).fit(X, y)
     warn(
-        f"All rows of {label} have the same class, so the score is computed for a "
+        f"All rows of `{label}` have the same class, so the score is computed for a "
         "constant prediction",
         UserWarning,
         about="guide/synthetic_tables#train-a-model",

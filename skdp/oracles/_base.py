@@ -21,13 +21,13 @@ def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
     """Check reports of k bits, an array of shape (n, k) of 0 and 1, and return them as booleans."""
     bits = np.asarray(reports)
     if bits.ndim != 2 or bits.shape[1] != k:
-        raise ValueError(f"reports must have the shape (n, {k}), got {bits.shape}.")
+        raise ValueError(f"`reports` must have the shape (n, {k}), got {bits.shape}.")
     if bits.dtype == np.uint8:
         is_valid = bits.max(initial=0) <= 1
     else:
         is_valid = bits.dtype.kind in "biuf" and ((bits == 0) | (bits == 1)).all()
     if not is_valid:
-        raise ValueError("reports must contain only 0 and 1.")
+        raise ValueError("`reports` must contain only 0 and 1.")
     return np.ascontiguousarray(bits, np.uint8).view(np.bool_)
 
 
@@ -179,7 +179,7 @@ def flip_threshold(epsilon: Fraction) -> int:
 def small_epsilon_error(epsilon: float | Fraction) -> ValueError:
     """Make the error of an epsilon whose reports, rounded to 2**-64, ignore the value."""
     return ValueError(
-        f"epsilon must be larger, got {float(epsilon):g}. With probabilities in units of "
+        f"`epsilon` must be larger, got {float(epsilon):g}. With probabilities in units of "
         "2**-64, the reports would not depend on the value."
     )
 
@@ -476,7 +476,7 @@ class FrequencyOracle(LocalMechanism):
         width = self.width
         if block.ndim != 2 or block.shape[1] != width or block.dtype.kind not in "iub":
             raise ValueError(
-                f"reports must be integers of shape (n, {width}), got shape "
+                f"`reports` must be integers of shape (n, {width}), got shape "
                 f"{block.shape} ({block.dtype})."
             )
         if block.dtype.kind == "b":
@@ -493,7 +493,7 @@ class FrequencyOracle(LocalMechanism):
             return check_bits(columns, self.k).view(np.uint8)
         if columns.min(initial=0) < 0 or columns.max(initial=0) >= self.n_reports:
             raise ValueError(
-                f"reports must be integers from 0 to {self.n_reports - 1}."
+                f"`reports` must be integers from 0 to {self.n_reports - 1}."
             )
         # Codes have this dtype, because it also represents k, the code of values outside
         # the domain.
@@ -509,11 +509,11 @@ class FrequencyOracle(LocalMechanism):
         is_valid = codes.ndim == 1 and codes.dtype.kind in "iu"
         if not is_valid or np.iinfo(codes.dtype).max < largest:
             raise ValueError(
-                f"codes must be a 1-D array of integers whose dtype represents {largest}, "
+                f"`codes` must be a 1-D array of integers whose dtype represents {largest}, "
                 f"got shape {codes.shape} ({codes.dtype})."
             )
         if codes.size and (codes.max() > largest or codes.min() < 0):
-            raise ValueError(f"codes must be integers from 0 to {largest}.")
+            raise ValueError(f"`codes` must be integers from 0 to {largest}.")
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters on which client and server must agree.

@@ -117,22 +117,22 @@ class UnaryEncoding(BitOracle):
         self.k = check_size(k)
         if variant not in ("optimized", "symmetric"):
             raise ValueError(
-                f"variant must be 'optimized' or 'symmetric', got {variant!r}."
+                f"`variant` must be 'optimized' or 'symmetric', got {variant!r}."
             )
         if (p is None) != (q is None) or (epsilon is None) == (p is None):
             raise ValueError(
-                "UnaryEncoding requires either epsilon, or p and q with epsilon=None; "
+                "UnaryEncoding requires either `epsilon`, or `p` and `q` with epsilon=None; "
                 f"got epsilon={epsilon!r}, p={p!r} and q={q!r}."
             )
         if epsilon is None:
             if not isinstance(p, Real) or not isinstance(q, Real):
-                raise TypeError(f"p and q must be floats, got {p!r} and {q!r}.")
+                raise TypeError(f"`p` and `q` must be floats, got {p!r} and {q!r}.")
             # The thresholds of `bernoulli` are probabilities in units of 2**-64.
             self._p_threshold = math.floor(Fraction(*p.as_integer_ratio()) * ONE)
             self._q_threshold = math.ceil(Fraction(*q.as_integer_ratio()) * ONE)
             if not 0 < self._q_threshold < self._p_threshold < ONE:
                 raise ValueError(
-                    "p and q must satisfy 0 < q < p < 1, with differences of at least "
+                    "`p` and `q` must satisfy 0 < q < p < 1, with differences of at least "
                     f"2**-64; got p={p} and q={q}."
                 )
         else:

@@ -326,13 +326,13 @@ class LocalHashing(FrequencyOracle):
         """Check that each row has a seed and a bucket that `report` can return."""
         if reports.ndim != 2 or reports.shape[1] != 2 or reports.dtype != np.uint64:
             raise ValueError(
-                "reports must be an array of uint64 of shape (n, 2), got shape "
+                "`reports` must be an array of uint64 of shape (n, 2), got shape "
                 f"{reports.shape} ({reports.dtype})."
             )
         is_bucket = reports[:, 1].max(initial=0) < self.n_buckets
         if not is_bucket or not self.hash_family.are_valid(reports[:, 0]):
             raise ValueError(
-                f"reports must have seeds of this hash family and buckets below "
+                f"`reports` must have seeds of this hash family and buckets below "
                 f"{self.n_buckets}. Use the parameters of the client."
             )
 

@@ -105,11 +105,11 @@ class NumericMechanism(LocalMechanism):
         """
         if positions.ndim != 1 or positions.dtype.kind not in "iu":
             raise ValueError(
-                "positions must be a 1-D array of integers, got shape "
+                "`positions` must be a 1-D array of integers, got shape "
                 f"{positions.shape} ({positions.dtype})."
             )
         if positions.size and (positions.min() < 0 or positions.max() > self.steps):
-            raise ValueError(f"positions must be integers from 0 to {self.steps}.")
+            raise ValueError(f"`positions` must be integers from 0 to {self.steps}.")
         return self._draw(positions.astype(np.int64, copy=False), source)
 
     def channel(self) -> list[list[Fraction]]:

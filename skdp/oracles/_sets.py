@@ -294,13 +294,13 @@ class SetSelection(FrequencyOracle):
         """
         if sets.ndim != 2 or sets.shape[1] != self.max_size:
             raise ValueError(
-                f"sets must have the shape (n, {self.max_size}), got {sets.shape}."
+                f"`sets` must have the shape (n, {self.max_size}), got {sets.shape}."
             )
         if sets.dtype.kind not in "iu":
-            raise ValueError(f"sets must be integers, got {sets.dtype}.")
+            raise ValueError(f"`sets` must be integers, got {sets.dtype}.")
         last_code = self._n_codes - 1
         if sets.max(initial=0) > last_code or sets.min(initial=0) < 0:
-            raise ValueError(f"sets must have codes from 0 to {last_code}.")
+            raise ValueError(f"`sets` must have codes from 0 to {last_code}.")
         reports = np.empty((len(sets), self.k), np.uint8)
         step = max(1, MAX_BLOCK_CELLS // self._n_codes)
         for start in range(0, len(sets), step):

@@ -79,14 +79,14 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
 
     if not isinstance(estimator, BaseEstimator):
         raise TypeError(
-            f"estimator must be an estimator, got {type(estimator).__name__}"
+            f"`estimator` must be an estimator, got {type(estimator).__name__}."
         )
     packed = Records().pack(estimator)
     try:
         data = skops.io.dumps(packed)
     except (UnsupportedTypeException, RecursionError) as error:
         name = type(estimator).__name__
-        raise TypeError(f"{name} cannot be saved: {type(error).__name__}") from None
+        raise TypeError(f"{name} cannot be saved: {type(error).__name__}.") from None
     if hasattr(path, "write"):
         path.write(data)
     else:
@@ -160,7 +160,7 @@ def load(
     else:
         data = Path(file).read_bytes()
     if not is_zipfile(BytesIO(data)):
-        raise ValueError("path must be a file of skdp.save, got another format")
+        raise ValueError("`path` must be a file of skdp.save, got another format.")
     # All types are checked before any object is created.
     records = Records(ledger)
     all_trusted = [*_TRUSTED, *trusted]
@@ -172,12 +172,14 @@ def load(
     except ValueError as error:
         message = str(error)
     except Exception as error:  # a damaged file can cause any exception
-        message = f"the file cannot be read ({type(error).__name__})"
+        message = f"The file cannot be read ({type(error).__name__})."
     # Raised outside of the handlers, because the context of an error is shown too.
     if message:
         raise ValueError(message)
     if unknown:
-        raise ValueError(f"`trusted` must contain the types {sorted(unknown)}")
+        raise ValueError(f"`trusted` must contain the types {sorted(unknown)}.")
     if ledger is not None and not records.has_ledger:
-        raise ValueError("ledger must be None, because no saved estimator had a ledger")
+        raise ValueError(
+            "`ledger` must be None, because no saved estimator had a ledger."
+        )
     return estimator

@@ -60,7 +60,7 @@ class Records:
             return self._pack_estimator(value)
         if isinstance(value, PrivacyLedger):
             if self.ledger not in (None, value):
-                raise ValueError("estimators must have one ledger, got several")
+                raise ValueError("Estimators must have one ledger, got several.")
             self.ledger = value
             return Record("PrivacyLedger", value._book.budget.numbers())
         for name, (type_, dump, _) in _TYPES.items():
@@ -126,7 +126,7 @@ def _dump_estimator(estimator: Any) -> dict[str, Any]:
     if parameters.get("secret_key") is not None:
         raise ValueError(
             "`secret_key` must be None to be saved, because the noise of permanent "
-            "reports can be undone with the key. Save the protocol with `to_json`"
+            "reports can be undone with the key. Save the protocol with `to_json`."
         )
     fitted = {}
     if isinstance(estimator, ReportTransformer):
@@ -151,7 +151,7 @@ def _load_estimator(name: str, state: Mapping[str, Any]) -> Any:
     """Return the estimator of a class name and a state of `_dump_estimator`; check the guarantee that it states."""
     estimator_class: Any = _find_public_class(name)
     if estimator_class is None:
-        raise ValueError(f"the file contains an unknown type {name[:50]!r}")
+        raise ValueError(f"The file contains an unknown type {name[:50]!r}.")
     fitted = state["fitted"]
     estimator = estimator_class(**state["parameters"])
     if isinstance(estimator, ReportTransformer):
@@ -162,16 +162,16 @@ def _load_estimator(name: str, state: Mapping[str, Any]) -> Any:
             estimator._restore_fit(fitted)
         except ValueError as error:
             raise ValueError(
-                f"path must be an unchanged file of skdp.save, got an invalid {name}: "
-                f"{error}. Save the estimator again"
+                f"`path` must be an unchanged file of skdp.save, got an invalid {name}. "
+                f"Save the estimator again. {error}"
             ) from None
     else:
         # Statistics of the central model cannot be checked.
         for attribute, statistic in fitted.items():
             if hasattr(estimator_class, attribute):
                 raise ValueError(
-                    "fitted attributes must not replace methods of the class, got "
-                    f"{name}.{attribute[:50]}"
+                    "Fitted attributes must not replace methods of the class, got "
+                    f"{name}.{attribute[:50]}."
                 )
             setattr(estimator, attribute, statistic)
     _check_guarantee(estimator)
@@ -201,8 +201,8 @@ def _check_guarantee(estimator: Any) -> None:
     follows = getattr(estimator, "_follows_from_parameters", lambda guarantee: False)
     if not isinstance(guarantee, PrivacyGuarantee) or not follows(guarantee):
         raise ValueError(
-            "guarantee_ does not follow from the parameters, because they or the file "
-            "were changed after fit. Fit the estimator again"
+            "`guarantee_` does not follow from the parameters, because they or the file "
+            "were changed after fit. Fit the estimator again."
         )
 
 
@@ -245,7 +245,9 @@ def _check_parameters(
     # because 1 and True are equal in Python.
     for name in written.keys() - transformer.protocol_.declared.keys():
         if json.dumps(value_to_json(parameters[name])) != json.dumps(written[name]):
-            raise ValueError(f"`{name}` was changed after fit. Fit the estimator again")
+            raise ValueError(
+                f"`{name}` was changed after fit. Fit the estimator again."
+            )
 
 
 # Values.
@@ -360,8 +362,8 @@ def _load_frame(state: list[Any]) -> pd.DataFrame:
 def _reject_key(key: SecretKey) -> None:
     """Raise an error instead of saving a secret."""
     raise ValueError(
-        "a SecretKey cannot be saved with an estimator. Set it to None, keep the key in a "
-        "secret store, and set it again after loading"
+        "A SecretKey cannot be saved with an estimator. Set it to None, keep the key in a "
+        "secret store, and set it again after loading."
     )
 
 

@@ -191,8 +191,8 @@ class Budget:
         delta = numbers.pop("delta", 0.0)
         if len(numbers) != 1:
             raise ValueError(
-                "a budget must be exactly one of epsilon (with delta), rho and mu, got "
-                f"{' and '.join(numbers) or 'none'}"
+                "A budget must be exactly one of epsilon (with delta), rho and mu, got "
+                f"{' and '.join(numbers) or 'none'}."
             )
         ((name, number),) = numbers.items()
         limit = float(check_epsilon(number, name=name))
@@ -200,7 +200,9 @@ class Budget:
         if name == "epsilon":
             fields["delta"] = float(check_delta(delta))
         elif delta:
-            raise ValueError(f"delta requires a budget of epsilon, got {name}={limit}")
+            raise ValueError(
+                f"`delta` requires a budget of epsilon, got {name}={limit}."
+            )
         for name, value in fields.items():
             object.__setattr__(self, name, value)
 
@@ -286,7 +288,7 @@ class Account:
             if self.budget.relation == "add_remove":
                 remedy = " Use PrivacyLedger(relation='replace') for both."
             raise ValueError(
-                f"{what}: {error}. The ledger has {self.budget}.{remedy}"
+                f"{what}: {error} The ledger has {self.budget}.{remedy}"
             ) from None
 
     def _raise_exceeded(
@@ -346,7 +348,7 @@ def _find_largest_epsilon(rho: Total) -> float:
 
 
 _COPY_MESSAGE = (
-    "a PrivacyLedger in memory belongs to one process and cannot be used in another "
+    "A PrivacyLedger in memory belongs to one process and cannot be used in another "
     "process or through a copy, which would spend the same budget twice. Use "
     "PrivacyLedger(path='ledger.sqlite', epsilon=...), or n_jobs=1 (or threads)."
 )
@@ -422,7 +424,7 @@ class Book:
             request = replace(request, relation=stored.relation, columns=stored.columns)
         if request != stored:
             raise ValueError(
-                f"the ledger {self.path} was created with {stored}, got {budget}. Omit "
+                f"The ledger {self.path} was created with {stored}, got {budget}. Omit "
                 "the budget and the relation to open it."
             )
         return stored
@@ -484,8 +486,8 @@ class Book:
                     return
                 if mode == "rw" and not self.path.exists():
                     raise FileNotFoundError(
-                        f"the ledger {self.path} does not exist; set epsilon (or rho "
-                        "or mu) to create it"
+                        f"The ledger {self.path} does not exist; set epsilon (or rho "
+                        "or mu) to create it."
                     )
                 with closing(_connect(f"{self.path.as_uri()}?mode={mode}")) as database:
                     # With FULL in place of EXTRA, a power failure could undo a commit.
@@ -493,7 +495,7 @@ class Book:
                     yield database
             except sqlite3.OperationalError as error:
                 raise OSError(
-                    f"the ledger {self.path} cannot be used: {error}"
+                    f"The ledger {self.path} cannot be used: {error}."
                 ) from error
             except sqlite3.DatabaseError as error:
                 raise ValueError(

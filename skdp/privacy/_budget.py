@@ -52,11 +52,11 @@ class _ConcentratedBudget:
             smallest = self._from_amount(Fraction(_MIN_AMOUNT))
             largest = self._from_amount(Fraction(_MAX_AMOUNT))
             raise ValueError(
-                f"{self.name} must be from {smallest:g} to {largest:g}, got {stated}"
+                f"`{self.name}` must be from {smallest:g} to {largest:g}, got {stated}."
             )
         if delta == 0:
             raise ValueError(
-                f"delta must be in (0, 1), got 0. {type(self).__name__} requires delta "
+                f"`delta` must be in (0, 1), got 0. {type(self).__name__} requires delta "
                 "> 0."
             )
         object.__setattr__(self, self.name, -round_up(-number))
@@ -115,7 +115,7 @@ class _ConcentratedBudget:
             budget, with the same delta.
         """
         if isinstance(n, bool) or not isinstance(n, Integral) or n < 1:
-            raise ValueError(f"n must be an int of at least 1, got {n!r:.40}")
+            raise ValueError(f"`n` must be an int of at least 1, got {n!r:.40}.")
         if n == 1:
             return self
         number = self._from_amount(self.amount / int(n))

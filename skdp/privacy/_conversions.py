@@ -119,7 +119,7 @@ def zcdp_epsilon(rho: float | Fraction, delta: float | Fraction) -> float:
     if exact_rho == 0:
         return 0.0
     if exact_delta == 0:
-        raise ValueError("delta must be in (0, 1), got 0. A rho requires delta > 0.")
+        raise ValueError("`delta` must be in (0, 1), got 0. A rho requires delta > 0.")
     # The formula holds for every order. So the order is found with floats, and the formula
     # is rounded up for it.
     excess = Fraction(_best_order_minus_1(float(exact_rho), _log(exact_delta)))
@@ -321,7 +321,7 @@ def gaussian_epsilon(mu: float | Fraction, delta: float | Fraction) -> float:
     """
     exact_mu = check_epsilon(mu, name="mu", zero=True)
     if exact_mu > 2**500:
-        raise ValueError(f"mu must be at most 2**500, got {mu}")
+        raise ValueError(f"`mu` must be at most 2**500, got {mu}.")
     if exact_mu == 0:
         check_delta(delta)
         return 0.0
@@ -397,6 +397,6 @@ def _float_below(delta: Any) -> float:
     below = -round_up(-check_delta(delta))
     if below == 0:
         raise ValueError(
-            "delta must be in (0, 1), got 0. Gaussian noise requires delta > 0."
+            "`delta` must be in (0, 1), got 0. Gaussian noise requires delta > 0."
         )
     return below

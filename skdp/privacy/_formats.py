@@ -23,7 +23,7 @@ def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> F
     sign = ">= 0" if zero else "> 0"
     exact = _to_fraction(value, name, f"a finite number {sign}")
     if exact is None or exact < 0 or (exact == 0 and not zero):
-        raise ValueError(f"{name} must be a finite number {sign}, got {value}")
+        raise ValueError(f"`{name}` must be a finite number {sign}, got {value}.")
     return exact
 
 
@@ -31,7 +31,7 @@ def check_delta(value: Any, *, name: str = "delta") -> Fraction:
     """Check a failure probability and return it as an exact fraction."""
     exact = _to_fraction(value, name, "a number in [0, 1)")
     if exact is None or not 0 <= exact < 1:
-        raise ValueError(f"{name} must be a number in [0, 1), got {value}")
+        raise ValueError(f"`{name}` must be a number in [0, 1), got {value}.")
     return exact
 
 
@@ -39,7 +39,7 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
     """Check that a value is one of some strings."""
     if not isinstance(value, str) or value not in choices:
         expected = ", ".join(map(repr, choices))
-        raise ValueError(f"{name} must be one of {expected}, got {value!r:.40}")
+        raise ValueError(f"`{name}` must be one of {expected}, got {value!r:.40}.")
 
 
 # A fraction may be in the range although the next larger float is not. So the next two
@@ -58,7 +58,7 @@ def check_failure(value: Any) -> float:
 def _to_fraction(value: Any, name: str, expected: str) -> Fraction | None:
     """Return a real number as a fraction; None if it is not finite as a float."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be {expected}, got {type(value).__name__}")
+        raise TypeError(f"`{name}` must be {expected}, got {type(value).__name__}.")
     try:
         nearest = float(value)
         return Fraction(value if isinstance(value, int | Fraction) else nearest)
@@ -180,15 +180,15 @@ class JsonRecord(ABC):
 def parse_record(text: Any, format_name: str, names: Collection[str]) -> dict[str, Any]:
     """Parse the JSON of a record, check its format and that it has exactly the fields `names`, and return them."""
     if not isinstance(text, str):
-        raise TypeError(f"text must be a str, got {type(text).__name__}")
-    content = parse_json(text, "text")
+        raise TypeError(f"`text` must be a str, got {type(text).__name__}.")
+    content = parse_json(text, "`text`")
     expected = {"format": format_name, "version": VERSION}
     if not isinstance(content, dict):
-        raise ValueError(f"text must be a JSON object, got {type(content).__name__}")
+        raise ValueError(f"`text` must be a JSON object, got {type(content).__name__}.")
     for name, value in expected.items():
         if content.get(name, value) != value:
-            raise ValueError(f"{name} must be {value!r}, got {content[name]!r:.40}")
-    check_fields(content, [*expected, *names], "the record")
+            raise ValueError(f"`{name}` must be {value!r}, got {content[name]!r:.40}.")
+    check_fields(content, [*expected, *names], "The record")
     return {name: content[name] for name in names}
 
 
@@ -200,7 +200,7 @@ def check_fields(content: Any, names: Collection[str], where: str) -> None:
         if isinstance(content, dict):
             found = "other fields"
         raise ValueError(
-            f"{where} must have the fields {', '.join(names)}, got {found}"
+            f"{where} must have the fields {', '.join(names)}, got {found}."
         )
 
 

@@ -190,15 +190,17 @@ class PrivacyGuarantee(JsonRecord):
         check_choice("trust", self.trust, TRUSTS)
         check_choice("unit", self.unit, UNITS)
         if isinstance(self.scope, str):
-            raise TypeError("scope must be a tuple of names, got str")
+            raise TypeError("`scope` must be a tuple of names, got str.")
         if self.relation == "replace_values" and not self.scope:
             raise ValueError(
-                "scope must name the protected columns with relation='replace_values', "
-                "got none"
+                "`scope` must name the protected columns with relation='replace_values', "
+                "got none."
             )
         rows = self.max_rows_per_person
         if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
-            raise ValueError(f"max_rows_per_person must be an int >= 1, got {rows!r}")
+            raise ValueError(
+                f"`max_rows_per_person` must be an int >= 1, got {rows!r}."
+            )
         fields: dict[str, Any] = {
             "epsilon": check_loss(self.epsilon, "epsilon"),
             "delta": check_failure(self.delta),
@@ -228,7 +230,7 @@ class PrivacyGuarantee(JsonRecord):
         # The comparison has a tolerance, because each loss is rounded.
         if has_total and self.epsilon > total * (1 + Fraction(1, 1 << 30)):
             raise ValueError(
-                f"losses add up to epsilon {round_up(total)}, less than the stated "
+                f"`losses` add up to epsilon {round_up(total)}, less than the stated "
                 f"{self.epsilon}. Pass the losses of the whole release, or none."
             )
         if self.losses == (self._to_loss(),):
@@ -270,7 +272,7 @@ class PrivacyGuarantee(JsonRecord):
         for name in ("scope", "losses"):
             if not isinstance(fields[name], list):
                 raise ValueError(
-                    f"{name} must be an array, got {type(fields[name]).__name__}"
+                    f"`{name}` must be an array, got {type(fields[name]).__name__}."
                 )
         try:
             scope = tuple(map(value_from_json, fields["scope"]))
@@ -341,15 +343,15 @@ class PrivacyGuarantee(JsonRecord):
         check_columns(relation, columns)
         if protected is not None:
             raise ValueError(
-                f"a guarantee for the values of {join_names(protected)} does not cover "
-                "whole records, because it may release all other columns exactly"
+                f"A guarantee for the values of {join_names(protected)} does not cover "
+                "whole records, because it may release all other columns exactly."
             )
         if relation == self.relation:
             return self
         if relation == "add_remove":
             raise ValueError(
-                "a guarantee for replacing a record does not cover adding or removing "
-                "a record"
+                "A guarantee for replacing a record does not cover adding or removing "
+                "a record."
             )
         return self._convert_to_replace()
 
@@ -478,16 +480,16 @@ def join_names(columns: Iterable[Any]) -> str:
 def check_columns(relation: Any, columns: Any) -> tuple[Any, ...]:
     """Check the protected columns of a relation and return them; empty for whole records."""
     if isinstance(columns, str):
-        raise TypeError("columns must be a sequence of names, got str")
+        raise TypeError("`columns` must be a sequence of names, got str.")
     names = () if columns is None else tuple(dict.fromkeys(columns))
     if relation == "replace_values" and not names:
         raise ValueError(
-            "columns must name the protected columns of relation='replace_values', got "
-            "none"
+            "`columns` must name the protected columns of relation='replace_values', got "
+            "none."
         )
     if relation != "replace_values" and names:
         raise ValueError(
-            f"columns require relation='replace_values', got relation={relation!r}"
+            f"`columns` require relation='replace_values', got relation={relation!r}."
         )
     return names
 
@@ -501,8 +503,8 @@ def _check_covered(names: Sequence[Any], protected: Sequence[Any] | None) -> Non
     if further:
         remedy = " (give y a name)" if "target" in protected else ""
         raise ValueError(
-            f"a guarantee for the values of {join_names(protected)}{remedy} does not "
-            f"cover the values of {join_names(further)}"
+            f"A guarantee for the values of {join_names(protected)}{remedy} does not "
+            f"cover the values of {join_names(further)}."
         )
 
 
@@ -571,8 +573,8 @@ def _common_columns(releases: Iterable[PrivacyGuarantee]) -> tuple[Any, ...] | N
     if not common:
         texts = " and ".join(join_names(scope) for scope in dict.fromkeys(scopes))
         raise ValueError(
-            "releases that protect different columns have no common guarantee, "
-            f"because one may reveal the columns that another protects: {texts}"
+            "Releases that protect different columns have no common guarantee, "
+            f"because one may reveal the columns that another protects: {texts}."
         )
     return tuple(common)
 
@@ -681,11 +683,13 @@ def compose(
     """
     releases = list(guarantees)
     if not releases:
-        raise ValueError("guarantees must have at least one PrivacyGuarantee, got none")
+        raise ValueError(
+            "`guarantees` must have at least one PrivacyGuarantee, got none."
+        )
     for release in releases:
         if not isinstance(release, PrivacyGuarantee):
             raise TypeError(
-                f"guarantees must be PrivacyGuarantees, got {type(release).__name__}"
+                f"`guarantees` must be PrivacyGuarantees, got {type(release).__name__}."
             )
     total = add_guarantees(Counter(releases))
     allowed = Fraction(total.delta) if delta is None else check_delta(delta)
@@ -697,8 +701,8 @@ def compose(
     epsilon = min((bound for bound in bounds if bound is not None), default=None)
     if epsilon is None:
         raise ValueError(
-            f"delta must be larger than {float(allowed):g}, because the failure "
-            "probability of these releases together is larger"
+            f"`delta` must be larger than {float(allowed):g}, because the failure "
+            "probability of these releases together is larger."
         )
     if total.epsilon <= epsilon and total.delta <= allowed:
         return total

@@ -169,17 +169,19 @@ class PrivacyLedger:
         # Without a budget (epsilon, rho or mu), the ledger of `path` is opened, whose
         # budget and relation it has.
         if path is not None and not isinstance(path, str | os.PathLike):
-            raise TypeError(f"path must be a str or a path, got {type(path).__name__}")
+            raise TypeError(
+                f"`path` must be a str or a path, got {type(path).__name__}."
+            )
         budget = None
         if epsilon is not None or rho is not None or mu is not None:
             # A budget checks its columns, and sorts them.
             budget = Budget(epsilon, delta, rho, mu, relation, columns)  # type: ignore[arg-type]
         elif delta or relation is not None or columns is not None:
             raise ValueError(
-                "delta, relation and columns require a budget: epsilon, rho or mu, got none"
+                "`delta`, `relation` and `columns` require a budget: epsilon, rho or mu, got none."
             )
         elif path is None:
-            raise TypeError("PrivacyLedger requires a budget: epsilon, rho or mu")
+            raise TypeError("PrivacyLedger requires a budget: epsilon, rho or mu.")
         self._book = Book(budget, None if path is None else Path(path).resolve())
 
     @property
@@ -373,11 +375,11 @@ def _check_release(guarantee: Any, what: Any) -> None:
     """Check the types of the arguments of a charge."""
     if not isinstance(guarantee, PrivacyGuarantee):
         raise TypeError(
-            "guarantee must be a PrivacyGuarantee, such as PrivacyGuarantee(1.0) or an "
-            f"estimator's guarantee_, got {type(guarantee).__name__}"
+            "`guarantee` must be a PrivacyGuarantee, such as PrivacyGuarantee(1.0) or an "
+            f"estimator's guarantee_, got {type(guarantee).__name__}."
         )
     if not isinstance(what, str):
-        raise TypeError(f"what must be a str, got {type(what).__name__}")
+        raise TypeError(f"`what` must be a str, got {type(what).__name__}.")
 
 
 def charge_ledger(ledger: Any, guarantee: PrivacyGuarantee, what: str) -> None:

@@ -38,9 +38,9 @@ class Loss(ABC):
     def __post_init__(self) -> None:
         count = self.count
         if isinstance(count, bool) or not isinstance(count, Integral):
-            raise TypeError(f"count must be an int, got {type(count).__name__}")
+            raise TypeError(f"`count` must be an int, got {type(count).__name__}.")
         if not 1 <= count <= 1 << 40:
-            raise ValueError(f"count must be from 1 to 2**40, got {count}")
+            raise ValueError(f"`count` must be from 1 to 2**40, got {count}.")
         self._set(count=int(count))
 
     def _set(self, **numbers: Any) -> None:
@@ -123,8 +123,8 @@ class StatedLoss(Loss):
         delta = (1 + power) * Fraction(self.delta)
         if delta >= 1:
             raise ValueError(
-                "the delta implied for replacing a record is 1 or more, so there is no "
-                "guarantee"
+                "The delta implied for replacing a record is 1 or more, so there is no "
+                "guarantee."
             )
         rho = None if self.rho is None else 4 * self.rho
         return replace(self, epsilon=2 * self.epsilon, delta=round_up(delta), rho=rho)
@@ -177,7 +177,7 @@ class PureLoss(Loss):
         super().__post_init__()
         share = check_loss(self.share, "share")
         if share > 1:
-            raise ValueError(f"share must be in [0, 1], got {share}")
+            raise ValueError(f"`share` must be in [0, 1], got {share}.")
         self._set(epsilon=check_loss(self.epsilon, "epsilon"), share=share)
 
     @property
@@ -230,7 +230,7 @@ class GaussianLoss(Loss):
         super().__post_init__()
         mu = check_loss(self.mu, "mu")
         if mu > 1e100:
-            raise ValueError(f"mu must be at most 1e100, got {mu}")
+            raise ValueError(f"`mu` must be at most 1e100, got {mu}.")
         self._set(mu=mu)
 
     @property
@@ -257,10 +257,10 @@ def parse_loss(content: Any) -> Loss:
     loss_class = _LOSSES.get(kind) if isinstance(kind, str) else None
     if loss_class is None:
         raise ValueError(
-            f"losses must have a kind of {list(_LOSSES)}, got {kind!r:.40}"
+            f"`losses` must have a kind of {list(_LOSSES)}, got {kind!r:.40}."
         )
     names = ["kind", *(number.name for number in fields(loss_class))]
-    check_fields(content, names, "a loss")
+    check_fields(content, names, "A loss")
     return loss_class(**{name: content[name] for name in names[1:]})
 
 
@@ -270,7 +270,7 @@ def check_losses(losses: Any) -> tuple[Loss, ...]:
     for loss in checked:
         if type(loss) not in _LOSSES.values():
             raise TypeError(
-                f"losses must be losses of skdp.privacy, got {type(loss).__name__}"
+                f"`losses` must be losses of skdp.privacy, got {type(loss).__name__}."
             )
     return checked
 

@@ -270,7 +270,7 @@ class ReportPair:
         ratio = Fraction(1)
         for first, second, _ in self.classes:
             if not (first and second):
-                raise ValueError("a report has probability 0 under one of the values")
+                raise ValueError("A report has probability 0 under one of the values.")
             ratio = max(ratio, first / second, second / first)
         return ratio * math.prod(pair.largest_ratio for pair in self.beside)
 
@@ -312,7 +312,7 @@ class ReportPair:
         # .. [1] P. Kairouz, S. Oh, P. Viswanath (2017). The composition theorem for
         #    differential privacy. IEEE Transactions on Information Theory 63(6).
         if worst_ratio < 1:
-            raise ValueError(f"worst_ratio must be >= 1, got {float(worst_ratio)}")
+            raise ValueError(f"`worst_ratio` must be >= 1, got {float(worst_ratio)}.")
         # Rounded up to 128 fractional bits, because products of many fractions are long.
         ratio = Fraction(math.ceil(worst_ratio * 2**128), 2**128)
         mass = 1 / (2 * ratio)
@@ -356,7 +356,7 @@ class ReportPair:
         classes: list[Any] = []
         for probability, pair in parts:
             if pair.beside:
-                raise ValueError("parts must be pairs without further reports")
+                raise ValueError("`parts` must be pairs without further reports.")
             for sums in pair.classes:
                 classes.append(tuple(probability * number for number in sums))
         return cls(tuple(classes))

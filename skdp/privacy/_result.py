@@ -228,7 +228,7 @@ def _load_template() -> Any:
         import jinja2
     except ImportError as error:
         raise ImportError(
-            "to_html requires jinja2. Use pip install jinja2 (extra 'plot')."
+            "`to_html` requires jinja2. Use `pip install jinja2` (extra 'plot')."
         ) from error
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     environment.filters["digits"] = format_number

@@ -182,14 +182,14 @@ def local_epsilon(
     exact_delta = check_delta(delta)
     if exact_delta == 0:
         raise ValueError(
-            "delta must be in (0, 1), got 0. Shuffling requires delta > 0."
+            "`delta` must be in (0, 1), got 0. Shuffling requires delta > 0."
         )
     n = _check_n(n)
     check_choice("released", released, _RELEASED)
     if not callable(reporter):
         raise TypeError(
-            "reporter must be a function of epsilon that returns an oracle or a fitted "
-            f"local transformer, got {type(reporter).__name__}"
+            "`reporter` must be a function of epsilon that returns an oracle or a fitted "
+            f"local transformer, got {type(reporter).__name__}."
         )
     # The margin makes the search accept an epsilon that an earlier call computed.
     target = float(epsilon) * (1 - 2.0**-13)
@@ -328,8 +328,8 @@ def _inspect_reporter(
         local = _get_local_guarantee(reporter)
         if getattr(protocol, "permanent_key", None) is not None:
             raise ValueError(
-                "reporter must not make permanent reports: two sums of them may differ "
-                "by a single report"
+                "`reporter` must not make permanent reports: two sums of them may differ "
+                "by a single report."
             )
         if hasattr(protocol, "shuffle_pairs"):
             pairs = tuple(protocol.shuffle_pairs(released))
@@ -348,15 +348,15 @@ def _get_local_guarantee(reporter: Any) -> PrivacyGuarantee:
     if not isinstance(local, PrivacyGuarantee):
         unfitted = " that is not fitted" if hasattr(reporter, "fit") else ""
         raise TypeError(
-            "reporter must be a fitted local transformer, its protocol, or an oracle, "
-            f"got {type(reporter).__name__}{unfitted}"
+            "`reporter` must be a fitted local transformer, its protocol, or an oracle, "
+            f"got {type(reporter).__name__}{unfitted}."
         )
     is_of_record = local.unit == "record" and local.max_rows_per_person == 1
     is_local = local.trust == "local" and local.relation == "replace"
     if not (is_local and is_of_record) or local.delta:
         raise ValueError(
-            "reporter must randomize each record by itself, without delta; got the "
-            f"guarantee: {local}"
+            "`reporter` must randomize each record independently, without delta; got the "
+            f"guarantee: {local}."
         )
     return local
 
@@ -364,7 +364,7 @@ def _get_local_guarantee(reporter: Any) -> PrivacyGuarantee:
 def _check_n(n: Any) -> int:
     """Check a number of reports and return it as an int."""
     if isinstance(n, bool | np.bool_) or not isinstance(n, int | np.integer):
-        raise TypeError(f"n must be an integer, got {type(n).__name__}")
+        raise TypeError(f"`n` must be an integer, got {type(n).__name__}.")
     if not 1 <= n < 1 << 63:
-        raise ValueError(f"n must be at least 1 and below 2**63, got {n}")
+        raise ValueError(f"`n` must be at least 1 and below 2**63, got {n}.")
     return int(n)

@@ -164,7 +164,7 @@ def privacy_statement(
     if isinstance(trusted, type) or not all(
         isinstance(trusted_class, type) for trusted_class in trusted
     ):
-        raise TypeError("trusted must be a sequence of classes")
+        raise TypeError("`trusted` must be a sequence of classes.")
     names_of_X = column_names_of(X)
     tables = [_find_columns(part, names_of_X) for part in estimators]
     columns = dict.fromkeys(name for names in tables for name in names)
@@ -195,7 +195,7 @@ def _check_estimators(estimator: Any) -> list[Any]:
     estimators = list(estimator) if isinstance(estimator, list | tuple) else [estimator]
     if not estimators:
         raise ValueError(
-            "estimator must be an estimator or a list of estimators, got an empty list"
+            "`estimator` must be an estimator or a list of estimators, got an empty list."
         )
     for part in estimators:
         if not is_estimator(part):
@@ -204,7 +204,7 @@ def _check_estimators(estimator: Any) -> list[Any]:
                 f"the class {part.__name__}" if is_class else type(part).__name__
             )
             raise TypeError(
-                f"estimator must be an estimator, got {description}. For reports, pass the "
+                f"`estimator` must be an estimator, got {description}. For reports, pass the "
                 "result of skdp.read_protocol, or use skdp statement FILE. A "
                 "ReportDesign states no guarantee; its `epsilon` is what the "
                 "instructions imply."
@@ -227,7 +227,7 @@ def _find_columns(
     missing = [format_name(name) for name in fitted if name not in names_of_X]
     raise ValueError(
         f"X must have the columns that {type(estimator).__name__} was fitted on, got "
-        f"{len(names_of_X)} columns without {missing}"
+        f"{len(names_of_X)} columns without {missing}."
     )
 
 

@@ -227,7 +227,7 @@ def column_names_of(X: Any) -> tuple[Any, ...] | None:
         return tuple(X.columns)
     if len(getattr(X, "shape", ())) == 2:
         return tuple(f"x{index}" for index in range(X.shape[1]))
-    raise TypeError(f"X must be a DataFrame or a 2D array, got {type(X).__name__}")
+    raise TypeError(f"X must be a DataFrame or a 2D array, got {type(X).__name__}.")
 
 
 def find_protection(estimator: Any, guarantee: PrivacyGuarantee) -> Protects:

@@ -226,8 +226,8 @@ class RowStreams(ByteSource):
         indices = self._rows[rows]
         if indices.size == 0 or size % indices.size:
             raise ValueError(
-                f"size must be a multiple of the number of rows, {indices.size}, got "
-                f"{size}"
+                f"`size` must be a multiple of the number of rows, {indices.size}, got "
+                f"{size}."
             )
         width = size // indices.size
         start = self._n_read[rows]
@@ -388,7 +388,7 @@ def bernoulli_ratio(
     denominator = check_size(denominator, min_val=1, max_val=None, name="denominator")
     if numerator > denominator:
         raise ValueError(
-            "numerator must be at most the denominator, got a larger numerator"
+            "`numerator` must be at most the denominator, got a larger numerator."
         )
     if numerator == denominator:
         return np.ones(size, bool)
@@ -571,7 +571,7 @@ def categorical(
     """
     if any(weight < 0 for weight in weights) or sum(weights) != ONE:
         raise ValueError(
-            "weights must be at least 0 and add up to 2**64, got other weights"
+            "`weights` must be at least 0 and add up to 2**64, got other weights."
         )
     # A word of 64 bits is in the first category whose cumulative weight exceeds it. The
     # total of 2**64 exceeds every word, and is not representable.
@@ -684,14 +684,14 @@ def check_size(
     >>> check_size(1)
     Traceback (most recent call last):
     ...
-    ValueError: k must be between 2 and 4294967295, got 1
+    ValueError: `k` must be between 2 and 4294967295, got 1.
     """
     if isinstance(k, bool) or not isinstance(k, int | np.integer):
-        raise TypeError(f"{name} must be an integer, got {type(k).__name__}")
+        raise TypeError(f"`{name}` must be an integer, got {type(k).__name__}.")
     if max_val is None and k < min_val:
-        raise ValueError(f"{name} must be at least {min_val}, got {k}")
+        raise ValueError(f"`{name}` must be at least {min_val}, got {k}.")
     if max_val is not None and not min_val <= k <= max_val:
-        raise ValueError(f"{name} must be between {min_val} and {max_val}, got {k}")
+        raise ValueError(f"`{name}` must be between {min_val} and {max_val}, got {k}.")
     return int(k)
 
 
@@ -699,12 +699,12 @@ def check_rational(name: str, value: Any, *, zero: bool = False) -> Fraction:
     """Check a rational parameter, > 0 or with `zero` >= 0, and return it as a fraction."""
     if isinstance(value, bool) or not isinstance(value, Rational):
         raise TypeError(
-            f"{name} must be a Fraction or an int, got {type(value).__name__}"
+            f"`{name}` must be a Fraction or an int, got {type(value).__name__}."
         )
     # NumPy integers would remain inside the fraction, and overflow.
     exact = Fraction(int(value.numerator), int(value.denominator))
     if exact < 0 or (exact == 0 and not zero):
-        raise ValueError(f"{name} must be {'>= 0' if zero else '> 0'}, got {value}")
+        raise ValueError(f"`{name}` must be {'>= 0' if zero else '> 0'}, got {value}.")
     return exact
 
 
@@ -712,14 +712,16 @@ def check_integers(name: str, values: ArrayLike) -> NDArray:
     """Check a one-dimensional array of integers, and return it as int64 or Python integers."""
     array = np.asarray(values)
     if array.ndim != 1:
-        raise ValueError(f"{name} must have one dimension, got {array.ndim}")
+        raise ValueError(f"`{name}` must have one dimension, got {array.ndim}.")
     if array.size == 0:
         return np.empty(0, np.int64)
     if array.dtype == object:
         for value in array:
             if isinstance(value, bool) or not isinstance(value, Integral):
-                raise TypeError(f"{name} must be integers, got {type(value).__name__}")
+                raise TypeError(
+                    f"`{name}` must be integers, got {type(value).__name__}."
+                )
         return np.array(list(map(int, array)), object)
     if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be integers, got {array.dtype}")
+        raise TypeError(f"`{name}` must be integers, got {array.dtype}.")
     return array.astype(object if array.dtype == np.uint64 else np.int64, copy=False)

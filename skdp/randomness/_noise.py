@@ -95,7 +95,7 @@ def bernoulli_exp(
     rate = check_rational("rate", rate, zero=True)
     exponents = check_integers("exponents", exponents)
     if exponents.size and exponents.min() < 0:
-        raise ValueError("exponents must be at least 0, got a negative one")
+        raise ValueError("`exponents` must be at least 0, got a negative one.")
     if exponents.dtype == object:
         exact = [min(int(exponent) * rate, _MAX_EXPONENT) for exponent in exponents]
         rounded = np.array(exact, np.float64)
@@ -750,7 +750,7 @@ def _score_gaps(scores: ArrayLike) -> NDArray:
     """Return the difference of each score from the best score."""
     scores = check_integers("scores", scores)
     if scores.size == 0:
-        raise ValueError("scores must have at least one candidate, got none")
+        raise ValueError("`scores` must have at least one candidate, got none.")
     best = int(scores.max())
     if best - int(scores.min()) >= 1 << 63:
         scores = scores.astype(object)

@@ -430,7 +430,7 @@ class ReportDesign(SavedByArguments):
             raise ValueError(f"`report` must be one of {self.reports}, got {report!r}.")
         if len(self.channels) < 2:
             raise ValueError(
-                "with_cheaters requires a design with at least two groups, got 1. Use "
+                "`with_cheaters` requires a design with at least two groups, got 1. Use "
                 "ReportDesign.by_group."
             )
         # Non-compliance is a further value, with a deterministic report.
@@ -527,7 +527,7 @@ class ReportDesign(SavedByArguments):
         unbiased = unbiased_rows(self, table)
         if unbiased is None:
             raise ValueError(
-                f"debias requires a channel with linearly independent rows, but the design "
+                f"`debias` requires a channel with linearly independent rows, but the design "
                 f"of column {self.column!r} has linearly dependent rows. Use "
                 "estimate_frequencies."
             )

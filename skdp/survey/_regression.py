@@ -120,7 +120,7 @@ class ReportRegression(OnSite, BaseEstimator):
             "hidden_distribution", self.hidden_distribution, ("conditional", "marginal")
         )
         if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
+            raise ValueError("requires y to be passed, but the target y is None.")
         table = self._validate_table(X, reset=True)
         if (
             self.predictor_designs is None

@@ -64,8 +64,8 @@ class ColumnModel:
             has_shape = logits.shape == (cross.n_cells, cross.n_values)
             if not has_shape or not np.isfinite(logits).all():
                 raise ValueError(
-                    "the logits of a table must be finite and have the shape of its "
-                    "columns"
+                    "The logits of a table must be finite and have the shape of its "
+                    "columns."
                 )
             crosses.append(cross)
             all_logits.append(logits)

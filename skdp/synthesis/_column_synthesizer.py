@@ -401,10 +401,10 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         tables = parts.pop("tables")
         if not parts.keys() <= {*_SAVED_ATTRIBUTES}:
             raise ValueError(
-                "the fitted attributes must be the attributes of a DPColumnSynthesizer"
+                "The fitted attributes must be the attributes of a DPColumnSynthesizer."
             )
         if list(parts["guarantee_"].scope) != self._check_columns():
-            raise ValueError("the guarantee must be for the private columns")
+            raise ValueError("The guarantee must be for the private columns.")
         self._model = ColumnModel.read(tables)
         for name, part in parts.items():
             setattr(self, name, part)

@@ -68,7 +68,7 @@ def describe_fit(synthesizer: Any) -> dict[str, Any]:
 def restore_fit(synthesizer: Any, parts: dict[str, Any]) -> None:
     """Check the parts of a file, and fit the model again."""
     if parts.keys() != PARTS:
-        raise ValueError(f"the parts of a synthesizer must be {sorted(PARTS)}")
+        raise ValueError(f"The parts of a synthesizer must be {sorted(PARTS)}.")
     domain, template = parts["domain"], parts["template"]
     guarantee, features = parts["guarantee"], tuple(parts["features"])
     modeled = tuple(name for name in features if name not in domain.derived)
@@ -78,7 +78,7 @@ def restore_fit(synthesizer: Any, parts: dict[str, Any]) -> None:
     is_one_table = template.names == domain.columns
     if not is_whole or not is_one_table or not scope <= {*domain.columns, *features}:
         raise ValueError(
-            "its domain, its guarantee and its features must not have different columns"
+            "Its domain, its guarantee and its features must not have different columns."
         )
     marginals = [_read_marginal(about, domain) for about in parts["marginals"]]
     scores = {}
@@ -100,7 +100,9 @@ def _read_clique(names: Any, domain: Domain) -> Clique:
     """Return the indices of the columns of a marginal, given their names."""
     clique = tuple(find_columns(domain, names, "marginals"))
     if list(clique) != sorted(clique):
-        raise ValueError("the columns of a marginal must be in the order of the domain")
+        raise ValueError(
+            "The columns of a marginal must be in the order of the domain."
+        )
     return clique
 
 
@@ -114,7 +116,7 @@ def _read_marginal(about: Mapping[str, Any], domain: Domain) -> Marginal:
             numbers = np.unique(members)
             is_counted = np.array_equal(numbers, np.arange(numbers.size))
             if members.shape != (shape[axis],) or not is_counted:
-                raise ValueError("the groups of a column must cover its values")
+                raise ValueError("The groups of a column must cover its values.")
             shape[axis] = numbers.size
     counts = _read_counts(about["counts"], tuple(shape))
     return Marginal(clique, counts, _read_error(about["std_error"]), groups)
@@ -136,7 +138,7 @@ def _read_numbers(
         is_same = np.array_equal(edges[[0, -1]], declared[[0, -1]])
         if not is_same or not np.isin(declared, edges).all():
             raise ValueError(
-                "the fine cells and the bins of a column have different edges"
+                "The fine cells and the bins of a column have different edges."
             )
         cells[column] = with_edges(bins, edges)
         fine = Domain(values | {name: cells[column]})
@@ -146,11 +148,11 @@ def _read_numbers(
 
 def _read_counts(counts: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64]:
     if counts.shape != shape or not np.isfinite(counts).all():
-        raise ValueError("counts must be finite and have the shape of their marginal")
+        raise ValueError("Counts must be finite and have the shape of their marginal.")
     return counts.astype(float)
 
 
 def _read_error(value: Any) -> float:
     if not 0 < value < math.inf:
-        raise ValueError("a standard error must be a positive number")
+        raise ValueError("A standard error must be a positive number.")
     return float(value)

@@ -198,7 +198,7 @@ def is_frame(data: Any) -> bool:
     library = frame.implementation.name.lower()
     if library not in ("pandas", "polars", "pyarrow"):
         raise TypeError(
-            f"X must be a table of pandas, polars or pyarrow, got a table of {library}"
+            f"X must be a table of pandas, polars or pyarrow, got a table of {library}."
         )
     return True
 
@@ -209,8 +209,8 @@ def lazy_error(data: Any) -> TypeError:
     # evaluation would be a further release.
     library = type(data).__module__.partition(".")[0]
     return TypeError(
-        f"X must be a table in memory, got a lazy frame ({library}); collect it "
-        "first, or use `skdp.engines.privatize`"
+        f"X must be a table in memory, got a lazy frame ({library}). Collect it "
+        "first, or use `skdp.engines.privatize`."
     )
 
 
@@ -243,7 +243,7 @@ def _check_names(data: Any) -> None:
         return
     if len(set(names)) < len(names):
         name, _ = Counter(names).most_common(1)[0]
-        raise ValueError(f"column names must be unique, got {name!r} twice")
+        raise ValueError(f"Column names must be unique, got {name!r} twice.")
 
 
 def convert_frame(frame: Any, library: str) -> Any:
@@ -329,7 +329,7 @@ def get_arrow_protocol(metadata: Mapping[bytes, bytes]) -> str | None:
     texts = {text for text in texts if isinstance(text, str)}
     if len(texts) > 1:
         raise ValueError(
-            "reports must have one protocol, got several in the metadata of the table"
+            "`reports` must have one protocol, got several in the metadata of the table."
         )
     return texts.pop() if texts else None
 

@@ -162,7 +162,7 @@ def check_budget(subject: Subject) -> None:
             )
         else:
             raise AssertionError(
-                "a release beyond the budget must raise BudgetExceeded, got a release."
+                "A release beyond the budget must raise BudgetExceeded, got a release."
                 " Do not catch the error of `ledger.charge`."
             )
     # scikit-learn may set the number and names of the columns, which are public.
@@ -332,7 +332,7 @@ def _release_in_fork(subject: Subject, prepared: Any) -> str:
     sender.close()
     if not receiver.poll(120):
         raise AssertionError(
-            "a forked process must release, got none. Hold no locks while drawing."
+            "A forked process must release, got none. Hold no locks while drawing."
         )
     process.join()
     return str(receiver.recv())

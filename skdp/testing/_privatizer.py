@@ -291,7 +291,7 @@ def _require_lazy_error(subject: Privatizer, lazy: Any) -> None:
     except TypeError:
         return
     raise AssertionError(
-        "a lazy frame must raise TypeError in transform, got a release that is not"
+        "A lazy frame must raise TypeError in transform, got a release that is not"
         " charged when it is evaluated. Raise TypeError for lazy frames."
     )
 
@@ -356,7 +356,7 @@ def privatizer_checks(
     ):
         raise TypeError(
             "`estimator` must be an instance with fit and transform, got "
-            f"{type(estimator).__name__}"
+            f"{type(estimator).__name__}."
         )
     return bind_checks(Privatizer(estimator, X), CHECKS)
 

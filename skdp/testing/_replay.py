@@ -403,7 +403,7 @@ def _find_guarantee(
         stated = stated or getattr(result, name, None)
     if not isinstance(stated, PrivacyGuarantee):
         raise ValueError(
-            "`guarantee` is required for a result without guarantee_, got None"
+            "`guarantee` is required for a result without guarantee_, got None."
         )
     return stated
 

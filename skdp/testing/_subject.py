@@ -179,7 +179,7 @@ class Privatizer(BaseSubject):
         else:
             raise TypeError(
                 f"`X` is required for {type(estimator).__name__}, whose parameters do "
-                "not declare each column, got None"
+                "not declare each column, got None."
             )
         super().__init__(estimator, list(self.values))
 
@@ -267,7 +267,7 @@ class Curator(BaseSubject):
     def __init__(self, estimator: Any, X: Any) -> None:
         """Store the estimator and the public table on which it is checked."""
         if not isinstance(X, pd.DataFrame):
-            raise TypeError(f"X must be a pandas.DataFrame, got {type(X).__name__}")
+            raise TypeError(f"X must be a pandas.DataFrame, got {type(X).__name__}.")
         super().__init__(estimator, list(X.columns))
         self.X = X
 

@@ -83,18 +83,18 @@ def test_what_each_column_becomes():
     [
         (np.zeros((2, 2)), {}, TypeError, "X must be a pandas, polars or pyarrow table, got ndarray"),
         (pl.LazyFrame({"a": [1]}), {}, TypeError, "lazy"),
-        (pd.DataFrame({"a": [1]}), {"bins": 0}, ValueError, "bins must be"),
-        (pd.DataFrame({"a": [1]}), {"max_values": True}, ValueError, "max_values must be"),
-        (pd.DataFrame({"a": ["x", "y"]}), {"max_values": 1}, ValueError, "column 'a' has more than 1 distinct values"),
+        (pd.DataFrame({"a": [1]}), {"bins": 0}, ValueError, "`bins` must be"),
+        (pd.DataFrame({"a": [1]}), {"max_values": True}, ValueError, "`max_values` must be"),
+        (pd.DataFrame({"a": ["x", "y"]}), {"max_values": 1}, ValueError, "Column 'a' has more than 1 distinct values"),
         (pd.DataFrame({"a": [np.inf, *range(40)]}), {}, ValueError, "infinite"),
-        (pd.DataFrame({"a": pd.Categorical([None])}), {}, ValueError, "column 'a' has no value"),
+        (pd.DataFrame({"a": pd.Categorical([None])}), {}, ValueError, "Column 'a' has no value"),
     ],
 )
 def test_mistakes_are_explained(frame, options, error, match):
     with pytest.raises(error, match=match):
         Domain.from_frame(frame, **options)
     if error is ValueError:
-        with pytest.raises(error, match=match.replace("column 'a'", "that a Domain cannot declare: 'a'")):
+        with pytest.raises(error, match=match.replace("Column 'a'", "that a Domain cannot declare: 'a'")):
             draft_domain_toml(frame, **options)
 
 
@@ -141,6 +141,6 @@ def test_no_column_is_dropped_without_a_word():
     assert "word 1" not in text
     for name in set(columns) - {"kept"}:
         assert f"# Column {name!r} is excluded: it" in text
-        with pytest.raises(ValueError, match=f"column {name!r} ") as caught:
+        with pytest.raises(ValueError, match=f"Column {name!r} ") as caught:
             draft(frame[[name]])
         assert "name 1" not in str(caught.value)

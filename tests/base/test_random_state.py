@@ -38,5 +38,5 @@ def test_equal_states_draw_equally_and_a_state_moves_on(draw):
 
 
 def test_the_global_state_is_no_random_state():
-    with pytest.raises(TypeError, match="random_state must be None \\(secure\\), or an int or a RandomState"):
+    with pytest.raises(TypeError, match="`random_state` must be None \\(secure\\), or an int or a RandomState"):
         encode(np.random)

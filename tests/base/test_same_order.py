@@ -33,7 +33,7 @@ def test_central_estimators(name, what):
     persons = pd.Series(np.arange(len(table)) // 2, index=table.index)
     columns = target | {"groups": persons}
     for other in (columns[what][::-1], columns[what][::-1].to_frame("z")):
-        with pytest.raises(ValueError, match=f"^{what} must have its row labels in the order of X"):
+        with pytest.raises(ValueError, match=f"^`{what}` must have its row labels in the order of X"):
             estimator.fit(rows, **columns | {what: other})
     assert len(ledger.report()) == 0
     for same in (columns[what], columns[what][::-1].reindex(rows.index), columns[what].reset_index(drop=True)):
@@ -47,7 +47,7 @@ def test_record_ids():
         1.0, categories=ORDERED, memoize=True, secret_key=SecretKey.generate(), ledger=ledger
     ).fit(X)
     ids = pd.Series(range(20), index=X.index)
-    with pytest.raises(ValueError, match=r"^record_id must have its row labels in the order of X"):
+    with pytest.raises(ValueError, match=r"^`record_id` must have its row labels in the order of X"):
         encoder.transform(X, record_id=ids[::-1])
     assert len(ledger.report()) == 0
     reports = encoder.transform(X, record_id=ids)

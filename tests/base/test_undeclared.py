@@ -61,7 +61,7 @@ def test_a_dtype_that_can_hold_none_of_the_declared_values_is_refused(make):
     ledger = PrivacyLedger(epsilon=9)
     for table in (AGES, pl.from_pandas(AGES), pa.Table.from_pandas(AGES)):
         for values in (GROUPS, [*GROUPS, None]):
-            with pytest.raises(ValueError, match=r"column 'age': dtype .* cannot contain the declared values .*'old'"):
+            with pytest.raises(ValueError, match=r"Column 'age': dtype .* cannot contain the declared values .*'old'"):
                 released(make(values, ledger), table)
     assert ledger.spent.epsilon == 0
 
@@ -80,7 +80,7 @@ SPELLING = "Declare all values that can occur, in the same spelling, and None fo
 )
 def test_the_remedy_depends_on_the_declared_values(declared, cells, remedy):
     people = pd.DataFrame({"age": cells})
-    with pytest.raises(ValueError, match="column 'age' contains a value outside the declared categories") as caught:
+    with pytest.raises(ValueError, match="Column 'age' contains a value outside the declared categories") as caught:
         RandomizedResponseEncoder(categories={"age": declared}).fit_transform(people)
     assert remedy in str(caught.value)
     assert "hush" not in str(caught.value)

@@ -81,7 +81,7 @@ def test_values_outside_of_bounds_are_in_the_outer_bins():
 
 def test_undeclared_values():
     other = X.assign(c=X["c"].where(X["c"] != "z", "w"))
-    with pytest.raises(ValueError, match="column 'c'"):
+    with pytest.raises(ValueError, match="Column 'c'"):
         classifier().fit(other, CLASS)
     model = classifier(handle_unknown="ignore").fit(X, CLASS)
     logits = model.decision_function(X) - model.decision_function(X.assign(c="w"))
@@ -93,9 +93,9 @@ def test_undeclared_values():
     [
         ({"max_bins": 1}, "max_bins"),
         ({"handle_unknown": "drop"}, "handle_unknown"),
-        ({"categories": {"d": [1]}}, "the keys of categories must be columns of X"),
+        ({"categories": {"d": [1]}}, "The keys of `categories` must be columns of X"),
         ({"bounds": None}, "`bounds` must be"),
-        ({"bounds": {"a": (-1, 1)}}, r"bounds declares no values for the columns \['b'\]; or declare .* categories="),
+        ({"bounds": {"a": (-1, 1)}}, r"`bounds` declares no values for the columns \['b'\]; or declare .* categories="),
         ({"bounds": {"a": (-1, 1), "b": (0, 50), "c": (0, 1)}}, r"Columns \['c'\] must be declared once"),
         (
             {"bounds": {"a": (-1, 1), "b": (0, 50), "d": (0, 1)}},

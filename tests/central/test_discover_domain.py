@@ -302,11 +302,11 @@ class TestErrors:
     @each(
         "options, match",
         [
-            ({"epsilon": 0}, "epsilon must be"),
+            ({"epsilon": 0}, "`epsilon` must be"),
             ({"delta": 0}, r"`delta` must be in \(0, 1\), got 0. The strings of columns \['t'\]"),
             ({"groups": [1]}, "`groups` must have one person for each row of X"),
             ({"groups": [1, None]}, "`groups` must not contain missing"),
-            ({"random_state": "0"}, "random_state must be"),
+            ({"random_state": "0"}, "`random_state` must be"),
         ],
     )
     def test_parameters(self, options, match):

@@ -37,10 +37,10 @@ def refuse(name, table, match, y=None, *, groups=None, **parameters):
 
 @each("name", list(EVERY))
 def test_parameters_that_all_have(name):
-    refuse(name, whole(name), "epsilon must be", epsilon="1")
-    refuse(name, whole(name), "max_rows_per_person must be between", max_rows_per_person=0)
-    refuse(name, whole(name), "max_rows_per_person must be an integer", max_rows_per_person=1.5)
-    with pytest.raises(TypeError, match="ledger must be None or a PrivacyLedger"):
+    refuse(name, whole(name), "`epsilon` must be", epsilon="1")
+    refuse(name, whole(name), "`max_rows_per_person` must be between", max_rows_per_person=0)
+    refuse(name, whole(name), "`max_rows_per_person` must be an integer", max_rows_per_person=1.5)
+    with pytest.raises(TypeError, match="`ledger` must be None or a PrivacyLedger"):
         fitted(made(name, ledger=5.0), whole(name))
 
 
@@ -49,12 +49,12 @@ def test_parameters_that_all_have(name):
     "bounds, match",
     [
         (None, "`bounds` must be"),
-        ((1, 1), "bounds of column 'a' must be finite with low < high"),
-        ((0, math.inf), "bounds of column 'a' must be finite with low < high"),
-        ((-1e308, 1e308), "bounds of column 'a' must be finite with low < high, and a width"),
+        ((1, 1), "`bounds` of column 'a' must be finite with low < high"),
+        ((0, math.inf), "`bounds` of column 'a' must be finite with low < high"),
+        ((-1e308, 1e308), "`bounds` of column 'a' must be finite with low < high, and a width"),
         ((1e17, 1e17 + 16), "a width that floats resolve"),
-        ([(0, 1)] * 4, "bounds must have a row for each of the 2 columns of X, got 4 rows"),
-        ({"a": (0, 1)}, "bounds declares no values for the columns"),
+        ([(0, 1)] * 4, "`bounds` must have a row for each of the 2 columns of X, got 4 rows"),
+        ({"a": (0, 1)}, "`bounds` declares no values for the columns"),
     ],
 )
 def test_bounds(name, bounds, match):
@@ -64,7 +64,7 @@ def test_bounds(name, bounds, match):
 @each(
     "name, parameters, match",
     [
-        ("DPMean", {"confidence_level": 1}, "confidence_level must be"),
+        ("DPMean", {"confidence_level": 1}, "`confidence_level` must be"),
         *(
             ("DPMinMaxScaler", {"feature_range": x}, "`feature_range` must")
             for x in (None, (2, 1), (0, math.inf), (0, "1"))
@@ -73,23 +73,23 @@ def test_bounds(name, bounds, match):
             ("DPMinMaxScaler", {"quantile_range": x}, "`quantile_range` must")
             for x in ((0.1, 0.9), 0.5, (60, 40), "ab")
         ),
-        ("DPMinMaxScaler", {"clip": 1}, "clip must be True or False"),
+        ("DPMinMaxScaler", {"clip": 1}, "`clip` must be True or False"),
         ("DPRobustScaler", {"quantile_range": (0.25, 0.75)}, r"Use \(25.0, 75.0\) for the quartiles"),
-        *(("DPKBinsDiscretizer", {"n_bins": x}, "n_bins must be") for x in (1, 10_001, 2.0, "5", True, None, [3])),
-        ("DPQuantileTransformer", {"n_quantiles": 2}, "n_quantiles must be between 3 and 10000"),
-        ("DPQuantileTransformer", {"output_distribution": "beta"}, "output_distribution must be one of"),
-        ("DPSimpleImputer", {"strategy": "mode"}, "strategy must be one of"),
+        *(("DPKBinsDiscretizer", {"n_bins": x}, "`n_bins` must be") for x in (1, 10_001, 2.0, "5", True, None, [3])),
+        ("DPQuantileTransformer", {"n_quantiles": 2}, "`n_quantiles` must be between 3 and 10000"),
+        ("DPQuantileTransformer", {"output_distribution": "beta"}, "`output_distribution` must be one of"),
+        ("DPSimpleImputer", {"strategy": "mode"}, "`strategy` must be one of"),
         ("DPSimpleImputer", {"strategy": "most_frequent"}, "declare"),
-        ("DPHistogram", {"method": "tree"}, "method must be one of"),
+        ("DPHistogram", {"method": "tree"}, "`method` must be one of"),
         ("DPHistogram", {"method": "hierarchical"}, "must be 'auto' or 'flat' for several columns"),
         ("DPHistogram", {"domain": "auto"}, "`domain` must be a list, a mapping or a Domain"),
-        ("DPHistogram", {"domain": {"a": VALUES["a"]}}, r"domain declares .*\['b'\]"),
+        ("DPHistogram", {"domain": {"a": VALUES["a"]}}, r"`domain` declares .*\['b'\]"),
         ("DPGroupBy", {"by": "town"}, r"`by` must name columns of X, .*, got \['town'\]"),
         ("DPGroupBy", {"by": ["a", "a"]}, "`by` must name at least one column, each once"),
-        ("DPGroupBy", {"statistics": "median"}, "statistics must be one of"),
+        ("DPGroupBy", {"statistics": "median"}, "`statistics` must be one of"),
         ("DPGroupBy", {"statistics": []}, "X must have columns besides the keys"),
-        ("DPGroupBy", {"keys": ["x", "y"]}, r"keys must have a list of values .* columns \['a'\], got 2 lists"),
-        ("DPTargetEncoder", {"handle_unknown": "clip"}, "handle_unknown must be one of"),
+        ("DPGroupBy", {"keys": ["x", "y"]}, r"`keys` must have a list of values .* columns \['a'\], got 2 lists"),
+        ("DPTargetEncoder", {"handle_unknown": "clip"}, "`handle_unknown` must be one of"),
         *(
             (name, {"classes": [0]}, "`classes` must have at least 2 values")
             for name in ("DPGaussianNB", "DPLogisticRegression")
@@ -99,14 +99,14 @@ def test_bounds(name, bounds, match):
             for name in ("DPGaussianNB", "DPSelectKBest")
         ),
         ("DPLogisticRegression", {"classes": [0, 1, None]}, "`classes` must not contain missing values"),
-        ("DPRidge", {"target_bounds": 3}, "target_bounds of column 'y' must be a pair"),
+        ("DPRidge", {"target_bounds": 3}, "`target_bounds` of column 'y' must be a pair"),
         ("DPRidge", {"target_bounds": None}, "`target_bounds` must be"),
         ("DPRidge", {"alpha": "1"}, "`alpha` must be a number, got str"),
         ("DPRidge", {"alpha": -1}, "`alpha` must be a finite number >= 0, got -1"),
         ("DPRidge", {"epsilon": RHO, "delta": 1e-6}, "`delta` must be 0"),
         ("DPSelectKBest", {"classes": None}, "one of `classes` and `target_bounds`"),
         ("DPSelectKBest", {"target_bounds": (0, 2)}, "one of `classes` and `target_bounds`"),
-        ("DPSelectKBest", {"k": 0}, "k must be"),
+        ("DPSelectKBest", {"k": 0}, "`k` must be"),
         *(("DPPCA", {"n_components": x}, "n_components") for x in (3, 0, 1.5, "mle")),
     ],
 )
@@ -128,8 +128,8 @@ def test_a_missing_value_may_be_an_error(name):
         ("DPRidge", Y.where(Y == 0), "must not have missing|contains a missing value"),
         ("DPRidge", Y.astype(str), "expected numbers|column 'y'"),
         ("DPLogisticRegression", Y.where(Y == 0), "y must not have missing values"),
-        ("DPLogisticRegression", np.column_stack([Y, Y]), "y must be one column"),
-        ("DPTargetEncoder", WORDS["a"].rename("y"), "column 'y'"),
+        ("DPLogisticRegression", np.column_stack([Y, Y]), "`y` must be one column"),
+        ("DPTargetEncoder", WORDS["a"].rename("y"), "Column 'y'"),
     ],
 )
 def test_targets(name, y, match):
@@ -154,10 +154,10 @@ def test_groups(groups, match):
 @each(
     "name, parameters, match",
     [
-        ("DPHistogram", {}, "column 'a' contains a value outside the declared domain"),
-        ("DPGroupBy", {}, "column 'a' contains a value outside the declared keys"),
-        ("DPCategoricalNB", {}, "column 'a' contains a value outside the declared categories"),
-        ("DPSimpleImputer", {"strategy": "most_frequent", "categories": VALUES}, "column 'a' contains a value outside"),
+        ("DPHistogram", {}, "Column 'a' contains a value outside the declared domain"),
+        ("DPGroupBy", {}, "Column 'a' contains a value outside the declared keys"),
+        ("DPCategoricalNB", {}, "Column 'a' contains a value outside the declared categories"),
+        ("DPSimpleImputer", {"strategy": "most_frequent", "categories": VALUES}, "Column 'a' contains a value outside"),
     ],
 )
 def test_undeclared_values(name, parameters, match):
@@ -170,12 +170,12 @@ def test_what_a_fitted_estimator_refuses():
     strange = EVERY["DPCategoricalNB"][1].assign(a="hush")
     both = DPHistogram(domain={"a": range(2), "b": range(2)}).fit(NUMBERS)
     for model, method, table, match in [
-        (both, "range_estimate", (0, 1), "range_estimate requires a histogram of one column"),
+        (both, "range_estimate", (0, 1), "`range_estimate` requires a histogram of one column"),
         (
             made("DPCategoricalNB").fit(EVERY["DPCategoricalNB"][1], Y),
             "predict",
             strange,
-            "column 'a' contains a value",
+            "Column 'a' contains a value",
         ),
     ]:
         with pytest.raises(ValueError, match=match) as caught:
@@ -201,5 +201,5 @@ def test_lazy_tables_where_rows_are_read(name):
             continue  # it is scikit-learn's
         for library, make in LAZY.items():
             given = (make(X), Y) if method == "score" else (make(X),)
-            with pytest.raises(TypeError, match=rf"table in memory, got a lazy frame \(_?{library}\); collect"):
+            with pytest.raises(TypeError, match=rf"table in memory, got a lazy frame \(_?{library}\)\. Collect it"):
                 getattr(model, method)(*given)

@@ -34,7 +34,7 @@ def test_fit_reads_no_value():
     fitted = DPOneHotEncoder(categories=DECLARED).fit(odd)
     assert (fitted.guarantee_.epsilon, fitted.guarantee_.delta) == (0, 0)
     assert [one.tolist() for one in fitted.categories_] == list(DECLARED.values())
-    with pytest.raises(ValueError, match=r"column 'job' contains a value outside the .*in the same spelling"):
+    with pytest.raises(ValueError, match=r"Column 'job' contains a value outside the .*in the same spelling"):
         fitted.transform(odd)
     fitted.set_params(handle_unknown="ignore")
     assert fitted.transform(odd).iloc[:, :3].to_numpy().sum() == 0

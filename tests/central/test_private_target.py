@@ -113,7 +113,7 @@ class TestPrivacy:
         X, y = rows(0, 20), np.resize([0, 1], 20)
         ledger = PrivacyLedger(epsilon=5, delta=1e-3, **OF_TARGET)
         mistakes = [
-            (binary(ledger=ledger).set_params(protect="y"), y, "protect must be one of"),
+            (binary(ledger=ledger).set_params(protect="y"), y, "`protect` must be one of"),
             (binary(ledger=ledger), np.where(np.arange(20) == 3, 7, y), "values that `classes` does not declare"),
             (binary(ledger=ledger, bounds={"nope": (0, 1)}), y, r"must be columns of X, .*got \['nope'\]"),
             (binary(ledger=ledger), np.where(np.arange(20) == 3, np.nan, y), "missing"),

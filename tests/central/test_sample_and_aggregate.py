@@ -109,8 +109,8 @@ class TestSampleAndAggregate:
     [
         ({"statistic": "mean"}, "`statistic` must be callable"),
         ({"bounds": (1, 0)}, "bounds"),
-        ({"bounds": None}, "one for each output, got None"),
-        ({"bounds": np.empty((0, 2))}, r"`bounds` must be a pair \(low, high\), or one for each output"),
+        ({"bounds": None}, "one pair per output, got None"),
+        ({"bounds": np.empty((0, 2))}, r"`bounds` must be a pair \(low, high\), or one pair per output"),
         ({"X": np.array(8.5123)}, "X must be a dataframe or an array of rows"),
         ({"n_chunks": 0}, "n_chunks"),
         ({"y": [1]}, "same number of rows"),

@@ -53,7 +53,7 @@ class TestTransform:
         odd.iloc[:3, 0] = ["pilot", None, "pilot"]
         fitted = encoder(handle_unknown="ignore").fit(odd, ILL)
         assert fitted.transform(odd)["job"][:3].tolist() == [fitted.target_mean_] * 3
-        with pytest.raises(ValueError, match=r"column 'job' contains a value outside the .*in the same spelling"):
+        with pytest.raises(ValueError, match=r"Column 'job' contains a value outside the .*in the same spelling"):
             encoder().fit(WORDS, ILL).transform(odd)
         missing = encoder(categories=DECLARED | {"job": [*DECLARED["job"], "pilot", None]}).fit(odd, ILL)
         assert len(missing.encodings_[0]) == 5

@@ -84,7 +84,7 @@ def test_errors_name_the_options_of_the_command(files, capsys):
     rows = pd.DataFrame({"sex": ["F"] * 9 + ["SECRET"], "age": 1})
     rows.to_csv("in.csv", index=False)
     text = refuse(capsys, "privatize", "in.csv", "out.csv", "--ledger", "ledger", "--budget", 9, *OPTIONS)
-    assert "column 'sex' contains a value" in text
+    assert "Column 'sex' contains a value" in text
     assert "--handle-unknown" in text
     assert "handle_unknown" not in text
     assert "SECRET" not in text

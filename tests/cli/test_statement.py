@@ -65,10 +65,10 @@ def test_what_is_refused(folder, capsys):
         "got 'old.html', which exists": [encoder, "--out", "old.html"],
         "MODULE_OR_FILE:OBJECT, such as model.py:pipeline, got 'model', which is not a file": ["model"],
         "No module named 'no_such_module'": ["no_such_module:encoder"],
-        "estimator must be an estimator, got DataFrame": ["code/model.py:people"],
-        "there is no file none.csv": ["none.csv"],
-        "there is no file none.py": ["none.py:pipeline"],
-        "error: there is no file none.": ["memory://none.csv"],
+        "`estimator` must be an estimator, got DataFrame": ["code/model.py:people"],
+        "There is no file none.csv": ["none.csv"],
+        "There is no file none.py": ["none.py:pipeline"],
+        "error: There is no file none.": ["memory://none.csv"],
     }.items():
         assert message in refuse(capsys, "statement", *words)
     assert (folder / "old.html").read_text() == "mine"

@@ -50,7 +50,7 @@ def test_another_delimiter_is_advised_and_a_wrong_one_refused(folder, run):
     assert "Use --delimiter if another character separates the values" in told
     status, _, told = run("privatize", "people.csv", "r.csv", *PRIVATIZE, "--delimiter", ";;")
     assert status == 2
-    assert "delimiter must be one character" in told
+    assert "--delimiter must be one character" in told
     assert run("privatize", "semicolons.csv", "r.csv", *PRIVATIZE, "--delimiter", ";", "--keep", "a;b,c")[0] == 0
     assert pd.read_csv("r.csv")["a;b,c"].tolist() == list(range(60))
 

@@ -83,7 +83,7 @@ def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
         (["--ledger", ledger, "--budget", 4], "was created with"),
         (["--ledger", tmp_path / "other.sqlite"], "other.sqlite. Use --budget to create it"),
         (["--budget", 3], "--budget requires --ledger"),
-        (["--ledger", ledger, "--budget-delta", 0.1], "delta, relation and columns require a budget"),
+        (["--ledger", ledger, "--budget-delta", 0.1], "--delta, `relation` and `columns` require a budget"),
     ]:
         with pytest.raises(SystemExit):
             run(table, tmp_path / "two.csv", domain, "--epsilon", 2, *words)
@@ -93,13 +93,13 @@ def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
 
 
 MISTAKES = {
-    "epsilon must be a finite number > 0": ["--epsilon", "0"],
-    "delta must be a number in [0, 1)": ["--delta", "1"],
-    "max_rows_per_person must be between 1 and": ["--max-rows-per-person", "0"],
-    "column 'age' contains a value outside the declared domain": ["--handle-unknown", "error"],
+    "--epsilon must be a finite number > 0": ["--epsilon", "0"],
+    "--delta must be a number in [0, 1)": ["--delta", "1"],
+    "--max-rows-per-person must be between 1 and": ["--max-rows-per-person", "0"],
+    "Column 'age' contains a value outside the declared domain": ["--handle-unknown", "error"],
     "people.csv must have the columns ['who']": ["--person-column", "who"],
-    "person_column must not be in the domain, got 'sex'": ["--person-column", "sex"],
-    "not a TOML file": ["--domain", "people.csv"],
+    "--person-column must not be in the domain, got 'sex'": ["--person-column", "sex"],
+    "Not a TOML file": ["--domain", "people.csv"],
     "no such file.toml": ["--domain", "no such file.toml"],
 }
 

@@ -111,7 +111,7 @@ def test_whoever_changes_a_copy_changes_nothing_else():
 
 @each("subset", ["Train", None, "validation"])
 def test_an_unknown_subset_is_refused(subset):
-    with pytest.raises(ValueError, match="subset must be"):
+    with pytest.raises(ValueError, match="`subset` must be"):
         load_adult(subset=subset)
 
 

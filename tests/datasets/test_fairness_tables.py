@@ -71,7 +71,7 @@ def test_rows_far_from_the_screening_are_left_out(published):
     assert load_compas(path).decile_score.to_list() == [1, 9]
     assert load_compas(path).frame.index.to_list() == [0, 1]
     assert load_compas(path, subset="all").decile_score.to_list() == [1, 10, 2, 9]
-    with pytest.raises(ValueError, match="subset must be 'all' or 'analysed', got 'some'"):
+    with pytest.raises(ValueError, match="`subset` must be 'all' or 'analysed', got 'some'"):
         load_compas(path, subset="some")
 
 
@@ -91,7 +91,7 @@ def test_another_table_is_refused(name, damage, published):
     frame.to_csv(path, index=False)
     if damage == "other":
         path.write_text('"secret\n')
-    with pytest.raises(ValueError, match="path must be the table that is published at") as error:
+    with pytest.raises(ValueError, match="`path` must be the table that is published at") as error:
         load(path)
     assert "secret" not in str(error.value)
     assert error.value.__cause__ is None

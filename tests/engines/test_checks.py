@@ -27,18 +27,18 @@ def encoder(**params):
 
 def test_it_costs_without_the_check(engine, tmp_path):
     ledger = PrivacyLedger(epsilon=10)
-    text = "PythonException" if engine.name == "spark" else "column 'color' contains a value"
+    text = "PythonException" if engine.name == "spark" else "Column 'color' contains a value"
     with pytest.raises(ValueError, match=text):
         privatize(engine.frame(STRANGE), encoder(ledger=ledger), check=False, path=tmp_path / "out")
     assert ledger.spent.epsilon > 0
-    with pytest.raises(TypeError, match="check must be True or False, got int"):
+    with pytest.raises(TypeError, match="`check` must be True or False, got int"):
         privatize(engine.frame(STRANGE), encoder(), check=1)
 
 
 def test_a_refusal_leaves_no_reader_open_on_a_connection():
     connection = duckdb.connect()
     frame = connection.sql("SELECT CASE WHEN range = 5 THEN 'SECRET' ELSE 'red' END AS color FROM range(2000000)")
-    with pytest.raises(ValueError, match="column 'color' contains a value") as caught:
+    with pytest.raises(ValueError, match="Column 'color' contains a value") as caught:
         privatize(frame, encoder(), check=False)
     assert connection.sql("SELECT 1").fetchall() == [(1,)]  # while the error is kept
     with pytest.raises(ValueError, match="olumn 'color' ") as caught_tally:

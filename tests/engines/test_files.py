@@ -74,7 +74,7 @@ def test_a_url_is_read(people, tmp_path, form):
 
 
 def test_what_is_not_there_is_said_without_the_url(tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match=r"there is no file none\.csv"):
+    with pytest.raises(FileNotFoundError, match=r"There is no file none\.csv"):
         privatize_file("memory://SECRET@folder/none.csv", tmp_path / "out.csv", encoder())
     with pytest.raises(ValueError, match="Protocol not known: nope") as caught:
         privatize_file("nope://SECRET@folder/in.csv", tmp_path / "out.csv", encoder())
@@ -101,9 +101,9 @@ def test_other_files_are_refused(source, target, tmp_path):
         with pytest.raises(ValueError, match=f"bad.{form} is damaged, or its format") as caught:
             privatize_file(tmp_path / f"bad.{form}", target, encoder())
         assert "SECRET" not in str(caught.value)
-    with pytest.raises(FileNotFoundError, match="there is no file"):
+    with pytest.raises(FileNotFoundError, match="There is no file"):
         privatize_file(tmp_path / "none.csv", target, encoder())
-    with pytest.raises(TypeError, match="target must be a str or a path, got NoneType"):
+    with pytest.raises(TypeError, match="`target` must be a str or a path, got NoneType"):
         privatize_file(source, None, encoder())
     with pytest.raises(ValueError, match=r"`delimiter` requires a CSV file, got bad\.arrow"):
         privatize_file(tmp_path / "bad.arrow", target, encoder(), delimiter=";")
@@ -115,8 +115,8 @@ def test_other_files_are_refused(source, target, tmp_path):
 def test_wrong_parameters_and_columns_are_refused_before_anything_is_made(people, source, target, tmp_path):
     ledger, before = PrivacyLedger(epsilon=9), sorted(tmp_path.iterdir())
     for text, transformer, options in [
-        ("check must be True", encoder(ledger=ledger), {"check": 1}),
-        ("delimiter must be one character", encoder(ledger=ledger), {"delimiter": 3}),
+        ("`check` must be True", encoder(ledger=ledger), {"check": 1}),
+        ("`delimiter` must be one character", encoder(ledger=ledger), {"delimiter": 3}),
         ("must be distinct columns", encoder(ledger=ledger), {"keep": ["number", "number"]}),
         ("neither privatized nor", encoder(ledger=ledger), {"keep": ["size"]}),
         ("OnFitOnly", OnFitOnly(encoder(ledger=ledger)), {}),
@@ -129,7 +129,7 @@ def test_wrong_parameters_and_columns_are_refused_before_anything_is_made(people
     feather.write_feather(
         people.append_column("span", pa.nulls(people.num_rows, pa.month_day_nano_interval())), tmp_path / "in.arrow"
     )
-    with pytest.raises(ValueError, match="column 'span' has type month_day_nano_interval, which"):
+    with pytest.raises(ValueError, match="Column 'span' has type month_day_nano_interval, which"):
         privatize_file(tmp_path / "in.arrow", tmp_path / "out.parquet", encoder(ledger=ledger), keep=["span"])
     assert len(ledger.report()) == 0
     assert not list(tmp_path.glob("*out*"))
@@ -204,12 +204,12 @@ def test_no_row_changes_how_another_one_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("row", "text"),
     [
-        ("SECRET,1,1,True,x,,", "column 'age' must contain numbers"),
-        ("nan,1,1,True,x,,", "column 'age' contains a value"),
-        ("1,SECRET,1,True,x,,", "column 'grade' must contain numbers"),
+        ("SECRET,1,1,True,x,,", "Column 'age' must contain numbers"),
+        ("nan,1,1,True,x,,", "Column 'age' contains a value"),
+        ("1,SECRET,1,True,x,,", "Column 'grade' must contain numbers"),
         ("1,1,1,SECRET,x,,", "must contain true or false"),
-        ("1,1,1,True,SECRET,,", "column 'word' contains a value"),
-        ("1,1,1,True,x,SECRET,", "column 'day' must contain ISO 8601 dates"),
+        ("1,1,1,True,SECRET,,", "Column 'word' contains a value"),
+        ("1,1,1,True,x,SECRET,", "Column 'day' must contain ISO 8601 dates"),
         ("1,1,1,True,x,,2000-04-01T08:30Z", "time zone"),
         ("1,SECRET", "line 8002: expected 7 values as in the header, got 2"),
         ("1,1,1,True,x,,,SECRET", "line 8002: expected 7 values as in the header, got 8"),
@@ -292,8 +292,8 @@ def test_of_anything_else_the_random_bits_and_the_charge_are_others(people, sour
 @each(
     "run random_state error message",
     [
-        (SecretKey(b"k" * 32), 0, ValueError, "run must be None for a transformer with random_state"),
-        (b"k" * 32, None, TypeError, "run must be a SecretKey or None, got bytes"),
+        (SecretKey(b"k" * 32), 0, ValueError, "`run` must be None for a transformer with random_state"),
+        (b"k" * 32, None, TypeError, "`run` must be a SecretKey or None, got bytes"),
     ],
 )
 def test_what_is_no_key_of_a_run_is_refused(source, target, run, random_state, error, message):

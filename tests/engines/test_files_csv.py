@@ -115,7 +115,7 @@ def test_codes_are_drafted_as_the_texts_that_they_are(tmp_path):
 )
 def test_a_decimal_comma_is_named(tmp_path, transformer):
     (tmp_path / "in.csv").write_text("pay;x\n" + "1,5;1\n2,5;2\n" * 5)
-    with pytest.raises(ValueError, match=r"column 'pay' must contain numbers, with decimal points as in 1\.5, got"):
+    with pytest.raises(ValueError, match=r"Column 'pay' must contain numbers, with decimal points as in 1\.5, got"):
         privatize_file(tmp_path / "in.csv", tmp_path / "out.csv", transformer, delimiter=";")
 
 

@@ -111,7 +111,7 @@ def test_numbers_are_clipped_and_text_is_not(tmp_path):
     assert run_text(source, tmp_path / "out.csv", handle_unknown="clip").count({"age": (90, None)}) > 50
     for text, policy in [("secret", "clip"), ("1_000", "ignore"), ("nAn", "error")]:
         source = write_text(tmp_path / "in.csv", [ROW] * 50 + [ROW | {"age": text}])
-        with pytest.raises(ValueError, match="column 'age' must contain numbers") as caught:
+        with pytest.raises(ValueError, match="Column 'age' must contain numbers") as caught:
             run_text(source, tmp_path / "two.csv", handle_unknown=policy)
         assert text not in str(caught.value)
 
@@ -134,17 +134,17 @@ def test_an_undeclared_value_is_refused(rows, tmp_path, form, person):
     table = pa.concat_tables([rows, rows.slice(0, 1).set_column(3, "color", pa.array(["violet"]))])
     table = table.set_column(5, "person", pa.array([*rows["person"].to_pylist(), "somebody"]))
     source = write(table, tmp_path / f"in.{form}")
-    refuse(source, r"column 'color' contains a value.*outside the declared domain", person_column=person)
+    refuse(source, r"Column 'color' contains a value.*outside the declared domain", person_column=person)
 
 
 @each(
     "options error match",
     [
-        ({"n_samples": -1}, ValueError, "n_samples must be between 0"),
+        ({"n_samples": -1}, ValueError, "`n_samples` must be between 0"),
         ({"target": "out.txt"}, ValueError, "must end in one of"),
         ({"target": "in.parquet"}, FileExistsError, "which exists"),
         ({"person_column": "nobody"}, ValueError, r"in.parquet must have the columns \['nobody'\]"),
-        ({"person_column": "age"}, ValueError, "person_column must not be in the domain, got 'age'"),
+        ({"person_column": "age"}, ValueError, "`person_column` must not be in the domain, got 'age'"),
     ],
 )
 def test_wrong_parameters_are_refused(rows, tmp_path, options, error, match):

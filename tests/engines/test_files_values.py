@@ -74,6 +74,6 @@ def test_a_format_that_cannot_be_read_is_refused_before_the_charge(tmp_path, val
     pq.write_table(pa.table({"answer": plain}), tmp_path / "in.parquet")
     ledger = PrivacyLedger(epsilon=99)
     for form in ("csv", "csv.gz"):
-        with pytest.raises(ValueError, match=r"column 'answer': .* Parquet or Arrow file"):
+        with pytest.raises(ValueError, match=r"Column 'answer': .* Parquet or Arrow file"):
             privatize_file(tmp_path / "in.parquet", tmp_path / f"out.{form}", encoder(values, ledger=ledger))
     assert ledger.spent.epsilon == 0

@@ -73,7 +73,7 @@ def test_the_most_frequent_value(lazy_engine):
 def test_text_among_numbers_costs_nothing(lazy_engine):
     ledger = PrivacyLedger(epsilon=10)
     # Spark's workers send back the text of an error, without its type.
-    with pytest.raises((TypeError, ValueError), match="column 'age'"):
+    with pytest.raises((TypeError, ValueError), match="Column 'age'"):
         DPMean(bounds=(0, 1), ledger=ledger).fit(lazy_engine.frame(pa.table({"age": ["old", "young"]})))
     assert ledger.spent.epsilon == 0
 
@@ -98,5 +98,5 @@ def test_targets_that_do_not_fit_cost_nothing(frame, y, error, message):
 
 def test_classes_are_declared():
     frame = pl.from_pandas(X.assign(y=CLASS))
-    with pytest.raises(ValueError, match=r"the categories of 'y' must be declared: .* Set `classes`"):
+    with pytest.raises(ValueError, match=r"The categories of 'y' must be declared: .* Set `classes`"):
         DPGaussianNB(bounds=(-3, 3)).fit(frame.lazy(), "y")

@@ -102,10 +102,13 @@ def test_wrong_columns_of_ids(engine, people, ids, memoize, message):
 @pytest.mark.parametrize(
     ("ids", "match"),
     [
-        (pa.array([*range(ROWS - 1), None]), "record_id (contains missing values|must be integers or text, got float)"),
-        (pa.array(range(ROWS), pa.float64()), "record_id must be integers or text, got float"),
-        (pa.array(range(ROWS), pa.timestamp("us")), "record_id must be integers or text, got "),
-        (pa.array([f"{number}.0" for number in range(ROWS)]), "record_id must be integers without a decimal point"),
+        (
+            pa.array([*range(ROWS - 1), None]),
+            "`record_id` (contains missing values|must be integers or text, got float)",
+        ),
+        (pa.array(range(ROWS), pa.float64()), "`record_id` must be integers or text, got float"),
+        (pa.array(range(ROWS), pa.timestamp("us")), "`record_id` must be integers or text, got "),
+        (pa.array([f"{number}.0" for number in range(ROWS)]), "`record_id` must be integers without a decimal point"),
     ],
 )
 def test_missing_ids_and_ids_of_other_types(engine, people, ids, match):
@@ -170,5 +173,5 @@ def test_an_id_that_is_repeated_when_the_rows_are_checked_costs_nothing(lazy_eng
     ids[place] = ids[0]
     frame = lazy_engine.frame(people.set_column(3, "person", pa.array(ids)))
     for path in (None, tmp_path / "out"):
-        refused(frame, encoder, "record_id has repeated entries", record_id="person", path=path)
+        refused(frame, encoder, "`record_id` has repeated entries", record_id="person", path=path)
     assert list(tmp_path.iterdir()) == []

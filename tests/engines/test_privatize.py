@@ -111,11 +111,11 @@ def test_without_budget_nothing_is_read(people):
 @pytest.mark.parametrize("bad", [None, float("nan"), float("inf")])
 def test_so_is_what_is_no_number_and_a_missing_word(lazy_engine, bad, tmp_path):
     frame = lazy_engine.frame(pa.table({"size": [12.5] * 9_999 + [bad]}))
-    with pytest.raises(ValueError, match="column 'size' contains a missing value, NaN or infinity") as caught:
+    with pytest.raises(ValueError, match="Column 'size' contains a missing value, NaN or infinity") as caught:
         privatize(frame, perturber(), path=tmp_path / "out")
     assert "12.5" not in str(caught.value)
     if bad != float("inf"):
-        with pytest.raises(ValueError, match="column 'size' contains missing values"):
+        with pytest.raises(ValueError, match="Column 'size' contains missing values"):
             privatize(frame, rappor(), path=tmp_path / "out")
     assert not list(tmp_path.rglob("*.parquet"))
 
@@ -160,7 +160,7 @@ def test_columns_without_declared_names_are_all_that_are_not_kept(people):
 
 
 def test_values_are_never_read_from_the_rows(engine, people):
-    with pytest.raises(ValueError, match="categories must be a dict or a Domain for a table that is not in memory"):
+    with pytest.raises(ValueError, match="`categories` must be a dict or a Domain for a table that is not in memory"):
         privatize(engine.frame(people), encoder(categories="auto"))
     with pytest.raises(ValueError, match="which name the columns"):
         privatize(engine.frame(people), encoder(categories=[["red"], [0, 1]]))
@@ -191,7 +191,7 @@ def test_empty_partitions(dask_frame, people):
 
 
 def test_reports_are_parquet_and_a_name_says_no_other_format(people, tmp_path):
-    with pytest.raises(ValueError, match=r"path must end in \.parquet, .* Use `privatize_file`"):
+    with pytest.raises(ValueError, match=r"`path` must end in \.parquet, .* Use `privatize_file`"):
         privatize(pl.from_arrow(people).lazy(), encoder(), path=tmp_path / "reports.csv")
 
 
@@ -221,7 +221,7 @@ NO_TABLES = [[[1]], 3, None, pa.array([1]), pl.Series([1]), duckdb.connect()]
     "frame message",
     [
         *((frame, "Use `transform` of the transformer") for frame in NOT_LAZY),
-        *((frame, "frame must be") for frame in NO_TABLES),
+        *((frame, "`frame` must be") for frame in NO_TABLES),
         *((path, "For files, use `privatize_file` and") for path in ("in.parquet", Path("in.parquet"))),
     ],
 )
@@ -235,7 +235,7 @@ def test_other_things_than_tables_of_engines_are_refused(frame, message):
 
 def test_transformers_that_cannot_work_by_batches_are_refused(people):
     for other in (OnFitOnly(encoder()), PosteriorFeatures(encoder()), "encoder", RandomizedResponseEncoder):
-        with pytest.raises(TypeError, match=r"transformer must"):
+        with pytest.raises(TypeError, match=r"`transformer` must"):
             privatize(people, other)
     with pytest.raises(NotFittedError):
         tally(people, encoder())
@@ -243,7 +243,7 @@ def test_transformers_that_cannot_work_by_batches_are_refused(people):
 
 def test_columns_of_other_names_are_refused(people):
     fitted = encoder().fit(people.select(["color", "size"]))
-    with pytest.raises(ValueError, match=r"reports must have the columns .*, got \['age'\]"):
+    with pytest.raises(ValueError, match=r"`reports` must have the columns .*, got \['age'\]"):
         tally(pa.table({"age": [1]}), fitted)
     table = pa.table({"a": ["x"], "a_x": [1]})
     with pytest.raises(ValueError, match="nor named as a report, got"):

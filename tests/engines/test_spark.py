@@ -143,7 +143,7 @@ def test_a_cluster_writes_where_it_can(master, place):
     assert _spark.check_path(Session(master), place) == place
     with pytest.raises(FileExistsError, match="never overwritten"):
         _spark.check_path(Session(master, [place]), place)
-    with pytest.raises(ValueError, match="path is required on a cluster"):
+    with pytest.raises(ValueError, match="`path` is required on a cluster"):
         _spark.check_path(Session(master), None)
 
 

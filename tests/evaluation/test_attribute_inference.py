@@ -157,20 +157,20 @@ class TestRecall:
     "options, error, message",
     [
         ({"cv": N + 1}, ValueError, "n_splits=601"),
-        ({"estimator": LinearRegression()}, TypeError, "estimator must be a classifier, got LinearRegression"),
-        ({"encoder": LinearRegression()}, TypeError, "encoder must be a fitted encoder of categories, got LinearReg"),
+        ({"estimator": LinearRegression()}, TypeError, "`estimator` must be a classifier, got LinearRegression"),
+        ({"encoder": LinearRegression()}, TypeError, "`encoder` must be a fitted encoder of categories, got LinearReg"),
         (
             {"encoder": RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]})},
             TypeError,
-            "encoder must be a fitted encoder",
+            "`encoder` must be a fitted encoder",
         ),
-        ({"sensitive": "sex"}, TypeError, "sensitive must be the true values, got a str"),
+        ({"sensitive": "sex"}, TypeError, "`sensitive` must be the true values, got a str"),
         ({"sensitive": ["F", "M"]}, ValueError, "same number of rows, got 600 and 2"),
         ({"released": ROWS.sample(frac=1, random_state=1)}, ValueError, "row labels in the order of"),
-        ({"sensitive": ["s3cr3t"] * N}, ValueError, "sensitive must have at least two distinct values, got one"),
-        ({"released": pl.DataFrame()}, ValueError, "released must have at least one column"),
-        ({"released": np.zeros((2, 2, 2))}, ValueError, "released column .* must be one column"),
-        ({"released": pd.DataFrame({"lists": [[1], [2]] * 300})}, ValueError, "released cannot be read"),
+        ({"sensitive": ["s3cr3t"] * N}, ValueError, "`sensitive` must have at least two distinct values, got one"),
+        ({"released": pl.DataFrame()}, ValueError, "`released` must have at least one column"),
+        ({"released": np.zeros((2, 2, 2))}, ValueError, "released.*. must be one column"),
+        ({"released": pd.DataFrame({"lists": [[1], [2]] * 300})}, ValueError, "`released` cannot be read"),
     ],
 )
 def test_mistakes_are_named(options, error, message, sex):
@@ -187,7 +187,7 @@ def test_values_that_the_encoder_does_not_declare_are_not_shown(sex):
     assert "s3cr3t" not in str(caught.value)
     two = RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"], "job": [1, 2]}, random_state=0)
     both = two.fit_transform(pd.DataFrame({"sex": sex, "job": [1, 2] * (N // 2)}))
-    with pytest.raises(ValueError, match="sensitive must have columns of the encoder"):
+    with pytest.raises(ValueError, match="`sensitive` must have columns of the encoder"):
         attribute_inference(both, sex.rename("gender"), encoder=two)
 
 
@@ -231,5 +231,5 @@ def test_large_channels_and_hashing_have_no_sum():
 
 @each("prior", [[], [0.5, 0.4, 0], [math.nan, 1.0, 0]])
 def test_priors_that_are_none_are_refused(prior):
-    with pytest.raises(ValueError, match=r"prior must (be a 1-D array|have 3 entries)"):
+    with pytest.raises(ValueError, match=r"`prior` must (be a 1-D array|have 3 entries)"):
         bayes_accuracy(RandomizedResponse(3, 1.0), prior)

@@ -175,7 +175,7 @@ class TestCurators:
         assert (scaler.rejected, scaler.epsilon_claimed) == (False, 2.0)
 
     def test_advice_is_given_where_the_claim_is_not_known(self):
-        with pytest.raises(TypeError, match=r"neighbours must be two tables .* DPStandardScaler is not one"):
+        with pytest.raises(TypeError, match=r"`neighbours` must be two tables .* DPStandardScaler is not one"):
             audit_epsilon(skdp.DPStandardScaler(bounds=[[0, 1]]), n_draws=5_000)
         with pytest.raises(TypeError, match="must have guarantee_, got Pipeline"):
             audit_epsilon(make_pipeline(skdp.DPStandardScaler(bounds=[[0, 1]])), NUMBERS)
@@ -221,12 +221,12 @@ def test_the_result_shows_no_value(release):
 @each(
     "arguments options error match",
     [
-        ((len,), {}, ValueError, "neighbours are required"),
-        ((len, TWO), {"epsilon": None}, ValueError, "epsilon is required"),
+        ((len,), {}, ValueError, "`neighbours` are required"),
+        ((len, TWO), {"epsilon": None}, ValueError, "`epsilon` is required"),
         ((len, TWO[:1]), {}, ValueError, "at least two tables"),
-        ((len, TWO), {"random_state": 0}, ValueError, "random_state must be None for a callable"),
-        ((len, TWO), {"n_draws": 99}, ValueError, "n_draws must be at least 100, got 99"),
-        ((len, "ab"), {}, TypeError, "neighbours must be a list of tables, got str"),
+        ((len, TWO), {"random_state": 0}, ValueError, "`random_state` must be None for a callable"),
+        ((len, TWO), {"n_draws": 99}, ValueError, "`n_draws` must be at least 100, got 99"),
+        ((len, "ab"), {}, TypeError, "`neighbours` must be a list of tables, got str"),
         ((skdp.RandomizedResponseEncoder,), {}, TypeError, "got the class RandomizedResponseEncoder"),
         ((sound(), [TWO[0].iloc[[0, 0]], TWO[1].iloc[[0, 0]]]), {}, ValueError, "tables that differ in 2"),
         ((sound(), [TWO[0], TWO[1].iloc[[0, 0]]]), {}, ValueError, "the same shape"),
@@ -244,7 +244,7 @@ def test_tables_that_differ_in_public_columns_are_no_neighbours():
     model = skdp.DPLogisticRegression(1.0, protect="target", classes=[0, 1])
     other = people.assign(x=[0.0, 1.0, 2.0, 9.0])
     for neighbour in (other, people.iloc[:3]):
-        with pytest.raises(ValueError, match="neighbours must differ only in the values of the columns"):
+        with pytest.raises(ValueError, match="`neighbours` must differ only in the values of the columns"):
             audit_epsilon(model, neighbours=(people, neighbour), n_draws=200)
     relabelled = people.assign(y=[0, 1, 0, 0])
     assert audit_epsilon(model, neighbours=(people, relabelled), n_draws=200).epsilon_lower <= 1.0

@@ -73,7 +73,7 @@ def test_a_figure_is_new_or_given(name):
     assert display.plot(panel) is display
     assert display.figure_ is figure
     assert display.ax_.tolist() == [panel]
-    with pytest.raises(ValueError, match=r"ax must have 1 panels, got 2"):
+    with pytest.raises(ValueError, match=r"`ax` must have 1 panels, got 2"):
         display.plot(plt.subplots(1, 2)[1])
     plt.close("all")
 
@@ -218,15 +218,15 @@ def with_true(counts, labels):
     "make error message",
     [
         (lambda: CountEstimateDisplay(COUNTS.assign(lower="secret")), TypeError, "in the column lower"),
-        (lambda: with_true(["secret"], ["a"]), TypeError, "true_counts must be numeric"),
+        (lambda: with_true(["secret"], ["a"]), TypeError, "`true_counts` must be numeric"),
         (lambda: with_true([1], ["secret"]), ValueError, "distinct labels that also occur in estimates"),
         (lambda: PrivacyCurveDisplay(CURVE.assign(epsilon="secret")), TypeError, "in the column epsilon"),
         (lambda: PrivacyCurveDisplay(CURVE.assign(epsilon=np.inf)), ValueError, "rows with a finite epsilon"),
-        (lambda: PrivacyCurveDisplay.from_curve(CURVE, kind="line"), ValueError, "kind must be one of"),
-        (lambda: MarginalDisplay({}), TypeError, "marginals must be a mapping"),
-        (lambda: MarginalDisplay.from_tables(REAL, SYNTHETIC, "sex"), TypeError, "columns must be a list"),
+        (lambda: PrivacyCurveDisplay.from_curve(CURVE, kind="line"), ValueError, "`kind` must be one of"),
+        (lambda: MarginalDisplay({}), TypeError, "`marginals` must be a mapping"),
+        (lambda: MarginalDisplay.from_tables(REAL, SYNTHETIC, "sex"), TypeError, "`columns` must be a list"),
         (lambda: MarginalDisplay.from_tables(REAL, SYNTHETIC, ["height"]), ValueError, "must have the column 'height'"),
-        (lambda: ShapeDisplay({}), TypeError, "shapes must be a mapping"),
+        (lambda: ShapeDisplay({}), TypeError, "`shapes` must be a mapping"),
         (lambda: ShapeDisplay.from_estimator(UNFITTED), NotFittedError, "not fitted"),
         (lambda: ShapeDisplay.from_estimator(DPLogisticRegression()), TypeError, "must be an additive model"),
         (lambda: FairnessDisplay({"a": pd.DataFrame({"metric": ["x"]})}), TypeError, "columns metric, value"),

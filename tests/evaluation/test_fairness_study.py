@@ -157,13 +157,13 @@ def test_seeds():
     "options error message",
     [
         ({"X": PEOPLE.to_numpy()}, TypeError, "X must be a pandas DataFrame, got ndarray"),
-        ({"methods": ["best"]}, ValueError, "each of methods must be one of"),
-        ({"methods": "reported"}, TypeError, "methods must be a list of names"),
+        ({"methods": ["best"]}, ValueError, "`methods.i.` must be one of"),
+        ({"methods": "reported"}, TypeError, "`methods` must be a list of names"),
         ({"sensitive": "wage"}, ValueError, "Column 'wage' must be in X and declared"),
         (
             {"encoder": skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})},
             ValueError,
-            r"sensitive must be a column of encoder, \['job'\], got 'sex'",
+            r"`sensitive` must be a column of encoder, \['job'\], got 'sex'",
         ),
         ({"privileged": "x"}, ValueError, "Column 'sex' of X must have both privileged and unprivileged"),
         ({"domain": {"sex": ["f", "m"]}}, ValueError, "Column 'job' must be declared in domain"),
@@ -171,7 +171,7 @@ def test_seeds():
         ({"domain": DOMAIN | {"sex": ["f", "secret"]}}, ValueError, "Column 'sex' must have only values in the domain"),
         ({"y": HIRED.map({True: "yes", False: "no"})}, ValueError, "y must have both labels 0 and 1"),
         ({"y": HIRED.sample(frac=1, random_state=0)}, ValueError, "row labels in the order of"),
-        ({"n_splits": 1}, ValueError, "n_splits must be at least 2"),
+        ({"n_splits": 1}, ValueError, "`n_splits` must be at least 2"),
     ],
 )
 def test_mistakes_are_named(options, error, message):

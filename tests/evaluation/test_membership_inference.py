@@ -95,9 +95,9 @@ def test_the_bound_is_the_formula_and_randomized_response_reaches_it(epsilon, de
 @each(
     "options error message",
     [
-        ({"members": pd.DataFrame({"sex": ["F"]})}, ValueError, "members must have the columns of synthetic"),
-        ({"members": draw(1, 0)}, ValueError, "members and non_members must have at least two rows each"),
-        ({"guarantee": 1.0}, TypeError, "guarantee must be a PrivacyGuarantee, got float"),
+        ({"members": pd.DataFrame({"sex": ["F"]})}, ValueError, "`members` must have the columns of synthetic"),
+        ({"members": draw(1, 0)}, ValueError, "`members` and `non_members` must have at least two rows each"),
+        ({"guarantee": 1.0}, TypeError, "`guarantee` must be a PrivacyGuarantee, got float"),
     ],
 )
 def test_mistakes_are_named(options, error, message):

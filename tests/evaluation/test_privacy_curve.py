@@ -204,9 +204,9 @@ def test_each_release_is_charged_and_a_refusal_passes():
 @each(
     "parameters error message",
     [
-        ({"param_name": "epsilon"}, ValueError, "param_name must be a parameter of the estimator, got 'epsilon'"),
-        ({"epsilons": [1, 1.0]}, ValueError, "epsilons must be distinct"),
-        ({"epsilons": 1.0}, TypeError, "epsilons must be a list of numbers, got float"),
+        ({"param_name": "epsilon"}, ValueError, "`param_name` must be a parameter of the estimator, got 'epsilon'"),
+        ({"epsilons": [1, 1.0]}, ValueError, "`epsilons` must be distinct"),
+        ({"epsilons": 1.0}, TypeError, "`epsilons` must be a list of numbers, got float"),
         ({"scoring": "no such"}, ValueError, "scoring"),
         ({"data": (table()[0], table(9)[1])}, ValueError, "inconsistent numbers of samples"),
         ({"data": (table()[0].sample(frac=1), pd.Series(table()[1]))}, ValueError, "row labels in the order of"),

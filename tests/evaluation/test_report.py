@@ -133,18 +133,18 @@ class TestStudyReport:
     @each(
         "options, message",
         [
-            ({"columns": ["shoes"]}, "columns must be declared in domain, ['sex', 'age'"),
+            ({"columns": ["shoes"]}, "`columns` must be declared in domain, ['sex', 'age'"),
             ({"target": "sex"}, "`target` must not be one of the protected columns"),
             (
                 {"target": "shoes"},
-                "`target` (column 'shoes') must be 0 or 1, each in at least 4 rows, got other values or fewer",
+                "`target` must be 0 or 1, each in at least 4 rows, got other values or fewer",
             ),
             (
                 {"sensitive": "sex", "privileged": "X", "target": "pay"},
                 "`privileged` must be some, but not all, of the declared values of",
             ),
-            ({"epsilons": [1.0, 1.0]}, "epsilons must be distinct"),
-            ({"target": "height"}, "frame must have the columns ['height'], got"),
+            ({"epsilons": [1.0, 1.0]}, "`epsilons` must be distinct"),
+            ({"target": "height"}, "`frame` must have the columns ['height'], got"),
             ({"sensitive": "sex"}, "`sensitive` requires `target`, whose predictions"),
             (
                 {"sensitive": "shoes", "target": "pay"},
@@ -160,7 +160,7 @@ class TestStudyReport:
     def test_missing_targets_and_undeclared_values_show_no_value(self, people, domain, tmp_path):
         people["pay"] = people["pay"].astype(object)
         people.loc[0, "pay"] = None
-        with pytest.raises(ValueError, match=r"`target` \(column 'pay'\) must not have missing values"):
+        with pytest.raises(ValueError, match=r"`target` must not have missing values"):
             self.run(people, domain, tmp_path, target="pay")
         people.loc[0, "age"] = 12345
         with pytest.raises(ValueError, match="Column 'age' must have only values in its domain") as caught:

@@ -39,9 +39,9 @@ class TestCounts:
             count_study(frame, domain, epsilons=[1.0])
         assert "secret" not in str(caught.value)
         for epsilons, error in (([], ValueError), ([1.0, 1], ValueError), (1.0, TypeError)):
-            with pytest.raises(error, match="epsilons must "):
+            with pytest.raises(error, match="`epsilons` must "):
                 self.sexes(epsilons=epsilons)
-        with pytest.raises(ValueError, match="n_repeats must be"):
+        with pytest.raises(ValueError, match="`n_repeats` must be"):
             self.sexes(n_repeats=0)
 
 
@@ -113,5 +113,5 @@ class TestTables:
 
 
 def test_names_of_columns_must_be_text(people, tmp_path):
-    with pytest.raises(TypeError, match=r"frame must have column names that are str, got 5"):
+    with pytest.raises(TypeError, match=r"`frame` must have column names that are str, got 5"):
         study_report(people.rename(columns={"number": 5}), Domain({"group": ["a", "b"]}), tmp_path)

@@ -89,7 +89,7 @@ def test_a_ledger_that_is_set_after_fit_is_refused_and_one_that_is_taken_away_is
         (np.array([[72619.25 + 1j]]), ValueError, "Complex data not supported"),
         (sparse.csr_array([[1.0]]), TypeError, "[Ss]parse"),
         (pl.LazyFrame({"x": ["secret"]}), TypeError, r"skdp\.engines"),
-        (np.ma.masked_array([[1.0]], [[True]]), TypeError, "masked arrays are not supported"),
+        (np.ma.masked_array([[1.0]], [[True]]), TypeError, "Masked arrays are not supported"),
     ],
 )
 @each("kind", ["response", "numbers", "words"])
@@ -108,7 +108,7 @@ def test_reports_of_others_are_refused(name):
     transformer, table = made(name)
     transformer.fit(table)
     reports = transformer.transform(table)
-    columns = "reports must have the columns|feature names"
+    columns = "`reports` must have the columns|feature names"
     with pytest.raises(ValueError, match=columns):
         transformer.tally(reports.rename(columns={reports.columns[0]: "other"}))
     with pytest.raises(ValueError, match=columns):
@@ -147,7 +147,7 @@ def test_a_run_of_another_name_class_or_guarantee_is_charged(tmp_path):
 
 SEX = {"sex": ["f", "m"]}
 SEXES = pd.DataFrame({"sex": ["f", "m", "m", "f"]})
-REFUSED = r"the row index of X must not .*, got level 'sex', .*reset_index.*reports.set_index\('sex', drop=False\)"
+REFUSED = r"The row index of X must not .*, got level 'sex', .*reset_index.*reports.set_index\('sex', drop=False\)"
 ENCODERS = {
     "labels": lambda ledger: skdp.RandomizedResponseEncoder(1.0, categories=SEX, ledger=ledger),
     "words": lambda ledger: skdp.RapporEncoder(1.0, n_bits=8, ledger=ledger),

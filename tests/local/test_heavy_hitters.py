@@ -126,10 +126,10 @@ class TestFrames:
     @each(
         "words error message",
         [
-            (["a", None], TypeError, "words must be strings"),
-            (["a", b"secret"], TypeError, "words must be strings"),
+            (["a", None], TypeError, "`words` must be strings"),
+            (["a", b"secret"], TypeError, "`words` must be strings"),
             ([], ValueError, "Found 0 words"),
-            (pd.DataFrame({"a": ["x"], "b": ["y"]}), ValueError, "words must be one column, got 2"),
+            (pd.DataFrame({"a": ["x"], "b": ["y"]}), ValueError, "`words` must be one column, got 2"),
             (pl.LazyFrame({"a": ["x"]}), TypeError, "lazy frame"),
         ],
     )
@@ -145,7 +145,7 @@ class TestFrames:
         [
             (lambda reports: reports.iloc[:, :-1], "the columns"),
             *[
-                (lambda reports, wrong=wrong: reports.assign(**wrong), "reports must be integers in the range of")
+                (lambda reports, wrong=wrong: reports.assign(**wrong), "`reports` must be integers in the range of")
                 for wrong in ({"group": 3}, {"bucket": -1}, *({"hash_0": odd} for odd in (2**47, 0.5, np.nan, "x")))
             ],
             (lambda reports: reports[reports["group"] > 0], "must have a row for each of the 3 groups"),

@@ -160,7 +160,7 @@ def test_mistakes_are_named_before_anything_is_charged(rows):
     ledger = PrivacyLedger(epsilon=10)
     private = seeded_encoder(ledger=ledger)
     for other in (NumericPerturber(), RapporEncoder(), OnFitOnly(private), "encoder", RandomizedResponseEncoder):
-        with pytest.raises(TypeError, match="encoder must be a local transformer with frequency oracles"):
+        with pytest.raises(TypeError, match="`encoder` must be a local transformer with frequency oracles"):
             PosteriorFeatures(other).fit(frame)
     doubled = RandomizedResponseEncoder(categories={"a": ["b_c", "x"], "a_b": ["c", "y"]}, ledger=ledger)
     with pytest.raises(ValueError, match="must have different names"):

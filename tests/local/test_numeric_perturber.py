@@ -93,7 +93,7 @@ class TestDistribution:
     @each("mechanism", ["optimal", "laplace"])
     def test_other_mechanisms_have_none(self, mechanism):
         fitted = NumericPerturber(mechanism=mechanism, bounds=(0, 1)).fit([[0.5]])
-        with pytest.raises(ValueError, match="estimate_distribution requires mechanism='square_wave'"):
+        with pytest.raises(ValueError, match="`estimate_distribution` requires mechanism='square_wave'"):
             fitted.estimate_distribution(fitted.transform([[0.5]]))
 
 
@@ -101,7 +101,7 @@ class TestDistribution:
     "bounds error match",
     [
         (None, ValueError, "`bounds` must be"),
-        *[(bounds, TypeError, "bounds must be") for bounds in ("auto", 3)],
+        *[(bounds, TypeError, "`bounds` must be") for bounds in ("auto", 3)],
         *[(ends, ValueError, "finite with low < high") for ends in ((1, 0), (1, 1), (0, math.inf), (math.nan, 1))],
         ({"a": (0, 1)}, ValueError, r"declares no values for the columns \['b'\]"),
         ({"a": (0, 1), "b": (0, 1), "c": (0, 1)}, ValueError, r"must be columns of X, .*got \['c'\]"),

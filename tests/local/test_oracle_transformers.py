@@ -121,7 +121,7 @@ def test_p_and_q_decide_epsilon():
     two = skdp.UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25, categories=[["a", "b"], ["a", "b"]])
     assert two.fit(np.array([["a", "b"]])).guarantee_.epsilon == pytest.approx(2 * math.log(9))
     for odd in ({"p": 0.75}, {"p": 0.25, "q": 0.75}, {"p": 1.5, "q": 0.5}, {"p": 0.75, "q": 0.25, "epsilon": 1.0}, {}):
-        with pytest.raises(ValueError, match=r"p and q|p must be"):
+        with pytest.raises(ValueError, match=r"`p` and `q`|`p` must be"):
             skdp.UnaryEncodingTransformer(**{"epsilon": None} | odd, categories=[["a", "b", "c"]]).fit(people)
 
 

@@ -36,5 +36,5 @@ def test_permanent_reports_of_two_fields_must_not_share_random_bits():
     other_fields = [replace(field, columns=("b",)), replace(field, lie=field.lie + 1)]
     Memo(bytes(32), "Said", [field, *other_fields])
     for other in (field, *other_fields):
-        with pytest.raises(ValueError, match="permanent_parts of two fields must differ"):
+        with pytest.raises(ValueError, match="of two fields must differ"):
             Memo(bytes(32), "Said", [other, field, *other_fields])

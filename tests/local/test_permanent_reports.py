@@ -281,13 +281,13 @@ class TestErrors:
     @each(
         "parameters error match",
         [
-            ({"secret_key": None}, ValueError, "memoize=True requires a secret_key"),
-            ({"secret_key": "hush, this is a secret"}, TypeError, "secret_key must be None or bytes, got str"),
-            ({"secret_key": b"hush"}, ValueError, "secret_key must have at least 16 bytes, got 4"),
-            ({"memoize": 1}, TypeError, "memoize must be True or False, got int"),
-            ({"memoize": False, "secret_key": None}, ValueError, "instantaneous_epsilon requires memoize=True"),
+            ({"secret_key": None}, ValueError, "memoize=True requires a `secret_key`"),
+            ({"secret_key": "hush, this is a secret"}, TypeError, "`secret_key` must be None or bytes, got str"),
+            ({"secret_key": b"hush"}, ValueError, "`secret_key` must have at least 16 bytes, got 4"),
+            ({"memoize": 1}, TypeError, "`memoize` must be True or False, got int"),
+            ({"memoize": False, "secret_key": None}, ValueError, "`instantaneous_epsilon` requires memoize=True"),
             ({"instantaneous_epsilon": 2.0}, ValueError, "must be smaller than epsilon, got 2.0 and"),
-            ({"instantaneous_epsilon": "1"}, TypeError, "instantaneous_epsilon must be a finite number > 0"),
+            ({"instantaneous_epsilon": "1"}, TypeError, "`instantaneous_epsilon` must be a finite number > 0"),
         ],
     )
     def test_parameters(self, parameters, error, match):
@@ -298,17 +298,17 @@ class TestErrors:
     @each(
         "ids, error, match",
         [
-            (None, ValueError, r"Permanent reports require record_id, .*set_transform_request\(record_id=True\)"),
-            ([1, 2, 1], ValueError, "record_id has repeated entries. Pass one row"),
-            (np.ones((3, 1)), ValueError, "record_id cannot be read"),
-            ("abc", ValueError, "record_id expected a column"),
-            ([1, None, 3], ValueError, "record_id contains missing values"),
-            (pd.Series([1, None, 3]), ValueError, "record_id must be integers or text, got float"),
-            *[([1, 2, odd], ValueError, f"record_id must be integers or text, got {kind}")
+            (None, ValueError, r"Permanent reports require `record_id`, .*set_transform_request\(record_id=True\)"),
+            ([1, 2, 1], ValueError, "`record_id` has repeated entries. Pass one row"),
+            (np.ones((3, 1)), ValueError, "`record_id` cannot be read"),
+            ("abc", ValueError, "`record_id` expected a column"),
+            ([1, None, 3], ValueError, "`record_id` contains missing values"),
+            (pd.Series([1, None, 3]), ValueError, "`record_id` must be integers or text, got float"),
+            *[([1, 2, odd], ValueError, f"`record_id` must be integers or text, got {kind}")
               for odd, kind in ((7.0, "float"), (True, "bool"), (b"7", "bytes"), (DAY, "date"), (("7",), "tuple"))],
-            *[(make_ids(["1", "2", "7.0"]), ValueError, "record_id must be integers without a decimal point")
+            *[(make_ids(["1", "2", "7.0"]), ValueError, "`record_id` must be integers without a decimal point")
               for make_ids in (list, pd.Series, pl.Series, pa.array)],
-            *[([1, 2, odd], ValueError, "record_id (must be|cannot be|contains)")
+            *[([1, 2, odd], ValueError, "`record_id` (must be|cannot be|contains)")
               for odd in ({"secret"}, Decimal("sNaN"), 10**5000, np.timedelta64(3, "s"))],
         ],
     )  # fmt: skip
@@ -326,7 +326,7 @@ class TestErrors:
         """Each new value would draw the reports of everybody anew; whether all categories occur must not decide."""
         rows = pd.DataFrame({"a": ["x", "y"] * 20})
         for table in (rows, rows.astype("category"), rows.astype(pd.CategoricalDtype(["y", "x", "z"]))):
-            with pytest.raises(ValueError, match="the categories of 'a' must be declared: memoize=True"):
+            with pytest.raises(ValueError, match="The categories of 'a' must be declared: memoize=True"):
                 make(categories="auto").fit(table)
         make(categories="auto").fit(rows.astype(pd.CategoricalDtype(["x", "y"], ordered=True)))
 

@@ -57,7 +57,7 @@ class TestDomain:
     def test_bins_of_pandas_are_no_declared_values(self):
         with (
             pytest.warns(skdp.PrivacyLeakWarning),
-            pytest.raises(ValueError, match=r"column 'x': .* got Interval\. Convert the column"),
+            pytest.raises(ValueError, match=r"Column 'x': .* got Interval\. Convert the column"),
         ):
             skdp.RandomizedResponseEncoder().fit(pd.DataFrame({"x": pd.cut([1, 5, 9], 3)}))
 
@@ -74,12 +74,12 @@ class TestDomain:
     @each(
         "categories error match",
         [
-            ("public", ValueError, "categories must be 'auto'"),
+            ("public", ValueError, "`categories` must be 'auto'"),
             ([["Female", "Male"], ["a", "b"]], ValueError, "a list of values for each of the columns .* got 2 lists"),
             ({"sex": ["Female", "Male"], "age": [1, 2]}, ValueError, r"must be columns of X, .*got \['age'\]"),
             ({}, ValueError, r"declares no values for the columns \['sex'\]"),
-            ({"sex": ["Male", "Male"]}, ValueError, "column 'sex': expected distinct values"),
-            ({"sex": [1, True]}, TypeError, "column 'sex': expected values of one type"),
+            ({"sex": ["Male", "Male"]}, ValueError, "Column 'sex': expected distinct values"),
+            ({"sex": [1, True]}, TypeError, "Column 'sex': expected values of one type"),
             ({"sex": skdp.Interval(edges=[0, 1])}, ValueError, "Column 'sex' must have at least 2 categories"),
         ],
     )

@@ -65,7 +65,7 @@ class TestGuarantee:
         assert RapporEncoder(1.0).fit(rows).guarantee_.secure
 
         for odd in ({"instantaneous_epsilon": 0.5}, {"instantaneous_epsilon": 1.0, "secret_key": KEY}):
-            with pytest.raises(ValueError, match="instantaneous_epsilon requires a secret_key, and must be smaller"):
+            with pytest.raises(ValueError, match="`instantaneous_epsilon` requires a secret_key, and must be smaller"):
                 fitted(1.0, **odd)
 
 
@@ -159,13 +159,13 @@ class TestDecoding:
         counts = encoder.decode(encoder.transform(rows), {"a": ["x", "y"], "b": ["u", "v"]})["count"]
         assert counts.index.nlevels == 2
         assert counts.to_numpy() == pytest.approx([3_000, 1_000, 2_000, 2_000], abs=200)
-        with pytest.raises(ValueError, match="candidates must be a dict with a list of values"):
+        with pytest.raises(ValueError, match="`candidates` must be a dict with a list of values"):
             encoder.decode(encoder.transform(rows), ["x", "y"])
 
     @each("candidates", [[], ["a", "a"], "a", [["secret"]], [None]])
     def test_odd_candidates(self, candidates):
         encoder = fitted()
-        with pytest.raises(ValueError, match="candidates of 'x'") as caught:
+        with pytest.raises(ValueError, match="`candidates` of 'x'") as caught:
             encoder.decode(encoder.transform(pd.DataFrame({"x": ["a"]})), candidates)
         assert "secret" not in str(caught.value)
 
@@ -186,7 +186,7 @@ def test_words_of_single_precision_are_refused_before_a_charge(table):
     """As doubles they were other words than 0.1 and 0.2, with other bits, and were estimated as rare."""
     ledger = PrivacyLedger(epsilon=9)
     encoder = fitted(ledger=ledger)
-    with pytest.raises(TypeError, match="column 'x' must be text, integers or double-precision floats, got "):
+    with pytest.raises(TypeError, match="Column 'x' must be text, integers or double-precision floats, got "):
         encoder.transform(table)
     assert ledger.spent.epsilon == 0
 

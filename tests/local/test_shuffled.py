@@ -73,10 +73,10 @@ def test_the_local_epsilon_of_a_transformer_is_found(released):
 def test_only_local_transformers_are_shuffled():
     with pytest.raises(TypeError, match="got RandomizedResponseEncoder that is not fitted"):
         shuffled_guarantee(encoder(), n=N, delta=DELTA)
-    with pytest.raises(ValueError, match="reporter must randomize each record by itself"):
+    with pytest.raises(ValueError, match="`reporter` must randomize each record independently"):
         shuffled_guarantee(DPMean(bounds=(0, 1)).fit(np.zeros((5, 1))), n=N, delta=DELTA)
     persons = SimpleNamespace(guarantee_=PrivacyGuarantee(1.0, max_rows_per_person=3))
-    with pytest.raises(ValueError, match=r"randomize each record by itself.*3 records"):
+    with pytest.raises(ValueError, match=r"randomize each record independently.*3 records"):
         shuffled_guarantee(persons, n=N, delta=DELTA)
 
 

@@ -199,7 +199,7 @@ def test_columns_of_several_groups_have_no_joint_counts():
 @each(
     "parameters, error, message",
     [
-        ({"purpose": "other"}, ValueError, "purpose must be one of"),
+        ({"purpose": "other"}, ValueError, "`purpose` must be one of"),
         *[({"weights": weights}, ValueError, "`weights` must|the weight of column")
           for weights in ({"sex": 1}, "even", dict.fromkeys(PEOPLE, 0))],
         ({"bounds": {"height": (0, 1)}}, ValueError, r"`bounds` must have columns of X, .*, got \['height'\]"),

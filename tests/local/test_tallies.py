@@ -129,7 +129,7 @@ def test_tallies_are_not_added_beyond_what_fits():
 
 @each("text", ["[]", "1", "[" * 100_000, "[" + "0," * (1 << 23) + "0]"])
 def test_what_is_no_tally_is_refused(text):
-    with pytest.raises(ValueError, match="a tally"):
+    with pytest.raises(ValueError, match=r"[Aa] tally"):
         ReportTally.from_json(text)
 
 

@@ -65,11 +65,11 @@ def test_a_missing_label_is_one_label(dtype, missing):
         (pd.Series([1, 1], index=["a", "a"]), pd.Series([1, 1], index=["a", "a"]), "distinct labels"),
         ([1, 2], [1], r"same shape, got \(2,\) and \(1,\). Count the true values by Domain.value_counts"),
         ([[1, 2]], [[1, 2]], "1-D"),
-        ([True, False], [1, 2], "true must be numeric"),
-        ([1, float("nan")], [1, 2], "true must be finite"),
-        ([1, 2], [1, math.inf], "estimate must be finite, got a missing or infinite"),
-        (["1", "2"], [1, 2], "true must be numeric"),
-        ([1, 2], np.array(["1", 2], dtype=object), "estimate must be numeric"),
+        ([True, False], [1, 2], "`true` must be numeric"),
+        ([1, float("nan")], [1, 2], "`true` must be finite"),
+        ([1, 2], [1, math.inf], "`estimate` must be finite, got a missing or infinite"),
+        (["1", "2"], [1, 2], "`true` must be numeric"),
+        ([1, 2], np.array(["1", 2], dtype=object), "`estimate` must be numeric"),
         ({"a": 1}, [1], "got dict"),
     ],
 )
@@ -81,14 +81,14 @@ def test_what_cannot_be_compared_is_refused(error, true, estimate, message):
 @each(
     "true, estimate, message",
     [
-        ([0, 0], [1, 1], "true must have counts with a positive sum"),
-        ([1, 1], [2, -2], "estimate must have counts with a positive sum"),
+        ([0, 0], [1, 1], "`true` must have counts with a positive sum"),
+        ([1, 1], [2, -2], "`estimate` must have counts with a positive sum"),
     ],
 )
 def test_proportions_of_no_counts_are_refused(true, estimate, message):
     with pytest.raises(ValueError, match=message):
         count_error(true, estimate, metric="total_variation")
-    with pytest.raises(ValueError, match="metric must be one of"):
+    with pytest.raises(ValueError, match="`metric` must be one of"):
         count_error(true, estimate, metric="l3")
 
 

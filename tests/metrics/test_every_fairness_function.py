@@ -102,7 +102,7 @@ def test_reports_of_one_column_of_any_kind_are_the_table(name):
 
 
 def test_a_series_of_other_reports_is_refused():
-    with pytest.raises(ValueError, match=r"reports must have the columns \['group'\], got \['sex'\]"):
+    with pytest.raises(ValueError, match=r"`reports` must have the columns \['group'\], got \['sex'\]"):
         joint_distribution(None, None, REPORTS["group"].rename("sex"), ENCODER)
     unary = UnaryEncodingTransformer(1.0, categories={"group": ["a", "b"]}, random_state=0).fit(X[["group"]])
     with pytest.raises(ValueError, match=r"have the columns .* of the encoder, got one column"):
@@ -119,7 +119,7 @@ def test_1_is_the_positive_label_and_other_labels_need_one(name):
     for convert in (np.asarray, lambda column: column == 1, lambda column: column.astype(float)):
         np.testing.assert_array_equal(run(name, **{key: convert(inputs[key]) for key in labels}), given)
     named = {key: inputs[key].map({0: "no", 1: "yes"}) for key in labels}
-    with pytest.raises(ValueError, match=r"positive_label must be a label, got None.* all labels are 0 and 1"):
+    with pytest.raises(ValueError, match=r"`positive_label` must be a label, got None.* all labels are 0 and 1"):
         run(name, **named)
     run(name, **named, positive_label="yes")
 

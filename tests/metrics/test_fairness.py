@@ -203,13 +203,13 @@ TRUE, PREDICTED, GROUPS = [0, 1, 0, 1], [0, 1, 1, 1], ["a", "a", "b", "b"]
     "columns message",
     [
         ((TRUE, PREDICTED[1:], GROUPS), "same length, got 4, 3 and 4"),
-        (([0, 1, None, 1], PREDICTED, GROUPS), "y_true has missing values"),
+        (([0, 1, None, 1], PREDICTED, GROUPS), "`y_true` has missing values"),
         ((TRUE, ["0", "1", "1", "1"], GROUPS), "a label in common"),
         (([0, 0, 2, 2], [0, 0, 2, 2], GROUPS), "positive_label"),
         ((["secret", "x", "y", "z"], PREDICTED, GROUPS), "^(?!.*secret).*label"),
         ((TRUE, PREDICTED, pd.DataFrame({"a": GROUPS, "b": GROUPS})), r"a mapping with the keys \['a', 'b'\]"),
-        ((TRUE, np.zeros((4, 2)), GROUPS), "y_pred must be one column"),
-        ((TRUE, PREDICTED, pd.DataFrame(index=range(4))), "sensitive_features must have at least one column"),
+        ((TRUE, np.zeros((4, 2)), GROUPS), "`y_pred` must be one column"),
+        ((TRUE, PREDICTED, pd.DataFrame(index=range(4))), "`sensitive_features` must have at least one column"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(columns, message):

@@ -69,7 +69,7 @@ def test_a_whole_number_is_itself_in_any_dtype_but_not_text_or_truth():
     for same in ([0.0, 1.0, 1.0], pd.array([0, 1, 1], dtype="Int8"), np.array([0, 1, 1], dtype="uint64")):
         assert marginal_error(real, pd.DataFrame({"a": same}), order=1) == 0
     for other, kind in ((["0", "1", "1"], "string"), ([False, True, True], "boolean")):
-        with pytest.raises(ValueError, match=f"of one type, got number in real and {kind} in synth"):
+        with pytest.raises(ValueError, match=f"of one type, got number in `real` and {kind} in `synth"):
             marginal_error(real, pd.DataFrame({"a": other}), order=1)
 
 
@@ -149,16 +149,16 @@ ONE = pd.DataFrame({"a": [1, 2], "b": pd.array(["secret", "s"], "string")})
     "real, synthetic, options, message",
     [
         (ONE, ONE[["a"]], {}, r"same columns; in one of them only: \['b'\]"),
-        (ONE, ONE[:0], {}, "synthetic must have at least one row"),
-        (ONE[:0], ONE, {}, "real must have at least one row"),
-        (pl.LazyFrame({"a": [1]}), ONE, {}, "collect"),
-        (None, ONE, {}, "real must be a dataframe or a 2-D array"),
-        (pl.DataFrame(), ONE, {}, "real must have at least one column"),
-        (ONE, ONE, {"order": 0}, "order must be between 1 and 2, got 0"),
-        (ONE, ONE, {"domain": [1]}, "domain must be a Domain or a mapping of column name to values, got list"),
-        (ONE, ONE, {"domain": {"a": [1, 1]}}, "column 'a': expected distinct values"),
-        (ONE, ONE, {"domain": {"b": Interval(0, 1, bins=2)}}, "column 'b': expected numbers"),
-        (ONE, ONE.assign(a=[1, "secret"]), {}, "Column 'a' of synthetic must have values of one type"),
+        (ONE, ONE[:0], {}, "`synthetic` must have at least one row"),
+        (ONE[:0], ONE, {}, "`real` must have at least one row"),
+        (pl.LazyFrame({"a": [1]}), ONE, {}, "Collect it"),
+        (None, ONE, {}, "`real` must be a dataframe or a 2-D array"),
+        (pl.DataFrame(), ONE, {}, "`real` must have at least one column"),
+        (ONE, ONE, {"order": 0}, "`order` must be between 1 and 2, got 0"),
+        (ONE, ONE, {"domain": [1]}, "`domain` must be a Domain or a mapping of column name to values, got list"),
+        (ONE, ONE, {"domain": {"a": [1, 1]}}, "Column 'a': expected distinct values"),
+        (ONE, ONE, {"domain": {"b": Interval(0, 1, bins=2)}}, "Column 'b': expected numbers"),
+        (ONE, ONE.assign(a=[1, "secret"]), {}, "Column 'a' of `synthetic` must have values of one type"),
         (ONE, ONE.assign(a=[1, math.inf]), {}, "Column 'a': expected finite numbers"),
     ],
 )

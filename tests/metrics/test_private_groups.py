@@ -222,9 +222,9 @@ def test_a_bound_below_the_noise_is_a_warning_with_the_standard_error():
     [
         (private_reweighing, {"privileged": "male"}, "declared values"),
         (private_reweighing, {"positive_label": "yes"}, "rows with and without positive_label"),
-        (private_threshold_optimizer, {"y_pred": ["yes"] * 50}, "y_pred must be numeric"),
-        (private_parity, {"constraints": "error_rate_parity"}, "constraints must be one of"),
-        (private_parity, {"columns": "age"}, "columns must be"),
+        (private_threshold_optimizer, {"y_pred": ["yes"] * 50}, "`y_pred` must be numeric"),
+        (private_parity, {"constraints": "error_rate_parity"}, "`constraints` must be one of"),
+        (private_parity, {"columns": "age"}, "`columns` must be"),
     ],
 )
 def test_arguments_are_checked(function, change, message):

@@ -106,7 +106,7 @@ def test_synthetic_rows_of_one_class_teach_a_constant(model, labels, label, dtyp
     train, test = (pd.DataFrame(table(200, seed, labels)).drop(columns="sex") for seed in (1, 2))
     synthetic = train.assign(buys=label)
     synthetic["buys"] = synthetic["buys"].astype(dtype)
-    with pytest.warns(UserWarning, match="All rows of synthetic have the same class") as caught:
+    with pytest.warns(UserWarning, match="All rows of `synthetic` have the same class") as caught:
         scores = train_on_synthetic(
             model, synthetic, test, target="buys", scoring=["roc_auc", "accuracy"], real_train=train
         )
@@ -122,11 +122,11 @@ FRAME = pd.DataFrame({"age": [20, 30], "buys": ["no", "yes"]})
 @each(
     "synthetic test target message",
     [
-        (FRAME, FRAME, "sells", r"synthetic must have the column 'sells', got \['age', 'buys'\]"),
-        (FRAME[:0], FRAME, "buys", "synthetic must have at least one row"),
-        (FRAME.assign(buys=["no", None]), FRAME, "buys", "target of synthetic has missing values"),
+        (FRAME, FRAME, "sells", r"`synthetic` must have the column 'sells', got \['age', 'buys'\]"),
+        (FRAME[:0], FRAME, "buys", "`synthetic` must have at least one row"),
+        (FRAME.assign(buys=["no", None]), FRAME, "buys", r"synthetic\[.*\]` has missing values"),
         (FRAME.assign(buys=[0, 1]), FRAME, "buys", "values of the same type"),
-        (FRAME.to_numpy(), FRAME, "buys", "synthetic must be a dataframe, got ndarray"),
+        (FRAME.to_numpy(), FRAME, "buys", "`synthetic` must be a dataframe, got ndarray"),
         (FRAME[["buys"]], FRAME[["buys"]], "buys", "column besides the target"),
     ],
 )

@@ -160,7 +160,7 @@ TINY = [1e-300, 5e-324, Fraction(1, 10**400)]
 def test_parameters_out_of_range_are_refused(make_oracle, size, error, loss):
     with pytest.raises(error):
         make_oracle(size, 1)
-    with pytest.raises((TypeError, ValueError), match=r"epsilon must be (a finite number > 0|larger)"):
+    with pytest.raises((TypeError, ValueError), match=r"`epsilon` must be (a finite number > 0|larger)"):
         make_oracle(4, loss)
 
 
@@ -191,7 +191,7 @@ CODES = [*map(np.array, ([[0], [1]], 3, [-1, 2], [2**32], [0.0, np.nan], [True, 
 
 @each("codes", [np.array([0, 6], np.uint8), np.array([0, 255], np.uint8), *CODES])
 def test_codes_that_cannot_be_hidden_are_refused_before_a_draw(make_oracle, codes):
-    with pytest.raises(ValueError, match="codes must be"):
+    with pytest.raises(ValueError, match="`codes` must be"):
         make_oracle(6, 1.0).report(codes, NoSource())
 
 
@@ -268,13 +268,15 @@ def test_columns_of_whole_numbers_are_read_as_reports(name):
     block = np.resize(block, (2, oracle.width))
     assert np.array_equal(oracle.read(block), oracle.read(block.astype(int).tolist()))
     for other in (np.zeros((3, oracle.width + 1), int), np.zeros(3, int), np.zeros((3, oracle.width))):
-        with pytest.raises(ValueError, match="reports must be integers of shape"):
+        with pytest.raises(ValueError, match="`reports` must be integers of shape"):
             oracle.read(other)
     largest = 1 if oracle.has_bits else oracle.n_reports - 1
     for number in (-1, largest + 1, 1 << 63):
         block = np.zeros((3, oracle.width), np.int64 if number < 0 else np.uint64)
         block[1, -1] = number
-        with pytest.raises(ValueError, match=r"must be integers|seeds of this hash family|only 0 and 1|codes must be"):
+        with pytest.raises(
+            ValueError, match=r"must be integers|seeds of this hash family|only 0 and 1|`codes` must be"
+        ):
             oracle.read(block)
 
 
@@ -282,7 +284,7 @@ def test_the_report_without_noise_supports_the_value_alone(make_oracle):
     oracle, codes = make_oracle(6, 1.0), np.arange(6, dtype=np.uint8)
     if oracle.is_encodable:
         assert oracle.supports(oracle.encode(codes)).tolist() == np.eye(6, dtype=bool).tolist()
-        with pytest.raises(ValueError, match="codes must be"):
+        with pytest.raises(ValueError, match="`codes` must be"):
             oracle.encode(codes + 1)
     else:
         with pytest.raises(ValueError, match=f"{type(oracle).__name__} has no encoding without noise"):

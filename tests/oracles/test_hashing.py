@@ -167,5 +167,5 @@ def test_a_report_is_the_randomized_bucket_of_its_seed(k):
 def test_reports_of_another_oracle_are_refused(reports):
     oracle = LocalHashing(10, 1.0, n_buckets=4)
     for read in (oracle.tally, oracle.supports, oracle.unbiased):
-        with pytest.raises(ValueError, match="reports must"):
+        with pytest.raises(ValueError, match="`reports` must"):
             read(reports)

@@ -232,13 +232,13 @@ def test_the_smooth_estimate_stays_the_same_if_it_is_updated_and_averaged(n_bins
 @mechanisms
 def test_parameters_and_positions_out_of_range_are_refused(make):
     for steps, wrong in ((0, ValueError), (MAX_STEPS + 1, ValueError), (True, TypeError), (2.0, TypeError)):
-        with pytest.raises(wrong, match="grid_size must be"):
+        with pytest.raises(wrong, match="`grid_size` must be"):
             make(steps, 1.0)
     for epsilon in (0, -1, math.nan, math.inf, 1e-300):
-        with pytest.raises(ValueError, match=r"epsilon must be (a finite number > 0|larger)"):
+        with pytest.raises(ValueError, match=r"`epsilon` must be (a finite number > 0|larger)"):
             make(4, epsilon)
     for positions in ([-1], [5], [[1]], [0.5]):
-        with pytest.raises(ValueError, match="positions must be"):
+        with pytest.raises(ValueError, match="`positions` must be"):
             make(4, 1.0).report(np.array(positions), SecureSource())
     assert make(4, 1.0).report(np.empty(0, np.int64), SecureSource()).size == 0
 

@@ -90,14 +90,14 @@ def test_padding(m):
 @each(
     "make, message",
     [
-        (lambda: SetSelection(1, 1, 1.0), "k must be between 2"),
-        (lambda: SetSelection(4, 0, 1.0), "max_size must be between 1 and 4, got 0"),
-        (lambda: SetSelection(4, 5, 1.0), "max_size must be between 1 and 4, got 5"),
-        (lambda: SetSelection(4_000, 1_025, 1.0), "max_size must be between 1 and 1024, got 1025"),
-        (lambda: SetSelection(4, 2, -1), "epsilon must be"),
-        (lambda: SetSelection(4, 2, 1.0, subset_size=5), "subset_size must be between 1 and 4"),
+        (lambda: SetSelection(1, 1, 1.0), "`k` must be between 2"),
+        (lambda: SetSelection(4, 0, 1.0), "`max_size` must be between 1 and 4, got 0"),
+        (lambda: SetSelection(4, 5, 1.0), "`max_size` must be between 1 and 4, got 5"),
+        (lambda: SetSelection(4_000, 1_025, 1.0), "`max_size` must be between 1 and 1024, got 1025"),
+        (lambda: SetSelection(4, 2, -1), "`epsilon` must be"),
+        (lambda: SetSelection(4, 2, 1.0, subset_size=5), "`subset_size` must be between 1 and 4"),
         (lambda: SetSelection(4, 2, 1.0).report(np.zeros((3, 3), int), None), "shape"),
-        (lambda: SetSelection(4, 2, 1.0).report(np.full((3, 2), 6), None), "sets must have codes from 0 to 5"),
+        (lambda: SetSelection(4, 2, 1.0).report(np.full((3, 2), 6), None), "`sets` must have codes from 0 to 5"),
         (lambda: SetSelection(17, 2, 1.0).channel(), "at most 16 values"),
     ],
 )

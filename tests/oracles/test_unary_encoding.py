@@ -61,5 +61,5 @@ PAIRS = [(0.5, 0.5), (0.2, 0.5), (1, 0.5), (0.5, 0.0), (math.nan, 0.1), (Fractio
 
 @each("arguments", [*VAGUE, *({"p": p, "q": q} for p, q in PAIRS)])
 def test_probabilities_that_make_no_sense_are_refused(arguments):
-    with pytest.raises(ValueError, match=r"epsilon|p and q|variant|NaN"):
+    with pytest.raises(ValueError, match=r"epsilon|`p` and `q`|variant|NaN"):
         UnaryEncoding(4, **arguments)

@@ -114,8 +114,8 @@ def test_methods_are_not_replaced(attribute):
 
 
 def test_an_edited_guarantee_is_refused():
-    refused(edited(SCALER, "fitted", guarantee_="epsilon = 0"), "guarantee_ does not follow from the parameters")
-    refused(edited(SCALER, "parameters", epsilon=0.01), "guarantee_ does not follow from the parameters")
+    refused(edited(SCALER, "fitted", guarantee_="epsilon = 0"), "`guarantee_` does not follow from the parameters")
+    refused(edited(SCALER, "parameters", epsilon=0.01), "`guarantee_` does not follow from the parameters")
     other = content_of(SYNTHESIZER)["estimator"]["fitted"]["guarantee"].state[0]
     assert '"epsilon": 1.0' in other
 
@@ -123,7 +123,7 @@ def test_an_edited_guarantee_is_refused():
         text = state["fitted"]["guarantee"].state[0].replace('"epsilon": 1.0', '"epsilon": 0.01')
         state["fitted"]["guarantee"].state[0] = text
 
-    refused(forged(SYNTHESIZER, change), "losses|guarantee_ does not follow")
+    refused(forged(SYNTHESIZER, change), "losses|`guarantee_` does not follow")
 
 
 def test_the_guarantee_of_a_local_transformer_follows_from_its_protocol():
@@ -144,7 +144,7 @@ def test_no_guarantee_is_given_to_an_estimator_without_one():
     X, y = pd.DataFrame({"age": [1.0, 2.0, 3.0, 4.0]}), [0, 1, 0, 1]
     data = saved(ReportLogisticRegression().fit(X, y))
     packed = skdp.persistence._records.Records().pack(PrivacyGuarantee(0.001))
-    refused(edited(data, "fitted", guarantee_=packed), "guarantee_ does not follow from the parameters")
+    refused(edited(data, "fitted", guarantee_=packed), "`guarantee_` does not follow from the parameters")
 
 
 def test_a_ledger_names_no_file_and_is_not_charged(tmp_path):

@@ -285,7 +285,7 @@ class TestLedgers:
             saved(pipeline.make_union(*(self.encoder(PrivacyLedger(epsilon=1.0)) for _ in range(2))))
         with pytest.raises(ValueError, match="no saved estimator had a ledger"):
             passed_through(DPMean(bounds=BOUNDS), ledger=PrivacyLedger(epsilon=1.0))
-        with pytest.raises(TypeError, match="ledger must be"):
+        with pytest.raises(TypeError, match="`ledger` must be"):
             skdp.load(io.BytesIO(), ledger=1.0)
 
 
@@ -297,5 +297,5 @@ def test_parameters_that_were_changed_after_fit(changes):
 
 
 def test_only_estimators_are_saved():
-    with pytest.raises(TypeError, match="estimator must be an estimator, got ABCMeta"):
+    with pytest.raises(TypeError, match="`estimator` must be an estimator, got ABCMeta"):
         saved(RandomizedResponseEncoder)

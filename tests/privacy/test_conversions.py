@@ -106,11 +106,11 @@ def test_delta_of_extremes():
 @each(
     "convert, numbers, message",
     [
-        (gaussian_delta, (-1, 1), "mu must be"),
-        (gaussian_epsilon, (1, 0), r"delta must be in \(0, 1\), got 0"),
-        (gaussian_epsilon, (1e200, 0.1), "mu must be at most"),
+        (gaussian_delta, (-1, 1), "`mu` must be"),
+        (gaussian_epsilon, (1, 0), r"`delta` must be in \(0, 1\), got 0"),
+        (gaussian_epsilon, (1e200, 0.1), "`mu` must be at most"),
         (largest_mu, (1, 0), "Gaussian noise requires delta > 0"),
-        (zcdp_epsilon, (1, 0), r"delta must be in \(0, 1\), got 0"),
+        (zcdp_epsilon, (1, 0), r"`delta` must be in \(0, 1\), got 0"),
     ],
 )
 def test_impossible_parameters_are_refused(convert, numbers, message):

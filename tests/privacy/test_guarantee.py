@@ -87,7 +87,7 @@ def test_replace_does_not_imply_add_remove():
         with pytest.raises(ValueError, match="there is no guarantee"):
             PrivacyGuarantee(epsilon, delta=delta, relation="add_remove").to("replace")
     assert PrivacyGuarantee(1e8, relation="add_remove").to("replace").epsilon == 2e8
-    with pytest.raises(ValueError, match="relation must be"):
+    with pytest.raises(ValueError, match="`relation` must be"):
         PrivacyGuarantee(1).to("swap")
 
 
@@ -118,10 +118,10 @@ def test_sums_list_the_losses_of_both_and_count_equal_ones():
 
 def test_losses_are_those_of_all_that_is_stated():
     """As `dataclasses.replace` would keep the losses of one release for those of three."""
-    with pytest.raises(TypeError, match="losses must be losses of skdp"):
+    with pytest.raises(TypeError, match="`losses` must be losses of skdp"):
         PrivacyGuarantee(1.0, losses=(0.5,))
     one = PrivacyGuarantee(1.0, losses=(PureLoss(1.0, share=0.5),))
-    with pytest.raises(ValueError, match=r"losses add up to epsilon 1\.0, less than the stated 3\.0"):
+    with pytest.raises(ValueError, match=r"`losses` add up to epsilon 1\.0, less than the stated 3\.0"):
         replace(one, epsilon=3.0)
     assert replace(one, epsilon=3.0, losses=()).losses == ()
     assert PrivacyGuarantee(0.5, delta=1e-6, losses=(PureLoss(1.0),)).epsilon == 0.5  # as composed

@@ -258,7 +258,7 @@ def test_the_statement_adds_no_deltas_of_charges_to_a_budget_without_one(budget)
 def test_impossible_budgets_are_refused():
     with pytest.raises(ValueError, match="one of epsilon"):
         PrivacyLedger(rho=1.0, mu=1.0)
-    with pytest.raises(ValueError, match="delta requires a budget of epsilon"):
+    with pytest.raises(ValueError, match="`delta` requires a budget of epsilon"):
         PrivacyLedger(rho=1.0, delta=1e-6)
 
 

@@ -125,9 +125,9 @@ def test_a_charge_that_cannot_be_written_draws_nothing(path, monkeypatch):
     [
         (lambda path: PrivacyLedger(path=path), FileNotFoundError, "set epsilon"),
         (lambda path: PrivacyLedger(1, path=path / "no" / "ledger"), OSError, "cannot be used: unable to open"),
-        (lambda path: PrivacyLedger(1, path=3.0), TypeError, "path must be a str or a path, got float"),
-        (lambda path: PrivacyLedger(str(path)), TypeError, "epsilon must be a finite number > 0, got str"),
-        (lambda path: PrivacyLedger(delta=1e-6), ValueError, "delta, relation and columns require a budget"),
+        (lambda path: PrivacyLedger(1, path=3.0), TypeError, "`path` must be a str or a path, got float"),
+        (lambda path: PrivacyLedger(str(path)), TypeError, "`epsilon` must be a finite number > 0, got str"),
+        (lambda path: PrivacyLedger(delta=1e-6), ValueError, "`delta`, `relation` and `columns` require a budget"),
         (lambda path: PrivacyLedger(), TypeError, "requires a budget"),
     ],
 )

@@ -58,9 +58,9 @@ def test_any_guarantee_comes_back(epsilon, delta, rho, scope, mechanism):
 
 @each("text", ["{", "[" * 1_000_000, "[]", " " * ((1 << 24) + 1)])
 def test_what_is_no_record(text):
-    with pytest.raises(ValueError, match=r"text must (be a JSON object|have at most 16,777,216 characters)"):
+    with pytest.raises(ValueError, match=r"`text` must (be a JSON object|have at most 16,777,216 characters)"):
         PrivacyGuarantee.from_json(text)
-    with pytest.raises(TypeError, match="text must be a str"):
+    with pytest.raises(TypeError, match="`text` must be a str"):
         PrivacyGuarantee.from_json(text.encode())
 
 
@@ -123,19 +123,19 @@ def test_nothing_private_is_in_a_record_or_on_a_page(tmp_path):
 PURE = {"kind": "pure", "count": 1, "epsilon": 1.0, "share": 1.0}
 # A field, the value that is put there, and a part of the message.
 WRONG = [
-    ("format", "skdp-statement", "format must be 'skdp-guarantee', got 'skdp-statement'"),
-    ("version", 2, "version must be 1.*got 2"),
-    ("epsilon", -1.0, r"epsilon must be a finite number >= 0, got -1\.0"),
-    ("delta", 1, r"delta must be a number in \[0, 1\), got 1"),
-    ("relation", ["replace"], "relation must be one of"),
-    ("trust", "x" * 1000, "trust must be one of 'local', 'shuffle', 'central', got 'x{39}$"),
-    ("scope", "sex", "scope must be an array, got str"),
-    ("max_rows_per_person", 0, "max_rows_per_person must be an int >= 1, got 0"),
-    ("more", 1, "the record must have the fields format, version, epsilon"),
-    ("losses", [PURE | {"count": 0}], "count must be from 1"),
-    ("losses", [PURE | {"share": 2.0}], r"share must be in \[0, 1\], got 2"),
-    ("losses", [PURE | {"count": 1.5}], "count must be an int"),
-    ("losses", [{"kind": "other"}], "losses must have a kind of"),
+    ("format", "skdp-statement", "`format` must be 'skdp-guarantee', got 'skdp-statement'"),
+    ("version", 2, "`version` must be 1.*got 2"),
+    ("epsilon", -1.0, r"`epsilon` must be a finite number >= 0, got -1\.0"),
+    ("delta", 1, r"`delta` must be a number in \[0, 1\), got 1"),
+    ("relation", ["replace"], "`relation` must be one of"),
+    ("trust", "x" * 1000, "`trust` must be one of 'local', 'shuffle', 'central', got 'x{39}[.]$"),
+    ("scope", "sex", "`scope` must be an array, got str"),
+    ("max_rows_per_person", 0, "`max_rows_per_person` must be an int >= 1, got 0"),
+    ("more", 1, "The record must have the fields format, version, epsilon"),
+    ("losses", [PURE | {"count": 0}], "`count` must be from 1"),
+    ("losses", [PURE | {"share": 2.0}], r"`share` must be in \[0, 1\], got 2"),
+    ("losses", [PURE | {"count": 1.5}], "`count` must be an int"),
+    ("losses", [{"kind": "other"}], "`losses` must have a kind of"),
 ]
 
 
@@ -158,7 +158,7 @@ def test_a_guarantee_for_persons_says_so():
         assert joined(four, PrivacyGuarantee(0.0, relation="add_remove")).max_rows_per_person == 4
     assert four.to("replace").max_rows_per_person == 4
     for rows in (0, True, 1.5):
-        with pytest.raises(ValueError, match="max_rows_per_person must be an int >= 1, got"):
+        with pytest.raises(ValueError, match="`max_rows_per_person` must be an int >= 1, got"):
             PrivacyGuarantee(1.0, max_rows_per_person=rows)
 
 

@@ -216,10 +216,10 @@ def test_sums_hold_and_what_is_refused_does_not(first, second):
 
 class TestGuarantee:
     def test_scope_is_never_empty(self):
-        with pytest.raises(ValueError, match="scope must name the protected columns"):
+        with pytest.raises(ValueError, match="`scope` must name the protected columns"):
             PrivacyGuarantee(1.0, relation="replace_values")
         record = promise(1.0, "replace_values", "a").to_dict() | {"scope": []}
-        with pytest.raises(ValueError, match="scope must name"):
+        with pytest.raises(ValueError, match="`scope` must name"):
             PrivacyGuarantee.from_json(json.dumps(record))
         assert not Draft202012Validator(SCHEMA).is_valid(record)
         text = str(promise(1.0, "replace_values", "a"))
@@ -231,8 +231,8 @@ class TestGuarantee:
             ("replace", None, "does not cover whole records, because it may"),
             ("add_remove", None, "does not cover whole records"),
             ("replace_values", ["a", "c"], "for the values of a, b does not cover the values of c"),
-            ("replace_values", [], "columns must name"),
-            ("replace", ["a"], "columns require relation='replace_values'"),
+            ("replace_values", [], "`columns` must name"),
+            ("replace", ["a"], "`columns` require relation='replace_values'"),
         ],
     )
     def test_refused_conversions_say_why(self, relation, columns, message):

@@ -187,16 +187,20 @@ def test_the_largest_local_epsilon_reaches_what_is_asked_for():
 @each(
     "changes error match",
     [
-        ({"n": 0}, ValueError, "n must be at least 1 and below"),
+        ({"n": 0}, ValueError, "`n` must be at least 1 and below"),
         ({"n": 1 << 64, "reporter": RandomizedResponse(2, 4.0)}, ValueError, r"below 2\*\*63"),
-        ({"n": 10.0}, TypeError, "n must be an integer, got float"),
-        ({"delta": 1.0}, ValueError, r"delta must be a number in \[0, 1\), got 1.0"),
-        ({"released": "all"}, ValueError, "released must be one of"),
-        ({"reporter": object()}, TypeError, "reporter must be a fitted local transformer, its protocol, or an oracle"),
+        ({"n": 10.0}, TypeError, "`n` must be an integer, got float"),
+        ({"delta": 1.0}, ValueError, r"`delta` must be a number in \[0, 1\), got 1.0"),
+        ({"released": "all"}, ValueError, "`released` must be one of"),
+        (
+            {"reporter": object()},
+            TypeError,
+            "`reporter` must be a fitted local transformer, its protocol, or an oracle",
+        ),
     ],
 )
 def test_what_is_out_of_range_is_refused(changes, error, match):
-    with pytest.raises(TypeError, match="reporter must be a function of epsilon"):
+    with pytest.raises(TypeError, match="`reporter` must be a function of epsilon"):
         local_epsilon(1.0, delta=1e-6, n=100, reporter="randomized_response")
     with pytest.raises(TypeError, match="got RandomizedResponseEncoder that is not fitted"):
         local_epsilon(1.0, delta=1e-6, n=100, reporter=RandomizedResponseEncoder)

@@ -114,7 +114,7 @@ def test_a_class_may_be_trusted_by_name():
     scaler = StandardScaler().fit(NUMBERS)  # a guarantee that was put on a known class
     scaler.guarantee_ = PrivacyGuarantee(1, scope=("age", "hours"))
     assert privacy_statement(scaler).total is None
-    with pytest.raises(TypeError, match="trusted must be a sequence of classes"):
+    with pytest.raises(TypeError, match="`trusted` must be a sequence of classes"):
         privacy_statement(duck, trusted=[duck])
 
 

@@ -159,7 +159,7 @@ def test_draws_of_many_threads_are_reproducible():
 @each("scale", [0, Fraction(-1, 3), 1.0, math.nan, True, np.float64(2), "1", None])
 def test_a_scale_that_is_none_is_refused_before_any_draw(scripted_source, draw, scale):
     error = ValueError if isinstance(scale, int | Fraction) and scale is not True else TypeError
-    with pytest.raises(error, match=r"(scale|variance) must be"):
+    with pytest.raises(error, match=r"`(scale|variance)` must be"):
         draw(scripted_source(), scale, 1)
 
 

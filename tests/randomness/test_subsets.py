@@ -29,7 +29,7 @@ def test_sets_have_their_sizes_and_hold_what_they_should(n_cells, n):
 
 @each("n_cells, size, required", [(10, 11, None), (10, -1, None), (10, 0, np.array([-1]))])
 def test_sizes_that_no_sets_have_are_refused(n_cells, size, required):
-    with pytest.raises(ValueError, match="size must be between"):
+    with pytest.raises(ValueError, match="`size` must be between"):
         subsets(SecureSource(), n_cells, size, 1, required)
 
 

@@ -330,7 +330,7 @@ def test_reports_that_do_not_identify_the_proportions_are_refused():
         ValueError, match="'smokes' must have linearly independent rows to identify the proportions of its 3 values"
     ):
         cheaters.estimate_frequencies(one_group)
-    with pytest.raises(ValueError, match="debias requires a channel with linearly independent rows"):
+    with pytest.raises(ValueError, match="`debias` requires a channel with linearly independent rows"):
         cheaters.debias(one_group)
 
 
@@ -353,7 +353,7 @@ def test_reports_that_do_not_identify_the_proportions_are_refused():
             r"\['no', 'yes'\], got other entries \(rows: 30, missing: 0,",
         ),
         (ANSWERS.replace("yes", None), {}, ValueError, r"rows: 30, missing: 30.* such as values={'no': 2, 'yes': 1}"),
-        (ANSWERS, {"confidence_level": 2}, ValueError, "confidence_level must be"),
+        (ANSWERS, {"confidence_level": 2}, ValueError, "`confidence_level` must be"),
         (ANSWERS, {"sample_weight": "w"}, ValueError, "got a str"),
         (ANSWERS, {"sample_weight": -WEIGHTS}, ValueError, "at least 0"),
     ],

@@ -114,7 +114,7 @@ def test_intervals_cover():
     [
         ({"epsilons": (1.0, 1.0)}, ValueError, "must be two different floats"),
         ({"epsilons": (1.0,)}, ValueError, "must be two different floats"),
-        ({"epsilons": (1.0, -1.0)}, ValueError, "epsilon must be"),
+        ({"epsilons": (1.0, -1.0)}, ValueError, "`epsilon` must be"),
         ({"encoder": UnaryEncodingTransformer(categories=VALUES)}, TypeError, "must be a RandomizedResponseEncoder"),
         ({"encoder": RandomizedResponseEncoder(strategy="joint")}, ValueError, "strategy='split'"),
     ],

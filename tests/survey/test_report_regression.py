@@ -409,11 +409,11 @@ def test_rows_in_another_order_are_refused():
     encoder, reports, y = sexes(pd.DataFrame)
     reverse = pd.Series(y, index=reports.index[::-1])
     for model in (ReportLogisticRegression(encoder), ReportLinearRegression(encoder)):
-        with pytest.raises(ValueError, match="y must have its row labels in the order of X"):
+        with pytest.raises(ValueError, match="`y` must have its row labels in the order of X"):
             model.fit(reports, reverse)
-        with pytest.raises(ValueError, match="sample_weight must have its row labels in the order of X"):
+        with pytest.raises(ValueError, match="`sample_weight` must have its row labels in the order of X"):
             model.fit(reports, y, sample_weight=reverse + 1)
-        with pytest.raises(ValueError, match="clusters must have its row labels in the order of X"):
+        with pytest.raises(ValueError, match="`clusters` must have its row labels in the order of X"):
             model.fit(reports, y, clusters=reverse)
         with pytest.raises(ValueError, match="X must have at least one row, got 0"):
             model.fit(reports.iloc[:0], y[:0])

@@ -166,9 +166,9 @@ def test_every_record_and_no_record():
 
 @each("level", [0, 1, "high", True, math.nan])
 def test_levels_that_are_refused(level):
-    with pytest.raises(ValueError, match="confidence_level must be"):
+    with pytest.raises(ValueError, match="`confidence_level` must be"):
         SYNTHESIZER.marginal("wet", confidence_level=level)
-    with pytest.raises(ValueError, match="confidence_level must be"):
+    with pytest.raises(ValueError, match="`confidence_level` must be"):
         SYNTHESIZER.count_estimate({}, confidence_level=level)
 
 

@@ -145,9 +145,9 @@ class TestPrivacy:
             ({"columns": []}, "at least one column"),
             ({"columns": ["sex", "sex"]}, "each once"),
             ({"columns": ["sex", "wage"]}, r"`columns` must name columns of X, .*, got \['wage'\]"),
-            ({"domain": None}, r"domain declares no values for the columns \['sex'\]"),
+            ({"domain": None}, r"`domain` declares no values for the columns \['sex'\]"),
             ({"domain": Domain({"job": list("abc")})}, r"for the columns \['sex'\].* The Domain declares \['job'\]"),
-            ({"domain": {"sex": ["f"]}}, "column 'sex' contains a value.* outside the declared domain"),
+            ({"domain": {"sex": ["f"]}}, "Column 'sex' contains a value.* outside the declared domain"),
             ({"epsilon": 0}, "epsilon"),
             (
                 {"columns": ["age", "sex"], "domain": DOMAIN | {"age": Interval(0, 81, bins=3_000)}},

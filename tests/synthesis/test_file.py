@@ -113,7 +113,7 @@ class TestDamage:
             (["features"], [], "different columns"),
             (["features"], ["age", "sex"], "different columns"),
             (["marginals"], [], "values"),
-            (["marginals", 0, "columns"], ["sex"], "counts must be finite and have the shape"),
+            (["marginals", 0, "columns"], ["sex"], "Counts must be finite and have the shape"),
             (["marginals", 0, "columns"], ["age", "sex"], "in the order of the domain"),
             (["marginals", 0, "columns"], ["sex", "tax"], "must name columns"),
             (["marginals", 0, "groups"], [np.array([0, 2]), None], "must cover its values"),
@@ -124,7 +124,7 @@ class TestDamage:
             (["scores"], [[["sex", "age"], 0.1, -3]], "must be a positive number"),
             (["cells", 0, "edges"], [0.0, 1.0], "different edges"),
             (["cells", 0, "levels", 0, "std_error"], -1, "positive number"),
-            (["more"], 1, "the parts of a synthesizer must be"),
+            (["more"], 1, "The parts of a synthesizer must be"),
         ],
     )
     def test_a_part_that_does_not_fit_is_refused(self, place, value, message):
@@ -143,7 +143,7 @@ class TestDamage:
             marginal = estimator["fitted"]["marginals"][0]
             marginal["counts"] = convert(marginal["counts"])
 
-        with pytest.raises(ValueError, match="counts must be finite and have the shape"):
+        with pytest.raises(ValueError, match="Counts must be finite and have the shape"):
             self.load(change)
 
 

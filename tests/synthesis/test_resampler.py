@@ -99,8 +99,8 @@ def test_groups_bound_the_contribution():
 @each(
     "options, error, message",
     [
-        ({"n_samples": -1}, ValueError, "n_samples must be between 0"),
-        ({"n_samples": 2.0}, TypeError, "n_samples must be an integer, got float"),
+        ({"n_samples": -1}, ValueError, "`n_samples` must be between 0"),
+        ({"n_samples": 2.0}, TypeError, "`n_samples` must be an integer, got float"),
         ({"synthesizer": LogisticRegression()}, TypeError, "or a DPColumnSynthesizer, got LogisticRegression"),
     ],
 )

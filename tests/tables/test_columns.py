@@ -38,7 +38,7 @@ def column(frame):
 
 
 def test_values_without_a_dtype_of_the_library_are_an_error():
-    with pytest.raises(ValueError, match=r"column 'x': no dtype of pyarrow represents all declared values \(number\)"):
+    with pytest.raises(ValueError, match=r"Column 'x': no dtype of pyarrow represents all declared values \(number\)"):
         decode(np.array([0]), [2**70, -1], pa.chunked_array([[1]]))
 
 
@@ -205,7 +205,7 @@ def test_a_value_that_the_usual_dtype_would_change_is_decoded_as_it_is(values):
 
 def test_a_duration_of_numpy_is_no_number():
     """NumPy registers it as an integer."""
-    with pytest.raises(TypeError, match=r"column 'x': expected text, numbers.* got timedelta64"):
+    with pytest.raises(TypeError, match=r"Column 'x': expected text, numbers.* got timedelta64"):
         Domain({"x": [np.timedelta64(7, "s")]})
     column = to_objects([7, np.timedelta64(7, "s")])
     assert ValueCoder([7]).encode(column).tolist() == [0, 1]

@@ -86,7 +86,7 @@ def check(column, expected, domain):
     elif str(dtype) == "object":  # which does not say of what kind the values are
         assert declared.encode([column])[0].tolist() == UNDECLARED
     else:
-        with pytest.raises(ValueError, match=r"column 'age': .*dtype"):
+        with pytest.raises(ValueError, match=r"Column 'age': .*dtype"):
             declared.encode([column])
 
 
@@ -150,6 +150,6 @@ def test_an_error_shows_no_field_of_a_struct(convert):
     table = convert({"c": pa.array([{"hunter2": 1}])} if convert is pa.table else {"c": [{"hunter2": 1}]})
     encoder = RandomizedResponseEncoder(1.0, categories={"c": [1, 2]})
     for reads in (encoder.fit_transform, Domain({"c": [1, 2]}).value_counts):
-        with pytest.raises((TypeError, ValueError), match="column 'c'") as caught:
+        with pytest.raises((TypeError, ValueError), match="Column 'c'") as caught:
             reads(table)
         assert "hunter2" not in str(caught.value)

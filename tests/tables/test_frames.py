@@ -50,5 +50,5 @@ def test_columns_of_the_same_name_are_refused():
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     for frame in (pd.DataFrame([[1, 2]], columns=["a", "a"]), table):
         for read in (wrap_table, is_frame, DPMean(bounds=(0, 9)).fit, RapporEncoder().fit):
-            with pytest.raises(ValueError, match="column names must be unique, got 'a' twice"):
+            with pytest.raises(ValueError, match="Column names must be unique, got 'a' twice"):
                 read(frame)

@@ -135,7 +135,7 @@ def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
     try:
         persons: NDArray[np.intp] = call_safely(_number_persons, groups)
     except ColumnError as error:
-        raise ValueError(f"`groups` {error}") from None
+        raise ValueError(f"`groups` {error}.") from None
     if len(persons) != n_rows:
         # The numbers of rows are private.
         raise ValueError("`groups` must have one person for each row of X.")

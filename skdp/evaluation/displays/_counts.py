@@ -64,7 +64,7 @@ class CountEstimateDisplay(PanelDisplay):
         columns = ("count", "lower", "upper")
         check_table(estimates, "estimates", columns, numbers=columns)
         if estimates.empty:
-            raise ValueError("estimates must have at least one row, got none")
+            raise ValueError("`estimates` must have at least one row, got none.")
         self.estimates = estimates
 
     @classmethod
@@ -170,18 +170,20 @@ def _match_labels(true_counts: Any, index: pd.Index) -> pd.Series:
     """Return the true counts in the order of `index`, 0 for absent labels."""
     if not isinstance(true_counts, pd.Series):
         raise TypeError(
-            f"true_counts must be a Series, got {type(true_counts).__name__}"
+            f"`true_counts` must be a Series, got {type(true_counts).__name__}."
         )
     if not pd.api.types.is_numeric_dtype(true_counts.dtype):
-        raise TypeError(f"true_counts must be numeric, got dtype {true_counts.dtype}")
+        raise TypeError(
+            f"`true_counts` must be numeric, got dtype {true_counts.dtype}."
+        )
     # Counts are matched by label, because `value_counts` of pandas sorts by frequency.
     numbers = true_counts.to_numpy(dtype=float)
     by_label = dict(zip(convert_labels(true_counts.index), numbers, strict=True))
     labels = convert_labels(index)
     if len(by_label) < len(true_counts) or not set(by_label) <= set(labels):
         raise ValueError(
-            "true_counts must have distinct labels that also occur in estimates, got a "
-            "repeated or unknown label"
+            "`true_counts` must have distinct labels that also occur in estimates, got a "
+            "repeated or unknown label."
         )
     return pd.Series([by_label.get(label, 0.0) for label in labels], index=index)
 

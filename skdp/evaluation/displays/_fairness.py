@@ -72,12 +72,12 @@ class FairnessDisplay(PanelDisplay):
         """Check the reports by name, and join them to one table with a panel and a label for each row."""
         if not isinstance(reports, Mapping) or not reports:
             raise TypeError(
-                "reports must be a mapping of name to DataFrame with at least one "
-                f"item, got {type(reports).__name__}"
+                "`reports` must be a mapping of name to DataFrame with at least one "
+                f"item, got {type(reports).__name__}."
             )
         tables = []
         for name, report in reports.items():
-            title = f"report {name!r}"
+            title = f"reports[{name!r}]"
             check_table(report, title, ("metric", "value"), numbers=("value",))
             columns = ["metric", "group", "value", "lower", "upper"]
             table = report.reindex(columns=columns).astype({"group": object})
@@ -93,7 +93,7 @@ class FairnessDisplay(PanelDisplay):
         self.table = table[~is_rate | table["group"].notna()]
         if self.table.empty:
             raise ValueError(
-                "reports must have rates by group, differences or ratios, got none"
+                "`reports` must have rates by group, differences or ratios, got none."
             )
 
     @classmethod

@@ -79,15 +79,15 @@ class MarginalDisplay(PanelDisplay):
         """Check the tables of proportions by their one or two columns; `edges` has the edges of columns with bins."""
         if not isinstance(marginals, Mapping) or not marginals:
             raise TypeError(
-                "marginals must be a mapping of tuples of column names to tables, got "
-                f"{type(marginals).__name__}. Use MarginalDisplay.from_tables"
+                "`marginals` must be a mapping of tuples of column names to tables, got "
+                f"{type(marginals).__name__}. Use MarginalDisplay.from_tables."
             )
         for names, table in marginals.items():
             if not isinstance(names, tuple) or len(names) not in (1, 2):
                 raise TypeError(
-                    f"marginals must have tuples of one or two columns, got {names!r}"
+                    f"`marginals` must have tuples of one or two columns, got {names!r}."
                 )
-            check_table(table, f"the marginal of {names}", SIDES, numbers=SIDES)
+            check_table(table, f"marginals[{names}]", SIDES, numbers=SIDES)
         self.marginals = dict(marginals)
         self.edges = dict(edges or {})
 
@@ -134,7 +134,7 @@ class MarginalDisplay(PanelDisplay):
             errors = marginal_errors(real, synthetic, order=1, domain=domain)
             columns = errors["columns"]
         if isinstance(columns, str):
-            raise TypeError("columns must be a list of names and pairs, got str")
+            raise TypeError("`columns` must be a list of names and pairs, got str.")
         marginals: dict[tuple[Any, ...], pd.DataFrame] = {}
         declared = _list_declared(domain)
         for name in columns:
@@ -193,8 +193,8 @@ def _list_declared(domain: Any) -> dict[Any, Any]:
         return {}
     if not isinstance(domain, Domain | Mapping):
         raise TypeError(
-            "domain must be a Domain or a mapping of column name to values, got "
-            f"{type(domain).__name__}"
+            "`domain` must be a Domain or a mapping of column name to values, got "
+            f"{type(domain).__name__}."
         )
     names = domain.columns if isinstance(domain, Domain) else domain
     return {name: domain[name] for name in names}

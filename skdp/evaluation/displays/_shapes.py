@@ -75,8 +75,8 @@ class ShapeDisplay(PanelDisplay):
     ) -> None:
         if not isinstance(shapes, Mapping) or not shapes:
             raise TypeError(
-                "shapes must be a mapping of column names to shapes, got "
-                f"{type(shapes).__name__}"
+                "`shapes` must be a mapping of column names to shapes, got "
+                f"{type(shapes).__name__}."
             )
         self.shapes = shapes
         self.classes = classes
@@ -115,13 +115,13 @@ class ShapeDisplay(PanelDisplay):
         """
         if not hasattr(type(estimator), "shape_"):
             raise TypeError(
-                f"estimator must be an additive model, got {type(estimator).__name__}"
+                f"`estimator` must be an additive model, got {type(estimator).__name__}."
             )
         check_is_fitted(estimator)
         if isinstance(features, str):
             raise TypeError(
-                f"features must be a list of column names, such as [{features!r}], "
-                "got str"
+                f"`features` must be a list of column names, such as [{features!r}], "
+                "got str."
             )
         if features is None:
             # The scope also contains the target.

@@ -143,7 +143,7 @@ def study_report(
     ['count_errors.csv', 'index.html']
     """
     if not isinstance(out, str | os.PathLike):
-        raise TypeError(f"`out` must be a path, got {type(out).__name__}")
+        raise TypeError(f"`out` must be a path, got {type(out).__name__}.")
     out = Path(out)
     study = Study.read(
         frame,
@@ -198,10 +198,10 @@ def _check_output(out: Path) -> None:
     # If a folder does not exist, the nearest existing parent must be writable.
     folder = next(filter(Path.exists, (out, *out.absolute().parents)))
     if not folder.is_dir():
-        raise ValueError(f"`out` must be a folder, got the file {folder.name!r}")
+        raise ValueError(f"`out` must be a folder, got the file {folder.name!r}.")
     if not os.access(folder, os.W_OK | os.X_OK):
         raise ValueError(
-            f"`out` must be a writable folder, and {folder.name!r} is not writable"
+            f"`out` must be a writable folder, and {folder.name!r} is not writable."
         )
     import_pyplot()
     try:
@@ -209,7 +209,7 @@ def _check_output(out: Path) -> None:
     except ImportError:
         raise ImportError(
             "The report requires jinja2, which is not installed. Use `pip install "
-            "jinja2` (extra 'plot')"
+            "jinja2` (extra 'plot')."
         ) from None
 
 

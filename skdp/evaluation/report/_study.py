@@ -63,7 +63,7 @@ class Study:
         if domain.select(columns).size < 2:
             raise ValueError(
                 "`columns` must have at least two combinations of declared values, got "
-                f"one for {columns}"
+                f"one for {columns}."
             )
         # The target becomes True for positive rows, also in synthetic rows.
         if target is not None:
@@ -209,7 +209,7 @@ def encode_declared(domain: Domain, columns: Sequence[Any]) -> list[Codes]:
         if column.max(initial=0) == size:
             raise ValueError(
                 f"Column {name!r} must have only values in its domain, got another "
-                "value. Declare it, or widen the bins"
+                "value. Declare it, or widen the bins."
             )
     return codes
 
@@ -222,18 +222,18 @@ def _check_names(
     for name in frame:
         if not isinstance(name, str):
             raise TypeError(
-                f"frame must have column names that are str, got {name!r} "
-                f"({type(name).__name__}). Use `frame.rename(columns=str)`"
+                f"`frame` must have column names that are str, got {name!r} "
+                f"({type(name).__name__}). Use `frame.rename(columns=str)`."
             )
     required = pd.Index([*domain.columns, *([] if target is None else [target])])
     absent = list(required.difference(frame.columns, sort=False))
     if absent:
         raise ValueError(
-            f"frame must have the columns {absent}, got {frame.columns.to_list()}"
+            f"`frame` must have the columns {absent}, got {frame.columns.to_list()}."
         )
     if not {*columns} <= {*domain.columns}:
         raise ValueError(
-            f"columns must be declared in domain, {list(domain.columns)}, got {columns}"
+            f"`columns` must be declared in domain, {list(domain.columns)}, got {columns}."
         )
 
 
@@ -242,17 +242,17 @@ def _check_roles(columns: list[Any], target: Any, sensitive: Any) -> None:
     if target in columns:
         raise ValueError(
             f"`target` must not be one of the protected columns {columns}, got "
-            f"{target!r}"
+            f"{target!r}."
         )
     if sensitive is not None and target is None:
         raise ValueError(
             "`sensitive` requires `target`, whose predictions are compared between "
-            "groups"
+            "groups."
         )
     if sensitive is not None and sensitive not in columns:
         raise ValueError(
             f"`sensitive` must be one of the protected columns {columns}, got "
-            f"{sensitive!r}"
+            f"{sensitive!r}."
         )
 
 
@@ -279,17 +279,17 @@ def _label_bins(
 
 def _find_positive(column: pd.Series) -> pd.Series:
     """Return True for each row whose target is 1; raise for targets other than 0 and 1."""
-    name = f"`target` (column {column.name!r})"
+    name = f"target (column {column.name!r})"
     if column.isna().any():
-        raise ValueError(f"{name} must not have missing values. Exclude these rows")
+        raise ValueError("`target` must not have missing values. Exclude these rows.")
     labels = parse_classes(column, name)
     is_positive = (labels == 1).set_axis(column.index)
     n_rows = min(is_positive.sum(), (~is_positive).sum())
     # With at least 4 rows of each class, each split has one to train and one to test.
     if not labels.isin([0, 1]).all() or n_rows < 4:
         raise ValueError(
-            f"{name} must be 0 or 1, each in at least 4 rows, got other values or fewer "
-            "rows. Use a comparison such as y == 'yes', or `skdp report --positive`"
+            "`target` must be 0 or 1, each in at least 4 rows, got other values or fewer "
+            "rows. Use a comparison such as y == 'yes', or `skdp report --positive`."
         )
     return is_positive
 
@@ -304,13 +304,13 @@ def _find_privileged(domain: Domain, column: pd.Series, privileged: Any) -> list
         raise ValueError(
             "`privileged` must be some, but not all, of the declared values of "
             f"`sensitive`, {labels}, got another value or all values. Use labels for "
-            "bins"
+            "bins."
         )
     is_privileged = column.isin(values)
     if is_privileged.all() or not is_privileged.any():
         group = "only" if is_privileged.all() else "no"
         raise ValueError(
             f"Column {column.name!r} must have privileged and unprivileged rows, got "
-            f"{group} privileged rows"
+            f"{group} privileged rows."
         )
     return values

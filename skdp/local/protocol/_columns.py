@@ -125,7 +125,7 @@ def parse_report_table(reports: Any, names: Sequence[Any]) -> Table:
     )
     if is_lazy:
         raise TypeError(
-            f"reports must be in memory, got {type(reports).__name__}. Use "
+            f"`reports` must be in memory, got {type(reports).__name__}. Use "
             "`skdp.engines.tally`, and estimate from the tally."
         )
     frame = is_frame(reports)
@@ -133,12 +133,12 @@ def parse_report_table(reports: Any, names: Sequence[Any]) -> Table:
         reports = to_array(reports, "reports")
         if reports.ndim != 2:
             raise ValueError(
-                "reports must be a DataFrame or a 2D array with the columns "
+                "`reports` must be a DataFrame or a 2D array with the columns "
                 f"{[*names][:MAX_SHOWN_VALUES]}, got {reports.ndim}D. Use "
                 "reports[[column]] or reports.to_frame()."
             )
     table = wrap_table(reports)
-    expected = f"reports must have the columns {[*names]}, got"
+    expected = f"`reports` must have the columns {[*names]}, got"
     # `set_output` converts integers as column names to text.
     if frame and list(table.names) not in ([*names], list(map(str, names))):
         remedy = ""

@@ -372,4 +372,4 @@ def _columns_outside(domain: Domain, codes: Codes) -> list[Any]:
 
 def _raise_for_randomness(*purpose: Any) -> Any:
     """Replace a source of randomness where random bits may only depend on the key."""
-    raise AssertionError("permanent reports must use the key only")
+    raise AssertionError("Permanent reports must use the key only.")

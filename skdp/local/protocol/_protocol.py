@@ -413,20 +413,20 @@ class ReportProtocol:
         if self.permanent_key is None:
             if record_id is not None:
                 raise ValueError(
-                    "record_id requires permanent reports. Set memoize=True and "
+                    "`record_id` requires permanent reports. Set memoize=True and "
                     "secret_key (RapporEncoder: only secret_key)."
                 )
             return []
         if record_id is None:
             raise ValueError(
-                "Permanent reports require record_id, an id for each row. In a Pipeline, "
+                "Permanent reports require `record_id`, an id for each row. In a Pipeline, "
                 "route it with set_transform_request(record_id=True)."
             )
         ids = encode_record_ids(record_id, n_rows)
         if len({*ids}) < len(ids):
             # Two rows of a record would cost more than the charge of one release.
             raise ValueError(
-                "record_id has repeated entries. Pass one row for each record."
+                "`record_id` has repeated entries. Pass one row for each record."
             )
         return ids
 

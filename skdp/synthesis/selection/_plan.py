@@ -195,7 +195,7 @@ def _read_marginals(marginals: Any, domain: Domain) -> tuple[Clique, ...] | None
     """Read the parameter `marginals`; None if they are selected by noisy scores."""
     if not isinstance(marginals, str):
         return read_cliques("marginals", marginals, domain)
-    check_choice("`marginals`", marginals, NAMED_MARGINALS)
+    check_choice("marginals", marginals, NAMED_MARGINALS)
     columns = tuple(range(len(domain.columns)))
     singles = tuple((column,) for column in columns)
     return {"auto": None, "full": (columns,), "independent": singles}[marginals]

@@ -57,7 +57,7 @@ def test_never_smaller_than_the_truth_and_hardly_larger(pairs, extra):
 def test_equal_releases_against_the_closed_form_of_kairouz_oh_and_viswanath(epsilon, k, delta, part):
     """Theorem 3.3: k releases of (e, d) are together ((k - 2i) e, 1 - (1 - d)**k (1 - d_i)), for each i."""
     if 1 - (1 - Fraction(part)) ** k > Fraction(delta):
-        with pytest.raises(ValueError, match="delta must be larger"):
+        with pytest.raises(ValueError, match="`delta` must be larger"):
             compose([PrivacyGuarantee(epsilon, delta=part)] * k, delta=delta)
         return
     total = compose([PrivacyGuarantee(epsilon, delta=part)] * k, delta=delta)
@@ -80,13 +80,13 @@ def test_stated_rhos_are_converted_together():
     assert compose(parts, delta=1e-6).epsilon == zcdp_epsilon(20 * Fraction(0.01), 1e-6)
     mixed = compose([*parts, PrivacyGuarantee(0.1)], delta=1e-6)
     assert mixed.epsilon == zcdp_epsilon(20 * Fraction(0.01) + Fraction(0.1) ** 2 / 2, 1e-6)
-    with pytest.raises(ValueError, match="delta must be larger than 1e-08"):
+    with pytest.raises(ValueError, match="`delta` must be larger than 1e-08"):
         compose([*parts, PrivacyGuarantee(0.5, delta=1e-7)], delta=1e-8)
 
 
 @each("guarantees, delta", [([], None), ([1.0], None), ([PrivacyGuarantee(1)], 1.0)])
 def test_impossible_requests_are_refused(guarantees, delta):
-    with pytest.raises((TypeError, ValueError), match=r"at least one|PrivacyGuarantees, got float|delta must be"):
+    with pytest.raises((TypeError, ValueError), match=r"at least one|PrivacyGuarantees, got float|`delta` must be"):
         compose(guarantees, delta=delta)
 
 
@@ -135,5 +135,5 @@ def test_the_rarest_reports_are_counted(epsilon, share):
 def test_sums_beyond_the_floats_are_named(loss):
     huge = PrivacyGuarantee(1e308, losses=(loss,))
     for add in (lambda: huge + huge, lambda: compose([huge] * 2, delta=1e-6), lambda: huge + PrivacyGuarantee(1e308)):
-        with pytest.raises(ValueError, match="epsilon must be a finite number"):
+        with pytest.raises(ValueError, match="`epsilon` must be a finite number"):
             add()
