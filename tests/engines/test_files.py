@@ -205,7 +205,7 @@ def test_no_row_changes_how_another_one_is_read(tmp_path):
     ("row", "text"),
     [
         ("SECRET,1,1,True,x,,", "Column 'age' must contain numbers"),
-        ("nan,1,1,True,x,,", "Column 'age' contains a value"),
+        ("nan,1,1,True,x,,", "Column 'age' contains missing values"),
         ("1,SECRET,1,True,x,,", "Column 'grade' must contain numbers"),
         ("1,1,1,SECRET,x,,", "must contain true or false"),
         ("1,1,1,True,SECRET,,", "Column 'word' contains a value"),
