@@ -6,10 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import (
-    PrivacyLedger,
-    RandomizedResponseEncoder,
-)
+from skdp import PrivacyLedger, RandomizedResponseEncoder
 from skdp.local import SecretKey
 from tests.central.estimators import EVERY, made, whole
 

@@ -10,17 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp import (
-    DPGroupBy,
-    DPHistogram,
-    DPMarginalSynthesizer,
-    DPSimpleImputer,
-    FrequencyOracleEncoder,
-    Interval,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
-    UnaryEncodingTransformer,
-)
+import skdp
 from tests.conftest import each
 
 GROUPS = ["young", "old"]
@@ -39,14 +29,14 @@ def central(kind, declared="domain", **parameters):
     )
 
 
-SYNTHESIZER = central(DPMarginalSynthesizer)
+SYNTHESIZER = central(skdp.DPMarginalSynthesizer)
 MAKERS = [
-    local(RandomizedResponseEncoder),
-    local(UnaryEncodingTransformer),
-    local(FrequencyOracleEncoder),
-    central(DPHistogram),
-    central(partial(DPGroupBy, by="age", statistics="count"), "keys"),
-    central(DPSimpleImputer, "categories", strategy="most_frequent"),
+    local(skdp.RandomizedResponseEncoder),
+    local(skdp.UnaryEncodingTransformer),
+    local(skdp.FrequencyOracleEncoder),
+    central(skdp.DPHistogram),
+    central(partial(skdp.DPGroupBy, by="age", statistics="count"), "keys"),
+    central(skdp.DPSimpleImputer, "categories", strategy="most_frequent"),
     SYNTHESIZER,
 ]
 
@@ -58,7 +48,7 @@ def released(estimator, table):
 @each("make", MAKERS)
 def test_a_dtype_that_can_hold_none_of_the_declared_values_is_refused(make):
     """With 'uniform', 5,000 numbers against categories of text became coin flips without a word."""
-    ledger = PrivacyLedger(epsilon=9)
+    ledger = skdp.PrivacyLedger(epsilon=9)
     for table in (AGES, pl.from_pandas(AGES), pa.Table.from_pandas(AGES)):
         for values in (GROUPS, [*GROUPS, None]):
             with pytest.raises(ValueError, match=r"Column 'age': dtype .* cannot contain the declared values .*'old'"):
@@ -75,19 +65,23 @@ SPELLING = "Declare all values that can occur, in the same spelling, and None fo
         (GROUPS, ["young", "hush"], f"{SPELLING} Or set"),
         ([7, None], [8, None], f"{SPELLING} Or set"),
         ([18, 70], [18, 44], f"{SPELLING} For a range of numbers, declare Interval(18, 70). Or set"),
-        (Interval(0, 5), [None, 44], "Widen the bounds, or clip the numbers to them, and declare missing=True for"),
+        (
+            skdp.Interval(0, 5),
+            [None, 44],
+            "Widen the bounds, or clip the numbers to them, and declare missing=True for",
+        ),
     ],
 )
 def test_the_remedy_depends_on_the_declared_values(declared, cells, remedy):
     people = pd.DataFrame({"age": cells})
     with pytest.raises(ValueError, match="Column 'age' contains a value outside the declared categories") as caught:
-        RandomizedResponseEncoder(categories={"age": declared}).fit_transform(people)
+        skdp.RandomizedResponseEncoder(categories={"age": declared}).fit_transform(people)
     assert remedy in str(caught.value)
     assert "hush" not in str(caught.value)
     assert "44" not in str(caught.value)
 
 
-@each("declared, value", [(GROUPS, "old"), ([1, 2], 1.0), (Interval(0, 5), 2.0), ([True, False], True)])
+@each("declared, value", [(GROUPS, "old"), ([1, 2], 1.0), (skdp.Interval(0, 5), 2.0), ([True, False], True)])
 def test_missing_values_that_are_not_declared_are_named(declared, value):
     people = pd.DataFrame({"age": [value, None]})
     for table in (people, people.astype(object), pl.from_pandas(people), pa.Table.from_pandas(people)):
@@ -103,7 +97,7 @@ def test_missing_values_that_are_not_declared_are_named(declared, value):
 
 def test_values_that_were_read_from_the_data_are_not_shown():
     with pytest.warns(UserWarning, match="read from the data"):
-        encoder = RandomizedResponseEncoder().fit(pd.DataFrame({"x": ["hunter2", "b"]}))
+        encoder = skdp.RandomizedResponseEncoder().fit(pd.DataFrame({"x": ["hunter2", "b"]}))
     for rows, message in (
         (["c"], "2 values, read from the data"),
         ([5], "cannot contain the declared values .2 values, read from"),

@@ -15,12 +15,7 @@ import polars as pl
 import pytest
 from scipy.stats import norm
 
-from skdp import (
-    DPMean,
-    PrivacyLedger,
-    discover_domain,
-    privacy_statement,
-)
+from skdp import DPMean, PrivacyLedger, discover_domain, privacy_statement
 from skdp.privacy import gaussian_delta
 from skdp.testing import replay_release
 from tests.conftest import FRAME_KINDS, each, often

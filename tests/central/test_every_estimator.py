@@ -16,17 +16,7 @@ import skdp.engines  # so that `fit` knows the engines
 from skdp import PrivacyLedger, central
 from skdp.base import split_if_supervised
 from skdp.privacy import Mu, Rho
-from tests.central.estimators import (
-    EVERY,
-    NUMERIC,
-    OTHERS,
-    WITH_GAPS,
-    N,
-    fitted,
-    made,
-    released,
-    whole,
-)
+from tests.central.estimators import EVERY, NUMERIC, OTHERS, WITH_GAPS, N, fitted, made, released, whole
 from tests.conftest import each
 from tests.persistence.forgery import forged, saved
 

@@ -203,19 +203,9 @@ class TestRanges:
     @each(
         "domain, ends, error, message",
         [
-            (
-                EDGES,
-                (20, 65),
-                ValueError,
-                "must be edges of the bins of column 'age', got 20",
-            ),
+            (EDGES, (20, 65), ValueError, "must be edges of the bins of column 'age', got 20"),
             (EDGES, (65, 18), ValueError, "`low` must be at most `high`"),
-            (
-                EDGES,
-                ("18", 65),
-                TypeError,
-                "like the values of column 'age', got a string",
-            ),
+            (EDGES, ("18", 65), TypeError, "like the values of column 'age', got a string"),
             (EDGES, (0, math.nan), TypeError, "`high` must be None or a number.*got a missing value"),
             (EDGES, (True, None), TypeError, "`low` must be None or a number.*got a boolean"),
             ({"age": [5, 30, 50, 100]}, (50, 30), ValueError, "`low` must be at most `high`"),

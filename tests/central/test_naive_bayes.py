@@ -15,10 +15,7 @@ ILL = pd.Series(rng.random(N) < 0.3, name="ill").map({True: "yes", False: "no"})
 NUMBERS = pd.DataFrame({"age": rng.normal(50, 9, N) + 9 * (ILL == "yes"), "size": rng.normal(0, 1, N)})
 JOBS, SEXES = ["clerk", "nurse", "smith"], ["f", "m"]
 WORDS = pd.DataFrame(
-    {
-        "job": np.where((ILL == "yes") & (rng.random(N) < 0.6), "nurse", rng.choice(JOBS, N)),
-        "sex": rng.choice(SEXES, N),
-    }
+    {"job": np.where((ILL == "yes") & (rng.random(N) < 0.6), "nurse", rng.choice(JOBS, N)), "sex": rng.choice(SEXES, N)}
 )
 BOUNDS = {"age": (0, 100), "size": (-4, 4)}
 DECLARED = {"job": JOBS, "sex": SEXES}

@@ -12,14 +12,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from skdp import (
-    DPHistogram,
-    DPLogisticRegression,
-    DPMarginalSynthesizer,
-    DPTargetEncoder,
-    PrivacyGuarantee,
-    privacy_statement,
-)
+import skdp
 from skdp.central.statistics import choose
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import SeededSource
@@ -38,7 +31,7 @@ class TestRows:
         people = np.repeat(np.arange(6), [1, 2, 3, 4, 5, 6])
         X = pd.DataFrame({"x": people.astype(float)})
         for rows, seed in itertools.product((1, 2, 4), range(3)):
-            histogram = DPHistogram(
+            histogram = skdp.DPHistogram(
                 1e6, domain={"x": [*map(float, range(6))]}, max_rows_per_person=rows, random_state=seed
             )
             for groups in (people, pl.Series(people), pd.DataFrame({"who": people})):
@@ -47,7 +40,7 @@ class TestRows:
 
     def test_which_rows_is_random(self):
         X = pd.DataFrame({"x": np.arange(50.0)})
-        histogram = DPHistogram(1e6, domain={"x": [*map(float, range(50))]})
+        histogram = skdp.DPHistogram(1e6, domain={"x": [*map(float, range(50))]})
         kept = {tuple(histogram.fit(X, groups=["ann"] * 50).counts_) for _ in range(8)}
         assert len(kept) > 1
         assert all(sum(counts) == 1 for counts in kept)
@@ -58,12 +51,12 @@ DECLARED = {"x": [0, 1]}
 
 
 def histogram_counts(table, groups, **parameters):
-    histogram = DPHistogram(domain=DECLARED, **parameters).fit(table, groups=groups)
+    histogram = skdp.DPHistogram(domain=DECLARED, **parameters).fit(table, groups=groups)
     return histogram.counts_, histogram
 
 
 def synthesizer_counts(table, groups, **parameters):
-    synthesizer = DPMarginalSynthesizer(domain=DECLARED, **parameters).fit(table, groups=groups)
+    synthesizer = skdp.DPMarginalSynthesizer(domain=DECLARED, **parameters).fit(table, groups=groups)
     rows = synthesizer.sample(1000)["x"]
     return np.bincount(rows, minlength=2) / 1000, synthesizer
 
@@ -89,7 +82,7 @@ class TestUnit:
 
     def test_sums_are_for_persons_with_as_many_rows_as_records_are_protected(self):
         of_rows = {
-            unit: [PrivacyGuarantee(1.0, relation="add_remove", unit=unit, max_rows_per_person=n) for n in (1, 2)]
+            unit: [skdp.PrivacyGuarantee(1.0, relation="add_remove", unit=unit, max_rows_per_person=n) for n in (1, 2)]
             for unit in ("record", "person")
         }
         (record, two_records), (person, other_person) = of_rows["record"], of_rows["person"]
@@ -111,25 +104,22 @@ def fit_persons(estimator, columns, target=None, who="who"):
 
 def state_synthesizer(who, **more):
     parameters = {"domain": {"x": [0, 1], "y": [0, 1]}, "random_state": 0} | more
-    return [fit_persons(DPMarginalSynthesizer(1.0, **parameters), ["x", "y"], who=who)]
+    return [fit_persons(skdp.DPMarginalSynthesizer(1.0, **parameters), ["x", "y"], who=who)]
 
 
 def state_encoder(who):
-    encoder = DPTargetEncoder(1.0, categories={"x": [0, 1]}, bounds=(0, 1), random_state=0)
+    encoder = skdp.DPTargetEncoder(1.0, categories={"x": [0, 1]}, bounds=(0, 1), random_state=0)
     return [fit_persons(encoder, ["x"], "y", who)]
 
 
-REVEALING = {
-    "synthesizer": state_synthesizer,
-    "target encoder": state_encoder,
-}
+REVEALING = {"synthesizer": state_synthesizer, "target encoder": state_encoder}
 
 
 class TestRevealedNumberOfRows:
     @each("name", list(REVEALING))
     def test_nothing_is_promised_for_replacing_a_person(self, name):
         """Replacing a person of 11 rows by one of 1 row changes the number of rows, which is seen with certainty."""
-        statement = privacy_statement(REVEALING[name]("who"))
+        statement = skdp.privacy_statement(REVEALING[name]("who"))
         record = statement.to_dict()
         assert statement.total is record["total"] is record["meaning"] is None
         assert {step["guarantee"]["relation"] for step in record["steps"]} == {"add_remove"}
@@ -140,9 +130,9 @@ class TestRevealedNumberOfRows:
             assert ("If only fit and sample are used" in text) == ("synthesizer" in name)
 
     def test_values_of_a_person_are_replaced_in_as_many_rows(self):
-        model = DPLogisticRegression(1.0, bounds=(0, 1), classes=[0, 1], protect="target", random_state=0)
-        encoder = DPTargetEncoder(0.5, categories={"x": [0, 1]}, bounds=(0, 1), random_state=0)
-        statement = privacy_statement([fit_persons(model, ["x"], "y"), fit_persons(encoder, ["x"], "y")])
+        model = skdp.DPLogisticRegression(1.0, bounds=(0, 1), classes=[0, 1], protect="target", random_state=0)
+        encoder = skdp.DPTargetEncoder(0.5, categories={"x": [0, 1]}, bounds=(0, 1), random_state=0)
+        statement = skdp.privacy_statement([fit_persons(model, ["x"], "y"), fit_persons(encoder, ["x"], "y")])
         total = statement.total
         assert (total.relation, total.unit) == ("replace_values", "person")
         assert total.epsilon == pytest.approx(2.0)

@@ -9,11 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from skdp import (
-    DPLogisticRegression,
-    PrivacyLedger,
-    privacy_statement,
-)
+from skdp import DPLogisticRegression, PrivacyLedger, privacy_statement
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
 from tests.conftest import each
@@ -29,10 +25,7 @@ def several(epsilon=1.0, **parameters):
     return DPLogisticRegression(epsilon, classes=["a", "b", "c"], protect="target", **parameters)
 
 
-MODELS = {
-    "binary": (binary, [0, 1]),
-    "several": (several, ["a", "b", "c"]),
-}
+MODELS = {"binary": (binary, [0, 1]), "several": (several, ["a", "b", "c"])}
 
 
 def rows(seed, n_rows, n_columns=3):

@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import QuantileTransformer, RobustScaler
 
-from skdp import (
-    DPKBinsDiscretizer,
-    DPQuantileTransformer,
-    DPRobustScaler,
-)
+from skdp import DPKBinsDiscretizer, DPQuantileTransformer, DPRobustScaler
 from skdp.datasets import load_adult
 
 

@@ -10,12 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import (
-    BudgetExceeded,
-    DPKBinsDiscretizer,
-    DPMean,
-    PrivacyLedger,
-)
+from skdp import BudgetExceeded, DPKBinsDiscretizer, DPMean, PrivacyLedger
 from skdp.privacy import (
     GaussianLoss,
     Mu,

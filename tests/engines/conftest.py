@@ -88,13 +88,7 @@ ENGINES = {
 LAZY = ["polars_lazy", "dataset", "duckdb", "dask"]  # evaluated when they are asked
 # Fixtures: processes, which are started once.
 LONG = [
-    pytest.param(
-        "dask_cluster",
-        marks=[
-            pytest.mark.long,
-            pytest.mark.filterwarnings("ignore:Sending large graph"),
-        ],
-    ),
+    pytest.param("dask_cluster", marks=[pytest.mark.long, pytest.mark.filterwarnings("ignore:Sending large graph")]),
     pytest.param("spark_engine", id="spark", marks=[pytest.mark.long, pytest.mark.filterwarnings("ignore")]),
 ]
 

@@ -110,8 +110,7 @@ def test_codes_are_drafted_as_the_texts_that_they_are(tmp_path):
 
 
 @each(
-    "transformer",
-    [RandomizedResponseEncoder(categories={"pay": [1.5, 2.5]}), NumericPerturber(bounds={"pay": (0, 9)})],
+    "transformer", [RandomizedResponseEncoder(categories={"pay": [1.5, 2.5]}), NumericPerturber(bounds={"pay": (0, 9)})]
 )
 def test_a_decimal_comma_is_named(tmp_path, transformer):
     (tmp_path / "in.csv").write_text("pay;x\n" + "1,5;1\n2,5;2\n" * 5)

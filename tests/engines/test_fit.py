@@ -67,12 +67,7 @@ NUMBERS = dirty(survey(N)).filter(field("number") < 3).filter(field("color") != 
 
 @pytest.mark.parametrize(
     ("policy", "table"),
-    [
-        ("error", survey(N)),
-        ("ignore", dirty(survey(N))),
-        ("clip", NUMBERS),
-        (MAPPED, dirty(survey(N))),
-    ],
+    [("error", survey(N)), ("ignore", dirty(survey(N))), ("clip", NUMBERS), (MAPPED, dirty(survey(N)))],
     ids=["error", "ignore", "clip", "mapping"],
 )
 def test_counts_are_those_in_memory(lazy_engine, table, policy):

@@ -13,11 +13,7 @@ from tests.engines.conftest import ENGINES
 from tests.engines.tables import DOMAIN, write
 
 KEY = SecretKey(b"a key of 32 bytes for the tests.")
-ENCODERS = {
-    "split": RandomizedResponseEncoder,
-    "joint": LocalHashingEncoder,
-    "sample": FrequencyOracleEncoder,
-}
+ENCODERS = {"split": RandomizedResponseEncoder, "joint": LocalHashingEncoder, "sample": FrequencyOracleEncoder}
 
 
 def encoder(make=RandomizedResponseEncoder, **params):

@@ -13,10 +13,7 @@ from tests.engines.tables import everything_said
 
 ROWS = 3_000
 # Declared values, and one that is not.
-VALUES = {
-    "text": (["red", "green"], "SECRET"),
-    "date": ([date(2020, 1, 1), date(2020, 1, 2)], date(1987, 6, 5)),
-}
+VALUES = {"text": (["red", "green"], "SECRET"), "date": ([date(2020, 1, 1), date(2020, 1, 2)], date(1987, 6, 5))}
 # Spark numbers its objects in its log: one may well be number 1987.
 SHOWN = ("SECRET", "1987-", "1987,", "1987 ", "/1987")
 

@@ -135,10 +135,7 @@ class TestStudyReport:
         [
             ({"columns": ["shoes"]}, "`columns` must be declared in domain, ['sex', 'age'"),
             ({"target": "sex"}, "`target` must not be one of the protected columns"),
-            (
-                {"target": "shoes"},
-                "`target` must be 0 or 1, each in at least 4 rows, got other values or fewer",
-            ),
+            ({"target": "shoes"}, "`target` must be 0 or 1, each in at least 4 rows, got other values or fewer"),
             (
                 {"sensitive": "sex", "privileged": "X", "target": "pay"},
                 "`privileged` must be some, but not all, of the declared values of",

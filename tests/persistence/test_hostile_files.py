@@ -13,19 +13,6 @@ import skops.io
 from sklearn import compose, linear_model, pipeline, preprocessing
 
 import skdp
-from skdp import (
-    DPHistogram,
-    DPMarginalSynthesizer,
-    DPStandardScaler,
-    HeavyHitters,
-    NumericPerturber,
-    PosteriorFeatures,
-    PrivacyGuarantee,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
-    ReportLogisticRegression,
-    UnaryEncodingTransformer,
-)
 from tests.conftest import each
 from tests.persistence.forgery import content_of, forged, saved
 
@@ -33,16 +20,16 @@ WORDS = pd.DataFrame({"job": ["clerk", "nurse"] * 20, "sex": ["f", "m", "m", "f"
 DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
 NUMBERS = np.linspace(1, 99, 80).reshape(-1, 2)
 BOUNDS = (0, 100)
-FINDER = HeavyHitters(4.0, alphabet="ab", max_length=2, random_state=0)
+FINDER = skdp.HeavyHitters(4.0, alphabet="ab", max_length=2, random_state=0)
 FITTED = [
-    DPStandardScaler(100.0, bounds=BOUNDS, random_state=0).fit(NUMBERS),
-    DPMarginalSynthesizer(domain=DECLARED, random_state=0).fit(WORDS),
-    RandomizedResponseEncoder(categories=DECLARED).fit(WORDS),
-    NumericPerturber(bounds=BOUNDS).fit(NUMBERS),
-    PosteriorFeatures(UnaryEncodingTransformer(categories=DECLARED, random_state=0)).fit(WORDS),
+    skdp.DPStandardScaler(100.0, bounds=BOUNDS, random_state=0).fit(NUMBERS),
+    skdp.DPMarginalSynthesizer(domain=DECLARED, random_state=0).fit(WORDS),
+    skdp.RandomizedResponseEncoder(categories=DECLARED).fit(WORDS),
+    skdp.NumericPerturber(bounds=BOUNDS).fit(NUMBERS),
+    skdp.PosteriorFeatures(skdp.UnaryEncodingTransformer(categories=DECLARED, random_state=0)).fit(WORDS),
     FINDER.fit(FINDER.report(["ab", "a"] * 30)),
     pipeline.make_pipeline(
-        compose.make_column_transformer((RandomizedResponseEncoder(categories=DECLARED), ["job", "sex"])),
+        compose.make_column_transformer((skdp.RandomizedResponseEncoder(categories=DECLARED), ["job", "sex"])),
         preprocessing.OneHotEncoder(handle_unknown="ignore"),
         linear_model.LogisticRegression(),
     ).fit(WORDS, np.arange(len(WORDS)) % 2),
@@ -135,21 +122,21 @@ def test_the_guarantee_of_a_local_transformer_follows_from_its_protocol():
 
     refused(forged(ENCODER, change), "does not follow|cannot be read")
     # An attribute beside the protocol is not set.
-    data = edited(ENCODER, "fitted", guarantee_=skdp.persistence._records.Records().pack(PrivacyGuarantee(0.001)))
+    data = edited(ENCODER, "fitted", guarantee_=skdp.persistence._records.Records().pack(skdp.PrivacyGuarantee(0.001)))
     assert skdp.load(io.BytesIO(data)).guarantee_ == FITTED[2].guarantee_
 
 
 @pytest.mark.filterwarnings("ignore:X and y are treated as true values")
 def test_no_guarantee_is_given_to_an_estimator_without_one():
     X, y = pd.DataFrame({"age": [1.0, 2.0, 3.0, 4.0]}), [0, 1, 0, 1]
-    data = saved(ReportLogisticRegression().fit(X, y))
-    packed = skdp.persistence._records.Records().pack(PrivacyGuarantee(0.001))
+    data = saved(skdp.ReportLogisticRegression().fit(X, y))
+    packed = skdp.persistence._records.Records().pack(skdp.PrivacyGuarantee(0.001))
     refused(edited(data, "fitted", guarantee_=packed), "`guarantee_` does not follow from the parameters")
 
 
 def test_a_ledger_names_no_file_and_is_not_charged(tmp_path):
-    ledger = PrivacyLedger(path=tmp_path / "ledger.sqlite", epsilon=9.0)
-    data = saved(DPHistogram(1.0, domain=DECLARED, ledger=ledger))
+    ledger = skdp.PrivacyLedger(path=tmp_path / "ledger.sqlite", epsilon=9.0)
+    data = saved(skdp.DPHistogram(1.0, domain=DECLARED, ledger=ledger))
     assert str(tmp_path).encode() not in data
     again = skdp.load(io.BytesIO(data), ledger=ledger)
     assert again.ledger is ledger

@@ -14,37 +14,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn import (
-    compose,
-    decomposition,
-    frozen,
-    impute,
-    linear_model,
-    naive_bayes,
-    pipeline,
-    preprocessing,
-)
+from sklearn import compose, decomposition, frozen, impute, linear_model, naive_bayes, pipeline, preprocessing
 from sklearn.base import BaseEstimator, clone
 
 import skdp
-from skdp import (
-    BudgetExceeded,
-    Domain,
-    DPHistogram,
-    DPMarginalSynthesizer,
-    DPMean,
-    DPStandardScaler,
-    Interval,
-    LocalTableEncoder,
-    NumericPerturber,
-    OnFitOnly,
-    PosteriorFeatures,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
-    SecretKey,
-    SyntheticResampler,
-    UnaryEncodingTransformer,
-)
 from skdp.domain import Categories
 from skdp.privacy import Rho
 from tests.conftest import each
@@ -77,11 +50,11 @@ THEIRS = [
     (linear_model.LogisticRegression(class_weight={0: 1, 1: 2.5}, max_iter=1000), NUMBERS),
     (naive_bayes.CategoricalNB(), (NUMBERS // 20).astype(int)),
     (frozen.FrozenEstimator(preprocessing.StandardScaler().fit(NUMBERS)), NUMBERS),
-    (pipeline.make_union(preprocessing.StandardScaler(), DPStandardScaler(100.0, bounds=BOUNDS)), NUMBERS),
-    (DPStandardScaler(Rho(50.0, delta=1e-6), bounds=BOUNDS), NUMBERS),
+    (pipeline.make_union(preprocessing.StandardScaler(), skdp.DPStandardScaler(100.0, bounds=BOUNDS)), NUMBERS),
+    (skdp.DPStandardScaler(Rho(50.0, delta=1e-6), bounds=BOUNDS), NUMBERS),
     (
         compose.make_column_transformer(
-            (RandomizedResponseEncoder(categories={"job": DECLARED["job"]}, random_state=3), ["job"]),
+            (skdp.RandomizedResponseEncoder(categories={"job": DECLARED["job"]}, random_state=3), ["job"]),
             (preprocessing.OneHotEncoder(), [1]),
             remainder="passthrough",
         ),
@@ -90,7 +63,7 @@ THEIRS = [
     (
         pipeline.make_pipeline(
             compose.ColumnTransformer(
-                [("all", OnFitOnly(UnaryEncodingTransformer(categories=DECLARED)), slice(0, 2))], n_jobs=None
+                [("all", skdp.OnFitOnly(skdp.UnaryEncodingTransformer(categories=DECLARED)), slice(0, 2))], n_jobs=None
             ),
             pipeline.make_union(preprocessing.MinMaxScaler(), "passthrough"),
             linear_model.LogisticRegression(),
@@ -101,11 +74,11 @@ THEIRS = [
 
 
 def fitted(estimator, X):
-    if isinstance(estimator, SyntheticResampler):
+    if isinstance(estimator, skdp.SyntheticResampler):
         estimator = clone(estimator)
         estimator.fit_resample(X)
         return estimator
-    if isinstance(estimator, skdp.HeavyHitters | DPMarginalSynthesizer) or np.ndim(X) == 1:
+    if isinstance(estimator, skdp.HeavyHitters | skdp.DPMarginalSynthesizer) or np.ndim(X) == 1:
         return estimator.fit(X)
     return clone(estimator).fit(X, np.arange(len(X)) % 2)
 
@@ -151,7 +124,7 @@ def parameters_of(estimator):
     hashed = {}
     for name, value in estimator.get_params().items():
         is_steps = isinstance(value, list) and isinstance(value[0], tuple)
-        hashed[name] = type(value) if isinstance(value, BaseEstimator | PrivacyLedger) else value
+        hashed[name] = type(value) if isinstance(value, BaseEstimator | skdp.PrivacyLedger) else value
         hashed[name] = str(value) if is_steps else hashed[name]
     return joblib.hash(hashed)
 
@@ -186,36 +159,36 @@ def test_the_table_is_complete():
 
 def test_the_privacy_statement_is_the_same():
     with pytest.warns(skdp.PrivacyLeakWarning):
-        encoder = RandomizedResponseEncoder(1.0).fit(WORDS)
+        encoder = skdp.RandomizedResponseEncoder(1.0).fit(WORDS)
     again = passed_through(encoder)
     assert again.categories == "auto"
     assert again.domain_["job"].observed
-    histogram = DPHistogram(domain=encoder.domain_).fit(WORDS)
+    histogram = skdp.DPHistogram(domain=encoder.domain_).fit(WORDS)
     assert passed_through(histogram).domain["job"].observed
-    for one in (encoder, histogram, DPHistogram(domain=DECLARED).fit(WORDS)):
+    for one in (encoder, histogram, skdp.DPHistogram(domain=DECLARED).fit(WORDS)):
         assert str(skdp.privacy_statement(passed_through(one), WORDS)) == str(skdp.privacy_statement(one, WORDS))
 
 
 def test_dtypes_of_ordered_categories_stay():
     jobs = pd.Categorical([*"abc"] * 20, [*"abc"], ordered=True)
     rows = pd.DataFrame({"job": jobs})
-    encoder = RandomizedResponseEncoder(1.0, random_state=0).fit(rows)
+    encoder = skdp.RandomizedResponseEncoder(1.0, random_state=0).fit(rows)
     assert passed_through(encoder).transform(rows)["job"].dtype == encoder.transform(rows)["job"].dtype
-    synthesizer = DPMarginalSynthesizer(1.0, domain={"job": [*"abc"]}, random_state=0).fit(rows)
+    synthesizer = skdp.DPMarginalSynthesizer(1.0, domain={"job": [*"abc"]}, random_state=0).fit(rows)
     assert passed_through(synthesizer).sample(20)["job"].dtype == synthesizer.sample(20)["job"].dtype
 
 
 @each(
     "estimator",
     [
-        RandomizedResponseEncoder(Fraction(1, 3), categories=Domain(DECLARED)),
-        NumericPerturber(bounds={"a": (0, np.int64(7))}),
-        LocalTableEncoder(2.0, categories=DECLARED, bounds={"a": (0, 7)}, weights={"a": 2.0, "job": 1}),
-        DPMean(bounds=np.array([[0.0, 1.0]])),
-        DPHistogram(domain={"age": Interval(0, 100, bins=5), 3: [None, 1.5, date(2020, 1, 1)]}),
-        DPHistogram(domain={"grade": Categories(["low", "high", None], ordered=True)}),
-        SyntheticResampler(DPMarginalSynthesizer(domain=range(4), workload=[("a", "b")])),
-        PosteriorFeatures(RandomizedResponseEncoder()),
+        skdp.RandomizedResponseEncoder(Fraction(1, 3), categories=skdp.Domain(DECLARED)),
+        skdp.NumericPerturber(bounds={"a": (0, np.int64(7))}),
+        skdp.LocalTableEncoder(2.0, categories=DECLARED, bounds={"a": (0, 7)}, weights={"a": 2.0, "job": 1}),
+        skdp.DPMean(bounds=np.array([[0.0, 1.0]])),
+        skdp.DPHistogram(domain={"age": skdp.Interval(0, 100, bins=5), 3: [None, 1.5, date(2020, 1, 1)]}),
+        skdp.DPHistogram(domain={"grade": Categories(["low", "high", None], ordered=True)}),
+        skdp.SyntheticResampler(skdp.DPMarginalSynthesizer(domain=range(4), workload=[("a", "b")])),
+        skdp.PosteriorFeatures(skdp.RandomizedResponseEncoder()),
         preprocessing.StandardScaler().set_output(transform="polars"),
     ],
 )
@@ -226,17 +199,17 @@ def test_before_fit(estimator):
 
 
 def test_output():
-    encoder = RandomizedResponseEncoder(categories=DECLARED, random_state=0).set_output(transform="polars")
+    encoder = skdp.RandomizedResponseEncoder(categories=DECLARED, random_state=0).set_output(transform="polars")
     again = passed_through(encoder.fit(WORDS))
     reports = [one.transform(WORDS) for one in (encoder, again)]
     assert isinstance(reports[1], pl.DataFrame)
     assert reports[0].equals(reports[1])
 
 
-@each("key", [SecretKey(b"nobody may see it"), b"nobody may see it"])
+@each("key", [skdp.SecretKey(b"nobody may see it"), b"nobody may see it"])
 def test_secret_keys_are_refused(key):
-    encoder = RandomizedResponseEncoder(memoize=True, secret_key=key, categories=DECLARED)
-    for estimator in (encoder, encoder.fit(WORDS), pipeline.make_pipeline(OnFitOnly(encoder))):
+    encoder = skdp.RandomizedResponseEncoder(memoize=True, secret_key=key, categories=DECLARED)
+    for estimator in (encoder, encoder.fit(WORDS), pipeline.make_pipeline(skdp.OnFitOnly(encoder))):
         with pytest.raises(ValueError, match="`secret_key` must be None") as caught:
             saved(estimator)
         assert "nobody" not in str(caught.value)
@@ -253,11 +226,11 @@ def test_files_name_public_types():
 
 class TestLedgers:
     def encoder(self, ledger):
-        return RandomizedResponseEncoder(1.0, categories=DECLARED, ledger=ledger).fit(WORDS)
+        return skdp.RandomizedResponseEncoder(1.0, categories=DECLARED, ledger=ledger).fit(WORDS)
 
     @pytest.mark.parametrize("file", [None, "ledger.sqlite"])
     def test_without_its_ledger_nothing_is_released(self, file, tmp_path):
-        ledger = PrivacyLedger(path=file and tmp_path / file, epsilon=1.5)
+        ledger = skdp.PrivacyLedger(path=file and tmp_path / file, epsilon=1.5)
         path = tmp_path / "encoder.skdp"
         skdp.save(self.encoder(ledger), path)
         assert str(tmp_path).encode() not in path.read_bytes()
@@ -271,31 +244,31 @@ class TestLedgers:
         pickle.loads(pickle.dumps(again))
 
     def test_a_given_ledger_is_charged(self):
-        scaler = DPStandardScaler(1.0, bounds=(0, 40), ledger=PrivacyLedger(epsilon=1.0))
+        scaler = skdp.DPStandardScaler(1.0, bounds=(0, 40), ledger=skdp.PrivacyLedger(epsilon=1.0))
         steps = pipeline.make_union(self.encoder(scaler.ledger), self.encoder(scaler.ledger))
-        ledger = PrivacyLedger(epsilon=2.5)
+        ledger = skdp.PrivacyLedger(epsilon=2.5)
         again = passed_through(steps, ledger=ledger)
         again.transform(WORDS)
         assert ledger.spent.epsilon == 2
-        with pytest.raises(BudgetExceeded):
+        with pytest.raises(skdp.BudgetExceeded):
             again.transform(WORDS)
 
     def test_refusals(self):
         with pytest.raises(ValueError, match="one ledger, got several"):
-            saved(pipeline.make_union(*(self.encoder(PrivacyLedger(epsilon=1.0)) for _ in range(2))))
+            saved(pipeline.make_union(*(self.encoder(skdp.PrivacyLedger(epsilon=1.0)) for _ in range(2))))
         with pytest.raises(ValueError, match="no saved estimator had a ledger"):
-            passed_through(DPMean(bounds=BOUNDS), ledger=PrivacyLedger(epsilon=1.0))
+            passed_through(skdp.DPMean(bounds=BOUNDS), ledger=skdp.PrivacyLedger(epsilon=1.0))
         with pytest.raises(TypeError, match="`ledger` must be"):
             skdp.load(io.BytesIO(), ledger=1.0)
 
 
 @each("changes", [{"epsilon": 2.0}, {"handle_unknown": "uniform"}])
 def test_parameters_that_were_changed_after_fit(changes):
-    encoder = RandomizedResponseEncoder(categories=DECLARED).fit(WORDS)
+    encoder = skdp.RandomizedResponseEncoder(categories=DECLARED).fit(WORDS)
     with pytest.raises(ValueError, match="changed after fit"):
         saved(encoder.set_params(**changes))
 
 
 def test_only_estimators_are_saved():
     with pytest.raises(TypeError, match="`estimator` must be an estimator, got ABCMeta"):
-        saved(RandomizedResponseEncoder)
+        saved(skdp.RandomizedResponseEncoder)

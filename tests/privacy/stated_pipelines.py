@@ -21,22 +21,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler, TargetEncoder
 from sklearn.utils import Bunch
 
-from skdp import (
-    DPGaussianNB,
-    DPHistogram,
-    DPLinearRegression,
-    DPLogisticRegression,
-    DPMarginalSynthesizer,
-    DPMean,
-    DPStandardScaler,
-    DPTargetEncoder,
-    NumericPerturber,
-    OnFitOnly,
-    PosteriorFeatures,
-    RandomizedResponseEncoder,
-    SyntheticResampler,
-    privacy_statement,
-)
+import skdp
 from skdp.local import ReportProtocol
 from skdp.testing import replay_release
 
@@ -57,23 +42,23 @@ BOUNDS = (0, 100)
 
 
 def classifier(**options):
-    return DPLogisticRegression(3.0, **{"classes": [0, 1], "bounds": BOUNDS} | options)
+    return skdp.DPLogisticRegression(3.0, **{"classes": [0, 1], "bounds": BOUNDS} | options)
 
 
 def regressor(**options):
-    return DPLinearRegression(3.0, **{"bounds": BOUNDS, "target_bounds": (0, 1)} | options)
+    return skdp.DPLinearRegression(3.0, **{"bounds": BOUNDS, "target_bounds": (0, 1)} | options)
 
 
 def sex(**options):
-    return RandomizedResponseEncoder(1.0, **{"categories": {"sex": SEXES}} | options)
+    return skdp.RandomizedResponseEncoder(1.0, **{"categories": {"sex": SEXES}} | options)
 
 
 def scaler(**options):
-    return DPStandardScaler(1.0, **{"bounds": BOUNDS} | options)
+    return skdp.DPStandardScaler(1.0, **{"bounds": BOUNDS} | options)
 
 
 def perturber():
-    return NumericPerturber(1.0, bounds=BOUNDS)
+    return skdp.NumericPerturber(1.0, bounds=BOUNDS)
 
 
 def words():
@@ -86,12 +71,12 @@ def reports(*steps):
 
 
 def reports_at_fit(*steps):
-    return make_pipeline(OnFitOnly(sex()), OneHotEncoder(sparse_output=False), *steps)
+    return make_pipeline(skdp.OnFitOnly(sex()), OneHotEncoder(sparse_output=False), *steps)
 
 
 def synthesizer(**options):
     domain = {"sex": SEXES, "job": JOBS, "sick": [0, 1]}
-    return DPMarginalSynthesizer(3.0, **{"domain": domain, "marginals": "independent"} | options)
+    return skdp.DPMarginalSynthesizer(3.0, **{"domain": domain, "marginals": "independent"} | options)
 
 
 def of_columns(*parts, **options):
@@ -106,8 +91,8 @@ OF_NUMBERS = {
     "minmax, regression": lambda: make_pipeline(MinMaxScaler(), regressor(bounds=(0, 1))),
     "model": classifier,
     "model, classes read": lambda: classifier(classes=None),
-    "bayes, classes read": lambda: DPGaussianNB(2.0, bounds=BOUNDS),
-    "mean": lambda: DPMean(1.0, bounds=BOUNDS),
+    "bayes, classes read": lambda: skdp.DPGaussianNB(2.0, bounds=BOUNDS),
+    "mean": lambda: skdp.DPMean(1.0, bounds=BOUNDS),
     "private scaler, private model": lambda: make_pipeline(scaler(), classifier(bounds=(-9, 9))),
     "private scaler, plain model": lambda: make_pipeline(scaler(), LOGIT),
     "votes": lambda: VotingClassifier([("one", classifier()), ("two", classifier())]),
@@ -119,7 +104,7 @@ OF_NUMBERS = {
 OF_SEX = {
     "target encoder, model": lambda: make_pipeline(TargetEncoder(cv=2), classifier(bounds=(0, 1))),
     "private codes, model": lambda: make_pipeline(
-        DPTargetEncoder(1.0, categories={"sex": SEXES}, bounds=(0, 1)), classifier(bounds=(0, 1))
+        skdp.DPTargetEncoder(1.0, categories={"sex": SEXES}, bounds=(0, 1)), classifier(bounds=(0, 1))
     ),
     "reports": sex,
     "reports, plain model": lambda: reports(LOGIT),
@@ -127,14 +112,14 @@ OF_SEX = {
     "two reports": lambda: FeatureUnion([("one", reports()), ("two", reports())]),
     "reports at fit": lambda: reports_at_fit(LOGIT),
     "search of reports": lambda: GridSearchCV(reports(LOGIT), GRID, cv=2),
-    "posteriors": lambda: make_pipeline(PosteriorFeatures(sex()), LOGIT),
+    "posteriors": lambda: make_pipeline(skdp.PosteriorFeatures(sex()), LOGIT),
 }
 OF_WORDS = {
     "declared words, model": lambda: make_pipeline(words(), classifier(bounds=(0, 1))),
-    "histogram": lambda: DPHistogram(1.0, domain={"sex": SEXES, "job": JOBS}),
+    "histogram": lambda: skdp.DPHistogram(1.0, domain={"sex": SEXES, "job": JOBS}),
     "reports and a column": lambda: of_columns((sex(), ["sex"]), remainder="passthrough"),
     "synthetic rows": lambda: make_pipeline(synthesizer(), words(), LOGIT),
-    "resampler": lambda: make_resampling_pipeline(SyntheticResampler(synthesizer()), words(), LOGIT),
+    "resampler": lambda: make_resampling_pipeline(skdp.SyntheticResampler(synthesizer()), words(), LOGIT),
 }
 PIPELINES = {
     **{name: (NUMBERS, make) for name, make in OF_NUMBERS.items()},
@@ -173,7 +158,7 @@ def statement_of(name):
     columns, make = PIPELINES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # so few rows, and what is read of them
-        return privacy_statement(fitted(make(), columns, TABLE)[0])
+        return skdp.privacy_statement(fitted(make(), columns, TABLE)[0])
 
 
 UNSTATED = ("refit_time_", "random_state_")

@@ -26,11 +26,7 @@ from skdp import (
     RandomizedResponseEncoder,
     privacy_statement,
 )
-from skdp.privacy import (
-    GaussianLoss,
-    gaussian_epsilon,
-    zcdp_epsilon,
-)
+from skdp.privacy import GaussianLoss, gaussian_epsilon, zcdp_epsilon
 from tests.conftest import each
 
 

@@ -18,16 +18,7 @@ from jsonschema import Draft202012Validator
 from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LogisticRegression
 
-from skdp import (
-    DPMarginalSynthesizer,
-    DPStandardScaler,
-    NumericPerturber,
-    PrivacyGuarantee,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
-    SecretKey,
-    privacy_statement,
-)
+import skdp
 from skdp.privacy import compose
 from tests.conftest import each
 
@@ -46,22 +37,22 @@ VALID = Draft202012Validator(SCHEMA)
 @example(5e-324, math.nextafter(1, 0), 1 / 3, [], "")
 @example(1.7976931348623157e308, 0.0, None, [], "")
 def test_any_guarantee_comes_back(epsilon, delta, rho, scope, mechanism):
-    guarantee = PrivacyGuarantee(epsilon, delta=delta, rho=rho, scope=tuple(scope), mechanism=mechanism)
+    guarantee = skdp.PrivacyGuarantee(epsilon, delta=delta, rho=rho, scope=tuple(scope), mechanism=mechanism)
     central = replace(guarantee, relation="add_remove", trust="central", secure=False, max_rows_per_person=3)
     for one in (guarantee, central):
         text = one.to_json()
         assert text.isascii()
         VALID.validate(json.loads(text))
-        assert PrivacyGuarantee.from_json(text) == one
-        assert PrivacyGuarantee.from_json(text).to_json() == text
+        assert skdp.PrivacyGuarantee.from_json(text) == one
+        assert skdp.PrivacyGuarantee.from_json(text).to_json() == text
 
 
 @each("text", ["{", "[" * 1_000_000, "[]", " " * ((1 << 24) + 1)])
 def test_what_is_no_record(text):
     with pytest.raises(ValueError, match=r"`text` must (be a JSON object|have at most 16,777,216 characters)"):
-        PrivacyGuarantee.from_json(text)
+        skdp.PrivacyGuarantee.from_json(text)
     with pytest.raises(TypeError, match="`text` must be a str"):
-        PrivacyGuarantee.from_json(text.encode())
+        skdp.PrivacyGuarantee.from_json(text.encode())
 
 
 SEED = 918273645
@@ -76,12 +67,12 @@ X = pd.DataFrame(
 
 
 def sex(**options):
-    return RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]}, **options)
+    return skdp.RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]}, **options)
 
 
 def open_pipeline(ledger=None):
     """Categories read from the data, a seed, and a column that passes."""
-    job = RandomizedResponseEncoder(0.5, random_state=SEED, ledger=ledger)
+    job = skdp.RandomizedResponseEncoder(0.5, random_state=SEED, ledger=ledger)
     parts = [("sex", sex(), ["sex"]), ("job", job, ["job"]), ("rest", "passthrough", ["age"])]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -90,8 +81,8 @@ def open_pipeline(ledger=None):
 
 MAKERS = {
     "open": open_pipeline,
-    "central": lambda: DPStandardScaler(0.7, bounds={"age": (0, 100)}).fit(X[["age"]]),
-    "synthetic": lambda: DPMarginalSynthesizer(
+    "central": lambda: skdp.DPStandardScaler(0.7, bounds={"age": (0, 100)}).fit(X[["age"]]),
+    "synthetic": lambda: skdp.DPMarginalSynthesizer(
         1.0, delta=1e-9, domain={"sex": ["F", "M"]}, max_rows_per_person=3, random_state=SEED
     ).fit(X[["sex"]]),
     "unfitted": LogisticRegression,
@@ -100,21 +91,21 @@ MAKERS = {
 
 @each("make", MAKERS.values())
 def test_the_record_of_a_statement_follows_the_schema(make):
-    statement = privacy_statement(make())
+    statement = skdp.privacy_statement(make())
     VALID.validate(json.loads(statement.to_json()))
     assert statement.to_html()
 
 
 def test_nothing_private_is_in_a_record_or_on_a_page(tmp_path):
-    ledger = PrivacyLedger(path=tmp_path / "concealed.jsonl", epsilon=9.0)
-    ledger.charge(PrivacyGuarantee(1.0, scope=("sex",)), "survey")
-    key = SecretKey.generate()
+    ledger = skdp.PrivacyLedger(path=tmp_path / "concealed.jsonl", epsilon=9.0)
+    ledger.charge(skdp.PrivacyGuarantee(1.0, scope=("sex",)), "survey")
+    key = skdp.SecretKey.generate()
     estimators = [
         open_pipeline(ledger),
         sex(memoize=True, secret_key=key, ledger=ledger).fit(X[["sex"]]),
-        NumericPerturber(1.0, bounds=(-17.25, 1234.5), random_state=SEED).fit(X[["age"]]),
+        skdp.NumericPerturber(1.0, bounds=(-17.25, 1234.5), random_state=SEED).fit(X[["age"]]),
     ]
-    statement = privacy_statement(estimators, X)
+    statement = skdp.privacy_statement(estimators, X)
     private = ["secret", str(SEED), "concealed", str(tmp_path), "0.13579", "17.25", "1234.5", '"F"', "'F'", repr(key)]
     for text in (statement.to_json(), statement.to_html(), str(statement)):
         assert [word for word in private if word in text] == []
@@ -141,30 +132,30 @@ WRONG = [
 
 @each("field, value, message", WRONG)
 def test_what_is_wrong_is_named(field, value, message):
-    content = json.loads(PrivacyGuarantee(0.5, rho=0.2, scope=("sex",)).to_json())
+    content = json.loads(skdp.PrivacyGuarantee(0.5, rho=0.2, scope=("sex",)).to_json())
     with pytest.raises(ValueError, match=message) as caught:
-        PrivacyGuarantee.from_json(json.dumps(content | {field: value}))
+        skdp.PrivacyGuarantee.from_json(json.dumps(content | {field: value}))
     assert len(str(caught.value)) < 300
 
 
 def test_a_guarantee_for_persons_says_so():
-    four = PrivacyGuarantee(1.0, relation="add_remove", trust="central", scope=("sex",), max_rows_per_person=4)
+    four = skdp.PrivacyGuarantee(1.0, relation="add_remove", trust="central", scope=("sex",), max_rows_per_person=4)
     assert str(four).endswith("central model, adding or removing 4 records' values of: sex")
     # A guarantee for persons of up to 4 records is one for those of up to 2, and for single records.
     others = [replace(four, max_rows_per_person=rows) for rows in (1, 2, 9)]
     for joined in (operator.add, lambda *pair: compose(pair)):
         assert [joined(four, one).max_rows_per_person for one in others] == [1, 2, 4]
         # What reveals nothing protects everybody.
-        assert joined(four, PrivacyGuarantee(0.0, relation="add_remove")).max_rows_per_person == 4
+        assert joined(four, skdp.PrivacyGuarantee(0.0, relation="add_remove")).max_rows_per_person == 4
     assert four.to("replace").max_rows_per_person == 4
     for rows in (0, True, 1.5):
         with pytest.raises(ValueError, match="`max_rows_per_person` must be an int >= 1, got"):
-            PrivacyGuarantee(1.0, max_rows_per_person=rows)
+            skdp.PrivacyGuarantee(1.0, max_rows_per_person=rows)
 
 
 def test_missing_names_have_one_text():
-    guarantee = PrivacyGuarantee(1.0, scope=(None, float("nan"), "sex"))
+    guarantee = skdp.PrivacyGuarantee(1.0, scope=(None, float("nan"), "sex"))
     assert str(guarantee).endswith("values of: missing, missing, sex")
-    ledger = PrivacyLedger(1.0)
+    ledger = skdp.PrivacyLedger(1.0)
     ledger.charge(guarantee, "survey")
     assert ledger.report()["scope"].tolist() == ["missing, missing, sex"]

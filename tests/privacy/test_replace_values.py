@@ -12,9 +12,7 @@ from itertools import product
 import pytest
 from jsonschema import Draft202012Validator
 
-from skdp import (
-    PrivacyGuarantee,
-)
+from skdp import PrivacyGuarantee
 from skdp.exact import exp_bounds
 from skdp.privacy import compose
 from tests.conftest import each

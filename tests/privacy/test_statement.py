@@ -22,20 +22,8 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from skdp import (
-    DPColumnSynthesizer,
-    DPLogisticRegression,
-    DPMarginalSynthesizer,
-    DPMean,
-    DPStandardScaler,
-    Interval,
-    NumericPerturber,
-    OnFitOnly,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
-    SyntheticResampler,
-    privacy_statement,
-)
+import skdp
+from skdp import OnFitOnly, RandomizedResponseEncoder
 from skdp.privacy import Mu, PrivacyGuarantee
 from tests.conftest import each
 
@@ -53,20 +41,20 @@ def sex(epsilon=1.0, **options):
 
 
 def numbers():
-    return NumericPerturber(1.0, bounds=(-40, 40))
+    return skdp.NumericPerturber(1.0, bounds=(-40, 40))
 
 
 def scaler():
     """Private statistics, plain rows."""
-    return DPStandardScaler(0.5, bounds=(0, 40))
+    return skdp.DPStandardScaler(0.5, bounds=(0, 40))
 
 
 def mean(epsilon=0.5):
-    return DPMean(epsilon, bounds=(0, 40))
+    return skdp.DPMean(epsilon, bounds=(0, 40))
 
 
 def logistic(**options):
-    return DPLogisticRegression(1.0, bounds=(-3, 3), **options)
+    return skdp.DPLogisticRegression(1.0, bounds=(-3, 3), **options)
 
 
 def at_fit(epsilon=1.0):
@@ -88,13 +76,13 @@ def by_columns(*parts, rest="drop", output="default"):
     return made.set_output(transform=output)
 
 
-class RowsAlways(DPStandardScaler):
+class RowsAlways(skdp.DPStandardScaler):
     """Claims that its rows are made up."""
 
     protects_rows = True
 
 
-class RowsAtFit(DPStandardScaler):
+class RowsAtFit(skdp.DPStandardScaler):
     """Claims that its rows are made up where it is fitted."""
 
     protects_rows = "fit"
@@ -183,7 +171,7 @@ def of_columns():
         ),
         "a column that also passes": Case(lambda: twice.fit(X), "sex:RA job:A age:- pay:-", None),
         "what is learnt before it is private": Case(
-            lambda: make_pipeline(MinMaxScaler(), NumericPerturber(1.0, bounds=(0, 1))).fit(AGE), "age:RA", None
+            lambda: make_pipeline(MinMaxScaler(), skdp.NumericPerturber(1.0, bounds=(0, 1))).fit(AGE), "age:RA", None
         ),
         "columns that cannot be followed": Case(
             lambda: make_pipeline(clone(jobs), Nameless(), clone(then)).fit(X),
@@ -251,7 +239,7 @@ def of_estimators():
 
 TABLE = pd.DataFrame({"sex": SEXES * 50, "job": JOBS * 50, "age": list(range(0, 40, 2)) * 5})
 SICK = pd.Series(["no", "yes"] * 50, name="sick")
-PUBLIC = {"sex": SEXES, "job": JOBS, "age": Interval(0, 40, bins=4), "sick": ["no", "yes"]}
+PUBLIC = {"sex": SEXES, "job": JOBS, "age": skdp.Interval(0, 40, bins=4), "sick": ["no", "yes"]}
 
 
 def encoded_model():
@@ -260,12 +248,12 @@ def encoded_model():
 
 def of_synthetic_rows():
     scale = by_columns((StandardScaler(), ["age"]), rest="passthrough", output="pandas")
-    scaled = PUBLIC | {"age": Interval(-3, 3, bins=4, real=True)}
-    rows = SyntheticResampler(DPMarginalSynthesizer(1.0, domain=scaled, marginals="independent"))
+    scaled = PUBLIC | {"age": skdp.Interval(-3, 3, bins=4, real=True)}
+    rows = skdp.SyntheticResampler(skdp.DPMarginalSynthesizer(1.0, domain=scaled, marginals="independent"))
     return {
         "resampled columns before a model": Case(
             lambda: make_pipeline(
-                DPColumnSynthesizer(["age", "sex"], domain=PUBLIC).set_output(transform="pandas"), encoded_model()
+                skdp.DPColumnSynthesizer(["age", "sex"], domain=PUBLIC).set_output(transform="pandas"), encoded_model()
             ).fit(TABLE, SICK),
             "sex:R job:AAA age:R",
             "1 replace_values central: sex, age",
@@ -287,7 +275,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_what_is_said_of_each_column_and_in_total(case):
-    statement = privacy_statement(case.make(), case.given)
+    statement = skdp.privacy_statement(case.make(), case.given)
     expected = dict(part.replace("_", " ").split(":") for part in case.said.split())
     assert (said(statement), total_of(statement)) == (expected, case.total)
 
@@ -295,7 +283,7 @@ def test_what_is_said_of_each_column_and_in_total(case):
 @each("kind", [RowsAlways, RowsAtFit])
 def test_rows_show_how_many_there_are(kind):
     """Also where those of fit_transform alone are protected: a promise for adding a record would not hold."""
-    statement = privacy_statement(kind(0.5, bounds=(0, 40)).fit(AGE), trusted=[kind])
+    statement = skdp.privacy_statement(kind(0.5, bounds=(0, 40)).fit(AGE), trusted=[kind])
     assert (statement.total.relation, statement.total.epsilon) == ("replace", 1.0)
     reason = "transform returns as many rows as its input, which reveals their number"
     assert statement.notes[0].startswith("If only fit and sample are used")
@@ -318,13 +306,13 @@ META = {
 @each("protected", [at_fit, always])
 def test_what_is_made_of_estimators_is_unprotected(name, protected):
     """Each of its fits is a release, and it may keep scores, predictions, classes or the number of rows."""
-    ledger = PrivacyLedger(epsilon=1000)
+    ledger = skdp.PrivacyLedger(epsilon=1000)
     private = sex(ledger=ledger, random_state=0)
     first = OnFitOnly(private) if protected is at_fit else private
     meta = META[name](make_pipeline(first, OneHotEncoder(handle_unknown="ignore"), LogisticRegression()))
-    planned = privacy_statement(meta, SEX)
+    planned = skdp.privacy_statement(meta, SEX)
     assert (planned.total, said(planned)["sex"] in "NA") == (None, True)
-    statement = privacy_statement(meta.fit(SEX, Y), SEX)
+    statement = skdp.privacy_statement(meta.fit(SEX, Y), SEX)
     assert (said(statement)["sex"], statement.total, statement.steps) == ("A", None, ())
     assert any("target is unprotected" in note for note in statement.notes)
 
@@ -339,7 +327,7 @@ def test_what_is_made_of_estimators_is_unprotected(name, protected):
     ],
 )
 def test_what_learns_the_target_is_named(selector, learns):
-    statement = privacy_statement(selector.fit(NUMBERS, Y))
+    statement = skdp.privacy_statement(selector.fit(NUMBERS, Y))
     note = f"true values are learned by: {type(selector).__name__}."
     assert any(text.endswith(note) for text in statement.notes) is learns
 
@@ -356,30 +344,30 @@ class ColumnResampler(BaseEstimator):
 def test_a_true_target_shows_how_many_rows_there_are():
     """A guarantee for adding a record would not hold, although the columns are made up."""
     pipeline = make_resampling_pipeline(ColumnResampler(), LogisticRegression().fit(AGE, Y))
-    assert total_of(privacy_statement(pipeline, AGE, trusted=[ColumnResampler])) == "1 replace central: age"
+    assert total_of(skdp.privacy_statement(pipeline, AGE, trusted=[ColumnResampler])) == "1 replace central: age"
 
 
 def test_a_resampler_of_columns_that_models_the_target_is_named():
-    resampler = SyntheticResampler(DPColumnSynthesizer(["age", "sex"], domain=PUBLIC))
+    resampler = skdp.SyntheticResampler(skdp.DPColumnSynthesizer(["age", "sex"], domain=PUBLIC))
     resampler.fit_resample(TABLE, SICK)
     note = "The target is unprotected, because true values are learned by: SyntheticResampler."
-    assert note in privacy_statement(resampler).notes
+    assert note in skdp.privacy_statement(resampler).notes
 
 
 def test_a_step_that_is_not_fitted_has_learned_nothing():
     fitted = make_pipeline(StandardScaler(), numbers().fit(AGE))
-    protections = dict(zip(*privacy_statement(fitted, AGE).rows[["step", "protection"]].to_numpy().T, strict=True))
+    protections = dict(zip(*skdp.privacy_statement(fitted, AGE).rows[["step", "protection"]].to_numpy().T, strict=True))
     assert protections["standardscaler: StandardScaler"] == "no guarantee yet: the step is not fitted"
     for scaler in (StandardScaler().fit(AGE), Nameless()):  # an unknown class may keep the table anywhere
-        statement = privacy_statement(make_pipeline(scaler, numbers().fit(AGE)), AGE)
+        statement = skdp.privacy_statement(make_pipeline(scaler, numbers().fit(AGE)), AGE)
         assert statement.unprotected_columns == ["age"]
 
 
 def test_x_gives_the_names_of_further_columns():
     for table in (X, pl.DataFrame(X.to_dict("list")).lazy()):
-        assert said(privacy_statement(sex().fit(SEX), table)) == {"sex": "R", "job": "0", "age": "0", "pay": "0"}
+        assert said(skdp.privacy_statement(sex().fit(SEX), table)) == {"sex": "R", "job": "0", "age": "0", "pay": "0"}
     of_array = RandomizedResponseEncoder(categories=[SEXES, JOBS]).fit(X[["sex", "job"]].to_numpy())
-    assert said(privacy_statement(of_array, X[["sex", "job"]])) == {"sex": "R", "job": "R"}
+    assert said(skdp.privacy_statement(of_array, X[["sex", "job"]])) == {"sex": "R", "job": "R"}
 
 
 def test_only_names_of_x_are_read():
@@ -391,10 +379,10 @@ def test_only_names_of_x_are_read():
                 raise AssertionError(f"{name} was read")
             raise AttributeError(name)
 
-    assert said(privacy_statement(sex().fit(SEX), Names())) == {"sex": "R", "job": "0"}
+    assert said(skdp.privacy_statement(sex().fit(SEX), Names())) == {"sex": "R", "job": "0"}
     # Not the values of a column that is called as an attribute of other frames is.
     table = SEX.assign(column_names="secret", collect_schema="secret")
-    assert list(said(privacy_statement(sex().fit(SEX), table))) == ["sex", "column_names", "collect_schema"]
+    assert list(said(skdp.privacy_statement(sex().fit(SEX), table))) == ["sex", "column_names", "collect_schema"]
 
 
 @each(
@@ -408,7 +396,7 @@ def test_only_names_of_x_are_read():
 )
 def test_what_is_no_estimator_or_no_table(estimator, table, error, message):
     with pytest.raises(error, match=message):
-        privacy_statement(estimator, table)
+        skdp.privacy_statement(estimator, table)
 
 
 def test_the_headline_says_first_what_is_released_unprotected():
@@ -418,8 +406,8 @@ def test_the_headline_says_first_what_is_released_unprotected():
         (always().fit(SEX, Y), "Unprotected columns: none. The target is unprotected. Guarantee: "),
         (make_pipeline(StandardScaler(), LogisticRegression()), "No guarantee yet for: (all columns). The target is"),
     ):
-        assert said_first in privacy_statement(fitted).to_dict()["headline"]
-        assert said_first in str(privacy_statement(fitted))
+        assert said_first in skdp.privacy_statement(fitted).to_dict()["headline"]
+        assert said_first in str(skdp.privacy_statement(fitted))
 
 
 def test_a_charge_that_counts_twice_is_noted():
@@ -428,15 +416,15 @@ def test_a_charge_that_counts_twice_is_noted():
         (pipeline, "epsilon = 2, delta = 0.00000371829", True),
         (pipeline[-1], "epsilon = 1, delta = 0.000001", False),
     ):
-        statement = privacy_statement(fitted)
+        statement = skdp.privacy_statement(fitted)
         assert f"Guarantee: {total}" in str(statement)
         assert ("count twice: dplogisticregression: DPLogisticRegression." in str(statement)) is is_twice
         assert set(statement.rows["epsilon"].dropna()) == {pipeline[-1].guarantee_.epsilon}
 
 
 def test_a_seed_is_stated_where_no_column_has_a_guarantee():
-    scaler = DPStandardScaler(1.0, bounds=(0, 100), random_state=0).fit(pd.DataFrame({"a": np.arange(100.0)}))
-    assert "come from a seed: DPStandardScaler." in str(privacy_statement(scaler))
+    scaler = skdp.DPStandardScaler(1.0, bounds=(0, 100), random_state=0).fit(pd.DataFrame({"a": np.arange(100.0)}))
+    assert "come from a seed: DPStandardScaler." in str(skdp.privacy_statement(scaler))
 
 
 @pytest.mark.filterwarnings("ignore:Setting an? ")  # within fairlearn
@@ -444,6 +432,6 @@ def test_sensitive_features_are_named_as_not_covered():
     """fairlearn gets them beside X, as true values of a column that X has as reports."""
     model = ExponentiatedGradient(LogisticRegression(), DemographicParity())
     fitted = make_pipeline(sex(), words(), model).fit(SEX, Y, exponentiatedgradient__sensitive_features=X["job"])
-    statement = privacy_statement(fitted)
+    statement = skdp.privacy_statement(fitted)
     for text in (statement.to_html(), " ".join(statement.to_dict()["not_covered"])):
         assert "Sample weights, sensitive features and other parameters of fit" in text

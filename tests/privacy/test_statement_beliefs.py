@@ -16,20 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler, TargetEncoder
 
-from skdp import (
-    Domain,
-    DPCategoricalNB,
-    DPMarginalSynthesizer,
-    DPRidge,
-    FrequencyOracleEncoder,
-    NumericPerturber,
-    OnFitOnly,
-    PosteriorFeatures,
-    PrivacyGuarantee,
-    RandomizedResponseEncoder,
-    SyntheticResampler,
-    privacy_statement,
-)
+import skdp
 from skdp.oracles import ORACLES, RandomizedResponse
 from tests.conftest import each
 
@@ -38,11 +25,11 @@ NUMBERS, ILL = PEOPLE[["age", "hours"]], np.array([0, 1] * 10)
 
 
 def sex(**options):
-    return RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]}, **options)
+    return skdp.RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]}, **options)
 
 
 def perturber():
-    return NumericPerturber(1.0, bounds=(0, 20))
+    return skdp.NumericPerturber(1.0, bounds=(0, 20))
 
 
 def protected(statement):
@@ -61,12 +48,12 @@ class Truth(RandomizedResponse):
 def test_registered_oracles_of_others_are_not_believed(monkeypatch):
     monkeypatch.setitem(ORACLES, "truth", Truth)
     people = PEOPLE[["sex"]]
-    encoder = FrequencyOracleEncoder(1.0, oracle="truth", categories={"sex": ["F", "M"]}).fit(people)
-    for estimator in (encoder, make_pipeline(encoder), OnFitOnly(clone(encoder)).fit(people)):
-        statement = privacy_statement(estimator, people)
+    encoder = skdp.FrequencyOracleEncoder(1.0, oracle="truth", categories={"sex": ["F", "M"]}).fit(people)
+    for estimator in (encoder, make_pipeline(encoder), skdp.OnFitOnly(clone(encoder)).fit(people)):
+        statement = skdp.privacy_statement(estimator, people)
         assert statement.total is None
         assert protected(statement) == []
-    assert privacy_statement(encoder, trusted=[FrequencyOracleEncoder]).total.epsilon == 1
+    assert skdp.privacy_statement(encoder, trusted=[skdp.FrequencyOracleEncoder]).total.epsilon == 1
 
 
 class Duck(TransformerMixin, BaseEstimator):
@@ -90,7 +77,7 @@ LOOKS = {
     "steps": lambda: {"steps": [("private", perturber().fit(NUMBERS))]},
     "transformer_list": lambda: {"transformer_list": [("private", perturber().fit(NUMBERS))]},
     "estimators_": lambda: {"estimators_": [perturber().fit(NUMBERS)]},
-    "guarantee_": lambda: {"guarantee_": PrivacyGuarantee(1, scope=("age", "hours")), "protects_rows": True},
+    "guarantee_": lambda: {"guarantee_": skdp.PrivacyGuarantee(1, scope=("age", "hours")), "protects_rows": True},
     "func": lambda: {"func": None},
 }
 
@@ -99,26 +86,26 @@ LOOKS = {
 def test_attributes_are_not_believed(attributes):
     duck = Duck(**attributes()).fit(NUMBERS)
     for estimator in (duck, Pipeline([("duck", duck)]), FrozenEstimator(duck)):
-        statement = privacy_statement(estimator, NUMBERS)
+        statement = skdp.privacy_statement(estimator, NUMBERS)
         assert protected(statement) == []
         assert statement.total is None
 
 
 def test_a_class_may_be_trusted_by_name():
     duck = Duck(**LOOKS["guarantee_"]()).fit(NUMBERS)
-    statement = privacy_statement(duck, trusted=[Duck])
+    statement = skdp.privacy_statement(duck, trusted=[Duck])
     assert protected(statement) == ["age", "hours"]
     assert statement.total.epsilon == 1
     heir = type("Heir", (Duck,), {})(**LOOKS["guarantee_"]()).fit(NUMBERS)
-    assert privacy_statement(heir, trusted=[Duck]).total is None
+    assert skdp.privacy_statement(heir, trusted=[Duck]).total is None
     scaler = StandardScaler().fit(NUMBERS)  # a guarantee that was put on a known class
-    scaler.guarantee_ = PrivacyGuarantee(1, scope=("age", "hours"))
-    assert privacy_statement(scaler).total is None
+    scaler.guarantee_ = skdp.PrivacyGuarantee(1, scope=("age", "hours"))
+    assert skdp.privacy_statement(scaler).total is None
     with pytest.raises(TypeError, match="`trusted` must be a sequence of classes"):
-        privacy_statement(duck, trusted=[duck])
+        skdp.privacy_statement(duck, trusted=[duck])
 
 
-class LeakingEncoder(RandomizedResponseEncoder):
+class LeakingEncoder(skdp.RandomizedResponseEncoder):
     def transform(self, X, record_id=None):
         return X
 
@@ -126,15 +113,15 @@ class LeakingEncoder(RandomizedResponseEncoder):
         return self.fit(X).transform(X)
 
 
-class LeakingSynthesizer(DPMarginalSynthesizer):
+class LeakingSynthesizer(skdp.DPMarginalSynthesizer):
     def sample(self, *args, **kwargs):
         return PEOPLE[["sex"]]
 
 
 WRAPPED = {
-    "on fit only": lambda: OnFitOnly(LeakingEncoder(1.0, categories=[["F", "M"]])),
-    "posterior": lambda: PosteriorFeatures(LeakingEncoder(1.0, categories=[["F", "M"]])),
-    "resampler": lambda: SyntheticResampler(LeakingSynthesizer(1.0, domain=Domain({"sex": ["F", "M"]}))),
+    "on fit only": lambda: skdp.OnFitOnly(LeakingEncoder(1.0, categories=[["F", "M"]])),
+    "posterior": lambda: skdp.PosteriorFeatures(LeakingEncoder(1.0, categories=[["F", "M"]])),
+    "resampler": lambda: skdp.SyntheticResampler(LeakingSynthesizer(1.0, domain=skdp.Domain({"sex": ["F", "M"]}))),
 }
 
 
@@ -146,17 +133,17 @@ def test_our_wrappers_are_not_believed_around_what_is_not_ours(make):
     else:
         wrapper.fit_transform(PEOPLE[["sex"]], ILL)
     for estimator in (wrapper, Pipeline([("private", wrapper)])):
-        statement = privacy_statement(estimator)
+        statement = skdp.privacy_statement(estimator)
         assert protected(statement) == []
         assert statement.total is None
 
 
 def learns_nothing(encoder, table):
-    model = make_pipeline(encoder, DPRidge(1.0, bounds=(0, 1), target_bounds=(0, 1)))
+    model = make_pipeline(encoder, skdp.DPRidge(1.0, bounds=(0, 1), target_bounds=(0, 1)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # so few rows
         model.fit(table, ILL)
-    return bool(set(protected(privacy_statement(model))) - {"target"})
+    return bool(set(protected(skdp.privacy_statement(model))) - {"target"})
 
 
 def test_an_encoder_learns_nothing_only_of_what_it_declares():
@@ -175,16 +162,16 @@ def test_a_function_that_selects_columns_sees_them():
 
     for selector, known in [(chosen, False), (make_column_selector("age"), True), (["age"], True)]:
         columns = ColumnTransformer([("private", perturber(), selector)])
-        planned = privacy_statement(columns, NUMBERS)
+        planned = skdp.privacy_statement(columns, NUMBERS)
         assert (planned.total is not None) == known
         assert ("no guarantee yet" in str(planned)) == (not known)
-        statement = privacy_statement(columns.fit(NUMBERS))
+        statement = skdp.privacy_statement(columns.fit(NUMBERS))
         assert statement.unprotected_columns == ([] if known else ["age", "hours"])
         assert (statement.total is not None) == known
     # Behind a step that privatizes them, it sees reports.
     passed = ColumnTransformer([("rows", "passthrough", chosen)])
     later = make_pipeline(perturber().set_output(transform="pandas"), passed)
-    assert set(protected(privacy_statement(later.fit(NUMBERS)))) == {"age", "hours"}
+    assert set(protected(skdp.privacy_statement(later.fit(NUMBERS)))) == {"age", "hours"}
 
 
 ROWS = pd.DataFrame({"a": ["x", "y"] * 10, "b": ["y", "x", "x", "y"] * 5})
@@ -192,7 +179,7 @@ LABELS = np.array([0, 1, 1, 0] * 5)
 
 
 def encoded(*names):
-    return RandomizedResponseEncoder(1.0, categories={name: ["x", "y"] for name in names})
+    return skdp.RandomizedResponseEncoder(1.0, categories={name: ["x", "y"] for name in names})
 
 
 TARGETS = TargetEncoder(target_type="binary", cv=2)
@@ -213,8 +200,8 @@ SEARCHES = {
 def test_a_search_that_learns_the_target_leaves_it_out_of_the_total(name):
     reports = encoded("a", "b").set_output(transform="pandas")
     searched = make_pipeline(reports, SEARCHES[name]).fit(ROWS, LABELS)
-    classifier = DPCategoricalNB(1.0, categories={"a": ["x", "y"], "b": ["x", "y"]}, classes=[0, 1])
-    statement = privacy_statement([classifier.fit(ROWS, pd.Series(LABELS, name="y")), searched], ROWS)
+    classifier = skdp.DPCategoricalNB(1.0, categories={"a": ["x", "y"], "b": ["x", "y"]}, classes=[0, 1])
+    statement = skdp.privacy_statement([classifier.fit(ROWS, pd.Series(LABELS, name="y")), searched], ROWS)
     assert statement.total is None or "y" not in statement.total.scope
 
 
@@ -223,5 +210,5 @@ def test_what_was_fitted_before_may_hold_true_rows(fitted):
     numbers = OneHotEncoder(sparse_output=False)
     frozen = FrozenEstimator(PCA(1).fit(numbers.fit_transform(ROWS)))
     pipeline = make_pipeline(encoded("a", "b").set_output(transform="pandas"), numbers, frozen)
-    statement = privacy_statement(pipeline.fit(ROWS) if fitted else pipeline, ROWS)
+    statement = skdp.privacy_statement(pipeline.fit(ROWS) if fitted else pipeline, ROWS)
     assert statement.total is None

@@ -13,21 +13,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
 
-from skdp import (
-    Domain,
-    DPColumnSynthesizer,
-    DPLogisticRegression,
-    DPMean,
-    DPStandardScaler,
-    HeavyHitters,
-    Interval,
-    NumericPerturber,
-    OnFitOnly,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
-    UnaryEncodingTransformer,
-    privacy_statement,
-)
+import skdp
+from skdp import privacy_statement
 from skdp.privacy import Mu, PrivacyGuarantee, Rho
 from tests.conftest import each
 from tests.test_fitted_state import SUBJECTS
@@ -68,21 +55,21 @@ def released_once(estimator, X, y):
 
 
 def response(**options):
-    return RandomizedResponseEncoder(**({"categories": DECLARED} | options))
+    return skdp.RandomizedResponseEncoder(**({"categories": DECLARED} | options))
 
 
 def scaler(**options):
-    return DPStandardScaler(**({"epsilon": 0.1, "bounds": BOUNDS} | options))
+    return skdp.DPStandardScaler(**({"epsilon": 0.1, "bounds": BOUNDS} | options))
 
 
 def logistic(**options):
-    return DPLogisticRegression(0.5, delta=1e-6, bounds=(-3, 3), classes=[0, 1], **options)
+    return skdp.DPLogisticRegression(0.5, delta=1e-6, bounds=(-3, 3), classes=[0, 1], **options)
 
 
 def plans_of_every_estimator():
     """Each estimator, and those that take a share of a budget with such shares."""
     for estimator, X in SUBJECTS:
-        if isinstance(estimator, HeavyHitters):
+        if isinstance(estimator, skdp.HeavyHitters):
             continue  # its clients never fit: guarantee_ is known before
         yield estimator, X
         parameters = estimator.get_params()
@@ -98,7 +85,7 @@ def plans_of_every_estimator():
 
 @each("estimator, X", plans_of_every_estimator())
 def test_a_plan_never_states_less_than_is_charged(estimator, X):
-    ledger = PrivacyLedger(epsilon=1e4, delta=0.5)
+    ledger = skdp.PrivacyLedger(epsilon=1e4, delta=0.5)
     copy = with_ledger(estimator, ledger)
     statement = privacy_statement(copy)
     assert ledger.spent == (0.0, 0.0)
@@ -121,7 +108,7 @@ def test_a_plan_never_states_less_than_is_charged(estimator, X):
 
 SCALED = make_pipeline(scaler(), LogisticRegression())
 REPORTED = make_pipeline(response(), OneHotEncoder(), LogisticRegression())
-AT_FIT = make_pipeline(OnFitOnly(response()), OneHotEncoder(), LogisticRegression())
+AT_FIT = make_pipeline(skdp.OnFitOnly(response()), OneHotEncoder(), LogisticRegression())
 GRID = {"logisticregression__C": [1, 2]}
 PIPELINES = {
     "response and model": (REPORTED, TEXT),
@@ -136,7 +123,7 @@ PIPELINES = {
 @each("name", PIPELINES)
 def test_a_plan_of_a_pipeline_is_what_the_ledger_is_charged(name):
     estimator, columns = PIPELINES[name]
-    ledger, X = PrivacyLedger(epsilon=1000.0, delta=0.1), TABLE if columns is None else TABLE[columns]
+    ledger, X = skdp.PrivacyLedger(epsilon=1000.0, delta=0.1), TABLE if columns is None else TABLE[columns]
     copy = with_ledger(estimator, ledger)
     for given in (None, X):
         statement = privacy_statement(copy, given)
@@ -146,7 +133,7 @@ def test_a_plan_of_a_pipeline_is_what_the_ledger_is_charged(name):
     assert planned.epsilon >= ledger.spent.epsilon
 
 
-BITS = UnaryEncodingTransformer(None, p=0.5, q=0.2, categories=DECLARED)
+BITS = skdp.UnaryEncodingTransformer(None, p=0.5, q=0.2, categories=DECLARED)
 UNKNOWN = {
     "probabilities": BITS,
     "a search that privatizes what it scores": GridSearchCV(REPORTED, GRID),
@@ -156,7 +143,7 @@ UNKNOWN = {
 
 @each("name", UNKNOWN)
 def test_what_is_not_known_before_fit_has_no_total(name):
-    for X in (None, TABLE, Domain(DECLARED | {"age": [20, 30], "hours": [1, 2]})):
+    for X in (None, TABLE, skdp.Domain(DECLARED | {"age": [20, 30], "hours": [1, 2]})):
         assert privacy_statement(UNKNOWN[name], X).total is None
 
 
@@ -166,7 +153,7 @@ def said(statement):
 
 
 def test_columns_are_those_that_the_steps_name():
-    chosen = [("text", response(), TEXT), ("numbers", NumericPerturber(bounds=BOUNDS), NUMBERS)]
+    chosen = [("text", response(), TEXT), ("numbers", skdp.NumericPerturber(bounds=BOUNDS), NUMBERS)]
     rows = "privatized rows"
     assert said(privacy_statement(response())) == {"(all columns)": rows}
     assert said(privacy_statement(response(), TABLE[TEXT])) == dict.fromkeys(TEXT, rows)
@@ -179,10 +166,10 @@ def test_columns_are_those_that_the_steps_name():
 
 
 def test_protection_is_as_it_is_going_to_be():
-    only = privacy_statement(OnFitOnly(response()), TABLE[TEXT])
+    only = privacy_statement(skdp.OnFitOnly(response()), TABLE[TEXT])
     assert said(only) == dict.fromkeys(TEXT, "privatized rows in fit, unprotected in transform and predict")
     assert privacy_statement(scaler(), TABLE[NUMBERS]).unprotected_columns == NUMBERS
-    assert said(privacy_statement(DPMean(bounds=BOUNDS), TABLE[NUMBERS]))["age"] == "private statistics only"
+    assert said(privacy_statement(skdp.DPMean(bounds=BOUNDS), TABLE[NUMBERS]))["age"] == "private statistics only"
     read = privacy_statement(response(categories="auto"), TABLE[TEXT])
     assert (read.total, read.unprotected_columns) == (None, TEXT)
     learnt = privacy_statement(make_pipeline(response(), LogisticRegression()))
@@ -190,7 +177,7 @@ def test_protection_is_as_it_is_going_to_be():
 
 
 def private_target():
-    return DPLogisticRegression(protect="target", classes=[0, 1], random_state=0)
+    return skdp.DPLogisticRegression(protect="target", classes=[0, 1], random_state=0)
 
 
 def test_a_private_target_behind_a_column_transformer():
@@ -205,7 +192,7 @@ def test_a_private_target_behind_a_column_transformer():
 
 def test_protected_columns_behind_a_column_transformer():
     """Before fit, the target was said to be protected, of which nothing is known."""
-    private = DPColumnSynthesizer(["sex"], domain=DECLARED, random_state=0)
+    private = skdp.DPColumnSynthesizer(["sex"], domain=DECLARED, random_state=0)
     names = ColumnTransformer([("text", "passthrough", TEXT)], verbose_feature_names_out=False)
     behind = make_pipeline(names.set_output(transform="pandas"), private)
     for statement in (privacy_statement(behind, TABLE[TEXT]), privacy_statement(behind.fit(TABLE[TEXT]), TABLE[TEXT])):
@@ -215,7 +202,7 @@ def test_protected_columns_behind_a_column_transformer():
 
 
 def test_protected_columns_within_a_column_transformer():
-    private = DPColumnSynthesizer(["sex"], domain=DECLARED, random_state=0)
+    private = skdp.DPColumnSynthesizer(["sex"], domain=DECLARED, random_state=0)
     within = ColumnTransformer([("text", private, TEXT)], remainder="passthrough")
     for statement in (privacy_statement(within, TABLE), privacy_statement(within.fit(TABLE), TABLE)):
         assert (statement.total.scope, statement.total.relation) == (("sex",), "replace_values")
@@ -240,9 +227,9 @@ def test_a_private_target_that_is_a_column_behind_a_step_without_names():
 
 def test_the_domain_of_a_computed_column_is_stated_for_the_columns_of_the_table():
     found = PrivacyGuarantee(0.5, relation="add_remove", trust="central")
-    domain = Domain({"a^2": Interval(0, 1)}).with_guarantee(found)
+    domain = skdp.Domain({"a^2": skdp.Interval(0, 1)}).with_guarantee(found)
     square = PolynomialFeatures((2, 2), include_bias=False).set_output(transform="pandas")
-    pipeline = make_pipeline(square, DPStandardScaler(1.0, bounds=domain))
+    pipeline = make_pipeline(square, skdp.DPStandardScaler(1.0, bounds=domain))
     X = pd.DataFrame({"a": np.linspace(0, 1, 50)})
     rows = privacy_statement(pipeline.fit(X), X).rows
     assert rows.loc[rows["step"] == "domain", ["column", "epsilon"]].to_numpy().tolist() == [["a", 0.5]]

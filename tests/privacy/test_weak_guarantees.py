@@ -14,15 +14,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from skdp import (
-    DPMarginalSynthesizer,
-    DPMean,
-    PrivacyLeakWarning,
-    PrivacyLedger,
-    RandomizedResponseEncoder,
-    WeakGuaranteeWarning,
-    discover_domain,
-)
+import skdp
 from skdp.privacy import Mu
 from tests.conftest import each
 
@@ -37,7 +29,7 @@ def warned(work):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         work()
-    about = [one for one in caught if issubclass(one.category, WeakGuaranteeWarning | PrivacyLeakWarning)]
+    about = [one for one in caught if issubclass(one.category, skdp.WeakGuaranteeWarning | skdp.PrivacyLeakWarning)]
     assert all(warning.filename == __file__ for warning in about)
     return about
 
@@ -60,8 +52,8 @@ WORKS = {
 @each(
     "encoder, category",
     [
-        (RandomizedResponseEncoder(12.0, categories=DOMAIN), WeakGuaranteeWarning),
-        (RandomizedResponseEncoder(1.0), PrivacyLeakWarning),
+        (skdp.RandomizedResponseEncoder(12.0, categories=DOMAIN), skdp.WeakGuaranteeWarning),
+        (skdp.RandomizedResponseEncoder(1.0), skdp.PrivacyLeakWarning),
     ],
 )
 def test_each_fit_warns_at_the_line_of_the_user(name, encoder, category):
@@ -74,21 +66,21 @@ def test_each_fit_warns_at_the_line_of_the_user(name, encoder, category):
 
 @each("epsilon", [10.5, 200.0, 1e9])
 def test_the_success_of_an_attack_is_stated(epsilon):
-    (message,) = told(lambda: DPMean(epsilon, bounds=(0, 1)).fit(NUMBERS))
+    (message,) = told(lambda: skdp.DPMean(epsilon, bounds=(0, 1)).fit(NUMBERS))
     failure = 1 / (1 + math.exp(min(epsilon, 700)))
     assert f"probability of up to 1 - {failure:.2g}. Use epsilon <= 10. See file://" in message
     assert message.startswith(f"epsilon={epsilon:.6g} gives weak protection")
 
 
 def test_a_curator_is_told_before_the_charge():
-    assert not told(lambda: DPMean(10.0, bounds=(0, 1)).fit(NUMBERS))
+    assert not told(lambda: skdp.DPMean(10.0, bounds=(0, 1)).fit(NUMBERS))
     for mu, n_warnings in ((1.0, 0), (8.0, 1)):
-        assert len(told(lambda mu=mu: DPMean(Mu(mu, 1e-9), bounds=(0, 1)).fit(NUMBERS))) == n_warnings
-    book = PrivacyLedger(epsilon=1e9)
+        assert len(told(lambda mu=mu: skdp.DPMean(Mu(mu, 1e-9), bounds=(0, 1)).fit(NUMBERS))) == n_warnings
+    book = skdp.PrivacyLedger(epsilon=1e9)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", WeakGuaranteeWarning)
-        with pytest.raises(WeakGuaranteeWarning):
-            DPMean(200.0, bounds=(0, 1), ledger=book).fit(NUMBERS)
+        warnings.simplefilter("error", skdp.WeakGuaranteeWarning)
+        with pytest.raises(skdp.WeakGuaranteeWarning):
+            skdp.DPMean(200.0, bounds=(0, 1), ledger=book).fit(NUMBERS)
     assert book.spent == (0, 0)
 
 
@@ -98,7 +90,7 @@ def test_a_delta_is_told_of_whatever_the_number_of_rows(n_rows):
     table = pd.DataFrame({"a": ["x"] * n_rows})
 
     def told_of_delta(delta):
-        messages = told(lambda: discover_domain(table, 1.0, delta, random_state=0))
+        messages = told(lambda: skdp.discover_domain(table, 1.0, delta, random_state=0))
         return [message for message in messages if "nothing was found" not in message]
 
     (message,) = told_of_delta(0.0011)
@@ -108,7 +100,7 @@ def test_a_delta_is_told_of_whatever_the_number_of_rows(n_rows):
 
 def test_a_noisy_number_of_rows_is_compared_with():
     table = pd.concat([ROWS] * 100)
-    synthesizer = DPMarginalSynthesizer(1.0, delta=5e-4, domain=DOMAIN, random_state=0)
+    synthesizer = skdp.DPMarginalSynthesizer(1.0, delta=5e-4, domain=DOMAIN, random_state=0)
     (message,) = told(lambda: synthesizer.fit(table))
     assert "delta=0.0005 gives weak protection" in message
     assert f"here 1 / {synthesizer.n_rows_:,.0f}" in message

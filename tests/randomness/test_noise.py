@@ -11,14 +11,7 @@ import numpy as np
 import pytest
 from scipy.stats import gamma, laplace, norm
 
-from skdp.randomness import (
-    SecureSource,
-    SeededSource,
-    cube_noise,
-    discrete_laplace,
-    geometric,
-    rounded_gaussian,
-)
+from skdp.randomness import SecureSource, SeededSource, cube_noise, discrete_laplace, geometric, rounded_gaussian
 from tests.conftest import each, often
 
 FALSE_ALARM = 1e-6

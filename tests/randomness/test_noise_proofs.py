@@ -10,10 +10,7 @@ import numpy as np
 import pytest
 
 from skdp.exact import exp_bounds, exp_minus_bounds
-from skdp.randomness import (
-    SeededSource,
-    rounded_gaussian,
-)
+from skdp.randomness import SeededSource, rounded_gaussian
 from skdp.randomness import _noise as module
 from skdp.randomness._noise import GeometricDigits, Uniform, _eulerian_numbers, _radius_bounds
 from tests.conftest import each

@@ -8,13 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skdp.randomness import (
-    SecureSource,
-    SeededSource,
-    exponential_mechanism,
-    permute_and_flip,
-    unimodal_choice,
-)
+from skdp.randomness import SecureSource, SeededSource, exponential_mechanism, permute_and_flip, unimodal_choice
 from tests.conftest import each
 
 FALSE_ALARM = 1e-6

@@ -13,13 +13,7 @@ from skdp import DPMarginalSynthesizer, Interval
 from skdp.domain import Categories
 from skdp.synthesis.model import Structure, estimate_total
 from skdp.synthesis.selection import Plan, measure_and_fit
-from tests.synthesis.budgets import (
-    assert_sound,
-    counts_of,
-    dependent_rows,
-    make_budget,
-    private_counts,
-)
+from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows, make_budget, private_counts
 
 SIZES = (2, 3, 4, 3)
 PAIRS = list(itertools.combinations(range(4), 2))

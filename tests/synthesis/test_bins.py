@@ -88,17 +88,11 @@ def test_cells_follow_from_the_declaration(declared, inside):
 def numbers(n, seed=0):
     rng = np.random.default_rng(seed)
     normal = rng.normal(size=n)
-    columns = {
-        "skewed": rng.exponential(0.7, n).clip(0, 60),
-        "below zero": (-2 + 0.5 * normal).clip(-100, 100),
-    }
+    columns = {"skewed": rng.exponential(0.7, n).clip(0, 60), "below zero": (-2 + 0.5 * normal).clip(-100, 100)}
     return pd.DataFrame({name: column.round(2) for name, column in columns.items()})
 
 
-ENDS = {
-    "skewed": (0, 60),
-    "below zero": (-100, 100),
-}
+ENDS = {"skewed": (0, 60), "below zero": (-100, 100)}
 
 
 @pytest.mark.parametrize("seed", [0, 1])

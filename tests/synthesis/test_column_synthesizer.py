@@ -16,14 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 import skdp
-from skdp import (
-    Domain,
-    DPColumnSynthesizer,
-    Interval,
-    PrivacyLedger,
-    SyntheticResampler,
-    privacy_statement,
-)
+from skdp import Domain, DPColumnSynthesizer, Interval, PrivacyLedger, SyntheticResampler, privacy_statement
 from skdp.privacy import Mu, Rho
 from skdp.testing import check_curator, replay_release
 from tests.conftest import each

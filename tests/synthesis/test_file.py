@@ -12,11 +12,7 @@ from tests.conftest import each
 from tests.persistence.forgery import forged, saved
 
 SEED = 987_654_321
-DATA = {
-    "sex": ["F", "M", "M", "F"] * 50,
-    "age": [20, 40, 60, 80] * 50,
-    "job": ["clerk", None, "cook", "clerk"] * 50,
-}
+DATA = {"sex": ["F", "M", "M", "F"] * 50, "age": [20, 40, 60, 80] * 50, "job": ["clerk", None, "cook", "clerk"] * 50}
 DOMAIN = {"sex": ["F", "M"], "age": Interval(0, 100, bins=10), "job": ["clerk", "cook", None]}
 CONDITIONS = {"sex": "M", "age": (30, 75)}
 

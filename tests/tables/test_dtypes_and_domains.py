@@ -11,11 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp import (
-    Domain,
-    Interval,
-    RandomizedResponseEncoder,
-)
+from skdp import Domain, Interval, RandomizedResponseEncoder
 from tests.conftest import each
 
 DAYS = [dt.date(2020, 1, 1), dt.date(2020, 1, 2)]

@@ -10,10 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from skdp import (
-    RandomizedResponseEncoder,
-    SecretKey,
-)
+from skdp import RandomizedResponseEncoder, SecretKey
 from skdp.local import HeavyHitters
 from skdp.metrics import fairness_report
 from skdp.tables import ValueCoder, distinct_values, to_dates, to_numbers
