@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import often
+
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 
 
@@ -29,7 +31,7 @@ def find_scripts():
 
 
 @pytest.mark.filterwarnings("ignore")  # As in the runner.
-@pytest.mark.parametrize("name", find_scripts())
+@pytest.mark.parametrize("name", often(find_scripts(), {*find_scripts()} - {"fairness"}))
 def test_a_cell_of_each_benchmark_runs(name, monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)  # As in a script, which imports its neighbors.
     script = load_script(name)

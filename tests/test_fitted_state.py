@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.base import is_classifier, is_regressor
 
 import skdp
 from skdp import PrivacyLedger
@@ -53,8 +52,6 @@ SUBJECTS = [
 ]
 SUBJECTS += [(made(name), X) for name, (_, X) in EVERY.items()]
 IDS = [f"{place}-{type(estimator).__name__}" for place, (estimator, _) in enumerate(SUBJECTS)]
-# Without the permanent reports, and the scaler whose bounds are declared, which draw no random bits.
-RELEASES = [pair for pair in SUBJECTS[1:] if not getattr(pair[0], "memoize", False)]
 
 pytestmark = pytest.mark.filterwarnings("ignore:(The noise (exceeds|is about)|.* fewer bins than):UserWarning")
 
@@ -129,32 +126,6 @@ def test_a_refit_that_stops_at_any_attribute_changes_nothing(estimator, X):
         patches.setattr(type(estimator), "__setattr__", set_attribute, raising=False)
 
     assert 0 < is_unchanged_wherever_it_stops(estimator, X, patch, 40) < 40
-
-
-def release(estimator, X, seed):
-    """Release a table right after NumPy's global state was set, and return a hash of all that was drawn."""
-    values = {"random_state": seed, "epsilon": 0.1}  # much noise, so that no two releases are equal by chance
-    names = {name: name.rpartition("__")[2] for name in estimator.get_params()}
-    estimator = clone(estimator).set_params(**{name: values[end] for name, end in names.items() if end in values})
-    np.random.seed(0)  # noqa: NPY002 - the point of the test
-    if isinstance(estimator, skdp.HeavyHitters):
-        return joblib.hash(estimator.report(["ab", "a"] * 30))
-    if hasattr(estimator, "fit_resample"):
-        return joblib.hash(fit(estimator, X))
-    if not type(estimator).__name__.startswith("DP"):
-        return joblib.hash(estimator.fit_transform(X))
-    fitted = fit(estimator, X)
-    noisy = [marginal.counts for marginal in getattr(fitted, "marginals_", [])]
-    return joblib.hash(noisy or state(fitted))
-
-
-@pytest.mark.secure
-@pytest.mark.parametrize(("estimator", "X"), RELEASES, ids=lambda value: type(value).__name__)
-def test_no_seed_of_numpy_decides_a_release(estimator, X):
-    """The imputer draws one of two values for each of two columns: ten are equal with a probability of 2**-18."""
-    assert release(estimator, X, seed=0) == release(estimator, X, seed=0)
-    first = release(estimator, X, seed=None)
-    assert any(release(estimator, X, seed=None) != first for _ in range(9))
 
 
 def test_a_release_that_stops_takes_its_random_bits_with_it():

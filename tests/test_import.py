@@ -6,65 +6,44 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-import pytest
-
 import skdp
 
-# One process, for each takes seconds to import pandas and scikit-learn.
+# One process for all of it, as each takes seconds: it prints what the imports so far have brought.
 SCRIPT = """
 import sys
-import skdp, skdp.metrics, skdp.evaluation.displays
-print(sorted({name.split(".")[0] for name in sys.modules} & {"aif360", "fairlearn", "matplotlib"}))
+heavy, optional = {"narwhals", "numpy", "pandas", "scipy", "sklearn", "joblib"}, {"aif360", "fairlearn", "matplotlib"}
+packages = lambda: {name.split(".")[0] for name in sys.modules}
+ours = lambda: sorted({".".join(name.split(".")[:3]) for name in sys.modules if name.startswith("skdp")})
+import skdp; skdp.__version__; dir(skdp)
+print(sorted(packages() & heavy), ours())
+from skdp.cli import main
+for words in (["--help"], ["--version"], ["privatize", "--help"]):
+    try:
+        main(words)
+    except SystemExit as end:
+        assert end.code == 0
+print(sorted(packages() & heavy), ours())
+from skdp import PrivacyLedger
+print(sorted(packages() & {"narwhals", "sklearn"}), sorted({name.split(".")[1] for name in ours() if "." in name}))
+import skdp.metrics, skdp.evaluation.displays
+print(sorted(packages() & optional))
 sys.modules["aif360"] = sys.modules["fairlearn"] = None
 from skdp.metrics import fairness_report
 metrics = fairness_report([0, 1, 0, 1], [0, 1, 1, 1], list("aabb"), privileged="a", positive_label=1)
 print(metrics["value"].tolist()[6:10])
 """
 
-HEAVY = {"narwhals", "numpy", "pandas", "scipy", "sklearn", "joblib"}
-LIGHT = """
-import sys
-{statement}
-print(sorted({{name.split(".")[0] for name in sys.modules}} & {heavy}))
-print(sorted(name for name in sys.modules if name.startswith("skdp")))
-"""
 
-
-def run(script):
-    return subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=False)
-
-
-def test_the_import_warns_of_nothing_and_imports_nothing_optional():
-    done = run(SCRIPT)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "[]\n[0.5, 2.0, 0.0, 0.5]\n"
-    assert not done.stderr
-
-
-def test_the_import_is_quick():
+def test_imports_are_quick_warn_of_nothing_and_import_nothing_optional():
     # Modules are counted, as a clock would fail on a machine that is busy.
-    done = run(LIGHT.format(statement="import skdp; skdp.__version__; dir(skdp)", heavy=HEAVY))
-    assert done.stdout.splitlines() == ["[]", "['skdp']"], done.stderr
-
-
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["privatize", "--help"]])
-def test_what_the_command_says_of_itself_is_quick(words):
-    statement = f"""
-from skdp.cli import main
-try:
-    main({words})
-except SystemExit as end:
-    assert end.code == 0
-"""
-    done = run(LIGHT.format(statement=statement, heavy=HEAVY))
-    assert done.stdout.splitlines()[-2:] == ["[]", "['skdp', 'skdp.cli', 'skdp.cli._options']"], done.stderr
-
-
-def test_a_name_imports_no_other_room():
-    done = run(LIGHT.format(statement="from skdp import PrivacyLedger", heavy={"narwhals", "sklearn"}))
-    rooms = {name.split(".")[1] for name in ast.literal_eval(done.stdout.splitlines()[1]) if "." in name}
-    assert done.stdout.startswith("[]\n"), done.stderr
-    assert rooms == {"_json", "exact", "privacy"}
+    command = [sys.executable, "-W", "error", "-c", SCRIPT]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *_, command, ledger, optional, report = done.stdout.splitlines()
+    assert first == "[] ['skdp']"
+    assert command == "[] ['skdp', 'skdp.cli', 'skdp.cli._options']"
+    assert ledger == "[] ['_json', 'cli', 'exact', 'privacy']"
+    assert (optional, report) == ("[]", "[0.5, 2.0, 0.0, 0.5]")
 
 
 def test_type_checkers_read_the_same_names():

@@ -86,7 +86,7 @@ SUBJECTS = QUICK + LONG
 
 
 # Each takes a tenth of a second or more: quickly, of a class for each way of learning.
-SLOW = {"check_errors"}
+SLOW = {"check_errors", "check_seeds"}
 OF_EACH_WAY = {
     *("DPMean", "DPSimpleImputer", "DPKBinsDiscretizer", "DPHistogram", "DPGroupBy"),
     *("DPPCA", "DPRidge", "DPLogisticRegression", "DPAdditiveClassifier", "DPTargetEncoder", "DPMarginalSynthesizer"),

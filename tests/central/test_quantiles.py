@@ -12,7 +12,6 @@ from skdp import DPKBinsDiscretizer, DPMinMaxScaler
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
 from tests.conftest import each
-from tests.sensitivity import check_sensitivity
 
 MODULE = "skdp.central._quantiles"
 VALUES = (0.0, 0.5, 2.0, 7.0, math.nan)
@@ -65,9 +64,3 @@ def test_rows_of_a_person_cost_as_much_as_one(n):
     rows = np.array([2.0] * 6 + [0.0] * n)[:, np.newaxis]
     model = DPKBinsDiscretizer(0.5, n_bins=2, bounds=(0, 2), max_rows_per_person=n)
     assert replay_release(model, rows, rows[:-n]).epsilon == pytest.approx(0.5)
-
-
-@pytest.mark.parametrize("epsilon", [1.0, pytest.param(Mu(0.4, 1e-6), marks=pytest.mark.long)], ids=str)
-def test_the_replayed_noise_covers_a_record(epsilon):
-    rows = np.array([[0.0], [0.0], [99.5]])
-    check_sensitivity(DPKBinsDiscretizer(epsilon, n_bins=10, bounds=(0, 100)), rows)

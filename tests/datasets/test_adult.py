@@ -98,17 +98,6 @@ def test_data_and_target_alone_and_as_arrays(as_frame):
     assert "CC BY 4.0" in loaded.DESCR
 
 
-def test_whoever_changes_a_copy_changes_nothing_else():
-    first = load_adult(subset="all")
-    first.frame.loc[:, "age"] = 0
-    first.data.loc[:, "sex"] = "Male"
-    first.target[:] = ">50K"
-    second = load_adult(subset="all")
-    assert second.frame["age"].min() == 17
-    assert (second.data["sex"] == "Female").any()
-    assert (second.target == "<=50K").any()
-
-
 @each("subset", ["Train", None, "validation"])
 def test_an_unknown_subset_is_refused(subset):
     with pytest.raises(ValueError, match="`subset` must be"):

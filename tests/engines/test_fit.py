@@ -72,7 +72,7 @@ NUMBERS = dirty(survey(N)).filter(field("number") < 3).filter(field("color") != 
 )
 def test_counts_are_those_in_memory(lazy_engine, table, policy):
     """The same seed adds the same noise to all counts."""
-    cliques = [c for order in (1, 2, 3) for c in itertools.combinations(SURVEY.columns, order)]
+    cliques = [c for order in (1, 2) for c in itertools.combinations(SURVEY.columns, order)] + [SURVEY.columns[:3]]
     model = synthesizer(marginals=cliques, handle_unknown=policy)
     same_fit(clone(model).fit(lazy_engine.frame(table)), clone(model).fit(table))
 

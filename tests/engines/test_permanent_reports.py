@@ -7,13 +7,11 @@ import pytest
 
 from skdp import NumericPerturber, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize, privatize_file, tally
-from skdp.local import FrequencyOracleEncoder, LocalHashingEncoder, RapporEncoder, ReportProtocol, SecretKey
+from skdp.local import RapporEncoder, ReportProtocol, SecretKey
 from tests.conftest import each
-from tests.engines.conftest import ENGINES
 from tests.engines.tables import DOMAIN, write
 
 KEY = SecretKey(b"a key of 32 bytes for the tests.")
-ENCODERS = {"split": RandomizedResponseEncoder, "joint": LocalHashingEncoder, "sample": FrequencyOracleEncoder}
 
 
 def encoder(make=RandomizedResponseEncoder, **params):
@@ -47,12 +45,6 @@ def people(people):
 @pytest.mark.parametrize("make", [encoder, perturber, rappor])  # without a second round
 def test_they_are_those_of_transform_on_every_engine(every_engine, people, make):
     check_they_are_those_of_transform(every_engine, people, make())
-
-
-@pytest.mark.parametrize("strategy", ENCODERS)
-def test_they_are_those_of_every_strategy(people, strategy):
-    fitted = encoder(ENCODERS[strategy], strategy=strategy)
-    check_they_are_those_of_transform(ENGINES["polars_lazy"], people, fitted)
 
 
 def check_they_are_those_of_transform(engine, people, fitted):

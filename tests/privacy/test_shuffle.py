@@ -225,11 +225,3 @@ def test_a_pair_that_shows_less_than_the_local_epsilon_is_not_believed():
         shuffled_guarantee(told, n=10**6, delta=1e-6).epsilon
         > 2 * shuffled_guarantee(plain, n=10**6, delta=1e-6).epsilon
     )
-
-
-def test_permanent_reports_are_not_shuffled():
-    """Two sums of the same reports differ by one."""
-    given = {"categories": [["a", "b"]], "memoize": True, "secret_key": bytes(range(32))}
-    fitted = RandomizedResponseEncoder(4.0, **given).fit([["a"]])
-    with pytest.raises(ValueError, match="permanent reports"):
-        shuffled_guarantee(fitted, n=1000, delta=1e-6)

@@ -538,17 +538,3 @@ def test_reports_need_names_and_categories():
     reports = numbers.fit_transform(pd.DataFrame({"z": np.arange(10) / 9}))
     with pytest.raises(TypeError, match=r"must be encoders of categories, got NumericPerturber.*an Interval"):
         ReportLinearRegression(numbers).fit(reports, np.arange(10))
-
-
-def test_a_predictor_and_a_target_that_no_row_reports_both_are_refused():
-    channel = [[0.8, 0.2, 0], [0.2, 0.8, 0]]
-    split = {1: channel, 2: [[0, 0, 1], [0, 0, 1]]}
-    other = {1: split[2], 2: channel}
-    options = {"values": ["no", "yes"], "reports": ["no", "yes", None], "group": "half"}
-    predictor, target = ReportDesign("a", split, **options), ReportDesign("b", other, **options)
-    half = np.arange(600) % 2 + 1
-    answers = np.random.default_rng(0).choice(["no", "yes"], 600)
-    X = pd.DataFrame({"a": np.where(half == 1, answers, None), "half": half})
-    y = pd.DataFrame({"b": np.where(half == 2, answers, None), "half": half})
-    with pytest.raises(ValueError, match="At least one row must have reports of both 'a' and 'b'"):
-        ReportLogisticRegression(predictor, target_design=target).fit(X, y)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, datetime
 
+import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -15,6 +16,7 @@ from skdp.domain import Interval
 from skdp.synthesis.model import JunctionTree
 from skdp.tables import to_dates
 from tests.conftest import each
+from tests.persistence.forgery import content_of, saved
 from tests.synthesis.conftest import model_of
 
 
@@ -104,3 +106,29 @@ def test_dates_have_the_declared_dtype_and_cover_their_bins(kind):
         else:
             assert (times.astype("datetime64[s]") == times).all()
             assert np.unique(times).size > 0.7 * times.size  # a second of several days is seldom drawn twice
+
+
+TIMES = [datetime(2020, 1, 1), datetime(2020, 7, 1), datetime(2021, 1, 1)]
+# Of each, two columns of the same declared values, of which one record decides the dtype, and the declaration.
+PAIRS = [
+    *[(pd.Series([3, 12, 25, None]).astype("category"), pd.Series([3, 12, 25, 99]).astype("category"), bins)
+      for bins in (Interval(edges=[0, 10, 20, 30]), [3, 12, 25])],
+    (pd.Series([True, False, False]), pd.Series([True, False, "x"], dtype=object), [False, True]),
+    (pd.Series(TIMES[:2]), pd.Series([TIMES[0], TIMES[1].date()], dtype=object), Interval(edges=TIMES)),
+    (pl.Series(TIMES[:2]).cast(pl.Date), pl.Series(TIMES[:2]), Interval(edges=[time.date() for time in TIMES])),
+]  # fmt: skip
+
+
+@each("first, second, declared", PAIRS)
+def test_no_record_decides_a_dtype_of_the_release(first, second, declared):
+    """A record that is missing or undeclared stands for the first declared value."""
+    releases = []
+    unknown = {"x": getattr(declared, "values", declared)[0]}
+    for column in (first, second):
+        table = (pl.DataFrame if isinstance(column, pl.Series) else pd.DataFrame)({"x": column})
+        options = {"domain": {"x": declared}, "handle_unknown": unknown, "random_state": 0}
+        synthesizer = DPMarginalSynthesizer(0.1, **options).fit(table)
+        rows = [synthesizer.transform(table)["x"], synthesizer.sample(60)["x"]]
+        file = joblib.hash(content_of(saved(synthesizer)))
+        releases.append((file, [(type(own), str(own.dtype), own.to_list()) for own in rows]))
+    assert releases[0] == releases[1]
