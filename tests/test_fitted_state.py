@@ -19,7 +19,6 @@ WORDS = pd.DataFrame({"job": ["clerk", "nurse"] * 20, "sex": ["f", "m", "m", "f"
 DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
 BOUNDS = (0, 100)
 KEY = bytes(range(32))
-CODER = skdp.RandomizedResponseEncoder(categories=DECLARED, strategy="joint", random_state=0).fit(WORDS)
 FINDER = skdp.HeavyHitters(4.0, alphabet="ab", max_length=2, random_state=0)
 
 # Choices and parameters that are not those of `EVERY`.
