@@ -199,7 +199,7 @@ def _parse_column(table: Any) -> Categories | Interval:
     if unknown_keys:
         is_table = isinstance(table[unknown_keys[0]], dict)
         hint = "; write a name with a dot in quotes" if is_table else ""
-        raise ValueError(f"Unexpected key {unknown_keys[0]!r}: {_EXPECTED}{hint}.")
+        raise ValueError(f"unexpected key {unknown_keys[0]!r}: {_EXPECTED}{hint}.")
     if not is_list:
         return Interval(**table)
     values = table["values"]

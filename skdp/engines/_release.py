@@ -284,8 +284,10 @@ def fit_on_schema(
     table = wrap_table(sample)
     names = [name for name in table.names if name not in keep]
     row = transformer._declared_row(names)
-    # As in memory, columns of a Domain that the table lacks are ignored.
-    transformer.fit(row[[name for name in row.columns if name in names]])
+    # As in memory, columns of a Domain that the table lacks are ignored. If it lacks all
+    # of them, as for files of reports, the caller checks the columns.
+    known = [name for name in row.columns if name in table.names]
+    transformer.fit(row[known] if known else row)
 
 
 def check_keep(keep: Any) -> None:
