@@ -134,15 +134,14 @@ def count_cells(
         The counts of each marginal.
     """
     encode = partial(encode_columns, handle_unknown=handle_unknown, missing=missing)
-    if make_error is None:
-        make_error = partial(undeclared_error, domain=domain, name=name)
     counts = []
     for clique in cliques:
         # One pass per marginal, so that undeclared values in other columns do not matter.
         marginal_domain = select_domain(domain, clique)
         all_columns = [range(len(marginal_domain.columns))]
+        default = partial(undeclared_error, domain=marginal_domain, name=name)
         counts += count_marginals(
-            rows, marginal_domain, all_columns, encode, make_error
+            rows, marginal_domain, all_columns, encode, make_error or default
         )
     return counts
 
