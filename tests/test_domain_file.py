@@ -117,6 +117,10 @@ WRONG = {
         ValueError,
         "Column 'x': `missing` must be true, false, .* got 'yes'",
     ),
+    "[columns.x]\nlow = 0\nhigh = 1\nbins = 1_000_000_000_000": (
+        ValueError,
+        "Column 'x': `bins` must be at most 131,072",
+    ),
     "[columns.x]\nvalues = [1]\nmissing = 2": (ValueError, "Column 'x': `missing` must be .* from 0 to 1, got 2"),
 }
 

@@ -294,7 +294,7 @@ class Contents:
 def _has_integer_dtype(column: Any) -> bool:
     """Return True if a column has an integer dtype."""
     if isinstance(column, np.ndarray):
-        return column.dtype.column_type in "iu"
+        return column.dtype.kind in "iu"
     return bool(nw.from_native(column, series_only=True).dtype.is_integer())
 
 

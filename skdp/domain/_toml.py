@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp._json import MAX_FILE_BYTES
+from skdp._json import MAX_DECLARED_VALUES, MAX_FILE_BYTES
 from skdp.domain._attributes import (
     Categories,
     Interval,
@@ -201,6 +201,12 @@ def _parse_column(table: Any) -> Categories | Interval:
         hint = "; write a name with a dot in quotes" if is_table else ""
         raise ValueError(f"unexpected key {unknown_keys[0]!r}: {_EXPECTED}{hint}.")
     if not is_list:
+        bins = table.get("bins", 1)
+        if isinstance(bins, int) and bins > MAX_DECLARED_VALUES:
+            raise ValueError(
+                f"`bins` must be at most {MAX_DECLARED_VALUES:,} in a domain file, got "
+                f"{bins}."
+            )
         return Interval(**table)
     values = table["values"]
     if not isinstance(values, list):

@@ -60,8 +60,8 @@ def privatize(
         may have further columns.
     transformer : local transformer
         Transformer that reports row by row: an encoder with frequency oracles, `NumericPerturber`, or
-        `RapporEncoder`. If it is not fitted, it is fitted to the columns that it declares by name (a mapping, a
-        Domain, or categorical dtypes), or else to all columns that are not kept, without reading rows.
+        `RapporEncoder`. If it is not fitted, it is fitted to the columns that it declares by name (a mapping or a
+        Domain), or else to all columns that are not kept, without reading rows.
     keep : sequence of str, default=()
         Columns that are released **unprotected**, after the reports. Categories of pandas dtypes are kept, and other
         dictionaries are converted to plain values.

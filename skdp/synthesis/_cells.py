@@ -173,9 +173,11 @@ def _cut_numbers(interval: Interval) -> NDArray[np.float64]:
     declared = np.array(interval.edges)
     low, high = float(declared[0]), float(declared[-1])
     unit = np.inf if interval.decimals is None else 10.0**interval.decimals
+    # Many records may have the largest number, to which others are clipped.
+    last = (np.floor(high * unit) - 0.5) / unit if unit < np.inf else high
     if (high - low) * unit <= MAX_CELLS:
         steps = np.arange(np.ceil(low * unit), np.floor(high * unit)) / unit
-        return _join_edges(interval, steps)
+        return _join_edges(interval, np.append(steps, last))
     # Even cells for any body, cells that grow from 0 for long tails, and single numbers
     # that many records may have: round numbers, or all whole numbers if they are few.
     smallest = max(2.0**-16 * (high - low), low, -high)
@@ -195,7 +197,7 @@ def _cut_numbers(interval: Interval) -> NDArray[np.float64]:
     fine = fine[(fine >= low) & (fine <= high)]
     # Other edges are not next to a single number.
     distances = np.abs(fine[:, np.newaxis] - kept).min(axis=1)
-    fine = np.concatenate([fine[distances > width], single, single + width])
+    fine = np.concatenate([fine[distances > width], single, single + width, [last]])
     return _join_edges(interval, fine)
 
 

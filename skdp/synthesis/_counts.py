@@ -227,7 +227,8 @@ def weigh_range(
     if shape is not None:
         is_part = (weights > 0) & (weights < 1)
         ranks = shape.rank(np.asarray(high)) - shape.rank(np.asarray(low))
-        weights[is_part] = ranks[is_part]
+        # A part of a bin is never counted as the whole bin, which alone has a noisy count.
+        weights[is_part] = np.clip(ranks[is_part], 1e-12, 1 - 1e-12)
     return np.append(weights, 0.0) if values.missing else weights
 
 

@@ -127,7 +127,7 @@ def synthetic_inference(
     >>> synthesizer = synthesizer.fit(adult.frame[names])
     >>> synthetic_inference(synthesizer, lambda table: table["age"].mean(), columns=["age"]).round(2)
             term  estimate  std_error  lower  upper  p_value  supported reason
-    0  statistic     38.45       0.08  38.29  38.61      0.0       True
+    0  statistic     38.45       0.08  38.29   38.6      0.0       True
     """
     if not isinstance(synthesizer, DPMarginalSynthesizer):
         raise TypeError(
@@ -457,7 +457,7 @@ def _infer(
         reason = NO_RECORDS
     elif not math.isfinite(analysis.std_error):
         reason = analysis.no_counts_reason
-    elif np.ptp(linear.influence[term]) == 0:
+    elif not (linear.influence[term] ** 2 @ analysis.cells.proportions.ravel() > 0):
         reason = NOT_DETERMINED
     else:
         correction, variance = analysis.correct(term)
@@ -495,6 +495,9 @@ def _is_linear(
         return True
     for sign in (-1, 1):
         proportions = analysis.tilt(term, sign * margin)
+        # Such a change may be possible only in cells with no records in the model.
+        if not proportions.sum() > 0:
+            return False
         _, values = _evaluate(statistic, _make_rows(analysis.cells, proportions))
         change = values[term] - analysis.linear.values[term]
         if not abs(change - sign * margin) <= margin / 2:

@@ -253,10 +253,10 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9614.0       22.0   9571.0   9657.0       True
-    1  Female   >50K   1187.0       22.0   1144.0   1230.0       True
-    2    Male  <=50K  15103.0       22.0  15060.0  15146.0       True
-    3    Male   >50K   6660.0       22.0   6617.0   6703.0       True
+    0  Female  <=50K   9585.0       21.0   9542.0   9627.0       True
+    1  Female   >50K   1163.0       21.0   1120.0   1205.0       True
+    2    Male  <=50K  15126.0       21.0  15083.0  15168.0       True
+    3    Male   >50K   6674.0       32.0   6610.0   6738.0       True
     """
 
     protects_rows = True
@@ -771,7 +771,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         ----------
         conditions : mapping of column name to (low, high), value or list of values
             A tuple is a half-open range, in which None stands for no bound: any numbers or dates for an `Interval`, or
-            two declared values in their declared order. A list contains the accepted values. All conditions must hold.
+            two declared values in their declared order. A range to the upper bound of an `Interval` contains this
+            bound. A list contains the accepted values. All conditions must hold.
 
         Returns
         -------

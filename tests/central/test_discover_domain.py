@@ -394,6 +394,14 @@ class TestAccuracy:
             find(numbers(column(kind, n, seed)), 0.2, random_state=seed)
 
 
+@pytest.mark.parametrize("dtype", [int, float])
+def test_columns_of_an_array_are_those_of_its_frame(dtype):
+    numbers = np.random.default_rng(0).integers(0, 30, (3_000, 2)).astype(dtype)
+    found = discover_domain(numbers, 1.0, 1e-6, random_state=0)
+    expected = discover_domain(pd.DataFrame(numbers, columns=["x0", "x1"]), 1.0, 1e-6, random_state=0)
+    assert found == expected
+
+
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 29), (1, 7), (-11, -3), (1990, 2020), (7, 7)])
 def test_whole_numbers_are_bounded_by_whole_numbers(low, high):
     """Bounds lie on numbers that occur, and few whole numbers have a bin each."""

@@ -201,6 +201,8 @@ def test_columns_of_a_domain_that_the_table_lacks_are_ignored(people):
     frame = pl.from_arrow(people).lazy()
     found = privatize(frame, RandomizedResponseEncoder(1.0, categories=domain, random_state=0))
     assert found.collect_schema().names() == list(DOMAIN.columns)
+    with pytest.raises(ValueError, match="neither privatized"):
+        privatize(frame, RandomizedResponseEncoder(1.0, categories=domain), keep=list(DOMAIN.columns)[:1])
 
 
 def test_a_file_is_never_overwritten(lazy_engine, people, tmp_path):

@@ -111,7 +111,7 @@ def test_standard_deviations_hold_between_wide_bounds(seed):
     table = pd.DataFrame(columns).round()
     rows = DPMarginalSynthesizer(0.5, delta=1e-9, domain=domain, random_state=seed).fit(table).sample(n)
     assert ((rows.mean() - table.mean()).abs() < 0.1 * table.std()).all()
-    assert (rows.std() / table.std()).between(0.85, 1.2).all()
+    assert (rows.std() / table.std()).between(0.8, 1.2).all()
 
 
 @pytest.mark.parametrize("bins", ["declared", "private"])
