@@ -79,6 +79,15 @@ def test_intervals_cover_as_often_as_stated(epsilon, n_fits):
         assert share < 0.985
 
 
+def test_the_standard_error_has_the_noise_of_counts_and_the_sample():
+    domain = {"sex": DOMAIN["sex"]}
+    synthesizer = fitted(people(2_000)[["sex"]], 0.3, 0, domain, [("sex",)])
+    found = infer(synthesizer, lambda rows: (rows["sex"] == "m").mean(), ["sex"]).loc["statistic"]
+    share, n, noise = found["estimate"], synthesizer.n_rows_, synthesizer.marginals_[0].std_error
+    variance = noise**2 * (share**2 + (1 - share) ** 2) / n**2 + share * (1 - share) / n
+    assert found["std_error"] == pytest.approx(np.sqrt(variance), rel=1e-3)
+
+
 def test_columns_that_no_marginal_has_are_not_supported():
     synthesizer = fitted(people(), marginals=[("age", "sex"), ("income",)])
     found = infer(synthesizer)
