@@ -4,10 +4,10 @@
 shortest of several runs, in which skdp and the reference alternate. `relative_time` is the time divided by the time of
 the reference:
 
-- vectorized randomized response in NumPy, for transformers and oracles;
-- one comparison of a float for each bit, for reports that are bits;
-- NumPy's Laplace and normal floats, for exact noise;
-- a fixed loop in Python, for guarantees and ledgers.
+- transformers and oracles: vectorized randomized response in NumPy;
+- reports that are bits: one comparison of a random float per bit;
+- exact noise: NumPy's Laplace and normal floats;
+- guarantees and ledgers: a fixed loop in Python.
 
 The rows named "peer" are results of pure-ldp and OpenDP, which process one record or one list at a time. They require
 `benchmarks/requirements.txt`.

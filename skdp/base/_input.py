@@ -303,7 +303,7 @@ def target_column(y: Any) -> tuple[Any, Any]:
 
 
 def get_target(table: Table, y: Any) -> tuple[Any, Any]:
-    """Return the column of a target of a table, and a name for it that no column of the table has."""
+    """Return the target as a column, with a name that differs from the column names of the table."""
     column, name = target_column(y)
     n_rows = len(table.columns[0]) if table.columns else 0
     if len(column) != n_rows or not table.columns:

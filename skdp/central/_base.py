@@ -539,7 +539,9 @@ class InvertibleTransformer(CentralTransformer):
     """Base class of transformers of numbers with an inverse."""
 
     def inverse_transform(self, X: TableLike) -> Any:
-        """Transform rows back to the original units, except for clipping.
+        """Transform rows back to the original units.
+
+        Values that `transform` has clipped remain clipped.
 
         Parameters
         ----------

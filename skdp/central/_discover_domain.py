@@ -454,11 +454,10 @@ def make_interval(type_: str, bounds: Bounds, has_missing: bool) -> Interval:
 
 
 def find_threshold(noise: Noise, n_rows: int, n_columns: int, delta: Fraction) -> int:
-    """Return the threshold that any string of only one person reaches with probability at most delta.
+    """Return the smallest safe threshold for noisy counts of strings.
 
-    The threshold is for noisy counts, and the smallest with this property.
-
-    A person has at most `n_rows` rows, and there are `n_columns` columns of strings.
+    With probability at least 1 - delta, the noisy counts of all strings that occur only in the rows of one person are
+    below the threshold. A person has at most `n_rows` rows, and there are `n_columns` columns of strings.
     """
 
     # Let a table lack, and its neighbor have, a person with m_v rows of string v, up to

@@ -95,7 +95,7 @@ class ProductSums:
 
     @property
     def products(self) -> Floats:
-        """Sums of products of columns and the constant, which is last: (n_columns + 1, n_columns + 1)."""
+        """Sums of products of columns and the constant, which is last; shape (n_columns + 1, n_columns + 1)."""
         return self.sums[:-1, :-1]
 
     @property
@@ -445,7 +445,7 @@ class DPLinearRegression(_LinearRegression):
 
     Values are integers on a grid between the bounds. Without delta, all sums of products of two columns, a constant and
     the target change by at most 1 in units of the bounds, and get noise of density ``e**(-epsilon max|z|)`` together.
-    With a delta, an eighth of mu**2 is spent on noisy numbers of rows by their norm and on the mean of the rows, at
+    With a delta, an eighth of mu**2 is spent on noisy counts of rows by norm and on the mean of the rows, at
     which they are then centered. Rows that exceed a norm R, about a fifth, are multiplied by a factor that shortens
     them to R, together with their target and constant, which is weighted least squares. Then a row changes the products
     of the columns by at most the square of its norm, and the products with the target by its norm, in Euclidean norm.

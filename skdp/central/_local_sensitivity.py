@@ -114,7 +114,8 @@ def propose_test_release(
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, or `statistic` or `local_sensitivity` fails. Errors contain no value of X.
+        If a parameter is out of range, or `statistic` or `local_sensitivity` fails. Error messages contain no
+        values of X.
     BudgetExceeded
         If the ledger does not cover the release.
 
@@ -222,7 +223,7 @@ def smooth_sensitivity_release(
     ------
     TypeError, ValueError
         If a parameter is out of range, beta is too large for epsilon and delta, or `statistic` or `local_sensitivity`
-        fails. Errors contain no value of X.
+        fails. Error messages contain no values of X.
     BudgetExceeded
         If the ledger does not cover the release.
 

@@ -369,33 +369,34 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     a prediction for a row of the table is computed from this row. The number of rows is protected too, and an empty
     table is allowed. Not covered: an error reveals that a value is missing, or that a class is not declared.
 
-    An eighth of mu**2 is spent beforehand: on noisy numbers of rows by their norm, which choose a limit that about a
-    twentieth of the rows exceed, and are shrunk to; on the mean of the rows, which is subtracted; and on the numbers of
-    centered rows by their norm. They also choose the number of steps T and the divisor of the gradients. Each step then
-    releases the sum of the gradients of all rows, one of which is the row x times its residual, with rounded Gaussian
-    noise. Values of rows, logits and residuals are integers: a row changes the sum by exactly its own, and each step
-    uses 1 / T of the rest of mu**2 ([2]_). Momentum compensates for the small rate; the second half of the steps is
-    averaged ([3]_).
+    An eighth of mu**2 is used before the descent, for noisy counts of rows by norm, and for a noisy mean of the rows,
+    at which they are centered. The counts determine a limit of the norm that about a twentieth of the rows exceed;
+    these rows are scaled down to the limit. They also determine the number of steps T, and the step size of the
+    intercept. Each step then releases the sum of the gradients of all rows with rounded Gaussian noise; the gradient
+    of a row is the row times its residual. Values of rows, logits and residuals are integers, so a row changes the sum
+    by exactly its own gradient. Each step uses 1 / T of the rest of mu**2 ([2]_). Momentum compensates for the small
+    rate, and the coefficients are the mean of the second half of the steps ([3]_).
 
-    Residuals of certain and wrong predictions are the longest, and noise is in proportion to them. So rows are weighted
-    by their predictions: for two classes, a row whose more probable class has the probability q has the weight 1 / (2
-    q), and its residual is at most 1/2, as at equal probabilities; of K classes, the residuals have a norm of at most
-    sqrt(1 - 1 / K). All classes of a row have the same weight, so the model remains logistic, and the probabilities
-    need no correction: they are estimated with half of the noise, and from certain rows with half of the information
-    ([5]_). Where the model does not hold, it is closer at uncertain rows than maximum likelihood.
+    Confident wrong predictions have the largest residuals, and the noise is proportional to the largest possible
+    residual. Rows are therefore weighted by their predictions. For two classes, if the more probable class of a row
+    has probability q, the row has the weight 1 / (2 q) and its residual is at most 1/2, as at equal probabilities. For
+    K classes, the residuals have a norm of at most sqrt(1 - 1 / K). All classes of a row have the same weight, so the
+    model remains logistic, and the probabilities need no correction. Compared with equal weights, the noise is half as
+    large, and rows with confident predictions contribute half of the information ([5]_). If the model is misspecified,
+    it fits rows with uncertain predictions better than maximum likelihood does.
 
-    A further eighth of mu**2 is spent on the sums of the products of two columns. Their inverse scales all steps
-    ([4]_), so that 30 to 80 of them are enough.
+    A further eighth of mu**2 is used for noisy sums of the products of two columns. The inverse of these sums scales
+    all steps ([4]_), so that 30 to 80 steps are enough.
 
-    With ``protect="target"`` the guarantee is for replacing the values of the target in one record ("replace_values";
+    With ``protect="target"``, the guarantee is for replacing the values of the target in one record ("replace_values";
     label differential privacy): X, the number of rows and, with ``groups``, the persons are public, and a ledger must
-    be for these values. The information of the columns about the target is not limited. The loss of a row is a public
-    function of the coefficients minus the logit of its class, so only the sums of the rows of each class are private:
-    they are released once, and the rest is post-processing. Columns are standardized, and rows have public weights in
-    the loss. The quarter of the rows with the smallest norms has the weight 1. Longer rows have smaller weights, which
-    reduce their norms to the largest norm in this quarter. A target changes the sum of one class by its row, or the
-    sums of two classes if there are more than two. A penalty of squared coefficients is as large as the norm of the
-    noise.
+    be for these values. The guarantee does not limit inference about the target from the columns. The loss of a row is
+    a public function of the coefficients minus the logit of its class, so only the sums of the rows of each class are
+    private: they are released once, and the rest is post-processing. Columns are standardized, and rows have public
+    weights in the loss. The quarter of the rows with the smallest norms has the weight 1. Longer rows have smaller
+    weights, which reduce their norms to the largest norm in this quarter. Replacing a target changes the sum of one
+    class by its row, or the sums of two classes if there are more than two. The penalty of the squared coefficients is
+    the norm of the noise.
 
     References
     ----------

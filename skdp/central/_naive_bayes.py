@@ -68,7 +68,7 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
 
     @abstractmethod
     def _log_likelihood(self, table: Table) -> Floats:
-        """Return the log-density of each row in each class: (n_rows, n_classes)."""
+        """Return the log-density of each row in each class; shape (n_rows, n_classes)."""
 
     def _choose_budget(self, budget: PrivacyBudget, rows: Batches) -> PrivacyBudget:
         """Return the budget in epsilon instead of mu if its noise is smaller than Gaussian noise."""
@@ -283,7 +283,7 @@ class DPCategoricalNB(NaiveBayes):
         self.domain_ = domain
 
     def _log_likelihood(self, table: Table) -> Floats:
-        """Return the sum over columns of the log probabilities of the values of each row: (n_rows, n_classes)."""
+        """Return the sum over columns of the log probabilities of the values of each row; shape (n_rows, n_classes)."""
         domain = self.domain_.select(self.domain_.columns[:-1])
         codes = encode_declared(table, domain, self.handle_unknown)
         logs = np.zeros((len(codes[0]), len(self.classes_)))
@@ -494,7 +494,7 @@ class DPGaussianNB(NaiveBayes):
         self.var_ = np.clip(variances, limits.tiny, limits.max)
 
     def _log_likelihood(self, table: Table) -> Floats:
-        """Return the sum over columns of the normal log densities of the values of each row: (n_rows, n_classes)."""
+        """Return the sum over columns of the normal log-densities of the values per row; shape (n_rows, n_classes)."""
         numbers = np.stack(to_float_columns(table), axis=1)
         numbers = np.clip(numbers, *self.bounds_.T)  # as in `fit`
         # (n_rows, n_classes, n_columns)

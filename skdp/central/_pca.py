@@ -108,7 +108,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     with `DPSimpleImputer`.
 
     Values are integers on a grid between the bounds, in units of the root of the width of each column. An eighth of the
-    budget is spent on noisy numbers of rows by their norm, twice, and on the mean of the rows, at which they are then
+    budget is spent on noisy counts of rows by norm, twice, and on the mean of the rows, at which they are then
     centered. Rows that exceed a norm R are multiplied by a factor that shortens them to R, together with a constant
     c. Then a row changes the sums of products of two columns, each counted once, by at most S**2 = R**2 + c**2 in L2
     norm, and by ``(d + 2) / 2`` times as much in L1 norm. The sums get Gaussian noise, or Laplace noise without delta.

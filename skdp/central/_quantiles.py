@@ -103,7 +103,7 @@ class QuantilePlan:
     mechanism: ClassVar[str] = "exponential mechanism"
 
     def draw(self, source: ByteSource) -> Floats:
-        """Draw the quantiles of each column, each with an equal part of the budget: (n_columns, n_quantiles)."""
+        """Draw the quantiles of all columns, which share the budget equally; shape (n_columns, n_quantiles)."""
         budget = self.budget / len(self.cells)
         quantiles = np.empty((len(self.cells), len(self.probabilities)))
         for row, cells, values in zip(
@@ -114,7 +114,7 @@ class QuantilePlan:
         return quantiles
 
     def draw_with_bounds(self, source: ByteSource) -> Floats:
-        """Draw the quantiles of each column, between its bounds: (n_columns, n_quantiles + 2)."""
+        """Draw the quantiles of each column, between its bounds; shape (n_columns, n_quantiles + 2)."""
         lows = [values[0] for values in self.candidates]
         highs = [values[-1] for values in self.candidates]
         return np.column_stack([lows, self.draw(source), highs])

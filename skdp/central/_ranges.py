@@ -187,7 +187,7 @@ class Hierarchy:
 
     @cached_property
     def cell_variances(self) -> Floats:
-        """The variance of the estimate of each cell, relative to the noise variance of a count: (n_cells,)."""
+        """The variance of the estimate of each cell, relative to the noise variance of a count; shape (n_cells,)."""
         final = self._best_variances[-1]
         for variances, part_variances in zip(
             self._best_variances[-2::-1], self._part_variances[::-1], strict=True

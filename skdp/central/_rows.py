@@ -42,7 +42,7 @@ def add_product_noise(
 def find_widths(
     bounds: NDArray[np.float64], starts: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the distance from the origin of each column to its farther bound: (n_columns,)."""
+    """Return the distance from the origin of each column to its farther bound; shape (n_columns,)."""
     distances: NDArray[np.float64] = np.abs(bounds.T - starts).max(axis=0)
     return distances
 

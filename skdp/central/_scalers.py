@@ -89,8 +89,8 @@ class DPStandardScaler(AffineScaler):
     scale_ : ndarray of shape (n_features,)
         The noisy standard deviations: the roots of `var_`; never 0.
     scale_std_error_ : ndarray of shape (n_features,)
-        Their standard errors: ``scale_`` plus or minus 1.96 of them covers the standard deviation in about 95 % of
-        fits, and reaches 0 for a column with one value.
+        The standard errors of `scale_`. The interval of 1.96 standard errors around `scale_` covers the standard
+        deviation in about 95 % of fits, and includes 0 if a column has only one value.
     noise_exceeds_variance_ : ndarray of bool, shape (n_features,)
         True where the standard error of the variance is at least the variance of a uniform distribution between the
         bounds: `var_` is then this variance, which is public, and `fit` warns.
@@ -108,16 +108,16 @@ class DPStandardScaler(AffineScaler):
 
     Notes
     -----
-    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
-    distribution of all fitted attributes by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. **The output
-    of** `transform` **is the rows themselves**, shifted and scaled: no noise is added to it, and it is as private as X.
-    `fit` reads the values of all columns, and the number of rows is protected too: there is no ``n_samples_seen_``, and
-    an empty table is allowed.
+    **Privacy.** Central model: the curator of the table is trusted. For a float epsilon, adding or removing a record
+    changes the distribution of all fitted attributes by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``.
+    **The output of** `transform` **is the rows themselves**, shifted and scaled: no noise is added to it, and it is as
+    private as X. `fit` reads the values of all columns, and the number of rows is protected too: there is no
+    ``n_samples_seen_``, and an empty table is allowed.
 
     Values are placed on a grid of 2**30 steps between the bounds. One record changes the number of rows, and for each
-    column the sums of the grid positions and of their squares, shifted and scaled to ``[-1, 1]``, by at most 1 each. So
-    noise of density ``e**(-epsilon max|z|)`` in D = 3 d dimensions protects all of them ([1]_, [2]_); it is drawn
-    exactly, and gives each the variance ``(D + 1) (D + 2) / (3 epsilon**2)``.
+    column the sums of the grid positions and of their squares, shifted and scaled to ``[-1, 1]``, by at most 1 each.
+    For a float epsilon, the noise of all D = 3 d numbers has the density ``e**(-epsilon max|z|)`` ([1]_, [2]_). It is
+    drawn exactly, and its variance is ``(D + 1) (D + 2) / (3 epsilon**2)`` for each number.
 
     References
     ----------

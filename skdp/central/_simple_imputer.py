@@ -247,7 +247,7 @@ class DPSimpleImputer(CentralTransformer):
 
 
 def _fill(name: Any, column: Any, value: Any) -> Any:
-    """Replace the missing values of a named column; errors contain no value."""
+    """Replace the missing values of a named column; error messages contain no values."""
     try:
         return fill_missing(column, value)
     except Exception as error:

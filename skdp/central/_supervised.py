@@ -180,7 +180,7 @@ class LogitClassifier(ProbabilisticClassifier):
 def parse_all_bounds(
     bounds: Any, target_bounds: Any, names: Sequence[Any]
 ) -> NDArray[np.float64]:
-    """Check the bounds of features and of a target, which is the last of `names`: (n_columns, 2)."""
+    """Check the bounds of features and of a target, which is the last of `names`; shape (n_columns, 2)."""
     *columns, target = names
     bounds = parse_bounds(bounds, columns)
     return np.vstack([bounds, parse_target_bounds(target_bounds, target)])

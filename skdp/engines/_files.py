@@ -173,7 +173,7 @@ class TableFile:
 
 
 def open_dataset(file: TableFile) -> Any:
-    """Open a Parquet or Arrow file as a dataset; errors contain no value of the file."""
+    """Open a Parquet or Arrow file as a dataset; error messages contain no values of the file."""
     try:
         return dataset.dataset(
             file.path, format=file.format, filesystem=file.filesystem

@@ -90,8 +90,8 @@ def privatize(
     ValueError
         If a column is missing or its values are not declared, if a row has a value outside the domain, if a record id
         is missing or repeated, if a parameter is not valid for the engine, if another ledger was set after `fit`, or
-        if the table cannot be read. No reports are returned or written to `path`. Errors contain no value of the
-        table: the text of an error of the engine is omitted. An error after the check, for example if the table has
+        if the table cannot be read. No reports are returned or written to `path`. Error messages contain no values of
+        the table: the text of an error of the engine is omitted. An error after the check, for example if the table has
         changed or a disk is full, does not revert the charge.
     BudgetExceeded
         If the ledger does not cover the release. No row is privatized.
@@ -241,8 +241,8 @@ def privatize_file(
     ------
     TypeError, ValueError, BudgetExceeded, ImportError
         As for `privatize`, or if a file has an unsupported format or cannot represent the declared values, or if `run`
-        is given for a transformer with a seed. Errors contain no value of the table. An error for a row uses no budget,
-        unless ``check=False``.
+        is given for a transformer with a seed. Error messages contain no values of the table. An error for a row uses
+        no budget, unless ``check=False``.
     OSError
         If a file cannot be read or written.
     FileExistsError

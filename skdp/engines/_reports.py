@@ -363,8 +363,8 @@ def estimate_file(
     ------
     TypeError, ValueError
         If a file has an unsupported format, no protocol, or not the protocol of the transformer, if it has no rows, if
-        its columns or values are not reports of this protocol, or if a parameter is out of range. Errors contain no
-        value of the file.
+        its columns or values are not reports of this protocol, or if a parameter is out of range. Error messages
+        contain no values of the file.
     FileNotFoundError
         If the source does not exist.
     ImportError

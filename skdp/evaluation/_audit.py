@@ -276,7 +276,7 @@ def _read_estimator(estimator: Any, neighbours: Any, seed: int | None) -> _Audit
     if any(hasattr(estimator, name) for name in composed):
         raise TypeError(
             f"`release` must have guarantee_, got {type(estimator).__name__}. Audit its "
-            "private step, or pass a function, neighbours and epsilon."
+            "private step, or pass a function, `neighbours` and `epsilon`."
         )
     clones = _Clones(estimator, seed)
     # An estimator of the central model has no transform, or its transform does not

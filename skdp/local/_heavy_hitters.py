@@ -409,7 +409,7 @@ def draw_seeds(
 def hash_numbers(
     seeds: NDArray[np.int64], numbers: NDArray[np.int64] | int
 ) -> NDArray[np.int64]:
-    """Hash one number, or a number for each seed, into a bucket for each seed: (n_seeds,)."""
+    """Hash one number, or a number for each seed, into a bucket for each seed; shape (n_seeds,)."""
     buckets = np.zeros(len(seeds), np.int64)
     for bit, words in enumerate(seeds.T):
         parity = np.bitwise_count(words & numbers).astype(np.int64) & 1

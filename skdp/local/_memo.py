@@ -137,7 +137,7 @@ def encode_word(value: Any) -> bytes:
 def encode_column(
     title: str, values: Any, write: Callable[[Any], bytes] = encode_word
 ) -> list[bytes]:
-    """Encode each value of a column or list as bytes by the function `write`; errors contain no value.
+    """Encode each value of a column or list as bytes by the function `write`; error messages contain no values.
 
     `title` is the name of the column in errors.
     """
@@ -219,7 +219,7 @@ def compute_digests(
 
 
 def encode_integers(numbers: NDArray[Any]) -> NDArray[np.uint8]:
-    """Encode integers as rows of eight bytes: (n, 8)."""
+    """Encode integers as rows of eight bytes; shape (n, 8)."""
     return numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
 
 

@@ -148,7 +148,7 @@ class BloomField(Field):
         return filters
 
     def hash_word(self, cohort: int, word: bytes) -> NDArray[np.intp]:
-        """Compute the indices of the bits that a word sets in a cohort: (n_hashes,)."""
+        """Compute the indices of the bits that a word sets in a cohort; shape (n_hashes,)."""
         # The hash functions must not change between versions, because stored reports use
         # them. A digest of SHA-256 has four numbers of 64 bits.
         digests = []

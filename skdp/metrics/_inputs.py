@@ -200,7 +200,7 @@ def _list_values(values: Any) -> list[Any]:
 
 
 def find_privileged(privileged: Any, names: Sequence[Any], cells: Cells) -> Mask:
-    """Return a mask of the combinations of values that are privileged in all columns: (n_cells,)."""
+    """Return a mask of the combinations of values that are privileged in all columns; shape (n_cells,)."""
     values = list_privileged(privileged, names)
     is_privileged = np.ones(len(cells), bool)
     for column, listed in enumerate(values):

@@ -74,7 +74,7 @@ class GroupSums:
         return self.selected + self.unselected
 
     def noise_variances(self) -> tuple[Numbers, Numbers]:
-        """Return the variances of `selected` and `unselected`: (n_rates, n_groups)."""
+        """Return the variances of `selected` and `unselected`; shape (n_rates, n_groups)."""
         selected = np.diagonal(self.selected_covariance, axis1=1, axis2=2)
         unselected = np.diagonal(self.unselected_covariance, axis1=1, axis2=2)
         return selected, unselected
@@ -132,7 +132,7 @@ def sum_reported_groups(codes: Codes, indicators: Numbers) -> GroupSums:
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates of groups with score intervals: (n_rates, n_groups)."""
+    """Rates of groups with score intervals; shape (n_rates, n_groups)."""
 
     sums: GroupSums
     # Variance of ``selected - rate * total``.
@@ -190,7 +190,7 @@ def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Numbers, Numb
 
 
 def estimate_rates(sums: GroupSums, rows: str) -> Estimate:
-    """Estimate rates, with Clopper-Pearson intervals unless the groups are reported: (n_rates, n_groups)."""
+    """Estimate rates, with Clopper-Pearson intervals unless the groups are reported; shape (n_rates, n_groups)."""
     rates = score_rates(sums, rows).clipped
     if sums.is_reported:
         return rates
@@ -292,7 +292,7 @@ def _subtract_unclipped(rates: Rates, first: Codes, second: Codes) -> Estimate:
 
 
 def subtract_rates(rates: Rates, first: Codes, second: Codes) -> Estimate:
-    """Subtract the rates of pairs of groups: (n_rates, n_pairs)."""
+    """Subtract the rates of pairs of groups; shape (n_rates, n_pairs)."""
     # The distances of MOVER come from unclipped intervals; only their result is clipped.
     difference = _subtract_unclipped(rates, first, second)
     a, b = rates.clipped[:, first], rates.clipped[:, second]
@@ -316,7 +316,7 @@ def average_odds_difference(rates: Rates, first: Codes, second: Codes) -> Estima
 
 @IGNORE_DIVISION
 def divide_rates(rates: Rates, first: Codes, second: Codes) -> Estimate:
-    """Divide the rates of pairs of groups, with MOVER-R intervals: (n_rates, n_pairs).
+    """Compute ratios of the rates of pairs of groups, with MOVER-R intervals; shape (n_rates, n_pairs).
 
     `first` and `second` are the indices of the two groups of each pair.
     """

@@ -419,7 +419,7 @@ class FrequencyOracle(LocalMechanism):
     def _supports_of(
         self, reports: NDArray[Any], cells: NDArray[np.intp]
     ) -> NDArray[np.bool_]:
-        """Find which of the given codes each report supports: (n, n_cells)."""
+        """Find which of the given codes each report supports; shape (n, n_cells)."""
         return self.supports(reports)[:, cells]
 
     @property

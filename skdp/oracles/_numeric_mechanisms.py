@@ -155,7 +155,10 @@ def check_steps(steps: Any) -> int:
 
 
 def round_at_random(scaled: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
-    """Round numbers, in units of 2**-16 steps, to a neighboring position without bias."""
+    """Round numbers at random to one of the two neighboring positions, so that the expectation is unchanged.
+
+    `scaled` are the numbers in units of 2**-16 steps of the grid.
+    """
     # The position above is drawn with the probability of the remaining fraction of a
     # step: a random word of 16 bits is below the fraction.
     below = scaled >> 16

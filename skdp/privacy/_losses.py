@@ -358,8 +358,8 @@ _MIN_FRACTION = 2.0**-250
 def pure_rho(epsilon: float, share: float = 1.0) -> float:
     """Return the smallest rho (zCDP) of a `PureLoss`, rounded up.
 
-    It is the largest ratio of a Rényi divergence to its order. The worst release is
-    binary randomized response that reveals nothing with probability 1 - share.
+    It is the largest ratio of a Rényi divergence to its order. The worst case is
+    randomized response with two values that is used with probability `share`, and otherwise reveals nothing.
     """
     # Otherwise floats may underflow or overflow, and epsilon**2 / 2 is used.
     if not 2.0**-30 < epsilon < 2.0**9:
@@ -396,8 +396,8 @@ def pure_rho(epsilon: float, share: float = 1.0) -> float:
 def pure_mu(epsilon: Fraction, share: float = 1.0) -> Fraction | None:
     """Return the smallest mu of Gaussian privacy that a `PureLoss` implies, rounded up; None if epsilon > 500.
 
-    The worst release is binary randomized response that reveals nothing with
-    probability 1 - share.
+    The worst case is randomized response with two values that is used with
+    probability `share`, and otherwise reveals nothing.
     """
     # The trade-off function maps the false positive rate of a test to its smallest false
     # negative rate. For this loss, with p = e**epsilon / (1 + e**epsilon), it consists of

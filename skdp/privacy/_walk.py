@@ -133,7 +133,7 @@ class Flow:
         return () if self.is_unknown else self.columns or ()
 
     def after(self, raw: Names) -> Flow:
-        """Return the output of a step that may use all columns in each output column."""
+        """Return the flow after a step whose output columns may depend on all of its input columns."""
         return replace(self, raw=raw, columns=None)
 
     def split(

@@ -511,9 +511,10 @@ class ReportDesign(SavedByArguments):
         Notes
         -----
         The values of a report are its row in the inverse of the channel, or in a
-        generalized inverse if there are more reports than values. For two values, this is
+        generalized inverse if there are more possible reports than values. For two values, this is
         ``(report - q) / (p - q)``. Their means are equal to the proportions of
-        `estimate_frequencies` for one group and as many reports as values.
+        `estimate_frequencies` if there is one group and if there are as many possible
+        reports as values.
 
         **Privacy.** Post-processing of reports uses no budget.
         """
@@ -577,7 +578,7 @@ class ReportDesign(SavedByArguments):
         Notes
         -----
         The frequencies are means of unbiased values, see `debias`. With several groups,
-        or more reports than values, they are the estimates of generalized least squares,
+        or more possible reports than values, they are the estimates of generalized least squares,
         which are asymptotically as efficient as maximum likelihood.
 
         Standard errors include the errors of sampling and of randomization. They are at
@@ -694,7 +695,7 @@ def to_pandas(
 
 
 def _find_labels(column: pd.Series, labels: Sequence[Any]) -> NDArray[np.intp]:
-    """Return the index of each entry of a column in the labels; errors contain no entry."""
+    """Return the index of each entry of a column in the labels; error messages contain no values."""
     codes = pd.Index(labels, dtype=object).get_indexer(column.astype(object))
     # A missing label stands for all missing entries, which are None, NaN or NA.
     for code, label in enumerate(labels):
@@ -782,17 +783,17 @@ class ReportCounts:
 
     @property
     def group_totals(self) -> Numbers:
-        """Sum of the weights of each group: (n_groups, 1)."""
+        """Sum of the weights of each group; shape (n_groups, 1)."""
         return np.asarray(self.weights.sum(axis=1, keepdims=True))
 
     @property
     def group_squares(self) -> Numbers:
-        """Sum of the squared weights of each group: (n_groups, 1)."""
+        """Sum of the squared weights of each group; shape (n_groups, 1)."""
         return np.asarray(self.squares.sum(axis=1, keepdims=True))
 
     @property
     def observed(self) -> Numbers:
-        """Proportions of the reports in each group: (n_groups, n_reports)."""
+        """Proportions of the reports in each group; shape (n_groups, n_reports)."""
         return self.weights / np.maximum(self.group_totals, np.finfo(float).tiny)
 
 

@@ -215,7 +215,7 @@ class Rows:
 
     @property
     def log_reports(self) -> Numbers:
-        """Log probability of the reports of a row given each combination: (n_cells, n_rows)."""
+        """Log probability of the reports of a row given each combination; shape (n_cells, n_rows)."""
         # Reports are independent given the true values, so their log probabilities are
         # added. The combinations have the order of `cells`: the last variable changes
         # first.

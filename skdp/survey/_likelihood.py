@@ -52,7 +52,7 @@ class Predictors:
         return np.asarray(row_effects[:, np.newaxis] + cell_effects[:, :, np.newaxis])
 
     def compute_log_cells(self, cell_parameters: Numbers) -> Numbers:
-        """Compute the log probability of each cell given true predictors: (n_cells, n_rows)."""
+        """Compute the log probability of each cell given true predictors; shape (n_cells, n_rows)."""
         return log_softmax((self.cell_known @ cell_parameters).T)
 
 
@@ -129,7 +129,7 @@ class NumberTarget:
     n_columns = 1
 
     def log_densities(self, linear: Numbers, scale: Numbers) -> Numbers:
-        """Compute the log density of the target: (1, n_cells, n_rows)."""
+        """Compute the log density of the target; shape (1, n_cells, n_rows)."""
         log_sigma = max(float(scale[0]), MIN_LOG_SIGMA)
         residuals = (self.values - linear) * math.exp(-log_sigma)
         return -(residuals**2) / 2 - log_sigma - math.log(2 * math.pi) / 2

@@ -273,15 +273,15 @@ class Shape:
 
     cells: Interval
     starts: NDArray[np.intp]
-    """The index of the first cell of each bin, and last the number of cells: (n_bins + 1,)."""
+    """The index of the first cell of each bin, and last the number of cells; shape (n_bins + 1,)."""
     proportions: NDArray[np.float64]
-    """The proportion of each cell in the records of its bin: (n_cells,)."""
+    """The proportion of each cell in the records of its bin; shape (n_cells,)."""
     levels: tuple[Marginal, ...]
     """The noisy counts of the cells, and of blocks of cells."""
 
     @property
     def bins(self) -> NDArray[np.intp]:
-        """The index of the bin of each cell: (n_cells,)."""
+        """The index of the bin of each cell; shape (n_cells,)."""
         return np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts))
 
     @property

@@ -35,7 +35,7 @@ class Cross:
     private: tuple[int, ...]
     """Indices of the private columns."""
     value_of: NDArray[np.intp]
-    """The value, or group of rare values, of each combination of all private columns: (n_combinations,)."""
+    """The value, or group of rare values, of each combination of all private columns; shape (n_combinations,)."""
     public: int | None = None
     """Index of the public column."""
     cell_of: NDArray[np.intp] | None = None
@@ -65,7 +65,7 @@ class Cross:
 
 @dataclass(frozen=True, eq=False)
 class NoisyCounts:
-    """Noisy counts of a table: (n_cells, n_values)."""
+    """Noisy counts of a table; shape (n_cells, n_values)."""
 
     cross: Cross
     counts: NDArray[np.float64]
@@ -198,7 +198,7 @@ class PrivateColumns:
         return np.bincount(cells, minlength=cross.n_cells).astype(np.int64)
 
     def _count(self, cross: Cross) -> NDArray[np.int64]:
-        """Count the records of each cell and value exactly: (n_cells, n_values)."""
+        """Count the records of each cell and value exactly; shape (n_cells, n_values)."""
         shape = cross.n_cells, cross.n_values
         cells = cross.cells_of(self.public, self.n_rows)
         index = cells * shape[1] + cross.value_of[self._combinations]

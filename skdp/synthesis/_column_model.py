@@ -36,10 +36,10 @@ class ColumnModel:
     crosses: Sequence[Cross]
     """The columns of each table."""
     logits: Sequence[NDArray[np.float64]]
-    """The logits of each table: (n_cells, n_values)."""
+    """The logits of each table; shape (n_cells, n_values)."""
 
     def predict(self, public: Sequence[Codes], n_rows: int) -> NDArray[np.float64]:
-        """Return the probability of each combination of private values in each row: (n_rows, n_combinations)."""
+        """Return the probability of each combination of private values in each row; shape (n_rows, n_combinations)."""
         scores = np.zeros((n_rows, self.crosses[0].value_of.size))
         for cross, logits in zip(self.crosses, self.logits, strict=True):
             cells = cross.cells_of(public, n_rows)

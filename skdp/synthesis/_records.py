@@ -253,7 +253,10 @@ def _declared_names(table: Table, declared: Any) -> set[Any]:
 
 
 def find_ordered(domain: Domain, public_names: Collection[Any]) -> tuple[bool, ...]:
-    """Return True for each column whose codes are ordered; the values of public columns are from the data."""
+    """Return True for each column whose codes are ordered.
+
+    `public_names` are public columns whose values are read from the data.
+    """
     # Bins and ordered categories are ordered. Declared numbers in a list may be codes,
     # such as codes of occupations. Numbers from public columns are sorted.
     is_column_ordered = []

@@ -148,7 +148,7 @@ class Ranks:
     edges: Sequence[NDArray[np.float64]]
     """The distribution function of each column at the edges of its bins."""
     correlations: NDArray[np.float64]
-    """Correlations of normal scores: (n_columns, n_columns)."""
+    """Correlations of normal scores; shape (n_columns, n_columns)."""
 
     def draw(
         self, rows: NDArray[np.integer], rng: np.random.Generator

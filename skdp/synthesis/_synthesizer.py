@@ -104,7 +104,7 @@ class _PrivateRows(NamedTuple):
     features: tuple[Any, ...]
     """Names of the columns of X, including derived columns."""
     is_used: NDArray[np.bool_]
-    """False for rows of a person in excess of `max_rows_per_person`: (n_rows,)."""
+    """False for rows of a person in excess of `max_rows_per_person`; shape (n_rows,)."""
     large: LargeTable | None
     """The table in an engine; None if it is in memory."""
 

@@ -384,7 +384,7 @@ _MISSING_LIST = "expected lists of values; write a missing list as an empty list
 
 @mask_errors
 def flatten_lists(column: Any) -> tuple[Any, NDArray[np.int64]]:
-    """Return the values of all lists of a column as one column, and the length of each list: (n_rows,)."""
+    """Return the values of all lists of a column as one column, and the length of each list; shape (n_rows,)."""
     library, column = unwrap(column)
     if library == "polars" and column.dtype.is_nested():
         import pyarrow

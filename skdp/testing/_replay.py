@@ -55,10 +55,10 @@ class DrawLoss:
 
 
 def compute_loss(draw: Draw, other_draw: Draw) -> DrawLoss:
-    """Compute the privacy loss of a draw from the numbers to which its noise was added in both runs.
+    """Compute the privacy loss of one draw of noise.
 
-    `draw` is from the run on one table, and `other_draw` from the run on its neighbor. The loss is infinite if a
-    difference is not an integer.
+    `draw` is from the run on one table, and `other_draw` from the run on its neighbor. The loss depends on the
+    differences between the numbers to which the noise was added. It is infinite if a difference is not an integer.
     """
     if "scores" in draw.parameters:
         return _compute_choice_loss(draw, other_draw)

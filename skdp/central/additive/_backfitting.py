@@ -44,7 +44,10 @@ class Residuals(Protocol):
         """Return the residuals of rows, given their responses: (n_outputs, n_rows) both."""
 
     def linearize(self, means: Floats) -> tuple[Floats, Floats]:
-        """Return slopes of residuals in the response, and their variances, at mean responses: (n_bins, n_outputs)."""
+        """Return the slopes of residuals with respect to the response, and the variances of residuals.
+
+        `means` are the mean responses of bins. All shapes are (n_bins, n_outputs).
+        """
 
 
 class ClassResiduals:
@@ -67,9 +70,9 @@ class ClassResiduals:
         return -self._loss.residuals(logits, targets).T
 
     def linearize(self, means: Floats) -> tuple[Floats, Floats]:
-        """Return the slopes of residuals in the logits, and their variances, at mean logits.
+        """Return the slopes of residuals with respect to the logits, and the variances of residuals.
 
-        `means` are the logits of bins, and so are the results: (n_bins, n_outputs).
+        `means` are the mean logits of bins. All shapes are (n_bins, n_outputs).
         """
         # The slope of a weighted residual is w p (1 - p), and its variance w**2 p (1 - p).
         # The weight w limits the largest possible norm of the residuals to the norm at
@@ -111,7 +114,7 @@ class NumberResiduals:
 
 
 def sum_by_bin(codes: NDArray[Any], residuals: Floats, n_bins: int) -> Integers:
-    """Sum residuals of shape (n_outputs, n_rows) by bin: (n_bins, n_outputs)."""
+    """Sum residuals of shape (n_outputs, n_rows) by bin; shape (n_bins, n_outputs)."""
     # A row adds its residuals to one bin, so it changes the sums by the norm of its
     # residuals. Rows in no bin have the code `n_bins`.
     sums = []
@@ -224,7 +227,7 @@ class _ColumnFunction:
         self._epoch_weights = np.zeros(shape)
 
     def std_errors_with_mean(self) -> Floats:
-        """Return the standard errors of the values minus their mean over rows: (n_bins, n_outputs)."""
+        """Return the standard errors of the values minus their mean over rows; shape (n_bins, n_outputs)."""
         # The mean is weighted by noisy sizes. An error e of a size changes it by
         # e * (value - mean) / n_rows.
         sizes = self.sizes

@@ -113,7 +113,7 @@ def find_missing(column: Any) -> NDArray[np.bool_]:
 
 
 def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
-    """Check the parameter `groups`, and return the number of the person of each row: (n_rows,)."""
+    """Check the parameter `groups`, and return the number of the person of each row; shape (n_rows,)."""
     n_rows = len(table.columns[0])
     check_same_order(table.native, groups, "groups")
     if isinstance(groups, str):

@@ -113,7 +113,7 @@ class Noise:
         return self.draw_each(source, 1, size)[0]
 
     def draw_each(self, source: ByteSource, n: int, size: int) -> NDArray[Any]:
-        """Draw the noise of n groups of integers, where a row changes one group: (n, size)."""
+        """Draw the noise of n groups of integers, where a row changes one group; shape (n, size)."""
         if self.is_gaussian:
             return rounded_gaussian(source, self.scale, n * size).reshape(n, size)
         if self.dimension == 1:

@@ -89,7 +89,7 @@ def scatter_rows(part: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 def parse_integers(block: NDArray[Any]) -> NDArray[Any]:
-    """Convert integers from 0 to 2**64 - 1 that are stored as floats or text; errors contain no entry."""
+    """Convert integers from 0 to 2**64 - 1 that are stored as floats or text; error messages contain no values."""
     if block.dtype.kind in "iub":
         return block
     # Clients in JavaScript write seeds of more than 53 bits as text.
@@ -118,7 +118,7 @@ def _is_integer(entry: Any) -> bool:
 
 
 def parse_report_table(reports: Any, names: Sequence[Any]) -> Table:
-    """Split a dataframe or array of reports into the report columns `names`; errors contain no entry."""
+    """Split a dataframe or array of reports into the report columns `names`; error messages contain no values."""
     # Lazy frames have the method `collect`, and datasets of pyarrow `to_table`.
     is_lazy = not isinstance(reports, pd.DataFrame) and (
         hasattr(reports, "collect") or hasattr(reports, "to_table")

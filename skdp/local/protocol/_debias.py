@@ -197,7 +197,7 @@ def _sum_products(
 
 
 def check_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
-    """Check the weight of each record, and return the weights as floats: (n_rows,)."""
+    """Check the weight of each record, and return the weights as floats; shape (n_rows,)."""
     if isinstance(reports, ReportTally):
         raise TypeError(
             "`sample_weight` requires a row for each record, got a ReportTally. Pass the "

@@ -264,7 +264,7 @@ def make_group_index(domain: Any, groups: Sequence[Sequence[Any]]) -> pd.Index:
 
 
 def find_marginal_cells(domain: Any, columns: Sequence[Any]) -> NDArray[np.intp]:
-    """Return the joint code of some columns in each joint cell of all columns: (n_cells,)."""
+    """Return the joint code of some columns in each joint cell of all columns; shape (n_cells,)."""
     selected = domain.select(columns)
     # Code of each column of the domain in each joint cell: (n_columns, n_cells).
     codes = np.indices(domain.sizes).reshape(len(domain.sizes), -1)

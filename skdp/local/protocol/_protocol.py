@@ -448,7 +448,7 @@ class ReportProtocol:
         Raises
         ------
         TypeError, ValueError
-            If the columns differ from `report_columns`. Errors contain no values.
+            If the columns differ from `report_columns`. Error messages contain no values.
         """
         return parse_report_table(reports, self.report_columns)
 

@@ -198,7 +198,7 @@ class SampledCounts:
         return replace(self, sampling=self.sampling + 1.0 / max(self.n, 1))
 
     def _stack(self) -> NDArray[np.float64]:
-        """Stack counts, noise and sampling: (3, n_cells)."""
+        """Stack counts, noise and sampling; shape (3, n_cells)."""
         return np.array([self.counts, self.noise, self.sampling])
 
     @property

@@ -168,11 +168,11 @@ class _State:
     """The model at a point of the descent."""
 
     factors: Table
-    """The logarithms of the factors, one per measured count: (n_counts,)."""
+    """The logarithms of the factors, one per measured count; shape (n_counts,)."""
     beliefs: list[Table]
     """The distribution of each clique."""
     proportions: Table
-    """The proportions of the measured counts by the model: (n_counts,)."""
+    """The proportions of the measured counts by the model; shape (n_counts,)."""
     loss: float
     is_explained: bool
     """True if the residuals are not larger than the noise."""
@@ -218,7 +218,7 @@ class _Loss:
         return self.evaluate(np.zeros(self._counts.size))
 
     def evaluate(self, factors: Table) -> _State:
-        """Evaluate the model with factors, given their logarithms, one per measured count: (n_counts,)."""
+        """Evaluate the model with factors, given their logarithms, one per measured count; shape (n_counts,)."""
         beliefs, cells = self._propagation.run(factors[self._count_of_cell])
         sums = np.bincount(self._count_of_cell, cells, self._counts.size)
         proportions = np.asarray(sums, float)

@@ -261,7 +261,7 @@ class GraphicalModel:
         return table, clique
 
     def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Draw n rows as codes: (n_columns, n)."""
+        """Draw n rows as codes; shape (n_columns, n)."""
         # Cliques come after their parents. Each column is drawn given the columns of
         # its clique that are drawn already; by the running intersection property, it
         # is independent of all other drawn columns given these.

@@ -99,7 +99,7 @@ class Layout:
         return tables
 
     def sum_tables(self, vector: Table) -> Table:
-        """Sum the cells of each table: (n_tables,)."""
+        """Sum the cells of each table; shape (n_tables,)."""
         return np.add.reduceat(vector, self._starts)
 
 

@@ -236,8 +236,8 @@ class PrivateCounts:
     ) -> list[Marginal]:
         """Measure marginals, each with a fraction of the budget, and append them to `marginals`.
 
-        If `groups` are given, marginals of several columns are counts by groups of values. `groups` has the group of
-        each value of each column, or None.
+        If `groups` is given, marginals of several columns count the records by groups of values. It contains the group
+        of each value of each column, or None for a column without groups.
         """
         measured = []
         exact_counts = self._records.count(cliques)

@@ -82,7 +82,7 @@ class NumberCounts:
         return self.cells.get(column, self.intervals[column])
 
     def find_starts(self, column: int) -> NDArray[np.intp]:
-        """Return the index of the first cell of each bin, and last the number of cells: (n_bins + 1,)."""
+        """Return the index of the first cell of each bin, and last the number of cells; shape (n_bins + 1,)."""
         cells = self.cells_of(column)
         bins = np.array(self.intervals[column].edges, cells.dtype)
         return np.searchsorted(np.array(cells.edges, cells.dtype), bins)
@@ -171,11 +171,11 @@ class CellCounts:
     counts: NDArray[np.float64]
     """(n_cells,)."""
     covariance: NDArray[np.float64]
-    """The covariance of the errors of counts: (n_cells, n_cells)."""
+    """The covariance of the errors of counts; shape (n_cells, n_cells)."""
     edges: NDArray[np.float64]
     """(n_cells + 1,), divided by a power of 2."""
     widths: NDArray[np.float64]
-    """The number of possible numbers of each cell, or its width for real numbers: (n_cells,)."""
+    """The number of possible numbers of each cell, or its width for real numbers; shape (n_cells,)."""
     clear_std_errors: float
     """Standard errors above which a single cell has records."""
 

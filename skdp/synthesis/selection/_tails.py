@@ -83,17 +83,17 @@ class _Side:
     """The records of a column above its middle cell, which contains the median."""
 
     edges: Table
-    """The edges of all cells, ascending: (n_cells + 1,)."""
+    """The edges of all cells, ascending; shape (n_cells + 1,)."""
     beyond: Table
-    """The noisy proportion of records beyond the lower edge of each cell: (n_cells,)."""
+    """The noisy proportion of records beyond the lower edge of each cell; shape (n_cells,)."""
     covariance: Table
-    """The covariance of the errors of `beyond`: (n_cells, n_cells)."""
+    """The covariance of the errors of `beyond`; shape (n_cells, n_cells)."""
     middle: int
     """The index of the cell with the median."""
 
     @classmethod
     def of(cls, edges: Table, counts: Table, covariance: Table) -> _Side:
-        """Divide the sums of counts beyond each edge by the total, with their covariance.
+        """Compute the proportions of records beyond each edge, and their covariance.
 
         The parameters are as in `fit_tails`.
         """
@@ -105,7 +105,7 @@ class _Side:
 
     @property
     def errors(self) -> Table:
-        """The standard errors of the proportions `beyond`: (n_cells,)."""
+        """The standard errors of the proportions `beyond`; shape (n_cells,)."""
         return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
     @property
