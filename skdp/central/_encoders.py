@@ -354,7 +354,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     ) -> tuple[int, NDArray[np.object_]]:
         """Return the sum of squares of the target, and sums of its distances to both bounds by category.
 
-        Distances are in steps of the grid: (n_categories of all columns, 2).
+        Distances are in steps of the grid; shape (n_categories of all columns, 2).
         """
         # An empty marginal for all rows, and one marginal per column.
         cliques = [(), *((column,) for column in range(len(domain.columns)))]

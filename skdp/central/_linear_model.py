@@ -49,7 +49,7 @@ class GridRows(NamedTuple):
     """Private rows as integers, and the values that these represent."""
 
     rows: Rows
-    # For each column, the value of 0 and the distance of `UNIT`: (n_columns,).
+    # For each column, the value of 0 and the distance of `UNIT`; shape (n_columns,).
     starts: Floats
     units: Floats
 
@@ -64,7 +64,7 @@ class LinearModel(SupervisedStatistic):
     intercept_: Any
 
     def _respond(self, X: Any) -> Floats:
-        """Return the product of rows and coefficients plus the intercept: (n_samples,) or (n_samples, n_outputs)."""
+        """Return the product of rows and coefficients, plus intercept; shape (n_samples,) or (n_samples, n_outputs)."""
         table = self._read_rows(X)
         numbers = np.stack(to_float_columns(table), axis=1)
         response: Floats = numbers @ self.coef_.T + self.intercept_
@@ -85,7 +85,7 @@ class LinearFit(NamedTuple):
 class ProductSums:
     """Noisy sums over rows of the products of columns, a constant and a target, in units of the columns."""
 
-    # For all pairs; the constant and the target are last: (n_columns + 2, n_columns + 2).
+    # For all pairs; the constant and the target are last; shape (n_columns + 2, n_columns + 2).
     sums: Floats
     # Standard deviations of the noise: of products of columns and the constant, of
     # these with the target, and of the square of the target.
@@ -163,10 +163,10 @@ class ProductSums:
         """Choose the ridge, a number that is added to all eigenvalues, with the smallest estimated prediction error.
 
         `eigenvalues` are the eigenvalues of the noisy sums of products of columns, after the constant is eliminated,
-        ascending: (n_columns,). `with_target` are the sums of products with the target in the directions of their
-        eigenvectors: (n_columns,). `product_error` and `target_error` are the standard deviations of the noise of one
-        sum of products of columns, and of a column and the target; the norm of the noise of the whole matrix is about
-        twice `noise_norm`.
+        ascending, of shape (n_columns,). `with_target`, of the same shape, are the sums of products with the target in
+        the directions of their eigenvectors. `product_error` and `target_error` are the standard deviations of the
+        noise of one sum of products of columns, and of a column and the target; the norm of the noise of the whole
+        matrix is about twice `noise_norm`.
         """
         # The smallest eigenvalue with the ridge must exceed the noise, by more if
         # the noise is at least a tenth of the number of rows, and the precision of floats.
@@ -240,7 +240,7 @@ def add_noise(
 ) -> ProductSums:
     """Add the noise of `make_product_noises` to sums of products; without a delta, in one joint draw.
 
-    `sums` are exact integers for all pairs, with the constant and the target last: (n_columns + 2, n_columns + 2).
+    `sums` are exact integers for all pairs, with constant and target last; shape (n_columns + 2, n_columns + 2).
     """
     products_noise, target_noise, square_noise = noises
     noisy = np.zeros(sums.shape)

@@ -618,7 +618,7 @@ def _evaluate_chunk(
 ) -> NDArray[np.object_] | None:
     """Compute the statistic of a chunk, rounded to the grid between the bounds; None if it fails.
 
-    `tables` are X and possibly y, `members` the rows of the chunk, and `limits` the bounds: (n_outputs, 2).
+    `tables` are X and possibly y, `members` the rows of the chunk, and `limits` the bounds; shape (n_outputs, 2).
     """
     chunk = [_select_rows(table, members) for table in tables]
     try:

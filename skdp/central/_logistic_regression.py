@@ -74,7 +74,7 @@ class BinaryLoss:
         self._residuals = np.rint(RESIDUAL_UNIT * weights * by_class)  # (2, n_steps)
 
     def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> Floats:
-        """Return the derivative of the loss of each row with respect to its logit, in steps: (n_rows, 1).
+        """Return the derivative of the loss of each row by its logit, in steps; shape (n_rows, 1).
 
         `logits` are in steps of 1 / `LOGIT_UNIT`, residuals in steps of 1 / `RESIDUAL_UNIT`, and `codes` are 0 or 1.
         """
@@ -103,7 +103,7 @@ class SoftmaxLoss:
         )
 
     def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> Floats:
-        """Return the derivatives of the loss of each row with respect to its logits, in steps: (n_rows, n_classes).
+        """Return the derivatives of the loss of each row by its logits, in steps; shape (n_rows, n_classes).
 
         `logits` are in steps of 1 / `LOGIT_UNIT`, and residuals in steps of 1 / `RESIDUAL_UNIT`.
         """
@@ -122,7 +122,7 @@ class SoftmaxLoss:
 def gradient(
     rows: Rows, coefficients: Floats, loss: BinaryLoss | SoftmaxLoss
 ) -> NDArray[np.int64]:
-    """Return the exact sum of the gradients of all rows: (n_columns + 1, n_outputs), the constant last.
+    """Return the exact sum of the gradients of all rows; shape (n_columns + 1, n_outputs), the constant last.
 
     `coefficients` has the same shape. The sum is in integer steps, so noise with an exact sensitivity can be added.
     """
@@ -214,9 +214,9 @@ class PublicRows:
     """Standardized public columns, computed without the target."""
 
     scaler: StandardScaler
-    # Standardized columns, and a last column of ones: (n_rows, n_columns + 1).
+    # Standardized columns, and a last column of ones; shape (n_rows, n_columns + 1).
     inputs: Floats
-    # Weights of rows in the loss, at most 1 and less for long rows: (n_rows,).
+    # Weights of rows in the loss, at most 1 and less for long rows; shape (n_rows,).
     weights: Floats
 
     @classmethod

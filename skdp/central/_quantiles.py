@@ -187,7 +187,7 @@ class Masses:
     ``c % PARTS / PARTS`` of each value of the next cell. A value has the mass `PARTS`, so that masses are integers.
     """
 
-    # The number of values in the cells before each cell, and in all cells: (n_cells + 1,).
+    # The number of values in the cells before each cell, and in all cells; shape (n_cells + 1,).
     n_before: NDArray[np.int64]
 
     @property

@@ -137,7 +137,7 @@ class Hierarchy:
         return np.repeat(values, self.branching)[:size]
 
     def totals(self, counts: NDArray) -> list[NDArray]:
-        """Return the sums of the counts of cells on each level, from the cells to the top: (n_groups,) each."""
+        """Return the sums of counts of cells on each level, from the cells to the top; each of shape (n_groups,)."""
         levels = [counts]
         for _ in self.sizes[1:]:
             levels.append(self._gather(levels[-1]))

@@ -55,7 +55,7 @@ class Rows:
     # sum by more than its own value. All products and sums here are of integers below
     # 2**53, which floats represent exactly, in any order.
 
-    # The values of each row as integers, in steps of 1 / `UNIT`: (n_rows, n_columns).
+    # The values of each row as integers, in steps of 1 / `UNIT`; shape (n_rows, n_columns).
     positions: NDArray[np.int16]
     # The class of each row, or the position of its target.
     codes: NDArray[np.intp]

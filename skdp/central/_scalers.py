@@ -469,8 +469,8 @@ class DPRobustScaler(AffineScaler):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Draw noisy quantiles of each column, and set its center (the median) and its scale (the width of the range).
 
-        `plan.exact` draws by the exponential mechanism with the whole budget: (n_columns, n_quantiles). A width of 0
-        would be an impossible divisor, so the scale is then 1.
+        `plan.exact` draws an array of shape (n_columns, n_quantiles) by the exponential mechanism with the whole
+        budget. A width of 0 would be an impossible divisor, so the scale is then 1.
         """
         low, high = _read_quantile_range(self.quantile_range)
         drawn = plan.exact.draw(source).T

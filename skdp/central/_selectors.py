@@ -350,7 +350,7 @@ class Contrasts:
         return cls(table.astype(float), tuple(weights.tolist()), max(squares.tolist()))
 
     def sums(self, rows: Rows) -> NDArray[np.int64]:
-        """Return the sums of the products of each column with the target: (n_columns, n_contrasts).
+        """Return the sums of the products of each column with the target; shape (n_columns, n_contrasts).
 
         The target of a row is its number, or the row of `table` for its class.
         """

@@ -99,13 +99,13 @@ class GroupSums:
     # nothing to these three. Integer sums do not depend on the order of the rows or on
     # rounding, so the change by one record is exact.
 
-    # The number of rows: (n_groups,).
+    # The number of rows; shape (n_groups,).
     rows: Integers
     # (n_groups, n_columns) each.
     counts: Integers
     position_sums: Integers
     squares: Integers
-    # The number of values that are missing or infinite: (n_columns,).
+    # The number of values that are missing or infinite; shape (n_columns,).
     n_not_finite: Integers
     bounds: Floats
 
@@ -126,7 +126,7 @@ class GroupSums:
         return self
 
     def numbers(self, *, squares: bool, shared_count: bool) -> NDArray[np.object_]:
-        """Return the integers that get noise: (n_groups, n_numbers).
+        """Return the integers that get noise; shape (n_groups, n_numbers).
 
         They are the number of rows if `shared_count`, otherwise the number of values of each column; the sums of
         positions; and, if `squares`, the sums of squares. One record changes each number of one group by at most
@@ -288,7 +288,7 @@ class Moments(NamedTuple):
 
 
 def estimate_moments(noisy: NoisySums, noise_error: Fraction) -> Moments:
-    """Estimate means and variances from noisy sums, whose standard error is `noise_error`: (n_groups, n_columns).
+    """Estimate means and variances from noisy sums, whose standard error is `noise_error`; shape (n_groups, n_columns).
 
     Means are positions from -1 to 1 between the bounds, and variances are in squared half widths of the bounds.
     """

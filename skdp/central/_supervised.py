@@ -129,7 +129,7 @@ class SupervisedStatistic(CentralStatistic):
 class LogitClassifier(ProbabilisticClassifier):
     """Base class of classifiers with one logit for two classes, otherwise with one logit per class."""
 
-    # Returns the logits of rows: (n_samples, 1) or (n_samples, n_classes).
+    # Returns the logits of rows; shape (n_samples, 1) or (n_samples, n_classes).
     _respond: Callable[[Any], Floats]
 
     def decision_function(self, X: TableLike) -> Floats:

@@ -577,7 +577,7 @@ def _bound_advantage(guarantee: Any) -> float:
 def _score_proximity(
     synthetic: Any, members: Any, non_members: Any
 ) -> tuple[Numbers, Numbers]:
-    """Score members and non-members by the negative distance to the nearest synthetic row: (n_rows,) each.
+    """Score members and non-members by the negative distance to the nearest synthetic row; each of shape (n_rows,).
 
     The distance is Gower's distance over all columns.
     """
@@ -591,7 +591,7 @@ def _score_proximity(
                 f"{list(columns)}."
             )
     # Coordinates of a column are computed for all tables together, so that codes and
-    # ranges are the same: (n_synthetic + n_members + n_non_members, n_coordinates).
+    # ranges are the same; shape (n_synthetic + n_members + n_non_members, n_coordinates).
     coordinates = []
     for name in names:
         parts = [columns[name] for columns in parsed.values()]
@@ -606,7 +606,7 @@ def _score_proximity(
 
 
 def _embed_column(column: pd.Series) -> Numbers:
-    """Return coordinates whose Manhattan distance is Gower's distance: (n_rows, n_coordinates).
+    """Return coordinates whose Manhattan distance is Gower's distance; shape (n_rows, n_coordinates).
 
     Different categories have distance 1, and numbers their difference divided by the range.
     """

@@ -267,7 +267,7 @@ def check_words(words: Sequence[Any]) -> None:
 
 
 def check_reports(reports: Any, protocol: PrefixProtocol) -> Reports:
-    """Check a table of reports, and return it as integers: (n_reports, n_columns).
+    """Check a table of reports, and return it as integers; shape (n_reports, n_columns).
 
     The columns are the group, the bucket and the words of the hash function.
     `protocol.limits` has an upper bound of each column, which is excluded.
@@ -420,7 +420,7 @@ def hash_numbers(
 def count_tail_matches(
     seeds: NDArray[np.int64], buckets: NDArray[np.int64], head: int, n_tail: int
 ) -> NDArray[np.int64]:
-    """Count the reports whose bucket is the hash of head + tail, for each tail of `n_tail` bits: (2**n_tail,).
+    """Count the reports whose bucket is the hash of head + tail, for each tail of `n_tail` bits; shape (2**n_tail,).
 
     `seeds` has the r words of the hash function of each report, of shape (n_reports,
     r), and `buckets` its reported hash of r bits. The head is an integer whose lowest
@@ -443,7 +443,7 @@ def count_tail_matches(
     step = max(1, BLOCK >> n_words)
     for start in range(0, len(seeds), step):
         part = tail_words[start : start + step]
-        # The XOR of the words that each u selects, for each report: (2**r, n_reports).
+        # The XOR of the words that each u selects, for each report; shape (2**r, n_reports).
         words = np.zeros((1 << n_words, len(part)), np.int64)
         for bit, word in enumerate(part.T):
             half = 1 << bit

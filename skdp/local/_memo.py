@@ -287,7 +287,7 @@ class PermanentDraws:
 
     memo: Memo
     context: bytes
-    # Keyed hashes of the record ids: (n_records, 16).
+    # Keyed hashes of the record ids; shape (n_records, 16).
     pseudonyms: NDArray[np.uint8]
 
     def digests(self, purpose: str, *parts: NDArray[np.uint8]) -> Digests:

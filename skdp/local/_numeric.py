@@ -85,7 +85,7 @@ class NumberField(Field):
     # The numbers that may be reported, ascending. A report of the field is an index of
     # this array.
     numbers: NDArray[np.float64] = dataclasses.field(init=False)
-    # The index in `numbers` of each report of the mechanism: (n_reports,).
+    # The index in `numbers` of each report of the mechanism; shape (n_reports,).
     _number_index: NDArray[np.intp] = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:

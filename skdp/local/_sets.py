@@ -45,7 +45,7 @@ class SetField(OracleField):
     unknown: str = "error"
 
     def prepare(self, columns: Sequence[Any]) -> Codes:
-        """Encode the sets of a column as a mask of their members among the k declared values: (n_rows, k).
+        """Encode the sets of a column as a mask of their members among the k declared values; shape (n_rows, k).
 
         Members outside the domain raise an error if `unknown` is "error", and are
         ignored otherwise.

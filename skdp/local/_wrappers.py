@@ -496,7 +496,7 @@ def _check_names(protocol: ReportProtocol) -> None:
 def compute_posterior(
     oracle: FrequencyOracle, reports: NDArray[Any], prior: ArrayLike
 ) -> NDArray[np.float64]:
-    """Compute the probability of each of the k values given each report, by Bayes' rule: (n_reports, k).
+    """Compute the probability of each of the k values given each report, by Bayes' rule; shape (n_reports, k).
 
     `prior` has the probabilities of the values before the report, of shape (k,).
     """

@@ -57,14 +57,14 @@ class Estimate:
 class GroupSums:
     """Estimated numbers of selected and unselected rows by rate and group, with their noise."""
 
-    # Numbers of rows: (n_rates, n_groups).
+    # Numbers of rows; shape (n_rates, n_groups).
     selected: Numbers
     unselected: Numbers
-    # Covariances over the noise of the reports: (n_rates, n_groups, n_groups). They are
+    # Covariances over the noise of the reports; shape (n_rates, n_groups, n_groups). They are
     # 0 for true groups.
     selected_covariance: Numbers
     unselected_covariance: Numbers
-    # Variance that widens the intervals of rates of few rows: (n_rates, n_groups).
+    # Variance that widens the intervals of rates of few rows; shape (n_rates, n_groups).
     extra_variance: Numbers
     is_reported: bool
 
@@ -150,7 +150,7 @@ class Rates:
 
 @IGNORE_DIVISION
 def score_rates(sums: GroupSums, rows: str, level: float = LEVEL) -> Rates:
-    """Estimate rates with score intervals of the confidence level `level`: (n_rates, n_groups).
+    """Estimate rates with score intervals of the confidence level `level`; shape (n_rates, n_groups).
 
     `rows` is "population" if the rows are a sample, and "table" if only the noise of reports is random.
     """
@@ -250,7 +250,7 @@ def compare_extremes(sums: GroupSums, rows: str) -> list[Estimate]:
 
 @IGNORE_DIVISION
 def _correlate_rates(rates: Rates, first: Codes, second: Codes) -> Numbers:
-    """Return the correlations of the rates of pairs of groups: (n_rates, n_pairs).
+    """Return the correlations of the rates of pairs of groups; shape (n_rates, n_pairs).
 
     `first` and `second` are the indices of the two groups of each pair.
     """
@@ -275,7 +275,7 @@ def _combine_errors(first: Any, second: Any, correlation: Any) -> Numbers:
 
 @IGNORE_DIVISION
 def _subtract_unclipped(rates: Rates, first: Codes, second: Codes) -> Estimate:
-    """Subtract rates of pairs of groups, with MOVER intervals that may exceed [-1, 1]: (n_rates, n_pairs).
+    """Subtract rates of pairs of groups, with MOVER intervals that may exceed [-1, 1]; shape (n_rates, n_pairs).
 
     `first` and `second` are the indices of the two groups of each pair.
     """
@@ -300,7 +300,7 @@ def subtract_rates(rates: Rates, first: Codes, second: Codes) -> Estimate:
 
 
 def average_odds_difference(rates: Rates, first: Codes, second: Codes) -> Estimate:
-    """Average the differences of TPR and FPR of pairs of groups: (n_pairs,).
+    """Average the differences of TPR and FPR of pairs of groups; shape (n_pairs,).
 
     `first` and `second` are the indices of the two groups of each pair.
     """

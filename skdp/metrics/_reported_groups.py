@@ -37,7 +37,7 @@ from skdp.tables import is_frame, wrap_table
 def debias_groups(
     reports: Any, encoder: Any, columns: Any = None
 ) -> tuple[Domain, Numbers]:
-    """Return the domain of the groups and an unbiased indicator of each: (n_rows, n_groups).
+    """Return the domain of the groups and an unbiased indicator of each; shape (n_rows, n_groups).
 
     An indicator is a number whose mean over the noise of the report is 1 if the true value of the row is in the group,
     and 0 otherwise. Groups are the combinations of the values of `columns`, in the order of `list_cells`.

@@ -606,7 +606,7 @@ class ReportDesign(SavedByArguments):
 
 
 def unbiased_rows(design: ReportDesign, table: pd.DataFrame) -> Numbers | None:
-    """Compute the unbiased values of the report of each row: (n_rows, n_values).
+    """Compute the unbiased values of the report of each row; shape (n_rows, n_values).
 
     An unbiased value has the expectation 1 for the true value of the row, and 0 for all
     other values. The result is None if the rows of a channel are linearly dependent,
@@ -625,7 +625,7 @@ def unbiased_rows(design: ReportDesign, table: pd.DataFrame) -> Numbers | None:
 def select_rows(
     design: ReportDesign, matrices: Mapping[Any, Numbers], table: pd.DataFrame
 ) -> Numbers:
-    """Select the column of each row's report in the matrix of its group: (n_rows, n_values).
+    """Select the column of each row's report in the matrix of its group; shape (n_rows, n_values).
 
     `matrices` has an array of shape (n_values, n_reports) for each group.
     """
@@ -754,7 +754,7 @@ def _assign_labels(
 class ReportCounts:
     """Weighted counts of each report in each group."""
 
-    # Sums of the weights of the rows, and of their squares: (n_groups, n_reports).
+    # Sums of the weights of the rows, and of their squares; shape (n_groups, n_reports).
     weights: Numbers
     squares: Numbers
     n_rows: int
@@ -855,13 +855,13 @@ def _check_identified(channel: Numbers, column: Any) -> None:
 
 
 def _invert_channels(channels: Numbers, counts: ReportCounts, column: Any) -> Numbers:
-    """Compute the unbiased values of each report in each group: (n_values, n_groups, n_reports).
+    """Compute the unbiased values of each report in each group; shape (n_values, n_groups, n_reports).
 
     An unbiased value has the expectation 1 for the true value, and 0 for other values.
     `column` is the name of the column in errors.
     """
     # Groups and reports together are one report, whose channel has the observed
-    # proportions of the groups as factors: (n_values, n_groups * n_reports).
+    # proportions of the groups as factors; shape (n_values, n_groups * n_reports).
     n_values = channels.shape[1]
     fractions = counts.group_totals / counts.total
     joint = (np.moveaxis(channels, 1, 0) * fractions).reshape(n_values, -1)
@@ -885,7 +885,7 @@ def clip_proportions(proportions: Numbers) -> Numbers:
 
 
 def _sum_squares(values: Numbers, proportions: Numbers, squares: Numbers) -> Numbers:
-    """Sum the weighted squared deviations of unbiased values from their mean: (n_values,).
+    """Sum the weighted squared deviations of unbiased values from their mean; shape (n_values,).
 
     `values` is (n_values, n_groups, n_reports), and `squares` is (n_groups, n_reports).
     """
@@ -916,7 +916,7 @@ def _warn_of_misfit(labels: pd.Index, counts: ReportCounts, fitted: Numbers) -> 
     """Warn if the groups have different proportions of the values (chi-squared test).
 
     `fitted` are the probabilities of the reports in each group if all groups have the
-    estimated proportions: (n_groups, n_reports).
+    estimated proportions; shape (n_groups, n_reports).
     """
     # Kish's effective number of reports: weighted proportions have the variance of this
     # number of reports with equal weights.

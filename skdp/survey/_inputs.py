@@ -197,12 +197,12 @@ def check_reported_together(questions: Sequence[Question], weights: Numbers) -> 
 class Rows:
     """Inputs of a regression without the target."""
 
-    # True predictors after a column of ones: (n_rows, n_known).
+    # True predictors after a column of ones; shape (n_rows, n_known).
     known: pd.DataFrame
     # Reported predictors.
     questions: list[Question]
     # Indicators of the values of the reported predictors, a row for each combination of
-    # their true values: (n_cells, n_features).
+    # their true values; shape (n_cells, n_features).
     cells: pd.DataFrame
     weights: Numbers
     # Index of the cluster of each row; None if rows are independent.
@@ -280,7 +280,7 @@ def _validate_predictor(column: pd.Series) -> Numbers:
 
 
 def _list_cells(questions: Sequence[Question]) -> pd.DataFrame:
-    """Return the indicators of the values in each combination of reported variables: (n_cells, n_features).
+    """Return the indicators of the values in each combination of reported variables; shape (n_cells, n_features).
 
     A cell is a combination of a value of each variable. A feature is 1 in the cells
     with a value of a variable, other than the first one.

@@ -21,13 +21,13 @@ MIN_LOG_SIGMA = math.log(1e-9)
 class Predictors:
     """True predictors, and cells: the combinations of values of the reported predictors."""
 
-    # True predictors after a column of ones: (n_rows, n_known).
+    # True predictors after a column of ones; shape (n_rows, n_known).
     known: Numbers
     # The columns of `known` on which the distribution of the cells depends.
     cell_known: Numbers
-    # Indicators of the values in each cell: (n_cells, n_features).
+    # Indicators of the values in each cell; shape (n_cells, n_features).
     cell_features: Numbers
-    # Log probability of the reports of each row given each cell: (n_cells, n_rows).
+    # Log probability of the reports of each row given each cell; shape (n_cells, n_rows).
     log_reports: Numbers
 
     @property
@@ -91,7 +91,7 @@ class ClassTarget:
         return len(self.log_reports) - 1
 
     def log_densities(self, linear: Numbers, scale: Numbers) -> Numbers:
-        """Compute the log probability of class and report: (n_classes, n_cells, n_rows).
+        """Compute the log probability of class and report; shape (n_classes, n_cells, n_rows).
 
         `linear` has the shape (n_columns, n_cells, n_rows), without the reference class.
         """
@@ -327,7 +327,7 @@ def _invert(information: Numbers) -> Numbers | None:
 
 
 def sum_by_cluster(rows: Numbers, clusters: NDArray[np.intp] | None) -> Numbers:
-    """Sum the rows of each cluster: (n_clusters, n_columns). Without clusters, each row is a cluster."""
+    """Sum the rows of each cluster; shape (n_clusters, n_columns). Without clusters, each row is a cluster."""
     if clusters is None:
         return rows
     sums = np.zeros((int(clusters.max()) + 1, rows.shape[1]))

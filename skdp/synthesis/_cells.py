@@ -114,7 +114,7 @@ def draw_within(
 ) -> NDArray[Any]:
     """Return the number or date at a position from 0 to 1 within a bin, for each row.
 
-    `bins` has the bin of each row, and `positions` the position of each row: (n_rows,) both.
+    `bins` has the bin of each row, and `positions` the position of each row; both of shape (n_rows,).
     """
     steps = Steps.of(interval)
     first, last = steps.first[bins], steps.last[bins]

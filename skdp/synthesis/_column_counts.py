@@ -155,7 +155,7 @@ class _CountedNumbers:
         """Compute the numbers of all cells and values from the measured numbers, given exact sums over values.
 
         `noisy` has the measured numbers, (n_counted_cells, n_counted_values), which leave out one of two cells or
-        values because both add up to a known sum. `sums` are the public sums over values: (n_cells, 1).
+        values because both add up to a known sum. `sums` are the public sums over values; shape (n_cells, 1).
         """
         if self.is_centered and self.n_cells == 2:
             noisy = np.concatenate([noisy, -noisy])
@@ -222,7 +222,7 @@ class PrivateColumns:
     def measure(
         self, cross: Cross, fraction: Fraction, single: NoisyCounts | None = None
     ) -> NoisyCounts:
-        """Measure a table of counts with a fraction of the budget: (n_cells, n_values).
+        """Measure a table of counts with a fraction of the budget; shape (n_cells, n_values).
 
         `single` has the noisy counts of its private column, which complete centered numbers (counts minus their mean
         over cells).

@@ -77,7 +77,7 @@ def fit_model(
 ) -> ColumnModel:
     """Fit the distribution of private values given the public values of all rows, by L-BFGS.
 
-    `noisy` are the measured tables, and `public` the codes of each public column: (n_rows,).
+    `noisy` are the measured tables, and `public` the codes of each public column; shape (n_rows,).
     """
     # There is a table of logits for each measured table. The loss is
     #     sum over rows of log Z(logits, row) - <logits, noisy counts> + penalty,
@@ -227,7 +227,7 @@ def draw_balanced(
     """Draw a combination of private values for each row, such that counts are close to the expected counts.
 
     The result has the index of the combination of each row, as in `Cross.value_of`. `public` are the codes of each
-    public column: (n_rows,).
+    public column; shape (n_rows,).
     """
     # Counts of n independent draws have standard deviations of up to sqrt(n / 4). Here,
     # rows are drawn in blocks, in random order. The probability of a value is decreased
@@ -236,7 +236,7 @@ def draw_balanced(
     # .. [1] R. Alweiss, Y. P. Liu, M. Sawhney (2021). Discrepancy minimization via a
     #    self-balancing walk. STOC.
     singles = [cross for cross in model.crosses if cross.is_single]
-    # For each private column, the value of each combination: (n_combinations, n_values).
+    # For each private column, the value of each combination; shape (n_combinations, n_values).
     indicators = [np.eye(cross.n_values)[cross.value_of] for cross in singles]
     n_combinations = singles[0].value_of.size
     sizes = [int(codes.max(initial=0)) + 1 for codes in public]

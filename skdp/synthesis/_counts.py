@@ -199,7 +199,7 @@ def weigh_range(
     limits: tuple[Any, ...],
     shape: Shape | None = None,
 ) -> Weights:
-    """Return the fraction of each value or bin that is in a half-open range: (n_values,).
+    """Return the fraction of each value or bin that is in a half-open range; shape (n_values,).
 
     `limits` are (low, high), with None for no limit. `shape` is the distribution within bins; without it, numbers are
     uniform.

@@ -164,7 +164,7 @@ class Ranks:
     def _find_limits(
         self, rows: NDArray[np.integer]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the ranks at the lower and upper edges of the bins of each row: (n_columns, n_rows) each.
+        """Return the ranks at the lower and upper edges of the bins of each row; each of shape (n_columns, n_rows).
 
         A missing value may have any rank from 0 to 1.
         """

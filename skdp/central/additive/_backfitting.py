@@ -41,7 +41,7 @@ class Residuals(Protocol):
     row_variance: float
 
     def measure(self, targets: NDArray[Any], responses: Integers) -> Floats:
-        """Return the residuals of rows, given their responses: (n_outputs, n_rows) both."""
+        """Return the residuals of rows, given their responses; both of shape (n_outputs, n_rows)."""
 
     def linearize(self, means: Floats) -> tuple[Floats, Floats]:
         """Return the slopes of residuals with respect to the response, and the variances of residuals.
@@ -182,7 +182,7 @@ class Start(NamedTuple):
     """Noisy facts from which backfitting starts, and the remaining budget."""
 
     n_rows: float
-    # The constant response: (n_outputs,).
+    # The constant response; shape (n_outputs,).
     response: Floats
     residuals: Residuals
     # Noise of the counts from which bounds of numeric residuals are chosen; None for
@@ -195,9 +195,9 @@ class Start(NamedTuple):
 class Shapes(NamedTuple):
     """Fitted functions of bins, whose mean over records is 0, and the constant."""
 
-    # The constant: (n_outputs,).
+    # The constant; shape (n_outputs,).
     intercept: Floats
-    # The function of each column, and its standard errors: (n_bins, n_outputs).
+    # The function of each column, and its standard errors; shape (n_bins, n_outputs).
     values: list[Floats]
     std_errors: list[Floats]
     n_epochs: int
@@ -214,7 +214,7 @@ class _ColumnFunction:
         shape = len(bins.counts), n_outputs
         self.values = np.zeros(shape)
         self.std_errors = np.zeros(shape)
-        # The mean over rows: (n_outputs,).
+        # The mean over rows; shape (n_outputs,).
         self.mean = np.zeros(n_outputs)
         # The values as integers, and 0 for rows in no bin.
         self.integer_values = np.zeros((shape[0] + 1, n_outputs), np.int64)
@@ -243,7 +243,7 @@ class _ColumnFunction:
         variances: Floats,
         epoch: Epoch,
     ) -> None:
-        """Update the function by the noisy sums of residuals of an epoch: (n_bins, n_outputs).
+        """Update the function by the noisy sums of residuals of an epoch; shape (n_bins, n_outputs).
 
         `curvatures` are the slopes of residuals in the response, and `variances` their variances, see
         `Residuals.linearize`.
@@ -340,7 +340,7 @@ def backfit(
     n_outputs = len(start.response)
     functions = [_ColumnFunction(column, n_outputs) for column in bins]
     constant = np.rint(start.response * residuals.response_unit).astype(np.int64)
-    # The responses of the model to each row: (n_outputs, n_rows).
+    # The responses of the model to each row; shape (n_outputs, n_rows).
     responses = np.tile(constant[:, np.newaxis], len(targets))
     n_epochs = choose_n_epochs(start.mu_squared, start.n_rows, len(bins))
     amount = start.mu_squared / (n_epochs * len(bins))

@@ -55,7 +55,7 @@ class Shape(NamedTuple):
     # The bins, whose `labels` are texts. The last bin of a numeric column is for missing
     # numbers.
     bins: Interval | Categories
-    # Contribution of a bin to the prediction: (n_bins,) or (n_bins, n_classes).
+    # Contribution of a bin to the prediction; shape (n_bins,) or (n_bins, n_classes).
     values: Floats
     # Standard errors due to noise, sampling and smoothing; they include the noise of the
     # counts, which changes all values by the same number.
@@ -244,7 +244,7 @@ class AdditiveModel(SupervisedStatistic):
         return self.domain_.columns[: self.n_features_in_]
 
     def _respond(self, X: Any) -> Floats:
-        """Return the constant plus the sum of the functions of all columns for each row: (n_samples, n_outputs).
+        """Return the constant plus the sum of the functions of all columns for each row; shape (n_samples, n_outputs).
 
         A regressor and a classifier of two classes have one output, other classifiers have one for each class.
         """

@@ -29,7 +29,7 @@ class Bins:
     attribute: Categories | Interval
     # The bin of each counted cell; last, the number of bins for rows outside all cells.
     bins_of_cells: NDArray[np.intp]
-    # Counts of the bins, and the variances of their noise: (n_bins,).
+    # Counts of the bins, and the variances of their noise; shape (n_bins,).
     counts: Floats
     variances: Floats
 
@@ -152,7 +152,7 @@ def make_prior_covariances(bins: Bins) -> list[Floats]:
 
 
 def _bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[Floats]:
-    """Return the covariances of `make_prior_covariances` with full variances of the mean: (n_bins, n_bins) each.
+    """Return covariances of `make_prior_covariances` with full variances of the mean; each of shape (n_bins, n_bins).
 
     They are for a rough function, a smooth one and a line. `counts` are the rows of each bin. Bins without an order are
     independent.
@@ -241,7 +241,7 @@ def smooth_sums(
         values, vectors = np.linalg.eigh(signal)
         rotated_sums = vectors.T @ (sums / deviations)
         # In the eigenvectors of the covariance of the signal, sums are independent with
-        # these variances of signal plus noise: (n_scales, n_bins).
+        # these variances of signal plus noise; shape (n_scales, n_bins).
         variances_of_rotated = 1 + np.outer(prior_variances, np.maximum(values, 0.0))
         misfits = np.log(variances_of_rotated) + rotated_sums**2 / variances_of_rotated
         log_likelihoods.append(log_priors - misfits.sum(axis=1) / 2)
@@ -261,7 +261,7 @@ def smooth_sums(
     prior = np.zeros((len(sums), len(sums)))
     for probabilities, fit in zip(likelihoods, fits, strict=True):
         mean += fit.to_function @ (probabilities @ fit.factors * fit.rotated_sums)
-        # The mean for each scale: (n_scales, n_bins).
+        # The mean for each scale; shape (n_scales, n_bins).
         means = fit.rotated_sums * fit.factors @ fit.to_function.T
         second_moment += (probabilities * means.T) @ means
         # The prior covariance, minus the covariance that the sums explain.
@@ -276,9 +276,9 @@ class _Fit(NamedTuple):
     """Posterior of a function for one prior covariance and all scales."""
 
     covariance: Floats
-    # The matrix from rotated sums to the function: (n_bins, n_bins).
+    # The matrix from rotated sums to the function; shape (n_bins, n_bins).
     to_function: Floats
-    # Sums in the eigenvectors of the signal, in which they are independent: (n_bins,).
+    # Sums in the eigenvectors of the signal, in which they are independent; shape (n_bins,).
     rotated_sums: Floats
-    # The prior variance divided by the variance of a rotated sum: (n_scales, n_bins).
+    # The prior variance divided by the variance of a rotated sum; shape (n_scales, n_bins).
     factors: Floats

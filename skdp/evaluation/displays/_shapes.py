@@ -174,7 +174,7 @@ class ShapeDisplay(PanelDisplay):
 
 
 def _select_bins(shape: Any, bins: Any) -> tuple[Any, Any]:
-    """Return the values and margins of error (95 %) of some bins: (n_bins, n_outputs).
+    """Return the values and margins of error (95 %) of some bins; shape (n_bins, n_outputs).
 
     There is one output for regression and two classes, and otherwise one for each class.
     """

@@ -103,7 +103,7 @@ def _find_cells(domain: Any, values: Any) -> NDArray[np.intp]:
 def _debias_group(
     protocol: Any, reports: Reports, group: tuple[Any, ...], cells: Any
 ) -> NDArray[np.float64]:
-    """Compute the unbiased values of a group of columns for each record: (n_records, n_cells).
+    """Compute the unbiased values of a group of columns for each record; shape (n_records, n_cells).
 
     `cells` are the codes of the chosen combinations of values. If several fields
     contain the columns, the result is a weighted sum over the fields.
@@ -302,7 +302,7 @@ def _compute_weighted_means(
     # The weighted mean m = sum w u / sum w of the unbiased values u is a ratio of sums. Its
     # linearized variance is the sum of the squares of w (u - m) / sum w (Lumley 2004).
     cells = np.arange(field.domain.select(columns).size)
-    # Sums of w u, w^2 u and w^2 u^2 over the records: (3, n_cells).
+    # Sums of w u, w^2 u and w^2 u^2 over the records; shape (3, n_cells).
     sums = np.zeros((3, len(cells)))
     step = max(1, MAX_BLOCK_FLOATS // len(cells))
     for start in range(0, len(weights), step):

@@ -266,7 +266,7 @@ def make_group_index(domain: Any, groups: Sequence[Sequence[Any]]) -> pd.Index:
 def find_marginal_cells(domain: Any, columns: Sequence[Any]) -> NDArray[np.intp]:
     """Return the joint code of some columns in each joint cell of all columns; shape (n_cells,)."""
     selected = domain.select(columns)
-    # Code of each column of the domain in each joint cell: (n_columns, n_cells).
+    # Code of each column of the domain in each joint cell; shape (n_columns, n_cells).
     codes = np.indices(domain.sizes).reshape(len(domain.sizes), -1)
     axes = list(map(domain.columns.index, selected.columns))
     return np.ravel_multi_index(tuple(codes[axes]), selected.sizes)

@@ -98,10 +98,10 @@ class OracleField(Field):
         cells: NDArray[np.intp] | None,
     ) -> NDArray[np.float64]:
         # Return an unbiased estimate of the indicator of each value in `cells` for each
-        # report: (n_reports, n_cells). The values are combinations of `columns`, which
+        # report; shape (n_reports, n_cells). The values are combinations of `columns`, which
         # may be some of the columns of the field.
         assert cells is not None
-        # Row i has the joint cells with value i: (n_cells, n_members). The estimate of a
+        # Row i has the joint cells with value i; shape (n_cells, n_members). The estimate of a
         # value is the sum of the estimates of its joint cells.
         members = cells[:, np.newaxis]
         if tuple(columns) != tuple(self.columns):

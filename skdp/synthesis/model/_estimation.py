@@ -100,7 +100,7 @@ def fit_model(
 def _replace_tails(
     marginals: Sequence[Marginal], tails: Mapping[int, Table], total: float
 ) -> tuple[list[Marginal], NDArray[np.bool_]]:
-    """Replace the noisy counts of columns in tails; also mark these counts: (n_counts of all marginals,).
+    """Replace the noisy counts of columns in tails; also mark these counts; shape (n_counts of all marginals,).
 
     `tails` has estimated counts by column, NaN for values that keep their noisy counts. `total` is the estimated number
     of records.
@@ -150,7 +150,7 @@ def _make_potentials(
 def _estimate_column(
     column: int, tail: Table, marginals: Sequence[Marginal], total: float
 ) -> Table:
-    """Estimate the proportions of the values of a column, all positive, at which the descent starts: (n_values,).
+    """Estimate the proportions of the values of a column, all positive, at which the descent starts; shape (n_values,).
 
     `tail` has counts that replace noisy ones, NaN elsewhere. `total` is the estimated number of records.
     """
@@ -200,7 +200,7 @@ class _Loss:
         count_of_cell = []
         for marginal, number in zip(marginals, numbers, strict=True):
             count_of_cell.append(repeat_groups(number, marginal.groups).ravel())
-        # The index of the measured count to which each cell belongs: (n_cells,).
+        # The index of the measured count to which each cell belongs; shape (n_cells,).
         self._count_of_cell = np.concatenate(count_of_cell)
         self._targets = self._counts.join(m.counts for m in marginals) / total
         errors = np.array([marginal.std_error for marginal in marginals])
@@ -233,7 +233,7 @@ class _Loss:
     def fit_targets(self, state: _State, is_fitted: NDArray[np.bool_]) -> _State:
         """Scale cells of the model so that some measured counts equal their targets.
 
-        `is_fitted` marks these counts: (n_counts,).
+        `is_fitted` marks these counts; shape (n_counts,).
         """
         targets = np.maximum(self._targets[is_fitted], MIN_PROPORTION)
         proportions = np.maximum(state.proportions[is_fitted], MIN_PROPORTION)

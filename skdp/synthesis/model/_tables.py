@@ -111,7 +111,7 @@ def sum_groups(table: NDArray, groups: Groups | None) -> NDArray:
     for axis, group_of_value in enumerate(groups or ()):
         if group_of_value is None:
             continue
-        # A product with a matrix of zeros and ones: (n_groups, n_values).
+        # A product with a matrix of zeros and ones; shape (n_groups, n_values).
         group_numbers = np.arange(group_of_value.max() + 1)
         is_member = group_numbers[:, np.newaxis] == group_of_value
         indicator = is_member.astype(table.dtype)

@@ -289,7 +289,7 @@ class PrivateCounts:
         groups: Groups,
         fraction: Fraction,
     ) -> NDArray[np.float64]:
-        """Measure the L1 distances of guessed counts from the true counts, with a fraction of the budget: (n_cliques,).
+        """Measure the L1 distances of guessed from true counts, with a fraction of the budget; shape (n_cliques,).
 
         `guesses` are counts by groups of values of each marginal.
         """

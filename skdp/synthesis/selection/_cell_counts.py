@@ -220,7 +220,7 @@ class CellCounts:
     ) -> tuple[NDArray[np.float64], int, int]:
         """Return the proportion of each cell, and the first cell and the end of the cells between both tails.
 
-        `starts` has the number of the first cell of each bin, and the number of cells: (n_bins + 1,). Proportions
+        `starts` has the number of the first cell of each bin, and the number of cells; shape (n_bins + 1,). Proportions
         follow the counts of bins that are clear of noise, the counts of cells within them, and fitted distributions in
         the tails.
         """
@@ -243,7 +243,7 @@ class CellCounts:
         return proportions / proportions.sum(), first, stop
 
     def divide(self) -> NDArray[np.float64]:
-        """Return the proportion of each cell among these cells: (n_cells,).
+        """Return the proportion of each cell among these cells; shape (n_cells,).
 
         Cells are divided into `N_BRANCHES` blocks by their counts, and each block in the same way. Blocks whose counts
         are not clear of noise get proportions by their widths, or none.
@@ -285,7 +285,7 @@ class CellCounts:
 def _sum_blocks(
     blocks: Sequence[CellCounts],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the counts of blocks of cells, and their standard errors: (n_blocks,) each."""
+    """Return the counts of blocks of cells, and their standard errors; each of shape (n_blocks,)."""
     sums = np.array([block.counts.sum() for block in blocks])
     variances = np.array([block.covariance.sum() for block in blocks])
     return sums, np.sqrt(np.maximum(variances, 0.0))

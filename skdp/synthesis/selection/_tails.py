@@ -41,9 +41,9 @@ def fit_tails(
 ) -> tuple[Table, int, int]:
     """Replace the proportions of cells in both tails by fitted distributions; also return the cells between the tails.
 
-    `proportions` add up to 1, and `counts` are noisy: (n_cells,). `covariance` is the covariance of counts, and `edges`
-    are the edges of cells: (n_cells + 1,). The cells between the tails start at the first integer and end before the
-    second one.
+    `proportions` add up to 1, and `counts` are noisy; both of shape (n_cells,). `covariance` is the covariance of
+    counts. `edges` are the edges of cells; shape (n_cells + 1,). The cells between the tails start at the first integer
+    and end before the second one.
     """
     upper, stop = _fit_upper(proportions, edges, counts, covariance)
     mirrored = covariance[::-1, ::-1]
