@@ -132,7 +132,7 @@ NUMBERS = pd.DataFrame(
 CODES = pd.DataFrame({"a": [0, 1, 2, 2, 0, 1], "b": [1, 0, 1, 1, 0, 1]})
 
 
-def load_neighbours(quick: bool) -> dict[str, Any]:
+def load_neighbors(quick: bool) -> dict[str, Any]:
     """Return the number of the row that one table lacks."""
     return {
         f"without row {row}": partial(int, row)
@@ -272,7 +272,7 @@ TASKS = {
         lambda: {"randomized response": audit_response, "mean": audit_mean},
         score_audit,
     ),
-    "replays": (load_neighbours, replay_methods, score_replay),
+    "replays": (load_neighbors, replay_methods, score_replay),
     "attacks": (load_people, attack_methods, score_attack),
     "oracles": (
         load_priors,

@@ -41,7 +41,7 @@ def test_exp_is_enclosed_as_precisely_as_asked_for(exponent, precision):
 @given(
     st.one_of(st.fractions(0, 4), st.fractions(0, 2_000), st.fractions(0, Fraction(1, 10**9))), st.integers(0, 1_000)
 )
-def test_small_powers_are_enclosed_by_neighbouring_integers(exponent, bits):
+def test_small_powers_are_enclosed_by_neighboring_integers(exponent, bits):
     lower, upper = exp_minus_bounds(exponent, bits)
     with decimal.localcontext(prec=700):
         witness = (-decimal.Decimal(exponent.numerator) / decimal.Decimal(exponent.denominator)).exp() * 2**bits

@@ -59,7 +59,7 @@ class AuditResult:
 
 def audit_epsilon(
     release: BaseEstimator | Callable[..., Any],
-    neighbours: Sequence[Any] | None = None,
+    neighbors: Sequence[Any] | None = None,
     *,
     epsilon: float | None = None,
     delta: float | None = None,
@@ -82,11 +82,11 @@ def audit_epsilon(
         `sklearn.preprocessing.FunctionTransformer`. For an estimator of the central
         model, the fitted attributes that are numbers, text or tables are audited. The
         last column of a table is the target of an estimator that requires a target.
-    neighbours : list of tables, default=None
+    neighbors : list of tables, default=None
         At least two public tables, any two of which differ in one record. All pairs are
         tried. They must be pandas DataFrames, unless the release is a callable. If
         None, tables of one record each are made from the declared values of a local
-        transformer; other releases require `neighbours`.
+        transformer; other releases require `neighbors`.
     epsilon, delta : float, default=None
         Claimed guarantee. If `epsilon` is None, the `guarantee_` of the estimator is
         used. If only `epsilon` is given, delta is 0.
@@ -112,8 +112,8 @@ def audit_epsilon(
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, the claim or the neighbours are missing, the
-        tables are not neighbours, every release fails, or the release is a Pipeline.
+        If a parameter is out of range, the claim or the neighbors are missing, the
+        tables are not neighbors, every release fails, or the release is a Pipeline.
 
     See Also
     --------
@@ -158,12 +158,12 @@ def audit_epsilon(
     """
     if n_draws is not None:
         check_size(n_draws, min_val=100, max_val=None, name="n_draws")
-    _check_neighbours(neighbours)
+    _check_neighbors(neighbors)
     methods = ("transform", "report", "fit")
     if any(hasattr(release, name) for name in methods):
-        audited = _read_estimator(release, neighbours, draw_seed(random_state))
+        audited = _read_estimator(release, neighbors, draw_seed(random_state))
     else:
-        audited = _read_callable(release, neighbours, random_state)
+        audited = _read_callable(release, neighbors, random_state)
     if epsilon is None:
         claimed, claimed_delta = _read_claim(audited)
     else:
@@ -230,41 +230,41 @@ def _check_releases(audited: _Audited) -> None:
 # The audited release and its guarantee
 
 
-def _check_neighbours(neighbours: Any) -> None:
-    """Raise unless `neighbours` is None or a list of at least two tables."""
-    if neighbours is None:
+def _check_neighbors(neighbors: Any) -> None:
+    """Raise unless `neighbors` is None or a list of at least two tables."""
+    if neighbors is None:
         return
-    if not isinstance(neighbours, list | tuple):
+    if not isinstance(neighbors, list | tuple):
         raise TypeError(
-            f"`neighbours` must be a list of tables, got {type(neighbours).__name__}."
+            f"`neighbors` must be a list of tables, got {type(neighbors).__name__}."
         )
-    if len(neighbours) < 2:
+    if len(neighbors) < 2:
         raise ValueError(
-            "`neighbours` must be at least two tables, any two of which differ in one "
-            f"record, got {len(neighbours)}."
+            "`neighbors` must be at least two tables, any two of which differ in one "
+            f"record, got {len(neighbors)}."
         )
 
 
-def _read_callable(release: Any, neighbours: Any, random_state: Any) -> _Audited:
+def _read_callable(release: Any, neighbors: Any, random_state: Any) -> _Audited:
     """Describe the audit of a function from a table to its release; each call is one draw."""
     if not callable(release):
         raise TypeError(
             f"`release` must be a transformer or a callable, got {type(release).__name__}."
         )
-    if neighbours is None:
-        raise ValueError("`neighbours` are required for a callable, got None.")
+    if neighbors is None:
+        raise ValueError("`neighbors` are required for a callable, got None.")
     if random_state is not None:
         raise ValueError(
             "`random_state` must be None for a callable, which draws its own random bits, "
             f"got {random_state!r}."
         )
-    return _audit_calls(release, neighbours)
+    return _audit_calls(release, neighbors)
 
 
-def _read_estimator(estimator: Any, neighbours: Any, seed: int | None) -> _Audited:
+def _read_estimator(estimator: Any, neighbors: Any, seed: int | None) -> _Audited:
     """Describe the audit of an estimator of the local or central model, without its ledger.
 
-    `neighbours` are tables, any two of which differ in one record; None makes records from declared values.
+    `neighbors` are tables, any two of which differ in one record; None makes records from declared values.
     """
     if isinstance(estimator, type):
         name = estimator.__name__
@@ -276,19 +276,19 @@ def _read_estimator(estimator: Any, neighbours: Any, seed: int | None) -> _Audit
     if any(hasattr(estimator, name) for name in composed):
         raise TypeError(
             f"`release` must have guarantee_, got {type(estimator).__name__}. Audit its "
-            "private step, or pass a function, `neighbours` and `epsilon`."
+            "private step, or pass a function, `neighbors` and `epsilon`."
         )
     clones = _Clones(estimator, seed)
     # An estimator of the central model has no transform, or its transform does not
     # protect rows, or its guarantee states a trusted curator.
     is_local = hasattr(estimator, "transform") or hasattr(estimator, "report")
     if not is_local or getattr(estimator, "protects_rows", None) is False:
-        return _read_central(estimator, neighbours, clones)
-    tables = _make_records(estimator) if neighbours is None else list(neighbours)
+        return _read_central(estimator, neighbors, clones)
+    tables = _make_records(estimator) if neighbors is None else list(neighbors)
     fitted = _fit_once(estimator, tables[0], clones)
     if getattr(getattr(fitted, "guarantee_", None), "trust", "local") != "local":
-        return _read_central(estimator, neighbours, clones)
-    if neighbours is not None:
+        return _read_central(estimator, neighbors, clones)
+    if neighbors is not None:
         _check_differences(tables)
     # Rows of a larger table are released together.
     if len(tables[0]) > 1 and hasattr(estimator, "get_params"):
@@ -306,14 +306,14 @@ def _check_differences(tables: Sequence[pd.DataFrame]) -> None:
         values = table.to_numpy(object)
         if values.shape != first.shape:
             raise ValueError(
-                "`neighbours` must have the same shape, got "
+                "`neighbors` must have the same shape, got "
                 f"{first.shape} and {values.shape}."
             )
         rows = map(repr, values.tolist())
         n_differing = sum(map(operator.ne, first_rows, rows))
         if n_differing != 1:
             raise ValueError(
-                "`neighbours` must differ in exactly one row, got tables that differ in "
+                "`neighbors` must differ in exactly one row, got tables that differ in "
                 f"{n_differing}."
             )
 
@@ -369,14 +369,14 @@ def _fit_once(estimator: Any, table: Any, clones: _Clones) -> Any:
     return fitted
 
 
-def _read_central(estimator: Any, neighbours: Any, clones: _Clones) -> _Audited:
+def _read_central(estimator: Any, neighbors: Any, clones: _Clones) -> _Audited:
     """Describe the audit of the fitted attributes of a central-model estimator; each `fit` is one draw.
 
     `clones` makes unfitted clones of the estimator.
     """
-    if neighbours is None:
+    if neighbors is None:
         raise TypeError(
-            "`neighbours` must be two tables that differ in one record, got None, which "
+            "`neighbors` must be two tables that differ in one record, got None, which "
             f"requires a local transformer. {type(estimator).__name__} is not one."
         )
 
@@ -388,8 +388,8 @@ def _read_central(estimator: Any, neighbours: Any, clones: _Clones) -> _Audited:
 
     return _audit_calls(
         lambda table: _read_attributes(fit(table)),
-        neighbours,
-        fitted=fit(neighbours[0]),
+        neighbors,
+        fitted=fit(neighbors[0]),
         is_central=True,
     )
 
@@ -440,7 +440,7 @@ def _read_claim(audited: _Audited) -> tuple[float, float]:
         public_tables = [table.drop(columns=scope) for table in audited.tables]
         if not all(map(public_tables[0].equals, public_tables)):
             raise ValueError(
-                f"`neighbours` must differ only in the values of the columns {scope}, "
+                f"`neighbors` must differ only in the values of the columns {scope}, "
                 "got a difference in another column or in the number of rows."
             )
     elif audited.is_central:
@@ -490,7 +490,7 @@ def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, lis
             columns[name] = list(map(float, numbers))
     if not columns:
         raise ValueError(
-            "`neighbours` is required for an estimator without declared values, got "
+            "`neighbors` is required for an estimator without declared values, got "
             "None. Pass it, or declare `categories` or `bounds`."
         )
     return columns

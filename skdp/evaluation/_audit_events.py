@@ -51,7 +51,7 @@ def read_rows(release: Callable[[], Any], n_rows: int) -> Draws:
         if len(values) != n_rows:
             raise ValueError(
                 f"The release of {n_rows} rows must have {n_rows} rows, got "
-                f"{len(values)}. Pass a callable and neighbours to audit releases of "
+                f"{len(values)}. Pass a callable and neighbors to audit releases of "
                 "whole tables."
             )
         if values.dtype == object and isinstance(values[0], _LISTS):

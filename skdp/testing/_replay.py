@@ -253,7 +253,7 @@ class Replay:  # numpydoc ignore=PR02
 def replay_release(
     release: BaseEstimator | Callable[..., Any],
     X: TableLike,
-    neighbour: TableLike,
+    neighbor: TableLike,
     *,
     guarantee: PrivacyGuarantee | None = None,
     random_state: int = 0,
@@ -273,7 +273,7 @@ def replay_release(
         ``number + noise.item()``. The effect of other noise is a finding.
     X : dataframe or ndarray
         Public table. The last column is the target of an estimator that requires a target.
-    neighbour : dataframe or ndarray
+    neighbor : dataframe or ndarray
         Neighboring table: with one row (or the rows of one person) added or removed at the end, or with one row
         replaced.
     guarantee : PrivacyGuarantee, default=None
@@ -328,7 +328,7 @@ def replay_release(
     (2.0, ('the draws lose epsilon 2 together, more than the stated 1',))
     """
     first = _Run.record(release, X, Recording(), random_state)
-    second = _Run.record(release, neighbour, Recording(first.draws), random_state)
+    second = _Run.record(release, neighbor, Recording(first.draws), random_state)
     if first.error is not None and second.error is not None:
         raise first.error
     # If only one of the releases fails, the guarantee of the other is used.

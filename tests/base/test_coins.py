@@ -54,7 +54,7 @@ def test_seeded_streams_differ_by_class_column_call_and_seed():
 
 
 @pytest.mark.parametrize("strategy", ["split", "joint"])
-def test_a_seeded_neighbour_differs_in_more_than_its_row(strategy):
+def test_a_seeded_neighbor_differs_in_more_than_its_row(strategy):
     """Advancing the stream by call hides which row changed between two releases of one encoder."""
     encoder = fitted(0, strategy=strategy)
     before = encoder.transform(ROWS)

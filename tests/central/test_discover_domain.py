@@ -103,7 +103,7 @@ class TestTextThreshold:
         ]
 
     def worst_delta(self, epsilon, rows, threshold):
-        """Return the smallest delta of all neighbours with three texts, with counts around all that matters."""
+        """Return the smallest delta of all neighbors with three texts, with counts around all that matters."""
         number = Decimal(epsilon.numerator) / epsilon.denominator
         ratio, power = (-number / rows).exp(), number.exp()
         people = [person for person in itertools.product(range(rows + 1), repeat=3) if 0 < sum(person) <= rows]
@@ -120,7 +120,7 @@ class TestTextThreshold:
 
     @pytest.mark.filterwarnings("ignore::skdp.WeakGuaranteeWarning")
     @each("case", CASES)
-    def test_neighbours_differ_by_delta_and_a_lower_threshold_would_not_do(self, monkeypatch, case):
+    def test_neighbors_differ_by_delta_and_a_lower_threshold_would_not_do(self, monkeypatch, case):
         epsilon, delta, rows = case
         threshold = self.smallest_published(monkeypatch, epsilon, delta, max_rows_per_person=rows)
         exact = Decimal(delta.numerator) / delta.denominator

@@ -38,26 +38,26 @@ def rows(seed, n_rows, n_columns=3):
 class TestPrivacy:
     """What another target of one row changes is covered by the noise: replayed, with the noise moved."""
 
-    @pytest.mark.parametrize("n_neighbours", [4, pytest.param(504, marks=pytest.mark.long)])
+    @pytest.mark.parametrize("n_neighbors", [4, pytest.param(504, marks=pytest.mark.long)])
     @each("name", list(MODELS))
-    def test_neighbours_that_differ_in_the_target(self, name, n_neighbours):
-        """Up to 504 neighbours of each model: tables of 1 to 24 rows, with and without delta, all kinds of shares."""
+    def test_neighbors_that_differ_in_the_target(self, name, n_neighbors):
+        """Up to 504 neighbors of each model: tables of 1 to 24 rows, with and without delta, all kinds of shares."""
         make, values = MODELS[name]
         rng = np.random.default_rng(3)
         shares = [{"epsilon": 1.0, "delta": 1e-6}, {"epsilon": Rho(0.1, 1e-6)}, {"epsilon": Mu(2.0, 1e-6)}]
         largest = {}
-        for number in range(n_neighbours):
+        for number in range(n_neighbors):
             n_rows = int(rng.integers(1, 25))
             X = pd.DataFrame(rows(number, n_rows)).rename(columns=str)
             X["target"] = pd.Series(rng.choice(values, n_rows).tolist())
-            neighbour = X.copy()
+            neighbor = X.copy()
             row = int(rng.integers(n_rows))
             others = [value for value in values if value != X["target"].iloc[row]]
-            neighbour["target"] = pd.Series(X["target"].tolist())
-            neighbour.loc[row, "target"] = rng.choice(others)
+            neighbor["target"] = pd.Series(X["target"].tolist())
+            neighbor.loc[row, "target"] = rng.choice(others)
             parameters = shares[number % len(shares)]
             model = make(**parameters)
-            replay = replay_release(model, X, neighbour)
+            replay = replay_release(model, X, neighbor)
             assert replay.passed, (parameters, replay.findings)
             assert replay.guarantee.relation == "replace_values"
             place = number % len(shares)

@@ -47,8 +47,8 @@ FAULTS = [
 
 @pytest.mark.parametrize("faults", [FAULTS[::4], pytest.param(FAULTS, marks=pytest.mark.long)], ids=["some", "all"])
 def test_each_published_fault_is_refuted(faults):
-    for fault, neighbours, options, least in faults:
-        result = audit_epsilon(fault, neighbours, n_draws=DRAWS, **options)
+    for fault, neighbors, options, least in faults:
+        result = audit_epsilon(fault, neighbors, n_draws=DRAWS, **options)
         assert result.rejected, fault
         assert result.epsilon_lower > max(least, result.epsilon_claimed), fault
 
@@ -69,7 +69,7 @@ def test_a_probability_that_rounds_to_one_is_refuted_by_the_exact_value():
         skdp.NumericPerturber(bounds=[(0, 1), (-1, 1)], grid_size=4),
     ],
 )
-def test_neighbours_are_made_from_what_is_declared(estimator):
+def test_neighbors_are_made_from_what_is_declared(estimator):
     """Records at both ends of what is declared show most of epsilon; one end would show nothing."""
     result = audit_epsilon(estimator, n_draws=5_000, random_state=0)
     assert 0.1 < result.epsilon_lower < result.epsilon_claimed == 1.0
@@ -109,8 +109,8 @@ SOUND = {
 @pytest.mark.parametrize("name", SOUND)
 def test_our_transformers_are_not_refuted(name):
     """Seeded, so the false alarm of 1e-6 is past. The contract of privatizers audits further ones."""
-    transformer, neighbours = SOUND[name]
-    result = audit_epsilon(clone(transformer).set_params(epsilon=1.0), neighbours, n_draws=1_000, random_state=1)
+    transformer, neighbors = SOUND[name]
+    result = audit_epsilon(clone(transformer).set_params(epsilon=1.0), neighbors, n_draws=1_000, random_state=1)
     assert not result.rejected
     if name in ("joint", "subsets", "hashing"):
         assert result.epsilon_exact == result.epsilon_claimed
@@ -129,8 +129,8 @@ def test_permanent_reports_and_wrappers():
     assert not result.rejected
     assert result.epsilon_lower > 0.4
     bits = skdp.UnaryEncodingTransformer(1.0, categories={"value": ["a", "b"]})
-    neighbours = [pd.DataFrame({"value": [value]}) for value in ("a", "b")]
-    assert not audit_epsilon(skdp.PosteriorFeatures(bits), neighbours, n_draws=500, random_state=0).rejected
+    neighbors = [pd.DataFrame({"value": [value]}) for value in ("a", "b")]
+    assert not audit_epsilon(skdp.PosteriorFeatures(bits), neighbors, n_draws=500, random_state=0).rejected
 
     class Leaks(skdp.LocalTableEncoder):
         def transform(self, X):
@@ -175,7 +175,7 @@ class TestCurators:
         assert (scaler.rejected, scaler.epsilon_claimed) == (False, 2.0)
 
     def test_advice_is_given_where_the_claim_is_not_known(self):
-        with pytest.raises(TypeError, match=r"`neighbours` must be two tables .* DPStandardScaler is not one"):
+        with pytest.raises(TypeError, match=r"`neighbors` must be two tables .* DPStandardScaler is not one"):
             audit_epsilon(skdp.DPStandardScaler(bounds=[[0, 1]]), n_draws=5_000)
         with pytest.raises(TypeError, match="must have guarantee_, got Pipeline"):
             audit_epsilon(make_pipeline(skdp.DPStandardScaler(bounds=[[0, 1]])), NUMBERS)
@@ -221,12 +221,12 @@ def test_the_result_shows_no_value(release):
 @each(
     "arguments options error match",
     [
-        ((len,), {}, ValueError, "`neighbours` are required"),
+        ((len,), {}, ValueError, "`neighbors` are required"),
         ((len, TWO), {"epsilon": None}, ValueError, "`epsilon` is required"),
         ((len, TWO[:1]), {}, ValueError, "at least two tables"),
         ((len, TWO), {"random_state": 0}, ValueError, "`random_state` must be None for a callable"),
         ((len, TWO), {"n_draws": 99}, ValueError, "`n_draws` must be at least 100, got 99"),
-        ((len, "ab"), {}, TypeError, "`neighbours` must be a list of tables, got str"),
+        ((len, "ab"), {}, TypeError, "`neighbors` must be a list of tables, got str"),
         ((skdp.RandomizedResponseEncoder,), {}, TypeError, "got the class RandomizedResponseEncoder"),
         ((sound(), [TWO[0].iloc[[0, 0]], TWO[1].iloc[[0, 0]]]), {}, ValueError, "tables that differ in 2"),
         ((sound(), [TWO[0], TWO[1].iloc[[0, 0]]]), {}, ValueError, "the same shape"),
@@ -239,15 +239,15 @@ def test_mistakes_are_named(arguments, options, error, match):
         audit_epsilon(*arguments, **{"epsilon": 1.0} | options)
 
 
-def test_tables_that_differ_in_public_columns_are_no_neighbours():
+def test_tables_that_differ_in_public_columns_are_no_neighbors():
     people = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
     model = skdp.DPLogisticRegression(1.0, protect="target", classes=[0, 1])
     other = people.assign(x=[0.0, 1.0, 2.0, 9.0])
-    for neighbour in (other, people.iloc[:3]):
-        with pytest.raises(ValueError, match="`neighbours` must differ only in the values of the columns"):
-            audit_epsilon(model, neighbours=(people, neighbour), n_draws=200)
+    for neighbor in (other, people.iloc[:3]):
+        with pytest.raises(ValueError, match="`neighbors` must differ only in the values of the columns"):
+            audit_epsilon(model, neighbors=(people, neighbor), n_draws=200)
     relabelled = people.assign(y=[0, 1, 0, 0])
-    assert audit_epsilon(model, neighbours=(people, relabelled), n_draws=200).epsilon_lower <= 1.0
+    assert audit_epsilon(model, neighbors=(people, relabelled), n_draws=200).epsilon_lower <= 1.0
 
 
 class TestBound:

@@ -226,7 +226,7 @@ def test_a_number_between_two_positions_has_one_report():
     ids = list(range(40))
     fitted = numbers("square_wave", 1e-3, bounds=[(0, 1)], grid_size=5).fit([[0]])
     calls = [fitted.transform(np.full((40, 1), value), record_id=ids)[:, 0] for value in np.linspace(0, 1, 30)]
-    for own in np.transpose(calls):  # the range falls into parts: each report is that of neighbouring values
+    for own in np.transpose(calls):  # the range falls into parts: each report is that of neighboring values
         assert 1 + np.count_nonzero(np.diff(own)) <= 5 + 1
 
 

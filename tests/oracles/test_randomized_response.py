@@ -71,7 +71,7 @@ def test_the_sampler_follows_the_channel_for_every_pair_of_bytes(scripted_source
             assert lies / (1 << 16) == oracle.lie
 
 
-def test_lies_of_neighbouring_rows_are_independent():
+def test_lies_of_neighboring_rows_are_independent():
     oracle = RandomizedResponse(3, 0.5)
     reports = oracle.report(np.zeros(300_000, np.uint8), SeededSource("pairs"))
     pairs = np.bincount(reports[:-1:2] * 3 + reports[1::2], minlength=9)

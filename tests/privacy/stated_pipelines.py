@@ -1,4 +1,4 @@
-"""Pipelines of scikit-learn's steps and ours, and the worst loss of all that they show, replayed on neighbours."""
+"""Pipelines of scikit-learn's steps and ours, and the worst loss of all that they show, replayed on neighbors."""
 
 from __future__ import annotations
 
@@ -223,10 +223,10 @@ class Reports:
 
 
 def replayed_loss(name, total):
-    """Return the worst loss of a pipeline over neighbours, and what is not protected."""
+    """Return the worst loss of a pipeline over neighbors, and what is not protected."""
     columns, make = PIPELINES[name]
     worst, findings = 0.0, []
-    for table, neighbour in neighbours(total):
+    for table, neighbor in neighbors(total):
         reports = Reports()
         runs = iter((None, 0))
 
@@ -235,13 +235,13 @@ def replayed_loss(name, total):
             return Shown(*fitted(make(), columns, table))
 
         with reports.replayed(ReportProtocol, ReportProtocol.randomize):
-            found = replay_release(release, table, neighbour, guarantee=total)
+            found = replay_release(release, table, neighbor, guarantee=total)
         findings += found.findings
         worst = max(worst, found.epsilon + reports.epsilon)
     return worst, findings
 
 
-def neighbours(total):
+def neighbors(total):
     """Return pairs of tables: one without the last row, or with other values of the columns of a guarantee in it."""
     if total.relation == "add_remove":
         rare = pd.concat([TABLE[TABLE["sick"] == 0], TABLE[1:2]], ignore_index=True)  # the only one who is sick

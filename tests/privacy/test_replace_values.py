@@ -20,7 +20,7 @@ from tests.privacy.test_records import SCHEMA
 
 COLUMNS = ("a", "b")
 RECORDS = tuple(product((0, 1), repeat=2))
-# Of the tables with two records, those of which one is (0, 1): all neighbours of a record beside another.
+# Of the tables with two records, those of which one is (0, 1): all neighbors of a record beside another.
 TABLES = [(), *((record,) for record in RECORDS), *((record, (0, 1)) for record in RECORDS)]
 
 
@@ -100,7 +100,7 @@ MECHANISMS = {
 }
 
 
-def are_neighbours(first, second, relation, scope):
+def are_neighbors(first, second, relation, scope):
     if relation == "add_remove":
         longer, shorter = sorted((first, second), key=len, reverse=True)
         removed = [longer[:place] + longer[place + 1 :] for place in range(len(longer))]
@@ -116,10 +116,10 @@ def are_neighbours(first, second, relation, scope):
 
 
 @cache
-def neighbours(relation, scope=()):
+def neighbors(relation, scope=()):
     pairs = []
     for first, second in product(TABLES, TABLES):
-        if are_neighbours(first, second, relation, scope):
+        if are_neighbors(first, second, relation, scope):
             pairs.append((first, second))
     return pairs
 
@@ -158,14 +158,14 @@ def holds(channel, guarantee):
 def promises(channel, relation, *scope, epsilon=100, delta=0.1):
     """Whether a channel keeps some promise, by default next to none."""
     ratio = exp_bounds(epsilon)[0]
-    return all(excess(channel, pair, ratio) <= Fraction(delta) for pair in neighbours(relation, scope))
+    return all(excess(channel, pair, ratio) <= Fraction(delta) for pair in neighbors(relation, scope))
 
 
 @each("name", list(MECHANISMS))
 def test_the_mechanisms_keep_what_they_state(name):
     channel, stated = MECHANISMS[name]
     assert holds(channel, stated)
-    # And no less holds: the neighbours are the right ones.
+    # And no less holds: the neighbors are the right ones.
     assert not holds(channel, replace(stated, epsilon=0.9 * stated.epsilon))
 
 

@@ -1,4 +1,4 @@
-"""The total of a statement covers all that its pipeline shows: replayed on neighbours, reports by exact channels."""
+"""The total of a statement covers all that its pipeline shows: replayed on neighbors, reports by exact channels."""
 
 import pytest
 

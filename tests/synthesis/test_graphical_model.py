@@ -46,15 +46,15 @@ def test_every_marginal_is_held_and_every_column_is_connected(graph):
 
 def order_plainly(sizes, marginals):
     """Eliminate the column with the fewest cells, again and again, by sets."""
-    neighbours = {column: {column} for column in range(len(sizes))}
+    neighbors = {column: {column} for column in range(len(sizes))}
     for marginal in marginals:
         for column in marginal:
-            neighbours[column] |= set(marginal)
-    while neighbours:
-        column = min(neighbours, key=lambda one: (math.prod(sizes[other] for other in neighbours[one]), one))
-        clique = neighbours.pop(column)
+            neighbors[column] |= set(marginal)
+    while neighbors:
+        column = min(neighbors, key=lambda one: (math.prod(sizes[other] for other in neighbors[one]), one))
+        clique = neighbors.pop(column)
         for other in clique - {column}:
-            neighbours[other] = (neighbours[other] | clique) - {column}
+            neighbors[other] = (neighbors[other] | clique) - {column}
         yield column, clique
 
 

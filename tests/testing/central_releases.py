@@ -37,7 +37,7 @@ COMMON = {"job": ["clerk", "nurse"] * 100, "sex": ["f", "m"] * 100}
 
 
 def domain_found(rows):
-    """Find texts that many others have too: without noise on new ones, all draws have neighbours."""
+    """Find texts that many others have too: without noise on new ones, all draws have neighbors."""
     table = pd.concat([pd.DataFrame(COMMON), rows[["job", "sex"]]], ignore_index=True)
     if "person" not in rows:
         return skdp.discover_domain(table, 5.0, 1e-3, random_state=0)
@@ -93,8 +93,8 @@ RELEASES = {
 """Releases of persons, of functions, and of several rounds; `test_contract` replays a record of each class."""
 
 
-def neighbours_of(table):
-    """Return pairs of neighbours, of which the second lacks the last row, or the last person."""
+def neighbors_of(table):
+    """Return pairs of neighbors, of which the second lacks the last row, or the last person."""
     if "person" not in table:
         return [(table.iloc[: size + 1], table.iloc[:size]) for size in range(len(table))]
     persons = list(dict.fromkeys(table["person"]))

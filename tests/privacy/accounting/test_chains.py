@@ -1,4 +1,4 @@
-"""Exact laws of mechanisms against the losses that they state: no two neighbours differ more, at any epsilon."""
+"""Exact laws of mechanisms against the losses that they state: no two neighbors differ more, at any epsilon."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_choices_are_at_most_what_they_state(law):
     triples = np.array(list(itertools.product(range(6), repeat=3)))
     low, after = (triples < 4).all(axis=1), triples[:, np.newaxis] - triples
     # Only how far scores change from each other counts, so that the least change is 0.
-    neighbours = (after.min(axis=2) == 0) & (after.max(axis=2) <= 2)
+    neighbors = (after.min(axis=2) == 0) & (after.max(axis=2) <= 2)
     for epsilon in (0.4, 2.0, 6.0):
         exact = Fraction(epsilon)
         loss = choice_loss(PrivacyBudget("epsilon", exact)) if law is flip_law else exponential_loss(exact)
@@ -138,7 +138,7 @@ def test_choices_are_at_most_what_they_state(law):
         laws = np.array([law(tuple(scores), epsilon / 2) for scores in triples.tolist()])
         most = np.zeros(STEPS)
         for one in np.flatnonzero(low):
-            for other in np.flatnonzero(neighbours[:, one]):
+            for other in np.flatnonzero(neighbors[:, one]):
                 most = np.maximum(most, reached(laws[one], laws[other], orders))
         stated = divergences(loss, orders)
         assert (most <= stated + 1e-12).all()
