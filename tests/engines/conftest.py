@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import sys
 import warnings
@@ -184,6 +185,8 @@ def spark():
             .getOrCreate()
         )
         session.sparkContext.setLogLevel("OFF")
+        # Its records of memory that is freed come at any time, also while a test collects those of skdp.
+        logging.getLogger("py4j").setLevel(logging.INFO)
         yield session
         with contextlib.suppress(Exception):
             session.stop()

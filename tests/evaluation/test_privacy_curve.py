@@ -125,7 +125,7 @@ class TestScores:
     def test_two_processes_give_what_one_gives(self):
         pd.testing.assert_frame_equal(curve(n_jobs=2, epsilons=[0.5]), curve(epsilons=[0.5]))
         encoder = skdp.RandomizedResponseEncoder(categories=DOMAIN, ledger=skdp.PrivacyLedger(epsilon=100))
-        with pytest.raises(RuntimeError, match="a PrivacyLedger in memory belongs to one process"):
+        with pytest.raises(RuntimeError, match="A PrivacyLedger in memory belongs to one process"):
             curve(pipeline(encoder), n_jobs=2)
 
 
