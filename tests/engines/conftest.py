@@ -143,8 +143,8 @@ def sent_to_workers():
         yield sent
 
 
-@pytest.fixture(scope="session")
-def cluster_of_two():
+@contextlib.contextmanager
+def start_workers():
     import dask
     from distributed import Client, LocalCluster
 
@@ -157,15 +157,23 @@ def cluster_of_two():
         yield client
 
 
-@pytest.fixture
-def cluster(cluster_of_two):
-    with cluster_of_two.as_current():
-        yield cluster_of_two
+@pytest.fixture(scope="session")
+def workers():
+    with start_workers() as client:
+        yield client
 
 
 @pytest.fixture
-def dask_cluster(cluster):
-    return ENGINES["dask"]
+def cluster():
+    """Two workers of one test, which may kill one: on a busy machine, it may not start again."""
+    with start_workers() as client, client.as_current():
+        yield client
+
+
+@pytest.fixture
+def dask_cluster(workers):
+    with workers.as_current():
+        yield ENGINES["dask"]
 
 
 @pytest.fixture(scope="session")
