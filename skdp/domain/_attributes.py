@@ -167,7 +167,8 @@ def _check_together(values: tuple[Any, ...]) -> None:
     numbers: list[Any] = [value for value in values if isinstance(value, Real)]
     if any(abs(number) > sys.float_info.max for number in numbers):
         raise ValueError(
-            "expected finite numbers in the range of floats, got a larger number or inf."
+            "expected finite numbers in the range of floats, got a larger number or "
+            "inf."
         )
     if len(set(values)) < len(values):
         raise ValueError("expected distinct values, got duplicates.")
@@ -321,8 +322,8 @@ class Interval:
         self.decimals: int | None = None
         if self.dtype.kind == "M" and (real or decimals is not None):
             raise ValueError(
-                "`real` and `decimals` of an Interval require edges that are numbers, got "
-                "dates."
+                "`real` and `decimals` of an Interval require edges that are numbers, "
+                "got dates."
             )
         if decimals is not None:
             self._check_decimals(decimals, real)
@@ -522,7 +523,9 @@ def name_column_in_errors(name: Any) -> Iterator[None]:
         yield
     except (TypeError, ValueError) as error:
         # **Privacy.** `call_safely` has replaced errors that may quote values of the data.
-        raise type(error)(f"Column {name!r}: {str(error).removesuffix('.')}.") from None
+        # A ColumnError is a phrase without a period.
+        message = str(error).removesuffix(".")
+        raise type(error)(f"Column {name!r}: {message}.") from None
 
 
 def _type_name(value: Any) -> str:

@@ -173,7 +173,8 @@ def _cut_numbers(interval: Interval) -> NDArray[np.float64]:
     declared = np.array(interval.edges)
     low, high = float(declared[0]), float(declared[-1])
     unit = np.inf if interval.decimals is None else 10.0**interval.decimals
-    # Many records may have the largest number, to which others are clipped.
+    # Many records may have the largest number, to which others are clipped. For real
+    # numbers, `high` adds no edge.
     last = (np.floor(high * unit) - 0.5) / unit if unit < np.inf else high
     if (high - low) * unit <= MAX_CELLS:
         steps = np.arange(np.ceil(low * unit), np.floor(high * unit)) / unit
@@ -212,13 +213,15 @@ def _list_round_numbers(largest: float) -> NDArray[np.float64]:
 def _join_edges(interval: Interval, fine: NDArray[np.float64]) -> NDArray[np.float64]:
     """Add fine edges to the declared edges, except for edges that would create a cell without numbers."""
     declared = np.array(interval.edges)
-    first_numbers = declared
+    fine = np.unique(fine[(fine > declared[0]) & (fine < declared[-1])])
     if interval.decimals is not None:
-        # For example, no whole number is between a declared edge 18.5 and an edge 19.
-        steps = _first_steps(declared, interval.decimals)
-        first_numbers = steps / 10.0**interval.decimals
-    is_inside = (fine > declared[0]) & (fine < declared[-1])
-    fine = fine[is_inside & ~np.isin(fine, first_numbers)]
+        # For example, no whole number is between a declared edge 18.5 and an edge 19: the
+        # first whole number of both is 19.
+        steps, index = np.unique(
+            _first_steps(fine, interval.decimals), return_index=True
+        )
+        declared_steps = _first_steps(declared[:-1], interval.decimals)
+        fine = fine[index[~np.isin(steps, declared_steps)]]
     return np.union1d(declared, fine)
 
 
@@ -249,9 +252,9 @@ def cut_domain(domain: Domain) -> dict[int, Interval]:
         low, high = interval.edges[0], interval.edges[-1]
         if isinstance(low, float) and not math.isfinite(high - low):
             raise ValueError(
-                f"The Interval of column {domain.columns[column]!r} must have a width of at "
-                f"most {sys.float_info.max:.1e}, got {low:g} to {high:g}. Declare narrower "
-                "bounds."
+                f"The Interval of column {domain.columns[column]!r} must have a width "
+                f"of at most {sys.float_info.max:.1e}, got {low:g} to {high:g}. "
+                "Declare narrower bounds."
             )
         fine = cut_finely(interval)
         if fine is not interval:

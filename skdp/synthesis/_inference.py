@@ -34,7 +34,8 @@ RARE_VALUES = (
     "`marginals`"
 )
 NOT_DETERMINED = (
-    "no single row changes the statistic, such as a median or a number of rows"
+    "all rows change the statistic equally or not at all, as for a median or a number "
+    "of rows"
 )
 NOT_LINEAR = (
     "the statistic is not linear within the noise of the counts: declare narrower "
@@ -138,7 +139,8 @@ def synthetic_inference(
     level = check_confidence_level(confidence_level)
     if not callable(statistic):
         raise TypeError(
-            f"`statistic` must be a function of a table, got {type(statistic).__name__}."
+            "`statistic` must be a function of a table, got "
+            f"{type(statistic).__name__}."
         )
     names = synthesizer.domain_.columns if columns is None else columns
     names = [names] if isinstance(names, str) else list(names)
@@ -209,9 +211,9 @@ def _make_point_table(
     n_points = [axis.value_of.size for axis in axes]
     if math.prod(n_points) > MAX_CALLS:
         raise ValueError(
-            f"`columns` must have at most {MAX_CALLS:,} combinations of values, for each "
-            f"of which `statistic` is called, got {math.prod(n_points):,}. Name fewer "
-            "columns."
+            f"`columns` must have at most {MAX_CALLS:,} combinations of values, for "
+            f"each of which `statistic` is called, got {math.prod(n_points):,}. Name "
+            "fewer columns."
         )
     codes = np.indices(n_points).reshape(len(axes), -1)
     rows = {}
@@ -457,7 +459,7 @@ def _infer(
         reason = NO_RECORDS
     elif not math.isfinite(analysis.std_error):
         reason = analysis.no_counts_reason
-    elif not (linear.influence[term] ** 2 @ analysis.cells.proportions.ravel() > 0):
+    elif np.ptp(linear.influence[term][analysis.cells.proportions.ravel() > 0]) == 0:
         reason = NOT_DETERMINED
     else:
         correction, variance = analysis.correct(term)

@@ -85,6 +85,25 @@ def test_cells_follow_from_the_declaration(declared, inside):
         assert not any(edge.microsecond for edge in fine.edges)
 
 
+@each(
+    "declared, step",
+    [
+        (Interval(0, 10, bins=5), 1),
+        (Interval([0, 50, 99.7, 100], decimals=0), 1),
+        (Interval([0, 50, 99_999.7, 100_000], decimals=0), 1),
+        (Interval(0, 100_000.5, bins=4, decimals=0), 1),
+        (Interval([0, 1, 2.96, 3], decimals=1), 10),
+        (Interval(0, 3_000.05, bins=3, decimals=1), 10),
+    ],
+)
+def test_every_cell_has_a_number_and_the_largest_has_its_own(declared, step):
+    low, high = declared.edges[0], declared.edges[-1]
+    fine = cells_of(declared)
+    codes = fine.encode(np.arange(round(low * step), int(high * step) + 1) / step)
+    assert set(codes) == set(range(len(fine)))
+    assert np.count_nonzero(codes == codes[-1]) == 1
+
+
 def numbers(n, seed=0):
     rng = np.random.default_rng(seed)
     normal = rng.normal(size=n)

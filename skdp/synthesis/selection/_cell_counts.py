@@ -221,8 +221,8 @@ class CellCounts:
         """Return the proportion of each cell, and the first cell and the end of the cells between both tails.
 
         `starts` has the number of the first cell of each bin, and the number of cells; shape (n_bins + 1,). Proportions
-        follow the counts of bins that are clear of noise, the counts of cells within them, and fitted distributions in
-        the tails.
+        follow the counts of bins that clearly exceed their noise, the counts of cells within them, and fitted
+        distributions in the tails.
         """
         bins = [self.part(*cells) for cells in itertools.pairwise(starts)]
         sums, std_errors = _sum_blocks(bins)
@@ -246,7 +246,7 @@ class CellCounts:
         """Return the proportion of each cell among these cells; shape (n_cells,).
 
         Cells are divided into `N_BRANCHES` blocks by their counts, and each block in the same way. Blocks whose counts
-        are not clear of noise get proportions by their widths, or none.
+        do not clearly exceed the noise get proportions by their widths, or none.
         """
         size = self.counts.size
         if size <= 1:
