@@ -131,7 +131,8 @@ def parse_json(text: str, name: str) -> Any:
     """Parse JSON of limited size; None if the text is not JSON. `name` is for errors."""
     if len(text) > MAX_FILE_BYTES:
         raise ValueError(
-            f"{name} must have at most {MAX_FILE_BYTES:,} characters, got {len(text):,}."
+            f"{name} must have at most {MAX_FILE_BYTES:,} characters, got "
+            f"{len(text):,}."
         )
     try:
         return json.loads(text)

@@ -149,8 +149,8 @@ def undeclared_error(
     if is_undeclared.any() and is_missing[is_undeclared].all():
         return ValueError(
             f"Column {name!r} contains missing values (NaN), which are not declared. "
-            "Declare them, with None in a list of values or missing=True in an Interval. "
-            f"{advice}."
+            "Declare them, with None in a list of values or missing=True in an "
+            f"Interval. {advice}."
         )
     declared = repr(values)
     # scikit-learn's check of estimators requires the word NaN.

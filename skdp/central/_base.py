@@ -165,8 +165,8 @@ class CentralEstimator(OnSite, BaseEstimator):
         delta = getattr(self, "delta", None)
         if budget.given is not None and delta:
             raise ValueError(
-                f"`delta` must be 0 with epsilon={self.epsilon}, which includes a delta, "
-                f"got {delta}."
+                f"`delta` must be 0 with epsilon={self.epsilon}, which includes a "
+                f"delta, got {delta}."
             )
         check_ledger(self.ledger)
         check_random_state(self.random_state)

@@ -214,9 +214,9 @@ def _warn_of_missing_columns(names: Sequence[Any]) -> None:
     """Warn of the columns `names` of X that have no noisy values or bounds, and so are not in the domain."""
     if names:
         warn_user(
-            f"Columns {names} are not in the domain, because their values are not frequent "
-            "enough for this epsilon and delta. Declare publicly known values, and convert "
-            "numbers and dates of dtype object, which is read as text",
+            f"Columns {names} are not in the domain, because their values are not "
+            "frequent enough for this epsilon and delta. Declare publicly known "
+            "values, and convert numbers and dates of dtype object, which is read as text",
             "guide/discover_domain",
         )
 

@@ -300,8 +300,8 @@ def _choose_method(method: str, domain: Domain) -> str:
     """Return the method for a domain: flat counts if its cells have no order."""
     if len(domain.columns) > 1 and method == "hierarchical":
         raise ValueError(
-            "`method` must be 'auto' or 'flat' for several columns, whose cells have no "
-            "order, got 'hierarchical'."
+            "`method` must be 'auto' or 'flat' for several columns, whose cells have "
+            "no order, got 'hierarchical'."
         )
     ordered = len(domain.columns) == 1 and is_ordered(domain[domain.columns[0]])
     return method if ordered or method != "auto" else "flat"

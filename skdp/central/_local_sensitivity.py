@@ -575,13 +575,14 @@ def _read_output_bounds(bounds: Any) -> NDArray[np.float64]:
     """Check the bounds of the outputs of a statistic, and return them as an array (n_outputs, 2)."""
     if bounds is None:
         raise ValueError(
-            "`bounds` must be a pair (low, high), or one pair per output, got None. Use "
-            "public knowledge."
+            "`bounds` must be a pair (low, high), or one pair per output, got None. "
+            "Use public knowledge."
         )
     count = 1 if np.ndim(bounds) == 1 else len(bounds)
     if count == 0:
         raise ValueError(
-            "`bounds` must be a pair (low, high), or one pair per output, got an empty list."
+            "`bounds` must be a pair (low, high), or one pair per output, got an empty "
+            "list."
         )
     return parse_bounds(bounds, [f"output {index}" for index in range(count)])
 

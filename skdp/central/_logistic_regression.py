@@ -228,7 +228,8 @@ class PublicRows:
             columns = scaler.fit_transform(columns)
         if not np.isfinite(scaler.var_).all():
             raise ValueError(
-                "X must have numbers whose squares are finite floats. Scale the columns."
+                "X must have numbers whose squares are finite floats. Scale the "
+                "columns."
             )
         inputs = np.hstack([columns, np.ones((len(columns), 1))])
         # The noise is proportional to the longest weighted row, so rows that are longer

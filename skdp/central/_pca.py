@@ -226,8 +226,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         # The spectral norm of symmetric noise is about twice the norm of one of its rows.
         if 3 * covariance.error * float(np.linalg.norm(relative_units)) > values[0]:
             warn_user(
-                "The noise exceeds the variance of the first component. Use more rows or a "
-                "larger epsilon",
+                "The noise exceeds the variance of the first component. Use more rows "
+                "or a larger epsilon",
                 "answers/which_epsilon",
             )
         if isinstance(n_components, float):

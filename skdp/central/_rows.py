@@ -212,8 +212,8 @@ def warn_of_few_rows(n_rows: float, error: float) -> None:
     """Warn if the noisy number of rows is below three standard deviations of its noise."""
     if n_rows < 3 * error:
         warn_user(
-            "The noise is about as large as the number of rows, so the fitted values are "
-            "unreliable. Use more rows or a larger epsilon",
+            "The noise is about as large as the number of rows, so the fitted values "
+            "are unreliable. Use more rows or a larger epsilon",
             "answers/which_epsilon",
         )
 

@@ -201,8 +201,8 @@ def _warn_of_noisy_variances(names: Sequence[Any], is_noise: NDArray[np.bool_]) 
         return
     noisy = [name for name, is_noisy in zip(names, is_noise, strict=True) if is_noisy]
     warn_user(
-        f"The noise exceeds the variance of {noisy}, so `scale_` is the standard deviation "
-        "of a uniform distribution between the bounds. Use more rows or a larger epsilon",
+        f"The noise exceeds the variance of {noisy}, so `scale_` is the standard "
+        "deviation of a uniform distribution between the bounds. Use more rows or a larger epsilon",
         "guide/preprocessing#accuracy",
     )
 
@@ -724,8 +724,8 @@ class DPKBinsDiscretizer(CentralTransformer):
         if has_merged.any():
             names = list(compress(self.guarantee_.scope, has_merged))
             warn_user(
-                f"Columns {names} have fewer bins than n_bins={self.n_bins}, because edges "
-                "coincide. Decrease `n_bins`",
+                f"Columns {names} have fewer bins than n_bins={self.n_bins}, because "
+                "edges coincide. Decrease `n_bins`",
                 "guide/preprocessing",
             )
 

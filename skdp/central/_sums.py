@@ -63,8 +63,8 @@ def warn_of_objects(table: Table) -> None:
             names.append(name)
     if names:
         warn_user(
-            f"Columns {names} have dtype object: values that are not numbers are read as "
-            "missing, because an error would reveal them. Convert the columns to a "
+            f"Columns {names} have dtype object: values that are not numbers are read "
+            "as missing, because an error would reveal them. Convert the columns to a "
             "numeric dtype",
             "guide/preprocessing#missing-values",
         )
@@ -120,8 +120,8 @@ class GroupSums:
         for name, n_not_finite in zip(names, self.n_not_finite, strict=True):
             if n_not_finite:
                 raise ValueError(
-                    f"Column {name!r} must not have missing or infinite values. Fill them "
-                    "in, or drop these rows, by a public rule."
+                    f"Column {name!r} must not have missing or infinite values. Fill "
+                    "them in, or drop these rows, by a public rule."
                 )
         return self
 

@@ -202,7 +202,8 @@ def _check_target(labels: NDArray[Any]) -> None:
     """Check a target whose classes are inferred like scikit-learn, but without values in errors."""
     if pd.isna(labels).any():
         raise ValueError(
-            "y must not have missing labels (NaN or None). Drop the rows without a label."
+            "y must not have missing labels (NaN or None). Drop the rows without a "
+            "label."
         )
     if labels.dtype != object:
         return _check_labels(labels)
@@ -271,7 +272,8 @@ class Classes:
         n_classes = len(domain[name].values)
         if None in domain[name].values:
             raise ValueError(
-                "`classes` must not contain missing values. Drop the rows without a class."
+                "`classes` must not contain missing values. Drop the rows without a "
+                "class."
             )
         if n_classes < 2:
             raise ValueError(

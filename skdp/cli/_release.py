@@ -111,8 +111,8 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
         loaded = load_protocol_file(options.load)
         if getattr(loaded, "memoize", False) and key is None:
             raise ValueError(
-                f"{options.load.name} is a protocol of permanent reports, which requires "
-                "--record-id and --key."
+                f"{options.load.name} is a protocol of permanent reports, which "
+                "requires --record-id and --key."
             )
         # The loaded transformer has no randomness, so a clone is used.
         transformer = clone(loaded).set_params(**parameters)

@@ -189,8 +189,8 @@ def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) ->
 
     if options.domain is None or options.columns is None:
         raise ValueError(
-            "--data requires --domain and --columns. Use `skdp draft-domain` for a draft of the "
-            "domain."
+            "--data requires --domain and --columns. Use `skdp draft-domain` for a "
+            "draft of the domain."
         )
     declared = load_domain_file(options.domain)
     frame = read_frame(options.data, declared, delimiter=options.delimiter)

@@ -105,7 +105,8 @@ def _parse_date(edge: Any) -> date:
         edge = timestamp.to_pydatetime()
     if isinstance(edge, datetime) and edge.tzinfo is not None:
         raise ValueError(
-            "`edges` of an Interval must have no time zone, got a datetime with a time zone."
+            "`edges` of an Interval must have no time zone, got a datetime with a time "
+            "zone."
         )
     return edge
 

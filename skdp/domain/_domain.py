@@ -793,8 +793,8 @@ def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> s
     if not columns:
         reasons = [f"{name!r} {reason}" for name, reason in excluded.items()]
         raise ValueError(
-            "X must have a column of categories, numbers or dates, got only columns that "
-            f"a Domain cannot declare: {'; '.join(reasons)}."
+            "X must have a column of categories, numbers or dates, got only columns "
+            f"that a Domain cannot declare: {'; '.join(reasons)}."
         )
     lines = _DRAFT_COMMENT.split("\n")
     for name, reason in excluded.items():
@@ -821,7 +821,8 @@ def add_guarantee(domain: DomainType, fields: Any) -> DomainType:
     """Return a domain with the guarantee of its discovery, from the fields of `guarantee_fields`."""
     if not isinstance(fields, dict) or fields.keys() != {"record", "release_id"}:
         raise ValueError(
-            "`guarantee` must be a table with the keys record and release_id, got another value."
+            "`guarantee` must be a table with the keys record and release_id, got "
+            "another value."
         )
     try:
         guarantee = PrivacyGuarantee.from_json(fields["record"])

@@ -235,7 +235,8 @@ def parse_derived(
         operand = expression.check(operands)
         if operand.family == _TEXT:
             raise ValueError(
-                f"{expression.title}: expected numbers, dates or a comparison, got text."
+                f"{expression.title}: expected numbers, dates or a comparison, got "
+                "text."
             )
         operands[name] = operand
         derived[name] = expression
@@ -303,7 +304,8 @@ def _compare(
     family = left.family
     if family != right.family:
         raise ValueError(
-            f"a comparison must have two operands of one type, got {family} and {right.family}."
+            f"a comparison must have two operands of one type, got {family} and "
+            f"{right.family}."
         )
     is_equality = comparison in (operator.eq, operator.ne)
     if family in (_TEXT, _TRUTH) and not is_equality:

@@ -146,8 +146,8 @@ def _format_value(value: Any) -> str:
         return json.dumps(value)
     if isinstance(value, pd.Timestamp) and value.nanosecond:
         raise ValueError(
-            "Datetimes in a domain file must be whole microseconds, got nanoseconds. Round "
-            "them."
+            "Datetimes in a domain file must be whole microseconds, got nanoseconds. "
+            "Round them."
         )
     return str(value.isoformat())  # a date
 

@@ -157,8 +157,8 @@ class Engine(LargeTable):
         """Check the path of the reports; None is replaced by a temporary path."""
         if path is not None and Path(path).suffix not in ("", ".parquet"):
             raise ValueError(
-                f"`path` must end in .parquet, the format of the reports, got {str(path)!r}. "
-                "Use `privatize_file` for files in other formats."
+                "`path` must end in .parquet, the format of the reports, got "
+                f"{str(path)!r}. Use `privatize_file` for files in other formats."
             )
         return check_path(path) or make_temporary_path()
 

@@ -278,8 +278,8 @@ def fit_on_schema(
     """Fit a transformer to its declared values and the columns of an empty table, except `keep`."""
     if isinstance(getattr(transformer, "categories", None), str):
         raise ValueError(
-            "`categories` must be a dict or a Domain for a table that is not in memory, "
-            "got 'auto'. Or fit the transformer on a small table."
+            "`categories` must be a dict or a Domain for a table that is not in "
+            "memory, got 'auto'. Or fit the transformer on a small table."
         )
     table = wrap_table(sample)
     names = [name for name in table.names if name not in keep]

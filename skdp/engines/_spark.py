@@ -145,8 +145,8 @@ def _exists(session: Any, path: str) -> bool:
             if get_condition is not None and get_condition() == "PATH_NOT_FOUND":
                 return False
         raise ValueError(
-            f"`path` must be writable for Spark, got {path!r} ({type(error).__name__}). "
-            "Use a path that all its machines can write to."
+            f"`path` must be writable for Spark, got {path!r} "
+            f"({type(error).__name__}). Use a path that all its machines can write to."
         ) from None
     return True
 

@@ -181,8 +181,8 @@ def _open_rows(file: TableFile, domain: Domain, person: str | None) -> FileTable
     file.check_columns(required)
     if person in domain.columns:
         raise ValueError(
-            f"`person_column` must not be in the domain, got {person!r}. Remove it from "
-            "the domain."
+            f"`person_column` must not be in the domain, got {person!r}. Remove it "
+            "from the domain."
         )
     # Synthetic columns have the order of the file.
     names = [name for name in file.names if name in required]

@@ -249,14 +249,15 @@ def _read_callable(release: Any, neighbors: Any, random_state: Any) -> _Audited:
     """Describe the audit of a function from a table to its release; each call is one draw."""
     if not callable(release):
         raise TypeError(
-            f"`release` must be a transformer or a callable, got {type(release).__name__}."
+            "`release` must be a transformer or a callable, got "
+            f"{type(release).__name__}."
         )
     if neighbors is None:
         raise ValueError("`neighbors` are required for a callable, got None.")
     if random_state is not None:
         raise ValueError(
-            "`random_state` must be None for a callable, which draws its own random bits, "
-            f"got {random_state!r}."
+            "`random_state` must be None for a callable, which draws its own random "
+            f"bits, got {random_state!r}."
         )
     return _audit_calls(release, neighbors)
 
@@ -275,8 +276,8 @@ def _read_estimator(estimator: Any, neighbors: Any, seed: int | None) -> _Audite
     composed = ("steps", "transformers", "transformer_list")
     if any(hasattr(estimator, name) for name in composed):
         raise TypeError(
-            f"`release` must have guarantee_, got {type(estimator).__name__}. Audit its "
-            "private step, or pass a function, `neighbors` and `epsilon`."
+            f"`release` must have guarantee_, got {type(estimator).__name__}. Audit "
+            "its private step, or pass a function, `neighbors` and `epsilon`."
         )
     clones = _Clones(estimator, seed)
     # An estimator of the central model has no transform, or its transform does not

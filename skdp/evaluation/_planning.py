@@ -210,8 +210,8 @@ def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
         is_valid = is_valid and _is_number(rate) and 0 <= rate <= 1
     if not is_valid:
         raise ValueError(
-            "`rates` must be a proportion between 0 and 1, or two for a difference, got "
-            f"{rates!r}."
+            "`rates` must be a proportion between 0 and 1, or two for a difference, "
+            f"got {rates!r}."
         )
     if (within is None) == (power is None) or (power is not None and not is_pair):
         raise ValueError(
@@ -232,8 +232,8 @@ def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
         return quantity, float(within)
     if not _is_number(power) or not 1 - LEVEL < power < 1:
         raise ValueError(
-            f"`power` must be between {1 - LEVEL:.3g}, the level of the test, and 1, got "
-            f"{power!r}."
+            f"`power` must be between {1 - LEVEL:.3g}, the level of the test, and 1, "
+            f"got {power!r}."
         )
     # The margin of error Z * std_error at which the difference has the required ratio to
     # its standard error.
@@ -266,13 +266,13 @@ def _check_source(source: Any, quantity: str) -> None:
     types = OracleEncoder, DPHistogram, ReportDesign
     if isinstance(source, type) or not isinstance(source, types):
         raise TypeError(
-            "`source` must be an encoder of categories, a DPHistogram or a ReportDesign, "
-            f"got {getattr(source, '__name__', type(source).__name__)}."
+            "`source` must be an encoder of categories, a DPHistogram or a "
+            f"ReportDesign, got {getattr(source, '__name__', type(source).__name__)}."
         )
     if isinstance(source, DPHistogram) and quantity == "difference":
         raise ValueError(
-            "`rates` must be one proportion for a DPHistogram, which has no groups, got "
-            "two."
+            "`rates` must be one proportion for a DPHistogram, which has no groups, "
+            "got two."
         )
     if isinstance(source, ReportDesign):
         if source.group is not None:

@@ -369,8 +369,8 @@ def compare_to_baseline(
         keys = ["method", *keys]
     if not is_baseline.any():
         raise ValueError(
-            "`curve` must have a baseline: rows with an infinite epsilon, or rows of the "
-            "method `baseline`, got none."
+            "`curve` must have a baseline: rows with an infinite epsilon, or rows of "
+            "the method `baseline`, got none."
         )
     private = curve[~is_baseline]
     if private.duplicated([*keys, "split"]).any():

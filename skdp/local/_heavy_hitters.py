@@ -262,7 +262,8 @@ def check_words(words: Sequence[Any]) -> None:
     other_types = {type(word).__name__ for word in words if not isinstance(word, str)}
     if other_types:
         raise TypeError(
-            f"`words` must be strings, and not missing; got {', '.join(sorted(other_types))}."
+            "`words` must be strings, and not missing; got "
+            f"{', '.join(sorted(other_types))}."
         )
 
 
@@ -387,8 +388,8 @@ def _check_alphabet(alphabet: Any) -> None:
     n_characters = len({*alphabet})
     if n_characters < len(alphabet) or not 1 <= n_characters <= MAX_ALPHABET_CHARACTERS:
         raise ValueError(
-            f"`alphabet` must have from 1 to {MAX_ALPHABET_CHARACTERS} distinct characters, got "
-            f"{n_characters} distinct of {len(alphabet)} characters."
+            f"`alphabet` must have from 1 to {MAX_ALPHABET_CHARACTERS} distinct "
+            f"characters, got {n_characters} distinct of {len(alphabet)} characters."
         )
 
 

@@ -80,8 +80,8 @@ def check_key(key: Any) -> bytes | None:
         )
     if key is not None and len(key) < MIN_KEY_BYTES:
         raise ValueError(
-            f"`secret_key` must have at least {MIN_KEY_BYTES} bytes, got {len(key)}. Use "
-            "SecretKey.generate()."
+            f"`secret_key` must have at least {MIN_KEY_BYTES} bytes, got {len(key)}. "
+            "Use SecretKey.generate()."
         )
     return key
 
@@ -176,7 +176,8 @@ def encode_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
     ids = encode_column("`record_id`", record_id, _encode_record_id)
     if len(ids) != n_rows:
         raise ValueError(
-            f"`record_id` must have an id for each of the {n_rows} rows, got {len(ids)}."
+            f"`record_id` must have an id for each of the {n_rows} rows, got "
+            f"{len(ids)}."
         )
     return ids
 
@@ -242,8 +243,8 @@ class Memo:
             self._contexts.append(hashlib.sha256(context).digest())
         if len({*self._contexts}) < len(self._contexts):
             raise ValueError(
-                "`permanent_parts` of two fields must differ, because their reports would "
-                "share random bits. Include the names of the columns."
+                "`permanent_parts` of two fields must differ, because their reports "
+                "would share random bits. Include the names of the columns."
             )
 
     def make_pseudonyms(self, records: Sequence[bytes]) -> NDArray[np.uint8]:

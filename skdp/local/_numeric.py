@@ -156,7 +156,8 @@ class NumberField(Field):
         numbers = self._read(columns, missing=is_sampled)[rows]
         if is_sampled and np.isnan(numbers).any():
             raise ValueError(
-                f"Column {self.name!r} must have no missing values in rows that report it."
+                f"Column {self.name!r} must have no missing values in rows that report "
+                "it."
             )
         # Find the nearest number that may be reported, by interpolation of its index.
         indices = np.interp(numbers, self.numbers, np.arange(len(self.numbers)))
@@ -228,8 +229,9 @@ class NumberField(Field):
         steps = self.mechanism.steps
         if not isinstance(self.mechanism, SquareWave):
             raise ValueError(
-                "`estimate_distribution` requires mechanism='square_wave'. For unbiased "
-                "proportions of bins, use FrequencyOracleEncoder with an Interval."
+                "`estimate_distribution` requires mechanism='square_wave'. For "
+                "unbiased proportions of bins, use FrequencyOracleEncoder with an "
+                "Interval."
             )
         bins = Interval(*self.bounds, bins=n_bins)
         frequencies = np.full(n_bins, np.nan)
@@ -355,7 +357,8 @@ def _compute_numbers(
         numbers = [float(Fraction(low) + step * x) for x in mechanism.estimates]
     except OverflowError:
         raise ValueError(
-            "The reports exceed the largest float. Use a larger epsilon or narrower bounds."
+            "The reports exceed the largest float. Use a larger epsilon or narrower "
+            "bounds."
         ) from None
     return np.array(numbers)
 
@@ -538,8 +541,8 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
             check_choice("mechanism", self.mechanism, tuple(MECHANISMS))
         if self.memoize and self.mechanism == "optimal":
             raise ValueError(
-                "memoize=True requires a mechanism that does not depend on the solver, got "
-                "mechanism='optimal'. Fit once with memoize=False, and set "
+                "memoize=True requires a mechanism that does not depend on the solver, "
+                "got mechanism='optimal'. Fit once with memoize=False, and set "
                 "mechanism=list(perturber.mechanism_.outcomes), or use 'laplace'."
             )
         self._check_memo()
@@ -565,8 +568,8 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
             return bounds
         if not isinstance(bounds, Mapping):
             raise ValueError(
-                "`bounds` must be a dict or a Domain, which name the columns, if the table "
-                f"is not in memory; got {type(bounds).__name__}."
+                "`bounds` must be a dict or a Domain, which name the columns, if the "
+                f"table is not in memory; got {type(bounds).__name__}."
             )
         return Domain({name: Interval(*pair, bins=1) for name, pair in bounds.items()})
 

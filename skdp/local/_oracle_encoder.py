@@ -157,8 +157,9 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
             values = domain.select(columns)
             if values.size >= 1 << 32:  # joint codes have 32 bits
                 raise ValueError(
-                    f"strategy={self.strategy!r} must have less than 2**32 joint cells, "
-                    f"got {values.size:,}. Use strategy='split' or fewer columns."
+                    f"strategy={self.strategy!r} must have less than 2**32 joint "
+                    f"cells, got {values.size:,}. Use strategy='split' or fewer "
+                    "columns."
                 )
             attributes.append(values)
         return attributes
@@ -436,8 +437,8 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
             )
         if isinstance(reports, ReportTally):
             raise TypeError(
-                "`reports` must be a DataFrame or an array, got a ReportTally, which has no "
-                "joint counts of separate reports. Pass the reports, or use "
+                "`reports` must be a DataFrame or an array, got a ReportTally, which "
+                "has no joint counts of separate reports. Pass the reports, or use "
                 "strategy='joint'."
             )
         arrays, _ = read_and_tally(reports, self)
@@ -539,9 +540,9 @@ def check_several_values(domain: Domain) -> None:
     for name, size in zip(domain.columns, domain.sizes, strict=True):
         if size < 2:
             raise ValueError(
-                f"Column {name!r} must have at least 2 categories, got 1 (more than one "
-                "sample is needed to read categories from the data). Add categories or "
-                "drop the column."
+                f"Column {name!r} must have at least 2 categories, got 1 (more than "
+                "one sample is needed to read categories from the data). Add "
+                "categories or drop the column."
             )
 
 

@@ -143,8 +143,8 @@ def transformer_from_text(text: str, base_class: type[Any]) -> Any:
         transformer = _refit(content, transformer_class)
     if transformer is None:
         raise ValueError(
-            f"The protocol of {name} must have valid parameters; a parameter is missing, "
-            "invalid or too large. Use the output of `to_json`."
+            f"The protocol of {name} must have valid parameters; a parameter is "
+            "missing, invalid or too large. Use the output of `to_json`."
         )
     if _comparable_parts(content) != _comparable_parts(
         json.loads(transformer.to_json())
@@ -181,8 +181,8 @@ def _find_class(name: str, base_class: type[Any]) -> type[Any]:
         if candidate.__name__ == name and not inspect.isabstract(candidate):
             return candidate
     raise ValueError(
-        f"The protocol must be of {base_class.__name__} or a subclass, got another class. Use "
-        "ReportTransformer.from_json for every class of skdp."
+        f"The protocol must be of {base_class.__name__} or a subclass, got another "
+        "class. Use ReportTransformer.from_json for every class of skdp."
     )
 
 
@@ -376,8 +376,8 @@ def _check_representable(name: Any, values: Categories | Interval) -> None:
         is_exact = all(map(_is_representable, values.values))
     if not is_exact:
         raise ValueError(
-            f"Column {name!r} must have text, booleans, integers below 2**53 or bins of "
-            "floats for a client."
+            f"Column {name!r} must have text, booleans, integers below 2**53 or bins "
+            "of floats for a client."
         )
 
 

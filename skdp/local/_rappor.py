@@ -206,8 +206,8 @@ class BloomField(Field):
         words = encode_column(f"`candidates` of {self.name!r}", candidates[self.name])
         if not words or len({*words}) < len(words):
             raise ValueError(
-                f"`candidates` of {self.name!r} must have at least one word and no repeated "
-                "words."
+                f"`candidates` of {self.name!r} must have at least one word and no "
+                "repeated words."
             )
         cohorts = np.flatnonzero(sums[:, 0])
         filters = [
@@ -410,8 +410,9 @@ class RapporEncoder(ReportTransformer):
             )
             if key is None or report_epsilon >= epsilon:
                 raise ValueError(
-                    "`instantaneous_epsilon` requires a secret_key, and must be smaller "
-                    f"than epsilon={self.epsilon}, got {self.instantaneous_epsilon}."
+                    "`instantaneous_epsilon` requires a secret_key, and must be "
+                    f"smaller than epsilon={self.epsilon}, got "
+                    f"{self.instantaneous_epsilon}."
                 )
             second_round = TwoRoundUnaryEncoding(first_round, report_epsilon / n_pairs)
         fields = []

@@ -365,7 +365,8 @@ def make_lists_domain(table: Table, categories: Any) -> Domain:
     for column, size in zip(domain.columns, domain.sizes, strict=True):
         if size < 2:
             raise ValueError(
-                f"Column {column!r} must have at least 2 values in `categories`, got {size}."
+                f"Column {column!r} must have at least 2 values in `categories`, got "
+                f"{size}."
             )
     return domain
 

@@ -243,8 +243,8 @@ class LocalTableEncoder(ReportTransformer):
             )
         if repeated := [name for name in bounds if name in self._declared_names()]:
             raise ValueError(
-                f"`bounds` and `categories` must have different columns, got {repeated} in "
-                "both."
+                "`bounds` and `categories` must have different columns, got "
+                f"{repeated} in both."
             )
         pairs = zip(table.names, table.columns, strict=True)
         columns = {name: column for name, column in pairs if name not in bounds}

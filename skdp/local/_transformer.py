@@ -346,8 +346,8 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         check_is_fitted(self)
         if isinstance(reports, ReportTally):
             raise TypeError(
-                "`reports` must have a row for each record, got a ReportTally. Pass the output "
-                "of `transform`."
+                "`reports` must have a row for each record, got a ReportTally. Pass "
+                "the output of `transform`."
             )
         check_attached_protocol(get_protocol_text(reports), self)
         protocol = self.protocol_

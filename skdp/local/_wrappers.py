@@ -160,8 +160,9 @@ class OnFitOnly(TransformerWrapper):
         """
         if not hasattr(self.transformer, "_encode"):
             raise TypeError(
-                "`transformer` must be a local transformer with an encoding without noise, "
-                f"such as RandomizedResponseEncoder, got {type(self.transformer).__name__}."
+                "`transformer` must be a local transformer with an encoding without "
+                "noise, such as RandomizedResponseEncoder, got "
+                f"{type(self.transformer).__name__}."
             )
         transformer = clone(self.transformer)
         # The `set_output` of this object applies.

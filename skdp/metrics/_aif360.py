@@ -181,7 +181,8 @@ def _check_names(names: Any, columns: list[Any]) -> list[Any]:
             )
     if not names or any(name not in columns for name in names):
         raise ValueError(
-            f"`sensitive_features` must be names of columns of X, {columns}, got {names}."
+            f"`sensitive_features` must be names of columns of X, {columns}, got "
+            f"{names}."
         )
     return list(names)
 

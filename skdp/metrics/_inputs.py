@@ -120,13 +120,14 @@ def encode_predictions(
     # Labels are values of the data, so messages do not contain them.
     if label not in true_labels | predicted_labels:
         raise ValueError(
-            "`positive_label` must be a label of `y_true` or `y_pred`, got another value."
+            "`positive_label` must be a label of `y_true` or `y_pred`, got another "
+            "value."
         )
     # Labels such as 1 and "1", or ">50K" and ">50K.", do not match.
     if len(true_labels | predicted_labels) > 2 and not true_labels & predicted_labels:
         raise ValueError(
-            "`y_true` and `y_pred` must have a label in common, got none. Convert both to "
-            "the same labels."
+            "`y_true` and `y_pred` must have a label in common, got none. Convert both "
+            "to the same labels."
         )
     # All labels except the positive label are negative.
     is_true, is_predicted = true.isin([label]), predicted.isin([label])

@@ -170,8 +170,8 @@ def _expand_rows(joint: pd.DataFrame) -> pd.DataFrame:
     if abs(int(repeats.sum()) - n_rows) > 0.1 * n_rows:
         n_values = joint.index.get_level_values("y_pred").nunique()
         raise ValueError(
-            f"`y_pred` must have few distinct values, got {n_values}, whose distribution "
-            "cannot be estimated. Round the scores."
+            f"`y_pred` must have few distinct values, got {n_values}, whose "
+            "distribution cannot be estimated. Round the scores."
         )
     cells = joint.index.to_frame(index=False)
     return cells.loc[cells.index.repeat(repeats)].reset_index(drop=True)

@@ -129,8 +129,8 @@ def _warn_of_noise(std_error: float) -> None:
     """Warn that the standard error of a group's rate exceeds the bound of the constraint."""
     warn(
         "The noise of the reports gives the rate of a group a standard error of up to "
-        f"{std_error:.2g}, which exceeds `difference_bound`: the true groups may differ "
-        "by more. Use more rows, a larger epsilon or fewer groups, or set "
+        f"{std_error:.2g}, which exceeds `difference_bound`: the true groups may "
+        "differ by more. Use more rows, a larger epsilon or fewer groups, or set "
         "difference_bound to at least the standard error",
         UserWarning,
         about="guide/fairness#train-and-correct-models",

@@ -102,8 +102,8 @@ def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
         remedy = ""
         if encoder is None:
             remedy = (
-                ". CSV files and polars tables keep no protocol: pass the encoder, or a "
-                "protocol saved with `encoder.save`"
+                ". CSV files and polars tables keep no protocol: pass the encoder, or "
+                "a protocol saved with `encoder.save`"
             )
         raise TypeError(
             "`encoder` must be a fitted local transformer, such as "
@@ -118,8 +118,8 @@ def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
         )
     if protocol.strategy == "sample" and len(declared) > 1:
         raise ValueError(
-            "`encoder` must have strategy='split' or 'joint', got 'sample', with which a "
-            "row reports one of its columns only."
+            "`encoder` must have strategy='split' or 'joint', got 'sample', with which "
+            "a row reports one of its columns only."
         )
     return names
 

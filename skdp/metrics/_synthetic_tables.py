@@ -542,14 +542,14 @@ def _split_target(
     y = columns.pop(target)
     if not columns or len(y) == 0:
         raise ValueError(
-            f"`{label}` must have at least one row and one column besides the target, got "
-            f"{len(y)} rows and {len(columns)} columns."
+            f"`{label}` must have at least one row and one column besides the target, "
+            f"got {len(y)} rows and {len(columns)} columns."
         )
     names = names or list(columns)
     if set(names) != set(columns):
         raise ValueError(
-            f"`{label}` and `synthetic` must have the same columns; in one of them only: "
-            f"{sorted(set(names) ^ set(columns), key=str)}."
+            f"`{label}` and `synthetic` must have the same columns; in one of them "
+            f"only: {sorted(set(names) ^ set(columns), key=str)}."
         )
     return table.rebuild([columns[name] for name in names], names), y, names
 
@@ -567,8 +567,8 @@ def _fit_model(
     kinds = set(map(type_of_value, y.unique()))
     if kinds.isdisjoint(map(type_of_value, y_test.unique())):
         raise ValueError(
-            f"The targets of `{label}` and `real_test` must have values of the same type. "
-            "Convert one of them."
+            f"The targets of `{label}` and `real_test` must have values of the same "
+            "type. Convert one of them."
         )
     if y.nunique() > 1:
         return clone(estimator).fit(X, y)

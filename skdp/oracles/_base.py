@@ -179,8 +179,8 @@ def flip_threshold(epsilon: Fraction) -> int:
 def small_epsilon_error(epsilon: float | Fraction) -> ValueError:
     """Make the error of an epsilon whose reports, rounded to 2**-64, ignore the value."""
     return ValueError(
-        f"`epsilon` must be larger, got {float(epsilon):g}. With probabilities in units of "
-        "2**-64, the reports would not depend on the value."
+        f"`epsilon` must be larger, got {float(epsilon):g}. With probabilities in "
+        "units of 2**-64, the reports would not depend on the value."
     )
 
 
@@ -509,8 +509,8 @@ class FrequencyOracle(LocalMechanism):
         is_valid = codes.ndim == 1 and codes.dtype.kind in "iu"
         if not is_valid or np.iinfo(codes.dtype).max < largest:
             raise ValueError(
-                f"`codes` must be a 1-D array of integers whose dtype represents {largest}, "
-                f"got shape {codes.shape} ({codes.dtype})."
+                "`codes` must be a 1-D array of integers whose dtype represents "
+                f"{largest}, got shape {codes.shape} ({codes.dtype})."
             )
         if codes.size and (codes.max() > largest or codes.min() < 0):
             raise ValueError(f"`codes` must be integers from 0 to {largest}.")

@@ -121,8 +121,8 @@ class UnaryEncoding(BitOracle):
             )
         if (p is None) != (q is None) or (epsilon is None) == (p is None):
             raise ValueError(
-                "UnaryEncoding requires either `epsilon`, or `p` and `q` with epsilon=None; "
-                f"got epsilon={epsilon!r}, p={p!r} and q={q!r}."
+                "UnaryEncoding requires either `epsilon`, or `p` and `q` with "
+                f"epsilon=None; got epsilon={epsilon!r}, p={p!r} and q={q!r}."
             )
         if epsilon is None:
             if not isinstance(p, Real) or not isinstance(q, Real):
@@ -132,8 +132,8 @@ class UnaryEncoding(BitOracle):
             self._q_threshold = math.ceil(Fraction(*q.as_integer_ratio()) * ONE)
             if not 0 < self._q_threshold < self._p_threshold < ONE:
                 raise ValueError(
-                    "`p` and `q` must satisfy 0 < q < p < 1, with differences of at least "
-                    f"2**-64; got p={p} and q={q}."
+                    "`p` and `q` must satisfy 0 < q < p < 1, with differences of at "
+                    f"least 2**-64; got p={p} and q={q}."
                 )
         else:
             capped = cap_epsilon(epsilon)

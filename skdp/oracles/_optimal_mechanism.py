@@ -213,8 +213,8 @@ class Optimal(NumericMechanism):
             self.nodes = _select_nodes(self.steps, n_gaps)
             if n_gaps != len(self.nodes) - 1:
                 raise ValueError(
-                    f"`outcomes` must have windows of the nodes of grid_size={self.steps}, got "
-                    f"windows of {n_gaps + 1} nodes."
+                    "`outcomes` must have windows of the nodes of "
+                    f"grid_size={self.steps}, got windows of {n_gaps + 1} nodes."
                 )
         self.n_reports = 2 * len(self.outcomes) + 1
         direct = _compute_probabilities(self.outcomes, len(self.nodes), max_ratio)
@@ -225,13 +225,14 @@ class Optimal(NumericMechanism):
         self._rows = np.column_stack([mirrored, middle, direct])
         if self._rows.min() <= 0:
             raise ValueError(
-                "`outcomes` and their mirror images must have positive probabilities, whose "
-                "sum at each node is less than 1. Use the `outcomes` of another instance."
+                "`outcomes` and their mirror images must have positive probabilities, "
+                "whose sum at each node is less than 1. Use the `outcomes` of another "
+                "instance."
             )
         if self.worst_ratio > max_ratio:
             raise ValueError(
-                f"`outcomes` must have a privacy loss of at most {float(capped):g}, got "
-                f"{self.epsilon:g}. Use the epsilon for which they were computed."
+                f"`outcomes` must have a privacy loss of at most {float(capped):g}, "
+                f"got {self.epsilon:g}. Use the epsilon for which they were computed."
             )
         self._set_estimates()
         # Cumulative sums of the probabilities. The report is the number of sums that are
@@ -254,8 +255,8 @@ class Optimal(NumericMechanism):
         # The tolerance grows with the estimates, because floats round larger numbers more.
         if np.abs(biases).max() > 2.0**-24 + 1e-13 * np.abs(distances).max():
             raise ValueError(
-                "`outcomes` must have unbiased estimates. Use the `outcomes` of another "
-                "instance with the same epsilon."
+                "`outcomes` must have unbiased estimates. Use the `outcomes` of "
+                "another instance with the same epsilon."
             )
         self._squares = probabilities @ distances**2
 
@@ -392,8 +393,8 @@ def _check_outcomes(outcomes: Iterable[Sequence[int]]) -> tuple[Outcome, ...]:
         types = [type(number).__name__ for number in triple]
         if types != ["int", "int", "int"]:
             raise TypeError(
-                "`outcomes` must be triples of int, (probability, estimate, window); got "
-                f"({', '.join(types)})."
+                "`outcomes` must be triples of int, (probability, estimate, window); "
+                f"got ({', '.join(types)})."
             )
     checked: tuple[Outcome, ...] = triples
     return checked

@@ -162,8 +162,8 @@ def _load_estimator(name: str, state: Mapping[str, Any]) -> Any:
             estimator._restore_fit(fitted)
         except ValueError as error:
             raise ValueError(
-                f"`path` must be an unchanged file of skdp.save, got an invalid {name}. "
-                f"Save the estimator again. {error}"
+                "`path` must be an unchanged file of skdp.save, got an invalid "
+                f"{name}. Save the estimator again. {error}"
             ) from None
     else:
         # Statistics of the central model cannot be checked.
@@ -201,8 +201,8 @@ def _check_guarantee(estimator: Any) -> None:
     follows = getattr(estimator, "_follows_from_parameters", lambda guarantee: False)
     if not isinstance(guarantee, PrivacyGuarantee) or not follows(guarantee):
         raise ValueError(
-            "`guarantee_` does not follow from the parameters, because they or the file "
-            "were changed after fit. Fit the estimator again."
+            "`guarantee_` does not follow from the parameters, because they or the "
+            "file were changed after fit. Fit the estimator again."
         )
 
 
@@ -362,8 +362,8 @@ def _load_frame(state: list[Any]) -> pd.DataFrame:
 def _reject_key(key: SecretKey) -> None:
     """Raise an error instead of saving a secret."""
     raise ValueError(
-        "A SecretKey cannot be saved with an estimator. Set it to None, keep the key in a "
-        "secret store, and set it again after loading."
+        "A SecretKey cannot be saved with an estimator. Set it to None, keep the key "
+        "in a secret store, and set it again after loading."
     )
 
 

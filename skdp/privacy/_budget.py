@@ -56,8 +56,8 @@ class _ConcentratedBudget:
             )
         if delta == 0:
             raise ValueError(
-                f"`delta` must be in (0, 1), got 0. {type(self).__name__} requires delta "
-                "> 0."
+                f"`delta` must be in (0, 1), got 0. {type(self).__name__} requires "
+                "delta > 0."
             )
         object.__setattr__(self, self.name, -round_up(-number))
         object.__setattr__(self, "delta", -round_up(-delta))

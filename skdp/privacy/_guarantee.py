@@ -193,8 +193,8 @@ class PrivacyGuarantee(JsonRecord):
             raise TypeError("`scope` must be a tuple of names, got str.")
         if self.relation == "replace_values" and not self.scope:
             raise ValueError(
-                "`scope` must name the protected columns with relation='replace_values', "
-                "got none."
+                "`scope` must name the protected columns with "
+                "relation='replace_values', got none."
             )
         rows = self.max_rows_per_person
         if isinstance(rows, bool) or not isinstance(rows, Integral) or rows < 1:
@@ -484,8 +484,8 @@ def check_columns(relation: Any, columns: Any) -> tuple[Any, ...]:
     names = () if columns is None else tuple(dict.fromkeys(columns))
     if relation == "replace_values" and not names:
         raise ValueError(
-            "`columns` must name the protected columns of relation='replace_values', got "
-            "none."
+            "`columns` must name the protected columns of relation='replace_values', "
+            "got none."
         )
     if relation != "replace_values" and names:
         raise ValueError(

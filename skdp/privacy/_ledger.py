@@ -178,7 +178,8 @@ class PrivacyLedger:
             budget = Budget(epsilon, delta, rho, mu, relation, columns)  # type: ignore[arg-type]
         elif delta or relation is not None or columns is not None:
             raise ValueError(
-                "`delta`, `relation` and `columns` require a budget: epsilon, rho or mu, got none."
+                "`delta`, `relation` and `columns` require a budget: epsilon, rho or "
+                "mu, got none."
             )
         elif path is None:
             raise TypeError("PrivacyLedger requires a budget: epsilon, rho or mu.")
@@ -375,8 +376,8 @@ def _check_release(guarantee: Any, what: Any) -> None:
     """Check the types of the arguments of a charge."""
     if not isinstance(guarantee, PrivacyGuarantee):
         raise TypeError(
-            "`guarantee` must be a PrivacyGuarantee, such as PrivacyGuarantee(1.0) or an "
-            f"estimator's guarantee_, got {type(guarantee).__name__}."
+            "`guarantee` must be a PrivacyGuarantee, such as PrivacyGuarantee(1.0) or "
+            f"an estimator's guarantee_, got {type(guarantee).__name__}."
         )
     if not isinstance(what, str):
         raise TypeError(f"`what` must be a str, got {type(what).__name__}.")

@@ -188,8 +188,8 @@ def local_epsilon(
     check_choice("released", released, _RELEASED)
     if not callable(reporter):
         raise TypeError(
-            "`reporter` must be a function of epsilon that returns an oracle or a fitted "
-            f"local transformer, got {type(reporter).__name__}."
+            "`reporter` must be a function of epsilon that returns an oracle or a "
+            f"fitted local transformer, got {type(reporter).__name__}."
         )
     # The margin makes the search accept an epsilon that an earlier call computed.
     target = float(epsilon) * (1 - 2.0**-13)
@@ -328,8 +328,8 @@ def _inspect_reporter(
         local = _get_local_guarantee(reporter)
         if getattr(protocol, "permanent_key", None) is not None:
             raise ValueError(
-                "`reporter` must not make permanent reports: two sums of them may differ "
-                "by a single report."
+                "`reporter` must not make permanent reports: two sums of them may "
+                "differ by a single report."
             )
         if hasattr(protocol, "shuffle_pairs"):
             pairs = tuple(protocol.shuffle_pairs(released))
@@ -348,15 +348,15 @@ def _get_local_guarantee(reporter: Any) -> PrivacyGuarantee:
     if not isinstance(local, PrivacyGuarantee):
         unfitted = " that is not fitted" if hasattr(reporter, "fit") else ""
         raise TypeError(
-            "`reporter` must be a fitted local transformer, its protocol, or an oracle, "
-            f"got {type(reporter).__name__}{unfitted}."
+            "`reporter` must be a fitted local transformer, its protocol, or an "
+            f"oracle, got {type(reporter).__name__}{unfitted}."
         )
     is_of_record = local.unit == "record" and local.max_rows_per_person == 1
     is_local = local.trust == "local" and local.relation == "replace"
     if not (is_local and is_of_record) or local.delta:
         raise ValueError(
-            "`reporter` must randomize each record independently, without delta; got the "
-            f"guarantee: {local}."
+            "`reporter` must randomize each record independently, without delta; got "
+            f"the guarantee: {local}."
         )
     return local
 

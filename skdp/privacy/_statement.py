@@ -195,7 +195,8 @@ def _check_estimators(estimator: Any) -> list[Any]:
     estimators = list(estimator) if isinstance(estimator, list | tuple) else [estimator]
     if not estimators:
         raise ValueError(
-            "`estimator` must be an estimator or a list of estimators, got an empty list."
+            "`estimator` must be an estimator or a list of estimators, got an empty "
+            "list."
         )
     for part in estimators:
         if not is_estimator(part):
@@ -204,8 +205,8 @@ def _check_estimators(estimator: Any) -> list[Any]:
                 f"the class {part.__name__}" if is_class else type(part).__name__
             )
             raise TypeError(
-                f"`estimator` must be an estimator, got {description}. For reports, pass the "
-                "result of skdp.read_protocol, or use skdp statement FILE. A "
+                f"`estimator` must be an estimator, got {description}. For reports, "
+                "pass the result of skdp.read_protocol, or use skdp statement FILE. A "
                 "ReportDesign states no guarantee; its `epsilon` is what the "
                 "instructions imply."
             )

@@ -139,8 +139,8 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
             encoders.append(encoder.fit(X))
         if GROUP in encoders[0].protocol_.columns:
             raise ValueError(
-                f"X must not have a column {GROUP!r}, because `transform` adds it. Rename "
-                "the column."
+                f"X must not have a column {GROUP!r}, because `transform` adds it. "
+                "Rename the column."
             )
         self.encoders_ = tuple(encoders)
         return self
@@ -154,7 +154,8 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
         """Check that X is a dataframe, and return its columns."""
         if not is_frame(X):
             raise TypeError(
-                f"X must be a dataframe, got {type(X).__name__}. Use pandas.DataFrame(X)."
+                f"X must be a dataframe, got {type(X).__name__}. Use "
+                "pandas.DataFrame(X)."
             )
         return check_input(self, X, reset=reset)
 

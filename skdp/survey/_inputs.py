@@ -101,8 +101,8 @@ def _check_distinct(designs: Sequence[Any]) -> None:
     repeated = [column for column in columns if columns.count(column) > 1]
     if repeated:
         raise ValueError(
-            f"Designs must have different columns, got {repeated[0]!r} twice. Remove one "
-            "of the designs."
+            f"Designs must have different columns, got {repeated[0]!r} twice. Remove "
+            "one of the designs."
         )
 
 
@@ -131,7 +131,8 @@ def _convert_encoder(encoder: Any, X: Any, parameter: str) -> list[Question]:
     if not all(isinstance(field, CategoryField) for field in protocol.fields):
         raise TypeError(
             "Designs must be encoders of categories, got "
-            f"{type(encoder).__name__}. Declare numbers as an Interval, and report its bins."
+            f"{type(encoder).__name__}. Declare numbers as an Interval, and report its "
+            "bins."
         )
     columns = list(protocol.report_columns)
     check_columns(columns, wrap_table(X).names, parameter)
@@ -188,8 +189,8 @@ def check_reported_together(questions: Sequence[Question], weights: Numbers) -> 
         if not (first.is_informative & second.is_informative & (weights > 0)).any():
             raise ValueError(
                 f"At least one row must have reports of both {first.name!r} and "
-                f"{second.name!r} to identify their association. Use strategy='split' or "
-                "'joint', or a regression for each of the columns."
+                f"{second.name!r} to identify their association. Use strategy='split' "
+                "or 'joint', or a regression for each of the columns."
             )
 
 
@@ -251,8 +252,8 @@ def build_rows(
     reported = {column for question in questions for column in question.columns}
     if INTERCEPT in table.columns:
         raise ValueError(
-            f"X must not have a column {INTERCEPT!r}, because `fit` adds it. Rename the "
-            "column."
+            f"X must not have a column {INTERCEPT!r}, because `fit` adds it. Rename "
+            "the column."
         )
     # All columns other than reports and groups are true predictors.
     known = pd.DataFrame({INTERCEPT: np.ones(len(table))})

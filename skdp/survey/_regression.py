@@ -127,9 +127,9 @@ class ReportRegression(OnSite, BaseEstimator):
             and getattr(self, "target_design", None) is None
         ):
             warn_of_reports(
-                "X and y are treated as true values, because no design is given. If they "
-                "have reports, pass the encoder or ReportDesign: coefficients of reports "
-                "are biased toward 0"
+                "X and y are treated as true values, because no design is given. If "
+                "they have reports, pass the encoder or ReportDesign: coefficients of "
+                "reports are biased toward 0"
             )
         reject_column_name("y", y)
         check_consistent_length(table, y)
@@ -192,8 +192,8 @@ class ReportRegression(OnSite, BaseEstimator):
         else:
             warn_of_reports(
                 "The likelihood has no clear maximum, so standard errors are not "
-                "available. Use more rows or a larger epsilon, or remove predictors that "
-                "are constant, collinear or determine the target",
+                "available. Use more rows or a larger epsilon, or remove predictors "
+                "that are constant, collinear or determine the target",
                 ConvergenceWarning,
             )
         coefficients, scale, cells = model.split(fit.parameters)
@@ -337,9 +337,10 @@ def _warn_of_misspecification(model: HiddenModel, fit: Fit, rows: Rows) -> None:
             if distance > MAX_STD_ERRORS:
                 warn_of_reports(
                     f"The proportions of {question.name!r} in the fit and in its "
-                    f"reports differ by {distance:.0f} standard errors, so the coefficients "
-                    "may be biased. Add squares of true predictors, transform a target with "
-                    "heavy tails, or set hidden_distribution='conditional'"
+                    f"reports differ by {distance:.0f} standard errors, so the "
+                    "coefficients may be biased. Add squares of true predictors, "
+                    "transform a target with heavy tails, or set "
+                    "hidden_distribution='conditional'"
                 )
                 return
 
@@ -479,9 +480,9 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
         n_required = max(2, min(MIN_DISTINCT_VALUES, len(values)))
         if self.predictor_designs is not None and n_distinct < n_required:
             raise ValueError(
-                f"y must have at least {MIN_DISTINCT_VALUES} distinct values, because its "
-                f"errors are normal; got {n_distinct}. Use ReportLogisticRegression for "
-                "classes."
+                f"y must have at least {MIN_DISTINCT_VALUES} distinct values, because "
+                f"its errors are normal; got {n_distinct}. Use "
+                "ReportLogisticRegression for classes."
             )
         return values
 

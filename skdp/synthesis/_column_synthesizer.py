@@ -314,8 +314,9 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         if excluded:
             reasons = [f"column {name!r} {reason}" for name, reason in excluded.items()]
             _warn(
-                "Some public columns are excluded from the model of the private columns: "
-                f"{'; '.join(reasons)}. Declare them in `domain` to include them"
+                "Some public columns are excluded from the model of the private "
+                f"columns: {'; '.join(reasons)}. Declare them in `domain` to include "
+                "them"
             )
         source = self._spend(
             privacy_budget,
@@ -448,8 +449,8 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         if invalid.size > 0:
             _warn(
                 f"Some rows violate the constraints {list(constrained.constraints)} "
-                f"after {MAX_ROUNDS} draws of their private columns, and have the first "
-                "draw. Drop these rows, or remove the constraints from `domain`"
+                f"after {MAX_ROUNDS} draws of their private columns, and have the "
+                "first draw. Drop these rows, or remove the constraints from `domain`"
             )
         columns = dict(zip(table.names, table.columns, strict=True))
         columns |= zip(names, write_rows(template, rows), strict=True)

@@ -178,8 +178,8 @@ def read_conditions(
     """Return the fraction of each value or bin that fulfills conditions, by index of the column."""
     if not isinstance(conditions, Mapping):
         raise TypeError(
-            "`conditions` must be a mapping of column name to a value, a list of values "
-            f"or (low, high), got {type(conditions).__name__}."
+            "`conditions` must be a mapping of column name to a value, a list of "
+            f"values or (low, high), got {type(conditions).__name__}."
         )
     weights = {}
     for name, condition in conditions.items():

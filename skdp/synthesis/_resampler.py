@@ -148,8 +148,8 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
             for name, value in (("n_samples", self.n_samples), ("groups", groups)):
                 if value is not None:
                     raise ValueError(
-                        f"`{name}` must be None with a DPColumnSynthesizer, which keeps "
-                        f"all rows, got {type(value).__name__}."
+                        f"`{name}` must be None with a DPColumnSynthesizer, which "
+                        f"keeps all rows, got {type(value).__name__}."
                     )
             rows = synthesizer.fit_transform(X, y)
             self.synthesizer_ = synthesizer

@@ -487,8 +487,8 @@ def to_dates(column: Any, dtype: Any) -> Times:
     if not can_contain(column, types):
         raise ColumnError(
             "expected dates, or datetimes without a time zone, got a column of dtype "
-            f"{name_of_dtype(column)}. Convert text with pandas.to_datetime, and remove "
-            "a time zone with .dt.tz_localize(None)"
+            f"{name_of_dtype(column)}. Convert text with pandas.to_datetime, and "
+            "remove a time zone with .dt.tz_localize(None)"
         )
     if type_of_column(column) not in (*types, ANY_TYPE):
         return np.full(len(column), "NaT", dtype)

@@ -329,7 +329,8 @@ def get_arrow_protocol(metadata: Mapping[bytes, bytes]) -> str | None:
     texts = {text for text in texts if isinstance(text, str)}
     if len(texts) > 1:
         raise ValueError(
-            "`reports` must have one protocol, got several in the metadata of the table."
+            "`reports` must have one protocol, got several in the metadata of the "
+            "table."
         )
     return texts.pop() if texts else None
 

@@ -134,8 +134,8 @@ class AdditiveModel(SupervisedStatistic):
             twice = [name for name in self.bounds if name in declared]
             if twice:
                 raise ValueError(
-                    f"Columns {twice} must be declared once, got `bounds` and also values "
-                    "in `categories` or by a dtype. Remove them from `bounds`."
+                    f"Columns {twice} must be declared once, got `bounds` and also "
+                    "values in `categories` or by a dtype. Remove them from `bounds`."
                 )
             check_declared(
                 dict.fromkeys([*self.bounds, *declared]),
@@ -310,8 +310,9 @@ def _check_numbers(table: Table) -> None:
     for name, column in zip(table.names, table.columns, strict=True):
         if type_of_column(column) == "string":
             raise TypeError(
-                f"Column {name!r} must have numbers, got dtype {name_of_dtype(column)}. "
-                "Convert it, or declare its values in `categories`."
+                f"Column {name!r} must have numbers, got dtype "
+                f"{name_of_dtype(column)}. Convert it, or declare its values in "
+                "`categories`."
             )
 
 

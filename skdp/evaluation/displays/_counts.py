@@ -182,8 +182,8 @@ def _match_labels(true_counts: Any, index: pd.Index) -> pd.Series:
     labels = convert_labels(index)
     if len(by_label) < len(true_counts) or not set(by_label) <= set(labels):
         raise ValueError(
-            "`true_counts` must have distinct labels that also occur in estimates, got a "
-            "repeated or unknown label."
+            "`true_counts` must have distinct labels that also occur in estimates, got "
+            "a repeated or unknown label."
         )
     return pd.Series([by_label.get(label, 0.0) for label in labels], index=index)
 

@@ -79,13 +79,14 @@ class MarginalDisplay(PanelDisplay):
         """Check the tables of proportions by their one or two columns; `edges` has the edges of columns with bins."""
         if not isinstance(marginals, Mapping) or not marginals:
             raise TypeError(
-                "`marginals` must be a mapping of tuples of column names to tables, got "
-                f"{type(marginals).__name__}. Use MarginalDisplay.from_tables."
+                "`marginals` must be a mapping of tuples of column names to tables, "
+                f"got {type(marginals).__name__}. Use MarginalDisplay.from_tables."
             )
         for names, table in marginals.items():
             if not isinstance(names, tuple) or len(names) not in (1, 2):
                 raise TypeError(
-                    f"`marginals` must have tuples of one or two columns, got {names!r}."
+                    "`marginals` must have tuples of one or two columns, got "
+                    f"{names!r}."
                 )
             check_table(table, f"marginals[{names}]", SIDES, numbers=SIDES)
         self.marginals = dict(marginals)

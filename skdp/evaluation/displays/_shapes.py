@@ -115,7 +115,8 @@ class ShapeDisplay(PanelDisplay):
         """
         if not hasattr(type(estimator), "shape_"):
             raise TypeError(
-                f"`estimator` must be an additive model, got {type(estimator).__name__}."
+                "`estimator` must be an additive model, got "
+                f"{type(estimator).__name__}."
             )
         check_is_fitted(estimator)
         if isinstance(features, str):

@@ -233,7 +233,8 @@ def _check_names(
         )
     if not {*columns} <= {*domain.columns}:
         raise ValueError(
-            f"`columns` must be declared in domain, {list(domain.columns)}, got {columns}."
+            f"`columns` must be declared in domain, {list(domain.columns)}, got "
+            f"{columns}."
         )
 
 
@@ -288,8 +289,9 @@ def _find_positive(column: pd.Series) -> pd.Series:
     # With at least 4 rows of each class, each split has one to train and one to test.
     if not labels.isin([0, 1]).all() or n_rows < 4:
         raise ValueError(
-            "`target` must be 0 or 1, each in at least 4 rows, got other values or fewer "
-            "rows. Use a comparison such as y == 'yes', or `skdp report --positive`."
+            "`target` must be 0 or 1, each in at least 4 rows, got other values or "
+            "fewer rows. Use a comparison such as y == 'yes', or `skdp report "
+            "--positive`."
         )
     return is_positive
 

@@ -119,8 +119,8 @@ def _debias_group(
             values = protocol.fields[index].debias(reports[index], group, cells)
         except NotImplementedError:
             raise ValueError(
-                f"Columns {list(group)} have no unbiased value for each record. Use the "
-                "estimates of their encoder."
+                f"Columns {list(group)} have no unbiased value for each record. Use "
+                "the estimates of their encoder."
             ) from None
         if protocol.sampling is not None:
             # Inverse probability weights: 0 for records that do not report the field.
@@ -200,8 +200,8 @@ def check_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector
     """Check the weight of each record, and return the weights as floats; shape (n_rows,)."""
     if isinstance(reports, ReportTally):
         raise TypeError(
-            "`sample_weight` requires a row for each record, got a ReportTally. Pass the "
-            "output of `transform`."
+            "`sample_weight` requires a row for each record, got a ReportTally. Pass "
+            "the output of `transform`."
         )
     if n_rows < 2:
         raise ValueError(f"`sample_weight` requires at least 2 rows, got {n_rows}.")
@@ -228,7 +228,8 @@ def reject_column_name(parameter: str, given: Any) -> None:
     """Raise an error if an argument with an entry for each row is the name of a column."""
     if isinstance(given, str):
         raise ValueError(
-            f"`{parameter}` must have an entry for each row, got a str. Use X[{given!r}]."
+            f"`{parameter}` must have an entry for each row, got a str. Use "
+            f"X[{given!r}]."
         )
 
 
@@ -248,8 +249,8 @@ def estimate_weighted_frequencies(
     count_options = CountOptions(statistic="frequency", **options)
     if count_options.rows == "table":
         raise ValueError(
-            "`sample_weight` requires rows='population', got rows='table'. Weights describe "
-            "a sample of a population."
+            "`sample_weight` requires rows='population', got rows='table'. Weights "
+            "describe a sample of a population."
         )
     groups = group_columns(protocol, columns)
     estimates = []

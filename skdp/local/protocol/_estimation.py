@@ -187,8 +187,8 @@ def _warn_of_impossible(columns: Sequence[Any], estimates: SampledCounts) -> Non
         warn(
             f"Some estimated counts of {list(columns)} are more than {MAX_STD_ERRORS} "
             "standard errors outside [0, n]. The rows may be true values, reports of "
-            "another encoder or epsilon, or a selection by their values. Pass all rows of "
-            "the output of `transform` of this encoder",
+            "another encoder or epsilon, or a selection by their values. Pass all rows "
+            "of the output of `transform` of this encoder",
             UserWarning,
             about="guide/report_files",
             stacklevel=find_stack_level(),

@@ -325,8 +325,8 @@ class ValueField(CategoryField):
         codes = [column[rows] for column in self.domain.encode(columns)]
         for name in _columns_outside(self.domain, codes):
             raise ValueError(
-                f"Column {name!r} must contain reports of this encoder, got values outside "
-                "its domain."
+                f"Column {name!r} must contain reports of this encoder, got values "
+                "outside its domain."
             )
         return self._join(codes)
 

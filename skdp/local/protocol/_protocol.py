@@ -385,7 +385,8 @@ class ReportProtocol:
         """
         if self.sampling is not None:
             raise ValueError(
-                "strategy='sample' has no encoding without noise. Use 'split' or 'joint'."
+                "strategy='sample' has no encoding without noise. Use 'split' or "
+                "'joint'."
             )
         for field in self.fields:
             field.check_encodable()
@@ -419,8 +420,8 @@ class ReportProtocol:
             return []
         if record_id is None:
             raise ValueError(
-                "Permanent reports require `record_id`, an id for each row. In a Pipeline, "
-                "route it with set_transform_request(record_id=True)."
+                "Permanent reports require `record_id`, an id for each row. In a "
+                "Pipeline, route it with set_transform_request(record_id=True)."
             )
         ids = encode_record_ids(record_id, n_rows)
         if len({*ids}) < len(ids):

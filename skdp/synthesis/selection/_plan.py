@@ -186,8 +186,8 @@ def check_width(n_columns: int) -> None:
     """Check the number of columns."""
     if n_columns > MAX_COLUMNS:
         raise ValueError(
-            f"X must have at most {MAX_COLUMNS} columns, got {n_columns}. The budget is "
-            "split among the columns; select some by public knowledge."
+            f"X must have at most {MAX_COLUMNS} columns, got {n_columns}. The budget "
+            "is split among the columns; select some by public knowledge."
         )
 
 
@@ -218,8 +218,8 @@ def find_columns(domain: Domain, names: Iterable[Any], parameter: str) -> list[i
     for name in listed:
         if name not in domain.columns:
             raise ValueError(
-                f"`{parameter}` must name columns of the model, {list(domain.columns)}, "
-                f"got {name!r}."
+                f"`{parameter}` must name columns of the model, "
+                f"{list(domain.columns)}, got {name!r}."
             )
         columns.append(domain.columns.index(name))
     if not columns or len(set(columns)) < len(columns):
@@ -277,8 +277,8 @@ def find_masks(domain: Domain, max_cells: int) -> Masks:
         is_valid = domain.select(names).check_constraints(pd.DataFrame(columns))
         if not is_valid.any():
             raise ValueError(
-                f"The constraints {list(domain.constraints)} exclude all combinations of "
-                "declared values. Remove some of them, or declare further values."
+                f"The constraints {list(domain.constraints)} exclude all combinations "
+                "of declared values. Remove some of them, or declare further values."
             )
         if not is_valid.all():
             masks[clique] = ~is_valid.reshape(shape)
