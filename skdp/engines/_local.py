@@ -112,12 +112,14 @@ def read_dataset(data: Any, columns: Sequence[Any]) -> Tables:
     if isinstance(data, pyarrow.Table):
         batches = data.select(columns).to_batches(ROWS)
     else:
-        # The limits of readahead bound the memory to a few batches.
+        # The memory is bounded to a few batches: with threads, Arrow reads a file ahead of
+        # its reader without a limit.
         batches = data.scanner(
             columns=list(columns),
             batch_size=ROWS,
-            batch_readahead=8,
-            fragment_readahead=2,
+            batch_readahead=1,
+            fragment_readahead=1,
+            use_threads=False,
         ).to_batches()
     for table in read_batches(batches):
         # A damaged file may have offsets and codes outside of the memory of a batch.
