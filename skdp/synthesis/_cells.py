@@ -213,10 +213,11 @@ def _list_round_numbers(largest: float) -> NDArray[np.float64]:
 def _join_edges(interval: Interval, fine: NDArray[np.float64]) -> NDArray[np.float64]:
     """Add fine edges to the declared edges, except for edges that would create a cell without numbers."""
     declared = np.array(interval.edges)
-    fine = np.unique(fine[(fine > declared[0]) & (fine < declared[-1])])
+    fine = np.unique(fine[(fine > declared[0]) & (fine < declared[-1])])[::-1]
     if interval.decimals is not None:
         # For example, no whole number is between a declared edge 18.5 and an edge 19: the
-        # first whole number of both is 19.
+        # first whole number of both is 19. Of fine edges with the same first number, such
+        # as -0.7 and -0.6 - 0.1 in floats, the largest is kept.
         steps, index = np.unique(
             _first_steps(fine, interval.decimals), return_index=True
         )

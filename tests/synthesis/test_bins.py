@@ -94,6 +94,7 @@ def test_cells_follow_from_the_declaration(declared, inside):
         (Interval(0, 100_000.5, bins=4, decimals=0), 1),
         (Interval([0, 1, 2.96, 3], decimals=1), 10),
         (Interval(0, 3_000.05, bins=3, decimals=1), 10),
+        (Interval(-76, 680, bins=4, decimals=1), 10),
     ],
 )
 def test_every_cell_has_a_number_and_the_largest_has_its_own(declared, step):
