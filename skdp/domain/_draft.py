@@ -173,7 +173,7 @@ def _cut_dates(times: NDArray[np.datetime64], bins: int) -> Interval:
         raise ColumnError("has times beyond the year 9999, for which there are no bins")
     for unit in ("D", "M", "2M", "3M", "6M", "Y"):
         dtype = f"datetime64[{unit}]"
-        stop = high.astype(dtype) + np.timedelta64(2, unit)
+        stop = high.astype(dtype) + np.array(2, dtype=f"timedelta64[{unit}]")
         edges = np.arange(low.astype(dtype), stop)
         if edges.size <= bins + 1:
             break

@@ -392,9 +392,9 @@ def _encode_figure(figure: Any) -> str:
     buffer = io.BytesIO()
     # Text is rendered by a font of the browser, which may have more characters. Without
     # a date and random identifiers, equal reports have equal files.
-    style = {"svg.fonttype": "none", "svg.hashsalt": "skdp"}
+    style: dict[str, Any] = {"svg.fonttype": "none", "svg.hashsalt": "skdp"}
     # Negative numbers have the sign of the tables.
-    style |= {"axes.unicode_minus": False}
+    style["axes.unicode_minus"] = False
     with pyplot.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -413,7 +413,7 @@ def _format_table(table: pd.DataFrame, caption: str) -> str:
     if "epsilon" in rows:
         styler = styler.format(_format_epsilon, subset=["epsilon"])
     # Numbers are aligned at the right, and text at the left.
-    left = [{"selector": "", "props": "text-align: left"}]
+    left: Any = [{"selector": "", "props": "text-align: left"}]
     styler = styler.set_table_styles(
         dict.fromkeys(rows.select_dtypes(exclude="number"), left)
     )
