@@ -62,11 +62,7 @@ MIXED = [[1, "1"], [1, True], [1.0, True], ["a", 1, None]]
             ({"x": [value, value]}, TypeError, "Column 'x': expected text, numbers.* got .* Convert the column")
             for value in ([1], b"a", timedelta(1), datetime(2020, 1, 1, tzinfo=UTC), pd.Period("2020-01"))
         ),
-        (
-            {"x": [skdp.Interval(0, 100, bins=4), None]},
-            TypeError,
-            r"a list with an Interval.*Interval\(\.\.\., missing=True\)",
-        ),
+        ({"x": [skdp.Interval(0, 100), None]}, TypeError, r"list with an Interval.*Interval\(\.\.\., missing=True\)"),
     ],
 )
 def test_mistakes_name_the_column(columns, error, match):
@@ -213,12 +209,7 @@ class TestDates:
         ((), {"edges": [0, float("nan")]}, ValueError, "finite"),
         ((0, 10**400), {"bins": 2}, ValueError, "finite"),
         (("1", "2"), {"bins": 2}, TypeError, "numbers, dates or datetimes, got str"),
-        (
-            (datetime_module.time(0), datetime_module.time(9)),
-            {},
-            TypeError,
-            "got time. For a time of day, use its hour[.]$",
-        ),
+        ((datetime_module.time(0), datetime_module.time(9)), {}, TypeError, "got time. For .*, use its hour[.]$"),
         ((), {"edges": "ab"}, TypeError, "`edges` of an Interval must be a sequence, got str"),
         ((0, 2), {"bins": 2, "missing": 1}, TypeError, "`missing` must be True or False"),
     ],
@@ -389,9 +380,7 @@ def test_an_array_has_no_column_names():
     people, named = PEOPLE[["age"]], {"age": WIDE["age"]}
     for categories in (WIDE, named):
         step = make_pipeline(SimpleImputer(), skdp.RandomizedResponseEncoder(categories=categories))
-        with pytest.raises(
-            ValueError, match=r"An array has no column names: .*set_output\(transform='pandas'\)` of the"
-        ):
+        with pytest.raises(ValueError, match=r"An array has no column names: .*set_output\(transform='pandas'\)`"):
             step.fit(people)
         step.set_output(transform="pandas").fit(people)
     with pytest.raises(ValueError, match=r"must be columns of X, \['age'\], got \['Age'\]\.$"):

@@ -151,11 +151,7 @@ def test_a_rational_coin_that_ends_ends_the_tie(scripted_source):
         (lambda source: bernoulli(source, 0.5, 1), TypeError, "`threshold` must be an integer, got"),
         (lambda source: bernoulli_ratio(source, 3, 2, 1), ValueError, "numerator"),
         (lambda source: bernoulli_ratio(source, 0, 0, 1), ValueError, "denominator"),
-        (
-            lambda source: bernoulli_ratio(source, Fraction(1, 2), 3, 1),
-            TypeError,
-            "`numerator` must be an integer, got",
-        ),
+        (lambda source: bernoulli_ratio(source, Fraction(1, 2), 3, 1), TypeError, "`numerator` must be an integer"),
         (lambda source: uniform_integers(source, 0, 1), ValueError, "high"),
         (lambda source: uniform_integers(source, 2.0, 1), TypeError, "`high` must be an integer, got"),
         (lambda source: categorical(source, [ONE - 1], 1), ValueError, "weights"),

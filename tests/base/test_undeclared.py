@@ -65,11 +65,7 @@ SPELLING = "Declare all values that can occur, in the same spelling, and None fo
         (GROUPS, ["young", "hush"], f"{SPELLING} Or set"),
         ([7, None], [8, None], f"{SPELLING} Or set"),
         ([18, 70], [18, 44], f"{SPELLING} For a range of numbers, declare Interval(18, 70). Or set"),
-        (
-            skdp.Interval(0, 5),
-            [None, 44],
-            "Widen the bounds, or clip the numbers to them, and declare missing=True for",
-        ),
+        (skdp.Interval(0, 5), [None, 44], "Widen the bounds, or clip the numbers to them, and declare missing=True"),
     ],
 )
 def test_the_remedy_depends_on_the_declared_values(declared, cells, remedy):
@@ -86,9 +82,7 @@ def test_missing_values_that_are_not_declared_are_named(declared, value):
     people = pd.DataFrame({"age": [value, None]})
     for table in (people, people.astype(object), pl.from_pandas(people), pa.Table.from_pandas(people)):
         for make in [*MAKERS[:4], SYNTHESIZER]:
-            with pytest.raises(
-                ValueError, match=r"'age' contains missing values \(NaN\), which are not .*None in a list"
-            ):
+            with pytest.raises(ValueError, match=r"'age' contains missing values \(NaN\), .*None in a list"):
                 released(make(declared, None, unknown="error"), table)
     # An imputer accepts missing values, so its error is about another value.
     with pytest.raises(ValueError, match="contains a value outside"):

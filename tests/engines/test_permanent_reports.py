@@ -90,10 +90,7 @@ def test_wrong_columns_of_ids(engine, people, ids, memoize, message):
 @pytest.mark.parametrize(
     ("ids", "match"),
     [
-        (
-            pa.array([*range(ROWS - 1), None]),
-            "`record_id` (contains missing values|must be integers or text, got float)",
-        ),
+        (pa.array([*range(ROWS - 1), None]), "`record_id` (contains missing|must be integers or text, got float)"),
         (pa.array(range(ROWS), pa.float64()), "`record_id` must be integers or text, got float"),
         (pa.array(range(ROWS), pa.timestamp("us")), "`record_id` must be integers or text, got "),
         (pa.array([f"{number}.0" for number in range(ROWS)]), "`record_id` must be integers without a decimal point"),

@@ -134,12 +134,7 @@ LEVELS = ReportDesign.by_group({1: ReportDesign.warner("a", 0.9), 2: ReportDesig
     "source, options, error, message",
     [
         (skdp.RandomizedResponseEncoder(), {}, TypeError, "categories of RandomizedResponseEncoder must be a mapping"),
-        (
-            skdp.LocalTableEncoder(),
-            {},
-            TypeError,
-            "`source` must be an encoder of categories, .*, got LocalTableEncoder",
-        ),
+        (skdp.LocalTableEncoder(), {}, TypeError, "`source` must be an encoder .*, got LocalTableEncoder"),
         (skdp.DPHistogram(domain=VALUES), TEST, ValueError, "`rates` must be one proportion for a DPHistogram"),
         (DICE, {}, TypeError, "Use plan_rows"),
         (ENCODER, {"n_rows": None}, ValueError, "`n_rows` is required for a proportion"),

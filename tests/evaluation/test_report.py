@@ -136,17 +136,11 @@ class TestStudyReport:
             ({"columns": ["shoes"]}, "`columns` must be declared in domain, ['sex', 'age'"),
             ({"target": "sex"}, "`target` must not be one of the protected columns"),
             ({"target": "shoes"}, "`target` must be 0 or 1, each in at least 4 rows, got other values or fewer"),
-            (
-                {"sensitive": "sex", "privileged": "X", "target": "pay"},
-                "`privileged` must be some, but not all, of the declared values of",
-            ),
+            ({"sensitive": "sex", "privileged": "X", "target": "pay"}, "`privileged` must be some, but not all, of"),
             ({"epsilons": [1.0, 1.0]}, "`epsilons` must be distinct"),
             ({"target": "height"}, "`frame` must have the columns ['height'], got"),
             ({"sensitive": "sex"}, "`sensitive` requires `target`, whose predictions"),
-            (
-                {"sensitive": "shoes", "target": "pay"},
-                "`sensitive` must be one of the protected columns ['sex', 'age']",
-            ),
+            ({"sensitive": "shoes", "target": "pay"}, "`sensitive` must be one of the protected columns ['sex'"),
         ],
     )
     def test_mistakes_are_found_at_once(self, people, domain, tmp_path, options, message):

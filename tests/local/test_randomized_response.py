@@ -46,9 +46,7 @@ class TestDomain:
         ],
     )
     def test_categories_that_are_just_those_that_occur_warn(self, frame):
-        with pytest.warns(
-            skdp.PrivacyLeakWarning, match="'x' are read from the data.*declare them with categories="
-        ) as found:
+        with pytest.warns(skdp.PrivacyLeakWarning, match="'x' are read .*declare them with categories=") as found:
             fitted = skdp.RandomizedResponseEncoder().fit(frame)
         assert len(found) == 1
         assert found[0].filename == __file__

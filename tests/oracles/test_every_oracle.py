@@ -274,9 +274,7 @@ def test_columns_of_whole_numbers_are_read_as_reports(name):
     for number in (-1, largest + 1, 1 << 63):
         block = np.zeros((3, oracle.width), np.int64 if number < 0 else np.uint64)
         block[1, -1] = number
-        with pytest.raises(
-            ValueError, match=r"must be integers|seeds of this hash family|only 0 and 1|`codes` must be"
-        ):
+        with pytest.raises(ValueError, match=r"must be integers|seeds of this hash|only 0 and 1|`codes` must be"):
             oracle.read(block)
 
 

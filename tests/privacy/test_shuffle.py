@@ -192,11 +192,7 @@ def test_the_largest_local_epsilon_reaches_what_is_asked_for():
         ({"n": 10.0}, TypeError, "`n` must be an integer, got float"),
         ({"delta": 1.0}, ValueError, r"`delta` must be a number in \[0, 1\), got 1.0"),
         ({"released": "all"}, ValueError, "`released` must be one of"),
-        (
-            {"reporter": object()},
-            TypeError,
-            "`reporter` must be a fitted local transformer, its protocol, or an oracle",
-        ),
+        ({"reporter": object()}, TypeError, "`reporter` must be a fitted local transformer, its protocol, or an"),
     ],
 )
 def test_what_is_out_of_range_is_refused(changes, error, match):

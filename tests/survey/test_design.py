@@ -272,12 +272,6 @@ def test_no_order_of_crosswise_reports_exchanges_the_estimates():
             make(reports=reports)
 
 
-def test_both_probabilities_of_forced_answers_are_required():
-    """Without that of no, epsilon was infinite and the estimate biased for the usual dice, without a warning."""
-    with pytest.raises(TypeError, match="'no'"):
-        ReportDesign.forced("drug", yes=1 / 6)
-
-
 # Wrong input.
 
 
@@ -287,28 +281,15 @@ def test_both_probabilities_of_forced_answers_are_required():
         (lambda: ReportDesign.warner("a", "high"), ValueError, r"`p` must be a float in \[0, 1\], got 'high'"),
         (lambda: ReportDesign.warner("a", 0.2, values=[0, 1, 2]), ValueError, r"got \[0, 1, 2\]"),
         (lambda: ReportDesign.forced("a", yes=0.5, no=0.5), ValueError, r"must be less than 1, got 1"),
+        # Without that of no, epsilon was infinite, and the estimate biased for the usual dice.
+        (lambda: ReportDesign.forced("drug", yes=1 / 6), TypeError, "'no'"),
+        (lambda: privacy_statement(WARNER), TypeError, "states no guarantee; its `epsilon` is what the instructions"),
         (lambda: ReportDesign.direct("a", values=["no"]), ValueError, "`values` must have at least two different"),
-        (
-            lambda: ReportDesign.warner("a", 0.5),
-            ValueError,
-            "'a' must have linearly independent rows to identify the proportions of its 2 values",
-        ),
-        (
-            lambda: ReportDesign.crosswise("a", 0.5),
-            ValueError,
-            "must have linearly independent rows .* another probability than 0.5",
-        ),
-        (
-            lambda: ReportDesign("a", [[0.3, 0.7], [0.3, 0.7]], values=[0, 1]),
-            ValueError,
-            "must have linearly independent rows",
-        ),
+        (lambda: ReportDesign.warner("a", 0.5), ValueError, "'a' must have linearly independent rows .* its 2 values"),
+        (lambda: ReportDesign.crosswise("a", 0.5), ValueError, "independent rows .* another probability than 0.5"),
+        (lambda: ReportDesign("a", [[0.3, 0.7]] * 2, values=[0, 1]), ValueError, "must have linearly independent rows"),
         (lambda: ReportDesign("a", [[0.5, 0.5]], values=[0, 1]), ValueError, r"shape \(2, 2\): a row for each true"),
-        (
-            lambda: ReportDesign("a", [[1.5, -0.5], [0.5, 0.5]], values=[0, 1]),
-            ValueError,
-            "nonnegative numbers that sum to 1",
-        ),
+        (lambda: ReportDesign("a", [[1.5, -0.5], [0.5, 0.5]], values=[0, 1]), ValueError, "nonnegative numbers"),
         (lambda: ReportDesign("a", [[0.5, 0.5], [0.08, 0.91]], values=[0, 1]), ValueError, r"\[1.0, 0.99\]. Use fra"),
         (lambda: ReportDesign("a", np.eye(2), values=[0, 1], group="g"), TypeError, "if `channel` is a mapping"),
         (lambda: ReportDesign.by_group({1: WARNER, 2: NAMED["warner"]}, "g"), ValueError, "the same column, values"),
@@ -326,9 +307,7 @@ def test_reports_that_do_not_identify_the_proportions_are_refused():
     cards = {1: ReportDesign.warner("smokes", 0.6), 2: ReportDesign.warner("smokes", 0.9)}
     cheaters = ReportDesign.by_group(cards, "coin").with_cheaters("no")
     one_group = ANSWERS.assign(coin=1)
-    with pytest.raises(
-        ValueError, match="'smokes' must have linearly independent rows to identify the proportions of its 3 values"
-    ):
+    with pytest.raises(ValueError, match=r"'smokes' must have linearly independent rows .* its 3 values"):
         cheaters.estimate_frequencies(one_group)
     with pytest.raises(ValueError, match="`debias` requires a channel with linearly independent rows"):
         cheaters.debias(one_group)
@@ -338,20 +317,10 @@ def test_reports_that_do_not_identify_the_proportions_are_refused():
     ("table", "options", "error", "message"),
     [
         (ANSWERS.iloc[:0], {}, ValueError, "X must have at least two rows, got 0"),
-        (
-            ANSWERS["smokes"],
-            {},
-            TypeError,
-            r"columns \['smokes'\], got Series. Pass .* pd.DataFrame\({'smokes': ...}\)",
-        ),
+        (ANSWERS["smokes"], {}, TypeError, r"\['smokes'\], got Series. Pass .* pd.DataFrame\({'smokes': ...}\)"),
         (ANSWERS["smokes"].to_numpy(), {}, TypeError, r"got ndarray. Pass .* pd.DataFrame\({'smokes': ...}\)"),
         (ANSWERS.rename(columns={"smokes": "b"}), {}, ValueError, r"X must contain the columns \['smokes'\]"),
-        (
-            ANSWERS.replace("yes", "maybe"),
-            {},
-            ValueError,
-            r"\['no', 'yes'\], got other entries \(rows: 30, missing: 0,",
-        ),
+        (ANSWERS.replace("yes", "maybe"), {}, ValueError, r"\['no', 'yes'\], got other entries \(rows: 30, missing: 0"),
         (ANSWERS.replace("yes", None), {}, ValueError, r"rows: 30, missing: 30.* such as values={'no': 2, 'yes': 1}"),
         (ANSWERS, {"confidence_level": 2}, ValueError, "`confidence_level` must be"),
         (ANSWERS, {"sample_weight": "w"}, ValueError, "got a str"),
@@ -370,13 +339,6 @@ def test_designs_are_shown_by_their_labels_and_epsilon():
     expected = "ReportDesign('a', values={'no': 0, 'yes': 1}, n_channels=2, epsilon=2.197)"
     assert repr(design) == repr(ReportDesign(**design.arguments())) == expected
     assert "values={'cheaters': 'cheaters', 'no': 0, 'yes': 1}, " in repr(design.with_cheaters(0))
-
-
-def test_a_design_has_no_statement():
-    with pytest.raises(
-        TypeError, match="ReportDesign states no guarantee; its `epsilon` is what the instructions imply"
-    ):
-        privacy_statement(WARNER)
 
 
 def test_reports_with_probability_0_are_refused():

@@ -142,10 +142,7 @@ class TestPrivacy:
             ({"domain": Domain({"job": list("abc")})}, r"for the columns \['sex'\].* The Domain declares \['job'\]"),
             ({"domain": {"sex": ["f"]}}, "Column 'sex' contains a value.* outside the declared domain"),
             ({"epsilon": 0}, "epsilon"),
-            (
-                {"columns": ["age", "sex"], "domain": DOMAIN | {"age": Interval(0, 81, bins=3_000)}},
-                "combinations of values, got 6,000",
-            ),
+            ({"columns": ["age", "sex"], "domain": DOMAIN | {"age": Interval(0, 81, bins=3_000)}}, "got 6,000"),
         ],
     )
     def test_mistakes_cost_nothing(self, parameters, message):

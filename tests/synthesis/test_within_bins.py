@@ -39,9 +39,7 @@ def test_bounds_wider_than_floats_are_refused_before_the_charge(bins):
     table = pd.DataFrame({"x": [0.0, 1.0], "y": [0, 1]})
     domain = {"x": Interval(edges=[-1e308, 0, 1e308]), "y": [0, 1]}
     ledger = PrivacyLedger(epsilon=5)
-    with pytest.raises(
-        ValueError, match=r"column 'x' must have a width of at most 1.8e\+308, got .*. Declare narrower bounds"
-    ):
+    with pytest.raises(ValueError, match=r"column 'x' must have a width of at most 1.8e\+308, .* narrower bounds"):
         DPMarginalSynthesizer(domain=domain, bins=bins, ledger=ledger).fit(table)
     assert ledger.report().empty
 
