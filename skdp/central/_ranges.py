@@ -47,6 +47,11 @@ def find_range(
     high = _check_endpoint(name, "high", high, type_of_value(declared[0]))
     if isinstance(attribute, Interval):
         _check_edges(name, attribute.edges, low, high)
+        if low == attribute.edges[-1]:
+            raise ValueError(
+                f"`low` must be below the upper bound of column {name!r}, which the "
+                f"last bin includes, got {low!r}. Use the `edges` of its Interval."
+            )
     elif type_of_value(declared[0]) not in ORDERED_TYPES:
         # The order is the order of the declaration.
         low, high = (_find_index(name, values, endpoint) for endpoint in (low, high))

@@ -14,12 +14,15 @@ from numpy.typing import NDArray
 
 from skdp.central import find_range
 from skdp.domain import Categories, Domain, Interval
-from skdp.synthesis._cells import Shape
+from skdp.synthesis._cells import Shape, Steps
 from skdp.synthesis.model import Marginal, project
 from skdp.synthesis.selection import find_columns
 from skdp.tables import is_missing, to_objects
 
 Weights = NDArray[np.float64]
+
+MIN_PART = 1e-12
+"""Smallest weight of a part of a bin: a part has no noisy count, unlike an empty range or the whole bin."""
 
 Query = Mapping[int, Weights | None]
 """The counts to estimate, by column: weights over which the values are summed, or None for a count of each value."""
@@ -105,7 +108,7 @@ def estimate_errors(
     # A distance from a whole number of a millionth of a record is rounding.
     margin = quantile * std_error - 1e-6
     lower = np.maximum(0, np.floor(counts - margin))
-    upper = np.ceil(counts + margin)
+    upper = np.ceil(counts + margin) + 0.0  # 0, not -0
     return std_error, lower, upper, np.isfinite(std_error)
 
 
@@ -227,9 +230,22 @@ def weigh_range(
     if shape is not None:
         is_part = (weights > 0) & (weights < 1)
         ranks = shape.rank(np.asarray(high)) - shape.rank(np.asarray(low))
-        # A part of a bin is never counted as the whole bin, which alone has a noisy count.
-        weights[is_part] = np.clip(ranks[is_part], 1e-12, 1 - 1e-12)
+        weights[is_part] = np.clip(ranks[is_part], MIN_PART, 1 - MIN_PART)
+    if start == edges[-1] <= stop:
+        weights[-1] = _weigh_upper_bound(values, shape)
     return np.append(weights, 0.0) if values.missing else weights
+
+
+def _weigh_upper_bound(interval: Interval, shape: Shape | None) -> float:
+    """Return the fraction of the records of the closed last bin that have its upper bound."""
+    cells, proportion = interval, 1.0
+    if shape is not None:
+        cells, proportion = shape.cells, float(shape.proportions[-1])
+    steps = Steps.of(cells)
+    # The fraction of real numbers is unknown, and an odd bound is not on the grid.
+    is_on_grid = bool(steps.size) and steps.last[-1] == interval.edges[-1]
+    fraction = proportion / float(steps.n_values[-1]) if is_on_grid else 0.0
+    return min(max(fraction, MIN_PART), 1 - MIN_PART)
 
 
 def _read_limit(name: Any, values: Interval, limit: Any, bound: Any) -> Any:

@@ -771,8 +771,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         ----------
         conditions : mapping of column name to (low, high), value or list of values
             A tuple is a half-open range, in which None stands for no bound: any numbers or dates for an `Interval`, or
-            two declared values in their declared order. A range to the upper bound of an `Interval` contains this
-            bound. A list contains the accepted values. All conditions must hold.
+            two declared values in their declared order. A range to or from the upper bound of an `Interval` contains
+            this bound. A list contains the accepted values. All conditions must hold.
 
         Returns
         -------

@@ -72,12 +72,13 @@ moments = st.one_of(
 @each("name, ends", [("age", st.integers(-30, 90) | st.floats(-30, 90)), ("day", moments)])
 @given(st.data())
 def test_counts_of_ranges_add_up(name, ends, data):
-    """Ranges are half-open; missing values are in none."""
+    """Ranges are half-open but at the upper bound; missing values are in none."""
 
     def to_time(end):
         return datetime(end.year, end.month, end.day) if type(end) is date else end
 
-    low, middle, high = sorted((data.draw(ends) for _ in range(3)), key=to_time)
+    is_inside = {"age": lambda end: end != 60, "day": lambda end: to_time(end) != datetime(2020, 2, 1)}[name]
+    low, middle, high = sorted((data.draw(ends.filter(is_inside)) for _ in range(3)), key=to_time)
     parts = [SYNTHESIZER.count({name: ends}) for ends in ((None, low), (low, middle), (middle, high), (high, None))]
     assert min(parts) >= -1e-9
     assert sum(parts) == pytest.approx(SYNTHESIZER.count({name: (None, None)}))
@@ -86,7 +87,7 @@ def test_counts_of_ranges_add_up(name, ends, data):
     assert total == pytest.approx(parts[1] + parts[2], abs=1e-8)
 
 
-@each("name, outside", [("age", 60), ("age", 70), ("day", date(2020, 2, 1))])
+@each("name, outside", [("age", 60.1), ("age", 70), ("day", date(2020, 2, 2))])
 def test_a_range_outside_the_bins_has_no_records(name, outside):
     assert SYNTHESIZER.count({name: (outside, None)}) == 0
     assert SYNTHESIZER.count({name: (None, outside)}) == SYNTHESIZER.count({name: (None, None)})
@@ -176,6 +177,30 @@ def test_numbers_that_were_clipped_to_the_upper_bound_are_drawn_there(high, deci
     domain = {"x": Interval(0, high, bins=5, decimals=decimals)}
     drawn = DPMarginalSynthesizer(10.0, domain=domain, random_state=0).fit(table).sample(1000)["x"]
     assert (drawn == high).mean() == pytest.approx(0.5, abs=0.01)
+
+
+@each("bins", ["declared", "private"])
+@each(
+    "interval, bound, expected",
+    [
+        (Interval([20, 40, 60, 90]), 90, 500),
+        (Interval(20, 90, bins=3, decimals=2), 90.0, 500),
+        (Interval(date(2020, 1, 1), date(2020, 12, 31), bins=3), date(2020, 12, 31), 250),  # the last two days
+        (Interval([20.0, 60, 90], real=True), 90.0, 0),  # numbers have no steps
+        (Interval([20, 60, 90.5], decimals=0), 90.5, 0),  # no whole number
+        (Interval([0, 1, 2]), 2, 250),  # no finer cells
+    ],
+)
+def test_a_range_from_the_upper_bound_is_a_part_of_the_last_bin(interval, bound, expected, bins):
+    low, high = interval.edges[0], interval.edges[-1]
+    at_bound = high if expected else interval.edges[1]
+    table = pd.DataFrame({"x": [low] * 1500 + [at_bound] * 500})
+    domain = {"x": interval}
+    model = DPMarginalSynthesizer(10.0, domain=domain, bins=bins, random_state=0).fit(table)
+    for limits in [(bound, None), (bound, bound)]:
+        estimate = model.count_estimate({"x": limits})
+        assert not estimate.supported
+        assert estimate.count == pytest.approx(expected, abs=30)
 
 
 def test_every_record_and_no_record():
