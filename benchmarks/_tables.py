@@ -151,6 +151,24 @@ def score_trees(table: Table, rows: pd.DataFrame) -> float:
     return float(roc_auc_score(table.is_positive(test), chance))
 
 
+def bound_by_powers(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Declare bounds from 0 to the largest value of each column, rounded up to a power of 10."""
+    high = 10 ** np.ceil(np.log10(columns.max(axis=0)))
+    return np.column_stack([np.zeros(high.size), high])
+
+
+def synthesize(
+    table: Any, epsilon: float, seed: int, *, delta: float = 1e-9, **options: Any
+) -> pd.DataFrame:
+    """Draw as many synthetic rows as there are training rows."""
+    from skdp import DPMarginalSynthesizer
+
+    synthesizer = DPMarginalSynthesizer(
+        epsilon, delta=delta, domain=table.domain, random_state=seed, **options
+    )
+    return synthesizer.fit(table.train).sample(len(table.train))
+
+
 def is_ordered(declared: Any) -> bool:
     """Return True if neighboring values of a column are similar, as for numbers."""
     return isinstance(declared, Interval) or declared.ordered
@@ -161,7 +179,8 @@ def is_ordered(declared: Any) -> bool:
 
 def load_published() -> dict[str, Callable[[], Table]]:
     """Return loaders of the published tables that can be read here."""
-    loaders = {"Adult": adult, "ACS": acs, "COMPAS": compas, "LSAC": lsac}
+    loaders = {"Adult": adult}
+    loaders |= {name: functools.partial(load_file, name) for name in FILES}
     return {name: load for name, load in loaders.items() if is_available(load)}
 
 
@@ -184,32 +203,20 @@ def adult() -> Table:
     return Table(loaded.frame[names], test[names], Domain(domain), "income")
 
 
-@functools.cache
-def acs() -> Table:
-    """ACS Public Coverage: the target is public health insurance."""
-    return split(load_acs_public_coverage(data_file("acs_public_coverage.csv.gz")))
+# Predicted are public health insurance, recidivism within two years, and passing the bar exam.
+FILES = {
+    "ACS": ("acs_public_coverage.csv.gz", load_acs_public_coverage),
+    "COMPAS": ("compas_two_years.csv.gz", load_compas),
+    "LSAC": ("lsac.csv.gz", load_lsac),
+}
 
 
 @functools.cache
-def compas() -> Table:
-    """COMPAS: recidivism within two years."""
-    return split(load_compas(data_file("compas_two_years.csv.gz")))
-
-
-@functools.cache
-def lsac() -> Table:
-    """LSAC: the target is passing the bar exam."""
-    return split(load_lsac(data_file("lsac.csv.gz")))
-
-
-def data_file(name: str) -> Path | None:
-    """Path of a published file, or None to let the loader fetch it."""
+def load_file(name: str) -> Table:
+    """Read or fetch a published table, and keep 30 % of the rows for testing."""
+    file, load = FILES[name]
     folder = os.environ.get("SKDP_BENCH_DATA")
-    return None if folder is None else Path(folder) / name
-
-
-def split(bunch: Any) -> Table:
-    """Keep 30 % of the rows for testing."""
+    bunch = load(None if folder is None else Path(folder) / file)
     frame = bunch.frame
     if len(frame) > MAX_ROWS:
         frame = frame.sample(MAX_ROWS, random_state=0)

@@ -13,11 +13,12 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from functools import partial
+from itertools import count
 from typing import Any
 
+from _tasks import Task
+
 DELTA, SENSITIVITY = 1e-6, 1 << 20
-EPSILONS = {"total": (0.1, 0.02, 0.3), "admitted": (0.1, 1.0)}
-SEEDS = 1
 
 # Types and numbers of releases; Gaussian noise has mu equal to epsilon.
 LISTS: dict[str, list[tuple[str, int]]] = {
@@ -38,9 +39,8 @@ LISTS: dict[str, list[tuple[str, int]]] = {
 
 def load_lists(quick: bool) -> dict[str, Any]:
     """Return lists of releases."""
-    if quick:
-        return {name: partial(list, LISTS[name]) for name in ("20 Gaussian",)}
-    return {name: partial(list, parts) for name, parts in LISTS.items()}
+    names = ["20 Gaussian"] if quick else LISTS
+    return {name: partial(list, LISTS[name]) for name in names}
 
 
 def make_release(kind: str, epsilon: float) -> Any:
@@ -68,11 +68,10 @@ def make_release(kind: str, epsilon: float) -> Any:
 
 def make_releases(table: list[tuple[str, int]], epsilon: float) -> list[Any]:
     """Return the guarantees of all releases."""
-    return [
-        release
-        for kind, count in table
-        for release in [make_release(kind, epsilon)] * count
-    ]
+    releases = []
+    for kind, number in table:
+        releases += [make_release(kind, epsilon)] * number
+    return releases
 
 
 def compose_releases(table: Any, epsilon: float, seed: int) -> float:
@@ -106,7 +105,7 @@ def compose_by_dp_accounting(
         "pessimistic_estimate": pessimistic,
     }
     total: Any = None
-    for kind, count in table:
+    for kind, number in table:
         if kind == "gaussian":
             one = pld.from_gaussian_mechanism(1 / epsilon, **options)
         elif kind == "laplace":
@@ -116,25 +115,18 @@ def compose_by_dp_accounting(
             one = pld.from_randomized_response(
                 k / (math.exp(epsilon) + k - 1), k, **options
             )
-        part = one.self_compose(count)
+        part = one.self_compose(number)
         total = part if total is None else total.compose(part)
     return float(total.get_epsilon_for_delta(DELTA))
 
 
-def total_methods() -> dict[str, Any]:
-    """Return the accountants."""
-    return {
-        "compose": compose_releases,
-        "ledger, rho": partial(filter_releases, "rho"),
-        "ledger, mu": partial(filter_releases, "mu"),
-        "peer: dp-accounting": partial(compose_by_dp_accounting, True),
-        "peer: dp-accounting, lower": partial(compose_by_dp_accounting, False),
-    }
-
-
-def score_total(table: Any, epsilon: float) -> dict[str, float]:
-    """Return the epsilon of all releases."""
-    return {"total_epsilon": epsilon}
+TOTAL_METHODS = {
+    "compose": compose_releases,
+    "ledger, rho": partial(filter_releases, "rho"),
+    "ledger, mu": partial(filter_releases, "mu"),
+    "peer: dp-accounting": partial(compose_by_dp_accounting, True),
+    "peer: dp-accounting, lower": partial(compose_by_dp_accounting, False),
+}
 
 
 def count_admitted(kind: str, table: Any, epsilon: float, seed: int) -> int:
@@ -147,25 +139,18 @@ def count_admitted(kind: str, table: Any, epsilon: float, seed: int) -> int:
         "rho": {"rho": Rho.of(5.0, DELTA).rho},
         "mu": {"mu": largest_mu(5, DELTA)},
     }
-    ledger, release, number = (
-        PrivacyLedger(**budgets[kind]),
-        make_release(table[0][0], epsilon),
-        0,
-    )
-    while True:
+    ledger = PrivacyLedger(**budgets[kind])
+    release = make_release(table[0][0], epsilon)
+    for number in count():
         try:
             ledger.charge(release, "release")
         except BudgetExceeded:
             return number
-        number += 1
 
 
-def admitted_methods() -> dict[str, Any]:
-    """Return the budgets of a ledger."""
-    return {
-        f"ledger, {kind}": partial(count_admitted, kind)
-        for kind in ("sums", "rho", "mu")
-    }
+ADMITTED_METHODS = {
+    f"ledger, {kind}": partial(count_admitted, kind) for kind in ("sums", "rho", "mu")
+}
 
 
 def load_kinds(quick: bool) -> dict[str, Any]:
@@ -176,12 +161,19 @@ def load_kinds(quick: bool) -> dict[str, Any]:
     }
 
 
-def score_admitted(table: Any, number: int) -> dict[str, float]:
-    """Return the number of releases."""
-    return {"releases": number}
-
-
 TASKS = {
-    "total": (load_lists, total_methods, score_total),
-    "admitted": (load_kinds, admitted_methods, score_admitted),
+    "total": Task(
+        load_lists,
+        TOTAL_METHODS,
+        lambda table, epsilon: {"total_epsilon": epsilon},
+        epsilons=(0.1, 0.02, 0.3),
+        n_seeds=1,
+    ),
+    "admitted": Task(
+        load_kinds,
+        ADMITTED_METHODS,
+        lambda table, number: {"releases": number},
+        epsilons=(0.1, 1.0),
+        n_seeds=1,
+    ),
 }

@@ -16,16 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-
-EPSILONS = {
-    "transformers": (1.0, 3.0),
-    "faults": (1.0,),
-    "replays": (1.0,),
-    "attacks": (1.0, 3.0),
-    "oracles": (1.0, 3.0),
-}
-SEEDS = {"transformers": 3, "faults": 4, "replays": 1, "attacks": 3, "oracles": 1}
-
+from _tasks import Task
 
 # Audits.
 
@@ -33,9 +24,8 @@ SEEDS = {"transformers": 3, "faults": 4, "replays": 1, "attacks": 3, "oracles": 
 def load_values(quick: bool) -> dict[str, Any]:
     """Return numbers of values and of draws."""
     n_draws = 1_000 if quick else 2_000
-    return {
-        f"{k} values": partial(tuple, (k, n_draws)) for k in ((3,) if quick else (3, 8))
-    }
+    sizes = (3,) if quick else (3, 8)
+    return {f"{k} values": partial(tuple, (k, n_draws)) for k in sizes}
 
 
 def audit_transformer(name: str, table: Any, epsilon: float, seed: int) -> Any:
@@ -44,9 +34,8 @@ def audit_transformer(name: str, table: Any, epsilon: float, seed: int) -> Any:
     from skdp.evaluation import audit_epsilon
 
     k, n_draws = table
-    encoder = getattr(skdp, name)(
-        epsilon, categories=[[f"v{code}" for code in range(k)]]
-    )
+    values = [f"v{code}" for code in range(k)]
+    encoder = getattr(skdp, name)(epsilon, categories=[values])
     return audit_epsilon(encoder, n_draws=n_draws, random_state=seed)
 
 
@@ -60,17 +49,16 @@ def audit_perturber(table: Any, epsilon: float, seed: int) -> Any:
     return audit_epsilon(perturber, n_draws=n_draws, random_state=seed)
 
 
-def transformer_methods() -> dict[str, Any]:
-    """Return the transformers."""
-    names = (
+TRANSFORMER_METHODS: dict[str, Any] = {
+    name: partial(audit_transformer, name)
+    for name in (
         "RandomizedResponseEncoder",
         "UnaryEncodingTransformer",
         "SubsetSelectionEncoder",
         "LocalHashingEncoder",
     )
-    return {name: partial(audit_transformer, name) for name in names} | {
-        "NumericPerturber": audit_perturber
-    }
+}
+TRANSFORMER_METHODS["NumericPerturber"] = audit_perturber
 
 
 def score_audit(table: Any, audit: Any) -> dict[str, float]:
@@ -134,10 +122,8 @@ CODES = pd.DataFrame({"a": [0, 1, 2, 2, 0, 1], "b": [1, 0, 1, 1, 0, 1]})
 
 def load_neighbors(quick: bool) -> dict[str, Any]:
     """Return the number of the row that one table lacks."""
-    return {
-        f"without row {row}": partial(int, row)
-        for row in ((1,) if quick else (1, 2, 5))
-    }
+    rows = (1,) if quick else (1, 2, 5)
+    return {f"without row {row}": partial(int, row) for row in rows}
 
 
 def replay(
@@ -152,19 +138,17 @@ def replay(
     return replay_release(curator, rows, rows.drop(index=table), random_state=seed)
 
 
-def replay_methods() -> dict[str, Any]:
-    """Return the curators."""
-    bounds = {"bounds": {"x": (0, 100), "z": (0, 100)}}
-    domain = {"domain": {"a": [0, 1, 2], "b": [0, 1]}}
-    return {
-        "DPMean": partial(replay, "DPMean", bounds),
-        "DPStandardScaler": partial(replay, "DPStandardScaler", bounds),
-        "DPRobustScaler": partial(replay, "DPRobustScaler", bounds),
-        "DPQuantileTransformer": partial(replay, "DPQuantileTransformer", bounds),
-        "DPPCA": partial(replay, "DPPCA", bounds | {"n_components": 1}),
-        "DPHistogram": partial(replay, "DPHistogram", domain),
-        "DPMarginalSynthesizer": partial(replay, "DPMarginalSynthesizer", domain),
-    }
+BOUNDS = {"bounds": {"x": (0, 100), "z": (0, 100)}}
+DOMAIN = {"domain": {"a": [0, 1, 2], "b": [0, 1]}}
+CURATORS: dict[str, dict[str, Any]] = {
+    "DPMean": BOUNDS,
+    "DPStandardScaler": BOUNDS,
+    "DPRobustScaler": BOUNDS,
+    "DPQuantileTransformer": BOUNDS,
+    "DPPCA": BOUNDS | {"n_components": 1},
+    "DPHistogram": DOMAIN,
+    "DPMarginalSynthesizer": DOMAIN,
+}
 
 
 def score_replay(table: Any, replay: Any) -> dict[str, float]:
@@ -224,12 +208,6 @@ def attack_reports(name: str, table: Any, epsilon: float, seed: int) -> Any:
     )
 
 
-def attack_methods() -> dict[str, Any]:
-    """Return the encoders under attack."""
-    names = ("RandomizedResponseEncoder", "UnaryEncodingTransformer")
-    return {name: partial(attack_reports, name) for name in names}
-
-
 def score_attack(table: Any, attack: Any) -> dict[str, float]:
     """Return the accuracies of the attacker and the bound for the report alone."""
     return {
@@ -259,24 +237,40 @@ def guess_report(name: str, table: Any, epsilon: float, seed: int) -> float:
     return float(bayes_accuracy(getattr(oracles, name)(len(table), epsilon), table))
 
 
-def oracle_methods() -> dict[str, Any]:
-    """Return the oracles."""
-    names = ("RandomizedResponse", "UnaryEncoding", "SubsetSelection")
-    return {name: partial(guess_report, name) for name in names}
-
-
 TASKS = {
-    "transformers": (load_values, transformer_methods, score_audit),
-    "faults": (
+    "transformers": Task(load_values, TRANSFORMER_METHODS, score_audit, (1.0, 3.0), 3),
+    "faults": Task(
         load_excess,
-        lambda: {"randomized response": audit_response, "mean": audit_mean},
+        {"randomized response": audit_response, "mean": audit_mean},
         score_audit,
+        epsilons=(1.0,),
+        n_seeds=4,
     ),
-    "replays": (load_neighbors, replay_methods, score_replay),
-    "attacks": (load_people, attack_methods, score_attack),
-    "oracles": (
+    "replays": Task(
+        load_neighbors,
+        {name: partial(replay, name, options) for name, options in CURATORS.items()},
+        score_replay,
+        epsilons=(1.0,),
+        n_seeds=1,
+    ),
+    "attacks": Task(
+        load_people,
+        {
+            name: partial(attack_reports, name)
+            for name in ("RandomizedResponseEncoder", "UnaryEncodingTransformer")
+        },
+        score_attack,
+        epsilons=(1.0, 3.0),
+        n_seeds=3,
+    ),
+    "oracles": Task(
         load_priors,
-        oracle_methods,
+        {
+            name: partial(guess_report, name)
+            for name in ("RandomizedResponse", "UnaryEncoding", "SubsetSelection")
+        },
         lambda table, accuracy: {"accuracy": accuracy},
+        epsilons=(1.0, 3.0),
+        n_seeds=1,
     ),
 }

@@ -21,7 +21,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from _peers import run_peer
-from _tables import Table, encode_column, load_published
+from _tables import (
+    Table,
+    bound_by_powers,
+    draw_label,
+    encode_column,
+    load_published,
+)
+from _tasks import Task, list_seeds
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import (
@@ -41,16 +48,6 @@ Numbers = NDArray[np.float64]
 
 DELTA = 1e-6
 N_QUICK_ROWS = 1_500
-N_SELECTIONS = 10
-EPSILONS = dict.fromkeys(
-    ("classification", "regression", "components", "selection"), (0.5, 0.1, 1.0, 4.0)
-) | dict.fromkeys(
-    ("classification without privacy", "regression without privacy"), (math.inf,)
-)
-SEEDS = {"classification": 4, "regression": 6, "components": 6, "selection": 6} | {
-    "classification without privacy": 2,
-    "regression without privacy": 2,
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +60,9 @@ class ModelTable:
     categories: dict[str, list[Any]]
     target_bounds: tuple[float, float] | None = None  # None for classes 0 and 1.
 
-    def split(self, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the indices of training rows and of test rows."""
-        indices = np.arange(len(self.rows))
-        return train_test_split(indices, test_size=0.25, random_state=seed)
+    def split(self, rows: Any, seed: int) -> list[Any]:
+        """Return training rows, test rows, and their targets."""
+        return train_test_split(rows, self.target, test_size=0.25, random_state=seed)
 
     @cache  # noqa: B019 (tables live as long as the process)
     def indicators(self) -> tuple[Numbers, Numbers]:
@@ -114,7 +110,7 @@ def is_scale(values: tuple[Any, ...]) -> bool:
 
 def declare(
     columns: Numbers,
-    target: Numbers,
+    target: NDArray[Any],
     ends: tuple[float, float] | Numbers,
     target_bounds: tuple[float, float] | None = None,
 ) -> ModelTable:
@@ -124,12 +120,7 @@ def declare(
     named = dict(zip(rows, map(tuple, bounds.tolist()), strict=True))
     if target_bounds is not None:
         target = target.clip(*target_bounds)
-    return ModelTable(rows, target, named, {}, target_bounds)
-
-
-def draw_classes(rng: np.random.Generator, logits: Numbers) -> Numbers:
-    """Draw classes of 0 and 1 with the given log-odds."""
-    return (rng.random(len(logits)) < 1 / (1 + np.exp(-logits))).astype(float)
+    return ModelTable(rows, target.astype(float), named, {}, target_bounds)
 
 
 def skewed(n: int = 16_000) -> ModelTable:
@@ -138,7 +129,7 @@ def skewed(n: int = 16_000) -> ModelTable:
     normal, weights = rng.normal(size=(n, 20)), rng.normal(size=20)
     logits = 2.5 * normal @ weights / np.linalg.norm(weights)
     columns = np.exp(normal + rng.normal(0, 1.5, 20))
-    return declare(columns, draw_classes(rng, logits), (0, 1e4))
+    return declare(columns, draw_label(rng, logits), (0, 1e4))
 
 
 def curves(n: int = 20_000) -> ModelTable:
@@ -147,7 +138,7 @@ def curves(n: int = 20_000) -> ModelTable:
     x = rng.uniform(-1, 1, (n, 10))
     logits = 1.5 * np.sin(4 * x[:, 0]) + np.abs(x[:, 1]) - x[:, 2] - 1
     logits += 2 * (x[:, 3] > 0.5) + 2 * x[:, 4] * x[:, 5]
-    return declare(x, draw_classes(rng, logits), (-1, 1))
+    return declare(x, draw_label(rng, logits), (-1, 1))
 
 
 def houses(n: int = 20_000) -> ModelTable:
@@ -215,52 +206,46 @@ def regression_tables(quick: bool) -> dict[str, Callable[[], ModelTable]]:
 Prediction = tuple[Numbers, Numbers]
 
 
+def predict_test(model: Any, table: ModelTable, rows: Any, seed: int) -> Prediction:
+    """Fit a model on training rows, and predict numbers or scores of the second class."""
+    train, test, y_train, y_test = table.split(rows, seed)
+    model.fit(train, y_train)
+    if hasattr(model, "predict_proba"):
+        return model.predict_proba(test)[:, 1], y_test
+    return model.predict(test), y_test
+
+
+def declare_target(table: ModelTable) -> dict[str, Any]:
+    """Return the parameter that declares classes or bounds of the target."""
+    if table.target_bounds is None:
+        return {"classes": [0.0, 1.0]}
+    return {"target_bounds": table.target_bounds}
+
+
 def fit_linear(table: ModelTable, epsilon: float, seed: int, name: str) -> Prediction:
     """Fit a model of indicators."""
     import skdp
 
-    train, test = table.split(seed)
     columns, bounds = table.indicators()
-    options: dict[str, Any] = {"bounds": bounds, "random_state": seed, "delta": DELTA}
-    if table.target_bounds is None:
-        options["classes"] = [0.0, 1.0]
-    else:
-        options["target_bounds"] = table.target_bounds
-    model = getattr(skdp, name)(epsilon, **options)
-    model.fit(columns[train], table.target[train])
-    return predict(model, columns[test]), table.target[test]
+    options = {"bounds": bounds, "random_state": seed, "delta": DELTA}
+    model = getattr(skdp, name)(epsilon, **options, **declare_target(table))
+    return predict_test(model, table, columns, seed)
 
 
-def predict(model: Any, rows: Any) -> Numbers:
-    """Return scores of the second class, or predicted numbers."""
-    if hasattr(model, "predict_proba"):
-        return model.predict_proba(rows)[:, 1]
-    return model.predict(rows)
-
-
-def fit_additive(table: ModelTable, epsilon: float, seed: int) -> Prediction:
-    """Fit an additive model without pairs of columns."""
+def fit_additive(table: ModelTable, epsilon: float, seed: int, name: str) -> Prediction:
+    """Fit an additive model."""
     import skdp
 
-    train, test = table.split(seed)
     options: dict[str, Any] = {"bounds": table.bounds, "delta": DELTA}
     options |= {"categories": table.categories or None, "random_state": seed}
-    if table.target_bounds is None:
-        name, options["classes"] = "DPAdditiveClassifier", [0.0, 1.0]
-    else:
-        name, options["target_bounds"] = "DPAdditiveRegressor", table.target_bounds
-    model = getattr(skdp, name)(epsilon, **options)
-    if hasattr(model, "interactions"):
-        model.set_params(interactions=0)
-    model.fit(table.rows.iloc[train], table.target[train])
-    return predict(model, table.rows.iloc[test]), table.target[test]
+    model = getattr(skdp, name)(epsilon, **options, **declare_target(table))
+    return predict_test(model, table, table.rows, seed)
 
 
 def fit_categorical(table: ModelTable, epsilon: float, seed: int) -> Prediction:
     """Fit naive Bayes on categories, and on numbers cut into 16 bins of equal width."""
     from skdp import DPCategoricalNB
 
-    train, test = table.split(seed)
     rows, domain = table.rows[list(table.categories)].copy(), dict(table.categories)
     for name, (low, high) in table.bounds.items():
         bins = 16 * (table.rows[name] - low) / (high - low)
@@ -268,15 +253,13 @@ def fit_categorical(table: ModelTable, epsilon: float, seed: int) -> Prediction:
         domain[name] = list(range(16))
     options: dict[str, Any] = {"delta": DELTA, "random_state": seed}
     model = DPCategoricalNB(epsilon, categories=domain, classes=[0.0, 1.0], **options)
-    model.fit(rows.iloc[train], table.target[train])
-    return predict(model, rows.iloc[test]), table.target[test]
+    return predict_test(model, table, rows, seed)
 
 
 def fit_ebm(table: ModelTable, epsilon: float, seed: int) -> Prediction:
     """Fit DP-EBM of interpret, for which the number of rows is public."""
     from interpret import privacy
 
-    train, test = table.split(seed)
     types = ["continuous" if n in table.bounds else "nominal" for n in table.rows]
     options: dict[str, Any] = {"feature_types": types, "random_state": seed}
     options |= {"privacy_bounds": table.bounds, "delta": DELTA}
@@ -285,66 +268,55 @@ def fit_ebm(table: ModelTable, epsilon: float, seed: int) -> Prediction:
     else:
         make, (low, high) = privacy.DPExplainableBoostingRegressor, table.target_bounds
         options |= {"privacy_target_min": low, "privacy_target_max": high}
-    model = make(epsilon=epsilon, **options)
-    model.fit(table.rows.iloc[train], table.target[train])
-    return predict(model, table.rows.iloc[test]), table.target[test]
+    return predict_test(make(epsilon=epsilon, **options), table, table.rows, seed)
 
 
 def fit_diffprivlib(
     table: ModelTable, epsilon: float, seed: int, name: str
 ) -> Prediction:
     """Fit a model of indicators with diffprivlib."""
-    train, test = table.split(seed)
     columns, bounds = table.indicators()
-    given = {"train": columns[train], "test": columns[test], "bounds": bounds}
-    given["target"] = table.target[train]
+    train, test, y_train, y_test = table.split(columns, seed)
+    given = {"train": train, "test": test, "bounds": bounds, "target": y_train}
     options = {"release": "model", "epsilon": epsilon, "seed": seed, "name": name}
-    prediction = run_peer("diffprivlib", given, **options)["prediction"]
-    return prediction, table.target[test]
+    return run_peer("diffprivlib", given, **options)["prediction"], y_test
 
 
-def classifiers() -> dict[str, Callable[..., Prediction]]:
-    linear = "DPLogisticRegression", "DPGaussianNB"
-    return {name: partial(fit_linear, name=name) for name in linear} | {
-        "DPCategoricalNB": fit_categorical,
-        "DPAdditiveClassifier": fit_additive,
-        "DP-EBM": fit_ebm,
-        "diffprivlib, logistic": partial(fit_diffprivlib, name="LogisticRegression"),
-        "diffprivlib, naive Bayes": partial(fit_diffprivlib, name="GaussianNB"),
-    }
-
-
-def regressors() -> dict[str, Callable[..., Prediction]]:
-    linear = "DPLinearRegression", "DPRidge"
-    methods = {name: partial(fit_linear, name=name) for name in linear}
-    return methods | {"DPAdditiveRegressor": fit_additive, "DP-EBM": fit_ebm}
+CLASSIFIERS = {
+    "DPLogisticRegression": partial(fit_linear, name="DPLogisticRegression"),
+    "DPGaussianNB": partial(fit_linear, name="DPGaussianNB"),
+    "DPCategoricalNB": fit_categorical,
+    "DPAdditiveClassifier": partial(fit_additive, name="DPAdditiveClassifier"),
+    "DP-EBM": fit_ebm,
+    "diffprivlib, logistic": partial(fit_diffprivlib, name="LogisticRegression"),
+    "diffprivlib, naive Bayes": partial(fit_diffprivlib, name="GaussianNB"),
+}
+REGRESSORS = {
+    "DPLinearRegression": partial(fit_linear, name="DPLinearRegression"),
+    "DPRidge": partial(fit_linear, name="DPRidge"),
+    "DPAdditiveRegressor": partial(fit_additive, name="DPAdditiveRegressor"),
+    "DP-EBM": fit_ebm,
+}
 
 
 def fit_public_linear(table: ModelTable, epsilon: float, seed: int) -> Prediction:
     """Fit scikit-learn's linear model."""
-    train, test = table.split(seed)
-    columns, _ = table.indicators()
     regression = LinearRegression()
     if table.target_bounds is None:
         regression = LogisticRegression(max_iter=1_000)
     model = make_pipeline(StandardScaler(), regression)
-    model.fit(columns[train], table.target[train])
-    return predict(model, columns[test]), table.target[test]
+    return predict_test(model, table, table.indicators()[0], seed)
 
 
 def fit_public_trees(table: ModelTable, epsilon: float, seed: int) -> Prediction:
     """Fit scikit-learn's boosted trees."""
-    train, test = table.split(seed)
-    columns, _ = table.indicators()
     make = HistGradientBoostingRegressor
     if table.target_bounds is None:
         make = HistGradientBoostingClassifier
-    model = make(random_state=0).fit(columns[train], table.target[train])
-    return predict(model, columns[test]), table.target[test]
+    return predict_test(make(random_state=0), table, table.indicators()[0], seed)
 
 
-def public_models() -> dict[str, Callable[..., Prediction]]:
-    return {"linear model": fit_public_linear, "boosted trees": fit_public_trees}
+PUBLIC_MODELS = {"linear model": fit_public_linear, "boosted trees": fit_public_trees}
 
 
 def score_classes(table: ModelTable, result: Prediction) -> dict[str, float]:
@@ -394,16 +366,13 @@ def skewed_factors(n: int = 5_000) -> WideTable:
     logs = rng.normal(size=(n, 3)) @ rng.normal(size=(3, 20)) / 2
     columns = np.exp(logs + rng.normal(size=logs.shape) / 4).clip(0, 30)
     columns *= rng.choice([0.1, 1, 3], 20)
-    high = 10 ** np.ceil(np.log10(columns.max(axis=0)))
-    return WideTable(columns, np.column_stack([np.zeros(20), high]), 3)
+    return WideTable(columns, bound_by_powers(columns), 3)
 
 
 def patients() -> WideTable:
     """Return breast cancer: 30 columns and two classes."""
     loaded = load_breast_cancer()
-    high = 10 ** np.ceil(np.log10(loaded.data.max(axis=0)))
-    bounds = np.column_stack([np.zeros(30), high])
-    return WideTable(loaded.data, bounds, 3, loaded.target)
+    return WideTable(loaded.data, bound_by_powers(loaded.data), 3, loaded.target)
 
 
 def shifted(n: int = 20_000) -> WideTable:
@@ -455,7 +424,7 @@ def select_columns(
     classes = range(int(table.target.max()) + 1)
     options: dict[str, Any] = {"classes": classes, "bounds": table.bounds}
     chosen = []
-    for one in range(seed * N_SELECTIONS, (seed + 1) * N_SELECTIONS):
+    for one in list_seeds(seed):
         options |= {"delta": DELTA, "random_state": one}
         selector = DPSelectKBest(k=table.k, epsilon=epsilon, **options)
         selector.fit(table.columns, table.target)
@@ -472,26 +441,32 @@ def score_selection(
     return {"missed": float(np.mean([1 - np.isin(best, one).mean() for one in chosen]))}
 
 
+PRIVATE_EPSILONS = (0.5, 0.1, 1.0, 4.0)
 TASKS = {
-    "classification": (classification_tables, classifiers, score_classes),
-    "regression": (regression_tables, regressors, score_numbers),
-    "components": (
+    "classification": Task(
+        classification_tables, CLASSIFIERS, score_classes, PRIVATE_EPSILONS, 4
+    ),
+    "regression": Task(
+        regression_tables, REGRESSORS, score_numbers, PRIVATE_EPSILONS, 6
+    ),
+    "components": Task(
         component_tables,
-        lambda: {
-            "DPPCA": fit_components,
-            "DPPCA, pure": partial(fit_components, delta=None),
-        },
+        {"DPPCA": fit_components, "DPPCA, pure": partial(fit_components, delta=None)},
         score_components,
+        epsilons=PRIVATE_EPSILONS,
+        n_seeds=6,
     ),
-    "selection": (
+    "selection": Task(
         selection_tables,
-        lambda: {"DPSelectKBest": select_columns},
+        {"DPSelectKBest": select_columns},
         score_selection,
+        epsilons=PRIVATE_EPSILONS,
+        n_seeds=6,
     ),
-    "classification without privacy": (
-        classification_tables,
-        public_models,
-        score_classes,
+    "classification without privacy": Task(
+        classification_tables, PUBLIC_MODELS, score_classes, (math.inf,), 2
     ),
-    "regression without privacy": (regression_tables, public_models, score_numbers),
+    "regression without privacy": Task(
+        regression_tables, PUBLIC_MODELS, score_numbers, (math.inf,), 2
+    ),
 }

@@ -22,15 +22,15 @@ import numpy as np
 import pandas as pd
 from _peers import run_peer
 from _tables import (
-    acs,
+    Table,
     adult,
-    compas,
+    bound_by_powers,
     encode_column,
     flights,
     load_published,
-    lsac,
     postcodes,
 )
+from _tasks import Task, list_seeds
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 
@@ -39,16 +39,7 @@ from skdp import Domain, Interval
 Numbers = NDArray[np.float64]
 Sample = dict[str, list[Numbers]]  # Releases, one per repeat.
 
-EPSILONS: dict[str, tuple[float, ...]] = {
-    "means": (1.0, 0.1, 4.0),
-    "bounds": (1.0,),
-    "quantiles": (1.0, 0.1, 4.0),
-    "counts": (1.0, 0.1, 4.0),
-    "categories": (1.0, 0.1, 4.0),
-}
-SEEDS = {"means": 8, "bounds": 10, "quantiles": 6, "counts": 10, "categories": 6}
 DELTA = 1e-6
-N_REPEATS = 10
 N_SLOW_REPEATS = 4
 N_PEER_REPEATS = 2
 N_BOUND_REPEATS = 20
@@ -56,11 +47,6 @@ N_ROWS = 20_000
 N_QUICK_ROWS = 4_000
 PROBABILITIES = np.arange(1, 20) / 20
 DISCOVERY_FRACTION = 0.2
-
-
-def list_seeds(seed: int, n_repeats: int = N_REPEATS) -> range:
-    """List the seeds of the repeats within a cell."""
-    return range(seed * n_repeats, (seed + 1) * n_repeats)
 
 
 # Means and quantiles of numeric columns
@@ -81,17 +67,17 @@ def declare(columns: dict[str, tuple[Numbers, float, float]]) -> NumberTable:
     return NumberTable(np.column_stack(values).clip(*bounds.T), bounds)
 
 
-def adult_numbers(n: int | None = None) -> NumberTable:
+def adult_numbers() -> NumberTable:
     """Five numeric columns of Adult."""
     ends = {"age": (0, 100), "education-num": (1, 16), "hours-per-week": (1, 100)}
     ends |= {"capital-gain": (0, 100_000), "capital-loss": (0, 5_000)}
-    frame = adult().train[:n]
+    frame = adult().train
     return declare({c: (frame[c].to_numpy(float), *ends[c]) for c in ends})
 
 
-def skewed_numbers(n: int = N_ROWS) -> NumberTable:
+def skewed_numbers() -> NumberTable:
     """Eight skewed or heavy-tailed columns with very wide bounds."""
-    rng = np.random.default_rng(21)
+    rng, n = np.random.default_rng(21), N_ROWS
     zeros = np.where(rng.random(n) < 0.9, 0, rng.geometric(0.1, n))
     return declare(
         {
@@ -123,11 +109,10 @@ def compact_numbers(n: int = N_ROWS) -> NumberTable:
     )
 
 
-def cancer_numbers(n: int | None = None) -> NumberTable:
+def cancer_numbers() -> NumberTable:
     """Thirty columns of 569 patients, with bounds rounded up to a power of 10."""
     values = load_breast_cancer().data
-    high = 10 ** np.ceil(np.log10(values.max(axis=0)))
-    return NumberTable(values[:n], np.column_stack([np.zeros(len(high)), high]))
+    return NumberTable(values, bound_by_powers(values))
 
 
 def number_tables(quick: bool) -> dict[str, Callable[[], NumberTable]]:
@@ -148,7 +133,7 @@ def release(
     *,
     name: str,
     read: Callable[[Any], dict[str, Numbers]],
-    n_repeats: int = N_REPEATS,
+    n_repeats: int = 10,
     **options: Any,
 ) -> Sample:
     """Fit an estimator with declared bounds in each repeat, and read its attributes."""
@@ -167,30 +152,15 @@ def discover_means(
     table: NumberTable, epsilon: float, seed: int, *, n_repeats: int = N_SLOW_REPEATS
 ) -> Sample:
     """Release bounds, and then means with these bounds."""
-    from skdp import DPMean
+    from skdp import DPMean, discover_domain
 
-    means = []
+    frame = pd.DataFrame(table.values).add_prefix("x")
+    spent, means = DISCOVERY_FRACTION * epsilon, []
     for one in list_seeds(seed, n_repeats):
-        bounds, rest = find_bounds(table, epsilon, one)
-        mean = DPMean(rest, bounds=bounds, random_state=one)
-        means.append(mean.fit(as_frame(table)).mean_)
+        bounds = discover_domain(frame, epsilon=spent, delta=DELTA, random_state=one)
+        mean = DPMean(epsilon - spent, bounds=bounds, random_state=one)
+        means.append(mean.fit(frame).mean_)
     return {"mean": means}
-
-
-def find_bounds(table: NumberTable, epsilon: float, seed: int) -> tuple[Any, float]:
-    """Return private bounds and the remaining epsilon."""
-    try:
-        from skdp import discover_domain
-    except ImportError:  # Older versions have private bounds in the estimator.
-        return "private", epsilon
-    spent = DISCOVERY_FRACTION * epsilon
-    options = {"epsilon": spent, "delta": DELTA, "random_state": seed}
-    return discover_domain(as_frame(table), **options), epsilon - spent
-
-
-def as_frame(table: NumberTable) -> pd.DataFrame:
-    """Name the columns."""
-    return pd.DataFrame(table.values).add_prefix("x")
 
 
 def release_opendp(table: NumberTable, epsilon: float, seed: int) -> Sample:
@@ -223,39 +193,31 @@ def release_diffprivlib(table: NumberTable, epsilon: float, seed: int) -> Sample
     return {name: [found[name] for found in releases] for name in releases[0]}
 
 
-def mean_methods() -> dict[str, Callable[..., Sample]]:
-    return {
-        "DPMean": partial(release, name="DPMean", read=lambda m: {"mean": m.mean_}),
-        "discover_domain": discover_means,
-        "DPStandardScaler": partial(
-            release,
-            name="DPStandardScaler",
-            read=lambda m: {"mean": m.mean_, "standard deviation": m.scale_},
-        ),
-        "DPSimpleImputer": partial(
-            release, name="DPSimpleImputer", read=lambda m: {"mean": m.statistics_}
-        ),
-        "OpenDP": release_opendp,
-        "diffprivlib": release_diffprivlib,
-    }
+MEAN_METHODS: dict[str, Callable[..., Sample]] = {
+    "DPMean": partial(release, name="DPMean", read=lambda m: {"mean": m.mean_}),
+    "discover_domain": discover_means,
+    "DPStandardScaler": partial(
+        release,
+        name="DPStandardScaler",
+        read=lambda m: {"mean": m.mean_, "standard deviation": m.scale_},
+    ),
+    "DPSimpleImputer": partial(
+        release, name="DPSimpleImputer", read=lambda m: {"mean": m.statistics_}
+    ),
+    "OpenDP": release_opendp,
+    "diffprivlib": release_diffprivlib,
+}
 
 
 def bound_tables(quick: bool) -> dict[str, Callable[[], NumberTable]]:
     """Return twenty columns, real and generated, each in a separate table."""
-    loaders: dict[str, Callable[[], Numbers]] = {
-        name: partial(draw_column, name) for name in DRAWS
-    }
     if quick:
-        return {"money": lambda: to_single_column(loaders["money"]()[:N_QUICK_ROWS])}
-    published = load_published()
-    for name, columns in REAL_COLUMNS.items():
-        if name in published:
-            for column in columns:
-                loaders[f"{name} {column}"] = partial(load_column, name, column)
-    return {
-        name: lambda load=load: to_single_column(load())  # type: ignore[misc]
-        for name, load in loaders.items()
-    }
+        return {"money": partial(draw_column, "money", N_QUICK_ROWS)}
+    loaders = {name: partial(draw_column, name) for name in DRAWS}
+    for name, load in load_published().items():
+        for column in REAL_COLUMNS[name]:
+            loaders[f"{name} {column}"] = partial(load_column, load, column)
+    return loaders
 
 
 REAL_COLUMNS = {
@@ -286,15 +248,14 @@ DRAWS: dict[str, Callable[[np.random.Generator], Numbers]] = {
 }
 
 
-def draw_column(name: str) -> Numbers:
+def draw_column(name: str, n_rows: int | None = None) -> NumberTable:
     """Draw a column."""
-    return DRAWS[name](np.random.default_rng(23))
+    return to_single_column(DRAWS[name](np.random.default_rng(23))[:n_rows])
 
 
-def load_column(table: str, column: str) -> Numbers:
+def load_column(load: Callable[[], Table], column: str) -> NumberTable:
     """Read the numbers of a published table."""
-    tables = {"Adult": adult, "ACS": acs, "COMPAS": compas, "LSAC": lsac}
-    return tables[table]().train[column].to_numpy(float)
+    return to_single_column(load().train[column].to_numpy(float))
 
 
 def to_single_column(values: Numbers) -> NumberTable:
@@ -312,48 +273,47 @@ def score_means(table: NumberTable, sample: Sample) -> dict[str, float]:
     }
 
 
-def quantile_methods() -> dict[str, Callable[..., Sample]]:
-    slow = partial(release, n_repeats=N_SLOW_REPEATS)
-    return {
-        "DPQuantileTransformer": partial(
-            slow,
-            name="DPQuantileTransformer",
-            n_quantiles=21,
-            read=lambda m: {"5 % steps": np.asarray(m.quantiles_).T},
-        ),
-        "DPKBinsDiscretizer": partial(
-            slow,
-            name="DPKBinsDiscretizer",
-            n_bins=20,
-            read=lambda m: {"5 % steps": pad_edges(m.bin_edges_)},
-        ),
-        "DPRobustScaler": partial(
-            slow,
-            name="DPRobustScaler",
-            read=lambda m: {
-                "median": m.center_[:, np.newaxis],
-                "quartile range": m.scale_,
-            },
-        ),
-        "DPMinMaxScaler": partial(
-            slow,
-            name="DPMinMaxScaler",
-            quantile_range=(1, 99),
-            read=lambda m: {"ends": np.column_stack([m.data_min_, m.data_max_])},
-        ),
-        "DPSimpleImputer, median": partial(
-            slow,
-            name="DPSimpleImputer",
-            strategy="median",
-            read=lambda m: {"median": m.statistics_[:, np.newaxis]},
-        ),
-    }
-
-
 def pad_edges(edges: Any) -> Numbers:
     """Repeat the last edge of a quantile transformer, because equal edges are merged."""
     n_edges = len(PROBABILITIES) + 2
     return np.array([(*e, *[e[-1]] * n_edges)[:n_edges] for e in edges])
+
+
+RELEASE_SLOWLY = partial(release, n_repeats=N_SLOW_REPEATS)
+QUANTILE_METHODS: dict[str, Callable[..., Sample]] = {
+    "DPQuantileTransformer": partial(
+        RELEASE_SLOWLY,
+        name="DPQuantileTransformer",
+        n_quantiles=21,
+        read=lambda m: {"5 % steps": np.asarray(m.quantiles_).T},
+    ),
+    "DPKBinsDiscretizer": partial(
+        RELEASE_SLOWLY,
+        name="DPKBinsDiscretizer",
+        n_bins=20,
+        read=lambda m: {"5 % steps": pad_edges(m.bin_edges_)},
+    ),
+    "DPRobustScaler": partial(
+        RELEASE_SLOWLY,
+        name="DPRobustScaler",
+        read=lambda m: {
+            "median": m.center_[:, np.newaxis],
+            "quartile range": m.scale_,
+        },
+    ),
+    "DPMinMaxScaler": partial(
+        RELEASE_SLOWLY,
+        name="DPMinMaxScaler",
+        quantile_range=(1, 99),
+        read=lambda m: {"ends": np.column_stack([m.data_min_, m.data_max_])},
+    ),
+    "DPSimpleImputer, median": partial(
+        RELEASE_SLOWLY,
+        name="DPSimpleImputer",
+        strategy="median",
+        read=lambda m: {"median": m.statistics_[:, np.newaxis]},
+    ),
+}
 
 
 def score_quantiles(table: NumberTable, sample: Sample) -> dict[str, float]:
@@ -426,14 +386,6 @@ def count_flights(n: int | None = None) -> CountTable:
     keys = ("carrier", "month")
     domain = Domain({name: table.domain[name] for name in ("airport", "hour", *keys)})
     return CountTable(frame, domain, "hour", keys, "delay", (0, 15))
-
-
-def count_methods() -> dict[str, Callable[..., Sample]]:
-    return {
-        "DPHistogram, one column": release_bins,
-        "DPHistogram, two columns": release_cells,
-        "DPGroupBy": release_groups,
-    }
 
 
 def release_bins(table: CountTable, epsilon: float, seed: int) -> Sample:
@@ -534,17 +486,11 @@ def discover_categories(
     table: pd.DataFrame, epsilon: float, seed: int
 ) -> list[dict[str, set[Any]]]:
     """Release the frequent values of all columns in each repeat."""
+    from skdp import discover_domain
+
     found = []
     for one in list_seeds(seed, 2):
         options = {"epsilon": epsilon, "delta": DELTA, "random_state": one}
-        try:
-            from skdp import discover_domain
-        except ImportError:
-            from skdp import DPOneHotEncoder
-
-            encoder = DPOneHotEncoder(categories="private", **options).fit(table)
-            found.append(dict(zip(table, map(set, encoder.categories_), strict=True)))
-            continue
         domain = discover_domain(table, **options)
         found.append({name: set(domain[name].values) for name in domain.columns})
     return found
@@ -562,18 +508,29 @@ def score_categories(
     return {"rows missed": float(np.mean(missed))}
 
 
+COUNT_METHODS = {
+    "DPHistogram, one column": release_bins,
+    "DPHistogram, two columns": release_cells,
+    "DPGroupBy": release_groups,
+}
 TASKS = {
-    "means": (number_tables, mean_methods, score_means),
-    "bounds": (
+    "means": Task(number_tables, MEAN_METHODS, score_means, (1.0, 0.1, 4.0), 8),
+    "bounds": Task(
         bound_tables,
-        lambda: {"discover_domain": partial(discover_means, n_repeats=N_BOUND_REPEATS)},
+        {"discover_domain": partial(discover_means, n_repeats=N_BOUND_REPEATS)},
         score_means,
+        epsilons=(1.0,),
+        n_seeds=10,
     ),
-    "quantiles": (number_tables, quantile_methods, score_quantiles),
-    "counts": (count_tables, count_methods, score_counts),
-    "categories": (
+    "quantiles": Task(
+        number_tables, QUANTILE_METHODS, score_quantiles, (1.0, 0.1, 4.0), 6
+    ),
+    "counts": Task(count_tables, COUNT_METHODS, score_counts, (1.0, 0.1, 4.0), 10),
+    "categories": Task(
         category_tables,
-        lambda: {"private categories": discover_categories},
+        {"private categories": discover_categories},
         score_categories,
+        epsilons=(1.0, 0.1, 4.0),
+        n_seeds=6,
     ),
 }

@@ -7,10 +7,8 @@ histograms, and reading and writing the file unchanged for privatization. The na
 
 from __future__ import annotations
 
-import math
 import shutil
 import tempfile
-import time
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -18,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _tasks import Task, keep_scores, time_in_turns
 
-EPSILONS = (2.0,)
-SEEDS = 8
 LABELS = ["never", "sometimes", "often", "always"]
 COLUMNS = ["smokes", "drinks", "gambles"]
 ENGINES = ("pyarrow", "duckdb", "polars", "dask")
@@ -105,12 +102,10 @@ def copy_rows(engine: str, folder: Folder) -> None:
     else:
         import pyarrow.parquet
 
-        is_arrow = engine == "pyarrow"
-        reader = (
-            rows.scanner(batch_size=1 << 17).to_reader()
-            if is_arrow
-            else rows.to_arrow_reader(1 << 17)
-        )
+        if engine == "pyarrow":
+            reader = rows.scanner(batch_size=1 << 17).to_reader()
+        else:
+            reader = rows.to_arrow_reader(1 << 17)
         with pyarrow.parquet.ParquetWriter(folder.target, reader.schema) as writer:
             for batch in reader:
                 writer.write_batch(batch)
@@ -129,17 +124,12 @@ def make_encoder(names: list[str], epsilon: float) -> Any:
     return encoder.fit(pd.DataFrame(dict.fromkeys(names, LABELS)))
 
 
-def time_in_turns(
+def compare_times(
     own: Callable[[], object], rival: Callable[[], object]
 ) -> dict[str, float]:
-    """Return the shortest CPU time of a call, and its ratio to the time of the reference."""
-    times: dict[Callable[[], object], float] = {own: math.inf, rival: math.inf}
-    for _ in range(3):
-        for call in times:
-            start = time.process_time()
-            call()
-            times[call] = min(times[call], time.process_time() - start)
-    return {"seconds_of_engine": times[own], "relative_time": times[own] / times[rival]}
+    """Return the CPU time of a call, and its ratio to the time of the reference."""
+    seconds, ratio = time_in_turns(own, rival, turns=3)
+    return {"seconds_of_engine": seconds, "relative_time": ratio}
 
 
 def time_tally(
@@ -154,7 +144,7 @@ def time_tally(
         rows = open_rows(engine, table.column)
         return tally(rows, encoder)
 
-    return time_in_turns(count, partial(group_rows, engine, table.column))
+    return compare_times(count, partial(group_rows, engine, table.column))
 
 
 def time_privatize(
@@ -169,7 +159,7 @@ def time_privatize(
         privatize(open_rows(engine, table.path), encoder, path=table.target)
         table.remove_target()
 
-    return time_in_turns(write, partial(copy_rows, engine, table))
+    return compare_times(write, partial(copy_rows, engine, table))
 
 
 def time_histogram(
@@ -183,23 +173,13 @@ def time_histogram(
     def count() -> object:
         return histogram.fit(open_rows(engine, table.column))
 
-    return time_in_turns(count, partial(group_rows, engine, table.column))
+    return compare_times(count, partial(group_rows, engine, table.column))
 
 
-def methods() -> dict[str, Any]:
-    """Return all calls in all engines."""
-    calls = {
-        "tally": time_tally,
-        "privatize": time_privatize,
-        "histogram": time_histogram,
-    }
-    return {
-        f"{name}, {engine}": partial(call, engine)
-        for engine in ENGINES
-        for name, call in calls.items()
-    }
-
-
-def score(table: Folder, times: dict[str, float]) -> dict[str, float]:
-    """Return the times."""
-    return times
+CALLS = {"tally": time_tally, "privatize": time_privatize, "histogram": time_histogram}
+METHODS = {
+    f"{name}, {engine}": partial(call, engine)
+    for engine in ENGINES
+    for name, call in CALLS.items()
+}
+TASKS = {"engines": Task(tables, METHODS, keep_scores, (2.0,), 8)}

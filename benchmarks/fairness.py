@@ -29,7 +29,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from _tables import Table, adult, load_published
+from _tables import Table, adult, load_published, synthesize
+from _tasks import Task, keep_scores, list_seeds
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -44,23 +45,6 @@ Numbers = NDArray[np.float64]
 Intervals = list[pd.DataFrame]  # Estimates of a repeat: value, lower, upper and truth.
 
 DELTA = 1e-6
-EPSILONS = {
-    "report": (math.inf,),
-    "debiased": (1.0, 4.0),
-    "mitigation": (1.0, 4.0),
-    "mitigation without privacy": (math.inf,),
-    "curve": (1.0, 4.0),
-    "study": (1.0, 4.0),
-}
-SEEDS = {
-    "report": 16,
-    "debiased": 16,
-    "mitigation": 5,
-    "mitigation without privacy": 5,
-    "curve": 4,
-    "study": 2,
-}
-N_REPEATS = 10
 N_QUICK_ROWS = 400
 N_DRAWN_ROWS = 1_000
 N_MITIGATION_ROWS = 6_000
@@ -127,11 +111,6 @@ def report(table: PeopleTable, epsilon: float, seed: int) -> Intervals:
         )
         found.append(join_truth(frame, table.truth()))
     return found
-
-
-def list_seeds(seed: int) -> range:
-    """List the seeds of the repeats within a cell."""
-    return range(seed * N_REPEATS, (seed + 1) * N_REPEATS)
 
 
 def join_truth(
@@ -201,15 +180,13 @@ def debias(
     return found
 
 
-def debiasing_methods() -> dict[str, Callable[..., Intervals]]:
-    """Return encoders of the groups."""
-    joint = partial(debias, strategy="joint")
-    return {
-        "randomized response": partial(debias, name="RandomizedResponseEncoder"),
-        "randomized response, joint": partial(joint, name="RandomizedResponseEncoder"),
-        "unary encoding, joint": partial(joint, name="UnaryEncodingTransformer"),
-        "subset selection, joint": partial(joint, name="SubsetSelectionEncoder"),
-    }
+JOINT = partial(debias, strategy="joint")
+DEBIASING_METHODS = {
+    "randomized response": partial(debias, name="RandomizedResponseEncoder"),
+    "randomized response, joint": partial(JOINT, name="RandomizedResponseEncoder"),
+    "unary encoding, joint": partial(JOINT, name="UnaryEncodingTransformer"),
+    "subset selection, joint": partial(JOINT, name="SubsetSelectionEncoder"),
+}
 
 
 # Fair models
@@ -274,11 +251,11 @@ def reduce(
     return np.sum(chances, axis=0)
 
 
-def odds(bound: float = 0.01) -> Any:
-    """Make fairlearn's constraint of equalized odds."""
+def constrain_odds(data: FairTable, rows: pd.DataFrame, groups: Any) -> Numbers:
+    """Train with fairlearn's constraint of equalized odds."""
     from fairlearn.reductions import EqualizedOdds
 
-    return EqualizedOdds(difference_bound=bound)
+    return reduce(data, rows, groups, EqualizedOdds(difference_bound=0.01))
 
 
 def report_groups(
@@ -304,20 +281,14 @@ def constrain_groups(data: FairTable, epsilon: float, seed: int) -> Numbers:
 def constrain_reports(data: FairTable, epsilon: float, seed: int) -> Numbers:
     """Constrain the odds of the reported groups."""
     _, reports = report_groups(data, epsilon, seed)
-    return reduce(data, data.table.train, reports[data.group], odds())
+    return constrain_odds(data, data.table.train, reports[data.group])
 
 
 def constrain_synthetic(data: FairTable, epsilon: float, seed: int) -> Numbers:
     """Constrain the odds of the groups of synthetic rows."""
-    from skdp import DPMarginalSynthesizer
-
-    table = data.table
-    options: dict[str, Any] = {"domain": table.domain, "random_state": seed}
-    synthesizer = DPMarginalSynthesizer(
-        epsilon, delta=DELTA, target=table.target, **options
-    )
-    rows = synthesizer.fit(table.train).sample(len(table.train))
-    return reduce(data, rows, rows[data.group].astype(object), odds())
+    options = {"delta": DELTA, "target": data.table.target}
+    rows = synthesize(data.table, epsilon, seed, **options)
+    return constrain_odds(data, rows, rows[data.group].astype(object))
 
 
 def resample_rows(data: FairTable, seed: int) -> pd.DataFrame:
@@ -328,7 +299,7 @@ def resample_rows(data: FairTable, seed: int) -> pd.DataFrame:
 def constrain_truth(data: FairTable, epsilon: float, seed: int) -> Numbers:
     """Constrain the odds of the true groups."""
     rows = resample_rows(data, seed).reset_index(drop=True)
-    return reduce(data, rows, rows[data.group].astype(object), odds())
+    return constrain_odds(data, rows, rows[data.group].astype(object))
 
 
 def fit_unconstrained(data: FairTable, epsilon: float, seed: int) -> Numbers:
@@ -396,11 +367,7 @@ PROTECTED = {
     "Adult": ["sex", "race", "native-country", "age"],
     "COMPAS": ["race", "sex", "age"],
 }
-PRIVILEGED = {
-    "race": "Caucasian",
-    "sex": "Male",
-}
-GENERATED = "generated"
+PRIVILEGED = {"race": "Caucasian", "sex": "Male"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -414,12 +381,12 @@ class StudyTable:
 
 def study_tables(quick: bool) -> dict[str, Callable[[], StudyTable]]:
     """Return published tables and a generated one."""
-    tables = {GENERATED: partial(generate_groups, N_QUICK_ROWS if quick else 10_000)}
     if quick:
-        return tables
-    for name, load in load_published().items():
-        tables[name] = partial(protect, load, PROTECTED[name])
-    return tables
+        return {"generated": partial(generate_groups, N_QUICK_ROWS)}
+    return {"generated": partial(generate_groups, 10_000)} | {
+        name: partial(protect, load, PROTECTED[name])
+        for name, load in load_published().items()
+    }
 
 
 def protect(load: Callable[[], Table], protected: list[str]) -> StudyTable:
@@ -487,30 +454,32 @@ def study_reports(data: StudyTable, epsilon: float, seed: int) -> dict[str, floa
 
 
 TASKS = {
-    "report": (people_tables, lambda: {"fairness_report": report}, score_intervals),
-    "debiased": (people_tables, debiasing_methods, score_intervals),
-    "mitigation": (
+    "report": Task(
+        people_tables, {"fairness_report": report}, score_intervals, (math.inf,), 16
+    ),
+    "debiased": Task(people_tables, DEBIASING_METHODS, score_intervals, (1.0, 4.0), 16),
+    "mitigation": Task(
         fair_tables,
-        lambda: {
+        {
             "private_parity": constrain_groups,
             "fairlearn on reports": constrain_reports,
             "fairlearn on synthetic rows": constrain_synthetic,
         },
         score_decisions,
+        epsilons=(1.0, 4.0),
+        n_seeds=5,
     ),
-    "mitigation without privacy": (
+    "mitigation without privacy": Task(
         fair_tables,
-        lambda: {"fairlearn": constrain_truth, "unconstrained": fit_unconstrained},
+        {"fairlearn": constrain_truth, "unconstrained": fit_unconstrained},
         score_decisions,
+        epsilons=(math.inf,),
+        n_seeds=5,
     ),
-    "curve": (
-        curve_tables,
-        lambda: {"privacy_curve": trace_curve},
-        lambda table, scores: scores,
+    "curve": Task(
+        curve_tables, {"privacy_curve": trace_curve}, keep_scores, (1.0, 4.0), 4
     ),
-    "study": (
-        study_tables,
-        lambda: {"fairness_study": study_reports},
-        lambda table, scores: scores,
+    "study": Task(
+        study_tables, {"fairness_study": study_reports}, keep_scores, (1.0, 4.0), 2
     ),
 }

@@ -13,14 +13,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-
-EPSILONS = {"linear": (2.0, 4.0), "logistic": (2.0, 4.0), "synthetic": (1.0, 0.3)}
-SEEDS = {"linear": 20, "logistic": 12, "synthetic": 25}
-ENCODERS = {
-    "randomized response": "RandomizedResponseEncoder",
-    "unary": "UnaryEncodingTransformer",
-    "local hashing": "LocalHashingEncoder",
-}
+from _tables import draw_label
+from _tasks import Task, measure_coverage
 
 # Regression from reports. The table is a description, because each seed draws its own rows.
 
@@ -28,9 +22,8 @@ ENCODERS = {
 def load_settings(quick: bool) -> dict[str, Any]:
     """Return numbers of values of the reported predictors, and numbers of rows."""
     n_rows = 1_000 if quick else 3_000
-    return {
-        str(sizes): partial(tuple, (sizes, n_rows)) for sizes in ((2,), (4,), (2, 3))
-    }
+    numbers = (2,), (4,), (2, 3)
+    return {str(sizes): partial(tuple, (sizes, n_rows)) for sizes in numbers}
 
 
 def draw_predictors(
@@ -75,7 +68,7 @@ def draw_target(linear: Any, logistic: bool, seed: int) -> Any:
     """Return numbers or classes."""
     rng = np.random.default_rng(1_000_000 + seed)
     if logistic:
-        return (rng.random(len(linear)) < 1 / (1 + np.exp(-linear))).astype(int)
+        return draw_label(rng, linear)
     return linear + rng.normal(size=len(linear))
 
 
@@ -105,11 +98,14 @@ def fit_naively(logistic: bool, table: Any, epsilon: float, seed: int) -> Any:
 
 def report_methods(logistic: bool) -> dict[str, Any]:
     """Return the regressions."""
-    methods: dict[str, Any] = {
-        name: partial(fit_reports, encoder, logistic)
-        for name, encoder in ENCODERS.items()
+    return {
+        "randomized response": partial(
+            fit_reports, "RandomizedResponseEncoder", logistic
+        ),
+        "unary": partial(fit_reports, "UnaryEncodingTransformer", logistic),
+        "local hashing": partial(fit_reports, "LocalHashingEncoder", logistic),
+        "naive": partial(fit_naively, logistic),
     }
-    return methods | {"naive": partial(fit_naively, logistic)}
 
 
 def score_reports(table: Any, result: Any) -> dict[str, float]:
@@ -121,9 +117,7 @@ def score_reports(table: Any, result: Any) -> dict[str, float]:
         "relative_effect": float(np.mean(estimates[2:] / np.array(truth[2:]))),
     }
     if "lower" in summary:
-        scores["coverage"] = float(
-            ((summary["lower"] <= truth) & (truth <= summary["upper"])).mean()
-        )
+        scores["coverage"] = measure_coverage(summary, truth)
         scores["width"] = float((summary["upper"] - summary["lower"]).mean())
     return scores
 
@@ -138,25 +132,11 @@ def draw_people(n_rows: int, seed: int) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     group = rng.integers(2, size=n_rows)
     level = rng.binomial(3, 0.3 + 0.3 * group)
-    score = np.clip(np.round(3 + level + 1.5 * rng.normal(size=n_rows)), 0, 9).astype(
-        int
-    )
-    passed = (
-        rng.random(n_rows) < 1 / (1 + np.exp(-(-2 + 0.4 * score + 0.5 * group)))
-    ).astype(int)
+    score = (3 + level + 1.5 * rng.normal(size=n_rows)).round().clip(0, 9).astype(int)
+    passed = draw_label(rng, -2 + 0.4 * score + 0.5 * group)
     return pd.DataFrame(
         {"group": group, "level": level, "score": score, "passed": passed}
     )
-
-
-def compute_mean(rows: pd.DataFrame) -> float:
-    """Compute the mean of the scores."""
-    return float(rows["score"].mean())
-
-
-def compute_proportion(rows: pd.DataFrame) -> float:
-    """Compute the proportion of rows that passed."""
-    return float((rows["passed"] == 1).mean())
 
 
 def compute_difference(rows: pd.DataFrame) -> float:
@@ -166,8 +146,8 @@ def compute_difference(rows: pd.DataFrame) -> float:
 
 
 STATISTICS = {
-    "mean": (compute_mean, ["score"]),
-    "proportion": (compute_proportion, ["passed"]),
+    "mean": (lambda rows: float(rows["score"].mean()), ["score"]),
+    "proportion": (lambda rows: float((rows["passed"] == 1).mean()), ["passed"]),
     "difference": (compute_difference, ["group", "score"]),
 }
 
@@ -203,12 +183,8 @@ def infer(naive: bool, table: Any, epsilon: float, seed: int) -> Any:
     synthesizer.fit(draw_people(n_rows, seed))
     if naive:
         rows = synthesizer.sample(n_rows)
-        return pd.DataFrame(
-            {
-                name: {"estimate": compute(rows)}
-                for name, (compute, _) in STATISTICS.items()
-            }
-        ).T
+        parts = {name: compute(rows) for name, (compute, _) in STATISTICS.items()}
+        return pd.DataFrame({"estimate": parts})
     parts = {
         name: synthetic_inference(synthesizer, compute, columns=columns).iloc[0]
         for name, (compute, columns) in STATISTICS.items()
@@ -221,24 +197,20 @@ def score_synthetic(table: Any, result: pd.DataFrame) -> dict[str, float]:
     truth = pd.Series(table[1])
     scores = {"error": float(((result["estimate"] - truth) / truth).abs().mean())}
     if "lower" in result:
-        scores["coverage"] = float(
-            ((result["lower"] <= truth) & (truth <= result["upper"])).mean()
-        )
-        scores["width"] = float(
-            ((result["upper"] - result["lower"]) / truth.abs()).mean()
-        )
+        widths = result["upper"] - result["lower"]
+        scores["coverage"] = measure_coverage(result, truth)
+        scores["width"] = float((widths / truth.abs()).mean())
     return scores
 
 
+SYNTHETIC_METHODS = {
+    "synthetic_inference": partial(infer, False),
+    "naive": partial(infer, True),
+}
 TASKS = {
-    "linear": (load_settings, partial(report_methods, False), score_reports),
-    "logistic": (load_settings, partial(report_methods, True), score_reports),
-    "synthetic": (
-        load_sizes,
-        lambda: {
-            "synthetic_inference": partial(infer, False),
-            "naive": partial(infer, True),
-        },
-        score_synthetic,
+    "linear": Task(load_settings, report_methods(False), score_reports, (2.0, 4.0), 20),
+    "logistic": Task(
+        load_settings, report_methods(True), score_reports, (2.0, 4.0), 12
     ),
+    "synthetic": Task(load_sizes, SYNTHETIC_METHODS, score_synthetic, (1.0, 0.3), 25),
 }

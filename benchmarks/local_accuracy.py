@@ -14,28 +14,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from _tasks import Task, measure_coverage
 
 from skdp import Domain
 from skdp.datasets import load_adult
 
-EPSILONS: dict[str, tuple[float, ...]] = {
-    "counts": (1.0, 4.0),
-    "pairs": (2.0, 4.0),
-    "means": (1.0, 4.0),
-    "distributions": (1.0, 4.0),
-    "sets": (1.0, 4.0),
-    "rappor": (2.0, 4.0),
-    "heavy_hitters": (4.0,),
-}
-SEEDS = {
-    "counts": 8,
-    "pairs": 10,
-    "means": 40,
-    "distributions": 10,
-    "sets": 20,
-    "rappor": 10,
-    "heavy_hitters": 8,
-}
 NAMES = ["workclass", "education", "marital-status", "relationship", "race", "sex"]
 SIZES = {"small": (2, 3, 4, 5, 3), "mixed": (2, 5, 16, 60), "wide": (200, 20)}
 N_ROWS = 5_000
@@ -49,23 +32,16 @@ def load_categories(name: str, n_rows: int) -> tuple[pd.DataFrame, Domain]:
     if name == "adult":
         adult = load_adult()
         rows = adult.data[NAMES].dropna().astype(str)
-        return rows.sample(
-            n_rows, random_state=0, ignore_index=True
-        ), adult.domain.select(NAMES)
+        rows = rows.sample(n_rows, random_state=0, ignore_index=True)
+        return rows, adult.domain.select(NAMES)
     rng = np.random.default_rng(0)
-    columns: dict[str, Any] = {}
-    lean = np.zeros(n_rows)
+    columns, domain = {}, {}
+    share = np.zeros(n_rows)
     for place, size in enumerate(SIZES[name]):
-        share = np.clip(rng.beta(1, 3, n_rows) + 0.3 * lean, 0, 0.999)
+        share = np.clip(rng.beta(1, 3, n_rows) + 0.3 * share, 0, 0.999)
         columns[f"c{place}"] = [f"v{code}" for code in (share * size).astype(int)]
-        lean = share
-    domain = Domain(
-        {
-            f"c{place}": [f"v{code}" for code in range(size)]
-            for place, size in enumerate(SIZES[name])
-        }
-    )
-    return pd.DataFrame(columns), domain
+        domain[f"c{place}"] = [f"v{code}" for code in range(size)]
+    return pd.DataFrame(columns), Domain(domain)
 
 
 def count_tables(quick: bool) -> dict[str, Any]:
@@ -88,8 +64,6 @@ def estimate_with(
     """Return the estimated counts of all values."""
     import skdp
 
-    if not hasattr(skdp, name):
-        raise ImportError(name)
     rows, domain = table
     encoder = getattr(skdp, name)(
         epsilon, categories=domain, random_state=seed, **options
@@ -97,25 +71,21 @@ def estimate_with(
     return encoder.estimate_counts(encoder.fit_transform(rows))
 
 
-def count_methods() -> dict[str, Any]:
-    """Return the encoders of categories."""
-    return {
-        "randomized response": partial(estimate_with, "RandomizedResponseEncoder", {}),
-        "randomized response, sample": partial(
-            estimate_with, "RandomizedResponseEncoder", {"strategy": "sample"}
-        ),
-        "unary, optimized": partial(estimate_with, "UnaryEncodingTransformer", {}),
-        "unary, symmetric": partial(
-            estimate_with, "UnaryEncodingTransformer", {"variant": "symmetric"}
-        ),
-        "subset selection": partial(estimate_with, "SubsetSelectionEncoder", {}),
-        "local hashing": partial(estimate_with, "LocalHashingEncoder", {}),
-        "best oracle": partial(estimate_with, "FrequencyOracleEncoder", {}),
-        "best oracle, sample": partial(
-            estimate_with, "FrequencyOracleEncoder", {"strategy": "sample"}
-        ),
-        "table encoder": partial(estimate_with, "LocalTableEncoder", {}),
-    }
+SAMPLE, SYMMETRIC = {"strategy": "sample"}, {"variant": "symmetric"}
+COUNT_METHODS = {
+    method: partial(estimate_with, name, options)
+    for method, name, options in (
+        ("randomized response", "RandomizedResponseEncoder", {}),
+        ("randomized response, sample", "RandomizedResponseEncoder", SAMPLE),
+        ("unary, optimized", "UnaryEncodingTransformer", {}),
+        ("unary, symmetric", "UnaryEncodingTransformer", SYMMETRIC),
+        ("subset selection", "SubsetSelectionEncoder", {}),
+        ("local hashing", "LocalHashingEncoder", {}),
+        ("best oracle", "FrequencyOracleEncoder", {}),
+        ("best oracle, sample", "FrequencyOracleEncoder", SAMPLE),
+        ("table encoder", "LocalTableEncoder", {}),
+    )
+}
 
 
 def score_estimates(
@@ -124,9 +94,7 @@ def score_estimates(
     """Return the mean absolute error and the coverage of intervals."""
     scores = {"error": (estimates["count"] - truth).abs().mean() / n_rows**0.5}
     if "lower" in estimates:
-        scores["coverage"] = (
-            (estimates["lower"] <= truth) & (truth <= estimates["upper"])
-        ).mean()
+        scores["coverage"] = measure_coverage(estimates, truth)
     return scores
 
 
@@ -134,9 +102,8 @@ def score_counts(table: Any, estimates: pd.DataFrame) -> dict[str, float]:
     """Compute errors and coverage of estimated counts of values."""
     rows, _ = table
     truth = pd.concat({name: rows[name].value_counts() for name in rows})
-    return score_estimates(
-        truth.reindex(estimates.index).fillna(0), estimates, len(rows)
-    )
+    truth = truth.reindex(estimates.index, fill_value=0)
+    return score_estimates(truth, estimates, len(rows))
 
 
 def estimate_pairs(
@@ -161,19 +128,6 @@ def estimate_pairs(
     return {
         pair: encoder.estimate_joint_counts(reports, columns=list(pair))["count"]
         for pair in combinations(names, 2)
-    }
-
-
-def pair_methods() -> dict[str, Any]:
-    """Return the encoders of pairs."""
-    return {
-        "table encoder": partial(
-            estimate_pairs, "LocalTableEncoder", {"purpose": "pairs"}
-        ),
-        "joint": partial(
-            estimate_pairs, "RandomizedResponseEncoder", {"strategy": "joint"}
-        ),
-        "split": partial(estimate_pairs, "RandomizedResponseEncoder", {}),
     }
 
 
@@ -249,24 +203,11 @@ def estimate_sampled_means(table: Any, epsilon: float, seed: int) -> Any:
     return encoder.estimate_mean(encoder.fit_transform(table))
 
 
-def mean_methods() -> dict[str, Any]:
-    """Return the mechanisms for means."""
-    return {
-        "optimal, split": partial(estimate_means, "optimal"),
-        "optimal, sample": estimate_sampled_means,
-        "Laplace": partial(estimate_means, "laplace"),
-    }
-
-
 def score_means(table: pd.DataFrame, estimates: pd.DataFrame) -> dict[str, float]:
     """Return the mean absolute error, relative to the range, and the coverage."""
     truth = table.mean()
-    found = estimates.set_index("column") if "column" in estimates else estimates
-    error = (found["mean"] - truth).abs().mean() / 100 * len(table) ** 0.5
-    return {
-        "error": error,
-        "coverage": ((found["lower"] <= truth) & (truth <= found["upper"])).mean(),
-    }
+    error = (estimates["mean"] - truth).abs().mean() / 100 * len(table) ** 0.5
+    return {"error": error, "coverage": measure_coverage(estimates, truth)}
 
 
 def two_column_tables(quick: bool) -> dict[str, Any]:
@@ -294,11 +235,6 @@ def estimate_bins(table: pd.DataFrame, epsilon: float, seed: int) -> Any:
     return encoder.estimate_frequencies(
         encoder.fit_transform(table), postprocess="simplex"
     )
-
-
-def distribution_methods() -> dict[str, Any]:
-    """Return the mechanisms for distributions."""
-    return {"square wave": estimate_distribution, "bins": estimate_bins}
 
 
 def score_distributions(
@@ -349,11 +285,6 @@ def estimate_sets(table: Any, epsilon: float, seed: int) -> Any:
     return encoder.estimate_counts(encoder.fit_transform(rows))
 
 
-def set_methods() -> dict[str, Any]:
-    """Return the encoder of sets."""
-    return {"set-valued encoder": estimate_sets}
-
-
 def score_sets(table: Any, estimates: pd.DataFrame) -> dict[str, float]:
     """Compute errors and coverage of estimated counts of values."""
     rows, _, _ = table
@@ -398,11 +329,8 @@ def decode_rappor(table: Any, epsilon: float, seed: int) -> Any:
 def score_rappor(table: Any, decoded: pd.DataFrame) -> dict[str, float]:
     """Return the mean absolute error of the counts of the vocabulary."""
     words, vocabulary = table
-    counts = (
-        decoded.set_index("value")["count"] if "value" in decoded else decoded["count"]
-    )
     truth = words.value_counts().reindex(vocabulary, fill_value=0)
-    error = (counts.reindex(vocabulary, fill_value=0) - truth).abs().mean()
+    error = (decoded["count"].reindex(vocabulary, fill_value=0) - truth).abs().mean()
     return {"error": error / len(words) ** 0.5}
 
 
@@ -430,20 +358,41 @@ def score_words(table: Any, top: pd.DataFrame) -> dict[str, float]:
     }
 
 
-TASKS = {
-    "counts": (count_tables, count_methods, score_counts),
-    "pairs": (pair_tables, pair_methods, score_pairs),
-    "means": (number_tables, mean_methods, score_means),
-    "distributions": (two_column_tables, distribution_methods, score_distributions),
-    "sets": (set_tables, set_methods, score_sets),
-    "rappor": (
-        partial(word_tables, 100, 20_000),
-        lambda: {"RAPPOR": decode_rappor},
-        score_rappor,
+PAIR_METHODS = {
+    "table encoder": partial(estimate_pairs, "LocalTableEncoder", {"purpose": "pairs"}),
+    "joint": partial(
+        estimate_pairs, "RandomizedResponseEncoder", {"strategy": "joint"}
     ),
-    "heavy_hitters": (
+    "split": partial(estimate_pairs, "RandomizedResponseEncoder", {}),
+}
+MEAN_METHODS = {
+    "optimal, split": partial(estimate_means, "optimal"),
+    "optimal, sample": estimate_sampled_means,
+    "Laplace": partial(estimate_means, "laplace"),
+}
+DISTRIBUTION_METHODS = {"square wave": estimate_distribution, "bins": estimate_bins}
+TASKS = {
+    "counts": Task(count_tables, COUNT_METHODS, score_counts, (1.0, 4.0), 8),
+    "pairs": Task(pair_tables, PAIR_METHODS, score_pairs, (2.0, 4.0), 10),
+    "means": Task(number_tables, MEAN_METHODS, score_means, (1.0, 4.0), 40),
+    "distributions": Task(
+        two_column_tables, DISTRIBUTION_METHODS, score_distributions, (1.0, 4.0), 10
+    ),
+    "sets": Task(
+        set_tables, {"set-valued encoder": estimate_sets}, score_sets, (1.0, 4.0), 20
+    ),
+    "rappor": Task(
+        partial(word_tables, 100, 20_000),
+        {"RAPPOR": decode_rappor},
+        score_rappor,
+        epsilons=(2.0, 4.0),
+        n_seeds=10,
+    ),
+    "heavy_hitters": Task(
         partial(word_tables, 1_000, 100_000),
-        lambda: {"heavy hitters": find_words},
+        {"heavy hitters": find_words},
         score_words,
+        epsilons=(4.0,),
+        n_seeds=8,
     ),
 }

@@ -16,42 +16,27 @@ The rows named "peer" are results of pure-ldp and OpenDP, which process one reco
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from _tasks import Task, keep_scores, time_in_turns
 
-EPSILONS = (1.0,)
-SEEDS = 10
 N_VALUES, N_COLUMNS = 14, 4
 LABELS = [f"occupation {code:02d}" for code in range(N_VALUES)]
 NAMES = [f"c{place}" for place in range(N_COLUMNS)]
 
 
-def time_in_turns(
+def compare_times(
     own: Callable[[], object], rival: Callable[[], object], size: int, turns: int = 5
 ) -> dict[str, float]:
-    """Return the shortest CPU time of a call per item, and its ratio to the time of the reference."""
+    """Return the CPU time of a call per item, and its ratio to the time of the reference."""
     own()
     rival()
-    times: dict[Callable[[], object], float] = {own: math.inf, rival: math.inf}
-    for _ in range(turns):
-        for call in times:
-            start = time.process_time()
-            call()
-            times[call] = min(times[call], time.process_time() - start)
-    return {
-        "nanoseconds": 1e9 * times[own] / size,
-        "relative_time": times[own] / times[rival],
-    }
-
-
-def score(table: Any, times: dict[str, float]) -> dict[str, float]:
-    """Return the times."""
-    return times
+    seconds, ratio = time_in_turns(own, rival, turns)
+    return {"nanoseconds": 1e9 * seconds / size, "relative_time": ratio}
 
 
 def randomize_in_numpy(codes: Any, k: int, epsilon: float) -> Any:
@@ -112,49 +97,39 @@ def load_tables(quick: bool) -> dict[str, Any]:
     }
 
 
-def time_transform(
-    name: str, options: dict[str, Any], table: Any, epsilon: float, seed: int
+def time_encoder(
+    name: str,
+    options: dict[str, Any],
+    is_estimate: bool,
+    table: Any,
+    epsilon: float,
+    seed: int,
 ) -> dict[str, float]:
-    """Time the transform of a fitted encoder."""
+    """Time the transform of a fitted encoder, or the estimates from its reports."""
     import skdp
 
     rows, codes, values = table
-    encoder = getattr(skdp, name)(
-        epsilon, categories=[values] * N_COLUMNS, **options
-    ).fit(rows)
+    make = getattr(skdp, name)
+    encoder = make(epsilon, categories=[values] * N_COLUMNS, **options).fit(rows)
+    call = partial(encoder.transform, rows)
+    if is_estimate:
+        call = partial(encoder.estimate_counts, encoder.transform(rows))
     rival = partial(randomize_in_numpy, codes, N_VALUES, epsilon)
-    return time_in_turns(partial(encoder.transform, rows), rival, codes.size)
+    return compare_times(call, rival, codes.size)
 
 
-def time_estimate(
-    name: str, options: dict[str, Any], table: Any, epsilon: float, seed: int
-) -> dict[str, float]:
-    """Time the estimates from reports."""
-    import skdp
-
-    rows, codes, values = table
-    encoder = getattr(skdp, name)(
-        epsilon, categories=[values] * N_COLUMNS, **options
-    ).fit(rows)
-    reports = encoder.transform(rows)
-    rival = partial(randomize_in_numpy, codes, N_VALUES, epsilon)
-    return time_in_turns(partial(encoder.estimate_counts, reports), rival, codes.size)
-
-
-def table_methods() -> dict[str, Any]:
-    """Return the calls of transformers."""
-    response, unary = "RandomizedResponseEncoder", "UnaryEncodingTransformer"
-    return {
-        "randomized response": partial(time_transform, response, {}),
-        "randomized response, joint": partial(
-            time_transform, response, {"strategy": "joint"}
-        ),
-        "unary": partial(time_transform, unary, {}),
-        "subset selection": partial(time_transform, "SubsetSelectionEncoder", {}),
-        "local hashing": partial(time_transform, "LocalHashingEncoder", {}),
-        "randomized response, estimate": partial(time_estimate, response, {}),
-        "unary, estimate": partial(time_estimate, unary, {}),
-    }
+RESPONSE, UNARY = "RandomizedResponseEncoder", "UnaryEncodingTransformer"
+TABLE_METHODS = {
+    "randomized response": partial(time_encoder, RESPONSE, {}, False),
+    "randomized response, joint": partial(
+        time_encoder, RESPONSE, {"strategy": "joint"}, False
+    ),
+    "unary": partial(time_encoder, UNARY, {}, False),
+    "subset selection": partial(time_encoder, "SubsetSelectionEncoder", {}, False),
+    "local hashing": partial(time_encoder, "LocalHashingEncoder", {}, False),
+    "randomized response, estimate": partial(time_encoder, RESPONSE, {}, True),
+    "unary, estimate": partial(time_encoder, UNARY, {}, True),
+}
 
 
 # Oracles.
@@ -181,12 +156,10 @@ def time_report(name: str, table: Any, epsilon: float, seed: int) -> dict[str, f
 
     codes, k = table
     report = partial(getattr(oracles, name)(k, epsilon).report, codes, SecureSource())
+    rival = partial(randomize_in_numpy, codes, k, epsilon)
     if name == "UnaryEncoding":
         rival = partial(compare_floats, (codes.size, k))
-        return time_in_turns(report, rival, codes.size)
-    return time_in_turns(
-        report, partial(randomize_in_numpy, codes, k, epsilon), codes.size
-    )
+    return compare_times(report, rival, codes.size)
 
 
 def time_oracle_estimate(
@@ -200,7 +173,7 @@ def time_oracle_estimate(
     oracle = getattr(oracles, name)(k, epsilon)
     reports = oracle.report(codes, SecureSource())
     rival = partial(randomize_in_numpy, codes, k, epsilon)
-    return time_in_turns(
+    return compare_times(
         lambda: oracle.estimate(oracle.tally(reports), codes.size), rival, codes.size
     )
 
@@ -219,24 +192,20 @@ def time_pure_ldp(
         rival = partial(compare_floats, (few.size, k))
     else:
         client = direct_encoding.DEClient(epsilon, k, index_mapper=int)
-    return time_in_turns(
+    return compare_times(
         lambda: [client.privatise(int(code)) for code in few], rival, few.size
     )
 
 
-def oracle_methods() -> dict[str, Any]:
-    """Return the calls of oracles."""
-    names = ("RandomizedResponse", "UnaryEncoding", "SubsetSelection", "LocalHashing")
-    methods: dict[str, Any] = {
-        f"{name}, report": partial(time_report, name) for name in names
+ORACLES = ("RandomizedResponse", "UnaryEncoding", "SubsetSelection", "LocalHashing")
+ORACLE_METHODS = (
+    {f"{name}, report": partial(time_report, name) for name in ORACLES}
+    | {f"{name}, estimate": partial(time_oracle_estimate, name) for name in ORACLES}
+    | {
+        "peer: pure-ldp, direct encoding": partial(time_pure_ldp, False),
+        "peer: pure-ldp, unary": partial(time_pure_ldp, True),
     }
-    methods |= {
-        f"{name}, estimate": partial(time_oracle_estimate, name) for name in names
-    }
-    peers = {"peer: pure-ldp, direct encoding": False, "peer: pure-ldp, unary": True}
-    return methods | {
-        name: partial(time_pure_ldp, unary) for name, unary in peers.items()
-    }
+)
 
 
 # Noise.
@@ -258,17 +227,12 @@ def time_noise(
 
     scale, size = table
     source, rng = SecureSource(), np.random.default_rng(0)
+    draw = partial(discrete_laplace, source, scale, size)
+    rival = partial(rng.laplace, 0, scale, size)
     if gaussian:
-        return time_in_turns(
-            lambda: rounded_gaussian(source, scale**2, size),
-            lambda: rng.normal(0, scale, size),
-            size,
-        )
-    return time_in_turns(
-        lambda: discrete_laplace(source, scale, size),
-        lambda: rng.laplace(0, scale, size),
-        size,
-    )
+        draw = partial(rounded_gaussian, source, scale**2, size)
+        rival = partial(rng.normal, 0, scale, size)
+    return compare_times(draw, rival, size)
 
 
 def time_opendp(
@@ -282,23 +246,19 @@ def time_opendp(
     space = dp.vector_domain(dp.atom_domain(T=int))
     if gaussian:
         draw = dp.m.make_gaussian(space, dp.l2_distance(T=float), scale=scale)
-        return time_in_turns(
-            lambda: draw([0] * size), lambda: rng.normal(0, scale, size), size
-        )
-    draw = dp.m.make_laplace(space, dp.l1_distance(T=int), scale=scale)
-    return time_in_turns(
-        lambda: draw([0] * size), lambda: rng.laplace(0, scale, size), size
-    )
+        rival = partial(rng.normal, 0, scale, size)
+    else:
+        draw = dp.m.make_laplace(space, dp.l1_distance(T=int), scale=scale)
+        rival = partial(rng.laplace, 0, scale, size)
+    return compare_times(lambda: draw([0] * size), rival, size)
 
 
-def noise_methods() -> dict[str, Any]:
-    """Return the samplers."""
-    return {
-        "discrete Laplace": partial(time_noise, False),
-        "discrete Gaussian": partial(time_noise, True),
-        "peer: OpenDP, Laplace": partial(time_opendp, False),
-        "peer: OpenDP, Gaussian": partial(time_opendp, True),
-    }
+NOISE_METHODS = {
+    "discrete Laplace": partial(time_noise, False),
+    "discrete Gaussian": partial(time_noise, True),
+    "peer: OpenDP, Laplace": partial(time_opendp, False),
+    "peer: OpenDP, Gaussian": partial(time_opendp, True),
+}
 
 
 # Guarantees and ledgers.
@@ -320,7 +280,7 @@ def time_charges(table: int, epsilon: float, seed: int) -> dict[str, float]:
         for _ in range(table):
             ledger.charge(guarantee, "a release")
 
-    return time_in_turns(charge, count_in_python, table)
+    return compare_times(charge, count_in_python, table)
 
 
 def time_composition(table: int, epsilon: float, seed: int) -> dict[str, float]:
@@ -333,23 +293,20 @@ def time_composition(table: int, epsilon: float, seed: int) -> dict[str, float]:
         gaussian_epsilon(mu, 1e-7), delta=1e-7, losses=(GaussianLoss(mu),)
     )
     releases = [PrivacyGuarantee(0.1)] * table + [release] * 2
-    return time_in_turns(
+    return compare_times(
         partial(compose, releases, delta=1e-5), count_in_python, 1, turns=2
     )
 
 
-def guarantee_methods() -> dict[str, Any]:
-    """Return the calls of guarantees and ledgers."""
-    return {"charges": time_charges, "composition": time_composition}
-
-
 TASKS = {
-    "tables": (load_tables, table_methods, score),
-    "oracles": (load_oracle_tables, oracle_methods, score),
-    "noise": (load_noise_tables, noise_methods, score),
-    "guarantees": (
+    "tables": Task(load_tables, TABLE_METHODS, keep_scores, (1.0,), 10),
+    "oracles": Task(load_oracle_tables, ORACLE_METHODS, keep_scores, (1.0,), 10),
+    "noise": Task(load_noise_tables, NOISE_METHODS, keep_scores, (1.0,), 10),
+    "guarantees": Task(
         lambda quick: {"many": lambda: 10 if quick else 100},
-        guarantee_methods,
-        score,
+        {"charges": time_charges, "composition": time_composition},
+        keep_scores,
+        epsilons=(1.0,),
+        n_seeds=10,
     ),
 }

@@ -2,15 +2,13 @@
 
     python benchmarks/run.py NAME [--quick] [--against COMMIT] [--seeds N] [--jobs N]
 
-`benchmarks/NAME.py` is a script with these public names:
+`benchmarks/NAME.py` is a script with `TASKS`, a dict of names and of the class `Task` in `_tasks.py`. A task has:
 
-    EPSILONS = (0.5, 1.0)   # or a dict {task: epsilons}
-    SEEDS = 10              # or a dict {task: number of seeds}; seeds are 0, 1, ...
-    def tables(quick): ...  # {name: callable() -> table}; with quick, small tables
-    def methods(): ...      # {name: callable(table, epsilon, seed) -> result}
-    def score(table, result): ...  # {metric: float}
-
-A script with several tasks has `TASKS = {task: (tables, methods, score)}` in place of the three functions.
+    tables(quick)         # returns {name: callable() -> table}; with quick, small tables
+    methods               # {name: callable(table, epsilon, seed) -> result}
+    score(table, result)  # returns {metric: float}
+    epsilons              # (0.5, 1.0); the first one is run with --quick
+    n_seeds               # 10; seeds are 0, 1, ...
 
 Rules of a script:
 
@@ -31,7 +29,6 @@ and one epsilon run on small tables, and nothing is kept.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import math
 import os
@@ -40,10 +37,9 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from queue import Queue
@@ -79,41 +75,21 @@ class Cell(NamedTuple):
 # Scripts
 
 
-def read_tasks(script: ModuleType) -> dict[str, tuple[Callable[..., Any], ...]]:
-    """Return the functions (tables, methods, score) of each task of a script."""
-    if hasattr(script, "TASKS"):
-        return dict(script.TASKS)
-    return {script.__name__: (script.tables, script.methods, script.score)}
-
-
 def list_cells(
     script: ModuleType, *, quick: bool = False, n_seeds: int | None = None
 ) -> list[Cell]:
     """List the cells of a script, table by table and seed by seed."""
     cells = []
-    for task, (tables, methods, _) in read_tasks(script).items():
-        epsilons = (
-            script.EPSILONS[task]
-            if isinstance(script.EPSILONS, dict)
-            else script.EPSILONS
-        )
-        seeds = script.SEEDS[task] if isinstance(script.SEEDS, dict) else script.SEEDS
-        if quick:
-            epsilons, seeds = epsilons[:1], 1
+    for name, task in script.TASKS.items():
+        epsilons = task.epsilons[:1] if quick else task.epsilons
         cells += [
-            Cell(task, table, method, float(epsilon), seed)
-            for table in tables(quick)
-            for seed in range(seeds if n_seeds is None else n_seeds)
+            Cell(name, table, method, float(epsilon), seed)
+            for table in task.tables(quick)
+            for seed in range(n_seeds or (1 if quick else task.n_seeds))
             for epsilon in epsilons
-            for method in methods()
+            for method in task.methods
         ]
     return cells
-
-
-@cache
-def find_methods(script: ModuleType, task: str) -> dict[str, Callable[..., Any]]:
-    """Return the methods of a task."""
-    return dict(read_tasks(script)[task][1]())
 
 
 class TableCache:
@@ -128,21 +104,20 @@ class TableCache:
         """Return a table."""
         if self.key != (task, name):
             self.table = None
-            self.table = read_tasks(self.script)[task][0](self.quick)[name]()
+            self.table = self.script.TASKS[task].tables(self.quick)[name]()
             self.key = (task, name)
         return self.table
 
 
 def run_cell(tables: TableCache, cell: Cell) -> dict[str, Any]:
     """Run a cell and return its metrics and CPU time, or the reason why there are none."""
-    script = tables.script
+    task = tables.script.TASKS[cell.task]
     try:
         table = tables.load(cell.task, cell.table)
-        method = find_methods(script, cell.task)[cell.method]
         start = sum(os.times()[:4])  # With the processes of peers.
-        result = method(table, cell.epsilon, cell.seed)
+        result = task.methods[cell.method](table, cell.epsilon, cell.seed)
         seconds = sum(os.times()[:4]) - start
-        metrics = read_tasks(script)[cell.task][2](table, result)
+        metrics = task.score(table, result)
     except ImportError as error:
         return {"skipped": str(error)}
     except Exception as error:  # A failed method is a row of the results.
@@ -277,24 +252,13 @@ class ResultFile:
 
     def __init__(self, path: Path | None) -> None:
         self.path, self.rows, self.lock = path, [], Lock()
-        if path is not None and path.exists():
-            with path.open(newline="") as file:
-                self.rows = [
-                    row
-                    for row in csv.DictReader(file)
-                    if not row["commit"].endswith("+")
-                ]
-        if path is not None:
-            path.parent.mkdir(exist_ok=True)
-            self._write(self.rows, mode="w")
-
-    def _write(self, rows: list[dict[str, Any]], mode: str) -> None:
-        if self.path is not None:
-            with self.path.open(mode, newline="") as file:
-                writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-                if mode == "w":
-                    writer.writeheader()
-                writer.writerows(rows)
+        if path is None:
+            return
+        if path.exists():
+            saved = pd.read_csv(path, dtype=str, keep_default_na=False)
+            is_final = ~saved["commit"].str.endswith("+")
+            self.rows = saved[is_final].to_dict("records")
+        pd.DataFrame(self.rows, columns=COLUMNS).to_csv(path, index=False)
 
     def add(self, cell: Cell, answer: dict[str, Any], commit: str) -> None:
         """Append the rows of a cell."""
@@ -314,7 +278,9 @@ class ResultFile:
         ]
         with self.lock:
             self.rows += rows
-            self._write(rows, mode="a")
+            if self.path is not None:
+                frame = pd.DataFrame(rows, columns=COLUMNS)
+                frame.to_csv(self.path, mode="a", header=False, index=False)
 
     def find_done(self, commit: str) -> set[tuple[str, ...]]:
         """Return the cells that have rows of a commit."""

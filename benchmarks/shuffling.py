@@ -13,12 +13,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from _tasks import Task
 from scipy.optimize import brentq
 from scipy.stats import binom
 
 DELTA = 1e-6
-EPSILONS = {"shuffled": (1.0, 0.5, 2.0, 4.0, 6.0), "local": (0.3, 0.1, 1.0)}
-SEEDS = 1
 SETTINGS = [(n, k) for n in (1_000, 45_222, 10**7) for k in (3, 30)]
 
 
@@ -28,15 +27,14 @@ def load_settings(quick: bool) -> dict[str, Any]:
     return {f"{n} records, {k} values": partial(tuple, (n, k)) for n, k in settings}
 
 
-def amplify(name: str, released: str, table: Any, epsilon: float, seed: int) -> float:
+def amplify(name: str, table: Any, epsilon: float, seed: int) -> float:
     """Return the epsilon of shuffled reports of an oracle."""
     from skdp import oracles
     from skdp.privacy import shuffled_guarantee
 
     n, k = table
-    return shuffled_guarantee(
-        getattr(oracles, name)(k, epsilon), n=n, delta=DELTA, released=released
-    ).epsilon
+    oracle = getattr(oracles, name)(k, epsilon)
+    return shuffled_guarantee(oracle, n=n, delta=DELTA, released="reports").epsilon
 
 
 def amplify_columns(table: Any, epsilon: float, seed: int) -> float:
@@ -99,19 +97,14 @@ def average_excess(start: Any, slope: float, count: Any, share: float) -> Any:
     return slope * mean + start * binom.sf(smallest - 1, count, share)
 
 
-def shuffled_methods() -> dict[str, Any]:
-    """Return the guarantees and their bounds."""
-    names = ("RandomizedResponse", "UnaryEncoding", "SubsetSelection", "LocalHashing")
-    methods: dict[str, Any] = {
-        f"{name}, reports": partial(amplify, name, "reports") for name in names
-    }
-    methods["RandomizedResponseEncoder, four columns, tally"] = amplify_columns
-    return methods | {"closed form": apply_closed_form, "attack": attack}
-
-
-def score_shuffled(table: Any, epsilon: float) -> dict[str, float]:
-    """Return the epsilon after shuffling."""
-    return {"shuffled_epsilon": epsilon}
+ORACLES = ("RandomizedResponse", "UnaryEncoding", "SubsetSelection", "LocalHashing")
+SHUFFLED_METHODS: dict[str, Any] = {
+    f"{name}, reports": partial(amplify, name) for name in ORACLES
+} | {
+    "RandomizedResponseEncoder, four columns, tally": amplify_columns,
+    "closed form": apply_closed_form,
+    "attack": attack,
+}
 
 
 def find_local(table: Any, epsilon: float, seed: int) -> float:
@@ -125,12 +118,19 @@ def find_local(table: Any, epsilon: float, seed: int) -> float:
     )
 
 
-def score_local(table: Any, epsilon: float) -> dict[str, float]:
-    """Return the local epsilon."""
-    return {"local_epsilon": epsilon}
-
-
 TASKS = {
-    "shuffled": (load_settings, shuffled_methods, score_shuffled),
-    "local": (load_settings, lambda: {"RandomizedResponse": find_local}, score_local),
+    "shuffled": Task(
+        load_settings,
+        SHUFFLED_METHODS,
+        lambda table, epsilon: {"shuffled_epsilon": epsilon},
+        epsilons=(1.0, 0.5, 2.0, 4.0, 6.0),
+        n_seeds=1,
+    ),
+    "local": Task(
+        load_settings,
+        {"RandomizedResponse": find_local},
+        lambda table, epsilon: {"local_epsilon": epsilon},
+        epsilons=(0.3, 0.1, 1.0),
+        n_seeds=1,
+    ),
 }

@@ -18,23 +18,23 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from _peers import run_peer
-from _tables import GENERATED, Table, load_published, parity, score_trees
+from _tables import (
+    GENERATED,
+    Table,
+    load_published,
+    parity,
+    score_trees,
+    synthesize,
+)
+from _tasks import Task
 
 DELTA = 1e-9
 MAX_PAIRS = 1_000
 MANY_COLUMNS = ("100 columns", "160 columns")
-EPSILONS = {
-    "synthesis": (1.0, 0.1, 10.0),
-    "many columns": (1.0, 10.0),
-    "peers": (1.0,),
-    "real rows": (math.inf,),
-}
-SEEDS = {"synthesis": 4, "many columns": 3, "peers": 1, "real rows": 2}
 
 
 def tables(quick: bool) -> dict[str, Callable[[], Table]]:
@@ -56,16 +56,6 @@ def small_tables(quick: bool) -> dict[str, Callable[[], Table]]:
     return {name: loaders[name] for name in ("COMPAS", "LSAC") if name in loaders}
 
 
-def synthesize(table: Table, epsilon: float, seed: int, **options: Any) -> pd.DataFrame:
-    """Draw as many synthetic rows as there are real rows."""
-    from skdp import DPMarginalSynthesizer
-
-    synthesizer = DPMarginalSynthesizer(
-        epsilon, delta=DELTA, domain=table.domain, random_state=seed, **options
-    )
-    return synthesizer.fit(table.train).sample(len(table.train))
-
-
 def synthesize_target(table: Table, epsilon: float, seed: int) -> pd.DataFrame:
     """Draw synthetic rows with the declared target."""
     return synthesize(table, epsilon, seed, target=table.target)
@@ -85,22 +75,10 @@ def resample(table: Table, epsilon: float, seed: int) -> pd.DataFrame:
     return table.train.sample(frac=1, replace=True, random_state=seed)
 
 
-def methods() -> dict[str, Callable[[Table, float, int], pd.DataFrame]]:
-    """Return the methods."""
-    return {"auto": synthesize, "auto, target": synthesize_target}
-
-
-def peers() -> dict[str, Callable[[Table, float, int], pd.DataFrame]]:
-    """Return the methods of skdp and of other libraries."""
-    names = "MST", "AIM"
-    return {"auto": synthesize} | {
-        f"{name} of dpmm": partial(synthesize_peer, name=name) for name in names
-    }
-
-
-def references() -> dict[str, Callable[[Table, float, int], pd.DataFrame]]:
-    """Return the reference without noise."""
-    return {"resampled": resample}
+METHODS = {"auto": synthesize, "auto, target": synthesize_target}
+PEERS = {"auto": synthesize} | {
+    f"{name} of dpmm": partial(synthesize_peer, name=name) for name in ("MST", "AIM")
+}
 
 
 def score(table: Table, rows: pd.DataFrame) -> dict[str, float]:
@@ -139,8 +117,8 @@ def measure_distance(
 
 
 TASKS = {
-    "synthesis": (tables, methods, score),
-    "many columns": (wide_tables, methods, score),
-    "peers": (small_tables, peers, score),
-    "real rows": (tables, references, score),
+    "synthesis": Task(tables, METHODS, score, (1.0, 0.1, 10.0), 4),
+    "many columns": Task(wide_tables, METHODS, score, (1.0, 10.0), 3),
+    "peers": Task(small_tables, PEERS, score, (1.0,), 1),
+    "real rows": Task(tables, {"resampled": resample}, score, (math.inf,), 2),
 }

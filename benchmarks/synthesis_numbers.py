@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from _tables import synthesize
+from _tasks import Task
 from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression
 
@@ -28,9 +30,6 @@ from skdp import Domain, Interval
 
 Numbers = NDArray[np.float64]
 
-DELTA = 1e-9
-EPSILONS = {"columns": (1.0, 0.1), "tables": (1.0, 0.3)}
-SEEDS = {"columns": 8, "tables": 6}
 N_ROWS = 20_000
 N_QUICK_ROWS = 2_000
 N_BINS = 32
@@ -228,28 +227,7 @@ def dependent_tables(quick: bool) -> dict[str, Callable[[], NumberTable]]:
     return {name: partial(make, 2 * N_ROWS) for name, make in makers.items()}
 
 
-# Methods
-
-
-def synthesize(
-    table: NumberTable, epsilon: float, seed: int, bins: str
-) -> pd.DataFrame:
-    """Draw as many synthetic rows as there are real rows."""
-    from skdp import DPMarginalSynthesizer
-
-    options: dict[str, Any] = {"bins": bins, "random_state": seed}
-    synthesizer = DPMarginalSynthesizer(
-        epsilon, delta=DELTA, domain=table.domain, **options
-    )
-    return synthesizer.fit(table.train).sample(len(table.train))
-
-
-def methods() -> dict[str, Callable[..., pd.DataFrame]]:
-    """Return synthesizers with declared and with private bins."""
-    return {
-        f"{bins} bins": partial(synthesize, bins=bins)
-        for bins in ("declared", "private")
-    }
+# Scores
 
 
 def score_columns(table: NumberTable, rows: pd.DataFrame) -> dict[str, float]:
@@ -306,7 +284,11 @@ def measure_regression(table: NumberTable, made: pd.DataFrame) -> float:
     return float((residuals**2).mean() / test[table.target].var())
 
 
+METHODS = {
+    "declared bins": partial(synthesize, bins="declared"),
+    "private bins": partial(synthesize, bins="private"),
+}
 TASKS = {
-    "columns": (column_tables, methods, score_columns),
-    "tables": (dependent_tables, methods, score_tables),
+    "columns": Task(column_tables, METHODS, score_columns, (1.0, 0.1), 8),
+    "tables": Task(dependent_tables, METHODS, score_tables, (1.0, 0.3), 6),
 }
