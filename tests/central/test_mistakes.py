@@ -126,7 +126,7 @@ def test_a_missing_value_may_be_an_error(name):
     [
         ("DPRidge", Y[:-1], "X and y must have the same number of rows"),
         ("DPRidge", Y.where(Y == 0), "must not have missing|contains a missing value"),
-        ("DPRidge", Y.astype(str), "expected numbers|column 'y'"),
+        ("DPRidge", Y.astype(str), "expected numbers|olumn 'y'"),
         ("DPLogisticRegression", Y.where(Y == 0), "y must not have missing values"),
         ("DPLogisticRegression", np.column_stack([Y, Y]), "`y` must be one column"),
         ("DPTargetEncoder", WORDS["a"].rename("y"), "Column 'y'"),

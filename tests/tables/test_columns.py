@@ -162,8 +162,16 @@ def test_numbers_of_any_dtype(given, numbers):
 @each(
     "given, read, remedy",
     [
-        (pd.Series(["1"]), to_numbers, "Convert text with pandas.to_numeric, and durations with .dt.total_seconds"),
-        (pd.Series(["2020-01-01"]), lambda column: to_dates(column, "datetime64[D]"), "text with pandas.to_datetime"),
+        (
+            pd.Series(["1"], dtype="string"),
+            to_numbers,
+            "Convert text with pandas.to_numeric, and durations with .dt.total_seconds",
+        ),
+        (
+            pd.Series(["2020-01-01"], dtype="string"),
+            lambda column: to_dates(column, "datetime64[D]"),
+            "text with pandas.to_datetime",
+        ),
     ],
 )
 def test_the_remedy_converts_the_column(given, read, remedy):
