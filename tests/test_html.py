@@ -3,7 +3,6 @@
 import html
 
 import pandas as pd
-import pytest
 
 from skdp import NumericPerturber, PrivacyLedger, RandomizedResponseEncoder, RapporEncoder
 from skdp.privacy import privacy_statement
@@ -35,14 +34,6 @@ def test_a_tally_shows_no_sum(encoder, values):
     one, two = (repr(encoder.tally(encoder.transform(table))) for table in tables)
     assert one == two
     assert "50" in one
-
-
-def test_values_that_were_read_are_marked_and_not_shown():
-    people = pd.DataFrame({"x": ["hush", "other"] * 50, "y": ["f", "m"] * 50})
-    with pytest.warns(UserWarning, match="read from"):
-        encoder = RandomizedResponseEncoder(1.0, categories="auto").fit(people)
-    assert repr(encoder.domain_["x"]) == "[2 values, read from the data]"
-    assert "hush" not in encoder._repr_html_() + repr(encoder.domain_)
 
 
 def test_an_estimator_does_not_show_where_its_ledger_is(tmp_path):

@@ -92,6 +92,7 @@ def test_missing_values_that_are_not_declared_are_named(declared, value):
 def test_values_that_were_read_from_the_data_are_not_shown():
     with pytest.warns(UserWarning, match="read from the data"):
         encoder = skdp.RandomizedResponseEncoder().fit(pd.DataFrame({"x": ["hunter2", "b"]}))
+    assert "hunter2" not in encoder._repr_html_() + repr(encoder.domain_)
     for rows, message in (
         (["c"], "2 values, read from the data"),
         ([5], "cannot contain the declared values .2 values, read from"),

@@ -19,6 +19,7 @@ from skdp.testing import curator_checks
 from tests.carry_checks import check_fits
 from tests.central.estimators import EVERY, whole
 from tests.conftest import often
+from tests.test_sklearn_contract import OUTPUT_CHECKS
 
 pytestmark = [
     # Some fit on a frame and transform an array on purpose; scikit-learn warns.
@@ -181,13 +182,6 @@ QUICK_DATAFRAME_CHECKS = [
     "check_set_output_transform_polars",
     "check_dataframe_column_names_consistency",
 ]
-DATAFRAME_CHECKS = [
-    *QUICK_DATAFRAME_CHECKS,
-    "check_transformer_get_feature_names_out",
-    "check_set_output_transform",
-    "check_global_output_transform_pandas",
-    "check_global_set_output_transform_polars",
-]
 
 
 def expected_failures(estimator):
@@ -216,7 +210,7 @@ def test_scikit_learn_checks_of_other_parameters(estimator, check):
 
 
 @pytest.mark.parametrize("estimator", often(TRANSFORMERS, OF_ROWS), ids=repr)
-@pytest.mark.parametrize("check", often(DATAFRAME_CHECKS, QUICK_DATAFRAME_CHECKS))
+@pytest.mark.parametrize("check", often(OUTPUT_CHECKS, QUICK_DATAFRAME_CHECKS))
 def test_dataframe_checks(estimator, check):
     expected = expected_failures(estimator).get(check)
     with pytest.raises(AssertionError, match=r"(?i)index") if expected else nullcontext():

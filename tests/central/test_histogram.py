@@ -163,6 +163,8 @@ class TestCells:
         assert DPHistogram(domain={"a": mixed}).fit(pd.DataFrame({"a": [1]})).method_ == "flat"
         both = DPHistogram(domain=Interval(0, 1, bins=20)).fit([[0, 1]])
         assert (both.method_, both.branching_) == ("flat", 400)
+        with pytest.raises(ValueError, match="`range_estimate` requires a histogram of one column"):
+            both.range_estimate(0, 1)
 
 
 class TestRanges:

@@ -68,6 +68,8 @@ class TestAccuracy:
         model = categorical(1e4, handle_unknown="ignore").fit(odd, ILL)
         unknown = pd.DataFrame({"job": ["smith", "pilot", None], "sex": ["x", "x", "x"]})
         assert np.allclose(model.predict_proba(unknown)[1:], model.class_prior_)
+        with pytest.raises(ValueError, match="Column 'job' contains a value"):
+            categorical().fit(WORDS, ILL).predict(unknown)
         far = pd.DataFrame({"age": [100.0, 1e9], "size": [0.0, 0.0]})
         found = gaussian().fit(NUMBERS, ILL).predict_proba(far)
         assert (found[0] == found[1]).all()  # clipped

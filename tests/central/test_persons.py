@@ -38,13 +38,6 @@ class TestRows:
                 assert histogram.fit(X, groups=groups).counts_.tolist() == [min(rows, n) for n in range(1, 7)]
             assert histogram.fit(X).counts_.tolist() == [1, 2, 3, 4, 5, 6]
 
-    def test_which_rows_is_random(self):
-        X = pd.DataFrame({"x": np.arange(50.0)})
-        histogram = skdp.DPHistogram(1e6, domain={"x": [*map(float, range(50))]})
-        kept = {tuple(histogram.fit(X, groups=["ann"] * 50).counts_) for _ in range(8)}
-        assert len(kept) > 1
-        assert all(sum(counts) == 1 for counts in kept)
-
 
 SECOND = pd.DataFrame({"x": [0, 1], "who": ["ann", "ann"]})
 DECLARED = {"x": [0, 1]}

@@ -85,16 +85,6 @@ class TestWhatAShareBuys:
 
 
 class TestGuarantee:
-    def test_of_mu(self):
-        for estimator in (
-            DPMean(Mu(0.2, DELTA), bounds=(0, 100)),
-            DPKBinsDiscretizer(Mu(0.2, DELTA), n_bins=2, bounds=(0, 100)),
-        ):
-            guarantee = estimator.fit(NUMBERS).guarantee_
-            assert guarantee.losses == (GaussianLoss(0.2),)
-            assert guarantee.epsilon == pytest.approx(gaussian_epsilon(0.2, DELTA))
-            assert guarantee.rho == pytest.approx(0.02)
-
     def test_means_and_gaussian_noise_compose_as_their_laws(self):
         """The figure of docs/guide: 30 Laplace and 20 Gaussian means, by the exact laws 7.96."""
         mean = DPMean(0.3, bounds=(0, 100)).fit(NUMBERS[["a"]]).guarantee_

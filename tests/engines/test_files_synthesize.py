@@ -116,11 +116,12 @@ def test_numbers_are_clipped_and_text_is_not(tmp_path):
         assert text not in str(caught.value)
 
 
-def refuse(source, match, error=ValueError, person_column=None, target="out.csv", **options):
+def refuse(source, match, error=ValueError, person_column=None, target="out.csv", domain=SURVEY, **options):
     """Fail with one clear error; nothing is written, charged, or shown."""
     ledger, before = PrivacyLedger(epsilon=100.0, delta=1e-6), sorted(source.parent.iterdir())
+    model = made(ledger=ledger, domain=domain)
     with pytest.raises(error, match=match) as caught:
-        synthesize_file(source, source.parent / target, made(ledger=ledger), person_column=person_column, **options)
+        synthesize_file(source, source.parent / target, model, person_column=person_column, **options)
     assert ledger.spent.epsilon == 0
     assert sorted(source.parent.iterdir()) == before
     for word in ("violet", "secret"):
@@ -164,12 +165,8 @@ def test_no_more_rows_of_a_person_are_counted(source, rows, tmp_path, most):
 @each("person", ["", "NA", '""'])
 def test_rows_without_a_person_are_refused(tmp_path, person):
     (tmp_path / "in.csv").write_text("color,person\n" + "red,7\n" * 3_000 + f"red,{person}\n")
-    ledger = PrivacyLedger(epsilon=100.0)
-    found = made(delta=0.0, domain={"color": ["red"]}, ledger=ledger)
-    with pytest.raises(ValueError, match="`groups` must not contain missing"):
-        synthesize_file(tmp_path / "in.csv", tmp_path / "out.csv", found, person_column="person")
-    assert ledger.spent.epsilon == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["in.csv"]
+    message = "`groups` must not contain missing"
+    refuse(tmp_path / "in.csv", message, person_column="person", domain={"color": ["red"]})
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -44,10 +44,7 @@ def people(people):
 
 @pytest.mark.parametrize("make", [encoder, perturber, rappor])  # without a second round
 def test_they_are_those_of_transform_on_every_engine(every_engine, people, make):
-    check_they_are_those_of_transform(every_engine, people, make())
-
-
-def check_they_are_those_of_transform(engine, people, fitted):
+    engine, fitted = every_engine, make()
     found = engine.table(privatize(engine.frame(people), fitted, record_id="person", keep=["number"]))
     names = [name for name in ("color", "size") if name in fitted.guarantee_.scope]
     reports = fitted.transform(people.select(names), record_id=people["person"])

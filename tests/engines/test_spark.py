@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from skdp import DPHistogram, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
+from skdp import DPHistogram, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import _spark, privatize, tally
 from skdp.engines._engine import ReportSums
 from skdp.engines._release import prepare_release
@@ -93,14 +93,6 @@ def test_an_attempt_that_is_repeated_draws_the_same_reports(spark, frame, tmp_pa
         for line in file.read_text().splitlines():
             number, report = line.split(" ", 1)
             assert drawn.setdefault(number, report) == report
-
-
-@pytest.mark.long
-def test_a_place_that_exists_costs_nothing(frame, tmp_path):
-    ledger = PrivacyLedger(epsilon=10)
-    with pytest.raises(FileExistsError):
-        privatize(frame, encoder(ledger=ledger), path=tmp_path)
-    assert ledger.spent.epsilon == 0
 
 
 # A session that is none, without Java

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binom
 
 import skdp
 from skdp.privacy import WeakGuaranteeWarning
@@ -24,14 +25,10 @@ def answers(n_yes, n_no, *, sets=False):
     return pd.DataFrame({"smokes": [[value] for value in values] if sets else values})
 
 
-def binomial(n, p):
-    return np.array([math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1)])
-
-
 def all_estimates(encoder, n, told):
     """Yield the estimate of each number of reports of "yes" among n, and its probability."""
     empty = encoder.protocol_.empty_tally()
-    for n_told, probability in enumerate(binomial(n, told)):
+    for n_told, probability in enumerate(binom.pmf(range(n + 1), n, told)):
         if probability > 1e-7:  # others are so unlikely that they are warned of
             tally = empty.with_sums([np.array([n_told, n - n_told]), np.array([n]), np.array([n])])
             yield probability, encoder.estimate_frequencies(tally).loc["yes"]

@@ -13,17 +13,10 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from skdp.metrics import fairness_report
 from tests.conftest import each
+from tests.metrics.test_fairness_intervals import METRICS
 
 pytest.importorskip("aif360")
 fairlearn_metrics = pytest.importorskip("fairlearn.metrics")
-
-METRICS = [
-    "statistical_parity_difference",
-    "disparate_impact",
-    "equal_opportunity_difference",
-    "average_odds_difference",
-]
-
 
 UNPRIVILEGED = {(1, 1): 30, (1, 0): 20, (0, 1): 10, (0, 0): 40}
 PRIVILEGED = {(1, 1): 60, (1, 0): 15, (0, 1): 5, (0, 0): 20}

@@ -17,7 +17,6 @@ pytest.importorskip("fairlearn")
 pytest.importorskip("aif360")
 
 BOTH = {"race": ["Black", "Other", "White"], "sex": ["Female", "Male"]}
-SEX = {"sex": ["Female", "Male"]}
 ENCODERS = [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder]
 CERTAIN = 80.0
 

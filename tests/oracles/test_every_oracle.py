@@ -48,6 +48,7 @@ def test_every_report_keeps_the_promise(make_oracle, k, epsilon):
 
 SUBSETS = [SubsetSelection(k, 1.0, subset_size=size) for k, size in [(3, 2), (4, 1), (5, 1), (5, 2), (5, 4)]]
 DRAWN = [*(make(k, 1.3) for make in ORACLES.values() for k in (2, 3, 4)), *SUBSETS]
+DRAWN += [TwoRoundUnaryEncoding(UnaryEncoding(2, 2.0), 1.0)]
 
 
 @each("oracle", DRAWN)
@@ -195,9 +196,10 @@ def test_codes_that_cannot_be_hidden_are_refused_before_a_draw(make_oracle, code
         make_oracle(6, 1.0).report(codes, NoSource())
 
 
-def test_the_bytes_that_are_read_do_not_depend_on_the_codes(make_oracle):
+@pytest.mark.parametrize("make", [*ORACLES.values(), Optimal, ClampedLaplace, SquareWave])
+def test_the_bytes_that_are_read_do_not_depend_on_the_codes(make):
     """Nor does the time: of each code, the same bytes give a report, and the next ones are the same."""
-    oracle, positions = make_oracle(5, 1.0), set()
+    oracle, positions = make(5, 1.0), set()
     for code in range(5):
         source = SeededSource("bytes")
         oracle.report(np.full(1_000, code, np.uint8), source)

@@ -80,10 +80,3 @@ def test_small_enough_permanent_epsilon_needs_no_second_round():
     assert oracle.flip == 0
     assert oracle.report_again(bits, SecureSource()).tolist() == bits.tolist()
     assert oracle.channel() == oracle.permanent.channel()
-
-
-def test_every_draw_follows_the_composed_channel(exact_law):
-    oracle = make("optimized", 2.0, 1.0, k=2)
-    for code, row in enumerate(oracle.channel()):
-        law = exact_law(oracle, np.uint8(code))
-        assert [law[bits] for bits in product((0, 1), repeat=2)] == row

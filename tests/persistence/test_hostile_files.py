@@ -15,12 +15,8 @@ from sklearn import compose, linear_model, pipeline, preprocessing
 import skdp
 from tests.conftest import each
 from tests.persistence.forgery import content_of, forged, saved
+from tests.test_fitted_state import BOUNDS, DECLARED, FINDER, NUMBERS, WORDS
 
-WORDS = pd.DataFrame({"job": ["clerk", "nurse"] * 20, "sex": ["f", "m", "m", "f"] * 10})
-DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
-NUMBERS = np.linspace(1, 99, 80).reshape(-1, 2)
-BOUNDS = (0, 100)
-FINDER = skdp.HeavyHitters(4.0, alphabet="ab", max_length=2, random_state=0)
 FITTED = [
     skdp.DPStandardScaler(100.0, bounds=BOUNDS, random_state=0).fit(NUMBERS),
     skdp.DPMarginalSynthesizer(domain=DECLARED, random_state=0).fit(WORDS),
@@ -132,12 +128,3 @@ def test_no_guarantee_is_given_to_an_estimator_without_one():
     data = saved(skdp.ReportLogisticRegression().fit(X, y))
     packed = skdp.persistence._records.Records().pack(skdp.PrivacyGuarantee(0.001))
     refused(edited(data, "fitted", guarantee_=packed), "`guarantee_` does not follow from the parameters")
-
-
-def test_a_ledger_names_no_file_and_is_not_charged(tmp_path):
-    ledger = skdp.PrivacyLedger(path=tmp_path / "ledger.sqlite", epsilon=9.0)
-    data = saved(skdp.DPHistogram(1.0, domain=DECLARED, ledger=ledger))
-    assert str(tmp_path).encode() not in data
-    again = skdp.load(io.BytesIO(data), ledger=ledger)
-    assert again.ledger is ledger
-    assert ledger.spent.epsilon == 0

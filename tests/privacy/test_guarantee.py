@@ -69,6 +69,8 @@ def test_rho_of_a_replacement_is_that_of_a_group_of_two():
     # A pure release among them is converted first: 2 epsilon, so (2 epsilon)**2 / 2.
     assert (removed + PrivacyGuarantee(1, relation="add_remove")).to("replace").rho == 4
     assert (removed + PrivacyGuarantee(1)).rho == 2.5
+    one = replace(removed, epsilon=gaussian_epsilon(0.25, 1e-6), losses=(GaussianLoss(0.25),))
+    assert one.to("replace").losses == (GaussianLoss(0.5),)
 
 
 @settings(deadline=None)
@@ -153,11 +155,3 @@ def test_the_smallest_losses_count_in_every_budget(epsilon):
             ledger = PrivacyLedger(**{unit: 1.0})
             ledger.charge(PrivacyGuarantee(epsilon, losses=losses), "answer")
             assert Fraction(ledger.balance().loc["spent", unit]) >= least
-
-
-def test_the_losses_of_replacing_are_those_of_two_steps():
-    stated = {"relation": "add_remove", "trust": "central", "delta": 1e-6}
-    one = PrivacyGuarantee(gaussian_epsilon(0.25, 1e-6), losses=(GaussianLoss(0.25),), **stated)
-    assert one.to("replace").losses == (GaussianLoss(0.5),)
-    # A rho is a square, so two steps have four times of it.
-    assert PrivacyGuarantee(1.0, rho=0.125, **stated).to("replace").rho == 0.5

@@ -258,11 +258,6 @@ def test_impossible_budgets_are_refused():
         PrivacyLedger(rho=1.0, delta=1e-6)
 
 
-def test_an_empty_ledger_is_stated_in_a_sentence():
-    statement = privacy_statement(PrivacyLedger(epsilon=2.0))
-    assert str(statement).startswith("The ledger has no charges.\n- PrivacyLedger(epsilon=2.0, ")
-
-
 def test_the_total_of_a_ledger_has_the_delta_of_its_budget():
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-2)
     for _ in range(2):

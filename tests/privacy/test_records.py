@@ -151,11 +151,3 @@ def test_a_guarantee_for_persons_says_so():
     for rows in (0, True, 1.5):
         with pytest.raises(ValueError, match="`max_rows_per_person` must be an int >= 1, got"):
             skdp.PrivacyGuarantee(1.0, max_rows_per_person=rows)
-
-
-def test_missing_names_have_one_text():
-    guarantee = skdp.PrivacyGuarantee(1.0, scope=(None, float("nan"), "sex"))
-    assert str(guarantee).endswith("values of: missing, missing, sex")
-    ledger = skdp.PrivacyLedger(1.0)
-    ledger.charge(guarantee, "survey")
-    assert ledger.report()["scope"].tolist() == ["missing, missing, sex"]

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from fairlearn.reductions import DemographicParity, ExponentiatedGradient
 from imblearn.pipeline import make_pipeline as make_resampling_pipeline
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -425,13 +424,3 @@ def test_a_charge_that_counts_twice_is_noted():
 def test_a_seed_is_stated_where_no_column_has_a_guarantee():
     scaler = skdp.DPStandardScaler(1.0, bounds=(0, 100), random_state=0).fit(pd.DataFrame({"a": np.arange(100.0)}))
     assert "come from a seed: DPStandardScaler." in str(skdp.privacy_statement(scaler))
-
-
-@pytest.mark.filterwarnings("ignore:Setting an? ")  # within fairlearn
-def test_sensitive_features_are_named_as_not_covered():
-    """fairlearn gets them beside X, as true values of a column that X has as reports."""
-    model = ExponentiatedGradient(LogisticRegression(), DemographicParity())
-    fitted = make_pipeline(sex(), words(), model).fit(SEX, Y, exponentiatedgradient__sensitive_features=X["job"])
-    statement = skdp.privacy_statement(fitted)
-    for text in (statement.to_html(), " ".join(statement.to_dict()["not_covered"])):
-        assert "Sample weights, sensitive features and other parameters of fit" in text

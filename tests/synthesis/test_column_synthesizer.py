@@ -81,15 +81,6 @@ class TestPrivacy:
                 used.append(replay.epsilon / replay.guarantee.epsilon)
             assert max(used) == pytest.approx(1)
 
-    @each("epsilon", [1e6, Mu(1_000.0, delta=1e-6)])
-    @each("n_values", [2, 3, 4])
-    def test_counts_without_noise_are_exact(self, epsilon, n_values):
-        for table in small_tables(n_values):
-            rows = pd.concat([table] * 50, ignore_index=True)
-            made = release_of(epsilon, n_values, random_state=0).fit_transform(rows)
-            counts = [pd.crosstab(one["cell"], one["value"]) for one in (rows, made)]
-            assert counts[0].sub(counts[1], fill_value=0).abs().to_numpy().max() < 12  # draws are random
-
     @pytest.mark.parametrize("n_neighbors", [5, pytest.param(170, marks=pytest.mark.long)])
     @each("columns", [["age", "sex"], ["income"], ["sex", "job"]])
     def test_neighbors_that_differ_in_private_columns(self, columns, n_neighbors):

@@ -79,19 +79,6 @@ def test_noise_is_not_a_frequent_number(interval, scale, delta, bins):
         assert synthesizer.fit(table).sample(N)["x"].value_counts().max() <= 12
 
 
-@pytest.mark.parametrize("bins", ["declared", "private"])
-def test_a_frequent_number_keeps_its_share(bins):
-    rng = np.random.default_rng(1)
-    hours = np.where(rng.random(N) < 0.3, 40.0, rng.uniform(5, 80, N).round(1))
-    domain = {"hours": Interval(0, 100, bins=20, decimals=1)}
-    rows = (
-        DPMarginalSynthesizer(1.0, domain=domain, bins=bins, random_state=0)
-        .fit(pd.DataFrame({"hours": hours}))
-        .sample()
-    )
-    assert (rows["hours"] == 40).mean() == pytest.approx(0.3, abs=0.03)
-
-
 @pytest.mark.parametrize("decimals", [0, 1])
 def test_whole_numbers_stay_in_bins_with_fractional_edges(decimals):
     """Fine cells without a number, such as from 18.5 to 19, had rows; they were drawn in the bin below."""

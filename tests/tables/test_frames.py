@@ -2,24 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 
 from skdp import DPMean
 from skdp.local import RapporEncoder
 from skdp.tables import is_frame, wrap_table
-
-
-def test_columns_and_names_of_any_frame(make_frame, values_of):
-    frame = make_frame({"b": ["x", "y"], "a": [1, 2]})
-    table = wrap_table(frame)
-    assert is_frame(frame)
-    assert table.names == ("b", "a")
-    back = table.rebuild(table.columns, ["c", "d"])
-    assert type(back) is type(frame)
-    assert values_of(back, "c") == ["x", "y"]
-    assert values_of(back, "d") == [1, 2]
 
 
 def test_only_index_and_columns_of_a_pandas_frame_are_carried_over():
@@ -39,11 +27,6 @@ def test_pandas_columns_keep_their_levels_and_names():
     table = wrap_table(pd.DataFrame([[1, 2]], columns=columns))
     assert table.rebuild(table.columns, table.names).columns.equals(columns)
     assert table.rebuild(table.columns, ["x0", "x1"]).columns.tolist() == ["x0", "x1"]
-
-
-def test_lazy_frames_are_refused_with_the_way_out():
-    with pytest.raises(TypeError, match=r"skdp\.engines"):
-        is_frame(pl.LazyFrame({"a": [1]}))
 
 
 def test_columns_of_the_same_name_are_refused():

@@ -60,7 +60,3 @@ def test_each_mistake_is_found_by_its_check(mistaken, check):
 def test_the_first_check_that_fails_is_named():
     with pytest.raises(AssertionError, match="RefusedButSet: check_budget: "):
         check_curator(RefusedButSet(bounds=(0, 1)), X)
-
-
-def test_an_estimator_without_mistakes_passes():
-    check_curator(DPMean(bounds=(0, 1)), X)
