@@ -85,16 +85,8 @@ def test_equality_is_typed_and_ordered():
     assert skdp.Domain({"x": [1], "y": [2]}) != skdp.Domain({"y": [2], "x": [1]})
     assert skdp.Domain({"x": [1, 2]}) != skdp.Domain({"x": skdp.Interval(0, 1, bins=2)})
     assert skdp.Domain({"x": [1]}) != "x"
-    assert (
-        len(
-            {
-                years(2000, 2002, bins=2),
-                skdp.Interval(2000, 2002, bins=2),
-                skdp.Interval(2000, 2002, bins=2, missing=True),
-            }
-        )
-        == 3
-    )
+    numbers, missing = (skdp.Interval(2000, 2002, bins=2, missing=missing) for missing in (False, True))
+    assert len({years(2000, 2002, bins=2), numbers, missing}) == 3
     domain = skdp.Domain({"x": ["a", None], "y": skdp.Interval(edges=[0, 1]), "z": years(2000, 2002, bins=2)})
     assert pickle.loads(pickle.dumps(domain)) == domain
     known = {"datetime": datetime_module, "Domain": skdp.Domain, "Interval": skdp.Interval}

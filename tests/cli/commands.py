@@ -9,10 +9,10 @@ def call(*words):
     return main(list(map(str, words)))
 
 
-def refuse(capsys, *words, status=2):
-    """Run a command that ends with a status of an error, and return what it says."""
+def refuse(capsys, *words):
+    """Run a command that ends with the status of an error, and return what it says."""
     capsys.readouterr()
     with pytest.raises(SystemExit) as caught:
         call(*words)
-    assert caught.value.code == status
+    assert caught.value.code == 2
     return capsys.readouterr().err

@@ -12,16 +12,11 @@ import skdp
 from skdp.oracles import LocalHashing
 from skdp.survey import ReportDesign
 from skdp.tables import wrap_table
+from tests.local.test_randomized_response import KINDS
 from tests.oracles.conftest import all_reports, floats
 
 DOMAIN = {"sex": ["f", "m"], "job": ["clerk", None, "sales"]}
 PEOPLE = pd.DataFrame({"sex": ["f", "m", "m"] * 50, "job": ["clerk", "sales", None, "sales", "clerk"] * 30})
-ENCODERS = [
-    skdp.RandomizedResponseEncoder,
-    skdp.UnaryEncodingTransformer,
-    skdp.SubsetSelectionEncoder,
-    skdp.LocalHashingEncoder,
-]
 STRATEGIES = ["split", "joint", "sample"]
 
 
@@ -53,7 +48,7 @@ def write_reports(encoder, place, reports):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("encoder_class", ENCODERS)
+@pytest.mark.parametrize("encoder_class", KINDS)
 def test_values_are_the_truth_on_average_over_all_reports(encoder_class, strategy, monkeypatch):
     """Exact: the sum over all reports of probability times value is the one-hot vector."""
     monkeypatch.setattr(f"{LocalHashing.__module__}._SMALL_PRIME", 11)  # few enough hash functions to list

@@ -22,18 +22,12 @@ from sklearn.pipeline import make_pipeline
 import skdp
 from skdp.oracles import Optimal
 from tests.conftest import counted_draws, each
+from tests.local.test_randomized_response import KINDS
 from tests.oracles.conftest import all_reports
 
 FALSE_ALARM = 1e-6
 KEY = skdp.SecretKey(b"a key that everybody knows, for tests")
 DOMAIN = {"x": ["a", "b", "c", "d", "e"], "y": [0, 1, 2]}
-ENCODERS = [
-    skdp.RandomizedResponseEncoder,
-    skdp.UnaryEncodingTransformer,
-    skdp.LocalHashingEncoder,
-    skdp.FrequencyOracleEncoder,
-    skdp.SubsetSelectionEncoder,
-]
 BOUNDS = {"age": (0, 100), "hours": (0, 80)}
 IDS = list(range(60))
 DAY = date(2026, 3, 29)
@@ -60,7 +54,7 @@ def same(left, right):
 
 PERMANENT = {
     **{f"{kind.__name__}, {strategy}": (make(kind, strategy=strategy), ROWS)
-       for kind in ENCODERS for strategy in ("split", "joint", "sample")},
+       for kind in KINDS for strategy in ("split", "joint", "sample")},
     **{f"numbers, {mechanism}": (numbers(mechanism), NUMBERS) for mechanism in ("outcomes", "square_wave", "laplace")},
     "words": (skdp.RapporEncoder(4.0, secret_key=KEY), ROWS.astype(str)),
 }  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 
 from skdp.oracles import LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.randomness import ONE
-from tests.conftest import often
+from tests.conftest import ScriptedSource, often
 from tests.oracles.conftest import Script, all_reports, law_of
 
 FOLDER = Path(__file__).parents[2] / "examples" / "client"
@@ -83,26 +83,14 @@ def test_local_hashing_sends_the_bucket_of_its_hash(drawn, oracle):
         assert bucket == oracle.hash_family(np.array([seed], np.uint64), np.array([code]))[0]
 
 
-class Bytes:
-    """A source that gives listed bytes."""
-
-    def __init__(self, data):
-        self.left = bytes(data)
-
-    def bytes(self, size):
-        given, self.left = self.left[:size], self.left[size:]
-        assert len(given) == size
-        return np.frombuffer(given, np.uint8)
-
-
 def test_draws_read_the_highest_bits():
     """The half of a coin, and of a bit vector; the last value of four and of six, where 7 is drawn again."""
     half = {"kind": "bits", "k": 1, "p": str((1 << 63) + 1), "q": "0"}
-    assert client_report(half, 0, Bytes([0x80, 0, 0, 0, 0, 0, 0, 0])) == [1]
-    assert client_report(half | {"p": str(1 << 63)}, 0, Bytes([0x80, 0, 0, 0, 0, 0, 0, 0])) == [0]
+    assert client_report(half, 0, ScriptedSource([0x80, 0, 0, 0, 0, 0, 0, 0])) == [1]
+    assert client_report(half | {"p": str(1 << 63)}, 0, ScriptedSource([0x80, 0, 0, 0, 0, 0, 0, 0])) == [0]
     always = {"kind": "response", "word_bits": 8, "bound": 0, "threshold": str(ONE)}
     for k, given, index in ((4, [0xC0], 3), (6, [0xE0, 0x40], 2), (1 << 16, [0x12, 0x34], 0x1234)):
-        assert client_report(always | {"k": k}, 0, Bytes([0, *[0] * 8, *given])) == [index]
+        assert client_report(always | {"k": k}, 0, ScriptedSource([0, *[0] * 8, *given])) == [index]
 
 
 def test_the_vectors_hold():
@@ -110,6 +98,6 @@ def test_the_vectors_hold():
     kinds = {vector["sampler"]["kind"] for vector in vectors}
     assert kinds == {"response", "bits", "subset", "hashing"}
     for vector in vectors:
-        source = Bytes(bytes.fromhex(vector["bytes"]))
+        source = ScriptedSource([*bytes.fromhex(vector["bytes"])])
         assert client_report(vector["sampler"], vector["code"], source) == list(map(int, vector["report"]))
-        assert source.left == b""
+        assert source.used == len(source.script)

@@ -26,7 +26,7 @@ from skdp.oracles import (
     lie_threshold,
 )
 from skdp.randomness import MAX_ROWS, ONE, RowStreams, SeededSource
-from tests.conftest import each
+from tests.conftest import ScriptedSource, each
 from tests.oracles.conftest import ORACLES, all_reports, check_channel, floats
 
 SOME = [(2, 0.1), (3, 1.0), (5, 2.0), (6, 4.0)]
@@ -182,18 +182,13 @@ def test_parameters_are_plain(make_oracle):
 # Reports.
 
 
-class NoSource:
-    def bytes(self, size):
-        raise AssertionError("bytes were drawn")
-
-
 CODES = [*map(np.array, ([[0], [1]], 3, [-1, 2], [2**32], [0.0, np.nan], [True, False], ["0"], [None]))]
 
 
 @each("codes", [np.array([0, 6], np.uint8), np.array([0, 255], np.uint8), *CODES])
 def test_codes_that_cannot_be_hidden_are_refused_before_a_draw(make_oracle, codes):
     with pytest.raises(ValueError, match="`codes` must be"):
-        make_oracle(6, 1.0).report(codes, NoSource())
+        make_oracle(6, 1.0).report(codes, ScriptedSource())
 
 
 @pytest.mark.parametrize("make", [*ORACLES.values(), Optimal, ClampedLaplace, SquareWave])

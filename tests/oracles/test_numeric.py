@@ -16,7 +16,7 @@ from skdp import NumericPerturber
 from skdp.exact import exp_bounds
 from skdp.oracles import ClampedLaplace, Optimal, SquareWave, round_at_random
 from skdp.randomness import ONE, SecureSource
-from tests.conftest import each, often
+from tests.conftest import ScriptedSource, each, often
 from tests.oracles.conftest import floats, largest_ratio
 
 MAX_STEPS = 1 << 16
@@ -237,19 +237,12 @@ def test_a_word_of_64_bits_falls_into_the_share_of_its_report(epsilon):
     """Of all words, each report has those of its share: the first and the last of them are its own."""
     mechanism = Optimal(4, epsilon)
 
-    class Word:
-        """Random bytes that round no position, as each is a node, and then the word."""
-
-        def __init__(self, word):
-            self.script = [bytes(1), int(word).to_bytes(8, "little")]
-
-        def bytes(self, size):
-            return np.frombuffer(self.script.pop(0), np.uint8, size)
-
     for position, row in enumerate(mechanism.channel()):
         first = Fraction(0)
         for report, share in enumerate(row):
             for word in (first, first + share * ONE - 1):
-                assert mechanism.report(np.array([position]), Word(word)).tolist() == [report]
+                # The first byte rounds no position, as each is a node.
+                source = ScriptedSource([0, *int(word).to_bytes(8, "little")])
+                assert mechanism.report(np.array([position]), source).tolist() == [report]
             first += share * ONE
         assert first == ONE

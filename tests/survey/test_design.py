@@ -149,12 +149,8 @@ MISFIT = "column 'a' do not have the same proportions .chi-squared [0-9]+, 1 deg
 
 def two_groups(direct, card):
     """Return answers of two groups, as numbers of no and yes."""
-    counts = [
-        ("no", "direct", direct[0]),
-        ("yes", "direct", direct[1]),
-        ("no", "card", card[0]),
-        ("yes", "card", card[1]),
-    ]
+    groups = {"direct": direct, "card": card}
+    counts = [(answer, name, groups[name][place]) for name in groups for place, answer in enumerate(("no", "yes"))]
     return rows_of(counts, ["a", "g"])
 
 

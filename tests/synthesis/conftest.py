@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -74,7 +73,3 @@ def model(tree):
 
 def all_subsets(d, most=3):
     return [subset for size in range(min(d, most) + 1) for subset in itertools.permutations(range(d), size)]
-
-
-def cells(sizes):
-    return math.prod(sizes)

@@ -13,7 +13,6 @@ from skdp.synthesis.model import Elimination, JunctionTree
 from tests.synthesis.conftest import (
     all_subsets,
     calibrate,
-    cells,
     full_table,
     graphs,
     log_table,
@@ -102,7 +101,7 @@ def product(tree, potentials, marginals, logs):
     table, start = log_table(tree, potentials), 0
     for marginal in marginals:
         shape = [tree.sizes[column] for column in marginal]
-        factor = logs[start : start + cells(shape)]
+        factor = logs[start : start + math.prod(shape)]
         table = table + factor.reshape([tree.sizes[c] if c in marginal else 1 for c in range(len(tree.sizes))])
         start += factor.size
     table = np.exp(table - table.max())
@@ -114,7 +113,7 @@ def test_cliques_and_marginals_are_those_of_the_product(graph, seed, spread):
     sizes, marginals = graph
     tree, rng = JunctionTree(sizes, marginals), np.random.default_rng(seed)
     potentials = random_potentials(tree, seed, spread)
-    logs = spread * rng.normal(size=sum(cells([sizes[column] for column in marginal]) for marginal in marginals))
+    logs = spread * rng.normal(size=sum(math.prod([sizes[column] for column in marginal]) for marginal in marginals))
     beliefs, sums = calibrate(tree, potentials, marginals, logs)
     exact = product(tree, potentials, marginals, logs)
     for belief, clique in zip(beliefs, tree.cliques, strict=True):

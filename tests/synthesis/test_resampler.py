@@ -8,10 +8,9 @@ import pytest
 from imblearn.pipeline import make_pipeline
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_score
 from sklearn.preprocessing import OneHotEncoder
 
-from skdp import BudgetExceeded, DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler
+from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler
 from tests.conftest import each
 
 DOMAIN = {"sex": ["F", "M"], "age": Interval(0, 100, bins=10), "ill": ["no", "yes"]}
@@ -27,10 +26,6 @@ def resampler(epsilon=50.0, *, n_samples=None, **options):
 
 def encoded():
     return make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["sex"]), remainder="passthrough")
-
-
-def model(**options):
-    return make_pipeline(resampler(**options), encoded(), LogisticRegression())
 
 
 def test_synthetic_rows_are_trained_on_and_real_ones_predicted():
@@ -51,20 +46,6 @@ def test_synthetic_rows_are_trained_on_and_real_ones_predicted():
     # What the pipeline was trained on are no rows of the table: with less budget, other ages show it.
     again, _ = resampler(1.0, n_samples=77).fit_resample(X, Y)
     assert not set(again["age"]) <= {20, 40, 60, 80}
-
-
-def test_a_ledger_is_charged_once_a_fit():
-    ledger = PrivacyLedger(epsilon=200)
-    one = model(ledger=ledger).fit(X, Y)
-    assert ledger.spent.epsilon == 50
-    one.predict(X)
-    one.score(X, Y)
-    one[0].synthesizer_.sample(3)
-    assert ledger.spent.epsilon == 50
-    cross_val_score(one, X, Y, cv=3)
-    assert ledger.spent.epsilon == 200
-    with pytest.raises(BudgetExceeded):
-        one.fit(X, Y)
 
 
 TABLES = {

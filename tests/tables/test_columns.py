@@ -159,24 +159,12 @@ def test_numbers_of_any_dtype(given, numbers):
     assert read.dtype == (np.float32 if isinstance(numbers[0], np.float32) else np.float64)
 
 
-@each(
-    "given, read, remedy",
-    [
-        (
-            pd.Series(["1"], dtype="string"),
-            to_numbers,
-            "Convert text with pandas.to_numeric, and durations with .dt.total_seconds",
-        ),
-        (
-            pd.Series(["2020-01-01"], dtype="string"),
-            lambda column: to_dates(column, "datetime64[D]"),
-            "text with pandas.to_datetime",
-        ),
-    ],
-)
-def test_the_remedy_converts_the_column(given, read, remedy):
-    with pytest.raises(ColumnError, match=remedy):
-        read(given)
+def test_the_remedy_converts_the_column():
+    text = pd.Series(["2020-01-01"], dtype="string")
+    with pytest.raises(ColumnError, match=r"Convert text with pandas\.to_numeric, and durations with"):
+        to_numbers(text)
+    with pytest.raises(ColumnError, match=r"text with pandas\.to_datetime"):
+        to_dates(text, "datetime64[D]")
 
 
 @each(
