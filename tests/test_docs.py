@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import pkgutil
 import re
 import sys
 from pathlib import Path
@@ -13,10 +12,10 @@ import pytest
 import skdp
 from skdp import pages
 from tests.conftest import each, often
+from tests.test_docstrings import ROOMS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
-INTERNAL = {"skdp.base", "skdp.tables"}
 API = "".join(path.read_text(encoding="utf-8") for path in sorted((DOCS / "api").glob("*.rst")))
 DATA = re.findall(r"^\.\. py:data:: (skdp\.\S+)$", API, re.MULTILINE)
 LISTED = re.findall(r"^   (skdp\.\S+)$", API, re.MULTILINE) + DATA
@@ -31,11 +30,9 @@ SLOW_PAGES = (
 def public_names():
     """Return the shortest full name of each object of a public `__all__`."""
     names = {f"skdp.{name}" for name in skdp.__all__}
-    for room in pkgutil.iter_modules(skdp.__path__, "skdp."):
-        if room.ispkg and room.name not in INTERNAL:
-            module = importlib.import_module(room.name)
-            own = set(getattr(module, "__all__", ())) - set(skdp.__all__)
-            names |= {f"{room.name}.{name}" for name in own}
+    for room in ROOMS:
+        own = set(getattr(room, "__all__", ())) - set(skdp.__all__)
+        names |= {f"{room.__name__}.{name}" for name in own}
     return names
 
 
