@@ -119,6 +119,8 @@ def test_wrong_parameters_and_columns_are_refused_before_anything_is_made(people
         ("`delimiter` must be one character", encoder(ledger=ledger), {"delimiter": 3}),
         ("must be distinct columns", encoder(ledger=ledger), {"keep": ["number", "number"]}),
         ("neither privatized nor", encoder(ledger=ledger), {"keep": ["size"]}),
+        ("`run` must be None for a transformer with", encoder(ledger=ledger), {"run": SecretKey(b"k" * 32)}),
+        ("`run` must be a SecretKey or None", encoder(ledger=ledger, random_state=None), {"run": b"k" * 32}),
         ("OnFitOnly", OnFitOnly(encoder(ledger=ledger)), {}),
         ("must have the columns", encoder(categories={"taste": ["x", "y"]}, ledger=ledger), {}),
         ("must be a dict or a Domain for a table that is not in memory", RandomizedResponseEncoder(ledger=ledger), {}),
@@ -287,21 +289,6 @@ def test_of_anything_else_the_random_bits_and_the_charge_are_others(people, sour
         path = privatize_file(target=tmp_path / f"{number}.parquet", **given)
         reports.append(repr(read(path)["color"].to_pylist()[:9_000]))
     assert len(set(reports)) == len(ledger.report()) == len(releases)
-
-
-@each(
-    "run random_state error message",
-    [
-        (SecretKey(b"k" * 32), 0, ValueError, "`run` must be None for a transformer with random_state"),
-        (b"k" * 32, None, TypeError, "`run` must be a SecretKey or None, got bytes"),
-    ],
-)
-def test_what_is_no_key_of_a_run_is_refused(source, target, run, random_state, error, message):
-    ledger = PrivacyLedger(epsilon=1)
-    with pytest.raises(error, match=message):
-        privatize_file(source, target, encoder(random_state=random_state, ledger=ledger), run=run)
-    assert ledger.spent.epsilon == 0
-    assert not target.exists()
 
 
 @pytest.mark.parametrize("form", FORMATS)

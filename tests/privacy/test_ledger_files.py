@@ -129,6 +129,8 @@ def test_a_charge_that_cannot_be_written_draws_nothing(path, monkeypatch):
         (lambda path: PrivacyLedger(str(path)), TypeError, "`epsilon` must be a finite number > 0, got str"),
         (lambda path: PrivacyLedger(delta=1e-6), ValueError, "`delta`, `relation` and `columns` require a budget"),
         (lambda path: PrivacyLedger(), TypeError, "requires a budget"),
+        (lambda path: PrivacyLedger(rho=1.0, mu=1.0), ValueError, "one of epsilon"),
+        (lambda path: PrivacyLedger(rho=1.0, delta=1e-6), ValueError, "`delta` requires a budget of epsilon"),
     ],
 )
 def test_what_makes_no_ledger_is_named(path, make, error, message):
