@@ -72,20 +72,19 @@ class TestAnswers:
             assert np.sqrt(np.mean((value - wanted) ** 2) / np.mean(error**2)) <= 1.05
 
 
-class TestKeys:
-    def test_bins_missing_and_undeclared_keys(self):
-        odd = PEOPLE.assign(job=["pilot", None] + ["clerk"] * 598)
-        ignored = grouped("job", 1e5, statistics="count", handle_unknown="ignore").fit(odd).estimates_["count"]
-        assert ignored[:, 0].tolist() == [598, 0, 0]
-        declared = grouped("job", 1e5, statistics="count", keys={"job": ["pilot", "clerk", None]}).fit(odd)
-        assert declared.to_frame()["count"].tolist() == [1, 598, 1]
-        known, missing = ({"job": "clerk", "n": 1.0}, 598), ({"job": None, "n": None}, 2)
-        keys = {"job": ["clerk", None], "n": [1, None]}
-        frame = pl.DataFrame([known[0]] * known[1] + [missing[0]] * missing[1])
-        found = grouped(["job", "n"], 1e5, statistics="count", keys=keys).fit(frame)
-        assert [one.tolist() for one in found.keys_] == [["clerk", "clerk", None, None], [1, None, 1, None]]
-        assert found.to_frame()["count"].to_list() == [598, 0, 0, 2]
-        assert found.to_frame()["n"].to_list() == [1, None, 1, None]
-        bins = grouped("age", 1e5, statistics="count", keys=Interval(0, 100, bins=2)).fit(PEOPLE)
-        assert bins.to_frame().index.tolist() == ["[0, 50)", "[50, 100]"]
-        assert bins.to_frame()["count"].tolist() == [(PEOPLE["age"] < 50).sum(), (PEOPLE["age"] >= 50).sum()]
+def test_bins_missing_and_undeclared_keys():
+    odd = PEOPLE.assign(job=["pilot", None] + ["clerk"] * 598)
+    ignored = grouped("job", 1e5, statistics="count", handle_unknown="ignore").fit(odd).estimates_["count"]
+    assert ignored[:, 0].tolist() == [598, 0, 0]
+    declared = grouped("job", 1e5, statistics="count", keys={"job": ["pilot", "clerk", None]}).fit(odd)
+    assert declared.to_frame()["count"].tolist() == [1, 598, 1]
+    known, missing = ({"job": "clerk", "n": 1.0}, 598), ({"job": None, "n": None}, 2)
+    keys = {"job": ["clerk", None], "n": [1, None]}
+    frame = pl.DataFrame([known[0]] * known[1] + [missing[0]] * missing[1])
+    found = grouped(["job", "n"], 1e5, statistics="count", keys=keys).fit(frame)
+    assert [one.tolist() for one in found.keys_] == [["clerk", "clerk", None, None], [1, None, 1, None]]
+    assert found.to_frame()["count"].to_list() == [598, 0, 0, 2]
+    assert found.to_frame()["n"].to_list() == [1, None, 1, None]
+    bins = grouped("age", 1e5, statistics="count", keys=Interval(0, 100, bins=2)).fit(PEOPLE)
+    assert bins.to_frame().index.tolist() == ["[0, 50)", "[50, 100]"]
+    assert bins.to_frame()["count"].tolist() == [(PEOPLE["age"] < 50).sum(), (PEOPLE["age"] >= 50).sum()]

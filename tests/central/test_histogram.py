@@ -72,21 +72,20 @@ class TestHierarchy:
         assert error(plan) <= 1.05 * best  # by random ranges, with one branching for each number of levels
 
 
-class TestNoise:
-    def test_cells_that_nobody_is_in_get_the_same_noise(self):
-        """The law of the count of every cell of a table without rows; one false alarm in a million."""
-        noise = np.concatenate(
-            [
-                DPHistogram(1.0, domain={"a": range(400)}, method="flat", random_state=seed).fit(empty("a")).counts_
-                for seed in range(100)
-            ]
-        )
-        ends = np.arange(-6, 7)
-        a = math.exp(-1)
-        weights = a ** np.abs(ends) * (1 - a) / (1 + a)
-        weights[[0, -1]] = a**6 / (1 + a)
-        found = np.bincount(np.clip(noise, -6, 6) + 6, minlength=13)
-        assert chisquare(found, noise.size * weights).pvalue > FALSE_ALARM
+def test_cells_that_nobody_is_in_get_the_same_noise():
+    """The law of the count of every cell of a table without rows; one false alarm in a million."""
+    noise = np.concatenate(
+        [
+            DPHistogram(1.0, domain={"a": range(400)}, method="flat", random_state=seed).fit(empty("a")).counts_
+            for seed in range(100)
+        ]
+    )
+    ends = np.arange(-6, 7)
+    a = math.exp(-1)
+    weights = a ** np.abs(ends) * (1 - a) / (1 + a)
+    weights[[0, -1]] = a**6 / (1 + a)
+    found = np.bincount(np.clip(noise, -6, 6) + 6, minlength=13)
+    assert chisquare(found, noise.size * weights).pvalue > FALSE_ALARM
 
 
 def empty(*names):

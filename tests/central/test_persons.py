@@ -19,24 +19,22 @@ from skdp.randomness import SeededSource
 from tests.conftest import each
 
 
-class TestNoise:
-    def test_choices_are_as_of_scores_a_third_as_large(self):
-        share = PrivacyBudget("epsilon", Fraction(2), rows=3)
-        drawn = [choose(SeededSource(seed), np.array([0, -3]), share, 1) for seed in range(500)]
-        assert np.mean(drawn) == pytest.approx(math.exp(-2) / 2, abs=0.05)
+def test_choices_are_as_of_scores_a_third_as_large():
+    share = PrivacyBudget("epsilon", Fraction(2), rows=3)
+    drawn = [choose(SeededSource(seed), np.array([0, -3]), share, 1) for seed in range(500)]
+    assert np.mean(drawn) == pytest.approx(math.exp(-2) / 2, abs=0.05)
 
 
-class TestRows:
-    def test_at_most_a_few_rows_of_each_person_are_used(self):
-        people = np.repeat(np.arange(6), [1, 2, 3, 4, 5, 6])
-        X = pd.DataFrame({"x": people.astype(float)})
-        for rows, seed in itertools.product((1, 2, 4), range(3)):
-            histogram = skdp.DPHistogram(
-                1e6, domain={"x": [*map(float, range(6))]}, max_rows_per_person=rows, random_state=seed
-            )
-            for groups in (people, pl.Series(people), pd.DataFrame({"who": people})):
-                assert histogram.fit(X, groups=groups).counts_.tolist() == [min(rows, n) for n in range(1, 7)]
-            assert histogram.fit(X).counts_.tolist() == [1, 2, 3, 4, 5, 6]
+def test_at_most_a_few_rows_of_each_person_are_used():
+    people = np.repeat(np.arange(6), [1, 2, 3, 4, 5, 6])
+    X = pd.DataFrame({"x": people.astype(float)})
+    for rows, seed in itertools.product((1, 2, 4), range(3)):
+        histogram = skdp.DPHistogram(
+            1e6, domain={"x": [*map(float, range(6))]}, max_rows_per_person=rows, random_state=seed
+        )
+        for groups in (people, pl.Series(people), pd.DataFrame({"who": people})):
+            assert histogram.fit(X, groups=groups).counts_.tolist() == [min(rows, n) for n in range(1, 7)]
+        assert histogram.fit(X).counts_.tolist() == [1, 2, 3, 4, 5, 6]
 
 
 SECOND = pd.DataFrame({"x": [0, 1], "who": ["ann", "ann"]})

@@ -43,29 +43,27 @@ def theirs_of(ours):
     return theirs
 
 
-class TestQuantileTransformer:
-    @pytest.mark.parametrize("output_distribution", ["uniform", "normal"])
-    def test_is_scikit_learns_on_the_released_quantiles(self, output_distribution):
-        ours = DPQuantileTransformer(
-            5.0, n_quantiles=30, output_distribution=output_distribution, bounds=BOUNDS, random_state=0
-        ).fit(ROWS)
-        theirs = theirs_of(ours)
-        some = np.vstack([ROWS[:50], [[0, 0], [100, 100], [-7, 300], [math.nan, 20], [math.inf, -math.inf]]])
-        finite = some[:-1]
-        assert ours.transform(finite) == pytest.approx(theirs.transform(finite), nan_ok=True)
-        assert ours.transform(some)[-1].tolist() == ours.transform([[100, 0]])[0].tolist()
-        there = ours.transform(finite)
-        assert ours.inverse_transform(there) == pytest.approx(theirs.inverse_transform(there), nan_ok=True)
+@pytest.mark.parametrize("output_distribution", ["uniform", "normal"])
+def test_is_scikit_learns_on_the_released_quantiles(output_distribution):
+    ours = DPQuantileTransformer(
+        5.0, n_quantiles=30, output_distribution=output_distribution, bounds=BOUNDS, random_state=0
+    ).fit(ROWS)
+    theirs = theirs_of(ours)
+    some = np.vstack([ROWS[:50], [[0, 0], [100, 100], [-7, 300], [math.nan, 20], [math.inf, -math.inf]]])
+    finite = some[:-1]
+    assert ours.transform(finite) == pytest.approx(theirs.transform(finite), nan_ok=True)
+    assert ours.transform(some)[-1].tolist() == ours.transform([[100, 0]])[0].tolist()
+    there = ours.transform(finite)
+    assert ours.inverse_transform(there) == pytest.approx(theirs.inverse_transform(there), nan_ok=True)
 
 
-class TestRobustScaler:
-    @pytest.mark.parametrize("quantile_range", [(25.0, 75.0), (10, 50)])
-    def test_is_nearly_scikit_learns(self, quantile_range):
-        parameters = {"quantile_range": quantile_range}
-        ours = DPRobustScaler(20.0, bounds=BOUNDS, random_state=0, **parameters).fit(ROWS)
-        theirs = RobustScaler(**parameters).fit(ROWS)
-        assert ours.center_ == pytest.approx(theirs.center_, abs=0.2)
-        assert ours.scale_ == pytest.approx(theirs.scale_, abs=0.3)
-        theirs.center_, theirs.scale_ = ours.center_, ours.scale_
-        assert ours.transform(ROWS) == pytest.approx(theirs.transform(ROWS))
-        assert ours.inverse_transform(ours.transform(ROWS)) == pytest.approx(ROWS)
+@pytest.mark.parametrize("quantile_range", [(25.0, 75.0), (10, 50)])
+def test_is_nearly_scikit_learns(quantile_range):
+    parameters = {"quantile_range": quantile_range}
+    ours = DPRobustScaler(20.0, bounds=BOUNDS, random_state=0, **parameters).fit(ROWS)
+    theirs = RobustScaler(**parameters).fit(ROWS)
+    assert ours.center_ == pytest.approx(theirs.center_, abs=0.2)
+    assert ours.scale_ == pytest.approx(theirs.scale_, abs=0.3)
+    theirs.center_, theirs.scale_ = ours.center_, ours.scale_
+    assert ours.transform(ROWS) == pytest.approx(theirs.transform(ROWS))
+    assert ours.inverse_transform(ours.transform(ROWS)) == pytest.approx(ROWS)

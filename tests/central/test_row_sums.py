@@ -50,6 +50,7 @@ NUMBER = BOUNDS | {"target_bounds": (-1, 1)}
 TWO, THREE = {"classes": [0, 1]}, {"classes": [0, 1, 2]}
 # The number of rows by their norm, their mean, and the number again.
 LIMITS = [1 / 32, 1 / 16, 1 / 32]
+SCORES, ROUNDS = [1 / 4, 1 / 32, 19 / 32, 1 / 8], [1 / 100, 3 / 20, *[21 / 600] * 24]
 # Of each model, its target, the parts of the budget that its draws have, and the least share of each that a row uses.
 MODELS = {
     "linear": (DPLinearRegression(MU, **NUMBER), "number", [*LIMITS, 63 / 160, 63 / 160, 7 / 80], 0.7),
@@ -59,26 +60,11 @@ MODELS = {
     "logistic, three classes": (DPLogisticRegression(MU, **BOUNDS, **THREE), "three", [*LIMITS, 1 / 8, 3 / 4], 0.8),
     "components": (DPPCA(epsilon=MU, **BOUNDS), None, [*LIMITS, 7 / 8], 0.8),
     "components, epsilon": (DPPCA(epsilon=EPSILON, **BOUNDS), None, [*LIMITS, 7 / 8], 0.8),
-    "columns for classes": (DPSelectKBest(MU, k=1, **BOUNDS, **THREE), "three", [1 / 4, 1 / 32, 19 / 32, 1 / 8], 0.25),
-    "columns for classes, epsilon": (
-        DPSelectKBest(EPSILON, k=1, **BOUNDS, **THREE),
-        "three",
-        [1 / 4, 1 / 32, 19 / 32, 1 / 8],
-        0.5,
-    ),
-    "columns for a number": (DPSelectKBest(MU, k=1, **NUMBER), "number", [1 / 4, 1 / 32, 19 / 32, 1 / 8], 0.09),
-    "additive, two classes": (
-        DPAdditiveClassifier(MU, **BOUNDS, **TWO),
-        "two",
-        [1 / 100, 3 / 20, *[21 / 600] * 24],
-        0.99,
-    ),
-    "additive, three classes": (
-        DPAdditiveClassifier(MU, **BOUNDS, **THREE),
-        "three",
-        [1 / 100, 3 / 20, *[21 / 600] * 24],
-        0.99,
-    ),
+    "columns for classes": (DPSelectKBest(MU, k=1, **BOUNDS, **THREE), "three", SCORES, 0.25),
+    "columns for classes, epsilon": (DPSelectKBest(EPSILON, k=1, **BOUNDS, **THREE), "three", SCORES, 0.5),
+    "columns for a number": (DPSelectKBest(MU, k=1, **NUMBER), "number", SCORES, 0.09),
+    "additive, two classes": (DPAdditiveClassifier(MU, **BOUNDS, **TWO), "two", ROUNDS, 0.99),
+    "additive, three classes": (DPAdditiveClassifier(MU, **BOUNDS, **THREE), "three", ROUNDS, 0.99),
 }
 
 

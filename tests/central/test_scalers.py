@@ -19,29 +19,27 @@ def fits(kind, X, repeats, **parameters):
     return [kind(random_state=seed, **parameters).fit(X) for seed in range(repeats)]
 
 
-class TestAccuracy:
-    @pytest.mark.parametrize("epsilon", often([1.0, 5.0, 25.0], [5.0]))
-    def test_the_error_of_the_scale_covers_columns_of_any_variance(self, epsilon):
-        """A coverage of 0.935 fails in less than one of a million."""
-        constant, odd = np.full(2000, 5.0), np.r_[np.full(1998, 0.0), [10.0, 10.0]]
-        ordinary = np.random.default_rng(0).exponential(1, 2000).clip(0, 10)
-        X = np.column_stack([constant, np.full(2000, 10.0), odd, 5 + (ordinary - 5) / 20, ordinary])
-        runs = fits(DPStandardScaler, X, 400, epsilon=epsilon, bounds=(0, 10))
-        covers = [np.abs(run.scale_ - X.std(axis=0)) <= 1.96 * run.scale_std_error_ for run in runs]
-        assert (np.mean(covers, axis=0) >= 0.875).all()
+@pytest.mark.parametrize("epsilon", often([1.0, 5.0, 25.0], [5.0]))
+def test_the_error_of_the_scale_covers_columns_of_any_variance(epsilon):
+    """A coverage of 0.935 fails in less than one of a million."""
+    constant, odd = np.full(2000, 5.0), np.r_[np.full(1998, 0.0), [10.0, 10.0]]
+    ordinary = np.random.default_rng(0).exponential(1, 2000).clip(0, 10)
+    X = np.column_stack([constant, np.full(2000, 10.0), odd, 5 + (ordinary - 5) / 20, ordinary])
+    runs = fits(DPStandardScaler, X, 400, epsilon=epsilon, bounds=(0, 10))
+    covers = [np.abs(run.scale_ - X.std(axis=0)) <= 1.96 * run.scale_std_error_ for run in runs]
+    assert (np.mean(covers, axis=0) >= 0.875).all()
 
 
-class TestLittleData:
-    @pytest.mark.parametrize("rows", [0, 1, 2])
-    def test_tables_of_no_rows_and_of_one_are_answered(self, rows):
-        for seed in range(20):
-            scaler = DPStandardScaler(0.5, bounds=(-5, 5), random_state=seed)
-            with pytest.warns(UserWarning, match=r"exceeds the variance of \['x0', 'x1'\]"):
-                scaler.fit(np.full((rows, 2), 3.0))
-            assert (np.abs(scaler.mean_) <= 5).all()
-            assert scaler.scale_ == pytest.approx(10 / math.sqrt(12))
-            assert scaler.noise_exceeds_variance_.all()
-            assert (scaler.mean_std_error_ > 0).all()
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_tables_of_no_rows_and_of_one_are_answered(rows):
+    for seed in range(20):
+        scaler = DPStandardScaler(0.5, bounds=(-5, 5), random_state=seed)
+        with pytest.warns(UserWarning, match=r"exceeds the variance of \['x0', 'x1'\]"):
+            scaler.fit(np.full((rows, 2), 3.0))
+        assert (np.abs(scaler.mean_) <= 5).all()
+        assert scaler.scale_ == pytest.approx(10 / math.sqrt(12))
+        assert scaler.noise_exceeds_variance_.all()
+        assert (scaler.mean_std_error_ > 0).all()
 
 
 ATTRIBUTES = ["data_min_", "data_max_", "data_range_", "scale_", "min_"]

@@ -58,9 +58,8 @@ class TestNumbers:
         np.testing.assert_array_equal(imputer.transform(outside), outside)
 
 
-class TestMistakes:
-    def test_a_column_that_cannot_be_filled_is_named_without_its_values(self):
-        fitted = DPSimpleImputer(strategy="most_frequent", categories={"a": ["x", "y"]}).fit(pd.DataFrame({"a": ["x"]}))
-        frame = pl.DataFrame({"a": pl.Series([object(), None], dtype=pl.Object)})
-        with pytest.raises(ValueError, match=r"Missing values of column 'a' cannot be replaced \(\w+\)\. Convert"):
-            fitted.transform(frame)
+def test_a_column_that_cannot_be_filled_is_named_without_its_values():
+    fitted = DPSimpleImputer(strategy="most_frequent", categories={"a": ["x", "y"]}).fit(pd.DataFrame({"a": ["x"]}))
+    frame = pl.DataFrame({"a": pl.Series([object(), None], dtype=pl.Object)})
+    with pytest.raises(ValueError, match=r"Missing values of column 'a' cannot be replaced \(\w+\)\. Convert"):
+        fitted.transform(frame)

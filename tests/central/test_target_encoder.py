@@ -47,13 +47,12 @@ class TestAccuracy:
         assert np.mean(errors) <= (0.075 if epsilon < 1 else 0.055)
 
 
-class TestTransform:
-    def test_undeclared_values(self):
-        odd = WORDS.copy()
-        odd.iloc[:3, 0] = ["pilot", None, "pilot"]
-        fitted = encoder(handle_unknown="ignore").fit(odd, ILL)
-        assert fitted.transform(odd)["job"][:3].tolist() == [fitted.target_mean_] * 3
-        with pytest.raises(ValueError, match=r"Column 'job' contains a value outside the .*in the same spelling"):
-            encoder().fit(WORDS, ILL).transform(odd)
-        missing = encoder(categories=DECLARED | {"job": [*DECLARED["job"], "pilot", None]}).fit(odd, ILL)
-        assert len(missing.encodings_[0]) == 5
+def test_undeclared_values():
+    odd = WORDS.copy()
+    odd.iloc[:3, 0] = ["pilot", None, "pilot"]
+    fitted = encoder(handle_unknown="ignore").fit(odd, ILL)
+    assert fitted.transform(odd)["job"][:3].tolist() == [fitted.target_mean_] * 3
+    with pytest.raises(ValueError, match=r"Column 'job' contains a value outside the .*in the same spelling"):
+        encoder().fit(WORDS, ILL).transform(odd)
+    missing = encoder(categories=DECLARED | {"job": [*DECLARED["job"], "pilot", None]}).fit(odd, ILL)
+    assert len(missing.encodings_[0]) == 5

@@ -153,6 +153,9 @@ def test_seeds():
     assert not first["value"].equals(second["value"])
 
 
+OF_JOBS = skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})
+
+
 @each(
     "options error message",
     [
@@ -160,11 +163,7 @@ def test_seeds():
         ({"methods": ["best"]}, ValueError, "`methods.i.` must be one of"),
         ({"methods": "reported"}, TypeError, "`methods` must be a list of names"),
         ({"sensitive": "wage"}, ValueError, "Column 'wage' must be in X and declared"),
-        (
-            {"encoder": skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})},
-            ValueError,
-            r"`sensitive` must be a column of encoder, \['job'\], got 'sex'",
-        ),
+        ({"encoder": OF_JOBS}, ValueError, r"`sensitive` must be a column of encoder, \['job'\], got 'sex'"),
         ({"privileged": "x"}, ValueError, "Column 'sex' of X must have both privileged and unprivileged"),
         ({"domain": {"sex": ["f", "m"]}}, ValueError, "Column 'job' must be declared in domain"),
         ({"domain": DOMAIN, "methods": ["synthetic rows"]}, ValueError, "Column 'hours' must be declared in domain"),

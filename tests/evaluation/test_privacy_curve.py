@@ -156,15 +156,14 @@ def test_all_scorers_see_one_release_of_the_test_rows(wrap):
         assert not np.array_equal(fitted.predict_proba(X), fitted.predict_proba(X))
 
 
-class TestSeedsAndSplits:
-    def test_no_two_cells_share_a_seed_and_added_cells_change_none(self):
-        some = seeds_of(epsilons=[0.5, 4.0])
-        assert len(set(some)) == len(some) == 4
-        more = seeds_of(epsilons=[0.1, 0.5, 4.0], cv=RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0))
-        assert len(set(more)) == 12
-        assert some == more[4:6] + more[8:10]
-        assert not set(some) & set(seeds_of(epsilons=[0.5, 4.0], random_state=1))
-        assert set(seeds_of(random_state=None)) == {None}
+def test_no_two_cells_share_a_seed_and_added_cells_change_none():
+    some = seeds_of(epsilons=[0.5, 4.0])
+    assert len(set(some)) == len(some) == 4
+    more = seeds_of(epsilons=[0.1, 0.5, 4.0], cv=RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0))
+    assert len(set(more)) == 12
+    assert some == more[4:6] + more[8:10]
+    assert not set(some) & set(seeds_of(epsilons=[0.5, 4.0], random_state=1))
+    assert set(seeds_of(random_state=None)) == {None}
 
 
 class TestBaselines:

@@ -161,6 +161,8 @@ class TestStudyReport:
 
 @pytest.mark.usefixtures("no_figures", "few_trees")
 class TestCommand:
+    TARGET = ("--target", "pay", "--positive", "1", "--sensitive", "sex")
+
     @pytest.fixture
     def given(self, people, domain, tmp_path, monkeypatch):
         """A file with texts that are not declared, and options that fit it."""
@@ -177,8 +179,7 @@ class TestCommand:
 
     @pytest.mark.long
     def test_a_table_of_ones_own(self, given, capsys):
-        words = [*given, "--target", "pay", "--positive", "1", "--sensitive", "sex", "--privileged", "M"]
-        assert self.run(*words, "--out", "out") == 0
+        assert self.run(*given, *self.TARGET, "--privileged", "M", "--out", "out") == 0
         assert "index.html" in capsys.readouterr().out
         page = Page(Path("out", "index.html"))
         assert page.headings == SECTIONS
@@ -194,8 +195,8 @@ class TestCommand:
             (["--data", "own.parquet", "--columns", "sex"], "--data requires --domain and --columns"),
             (["OF SEX", "--out", "own.parquet"], "--out must be a folder, got the file 'own.parquet'"),
             (
-                ["OF SEX", "--target", "pay", "--positive", "1", "--sensitive", "sex", "--privileged", "X"],
-                "--privileged must be some, but not all, of the declared values of",
+                ["OF SEX", *TARGET, "--privileged", "X"],
+                "--privileged must be some, but not all, of the declared values",
             ),
         ],
     )

@@ -253,22 +253,21 @@ def test_no_record_has_more_permanent_reports_than_buckets(buckets):
         assert len(pairs) == len({bucket for bucket, _ in pairs}) <= oracle.n_buckets
 
 
-class TestPromises:
-    @pytest.mark.parametrize("name", ["values", "numbers"])
-    def test_each_call_is_charged_before_anything_is_computed(self, name, monkeypatch):
-        ledger, rows = skdp.PrivacyLedger(epsilon=5.0), ROWS if name == "values" else NUMBERS
-        fitted = (
-            make(skdp.UnaryEncodingTransformer, instantaneous_epsilon=1.0) if name == "values" else numbers(epsilon=2.0)
-        )
-        fitted.set_params(ledger=ledger).fit(rows)
-        for _ in range(2):
-            fitted.transform(rows, record_id=IDS)
-        assert ledger.spent[0] == pytest.approx(4.0)
-        field = type(fitted.protocol_.fields[0])
-        monkeypatch.setattr(field, "report_permanent", lambda *of: pytest.fail("a report was computed"))
-        with counted_draws() as drawn, pytest.raises(skdp.BudgetExceeded):
-            fitted.transform(rows, record_id=IDS)
-        assert drawn == [0]
+@pytest.mark.parametrize("name", ["values", "numbers"])
+def test_each_call_is_charged_before_anything_is_computed(name, monkeypatch):
+    ledger, rows = skdp.PrivacyLedger(epsilon=5.0), ROWS if name == "values" else NUMBERS
+    fitted = (
+        make(skdp.UnaryEncodingTransformer, instantaneous_epsilon=1.0) if name == "values" else numbers(epsilon=2.0)
+    )
+    fitted.set_params(ledger=ledger).fit(rows)
+    for _ in range(2):
+        fitted.transform(rows, record_id=IDS)
+    assert ledger.spent[0] == pytest.approx(4.0)
+    field = type(fitted.protocol_.fields[0])
+    monkeypatch.setattr(field, "report_permanent", lambda *of: pytest.fail("a report was computed"))
+    with counted_draws() as drawn, pytest.raises(skdp.BudgetExceeded):
+        fitted.transform(rows, record_id=IDS)
+    assert drawn == [0]
 
 
 class TestErrors:

@@ -178,34 +178,24 @@ def test_missing_numbers_and_dates_in_bins(bins):
 
 class TestErrors:
     @each(
-        "statistic error message",
-        [
-            (len("abc"), TypeError, "must be a function of a table, got int"),
-            (lambda rows: "x", TypeError, "must return a number"),
-            (lambda rows: None, ValueError, "must return finite numbers"),
-            (lambda rows: np.nan, ValueError, "must return finite numbers"),
-            (lambda rows: {str(len(rows)): 1.0}, ValueError, "must return the same terms"),
-        ],
-    )
-    def test_statistics(self, statistic, error, message):
-        with pytest.raises(error, match=message):
-            infer(SMALL, statistic)
-
-    @each(
         "options error message",
         [
+            ({"synthesizer": people(3)}, TypeError, "must be a DPMarginalSynthesizer, got DataFrame"),
+            ({"statistic": 3}, TypeError, "must be a function of a table, got int"),
+            ({"statistic": lambda rows: "x"}, TypeError, "must return a number"),
+            ({"statistic": lambda rows: None}, ValueError, "must return finite numbers"),
+            ({"statistic": lambda rows: np.nan}, ValueError, "must return finite numbers"),
+            ({"statistic": lambda rows: {str(len(rows)): 1.0}}, ValueError, "must return the same terms"),
             ({"columns": ["q"]}, ValueError, "must name columns of the model"),
             ({"columns": []}, ValueError, "at least one column"),
             ({"confidence_level": 2}, ValueError, "confidence_level"),
         ],
     )
-    def test_options(self, options, error, message):
+    def test_arguments(self, options, error, message):
         with pytest.raises(error, match=message):
-            synthetic_inference(SMALL, statistics, **options)
-
-    def test_another_estimator(self):
-        with pytest.raises(TypeError, match="must be a DPMarginalSynthesizer, got DataFrame"):
-            synthetic_inference(people(3), statistics)
+            synthetic_inference(
+                **{"synthesizer": SMALL, "statistic": statistics, "columns": ["sex", "income"]} | options
+            )
 
     def test_too_many_combinations(self):
         domain = {"age": range(81), "sex": ["f", "m"], "income": Interval(0, 100, bins=100, real=True)}

@@ -43,18 +43,17 @@ def dtypes(frame):
     return dict(zip(frame.columns, frame.dtypes, strict=True))
 
 
-class TestKinds:
-    def test_the_same_library_and_only_declared_values_come_out(self, make_frame, values_of):
-        frame = make_frame(DATA, CATEGORIES)
-        synthesizer = fitted(frame, domain=DECLARED)
-        for made in (synthesizer.sample(40), synthesizer.sample(0), synthesizer.transform(frame)):
-            assert type(made) is type(frame)
-            assert list(dtypes(made)) == list(DATA)
-            assert all(0 <= value <= 100 for value in values_of(made, "age"))
-            assert set(values_of(made, "wage")) <= {0.25, 1.5, 2.5, 9.75}
-            assert set(values_of(made, "sex")) <= {"f", "m", None}
-            assert set(values_of(made, "n")) <= {1, 2, 3}
-            assert {str(value)[:4] for value in values_of(made, "since")} <= {"2020", "2021"}
+def test_the_same_library_and_only_declared_values_come_out(make_frame, values_of):
+    frame = make_frame(DATA, CATEGORIES)
+    synthesizer = fitted(frame, domain=DECLARED)
+    for made in (synthesizer.sample(40), synthesizer.sample(0), synthesizer.transform(frame)):
+        assert type(made) is type(frame)
+        assert list(dtypes(made)) == list(DATA)
+        assert all(0 <= value <= 100 for value in values_of(made, "age"))
+        assert set(values_of(made, "wage")) <= {0.25, 1.5, 2.5, 9.75}
+        assert set(values_of(made, "sex")) <= {"f", "m", None}
+        assert set(values_of(made, "n")) <= {1, 2, 3}
+        assert {str(value)[:4] for value in values_of(made, "since")} <= {"2020", "2021"}
 
 
 class TestTarget:

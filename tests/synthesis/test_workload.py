@@ -31,19 +31,14 @@ def odd_share(synthesizer):
 
 
 @pytest.mark.parametrize("delta", [0, 1e-9])
-@pytest.mark.parametrize("method", ["auto", "full", [ALL]])
-def test_the_parity_of_three_bits_is_learnt(method, delta):
+@pytest.mark.parametrize(
+    "parameters", [*({"marginals": method} for method in ("auto", "full", [ALL])), {"workload": None, "epsilon": 8.0}]
+)
+def test_the_parity_of_three_bits_is_learnt(parameters, delta):
+    """Also without a workload: the second round scores four columns of few values together."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        synthesizer = fitted(marginals=method, delta=delta)
-    assert ALL in synthesizer.selected_cliques_
-    assert odd_share(synthesizer) > 0.95
-
-
-@pytest.mark.parametrize("delta", [0, 1e-9])
-def test_a_parity_is_found_without_a_workload(delta):
-    """The second round scores four columns of few values together."""
-    synthesizer = fitted(workload=None, epsilon=8.0, delta=delta)
+        synthesizer = fitted(delta=delta, **parameters)
     assert ALL in synthesizer.selected_cliques_
     assert odd_share(synthesizer) > 0.95
 
