@@ -84,6 +84,7 @@ def test_a_ledger_that_is_set_after_fit_is_refused_and_one_that_is_taken_away_is
     [
         (pd.DataFrame({"x": []}), ValueError, "0 sample"),
         (pd.DataFrame(index=[0]), ValueError, "0 feature"),
+        ("people.csv", TypeError, r"X must be a table, got str\. Read the file first"),
         (np.array(["secret"], object), ValueError, "Reshape your data"),
         (pd.Series(["secret"]), ValueError, "Reshape your data"),
         (np.array([[72619.25 + 1j]]), ValueError, "Complex data not supported"),

@@ -260,3 +260,4 @@ def test_the_total_of_a_ledger_has_the_delta_of_its_budget():
     # Both charges are one fact.
     assert statement.rows[["epsilon", "delta"]].to_numpy().tolist() == [[1.0, 2e-3]]
     assert [step.step for step in statement.steps] == ["answer, 2 times"]
+    assert str(privacy_statement(PrivacyLedger(epsilon=2.0))).startswith("The ledger has no charges.\n")

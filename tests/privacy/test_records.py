@@ -148,6 +148,7 @@ def test_a_guarantee_for_persons_says_so():
         # What reveals nothing protects everybody.
         assert joined(four, skdp.PrivacyGuarantee(0.0, relation="add_remove")).max_rows_per_person == 4
     assert four.to("replace").max_rows_per_person == 4
+    assert str(replace(four, scope=(None, math.nan, "sex"))).endswith("values of: missing, missing, sex")
     for rows in (0, True, 1.5):
         with pytest.raises(ValueError, match="`max_rows_per_person` must be an int >= 1, got"):
             skdp.PrivacyGuarantee(1.0, max_rows_per_person=rows)
