@@ -141,15 +141,6 @@ def test_a_how_to_fits_the_files_of_today(page, tmp_path):
         assert process.returncode == 0, process.stdout + process.stderr
 
 
-def test_the_how_to_of_an_oracle_names_each_list_of_encoders():
-    text = (ROOT / "docs" / "how_to" / "new_oracle.md").read_text(encoding="utf-8")
-    files = [*(ROOT / "skdp").rglob("*.py"), *(ROOT / "docs" / "guarantees").rglob("*.md")]
-    files += [ROOT / "docs" / "api" / "local.rst", ROOT / "docs" / "choose.md"]
-    naming = {path.relative_to(ROOT).as_posix() for path in files if "SubsetSelectionEncoder" in path.read_text()}
-    assert len(naming) >= 7
-    assert [name for name in naming if f"`{name}`" not in text] == []
-
-
 @pytest.mark.long
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_what_a_how_to_makes_passes_the_tests(page, tmp_path):
