@@ -79,7 +79,8 @@ def run_safely(work: Callable[[], T]) -> T:
                 f"The rows cannot be read or privatized ({type(error).__name__}). The "
                 "text of this error is omitted because it may contain values."
             )
-        raise safe from None
+    # Outside of the handler, so that the error of the engine is not its context.
+    raise safe
 
 
 def read_safely(batches: Iterable[T]) -> Generator[T, None, None]:

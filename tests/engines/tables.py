@@ -69,9 +69,9 @@ def read(path):
 
 
 def everything_said(error):
-    """Give the text of an error, and of all that led to it, as far as Python shows it."""
+    """Give the text of an error, and of all that led to it."""
     said = ""
     while error is not None:
         said += f"{error} {error!r} {error.args} {vars(error)} "
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        error = error.__cause__ or error.__context__
     return said
