@@ -95,7 +95,7 @@ def log_upper(ratio: Fraction) -> float:
 
 
 def round_up(value: Fraction) -> float:
-    """Return the smallest float that is at least a fraction; infinite beyond the floats."""
+    """Round a fraction up to a float; return infinity above the largest float."""
     try:
         nearest = float(value)
     except OverflowError:

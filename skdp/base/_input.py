@@ -169,7 +169,7 @@ def warn_of_levels(table: Any) -> None:
     if names:
         warn_at_caller(
             f"The row index is released without protection, with levels "
-            f"{', '.join(names)}. Use reset_index(drop=True) if it identifies persons",
+            f"{', '.join(names)}. Use reset_index(drop=True) if it identifies people",
             PrivacyLeakWarning,
             about="answers/not_covered",
         )
@@ -199,7 +199,7 @@ def check_same_order(X: Any, column: Any, what: str, *, name_of_X: str = "X") ->
 
 
 def _are_permuted(labels: pd.Index, other_labels: pd.Index) -> bool:
-    """Check if two indexes have the same labels, each as often, in any order."""
+    """Check if two indexes have the same labels equally often, in any order."""
     try:
         distinct = labels.unique()
         indices = distinct.get_indexer_for(labels)
@@ -366,7 +366,7 @@ def _check_width(n_columns: int) -> None:
     """Check that a table has a column besides the target."""
     if n_columns < 2:
         raise ValueError(
-            "X must have two columns or more, the last of them the target, "
+            "X must have at least two columns, the last of which is the target, "
             f"got {n_columns}."
         )
 

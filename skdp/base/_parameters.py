@@ -320,7 +320,7 @@ def _check_pair(pair: Any, what: str) -> tuple[float, float]:
     try:
         low, high = map(float, numbers)
         is_usable = math.isfinite(high - low) and has_float_resolution(low, high)
-    except OverflowError:  # an int beyond the floats
+    except OverflowError:  # an int above the largest float
         is_usable = False
     if not is_usable:
         raise ValueError(

@@ -110,8 +110,8 @@ def check_in_memory(X: Any, name: str) -> None:
     """Raise an error for a table in an engine, of which only sums over rows are computed; `name` is the estimator."""
     if open_large(X) is not None:
         raise TypeError(
-            f"X must be in memory for {name}, got {type(X).__name__}. Collect the "
-            "columns first."
+            f"X must be in memory for {name}, got {type(X).__name__}. Load the "
+            "columns into memory first."
         )
 
 
@@ -425,7 +425,7 @@ class CentralStatistic(CentralEstimator):
         return Batches(table.take(np.flatnonzero(is_within)))
 
     def _make_row_generator(self) -> np.random.Generator:
-        """Return a generator that chooses rows of persons, independent of the noise."""
+        """Return a generator that chooses rows of people, independent of the noise."""
         return np.random.default_rng(draw_seed(self.random_state))
 
     def _charge(self, plan: Plan, budget: PrivacyBudget, rows: Batches) -> ByteSource:

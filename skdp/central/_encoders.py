@@ -211,7 +211,7 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstima
 class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     """Encode each category by the mean of the target among its rows, with differential privacy for whole records.
 
-    Means of rare categories, and means with large noise, are shrunk towards the mean of all rows.
+    Means of rare categories, and means with large noise, are shrunk toward the mean of all rows.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     target_mean_ : float
         The noisy mean of the target.
     target_mean_std_error_ : float
-        The standard deviation of its noise. Encodings, which are shrunk towards this
+        The standard deviation of its noise. Encodings, which are shrunk toward this
         mean, have no standard error: `DPGroupBy` returns means by category with
         intervals.
     domain_ : Domain

@@ -46,7 +46,7 @@ class Release:
     std_error: float | NDArray[np.float64]
     """The standard deviation of the noise before clipping; nan if nothing was released, or if it is private."""
     guarantee: PrivacyGuarantee
-    """The guarantee, which is charged also if nothing was released."""
+    """The guarantee, which is charged even if nothing was released."""
     released: bool = True
     """False if a private test found that the statistic cannot be released."""
     n_failed: int | None = None
@@ -301,7 +301,7 @@ def _find_kappa(epsilon: Fraction, delta: Fraction, beta: Fraction) -> Fraction:
     if kappa <= 0:
         raise ValueError(
             f"`beta` must be smaller for epsilon = {float(epsilon):g} and delta = "
-            f"{float(delta):g}, got {float(beta):g}. Leave it out to use the default."
+            f"{float(delta):g}, got {float(beta):g}. Omit it to use the default."
         )
     return kappa / (1 + Fraction(1, MIN_SMOOTH_STEPS))
 

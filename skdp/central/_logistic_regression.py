@@ -390,7 +390,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     all steps ([4]_), so that 30 to 80 steps are enough.
 
     With ``protect="target"``, the guarantee is for replacing the values of the target in one record ("replace_values";
-    label differential privacy): X, the number of rows and, with ``groups``, the persons are public, and a ledger must
+    label differential privacy): X, the number of rows and, with ``groups``, the people are public, and a ledger must
     be for these values. The guarantee does not limit inference about the target from the columns. The loss of a row is
     a public function of the coefficients minus the logit of its class, so only the sums of the rows of each class are
     private: they are released once, and the rest is post-processing. Columns are standardized, and rows have public

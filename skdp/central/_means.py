@@ -305,7 +305,7 @@ class DPGroupBy(CentralStatistic):
         return [statistics] if isinstance(statistics, str) else list(statistics)
 
     def _select_bounded(self, rows: Batches) -> Batches:
-        """Check `by` and `statistics`, and select the columns that are averaged or summed: all others than the keys."""
+        """Check `by` and `statistics`, and select the columns that are averaged or summed: all except the keys."""
         keys = self._key_names
         unknown = [name for name in keys if name not in rows.names]
         if unknown:
@@ -314,7 +314,7 @@ class DPGroupBy(CentralStatistic):
             )
         if not keys or len(set(keys)) < len(keys):
             raise ValueError(
-                f"`by` must name at least one column, each once, got {keys}."
+                f"`by` must name at least one column, and none twice, got {keys}."
             )
         for statistic in self._statistics:
             check_choice("statistics", statistic, get_args(Statistic))

@@ -188,7 +188,7 @@ class DPCategoricalNB(NaiveBayes):
     post-processing.
 
     A row is classified by the ratios ``P(c | v) / P(c)``, where ``P(c | v)`` is the proportion of class c among the
-    rows with the value v. The ratios are shrunk towards 1, depending on the ratio of the noise to the variance between
+    rows with the value v. The ratios are shrunk toward 1, depending on the ratio of the noise to the variance between
     the values of a column (empirical Bayes, [1]_). Rare values, and columns with effects below the noise, therefore
     have little influence.
 
@@ -307,7 +307,7 @@ def _log_probabilities(noisy: Floats, prior: Floats, variance: float) -> Floats:
     variance : float
         Variance of the noise of a count.
     """
-    # The proportion of a class among the rows with a value is shrunk towards the overall
+    # The proportion of a class among the rows with a value is shrunk toward the overall
     # proportion of the class.
     rows = noisy.sum(axis=0)
     error = max(math.sqrt(variance), 1.0)
@@ -362,9 +362,9 @@ class DPGaussianNB(NaiveBayes):
     Attributes
     ----------
     theta_ : ndarray of shape (n_classes, n_features)
-        The mean of each column in each class, shrunk towards the mean of all rows if the noise exceeds the difference.
+        The mean of each column in each class, shrunk toward the mean of all rows if the noise exceeds the difference.
     var_ : ndarray of shape (n_classes, n_features)
-        The variances, shrunk towards each other in the same way, and increased by the variance of the noisy means.
+        The variances, shrunk toward each other in the same way, and increased by the variance of the noisy means.
         Without sums of squares, the variances of all classes are equal except for this increase.
     class_count_ : ndarray of shape (n_classes,)
         The noisy numbers of rows.
@@ -402,8 +402,8 @@ class DPGaussianNB(NaiveBayes):
     sum and the sum of squares are released. A record changes these 1 + 2 d numbers of its own class by at most 1 each,
     in units of the bounds, and the numbers of other classes not at all. So each class gets independent noise with the
     whole epsilon, of the density ``e**(-epsilon max|z|)``, or Gaussian noise for a change of ``sqrt(1 + 2 d)``. The
-    rest is post-processing: the variance between the classes is estimated from their noisy moments, less the variance
-    of the noise, and the moments are shrunk towards their mean accordingly ([1]_).
+    rest is post-processing: the variance between the classes is estimated from their noisy moments, minus the variance
+    of the noise, and the moments are shrunk toward their mean accordingly ([1]_).
 
     References
     ----------
@@ -508,7 +508,7 @@ class DPGaussianNB(NaiveBayes):
 def _shrink_to_mean(
     estimates: Floats, errors: Floats, proportions: Floats
 ) -> tuple[Floats, Floats]:
-    """Shrink the estimates of classes towards their mean by empirical Bayes; also return their squared errors.
+    """Shrink the estimates of classes toward their mean by empirical Bayes; also return their squared errors.
 
     Estimates and errors have the shape (n_classes, n_columns), proportions of classes (n_classes, 1).
     """

@@ -203,7 +203,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         """Set the components and variances of a noisy covariance, converted to the original units.
 
         `units` has the unit of each column in the covariance. A fraction as `n_components` is the part of the variance
-        that the components are to explain.
+        that the components must explain.
         """
         # Relative to the largest unit, whose square may exceed the largest float.
         largest = float(units.max())

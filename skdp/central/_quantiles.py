@@ -205,9 +205,9 @@ class Masses:
         return PARTS * n_before + part * n_in_cell
 
     def find_first_cut(self, mass: int) -> int:
-        """Return the first cut with at least this mass on its left; the number of cuts if there is none.
+        """Return the first cut with at least `mass` on its left; the number of cuts if there is none.
 
-        A value has the mass `PARTS`, spread evenly over the cuts of its cell.
+        The mass of a value is `PARTS`, spread evenly over the cuts of its cell.
         """
         if mass <= 0:
             return 0

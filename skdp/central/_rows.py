@@ -97,7 +97,7 @@ class Rows:
         with np.errstate(over="ignore"):
             for number, column in enumerate(columns):
                 values = (column - starts[number]) / scale[number]
-                # The conversion to integers truncates towards 0.
+                # The conversion to integers truncates toward 0.
                 positions[:, number] = np.clip(values, lows[number], highs[number])
         return cls(
             positions, codes.astype(np.intp), int((largest**2).sum()), largest=largest
@@ -111,7 +111,7 @@ class Rows:
     def blocks(self, n_more: int = 0) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Yield blocks of rows as floats without their constant, with `n_more` columns to fill in.
 
-        A block overwrites the block before.
+        A block overwrites the previous block.
         """
         buffer = np.empty((0, 0))
         for rows in _slices(self.positions):
@@ -139,7 +139,7 @@ class Rows:
     def factors(self, square: int) -> NDArray[np.float64]:
         """Return the factor of each row, at most 1, that shortens it to a squared norm of at most `square`."""
         # Three roundings increase a factor by less than 2**-50. Products are truncated
-        # towards 0, which does not increase the norm.
+        # toward 0, which does not increase the norm.
         long = self.squares > square
         return np.where(
             long,
@@ -197,7 +197,7 @@ class Rows:
 
 
 def _shorten(part: NDArray[np.float64], factors: NDArray[np.float64]) -> None:
-    """Multiply rows of integers by factors of at most 1 in place, and truncate towards 0."""
+    """Multiply rows of integers by factors of at most 1 in place, and truncate toward 0."""
     (long,) = np.nonzero(factors < 1)
     part[long] = np.trunc(part[long] * factors[long, np.newaxis])
 

@@ -90,7 +90,7 @@ class DPStandardScaler(AffineScaler):
         The noisy standard deviations: the roots of `var_`; never 0.
     scale_std_error_ : ndarray of shape (n_features,)
         The standard errors of `scale_`. The interval of 1.96 standard errors around `scale_` covers the standard
-        deviation in about 95 % of fits, also if a column has only one value.
+        deviation in about 95 % of fits, even if a column has only one value.
     noise_exceeds_variance_ : ndarray of bool, shape (n_features,)
         True where the standard error of the variance is at least the variance of a uniform distribution between the
         bounds: `var_` is then this variance, which is public, and `fit` warns.
@@ -305,7 +305,7 @@ class DPMinMaxScaler(AffineScaler):
         return self.quantile_range is None
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
-        """Plan noisy quantiles as the range of each column; without `quantile_range`, public bounds, free of charge."""
+        """Plan noisy quantiles as the range of each column; without `quantile_range`, public bounds."""
         self._read_feature_range()
         check_flag("clip", self.clip)
         if self.quantile_range is None:

@@ -103,7 +103,7 @@ class DPSimpleImputer(CentralTransformer):
 
     The means of all columns are released together, as in `DPMean`. Medians are released as the inner edge of two
     bins of `DPKBinsDiscretizer`, among its candidates. Most frequent values are chosen by permute-and-flip
-    ([1]_), for each of d columns with epsilon / d: a value that has c records less than the most frequent one
+    ([1]_), for each of d columns with epsilon / d: a value with c fewer records than the most frequent one
     remains a candidate with probability ``e**(-epsilon c / d)``. As a record that is added can only raise
     counts, this is epsilon / d-differentially private without the usual factor 2.
 

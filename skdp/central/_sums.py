@@ -52,7 +52,7 @@ def read_values(table: Table) -> list[Floats]:
 
 
 def warn_of_objects(table: Table) -> None:
-    """Warn of columns of Python objects, in which `read_values` reads other objects than numbers as missing."""
+    """Warn of columns of Python objects, in which `read_values` reads objects other than numbers as missing."""
     # The warning depends on the dtype only. The dtype of a list of rows is inferred
     # from its values, so a warning would reveal them.
     if not table.has_dtypes or not isinstance(table.native, pd.DataFrame | np.ndarray):
@@ -204,8 +204,8 @@ def _sum_by_group(
 def sum_columns(rows: Batches, bounds: Any, *, missing: bool = True) -> GroupSums:
     """Sum the columns of a private table between declared bounds, as one group.
 
-    The sums are exact integers, to which the caller adds noise. Missing and infinite values are left out and counted;
-    if `missing` is False, they raise an error. Columns of Python objects cause a warning, because other objects than
+    The sums are exact integers, to which the caller adds noise. Missing and infinite values are excluded and counted;
+    if `missing` is False, they raise an error. Columns of Python objects cause a warning, because objects other than
     numbers are read as missing.
     """
     bounds = parse_bounds(bounds, rows.names)
@@ -375,7 +375,7 @@ def shrink_shifts(
     noise_variance: float,
     count_variance: float,
 ) -> Floats:
-    """Estimate the difference of the mean of each group from the overall mean, shrunk towards 0 (empirical Bayes).
+    """Estimate the difference of the mean of each group from the overall mean, shrunk toward 0 (empirical Bayes).
 
     Parameters
     ----------

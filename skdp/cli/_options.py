@@ -221,7 +221,7 @@ def _add_synthesize(command: Any) -> None:
         type=int,
         help="number of rows to write (default: the estimated number of records)",
     )
-    # If a column identifies persons, the guarantee is for all rows of a person.
+    # If a column identifies people, the guarantee is for all rows of a person.
     add(
         "--max-rows-per-person",
         type=int,

@@ -59,7 +59,7 @@ def run_draft_domain(options: argparse.Namespace) -> Path:
 
 
 def write_new_file(path: Path, text: str) -> Path:
-    """Write text to a new file; raise if the file exists."""
+    """Write text to a new file; raise an error if the file exists."""
     check_path(path)
     with path.open("x", encoding="utf-8", newline="") as file:
         file.write(text)
@@ -139,7 +139,7 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
 
 
 def _load_domain(options: argparse.Namespace) -> Domain:
-    """Read the domain file of a release; raise if --domain or --epsilon is missing."""
+    """Read the domain file of a release; raise an error if --domain or --epsilon is missing."""
     for name in ("domain", "epsilon"):
         if getattr(options, name) is None:
             raise ValueError(f"--{name} is required.")
@@ -202,7 +202,7 @@ def _print_excluded(columns: list[Any], table: TableFile) -> None:
     """Print the columns of a table that a release excludes: all except `columns`."""
     names = [name for name in table.names if name not in columns]
     if names:
-        print(f"Left out: {', '.join(names)}", file=sys.stderr)
+        print(f"Excluded: {', '.join(names)}", file=sys.stderr)
 
 
 def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
@@ -225,7 +225,7 @@ def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
 def _check_unused(
     options: argparse.Namespace, names: Iterable[str], reason: str
 ) -> None:
-    """Raise if one of the options, which would have no effect, is not at its default."""
+    """Raise an error if one of the options, which would have no effect, is not at its default."""
     for name in names:
         if getattr(options, name) != options.parser.get_default(name):
             raise ValueError(f"--{name.replace('_', '-')} {reason}.")

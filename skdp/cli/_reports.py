@@ -70,7 +70,7 @@ def _load_protocol(options: argparse.Namespace) -> ReportTransformer:
 
 
 def _read_protocol(source: str, remedy: str) -> ReportTransformer:
-    """Return the transformer of the protocol in a file; raise with a remedy if there is none."""
+    """Return the transformer of the protocol in a file; raise an error with a remedy if there is none."""
     transformer = read_protocol(source)
     if transformer is None:
         raise ValueError(

@@ -197,7 +197,7 @@ _COMPAS = _PublishedTable(
 def load_acs_public_coverage(path: PathType | None = None) -> Bunch:
     """Load the ACS Public Coverage dataset (classification of coverage by public health insurance).
 
-    The dataset has 98,739 persons of the American Community Survey and 14 columns of codes, as prepared for [1]_.
+    The dataset has 98,739 people of the American Community Survey and 14 columns of codes, as prepared for [1]_.
 
     Parameters
     ----------

@@ -100,7 +100,7 @@ class Domain:
     values. An estimator that uses it does not charge this loss again, and its
     ``guarantee_`` is for its own release; `privacy_statement` adds the guarantee of the
     domain to the total, once for all steps that use it. Domains with equal values are
-    equal, also if their guarantees differ.
+    equal, even if their guarantees differ.
 
     Examples
     --------

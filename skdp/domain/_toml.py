@@ -66,7 +66,7 @@ def write_toml(
         with name_column_in_errors(name):
             if not isinstance(name, str):
                 raise TypeError(
-                    "A domain file requires column names that are text, got "
+                    "A domain file requires column names that are strings, got "
                     f"{type(name).__name__}."
                 )
             comment = _format_comment(comments.get(name, ""))

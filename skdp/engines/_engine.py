@@ -68,7 +68,7 @@ def _find_engine(frame: Any) -> tuple[str, str] | None:
 
 
 def open_engine(frame: Any) -> Engine:
-    """Wrap a frame in the engine of its library; raise for other objects."""
+    """Wrap a frame in the engine of its library; raise an error for other objects."""
     location = _find_engine(frame)
     if location is None:
         is_path = isinstance(frame, str | os.PathLike)
@@ -163,7 +163,7 @@ class Engine(LargeTable):
         return check_path(path) or make_temporary_path()
 
     def check_rows(self, release: Release) -> None:
-        """Raise if a row has a value outside the domain, or a record id is repeated."""
+        """Raise an error if a row has a value outside the domain, or a record id is repeated."""
         raise NotImplementedError
 
     def write(self, release: Release, path: Any) -> Any:
@@ -171,7 +171,7 @@ class Engine(LargeTable):
         raise NotImplementedError
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        """Raise, because this engine cannot limit the number of rows of a person."""
+        """Raise an error, because this engine cannot limit the number of rows of a person."""
         raise TypeError(
             "A limit of rows per person requires a table of DuckDB, Polars or pyarrow, "
             f"or a file, got {type(self).__name__}."
@@ -181,7 +181,7 @@ class Engine(LargeTable):
 class StreamTable(Engine):
     """Engine of a frame that this process reads as a stream of Arrow tables."""
 
-    # Column that identifies persons, largest number of rows of a person, and a seed; None
+    # Column that identifies people, largest number of rows of a person, and a seed; None
     # if the number of rows is not limited.
     limit: tuple[Any, int, int] | None = None
 
@@ -289,7 +289,7 @@ def limit_rows(
 ) -> Tables:
     """Select at most `most` pseudorandom rows of each person from a stream, using DuckDB.
 
-    `person` is the column that identifies persons. The result has `columns` only.
+    `person` is the column that identifies people. The result has `columns` only.
     """
     with closing(tables):
         first = next(tables, None)

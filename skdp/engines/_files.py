@@ -46,7 +46,7 @@ ARROW_TYPES: dict[str, Callable[[], Any]] = {
 
 
 def find_format(name: str) -> str:
-    """Return the format of a file by the suffix of its name; raise for other suffixes."""
+    """Return the format of a file by the suffix of its name; raise an error for other suffixes."""
     for suffix, file_format in reversed(FORMATS.items()):
         if name.endswith(suffix):
             return file_format
@@ -74,7 +74,7 @@ def open_filesystem(url: str) -> tuple[Any, str]:
 
 
 def check_delimiter(delimiter: Any) -> None:
-    """Raise unless a delimiter of CSV files is None or one suitable character."""
+    """Raise an error unless a delimiter of CSV files is None or one suitable character."""
     is_character = isinstance(delimiter, str) and len(delimiter) == 1
     if delimiter is not None and (not is_character or delimiter in '"\r\n\0'):
         raise ValueError(
@@ -122,7 +122,7 @@ class TableFile:
         return self.filesystem.open_input_stream(self.path, compression=compression)
 
     def check_columns(self, columns: Iterable[str]) -> None:
-        """Raise unless the file has each of some columns exactly once."""
+        """Raise an error unless the file has each of some columns exactly once."""
         # Errors do not contain other names of the header, because it may be a row of the
         # data.
         absent = []
@@ -315,7 +315,7 @@ def read_frame(
 
 
 def check_writable(schema: Any, file_format: str) -> None:
-    """Raise if a file of this format cannot store a column of the schema."""
+    """Raise an error if a file of this format cannot store a column of the schema."""
     # Fields are tried one by one, so that the error names the column.
     for field in schema:
         try:
@@ -328,7 +328,7 @@ def check_writable(schema: Any, file_format: str) -> None:
 
 
 def check_readable(domain: Domain | None, file_format: str) -> None:
-    """Raise if reports with declared values cannot be read from a CSV file without changes."""
+    """Raise an error if reports with declared values cannot be read from a CSV file without changes."""
     if domain is not None and is_csv(file_format):
         for name in domain.columns:
             find_text_type(name, domain[name])

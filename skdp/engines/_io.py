@@ -103,7 +103,7 @@ def run_check(work: Callable[[], T]) -> T:
 
 
 def check_path(path: Any) -> Path | None:
-    """Return the absolute path of a new file; raise if it exists or its directory does not."""
+    """Return the absolute path of a new file; raise an error if it exists or its directory does not."""
     if path is None:
         return None
     target = Path(path).absolute()
@@ -120,7 +120,7 @@ def check_path(path: Any) -> Path | None:
 
 
 def check_target(path: Any) -> Path:
-    """Return the absolute path of a new file as `check_path`; raise for None."""
+    """Return the absolute path of a new file as `check_path`; raise an error for None."""
     target = check_path(path)
     if target is None:
         raise TypeError("`target` must be a str or a path, got NoneType.")

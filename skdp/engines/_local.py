@@ -43,7 +43,7 @@ class MemoryTable(Engine):
         return self._frame[:0]
 
     def check_path(self, path: Any) -> Any:
-        """Raise, because `transform` of the transformer releases a table in memory."""
+        """Raise an error, because `transform` of the transformer releases a table in memory."""
         raise TypeError(
             "`frame` must be a table that is not in memory, got "
             f"{type(self._frame).__name__}. Use `transform` of the transformer."

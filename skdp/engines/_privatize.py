@@ -61,7 +61,7 @@ def privatize(
     transformer : local transformer
         Transformer that reports row by row: an encoder with frequency oracles, `NumericPerturber`, or
         `RapporEncoder`. If it is not fitted, it is fitted to the columns that it declares by name (a mapping or a
-        Domain), or else to all columns that are not kept, without reading rows.
+        Domain), otherwise to all columns that are not kept, without reading rows.
     keep : sequence of str, default=()
         Columns that are released **unprotected**, after the reports. Categories of pandas dtypes are kept, and other
         dictionaries are converted to plain values.
@@ -136,7 +136,7 @@ def privatize(
     randomized response uses random bits derived from a new key, the batch and its ids.
 
     Two rows of one record would exceed the charge. Therefore, the ids of the whole table are read before the charge,
-    also with ``check=False``, and a missing or repeated id is an error. The table must have the same rows when it is
+    even with ``check=False``, and a missing or repeated id is an error. The table must have the same rows when it is
     read again to draw the reports; if its query is random, store its result. Ids are compared in memory by keyed
     digests of 8 bytes.
 
@@ -163,7 +163,7 @@ def privatize(
     yes     2550.0       43.0  2466.0  2633.0
     no      7450.0       43.0  7367.0  7534.0
 
-    Permanent reports of the same persons are equal in all months:
+    Permanent reports of the same people are equal in all months:
 
     >>> from skdp.local import NumericPerturber, SecretKey
     >>> perturber = NumericPerturber(
@@ -205,7 +205,7 @@ def privatize_file(
     The suffix determines the format: ``.csv``, ``.tsv``, ``.parquet``, or ``.arrow`` (``.feather``, ``.ipc``; files,
     not streams); ``.csv.gz`` and ``.tsv.gz`` are gzipped. A CSV file is read strictly: for example, a quote that is not
     closed is an error. Each value is parsed as the domain declares it, independently of other rows: declared numbers
-    and bins are numbers below 2**53, true and false are Booleans, dates and datetimes are ISO 8601, and other values
+    and bins are numbers below 2**53, true and false are booleans, dates and datetimes are ISO 8601, and other values
     are text. The strings that pandas reads as missing are missing, unless they are declared. Columns of a
     `NumericPerturber` are numbers. Columns of a `RapporEncoder`, and kept columns, are text, or missing if empty.
 
@@ -274,7 +274,7 @@ def privatize_file(
     *Many files* with rows of one table are read together by `privatize`, as a lazy frame of Polars, a relation of
     DuckDB or a pyarrow Dataset. This is one release with one charge, and a record id that is in two files is an error.
     In a loop over `privatize_file`, each call is a separate release: a ledger is charged for each file, as if all files
-    had rows of the same persons, and record ids of different files are not compared.
+    had rows of the same people, and record ids of different files are not compared.
 
     Examples
     --------

@@ -190,7 +190,7 @@ class Release:
 
 
 def check_distinct_ids(digests: Iterable[NDArray[np.uint64]]) -> None:
-    """Raise if a digest of a record id occurs twice in the batches of a table."""
+    """Raise an error if a digest of a record id occurs twice in the batches of a table."""
     ids = np.concatenate([np.zeros(0, np.uint64), *digests])
     if len(np.unique(ids)) < len(ids):
         raise RefusedBatch(REPEATED_IDS)
@@ -256,7 +256,7 @@ def prepare_release(
 
 
 def check_transformer(transformer: Any) -> None:
-    """Raise unless a transformer privatizes rows in `transform`, independently of each other."""
+    """Raise an error unless a transformer privatizes rows in `transform`, independently of each other."""
     if isinstance(transformer, OnFitOnly):
         raise TypeError(
             "`transformer` must randomize in `transform`, got OnFitOnly. Pass the "
@@ -279,7 +279,7 @@ def fit_on_schema(
     if isinstance(getattr(transformer, "categories", None), str):
         raise ValueError(
             "`categories` must be a dict or a Domain for a table that is not in "
-            "memory, got 'auto'. Or fit the transformer on a small table."
+            "memory, got 'auto'. Alternatively, fit the transformer on a small table."
         )
     table = wrap_table(sample)
     names = [name for name in table.names if name not in keep]
@@ -291,7 +291,7 @@ def fit_on_schema(
 
 
 def check_keep(keep: Any) -> None:
-    """Raise unless the columns to keep are a list of names."""
+    """Raise an error unless the columns to keep are a list of names."""
     if isinstance(keep, str) or not isinstance(keep, Sequence):
         raise TypeError(
             f"`keep` must be a list of column names, got {type(keep).__name__}."

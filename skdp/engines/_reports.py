@@ -81,7 +81,7 @@ class TallyFile:
         self._text = json.dumps(content)
 
     def tally(self, transformer: ReportTransformer) -> Any:
-        """Return the tally; raise if it is not a tally of the protocol of a transformer."""
+        """Return the tally; raise an error if it is not a tally of the protocol of a transformer."""
         empty = transformer.protocol_.empty_tally()
         try:
             return empty + type(empty).from_json(self._text)
@@ -127,7 +127,7 @@ def _open_sources(sources: Any, delimiter: str | None = None) -> list[Source]:
 def _find_transformer(files: Sequence[Source], transformer: Any) -> ReportTransformer:
     """Return a fitted transformer of the reports: the argument, or the protocol of the files.
 
-    Raise if a file has another protocol.
+    Raise an error if a file has another protocol.
     """
     if transformer is not None:
         check_transformer(transformer)
@@ -152,7 +152,7 @@ def _find_transformer(files: Sequence[Source], transformer: Any) -> ReportTransf
 
 
 def _parse_numbers(column: Any, name: str) -> Any:
-    """Convert a column of text to integers if possible, and else to floats."""
+    """Convert a column of text to integers if possible, otherwise to floats."""
     for number_type in (pyarrow.uint64(), pyarrow.float64()):
         try:
             return column.cast(number_type)
@@ -162,7 +162,7 @@ def _parse_numbers(column: Any, name: str) -> Any:
 
 
 def _get_single_protocol(texts: set[str | None], name: str) -> str | None:
-    """Return the protocol (JSON) of a table; raise if its files have several protocols."""
+    """Return the protocol (JSON) of a table; raise an error if its files have several protocols."""
     if len(texts) > 1:
         raise ValueError(
             f"{name} must have the same protocol in all files, got several. Estimate "

@@ -109,7 +109,7 @@ class SparkTable(Engine):
 
 
 def check_path(session: Any, path: Any) -> str:
-    """Return the path of the reports; raise if it exists, or if None on a cluster."""
+    """Return the path of the reports; raise an error if it exists, or if None on a cluster."""
     if path is None:
         if not _is_local(session):
             raise ValueError(

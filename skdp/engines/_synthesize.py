@@ -40,9 +40,9 @@ def synthesize_file(
     not streams). Only the declared columns are read and written, in the order of the table. They are read once for each
     round of `fit`.
 
-    Synthetic columns have the types of a Parquet or Arrow file. A CSV file is read as by `privatize_file`, and parsed
-    as the domain declares it: a column of an `Interval` has integers unless it is declared as real; dates and datetimes
-    are ISO 8601. Other text in such a column is an error.
+    Synthetic columns have the types of the columns in a Parquet or Arrow source. A CSV file is read as by
+    `privatize_file`, and parsed as the domain declares it: a column of an `Interval` has integers unless it is declared
+    as real; dates and datetimes are ISO 8601. Other text in such a column is an error.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ def synthesize_file(
         Number of rows to write. If None, the estimated number of records.
     person_column : str, default=None
         Column that identifies the person of a row, which is not in the domain. At most ``max_rows_per_person`` rows of
-        each person are counted, and the guarantee is for all rows of one person. In a CSV file, persons are
-        distinguished by their text: 7 and 007 are two persons.
+        each person are counted, and the guarantee is for all rows of one person. In a CSV file, people are
+        distinguished by their text: 7 and 007 are two people.
     save : str or path-like, default=None
         New file for the fitted model, which is saved before rows are drawn. If writing the rows fails,
         `DPMarginalSynthesizer.load` draws any number of rows without further budget.
@@ -158,7 +158,7 @@ def sample_file(
 
 
 def _declared_domain(synthesizer: Any) -> Domain:
-    """Return the domain of a synthesizer; raise unless it declares columns by name."""
+    """Return the domain of a synthesizer; raise an error unless it declares columns by name."""
     if not isinstance(synthesizer, DPMarginalSynthesizer):
         raise TypeError(
             "`synthesizer` must be a DPMarginalSynthesizer, got "
@@ -176,7 +176,7 @@ def _declared_domain(synthesizer: Any) -> Domain:
 
 
 def _open_rows(file: TableFile, domain: Domain, person: str | None) -> FileTable:
-    """Open the declared columns of a file, and the column `person` that identifies persons (None without one)."""
+    """Open the declared columns of a file, and the column `person` that identifies people (None without one)."""
     required = [*domain.columns, *([] if person is None else [person])]
     file.check_columns(required)
     if person in domain.columns:

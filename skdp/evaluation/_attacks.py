@@ -274,7 +274,7 @@ def _code_combinations(columns: dict[Any, pd.Series]) -> Codes:
 
 
 def _list_report_names(encoder: Any) -> list[Any]:
-    """Return the output columns of an encoder; raise unless it is a fitted encoder of categories."""
+    """Return the output columns of an encoder; raise an error unless it is a fitted encoder of categories."""
     if getattr(getattr(encoder, "protocol_", None), "strategy", None) is None:
         raise TypeError(
             "`encoder` must be a fitted encoder of categories, got "
@@ -405,7 +405,7 @@ def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike) -> float | None:
 
 
 def _check_prior(prior: Any) -> Numbers:
-    """Convert the probabilities of values to an array; raise unless they add up to 1."""
+    """Convert the probabilities of values to an array; raise an error unless they add up to 1."""
     proportions = np.asarray(prior, float)
     is_list = proportions.ndim == 1 and proportions.size > 0
     if not is_list or not (proportions >= 0).all() or abs(proportions.sum() - 1) > 1e-9:

@@ -217,7 +217,7 @@ def _audit_calls(
 
 
 def _check_releases(audited: _Audited) -> None:
-    """Raise if the release fails for every table."""
+    """Raise an error if the release fails for every table."""
     samples = [audited.draw(table, 2) for table in range(len(audited.tables))]
     failures = [sample[FAILURE][0] for sample in samples if FAILURE in sample]
     if len(failures) == len(samples):
@@ -231,7 +231,7 @@ def _check_releases(audited: _Audited) -> None:
 
 
 def _check_neighbors(neighbors: Any) -> None:
-    """Raise unless `neighbors` is None or a list of at least two tables."""
+    """Raise an error unless `neighbors` is None or a list of at least two tables."""
     if neighbors is None:
         return
     if not isinstance(neighbors, list | tuple):
@@ -299,7 +299,7 @@ def _read_estimator(estimator: Any, neighbors: Any, seed: int | None) -> _Audite
 
 
 def _check_differences(tables: Sequence[pd.DataFrame]) -> None:
-    """Raise unless each table differs from the first table in exactly one row."""
+    """Raise an error unless each table differs from the first table in exactly one row."""
     first = tables[0].to_numpy(object)
     # Rows are compared as text, so that nan equals nan.
     first_rows = list(map(repr, first.tolist()))

@@ -303,7 +303,7 @@ def _list_protected(encoder: Any, sensitive: Any) -> list[Any]:
 def _check_columns(
     X: pd.DataFrame, domain: Domain, protected: list[Any], methods: Sequence[str]
 ) -> None:
-    """Raise unless the columns of X are declared as the methods of a study require."""
+    """Raise an error unless the columns of X are declared as the methods of a study require."""
     for name in protected:
         if name not in X.columns or name not in domain.columns:
             missing = "domain" if name in X.columns else "X"

@@ -257,12 +257,12 @@ def _effect_ratio(power: float) -> float:
 
 
 def _is_number(value: Any) -> bool:
-    """Return True for a real number that is not a Boolean."""
+    """Return True for a real number that is not a boolean."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _check_source(source: Any, quantity: str) -> None:
-    """Raise unless the error of `quantity` has a closed form for the source."""
+    """Raise an error unless the error of `quantity` has a closed form for the source."""
     types = OracleEncoder, DPHistogram, ReportDesign
     if isinstance(source, type) or not isinstance(source, types):
         raise TypeError(
@@ -377,7 +377,7 @@ def _domain_parameter(source: Any) -> str:
 
 
 def _declared_domain(source: Any) -> Domain:
-    """Return the domain of an estimator; raise unless it is declared by column name."""
+    """Return the domain of an estimator; raise an error unless it is declared by column name."""
     name = _domain_parameter(source)
     # A fitted estimator has `domain_`.
     declared = getattr(source, "domain_", getattr(source, name))

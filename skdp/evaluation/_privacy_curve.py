@@ -404,7 +404,7 @@ def compare_to_baseline(
 
 
 def check_curve(curve: Any) -> None:
-    """Raise unless an argument is a result of `privacy_curve` with a finite epsilon."""
+    """Raise an error unless an argument is a result of `privacy_curve` with a finite epsilon."""
     numbers = ("epsilon", "value", "n_train", "n_test")
     check_table(curve, "curve", COLUMNS, numbers=numbers)
     if not np.isfinite(curve["epsilon"]).any():
@@ -412,7 +412,7 @@ def check_curve(curve: Any) -> None:
 
 
 def check_epsilons(epsilons: Any) -> list[float]:
-    """Return the values of epsilon to compare; raise unless they are valid and distinct."""
+    """Return the values of epsilon to compare; raise an error unless they are valid and distinct."""
     if isinstance(epsilons, str) or not isinstance(epsilons, Iterable):
         raise TypeError(
             f"`epsilons` must be a list of numbers, got {type(epsilons).__name__}."
@@ -431,7 +431,7 @@ def check_epsilons(epsilons: Any) -> list[float]:
 def check_table(
     table: Any, name: str, columns: Iterable[str], *, numbers: Iterable[str] = ()
 ) -> None:
-    """Raise unless an argument is a DataFrame with some columns, of which `numbers` are numeric."""
+    """Raise an error unless an argument is a DataFrame with some columns, of which `numbers` are numeric."""
     required = list(columns)
     if not isinstance(table, pd.DataFrame) or not {*required} <= {*table.columns}:
         raise TypeError(

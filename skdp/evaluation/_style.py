@@ -21,7 +21,7 @@ MAX_VALUES = 20
 
 
 class PanelDisplay:
-    """Base class of displays: panels of a new figure, or axes of the caller."""
+    """Base class of displays, which draw panels in a new figure or in given axes."""
 
     ax_: NDArray[Any]
     figure_: Any

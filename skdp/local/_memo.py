@@ -167,7 +167,7 @@ def encode_column_name(name: Any, parameter: str) -> bytes:
         return encode_value(name)
     except ColumnError:
         raise ValueError(
-            f"{parameter} requires column names of text or numbers, got {name!r}."
+            f"{parameter} requires column names that are strings or numbers, got {name!r}."
         ) from None
 
 

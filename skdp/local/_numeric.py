@@ -291,7 +291,7 @@ class NumberField(Field):
 def estimate_means(
     protocol: ReportProtocol, tally: ReportTally, confidence_level: float
 ) -> dict[Any, pd.DataFrame]:
-    """Estimate the mean of each numeric column from the sums of its reports, as a table with one row by column."""
+    """Estimate the mean of each numeric column from the sums of its reports, as a table with one row per column."""
     means = {}
     for field, sums, size in zip(
         protocol.fields, tally.counts, tally.sizes, strict=True

@@ -365,7 +365,9 @@ def _describe_client(protocol: ReportProtocol) -> dict[str, Any]:
 def _check_representable(name: Any, values: Categories | Interval) -> None:
     """Raise an error if JavaScript does not represent the values of a column exactly."""
     if not isinstance(name, str):
-        raise ValueError(f"A client requires text as column names, got {name!r}.")
+        raise ValueError(
+            f"A client requires column names that are strings, got {name!r}."
+        )
     if isinstance(values, Interval):
         # The client finds bins with edges that are doubles. They must be the bins of skdp.
         middles = [middle for middle in values.values if middle is not None]
@@ -376,8 +378,8 @@ def _check_representable(name: Any, values: Categories | Interval) -> None:
         is_exact = all(map(_is_representable, values.values))
     if not is_exact:
         raise ValueError(
-            f"Column {name!r} must have text, booleans, integers below 2**53 or bins "
-            "of floats for a client."
+            f"Column {name!r} must have values that a client represents exactly: text, "
+            "booleans, integers below 2**53 or bins of floats."
         )
 
 

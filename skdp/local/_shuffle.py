@@ -46,7 +46,7 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
 
     Notes
     -----
-    **Privacy.** The output with the reports of n honest persons has the guarantee of
+    **Privacy.** The output with the reports of n honest people has the guarantee of
     `shuffled_guarantee`, against everybody who does not see the reports before they are
     shuffled, such as in a copy or a log. Against everybody else, the local
     guarantee holds.

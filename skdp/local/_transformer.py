@@ -216,7 +216,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
         Raises
         ------
         NotFittedError, TypeError, ValueError
-            Before `fit`; if X has other columns than in `fit`, values that cannot be
+            Before `fit`; if X has columns other than in `fit`, values that cannot be
             reported, or an index level with the name of a privatized column; if
             `record_id` is missing, not unique, not required, or in another order than X;
             or if `ledger` was set after `fit`.
@@ -560,7 +560,7 @@ class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
             return categories
         raise ValueError(
             "`categories` must be a dict or a Domain, which name the columns, if the "
-            f"table is not in memory, got {type(categories).__name__}. Or fit the "
+            f"table is not in memory, got {type(categories).__name__}. Alternatively, fit the "
             "transformer on a small table."
         )
 

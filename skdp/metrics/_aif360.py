@@ -47,7 +47,7 @@ def to_aif360(
     Parameters
     ----------
     X : pandas, polars or pyarrow dataframe, or 2-D array, of shape (n_samples, n_features)
-        Features, including the sensitive features. Numbers and Booleans are kept. Other
+        Features, including the sensitive features. Numbers and booleans are kept. Other
         columns are replaced by a 0/1 column ``column=value`` for each value, or for
         each declared value of a pandas categorical or polars Enum column. The row index
         of a pandas frame becomes the instance names.
@@ -144,7 +144,7 @@ def to_aif360(
 
 
 def _convert_frame(X: Any) -> pd.DataFrame:
-    """Convert a table to a pandas DataFrame; raise if it has missing values."""
+    """Convert a table to a pandas DataFrame; raise an error if it has missing values."""
     if isinstance(X, np.ndarray) and X.ndim == 2:
         X = pd.DataFrame(X, columns=list(wrap_table(X).names))
     if not is_frame(X):
@@ -171,7 +171,7 @@ def _convert_frame(X: Any) -> pd.DataFrame:
 
 
 def _check_names(names: Any, columns: list[Any]) -> list[Any]:
-    """Return the sensitive features as a list; raise if one is not a column of X."""
+    """Return the sensitive features as a list; raise an error if one is not a column of X."""
     names = names if isinstance(names, list) else [names]
     for name in names:
         if not isinstance(name, Hashable):
@@ -191,7 +191,7 @@ def _encode_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """Convert numbers to floats, and encode other columns as 0/1 columns ``column=value``."""
     numbers = {}
     for name in frame:
-        # Decimals and Booleans with missing values have the dtype object.
+        # Decimals and booleans with missing values have the dtype object.
         is_object_number = pd.api.types.infer_dtype(frame[name]) in (
             "decimal",
             "boolean",

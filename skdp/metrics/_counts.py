@@ -176,7 +176,7 @@ def _select_counts(counts: Any) -> Any:
 
 
 def _convert_counts(values: Any, name: str) -> Numbers:
-    """Convert counts to an array of floats; raise unless all are finite numbers."""
+    """Convert counts to an array of floats; raise an error unless all are finite numbers."""
     array = (
         values.to_numpy() if isinstance(values, pd.Series) else to_array(values, name)
     )
@@ -198,7 +198,7 @@ def _convert_counts(values: Any, name: str) -> Numbers:
 
 
 def _is_number(cell: Any) -> bool:
-    """Return True for a real number that is not a Boolean."""
+    """Return True for a real number that is not a boolean."""
     return isinstance(cell, Real) and not isinstance(cell, bool)
 
 
@@ -227,13 +227,13 @@ def convert_labels(index: pd.Index) -> list[Any]:
 
 def _convert_level_value(level_value: Any) -> Any:
     """Convert a value of one level of a MultiIndex to a Python object."""
-    # `estimate_counts` writes Booleans as text if the level also has the number 0 or 1.
+    # `estimate_counts` writes booleans as text if the level also has the number 0 or 1.
     value = to_python(level_value)
     return str(value) if isinstance(value, bool) else value
 
 
 def _normalize(counts: Numbers, name: str) -> Numbers:
-    """Divide counts by their sum; raise if the sum is not positive."""
+    """Divide counts by their sum; raise an error if the sum is not positive."""
     # Unbiased estimates may be negative, and so may their sum.
     total = counts.sum()
     if not (np.isfinite(total) and total > 0):

@@ -32,7 +32,7 @@ def parse_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
 
 
 def _convert_to_series(values: Any, missing: bool) -> pd.Series:
-    """Convert a column to a Series with a default index; raise for values without a hash.
+    """Convert a column to a Series with a default index; raise an error for values without a hash.
 
     Missing values are errors unless `missing` is True.
     """
@@ -52,7 +52,7 @@ def _convert_to_series(values: Any, missing: bool) -> pd.Series:
 
 
 def parse_classes(values: Any, name: str) -> pd.Series:
-    """Read a column of class labels; raise for numbers with fractions."""
+    """Read a column of class labels; raise an error for numbers with fractions."""
     column = parse_column(values, name)
     # scikit-learn's type_of_target also detects fractions, but warns if there are many
     # classes.
@@ -89,7 +89,7 @@ def parse_columns(features: Any, name: str) -> dict[Any, pd.Series]:
 
 
 def check_lengths(lengths: Mapping[str, int]) -> None:
-    """Raise if inputs, which are matched by position, differ in their numbers of rows."""
+    """Raise an error if inputs, which are matched by position, differ in their numbers of rows."""
     if len(set(lengths.values())) > 1:
         *names, last_name = lengths
         *sizes, last_size = map(str, lengths.values())
@@ -136,7 +136,7 @@ def encode_predictions(
 
 
 def find_positive_label(positive_label: Any, **columns: pd.Series) -> Any:
-    """Return the positive label: 1 by default, if all labels are 0 and 1 or Booleans.
+    """Return the positive label: 1 by default, if all labels are 0 and 1 or booleans.
 
     `columns` are the columns of labels by their parameter.
     """
@@ -172,7 +172,7 @@ def code_cells(columns: Iterable[pd.Series]) -> tuple[Cells, Codes]:
 
 
 def list_privileged(privileged: Any, names: Sequence[Any]) -> list[list[Any]]:
-    """Return the privileged values of each column of `names`; raise for other keys."""
+    """Return the privileged values of each column of `names`; raise an error for other keys."""
     if not isinstance(privileged, Mapping):
         if len(names) > 1:
             raise ValueError(
@@ -211,7 +211,7 @@ def find_privileged(privileged: Any, names: Sequence[Any], cells: Cells) -> Mask
 
 
 def check_both_groups(is_privileged: Mask, name: str) -> None:
-    """Raise unless there are both privileged and unprivileged values."""
+    """Raise an error unless there are both privileged and unprivileged values."""
     if not is_privileged.any():
         raise ValueError(f"`{name}` must have a row with a privileged value, got none.")
     if is_privileged.all():

@@ -89,7 +89,7 @@ def _convert_to_table(reports: Any, names: list[Any]) -> Any:
 
 
 def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
-    """Return the names of the columns of the groups; raise if reports do not contain all.
+    """Return the names of the columns of the groups; raise an error if reports do not contain all.
 
     With strategy="sample", a row reports one of several columns, and not its group.
     """
@@ -130,7 +130,7 @@ def list_cells(domain: Domain) -> Cells:
 
 
 def find_declared(privileged: Any, domain: Domain) -> Mask:
-    """Return a mask of the privileged groups; raise for values that are not declared."""
+    """Return a mask of the privileged groups; raise an error for values that are not declared."""
     names = list(domain.columns)
     # Without this check, a misspelled value among several would be ignored.
     for name, values in zip(names, list_privileged(privileged, names), strict=True):
@@ -144,7 +144,7 @@ def find_declared(privileged: Any, domain: Domain) -> Mask:
 
 
 def encode_labels(reports: Any, n_rows: int, **columns: Any) -> list[pd.Categorical]:
-    """Encode `y_true` and `y_pred` as categories; raise if they do not match the reports."""
+    """Encode `y_true` and `y_pred` as categories; raise an error if they do not match the reports."""
     check_row_order(**columns, reports=reports)
     labels = []
     lengths = {"reports": n_rows}

@@ -46,7 +46,7 @@ def marginal_error(
     order: int = 2,
     domain: DomainLike | None = None,
 ) -> float:
-    """Compute the mean total-variation distance of all marginals of `order` columns.
+    """Compute the mean total variation distance of all marginals of `order` columns.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def marginal_error(
     -----
     **Privacy.** The result depends on the real rows and is not protected.
 
-    The total-variation distance is half the sum of the absolute differences of the
+    The total variation distance is half the sum of the absolute differences of the
     proportions. Some papers report the L1 distance, which is twice as large.
 
     Examples
@@ -104,7 +104,7 @@ def marginal_errors(
     order: int = 2,
     domain: DomainLike | None = None,
 ) -> pd.DataFrame:
-    """Compute the total-variation distance of each marginal of `order` columns.
+    """Compute the total variation distance of each marginal of `order` columns.
 
     Parameters
     ----------
@@ -147,8 +147,8 @@ def marginal_errors(
     names, other_names = (list(table.names) for table in tables)
     if set(names) != set(other_names):
         raise ValueError(
-            "`real` and `synthetic` must have the same columns; in one of them only: "
-            f"{sorted(set(names) ^ set(other_names), key=str)}."
+            "`real` and `synthetic` must have the same columns, got columns in one of "
+            f"them only: {sorted(set(names) ^ set(other_names), key=str)}."
         )
     check_size(order, min_val=1, max_val=len(names), name="order")
     _, codes = _code_columns(tables, names, domain)
@@ -258,7 +258,7 @@ def _distinct_values(name: Any, column: Any, label: str) -> tuple[list[Any], boo
 
 
 def _check_table(label: str, data: Any) -> Table:
-    """Read a dataframe or 2-D array; raise if it has no rows or no columns."""
+    """Read a dataframe or 2-D array; raise an error if it has no rows or no columns."""
     if not is_frame(data):
         data = to_array(data, label)
         if data.ndim != 2:
@@ -548,8 +548,8 @@ def _split_target(
     names = names or list(columns)
     if set(names) != set(columns):
         raise ValueError(
-            f"`{label}` and `synthetic` must have the same columns; in one of them "
-            f"only: {sorted(set(names) ^ set(columns), key=str)}."
+            f"`{label}` and `synthetic` must have the same columns, got columns in "
+            f"one of them only: {sorted(set(names) ^ set(columns), key=str)}."
         )
     return table.rebuild([columns[name] for name in names], names), y, names
 

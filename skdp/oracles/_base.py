@@ -202,7 +202,7 @@ def channel_of_bits(
     """
     if k > 16:
         raise ValueError(
-            f"The channel requires at most 16 bits, got {k}: it has 2**k columns."
+            f"`channel` supports at most 16 bits, got {k}. It has 2**k columns."
         )
     table = []
     for bits in rows:

@@ -464,7 +464,7 @@ class SubsetSelection(BitOracle):
         # the set has a larger probability if it contains the value.
         if self.n_reports > 1 << 16:
             raise ValueError(
-                f"The channel requires at most 2**16 sets, got {self.n_reports:,}."
+                f"`channel` supports at most 2**16 sets, got {self.n_reports:,}."
             )
         with_value, without_value = self._set_probabilities()
         sets = list(combinations(range(self.k), self.subset_size))

@@ -303,7 +303,7 @@ class Optimal(NumericMechanism):
     def _find_node_below(self, positions: Any) -> tuple[Any, Any]:
         """Return the index of the node below each position, and the distance to it.
 
-        The last position belongs to the last but one node.
+        The last position belongs to the second-to-last node.
         """
         below = np.searchsorted(self.nodes[1:-1], positions, side="right")
         return below, positions - self.nodes[below]

@@ -361,7 +361,7 @@ class SetSelection(FrequencyOracle):
         """
         if self.k > MAX_CHANNEL_VALUES:
             raise ValueError(
-                f"The channel requires at most {MAX_CHANNEL_VALUES} values, got "
+                f"`channel` supports at most {MAX_CHANNEL_VALUES} values, got "
                 f"{self.k}: it has 2**k columns."
             )
         n_codes = self._n_codes

@@ -26,7 +26,7 @@ def find_safe_boundary(
 ) -> float:
     """Return a safe number near the boundary between a safe and an unsafe number.
 
-    A number is safe if its `excess`, such as a proven delta less the allowed one, is at
+    A number is safe if its `excess`, such as a proven delta minus the allowed one, is at
     most 0. The relative precision of the search is `precision`.
     """
     # The excess of the result is checked, or the result is `safe`. So errors of the root
@@ -238,8 +238,8 @@ def _log_delta(mu: Fraction, epsilon: Fraction) -> float:
 def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
     """Return the smallest delta of a mu-Gaussian-DP release for an epsilon.
 
-    A result with real Gaussian noise of standard deviation ``sensitivity / mu`` is mu-Gaussian-DP, and so is its
-    post-processing, such as rounding. Delta is ``Phi(-epsilon / mu + mu / 2) - e**epsilon * Phi(-epsilon / mu -
+    A result with continuous Gaussian noise of standard deviation ``sensitivity / mu`` is mu-Gaussian-DP, and so is
+    its post-processing, such as rounding. Delta is ``Phi(-epsilon / mu + mu / 2) - e**epsilon * Phi(-epsilon / mu -
     mu / 2)``, where Phi is the standard normal distribution function ([1]_, theorem 8; [2]_, corollary 2.13).
 
     Parameters
@@ -266,7 +266,8 @@ def gaussian_delta(mu: float | Fraction, epsilon: float | Fraction) -> float:
     **Privacy.** These deltas for all epsilons are equivalent to mu-Gaussian-DP. Releases of mu_1, ..., mu_k on the same
     data, each chosen with knowledge of the previous results, are together ``sqrt(mu_1**2 + ... + mu_k**2)``-
     Gaussian-DP if these numbers were fixed beforehand ([2]_, corollary 3.3). A mu-Gaussian-DP release is also
-    ``mu**2 / 2``-zero-concentrated DP, but not conversely. The formula is evaluated by logarithms: nothing underflows.
+    ``mu**2 / 2``-zero-concentrated DP, but not conversely. The formula is evaluated with logarithms, which
+    avoids underflow.
 
     References
     ----------

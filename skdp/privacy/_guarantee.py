@@ -143,7 +143,7 @@ class PrivacyGuarantee(JsonRecord):
 
     Notes
     -----
-    **Privacy.** ``g1 + g2`` is the guarantee of two releases about the same persons (sequential composition: epsilons
+    **Privacy.** ``g1 + g2`` is the guarantee of two releases about the same people (sequential composition: epsilons
     and deltas add). If one of them protects named columns only ("replace_values"), the result protects the columns that
     all such releases protect.
 
@@ -625,7 +625,7 @@ def _common_unit(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
 def compose(
     guarantees: Iterable[PrivacyGuarantee], *, delta: float | Fraction | None = None
 ) -> PrivacyGuarantee:
-    """Bound the total privacy loss of a fixed list of releases about the same persons.
+    """Bound the total privacy loss of a fixed list of releases about the same people.
 
     Returns the smallest of three bounds: the sum of the epsilons and, with a failure probability, the distribution of
     the privacy loss, and a conversion of the sum of the rhos.

@@ -33,7 +33,7 @@ class Amount(NamedTuple):
 
 
 class PrivacyLedger:
-    """Privacy budget of all releases about the same persons; releases that exceed it raise an error.
+    """Privacy budget of all releases about the same people; releases that exceed it raise an error.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class PrivacyLedger:
 
     Notes
     -----
-    **Privacy.** A ledger is a privacy filter: all charges together are within the budget, also if later releases, their
+    **Privacy.** A ledger is a privacy filter: all charges together are within the budget, even if later releases, their
     number and their epsilon are chosen by earlier results. A charge is made before any noise is drawn and is never
     refunded, even if the release fails. Sums are exact in decimals, so ten charges of 0.1 fit into a budget of 1.
 
@@ -92,12 +92,12 @@ class PrivacyLedger:
     A budget has one relation, and charges are converted to it. Replacing a record is removing one and adding one, so a
     "replace" budget counts charges for adding or removing a record **twice**. An "add_remove" budget rejects "replace"
     charges. Local releases have "replace" guarantees and central releases "add_remove" guarantees. To avoid the factor
-    2, use a separate ledger for the central releases of other persons, or set ``relation="add_remove"`` if there are
+    2, use a separate ledger for the central releases of other people, or set ``relation="add_remove"`` if there are
     no local releases. A budget for whole records rejects a release that protects named columns only, because it may
     reveal all other columns. A budget for named columns (``relation="replace_values"``) accepts releases for whole
     records, and releases that protect at least its columns.
 
-    Charges for records and charges for all rows of a person (``groups`` of `fit`) add up for persons with at most as
+    Charges for records and charges for all rows of a person (``groups`` of `fit`) add up for people with at most as
     many rows as the charges for records protect. `report` has the unit of each charge, `privacy_statement` the unit of
     their sum.
 

@@ -25,7 +25,7 @@ class Loss(ABC):
 
     # A subclass stands for a dominating pair of distributions P and Q: for any two
     # neighboring inputs, the hockey-stick divergences of the outputs in both directions are
-    # at most the divergences of P and Q. Dominating pairs compose, also if the mechanism is
+    # at most the divergences of P and Q. Dominating pairs compose, even if the mechanism is
     # chosen by earlier results (Y. Zhu, J. Dong, Y.-X. Wang (2022). Optimal accounting of
     # differential privacy via characteristic function. AISTATS).
 
@@ -212,7 +212,7 @@ class GaussianLoss(Loss):
 
     Notes
     -----
-    **Privacy.** Rounding is post-processing of real noise. The discrete Gaussian is not, so it has a rho only.
+    **Privacy.** Rounding is post-processing of continuous noise. The discrete Gaussian is not, so it has a rho only.
 
     Examples
     --------
@@ -387,7 +387,7 @@ def pure_rho(epsilon: float, share: float = 1.0) -> float:
     with np.errstate(over="ignore"):
         sines = np.sinh(above * epsilon / 2) * np.sinh((above - 1) * epsilon / 2)
         divergences = np.log1p(share * 2 / math.cosh(epsilon / 2) * sines) / (above - 1)
-    # A divergence is at most epsilon, also if the floats overflow.
+    # A divergence is at most epsilon, even if the floats overflow.
     ratios = np.fmin(divergences, epsilon) / orders[:-1]
     return max(limit, float(ratios.max())) * _MARGIN
 

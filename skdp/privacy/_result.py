@@ -39,7 +39,7 @@ _COLUMNS = (
 
 _NOT_COVERED = (
     "Further calls of steps without a ledger, releases that are charged to no ledger "
-    "listed here, and other releases about the same persons.",
+    "listed here, and other releases about the same people.",
     "Information about the protected columns in other columns and other sources.",
     "Facts about the population, which hold whether or not a record is in the data.",
     "Sample weights, sensitive features and other parameters of fit, which may be true "
@@ -84,7 +84,7 @@ class PrivacyStatement(JsonRecord):
     Notes
     -----
     **Privacy.** A statement, its record and its page contain names (of columns, steps and releases) and numbers of
-    guarantees. They contain no value of the data (also if categories were inferred from the data), no declared value,
+    guarantees. They contain no value of the data (even if categories were inferred from the data), no declared value,
     no seed, no key and no path.
 
     A record is not signed: its author can write any number.

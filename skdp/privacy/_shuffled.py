@@ -47,7 +47,7 @@ def shuffled_guarantee(
     reporter : fitted local transformer, its protocol, or oracle
         Randomizer of a record: any object with a ``guarantee_`` in the local model and without delta.
     n : int
-        Smallest number of reports of honest persons that are shuffled together, public, at least 1. Exclude reports
+        Smallest number of reports of honest people that are shuffled together, public, at least 1. Exclude reports
         that are lost, made up, or without noise. More than 2**30 count as this number.
     delta : float
         Failure probability, in [0, 1), well below 1 / n. With 0, the result is the local guarantee.
@@ -80,7 +80,7 @@ def shuffled_guarantee(
     holds for any values of all other records, against everyone who sees only the released data. Those who shuffle or
     sum the reports are trusted. It covers unweighted sums of all n reports only: with a weight of 0 for all other
     reports, a sum is a single report. A table whose row index, order or ids identify the senders is not shuffled. It is
-    for *one* release of *one* collection. New reports of the same persons are further releases, which add up
+    for *one* release of *one* collection. New reports of the same people are further releases, which add up
     (`compose`). Do not sum or shuffle the same reports a second time in another set: the difference of two sums may be
     a single report. Permanent reports (``memoize=True``) therefore raise an error; they have the local guarantee.
 
@@ -148,7 +148,7 @@ def local_epsilon(
     delta : float
         Failure probability after shuffling, in (0, 1).
     n : int
-        Smallest number of reports of honest persons that are shuffled together, public.
+        Smallest number of reports of honest people that are shuffled together, public.
     reporter : callable
         Function of a local epsilon that returns an oracle, such as ``partial(RandomizedResponse, 4)``, or a fitted
         local transformer.

@@ -73,7 +73,7 @@ def privacy_statement(
     ----------
     estimator : estimator, list of estimators, or PrivacyLedger
         Fitted or unfitted; the statement of an unfitted estimator is a plan. The estimators of a list are about the
-        same persons. For a ledger, the statement lists the charges.
+        same people. For a ledger, the statement lists the charges.
     X : DataFrame, Domain or ndarray of shape (n_samples, n_features), default=None
         Table. Only its column names are read, to list the columns that the estimator was not fitted on, too.
         Without it, the columns of an unfitted estimator have no names.
@@ -216,7 +216,7 @@ def _check_estimators(estimator: Any) -> list[Any]:
 def _find_columns(
     estimator: Any, names_of_X: tuple[Any, ...] | None
 ) -> tuple[Any, ...]:
-    """Return the columns that an estimator was fitted on, or else the columns of X."""
+    """Return the columns that an estimator was fitted on, otherwise the columns of X."""
     fitted = fitted_names(estimator)
     if fitted is None or names_of_X is None:
         return fitted or names_of_X or (ALL_COLUMNS,)

@@ -45,7 +45,7 @@ def is_estimator(value: Any) -> bool:
 
 
 def list_parts(estimator: Any) -> list[Any]:
-    """Return the fitted estimators in the attributes of an estimator, or else the estimators in its parameters."""
+    """Return the fitted estimators in the attributes of an estimator, otherwise the estimators in its parameters."""
     # A fitted meta-estimator fits clones, so the estimators in its parameters are not used.
     # Parts are collected by identity, because some occur in several attributes.
     fitted: dict[int, Any] = {}

@@ -382,7 +382,7 @@ def rounded_gaussian(
 
     The integer z has exactly the probability that X rounds to z. For an integer q,
     ``q + round(X)`` is ``round(q + X)``, so this noise is post-processing of the Gaussian
-    mechanism with real noise, and has its guarantee.
+    mechanism with continuous noise, and has its guarantee.
 
     The real line is divided into cells of length ``1 / m``, where m is an even power of
     two, so that all numbers of a cell round to one integer. In units of cells, the

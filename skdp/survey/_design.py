@@ -359,7 +359,7 @@ class ReportDesign(SavedByArguments):
         values : list of two, or mapping, default=("no", "yes")
             Labels of the values, see `forced`.
         reports : list of two, or mapping, default=("same", "different")
-            Labels of the reports. For other labels than "same" and "different", pass a
+            Labels of the reports. For labels other than "same" and "different", pass a
             mapping of meaning to label, such as ``{"same": 1, "different": 2}``.
 
         Returns
@@ -553,7 +553,7 @@ class ReportDesign(SavedByArguments):
         confidence_level : float, default=0.95
             Coverage probability of each interval.
         sample_weight : array-like of shape (n_samples,), default=None
-            Survey weight of each row, the number of persons that it represents. For
+            Survey weight of each row, the number of people that it represents. For
             strata and clusters, use `debias`.
 
         Returns
@@ -849,8 +849,8 @@ def _check_identified(channel: Numbers, column: Any) -> None:
     if np.linalg.matrix_rank(channel) < len(channel):
         raise ValueError(
             f"The channel of column {column!r} must have linearly independent rows to "
-            f"identify the proportions of its {len(channel)} values. Use another "
-            "probability than 0.5, or more groups."
+            f"identify the proportions of its {len(channel)} values. Use a "
+            "probability other than 0.5, or more groups."
         )
 
 
@@ -929,7 +929,7 @@ def _warn_of_misfit(labels: pd.Index, counts: ReportCounts, fitted: Numbers) -> 
     # They count as 5, which makes the statistic smaller.
     residuals = n_reports * (observed - fitted)
     statistic = (residuals**2 / np.maximum(n_reports * fitted, 5)).sum()
-    # One degree of freedom for each possible report, less 1 for each group, and less the
+    # One degree of freedom for each possible report, minus 1 for each group, minus the
     # number of estimated proportions.
     is_possible = (fitted > 0) & (counts.group_totals > 0)
     n_groups = int(is_possible.any(axis=1).sum())

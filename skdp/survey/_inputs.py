@@ -230,7 +230,7 @@ class Rows:
 
     @property
     def degrees_of_freedom(self) -> float:
-        """Degrees of freedom of the standard errors: infinite, or the number of clusters less 1."""
+        """Degrees of freedom of the standard errors: infinite, or the number of clusters minus 1."""
         if self.clusters is None:
             return math.inf
         return len(np.unique(self.clusters[self.weights > 0])) - 1

@@ -106,7 +106,7 @@ class ClassTarget:
         have the shape (n_columns, n_cells, n_rows), without the reference class. There is no
         scale, so the second result is empty.
         """
-        # The gradient of a log softmax: indicator of the class, less its probability.
+        # The gradient of a log softmax: indicator of the class, minus its probability.
         cells = posterior.sum(axis=0)
         excess = posterior - np.exp(log_softmax(linear)) * cells
         return excess[1:], np.zeros((0, cells.shape[1]))

@@ -396,7 +396,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
     n_parameters_ : int
         Number of parameters, including `hidden_coef_`.
     degrees_of_freedom_ : float
-        Degrees of freedom of the intervals: infinite, or the number of clusters less 1.
+        Degrees of freedom of the intervals: infinite, or the number of clusters minus 1.
 
     See Also
     --------
@@ -548,7 +548,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
     n_parameters_ : int
         Number of parameters, including `hidden_coef_`.
     degrees_of_freedom_ : float
-        Degrees of freedom of the intervals: infinite, or the number of clusters less 1.
+        Degrees of freedom of the intervals: infinite, or the number of clusters minus 1.
 
     See Also
     --------

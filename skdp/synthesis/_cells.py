@@ -277,7 +277,7 @@ class Shape:
 
     cells: Interval
     starts: NDArray[np.intp]
-    """The index of the first cell of each bin, and last the number of cells; shape (n_bins + 1,)."""
+    """The index of the first cell of each bin, followed by the number of cells; shape (n_bins + 1,)."""
     proportions: NDArray[np.float64]
     """The proportion of each cell in the records of its bin; shape (n_cells,)."""
     levels: tuple[Marginal, ...]

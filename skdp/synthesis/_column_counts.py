@@ -154,7 +154,7 @@ class _CountedNumbers:
     ) -> NDArray[np.float64]:
         """Compute the numbers of all cells and values from the measured numbers, given exact sums over values.
 
-        `noisy` has the measured numbers, (n_counted_cells, n_counted_values), which leave out one of two cells or
+        `noisy` has the measured numbers, (n_counted_cells, n_counted_values), which exclude one of two cells or
         values because both add up to a known sum. `sums` are the public sums over values; shape (n_cells, 1).
         """
         if self.is_centered and self.n_cells == 2:

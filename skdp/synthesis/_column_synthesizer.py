@@ -277,7 +277,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         Raises
         ------
         TypeError, ValueError
-            If X has other columns than in `fit`.
+            If the columns of X differ from the columns of `fit`.
         """
         check_is_fitted(self)
         table = check_input(self, X, reset=False, min_rows=0)
@@ -300,7 +300,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             )
         if not names or len(set(names)) < len(names):
             raise ValueError(
-                f"`columns` must name at least one column, each once, got {names}."
+                f"`columns` must name at least one column, and none twice, got {names}."
             )
         return names
 
@@ -518,7 +518,7 @@ class _Records:
                 unlisted[0],
                 private_table.columns,
                 private_domain,
-                "Or replace such values before `fit`",
+                "Alternatively, replace such values before `fit`",
             )
         self.combinations = np.ravel_multi_index(tuple(codes), sizes)
         self.public_table = select_columns(modeled, self.public_names)

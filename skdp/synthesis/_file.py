@@ -78,8 +78,8 @@ def restore_fit(synthesizer: Any, parts: dict[str, Any]) -> None:
     is_one_table = template.names == domain.columns
     if not is_whole or not is_one_table or not scope <= {*domain.columns, *features}:
         raise ValueError(
-            "Its domain, its guarantee and its features must not have different "
-            "columns."
+            "The domain, the guarantee and the features of a synthesizer must have "
+            "matching columns."
         )
     marginals = [_read_marginal(about, domain) for about in parts["marginals"]]
     scores = {}

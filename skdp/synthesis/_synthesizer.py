@@ -220,7 +220,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
 
     `transform` returns as many rows as X has, as scikit-learn requires. If X is the table of `fit`, this reveals the
     number of records, and the rows have the guarantee ``guarantee_.to("replace")``. With `groups`, no guarantee holds
-    for the result of `transform`, because persons may have different numbers of rows. ``sample()`` returns the noisy
+    for the result of `transform`, because people may have different numbers of rows. ``sample()`` returns the noisy
     number of rows, under `guarantee_`.
 
     Not covered: an error reveals that an undeclared value occurs, and synthetic rows have the library of X. Dtypes
@@ -802,7 +802,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         -------
         ModelCount
             The ``count``, its ``std_error``, the bounds ``lower`` and ``upper`` of its interval, and whether it is
-            ``supported`` (False also if an endpoint of a range is inside a bin).
+            ``supported`` (also False if an endpoint of a range is inside a bin).
 
         Raises
         ------

@@ -319,7 +319,7 @@ _DTYPE_ERRORS = (TypeError, ValueError, OverflowError, NotImplementedError)
 def make_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
     """Return a function from codes to a column of a library with the declared values.
 
-    The column has `dtype` if it represents all values, and else the dtype that the
+    The column has `dtype` if it represents all values, otherwise the dtype that the
     library infers from them.
     """
     # Libraries cut texts, round numbers and wrap integers silently. So a dtype is

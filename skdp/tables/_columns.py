@@ -355,7 +355,7 @@ def to_object_list(column: Any) -> list[Any]:
 
 
 def to_objects(values: Sequence[Any]) -> NDArray[Any]:
-    """Return an array of Python objects of shape (n_values,), also if the objects are sequences."""
+    """Return an array of Python objects of shape (n_values,), even if the objects are sequences."""
     return np.fromiter(values, object, len(values))
 
 

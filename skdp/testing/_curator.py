@@ -15,7 +15,7 @@ from skdp.testing._subject import Curator, require
 
 
 def check_noise(subject: Curator) -> None:
-    """Check that the noise covers the last row of the table, of 4 rows and of a single row.
+    """Check that the noise covers the last row, for all rows, 4 rows and a single row.
 
     All outputs must follow from noisy numbers (see `replay_release`).
     """

@@ -262,7 +262,7 @@ def replay_release(
 
     All draws have the same results in both runs: the same choices, and the same sums of statistics and noise. Every
     value that is computed from released numbers must therefore be equal in both runs, and the numbers before the noise
-    show the sensitivity. A wrong sensitivity is detected in a single run (grey-box auditing, [1]_). The losses of the
+    show the sensitivity. A wrong sensitivity is detected in a single run (gray-box auditing, [1]_). The losses of the
     draws are added up and compared with the guarantee.
 
     Parameters
@@ -397,7 +397,7 @@ def _release(release: Any, table: Any, random_state: int) -> Any:
 def _find_guarantee(
     result: Any, guarantee: PrivacyGuarantee | None
 ) -> PrivacyGuarantee:
-    """Return the guarantee in the argument, or else the guarantee that a result states."""
+    """Return the guarantee in the argument, otherwise the guarantee that a result states."""
     stated = guarantee
     for name in ("guarantee_", "guarantee"):
         stated = stated or getattr(result, name, None)

@@ -48,7 +48,7 @@ def test_from_rows_to_reports_to_counts(files, capsys):
     assert run("privatize", "in.csv", "out.parquet", "--seed", 1, "--keep", "town") == 0
     printed = capsys.readouterr()
     assert "Released unprotected: town" in printed.err
-    assert "Left out: id" in printed.err
+    assert "Excluded: id" in printed.err
     assert printed.out.startswith("epsilon = 1, local model")
     assert printed.out.endswith("Wrote out.parquet\n")
     assert pd.read_parquet("out.parquet").columns.tolist() == ["sex", "age", "town"]

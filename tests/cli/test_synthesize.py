@@ -50,7 +50,7 @@ def test_a_synthetic_table_is_written(table, domain, tmp_path, capsys):
     assert shown.out.startswith("epsilon = 10, delta = 0.000001, ")
     assert "central model, adding or removing one record's values of: sex, age, code" in shown.out
     assert f"\nWrote {out}\n" in shown.out
-    assert shown.err.startswith("Left out: name, person\n")
+    assert shown.err.startswith("Excluded: name, person\n")
     assert table.read_bytes() == before
 
 

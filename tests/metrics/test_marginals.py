@@ -148,7 +148,7 @@ ONE = pd.DataFrame({"a": [1, 2], "b": pd.array(["secret", "s"], "string")})
 @each(
     "real, synthetic, options, message",
     [
-        (ONE, ONE[["a"]], {}, r"same columns; in one of them only: \['b'\]"),
+        (ONE, ONE[["a"]], {}, r"same columns, got columns in one of them only: \['b'\]"),
         (ONE, ONE[:0], {}, "`synthetic` must have at least one row"),
         (ONE[:0], ONE, {}, "`real` must have at least one row"),
         (pl.LazyFrame({"a": [1]}), ONE, {}, "Collect it"),

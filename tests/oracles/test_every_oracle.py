@@ -167,7 +167,7 @@ def test_parameters_out_of_range_are_refused(make_oracle, size, error, loss):
 
 @each("oracle", [UnaryEncoding(17, 1), SubsetSelection(40, 1)])
 def test_a_channel_of_too_many_reports_is_refused(oracle):
-    with pytest.raises(ValueError, match="The channel requires at most"):
+    with pytest.raises(ValueError, match="`channel` supports at most"):
         oracle.channel()
 
 

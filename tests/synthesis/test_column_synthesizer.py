@@ -127,7 +127,7 @@ class TestPrivacy:
         [
             ({"columns": "sex"}, "`columns` must be a list"),
             ({"columns": []}, "at least one column"),
-            ({"columns": ["sex", "sex"]}, "each once"),
+            ({"columns": ["sex", "sex"]}, "none twice"),
             ({"columns": ["sex", "wage"]}, r"`columns` must name columns of X, .*, got \['wage'\]"),
             ({"domain": None}, r"`domain` declares no values for the columns \['sex'\]"),
             ({"domain": Domain({"job": list("abc")})}, r"for the columns \['sex'\].* The Domain declares \['job'\]"),

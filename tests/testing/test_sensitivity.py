@@ -265,7 +265,7 @@ def test_tables_that_cannot_be_checked_are_refused():
     with pytest.raises(TypeError, match=r"X must be a pandas\.DataFrame, got ndarray"):
         check_curator(mean, ONLY.to_numpy())
     for table in (ONLY, pl.from_pandas(ONLY), pa.Table.from_pandas(ONLY), ONLY["value"].to_numpy()):
-        with pytest.raises(ValueError, match="two columns or more, the last of them the target, got 1"):
+        with pytest.raises(ValueError, match="at least two columns, the last of which is the target, got 1"):
             replay_release(model, table, table)
 
 

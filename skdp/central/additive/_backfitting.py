@@ -124,7 +124,7 @@ def sum_by_bin(codes: NDArray[Any], residuals: Floats, n_bins: int) -> Integers:
 
 
 def count_by_size(residuals: Floats, limits: Integers) -> Integers:
-    """Count residuals by absolute value: for each ascending limit, the residuals between the limit before and it."""
+    """Count residuals by absolute value: for each ascending limit, the residuals between the previous limit and it."""
     classes = np.searchsorted(limits, np.abs(residuals[0]))
     return np.bincount(classes, minlength=len(limits))
 

@@ -151,8 +151,8 @@ class AdditiveModel(SupervisedStatistic):
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Encode the columns by declared values, or by many narrow cells between bounds, and read the target.
 
-        `bounds` are the bounds of columns of numbers and, in regression, of the target. `_release` merges the cells to
-        bins.
+        `bounds` are the bounds of columns of numbers and, in regression, of the target. `_release` merges the cells
+        into bins.
         """
         # With more bins, the noise exceeds the counts of bins.
         check_size(self.max_bins, min_val=2, max_val=256, name="max_bins")
@@ -191,7 +191,7 @@ class AdditiveModel(SupervisedStatistic):
         return Plan.from_gaussian(exact, budget, "noisy sums by bin")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        """Merge cells to bins by noisy counts, fit a function of the bins of each column, and set fitted attributes."""
+        """Merge cells into bins by noisy counts, fit a function of the bins of each column, and set attributes."""
         exact: AdditivePlan = plan.exact
         start = self._start(exact.targets, exact.target, exact.budget, source)
         domain = exact.domain

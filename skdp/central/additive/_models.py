@@ -41,7 +41,7 @@ from skdp.tables import Table
 
 
 class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
-    """Classify with a sum of functions of each column, fitted with differential privacy.
+    """Classify with a sum of one function per column, fitted with differential privacy.
 
     The logit of a class is a constant plus a function of each column. `shape_` returns the functions with their errors,
     and `ShapeDisplay` draws them. Columns are cut into private bins, so that their scale and their tails do not matter.
@@ -245,7 +245,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
 
 
 class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
-    """Predict a number by a sum of functions of each column, fitted with differential privacy.
+    """Predict a number with a sum of one function per column, fitted with differential privacy.
 
     The prediction is a constant plus a function of each column. `shape_` returns the functions with their errors, and
     `ShapeDisplay` draws them. Columns are cut into private bins, so that their scale and their tails do not matter.

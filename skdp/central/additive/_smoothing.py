@@ -40,7 +40,7 @@ class Bins:
 
 
 def cut_finely(low: float, high: float) -> Interval:
-    """Cut an interval into public cells: of equal width, and smaller towards the point that is nearest to 0."""
+    """Cut an interval into public cells: of equal width, and smaller toward the point that is nearest to 0."""
     fractions = np.arange(65) / 64
     even = low * (1 - fractions) + high * fractions
     near = float(np.clip(0.0, low, high))
@@ -64,7 +64,7 @@ def merge_to_bins(
     max_bins: int,
     source: ByteSource,
 ) -> list[Bins]:
-    """Merge the cells of columns to bins, by noisy counts.
+    """Merge the cells of columns into bins, by noisy counts.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def merge_to_bins(
 
 
 def _merge_neighbors(counts: NDArray[Any], min_count: float, error: float) -> list[int]:
-    """Merge neighboring cells to bins with noisy counts of about `min_count`; return the first cell of each bin.
+    """Merge neighboring cells into bins with noisy counts of about `min_count`; return the first cell of each bin.
 
     `error` is the standard deviation of the noise of a cell.
     """
@@ -123,7 +123,7 @@ def _merge_neighbors(counts: NDArray[Any], min_count: float, error: float) -> li
         if n_records >= min_count:
             firsts.append(cell + 1)
             n_records = 0.0
-    # The last bin is merged with the bin before unless its count exceeds the noise,
+    # The last bin is merged with the previous bin unless its count exceeds the noise,
     # because the sum of many empty cells with noise may exceed the smallest count.
     noise = MIN_BIN_ERRORS * error * math.sqrt(len(counts) - firsts[-1])
     if len(firsts) > 1 and n_records < max(min_count / 2, noise, 1.0):

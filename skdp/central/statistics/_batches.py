@@ -167,7 +167,7 @@ def rows_within(
 
     `persons` has the number of the person of each row.
     """
-    # The choice of the rows of a person is independent of other persons, so a person
+    # The choice of the rows of a person is independent of other people, so a person
     # changes at most `max_rows` chosen rows.
     n_rows = len(persons)
     shuffled = rng.permutation(n_rows)
@@ -185,7 +185,7 @@ def limit_persons(
 ) -> tuple[LargeTable, Any]:
     """Limit a large table to `max_rows` rows per person; also return its other columns, without rows.
 
-    `groups` is the name of the column of persons.
+    `groups` is the name of the column of people.
     """
     features, column = without_column(large.sample, groups, "groups")
     (n_missing,) = Batches(wrap_table(column), large).add_up(_count_missing)

@@ -207,7 +207,7 @@ def is_ordered(attribute: Categories | Interval) -> bool:
     values = drop_missing(attribute.values)
     if not all(type_of_value(value) in ORDERED_TYPES for value in values):
         return attribute.ordered
-    # Numbers and dates are ordered by value, also if they are declared as ordered.
+    # Numbers and dates are ordered by value, even if they are declared as ordered.
     return all(value < following for value, following in pairwise(values))
 
 

@@ -54,7 +54,7 @@ class Noise:
     # one integer.
     #
     # Gaussian: a row changes all integers by at most the root of `sensitivity` in L2
-    # norm. Real noise of the variance ``sensitivity / amount`` is mu-Gaussian
+    # norm. Continuous noise of the variance ``sensitivity / amount`` is mu-Gaussian
     # differentially private, and rounding is post-processing. The squares of mu add up,
     # also over measurements that depend on earlier results: the references are at
     # `skdp.privacy.Mu`.

@@ -69,7 +69,7 @@ class FairnessDisplay(PanelDisplay):
     """
 
     def __init__(self, reports: Mapping[str, pd.DataFrame]) -> None:
-        """Check the reports by name, and join them to one table with a panel and a label for each row."""
+        """Check the reports by name, and join them into one table with a panel and a label for each row."""
         if not isinstance(reports, Mapping) or not reports:
             raise TypeError(
                 "`reports` must be a mapping of name to DataFrame with at least one "

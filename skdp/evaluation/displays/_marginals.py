@@ -33,7 +33,7 @@ class MarginalDisplay(PanelDisplay):
 
     Use `from_tables` to create the display. A marginal of one column is drawn as bars,
     or as steps if the column has bins. A marginal of two columns is drawn as two heat
-    maps. Titles state the total-variation distance (TVD), which is half the sum of the
+    maps. Titles state the total variation distance (TVD), which is half the sum of the
     absolute differences of the proportions.
 
     Parameters

@@ -175,7 +175,7 @@ def _compute_metrics(
 
 
 def choose_attacked_column(study: Study) -> Any:
-    """Return the sensitive column, or else the first protected column with at least two values.
+    """Return the sensitive column, otherwise the first protected column with at least two values.
 
     None if there is no such column.
     """
@@ -197,7 +197,7 @@ def sample_attacked_rows(study: Study) -> pd.DataFrame:
 
 
 def attack_releases(study: Study) -> dict[float, AttackResult]:
-    """Attack the releases, reports of the protected columns and all other columns; return results by epsilon."""
+    """Attack releases of reports and of all other columns; return results by epsilon."""
     rows = sample_attacked_rows(study)
     calls = [delayed(_attack)(study, rows, epsilon) for epsilon in study.epsilons]
     results = Parallel(n_jobs=study.n_jobs)(calls)

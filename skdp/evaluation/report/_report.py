@@ -194,7 +194,7 @@ def study_report(
 
 
 def _check_output(out: Path) -> None:
-    """Raise unless the folder is writable and the optional packages are installed."""
+    """Raise an error unless the folder is writable and the optional packages are installed."""
     # If a folder does not exist, the nearest existing parent must be writable.
     folder = next(filter(Path.exists, (out, *out.absolute().parents)))
     if not folder.is_dir():
@@ -218,7 +218,7 @@ Part = tuple[Section, dict[str, pd.DataFrame]]
 
 
 def _study_counts(study: Study) -> Part:
-    """Return the section of estimated counts and their errors."""
+    """Return the section on estimated counts and their errors."""
     counts = count_study(
         study.frame[study.columns],
         study.protected,
@@ -254,7 +254,7 @@ def _study_counts(study: Study) -> Part:
 
 
 def _study_models(study: Study) -> Part:
-    """Return the section of accuracy and fairness of a classifier by epsilon."""
+    """Return the section on accuracy and fairness of a classifier by epsilon."""
     curve, excluded = score_models(study, N_SPLITS)
     means = curve.groupby(["metric", "epsilon"], sort=False)["value"].mean()
     scores = means.rename("mean").reset_index()
@@ -285,7 +285,7 @@ def _study_models(study: Study) -> Part:
 
 
 def _study_fairness(study: Study) -> Part:
-    """Return the section of fairness metrics by true and by reported groups."""
+    """Return the section on fairness metrics by true and by reported groups."""
     audits = audit_fairness(study)
     rows = []
     for epsilon, reports in audits.items():
@@ -312,7 +312,7 @@ def _study_fairness(study: Study) -> Part:
 
 
 def _study_leakage(study: Study) -> Part:
-    """Return the section of attacks that predict a protected column from a release."""
+    """Return the section on attacks that predict a protected column from a release."""
     results = attack_releases(study)
     rows = []
     for epsilon, result in results.items():
@@ -342,7 +342,7 @@ def _study_leakage(study: Study) -> Part:
 
 
 def _study_synthesis(study: Study) -> Part:
-    """Return the section of synthetic rows and their errors."""
+    """Return the section on synthetic rows and their errors."""
     table, real, example = synthesize(study, DELTA)
     section = Section(
         "Synthetic rows",

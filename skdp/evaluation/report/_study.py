@@ -203,7 +203,7 @@ class Study:
 
 
 def encode_declared(domain: Domain, columns: Sequence[Any]) -> list[Codes]:
-    """Encode columns as indices of declared values; raise for other values."""
+    """Encode columns as indices of declared values; raise an error for other values."""
     codes = domain.encode(columns)
     for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
         if column.max(initial=0) == size:
@@ -217,7 +217,7 @@ def encode_declared(domain: Domain, columns: Sequence[Any]) -> list[Codes]:
 def _check_names(
     frame: pd.DataFrame, domain: Domain, columns: list[Any], target: Any
 ) -> None:
-    """Raise unless the table has the declared columns and the target, and `columns` are declared."""
+    """Raise an error unless the table has the declared columns and the target, and `columns` are declared."""
     # ColumnTransformer and the CSV files require names that are text.
     for name in frame:
         if not isinstance(name, str):
@@ -239,7 +239,7 @@ def _check_names(
 
 
 def _check_roles(columns: list[Any], target: Any, sensitive: Any) -> None:
-    """Raise unless `sensitive` is a protected column and `target` is not."""
+    """Raise an error unless `sensitive` is a protected column and `target` is not."""
     if target in columns:
         raise ValueError(
             f"`target` must not be one of the protected columns {columns}, got "
@@ -262,7 +262,7 @@ def _label_bins(
 ) -> tuple[pd.DataFrame, Domain]:
     """Replace numbers in protected columns by labels of bins; return the table and its domain.
 
-    `names` are the declared columns except the target. Raise if one of them has values that are not declared.
+    `names` are the declared columns except the target. Raise an error if one of them has values that are not declared.
     """
     domain = domain.select(names)
     codes = encode_declared(domain, [frame[name] for name in names])
@@ -279,7 +279,7 @@ def _label_bins(
 
 
 def _find_positive(column: pd.Series) -> pd.Series:
-    """Return True for each row whose target is 1; raise for targets other than 0 and 1."""
+    """Return True for each row whose target is 1; raise an error for targets other than 0 and 1."""
     name = f"target (column {column.name!r})"
     if column.isna().any():
         raise ValueError("`target` must not have missing values. Exclude these rows.")
@@ -297,7 +297,7 @@ def _find_positive(column: pd.Series) -> pd.Series:
 
 
 def _find_privileged(domain: Domain, column: pd.Series, privileged: Any) -> list[Any]:
-    """Return the privileged values; raise unless they are declared and give two groups of rows."""
+    """Return the privileged values; raise an error unless they are declared and give two groups of rows."""
     (values,) = list_privileged(privileged, [column.name])
     labels = list(domain[column.name].labels)
     is_declared = pd.Series(values).isin(labels) & pd.Series(values).notna()

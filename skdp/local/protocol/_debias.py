@@ -66,7 +66,7 @@ def _select_cells(
     elif values is not None and len(groups) > 1:
         raise ValueError(
             "`values` must be a dict of column to list for several columns, got "
-            f"{type(values).__name__}. Or select one column with `columns`."
+            f"{type(values).__name__}. Alternatively, select one column with `columns`."
         )
     if protocol.domain is None or group[0] not in protocol.domain.columns:
         if values is not None:
@@ -152,7 +152,7 @@ def estimate_joint_counts(
             parts.append((field, report, field_names))
             names += field_names
     sums, squares = _sum_products(parts)
-    # The variance of a record's product is its mean square, less 1 if the record has the
+    # The variance of a record's product is its mean square, minus 1 if the record has the
     # combination. So the variance of the noise of a count is the sum of the squares, less
     # the count.
     noise = np.clip(squares - np.clip(sums, 0, None), 0, None)

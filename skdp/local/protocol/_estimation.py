@@ -172,7 +172,7 @@ def _compute_marginal_noise(
     codes = np.searchsorted(cumulative, levels * cumulative[-1]).astype(np.uint64)
     reports = oracle.report(codes, SeededSource(0))
     unbiased = field.debias(reports, columns, np.arange(len(counts)))
-    # The variance of an unbiased value is its mean square, less 1 for a record with the
+    # The variance of an unbiased value is its mean square, minus 1 for a record with the
     # value and 0 for other records.
     squares = (unbiased**2).sum(axis=0) * (size / N_SIMULATED_REPORTS)
     return np.clip(squares - counts, 0, None)

@@ -656,8 +656,8 @@ class ReportProtocol:
         Returns
         -------
         tuple of ReportPair
-            Pair of each part of a record that is shuffled separately, or the pair of the
-            worst randomizer with the epsilon of `guarantee`.
+            A pair for each part of a record that is shuffled separately. If no such pairs
+            are known, the worst-case pair for the epsilon of `guarantee`.
         """
         largest_ratio = exp_bounds(self.guarantee.epsilon)[1]
         worst_case = (ReportPair.from_ratio(largest_ratio),)

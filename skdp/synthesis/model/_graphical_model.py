@@ -32,7 +32,7 @@ class _Projection:
     """The sums of the table of one clique to several of its marginals, and the adjoint."""
 
     # Marginals are the leaves of a tree of partial sums. Each node has one column less
-    # than its parent. From a marginal towards the clique, short columns are added
+    # than its parent. From a marginal toward the clique, short columns are added
     # first, so that from the clique on, long columns are summed out first.
 
     def __init__(

@@ -189,7 +189,7 @@ class JunctionTree:
 
 
 def _span_tree(cliques: list[Clique]) -> tuple[tuple[Clique, ...], tuple[Link, ...]]:
-    """Join cliques to a tree with the largest separators, by Prim's algorithm."""
+    """Join cliques into a tree with the largest separators, by Prim's algorithm."""
     # A spanning tree of the cliques of a triangulated graph has the running
     # intersection property if the sum of the sizes of its separators is the largest.
     waiting = list(map(set, cliques))

@@ -82,7 +82,7 @@ class NumberCounts:
         return self.cells.get(column, self.intervals[column])
 
     def find_starts(self, column: int) -> NDArray[np.intp]:
-        """Return the index of the first cell of each bin, and last the number of cells; shape (n_bins + 1,)."""
+        """Return the index of the first cell of each bin, followed by the number of cells; shape (n_bins + 1,)."""
         cells = self.cells_of(column)
         bins = np.array(self.intervals[column].edges, cells.dtype)
         return np.searchsorted(np.array(cells.edges, cells.dtype), bins)
@@ -292,7 +292,7 @@ def _sum_blocks(
 
 
 def _cut(proportions: NDArray[np.float64], max_bins: int) -> list[int]:
-    """Merge cells to at most `max_bins` bins with about equal proportions; return the first cells and the end."""
+    """Merge cells into at most `max_bins` bins with about equal proportions; return the first cells and the end."""
     # Cells with more than the mean proportion of a bin become bins; small cells are
     # merged into the remaining bins.
     is_large = proportions >= 1 / max_bins

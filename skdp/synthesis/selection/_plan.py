@@ -224,7 +224,7 @@ def find_columns(domain: Domain, names: Iterable[Any], parameter: str) -> list[i
         columns.append(domain.columns.index(name))
     if not columns or len(set(columns)) < len(columns):
         raise ValueError(
-            f"`{parameter}` must name at least one column, each once, got {listed}."
+            f"`{parameter}` must name at least one column, and none twice, got {listed}."
         )
     return columns
 
