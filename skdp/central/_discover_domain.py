@@ -339,33 +339,34 @@ class Plan:
         A sixteenth of the budget for numbers is for the first pass of `find_intervals`, and the remainder for the
         second.
         """
-        count_noisy_numbers, n_texts = len(contents.numbers), len(contents.texts)
+        n_numeric, n_texts = len(contents.numbers), len(contents.texts)
         if n_texts and not delta:
             raise ValueError(
                 "`delta` must be in (0, 1), got 0. The strings of columns "
                 f"{list(contents.texts)} require delta > 0."
             )
-        n_columns = count_noisy_numbers + n_texts
+        n_columns = n_numeric + n_texts
         if not n_columns:
             return None
         budget = _choose_noise(budget, delta / 2 if n_texts else delta, n_columns)
         is_laplace = budget.kind == "epsilon"
         # A record changes one count of each column by 1, so the sensitivity in L1 norm and
         # in squared L2 norm is the number of columns.
-        for_numbers = budget * Fraction(count_noisy_numbers, n_columns)
+        for_numbers = budget * Fraction(n_numeric, n_columns)
         for_texts = budget * Fraction(n_texts, n_columns)
         first, second = (
-            Noise.from_budget(
-                for_numbers * part, count_noisy_numbers, count_noisy_numbers
-            )
+            Noise.from_budget(for_numbers * part, n_numeric, n_numeric)
             for part in (Fraction(1, 16), Fraction(15, 16))
         )
         text_noise = Noise.from_budget(for_texts, n_texts, n_texts)
         threshold = 0
         losses: tuple[Loss, ...] = ()
         if n_texts:
-            part = delta if is_laplace else delta / 2
-            threshold = find_threshold(text_noise, budget.rows, n_texts, part)
+            # Gaussian noise uses the other half of delta, see `_choose_noise`.
+            threshold_delta = delta if is_laplace else delta / 2
+            threshold = find_threshold(
+                text_noise, budget.rows, n_texts, threshold_delta
+            )
         else:
             losses = first.loss, second.loss
             delta = Fraction(0) if is_laplace else delta
@@ -495,21 +496,27 @@ def find_threshold(noise: Noise, n_rows: int, n_columns: int, delta: Fraction) -
 
 
 def _bound_tail(noise: Noise, distance: int, delta: Fraction) -> Fraction:
-    """Bound the probability that noise is at least `distance` > 0 from above, with a precision for delta."""
+    """Return an upper bound of the probability that noise is at least `distance` > 0.
+
+    Its rounding error is below 2**-60 times `delta`.
+    """
+    # `exp_minus_bounds(x, bits)` returns integers below and above ``e**-x * 2**bits``.
     bits = 64 + (delta.denominator // delta.numerator).bit_length()
     denominator = 1 << bits
     if not noise.is_gaussian:
         # Discrete Laplace noise: a**distance / (1 + a), with a = e**(-1 / scale).
-        _, rare = exp_minus_bounds(distance / noise.scale, bits)
-        common, _ = exp_minus_bounds(1 / noise.scale, bits)
-        return Fraction(rare, denominator + common)
+        _, upper_power = exp_minus_bounds(distance / noise.scale, bits)
+        lower_base, _ = exp_minus_bounds(1 / noise.scale, bits)
+        return Fraction(upper_power, denominator + lower_base)
     # Rounded noise is at least the distance if normal noise is at least the distance minus
-    # 1 / 2. For y standard deviations, the probability is at most e**(-y**2 / 2) / 2.
+    # 1 / 2. For y standard deviations, the probability is at most e**(-y**2 / 2) / 2. The
+    # scale of Gaussian noise is its variance.
     exponent = (distance - Fraction(1, 2)) ** 2 / (2 * noise.scale)
-    _, rare = exp_minus_bounds(
+    # Rounding the exponent down makes the bound larger, and shortens the fraction.
+    _, upper_power = exp_minus_bounds(
         Fraction(math.floor(exponent * denominator), denominator), bits
     )
-    return Fraction(rare, 2 * denominator)
+    return Fraction(upper_power, 2 * denominator)
 
 
 # Bounds of numbers
@@ -632,14 +639,17 @@ class CellCounts:
         return clear if found is None else (start + found[0], start + found[1])
 
     def _find_windows(self, counts: Floats, rate: float) -> tuple[int, int] | None:
-        """Return the first and the last cell of windows of cells that clearly have numbers; None if there is none.
+        """Return the indices of the first and the last cell that clearly have numbers; None if there is none.
 
-        `counts` are the noisy counts of neighboring cells. `rate` is the probability that the noise of any window of a
-        given width is mistaken for numbers.
+        Numbers are detected by the noisy counts of windows of cells. `counts` are the noisy counts of neighboring
+        cells, of shape (n_cells,). For each width of a window, `rate` bounds the probability that the noise of one or
+        more windows is mistaken for numbers.
         """
         # Windows have 1, 2, 4, ... cells: wide ones detect numbers in many cells. A window
         # may be wider than the range of its numbers, so the last cell of the first window
         # and the first cell of the last window are used.
+        #
+        # Of each width, there are at most as many windows as cells.
         rate_per_window = rate / counts.size
         sums = np.append(0.0, np.cumsum(counts))
         first, last = counts.size, -1

@@ -364,9 +364,11 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         total.check_finite(rows.names[-1:])
         distances = []
         for sums in by_column:
-            n = GRID * sums.counts
+            # A position p, from -`GRID` to `GRID`, has the distances `GRID` + p and
+            # `GRID` - p to the bounds.
+            middles = GRID * sums.counts
             distances.append(
-                np.hstack([n + sums.position_sums, n - sums.position_sums])
+                np.hstack([middles + sums.position_sums, middles - sums.position_sums])
             )
         return int(total.squares[0, 0]), np.concatenate(distances).astype(object)
 
@@ -374,21 +376,24 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         """Add noise to the sums, and set the encoding of each category: its mean target, shrunk to the overall mean."""
         domain, square, distances, bounds = plan.exact
         noise, squares_noise = plan.noises
-        variance = (float(min(noise.std, Fraction(MAX_NOISY_COUNT))) / GRID) ** 2
-        noisy = noise.add_floats(source, distances) / (2 * GRID)
+        # Sums of distances in units of the width of the bounds, `2 * GRID` steps, and the
+        # variance of their noise; shape (n_categories of all columns, 2).
+        noisy_distances = noise.add_floats(source, distances) / (2 * GRID)
+        error = float(min(noise.std, Fraction(MAX_NOISY_COUNT))) / (2 * GRID)
+        distance_variance = error**2
         # The distances of a value to both bounds add up to 1, and their difference is its
         # position from -1 to 1. Both sums have twice the noise variance of a distance, and
         # their noises are uncorrelated.
-        n_rows = noisy.sum(axis=1)
-        totals = noisy[:, 0] - noisy[:, 1]
-        (total,) = squares_noise.add(source, [square])
-        square_of_target = min(max(total, -MAX_NOISY_COUNT), MAX_NOISY_COUNT) / GRID
+        n_rows = noisy_distances.sum(axis=1)
+        totals = noisy_distances[:, 0] - noisy_distances[:, 1]
+        (noisy_square,) = squares_noise.add(source, [square])
+        noisy_square = min(max(noisy_square, -MAX_NOISY_COUNT), MAX_NOISY_COUNT)
         means = ShrunkMeans.estimate(
             n_rows,
             totals,
             sizes=domain.sizes,
-            square=square_of_target,
-            variance=variance / 2,
+            square=noisy_square / GRID,
+            variance=2 * distance_variance,
         )
         self.domain_ = domain
         self.target_mean_ = float(from_grid(means.mean, bounds)[0])
@@ -434,11 +439,11 @@ class ShrunkMeans(NamedTuple):
         Parameters
         ----------
         n_rows, totals : ndarray of shape (n_categories of all columns,)
-            Noisy numbers of rows and sums of the target.
+            Noisy numbers of rows, and sums of the target as positions from -1 to 1.
         sizes : list of int
             Number of categories of each column.
         square : float
-            Noisy sum of squares of the target.
+            Noisy sum of squares of these positions over all rows.
         variance : float
             Variance of the noise of `n_rows` and `totals`.
         """

@@ -115,7 +115,8 @@ class ProductSums:
         n_columns = len(penalties)
         columns = np.arange(n_columns)
         products = self.products.copy()
-        with_target = self.sums[:-1, -1]
+        # Sums of the products of each column and the target; shape (n_columns,).
+        target_products = self.sums[:-1, -1]
         largest = max(float(np.diag(products).max()), self.noise_norm)
         # A larger penalty would exceed the precision of floats.
         products[columns, columns] += np.minimum(penalties, 2.0**20 * largest)
@@ -130,18 +131,18 @@ class ProductSums:
         eigenvalues, eigenvectors = np.linalg.eigh(
             to_coefficients.T @ products @ to_coefficients
         )
-        target = to_coefficients.T @ with_target
+        target = to_coefficients.T @ target_products
         ridge = self._choose_ridge(eigenvalues, eigenvectors.T @ target)
         products[columns, columns] += ridge
         inverse = np.linalg.inv(products)
-        coefficients = inverse @ with_target
+        coefficients = inverse @ target_products
 
         # The squared error on noisy sums is too small, because the coefficients also fit
         # the noise: to first order, by the trace of the inverse times the covariance of
         # the noise.
         noise = self._estimate_noise_covariance(coefficients)
         explained = coefficients @ products @ coefficients
-        error = self.sums[-1, -1] - 2 * coefficients @ with_target + explained
+        error = self.sums[-1, -1] - 2 * coefficients @ target_products + explained
         unexplained = max(float(error + np.trace(inverse @ noise)), self.square_error)
         # The bias of the ridge is the difference to slopes without it, in directions in
         # which the sums of products exceed the noise.
@@ -159,12 +160,12 @@ class ProductSums:
         )
         return LinearFit(coefficients, covariance, ridge)
 
-    def _choose_ridge(self, eigenvalues: Floats, with_target: Floats) -> float:
+    def _choose_ridge(self, eigenvalues: Floats, target_products: Floats) -> float:
         """Choose the ridge, a number that is added to all eigenvalues, with the smallest estimated prediction error.
 
         `eigenvalues` are the eigenvalues of the noisy sums of products of columns, after the constant is eliminated,
-        ascending, of shape (n_columns,). `with_target`, of the same shape, are the sums of products with the target in
-        the directions of their eigenvectors. `product_error` and `target_error` are the standard deviations of the
+        ascending, of shape (n_columns,). `target_products`, of the same shape, are the sums of products with the target
+        in the directions of their eigenvectors. `product_error` and `target_error` are the standard deviations of the
         noise of one sum of products of columns, and of a column and the target; the norm of the noise of the whole
         matrix is about twice `noise_norm`.
         """
@@ -180,13 +181,13 @@ class ProductSums:
         # inverse times the noise.
         ridges = smallest + self.noise_norm * np.append(0.0, 2.0 ** np.arange(-3, 12))
         inverses = 1 / (eigenvalues + ridges[:, np.newaxis])  # (n_ridges, n_values)
-        coefficients = inverses * with_target
+        coefficients = inverses * target_products
         squares = coefficients**2
         product_variance = self.product_error**2
         variances = self.target_error**2 + product_variance * squares.sum(axis=1)
         degrees_of_freedom = inverses.sum(axis=1) * variances
         degrees_of_freedom += product_variance * (squares * inverses).sum(axis=1)
-        errors = squares @ eigenvalues - 2 * coefficients @ with_target
+        errors = squares @ eigenvalues - 2 * coefficients @ target_products
         return float(ridges[np.argmin(errors + 2 * degrees_of_freedom)])
 
     def _estimate_noise_covariance(self, coefficients: Floats) -> Floats:

@@ -370,18 +370,16 @@ class _PrivateStatistic:
 
         It is the maximum over distances k of exp(-beta k) times the local sensitivity of tables with k other rows.
         """
-        width, smooth_sums = float(self.width), float(self.step * MIN_SMOOTH_STEPS)
+        width, smooth = float(self.width), float(self.step * MIN_SMOOTH_STEPS)
         distance = 0
         # A local sensitivity is at most the width, so larger distances cannot increase the
         # maximum.
-        while (decay := math.exp(-float(beta) * distance)) * width > smooth_sums:
-            smooth_sums = max(
-                smooth_sums, decay * float(self.local_sensitivity(distance))
-            )
+        while (decay := math.exp(-float(beta) * distance)) * width > smooth:
+            smooth = max(smooth, decay * float(self.local_sensitivity(distance)))
             distance += 1
         # The relative rounding error of two exponentials and a product is below 2**-40.
         max_error = Fraction(1, 1 << 40)
-        return math.ceil(Fraction(smooth_sums) * (1 + max_error) / self.step)
+        return math.ceil(Fraction(smooth) * (1 + max_error) / self.step)
 
 
 def _read_positions(X: Any, limits: NDArray[np.float64]) -> list[int]:
@@ -523,6 +521,8 @@ def sample_and_aggregate(
         random_state,
         mechanism="sample and aggregate",
     )
+    # An output is a position from -`GRID` to `GRID` between its bounds; shape (n_outputs,)
+    # for each chunk with a value.
     positions = []
     for members in draw_chunks(source, n_chunks, n_rows):
         chunk_positions = _evaluate_chunk(statistic, tables, members, limits)
@@ -538,9 +538,14 @@ def sample_and_aggregate(
     values = errors = np.full(len(limits), math.nan)
     if released:
         means = clip_floats(totals) / to_float(n_values)
-        noise = np.hypot(to_float(total_noise.std), to_float(number_noise.std) * means)
+        # To first order, the standard deviation of the ratio of two noisy numbers, times
+        # the number of chunks with a value.
+        scaled_errors = np.hypot(
+            to_float(total_noise.std), to_float(number_noise.std) * means
+        )
         values = from_grid(means / GRID, limits)
-        errors = noise / to_float(n_values) / (2 * GRID) * (limits[:, 1] - limits[:, 0])
+        widths = limits[:, 1] - limits[:, 0]
+        errors = scaled_errors / to_float(n_values) / (2 * GRID) * widths
     else:
         warn(
             f"`statistic` failed in about {n_failed:,} of {n_chunks:,} chunks (a noisy "

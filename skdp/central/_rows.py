@@ -183,6 +183,7 @@ class Rows:
 
     def center(self, middle: NDArray[np.int16]) -> Rows:
         """Subtract a public row of integers, each smaller than `UNIT` in absolute value, from all rows."""
+        # The differences are smaller than 2**15, so 16 bits are sufficient.
         largest = (np.abs(middle.astype(np.int64)) + self.largest).astype(np.int64)
         return replace(
             self,

@@ -175,16 +175,16 @@ def attribute_inference(
         raise ValueError("`sensitive` must have at least two distinct values, got one.")
 
     bound, labels = np.nan, list(range(proportions.size))
-    reports: set[Any] = set()
+    report_names: set[Any] = set()
     if encoder is not None:
-        reports = {*_list_report_names(encoder)} & {*columns}
-        bound, labels = _bound_accuracy(encoder, true_columns, truth, reports)
+        report_names = {*_list_report_names(encoder)} & {*columns}
+        bound, labels = _bound_accuracy(encoder, true_columns, truth, report_names)
     seed = draw_seed(random_state)
     is_correct = _predict_values(features, truth, estimator, cv, seed) == truth
     # The same attack on the other columns shows how much the reports add.
     accuracy_without = np.nan
     if encoder is not None:
-        is_other = [name not in reports for name in columns]
+        is_other = [name not in report_names for name in columns]
         accuracy_without = float(proportions.max())
         if any(is_other):
             other_features = features.loc[:, is_other]
@@ -284,12 +284,12 @@ def _list_report_names(encoder: Any) -> list[Any]:
 
 
 def _bound_accuracy(
-    encoder: Any, columns: dict[Any, pd.Series], truth: Codes, reports: set[Any]
+    encoder: Any, columns: dict[Any, pd.Series], truth: Codes, report_names: set[Any]
 ) -> tuple[float, list[Any]]:
     """Return the largest expected accuracy of predictions from reports, and value labels.
 
-    `columns` are the true values, `truth` their codes, and `reports` the names of the
-    released reports. Labels are the declared values in the order of the codes.
+    `columns` are the true values, `truth` their codes, and `report_names` the names
+    of the released reports. Labels are the declared values in the order of the codes.
     """
     protocol = encoder.protocol_
     # A single sensitive column may have any name, or no name.
@@ -312,7 +312,7 @@ def _bound_accuracy(
     exact = None
     n_fields = len(protocol.fields)
     for field_, oracle in zip(protocol.fields, protocol.oracles, strict=True):
-        is_only_report = reports <= {*field_.names(), SAMPLED}
+        is_only_report = report_names <= {*field_.names(), SAMPLED}
         if {*field_.columns} == {*names} and (is_only_report or n_fields == 1):
             exact = oracle.guess_accuracy(prior)
     if exact is None:

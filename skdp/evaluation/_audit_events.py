@@ -20,8 +20,9 @@ from skdp.tables import convert_frame, is_frame
 # A column for each part of the output, with an entry for each draw.
 Draws = dict[str, NDArray[Any]]
 
-# Column for the type of an error, and value of a part that an output lacks.
-FAILURE = "the type of the error"
+# Name of the column that has the name of the error of each draw that failed.
+ERROR_TYPE = "the type of the error"
+# Entry of a draw whose output does not have the part of the column.
 ABSENT = "\0absent"
 
 _LISTS = (list, tuple, set, frozenset, np.ndarray)
@@ -45,7 +46,7 @@ def read_rows(release: Callable[[], Any], n_rows: int) -> Draws:
     try:
         released = release()
     except Exception as error:
-        return {FAILURE: np.full(n_rows, type(error).__name__, object)}
+        return {ERROR_TYPE: np.full(n_rows, type(error).__name__, object)}
     columns: Draws = {}
     for name, values in read_columns(released).items():
         if len(values) != n_rows:
@@ -73,7 +74,7 @@ def read_calls(release: Callable[[], Any], n_calls: int) -> Draws:
         try:
             parts = list(_list_parts(release(), ""))
         except Exception as error:
-            parts = [(FAILURE, type(error).__name__)]
+            parts = [(ERROR_TYPE, type(error).__name__)]
         calls.append(dict(parts[:256]))  # limits the number of columns
     columns = {}
     for name in dict.fromkeys(chain.from_iterable(calls)):
@@ -105,7 +106,7 @@ def add_supports(fitted: Any, columns: Draws) -> Draws:
     `columns` are the outputs of draws by name. The hash function of a report is public, so supported values follow from
     the report.
     """
-    if FAILURE in columns:
+    if ERROR_TYPE in columns:
         return columns
     # The first columns of a release are the reports, `oracle.width` columns for each
     # oracle.

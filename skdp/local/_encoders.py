@@ -323,6 +323,7 @@ class UnaryEncodingTransformer(OracleEncoder):
         report_epsilon = check_epsilon(
             self.instantaneous_epsilon, name="instantaneous_epsilon"
         )
+        # The domain of each column, or of the combination of all columns.
         attributes = [field.domain for field in fields]
         epsilons = split_epsilon(report_epsilon, attributes, self.strategy, self.shares)
         # The permanent report is the report of the first oracle. Each release adds noise.

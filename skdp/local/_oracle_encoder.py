@@ -141,9 +141,9 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         # Attributes of equal size and epsilon share an oracle, which may take long to make.
         make_oracle = cache(self._make_oracle)
         fields = []
-        for values, attribute_epsilon in zip(attributes, epsilons, strict=True):
-            oracle = make_oracle(values.size, attribute_epsilon)
-            fields.append(field_class(values, oracle, **settings))
+        for attribute, attribute_epsilon in zip(attributes, epsilons, strict=True):
+            oracle = make_oracle(attribute.size, attribute_epsilon)
+            fields.append(field_class(attribute, oracle, **settings))
         return tuple(fields)
 
     def _select_attributes(self, domain: Domain) -> list[Domain]:
@@ -154,14 +154,14 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         if self.strategy == "joint":
             groups = [domain.columns]
         for columns in groups:
-            values = domain.select(columns)
-            if values.size >= 1 << 32:  # joint codes have 32 bits
+            attribute = domain.select(columns)
+            if attribute.size >= 1 << 32:  # joint codes have 32 bits
                 raise ValueError(
                     f"strategy={self.strategy!r} must have less than 2**32 joint "
-                    f"cells, got {values.size:,}. Use strategy='split' or fewer "
+                    f"cells, got {attribute.size:,}. Use strategy='split' or fewer "
                     "columns."
                 )
-            attributes.append(values)
+            attributes.append(attribute)
         return attributes
 
     def _make_guarantee(
@@ -510,9 +510,9 @@ def split_epsilon(
 ) -> list[Fraction | None]:
     """Return the fraction of epsilon of each attribute; None if p and q determine it.
 
-    With strategy="split", `shares` divides epsilon: equally, in proportion to the
-    number of values, or by a dict of weights. Otherwise each attribute gets all of
-    epsilon.
+    An attribute is the domain of one column, or of the combination of all columns. With
+    strategy="split", `shares` divides epsilon: equally, in proportion to the number of
+    values, or by a dict of weights. Otherwise each attribute gets all of epsilon.
     """
     if isinstance(shares, str) and shares == "uniform":
         if epsilon is not None and strategy == "split":
@@ -523,9 +523,9 @@ def split_epsilon(
             f"`shares` must be 'uniform' unless strategy='split', got {strategy!r}."
         )
     if isinstance(shares, str) and shares == "proportional":
-        weights = [Fraction(values.size) for values in attributes]
+        weights = [Fraction(attribute.size) for attribute in attributes]
     else:
-        names = [values.columns[0] for values in attributes]
+        names = [attribute.columns[0] for attribute in attributes]
         weights = check_column_weights(
             "shares", shares, names, "'uniform', 'proportional'"
         )

@@ -128,7 +128,7 @@ class ReportDesign(SavedByArguments):
         # mapping from group to such a matrix. `values` are the labels of the true
         # values, and `reports` the labels of the reports, by default the same.
         self.column = column
-        # The label of each meaning. A label in a list is its own meaning.
+        # A dict of meaning to label. A label in a list is its own meaning.
         is_named = isinstance(values, Mapping)
         self._labels = dict(values if is_named else zip(values, values, strict=True))
         self.values = list(self._labels.values())
@@ -444,8 +444,9 @@ class ReportDesign(SavedByArguments):
         )
 
     def __repr__(self) -> str:
-        is_named = list(self._labels) != self.values
-        labels = reprlib.repr(self._labels if is_named else self.values)
+        # The labels alone, or a dict of meaning to label if a label is not its own meaning.
+        has_meanings = list(self._labels) != self.values
+        labels = reprlib.repr(self._labels if has_meanings else self.values)
         return (
             f"ReportDesign({self.column!r}, values={labels}, "
             f"n_channels={len(self.channels)}, epsilon={self.epsilon:.4g})"
@@ -858,7 +859,8 @@ def _invert_channels(channels: Numbers, counts: ReportCounts, column: Any) -> Nu
     """Compute the unbiased values of each report in each group; shape (n_values, n_groups, n_reports).
 
     An unbiased value has the expectation 1 for the true value, and 0 for other values.
-    `column` is the name of the column in errors.
+    `channels` has the shape (n_groups, n_values, n_reports), and `column` is the name of
+    the column in errors.
     """
     # Groups and reports together are one report, whose channel has the observed
     # proportions of the groups as factors; shape (n_values, n_groups * n_reports).

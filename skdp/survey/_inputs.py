@@ -215,15 +215,19 @@ class Rows:
         return [*self.known.columns, *self.cells.columns]
 
     @property
-    def log_reports(self) -> Numbers:
-        """Log probability of the reports of a row given each combination; shape (n_cells, n_rows)."""
-        # Reports are independent given the true values, so their log probabilities are
+    def log_likelihoods(self) -> Numbers:
+        """Log likelihood of each combination for the reports of each row; shape (n_cells, n_rows).
+
+        It is a log probability of the reports, up to a constant for each row.
+        """
+        # Reports are independent given the true values, so their log likelihoods are
         # added. The combinations have the order of `cells`: the last variable changes
         # first.
         n_rows = len(self.known)
         total = np.zeros((1, n_rows))
         with np.errstate(divide="ignore"):
             for question in self.questions:
+                # (n_values, n_rows)
                 log_likelihood = np.log(question.likelihood.T)
                 total = (total[:, np.newaxis] + log_likelihood).reshape(-1, n_rows)
         return total

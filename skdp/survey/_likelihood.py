@@ -27,8 +27,9 @@ class Predictors:
     cell_known: Numbers
     # Indicators of the values in each cell; shape (n_cells, n_features).
     cell_features: Numbers
-    # Log probability of the reports of each row given each cell; shape (n_cells, n_rows).
-    log_reports: Numbers
+    # Log probability of the reports of each row given each cell, up to a constant for each
+    # row; shape (n_cells, n_rows).
+    log_likelihoods: Numbers
 
     @property
     def n_terms(self) -> int:
@@ -79,23 +80,23 @@ def log_sum(logs: Numbers) -> Numbers:
 class ClassTarget:
     """Target with classes, a multinomial logit whose reference is the first class."""
 
-    # Log probability of the target, or of its report, given each class:
-    # (n_classes, n_rows).
-    log_reports: Numbers
+    # Log probability of the target, or of its report, given each class, up to a constant
+    # for each row; shape (n_classes, n_rows).
+    log_likelihoods: Numbers
 
     n_scale_parameters = 0
 
     @property
     def n_columns(self) -> int:
         """Number of linear predictors: one for each class except the reference."""
-        return len(self.log_reports) - 1
+        return len(self.log_likelihoods) - 1
 
     def log_densities(self, linear: Numbers, scale: Numbers) -> Numbers:
         """Compute the log probability of class and report; shape (n_classes, n_cells, n_rows).
 
         `linear` has the shape (n_columns, n_cells, n_rows), without the reference class.
         """
-        return np.asarray(log_softmax(linear) + self.log_reports[:, np.newaxis])
+        return np.asarray(log_softmax(linear) + self.log_likelihoods[:, np.newaxis])
 
     def scores(
         self, linear: Numbers, scale: Numbers, posterior: Numbers
@@ -113,8 +114,8 @@ class ClassTarget:
 
     def split_rows(self) -> list[NDArray[np.bool_]]:
         """Return masks of the rows of each class, or of all rows if the target is reported."""
-        is_certain = self.log_reports == 0
-        is_true = (is_certain | np.isneginf(self.log_reports)).all()
+        is_certain = self.log_likelihoods == 0
+        is_true = (is_certain | np.isneginf(self.log_likelihoods)).all()
         return list(is_certain) if is_true else [np.ones(is_certain.shape[1], bool)]
 
 
@@ -206,7 +207,7 @@ class HiddenModel:
         coefficients, scale, cells = self.split(parameters)
         linear = self.predictors.compute_linear(coefficients)
         log_cells = (
-            self.predictors.compute_log_cells(cells) + self.predictors.log_reports
+            self.predictors.compute_log_cells(cells) + self.predictors.log_likelihoods
         )
         joint = self.target.log_densities(linear, scale) + log_cells
         # Sum over the latent true values, and divide by the sum (Bayes' rule).

@@ -224,7 +224,7 @@ class ReportRegression(OnSite, BaseEstimator):
         is_marginal = self.hidden_distribution == "marginal"
         cell_known = known[:, :1] if is_marginal else known
         cells = rows.cells.to_numpy(float)
-        return Predictors(known, cell_known, cells, rows.log_reports)
+        return Predictors(known, cell_known, cells, rows.log_likelihoods)
 
     def _predict_cells(self, X: Any) -> tuple[Numbers, Numbers]:
         """Compute the linear predictors in each cell, and the probability of each cell in each row.
@@ -246,7 +246,7 @@ class ReportRegression(OnSite, BaseEstimator):
         predictors = self._build_predictors(rows.known.to_numpy(), rows)
         # Bayes' rule, without the target.
         log_cells = (
-            predictors.compute_log_cells(self.hidden_coef_) + predictors.log_reports
+            predictors.compute_log_cells(self.hidden_coef_) + predictors.log_likelihoods
         )
         cells = np.exp(log_cells - log_sum(log_cells))
         coefficients = join_terms(self.intercept_, self.coef_).T

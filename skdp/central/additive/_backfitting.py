@@ -44,9 +44,10 @@ class Residuals(Protocol):
         """Return the residuals of rows, given their responses; both of shape (n_outputs, n_rows)."""
 
     def linearize(self, means: Floats) -> tuple[Floats, Floats]:
-        """Return the slopes of residuals with respect to the response, and the variances of residuals.
+        """Return the slopes and the variances of the residual of a row in each bin.
 
-        `means` are the mean responses of bins. All shapes are (n_bins, n_outputs).
+        A slope is the decrease of the residual per unit of the response: the second derivative of the loss. `means` are
+        the mean responses of bins. All shapes are (n_bins, n_outputs).
         """
 
 
@@ -70,7 +71,7 @@ class ClassResiduals:
         return -self._loss.residuals(logits, targets).T
 
     def linearize(self, means: Floats) -> tuple[Floats, Floats]:
-        """Return the slopes of residuals with respect to the logits, and the variances of residuals.
+        """Return the slopes and the variances of the residual of a row in each bin, see `Residuals`.
 
         `means` are the mean logits of bins. All shapes are (n_bins, n_outputs).
         """
@@ -239,16 +240,16 @@ class _ColumnFunction:
     def update(
         self,
         noisy: Floats,
-        curvatures: Floats,
+        row_slopes: Floats,
         variances: Floats,
         epoch: Epoch,
     ) -> None:
         """Update the function by the noisy sums of residuals of an epoch; shape (n_bins, n_outputs).
 
-        `curvatures` are the slopes of residuals in the response, and `variances` their variances, see
-        `Residuals.linearize`.
+        `row_slopes` and `variances` are the slopes and the variances of the residual of a row, see
+        `Residuals.linearize`. Residuals and responses are in units of 1 here, not in integer steps.
         """
-        self._average(noisy, curvatures, epoch)
+        self._average(noisy, row_slopes, epoch)
         values = self._smooth(variances, epoch.row_variance)
         # Larger responses are noise.
         self.values = _center_classes(np.clip(values, -64, 64))
@@ -257,14 +258,15 @@ class _ColumnFunction:
         self.integer_values = self.integer_values.copy()
         self.integer_values[:-1] = np.rint(self.values * epoch.response_unit)
 
-    def _average(self, noisy: Floats, curvatures: Floats, epoch: Epoch) -> None:
-        """Update the averages by the noisy sums of an epoch and the slopes of residuals in the response.
+    def _average(self, noisy: Floats, row_slopes: Floats, epoch: Epoch) -> None:
+        """Update the averages by the noisy sums of an epoch and the slopes of the residual of a row.
 
         Both have the shape (n_bins, n_outputs).
         """
         # A count that is too small would make the step too long.
         counts = np.maximum(self.sizes, np.sqrt(self.bins.variances))[:, np.newaxis]
-        slopes = counts * curvatures
+        # Slopes of the sums of residuals: of a row, times the number of rows.
+        slopes = counts * row_slopes
         self._epoch_weights += epoch.weight
         weight = epoch.weight / self._epoch_weights
         self._mean_sums += weight * (slopes * self.values + noisy - self._mean_sums)
@@ -272,14 +274,15 @@ class _ColumnFunction:
         self._noise_variances *= (1 - weight) ** 2
         self._noise_variances += weight**2 * epoch.error**2
 
-    def _smooth(self, variances: Floats, unit: float) -> Floats:
+    def _smooth(self, variances: Floats, row_variance: float) -> Floats:
         """Return the posterior means of the values, and set their standard errors.
 
-        `variances` are the variances of the residuals of a row by bin, and `unit` the variance of an estimate of the
-        response from one row.
+        `variances` are the variances of the residual of a row in each bin, of shape (n_bins, n_outputs), and
+        `row_variance` is the variance of an estimate of the response from one row.
         """
         sizes = self.sizes
-        centre = np.eye(sizes.size) - sizes / sizes.sum()
+        # Subtracts the mean over rows from a function.
+        centering = np.eye(sizes.size) - sizes / sizes.sum()
         values = np.zeros(self.values.shape)
         for output in range(self.values.shape[1]):
             values[:, output], covariance = smooth_sums(
@@ -287,9 +290,9 @@ class _ColumnFunction:
                 self._mean_slopes[:, output],
                 self._noise_variances[:, output] + sizes * variances[:, output],
                 self.covariances,
-                unit,
+                row_variance,
             )
-            errors = np.diag(centre @ covariance @ centre.T)
+            errors = np.diag(centering @ covariance @ centering.T)
             self.std_errors[:, output] = np.sqrt(np.maximum(errors, 0.0))
         return values
 
@@ -297,7 +300,7 @@ class _ColumnFunction:
 class Epoch(NamedTuple):
     """Noise and units of the sums of an epoch."""
 
-    # Standard deviation of the noise of a sum.
+    # Standard deviation of the noise of a sum, for residuals in units of 1.
     error: float
     weight: float
     response_unit: int
@@ -330,10 +333,11 @@ def backfit(
         Random bits for the noise.
     """
     # The sums of residuals are approximately ``slopes * (f - function)``, where f is the
-    # function that fits best. So ``slopes * function + sums`` estimates ``slopes * f`` for
-    # any current function. Its average over epochs has the noise of the whole budget, and
-    # is smoothed once. In boosting, each step is shrunk separately, so the noise of bins
-    # with few rows accumulates.
+    # function that fits best, and a slope is the decrease of a sum per unit of the
+    # function. So ``slopes * function + sums`` estimates ``slopes * f`` for any current
+    # function. Its average over epochs has the noise of the whole budget, and is smoothed
+    # once. In boosting, each step is shrunk separately, so the noise of bins with few rows
+    # accumulates.
     # Targets, responses and residuals are integers, so the sums are exact, and so is the
     # change of a sum by one row.
     residuals = start.residuals
@@ -344,10 +348,10 @@ def backfit(
     responses = np.tile(constant[:, np.newaxis], len(targets))
     n_epochs = choose_n_epochs(start.mu_squared, start.n_rows, len(bins))
     amount = start.mu_squared / (n_epochs * len(bins))
-    for number in range(n_epochs):
+    for epoch_index in range(n_epochs):
         # Residuals of numbers become smaller in the first epochs, and so does their bound,
         # to which the noise is proportional.
-        if start.bound_noise is not None and number in BOUND_EPOCHS:
+        if start.bound_noise is not None and epoch_index in BOUND_EPOCHS:
             residuals = find_residuals(
                 targets, responses, start.n_rows, start.bound_noise, source
             )
@@ -358,22 +362,23 @@ def backfit(
         # weighted by the inverse of their noise variance.
         epoch = Epoch(
             error=error,
-            weight=(number + 1) / error**2,
+            weight=(epoch_index + 1) / error**2,
             response_unit=residuals.response_unit,
             row_variance=residuals.row_variance,
         )
         for column, function in enumerate(functions):
+            # (n_outputs, n_rows); then all arrays have the shape (n_bins, n_outputs).
             row_residuals = residuals.measure(targets, responses)
             exact = sum_by_bin(codes[column], row_residuals, len(function.sizes))
             noisy = noise.add_floats(source, exact)
             # The mean response in each bin if columns are independent.
             other_means = [other.mean for other in functions if other is not function]
             means = function.values + start.response + sum(other_means)
-            curvatures, residual_variances = residuals.linearize(means)
+            row_slopes, residual_variances = residuals.linearize(means)
             before = function.integer_values
             function.update(
                 _center_classes(noisy / residuals.unit),
-                curvatures,
+                row_slopes,
                 residual_variances,
                 epoch,
             )

@@ -143,11 +143,12 @@ def make_prior_covariances(bins: Bins) -> list[Floats]:
     function. For bins without an order, or fewer than three bins, there is one covariance, of independent values.
     """
     counts = bins.sizes
-    centre = np.eye(len(counts)) - counts / counts.sum()
+    # Subtracts the mean over records from a function.
+    centering = np.eye(len(counts)) - counts / counts.sum()
     covariances = []
     for covariance in _bin_covariances(bins.attribute, counts):
         # The prior variance of the mean is small because the model has an intercept.
-        covariances.append(centre @ covariance @ centre.T + 0.05)
+        covariances.append(centering @ covariance @ centering.T + 0.05)
     return covariances
 
 

@@ -322,6 +322,7 @@ def count_study(
     epsilons = check_epsilons(epsilons)
     check_size(n_repeats, min_val=1, max_val=None, name="n_repeats")
     codes = encode_declared(domain, wrap_table(frame).columns)
+    # The exact count of each cell, as an array and as a series.
     true = np.bincount(domain.join(codes), minlength=domain.size)
     truth = pd.Series(true, index=domain.cells(), name="true")
     releases, errors, expected = [], [], []
@@ -335,8 +336,11 @@ def count_study(
         expected.append(_expected_errors(encoder, truth))
         protocol, (oracle,) = encoder.protocol_, encoder.oracles_
         for repeat in range(n_repeats):
-            # Equal to `transform` and `estimate_counts`, but the rows are encoded once.
-            reports = protocol.randomize(list(codes), [], encoder._randomness())
+            # Equal to `transform` and `estimate_counts`, but the rows are encoded once. The
+            # reports are not permanent, so they require no ids of records.
+            reports = protocol.randomize(
+                list(codes), records=[], randomness=encoder._randomness()
+            )
             tally = protocol.tally(reports)
             if repeat == 0:
                 estimates = encoder.estimate_counts(tally)
@@ -353,12 +357,13 @@ def count_study(
                     "coverage": float((np.abs(counts - true) <= margin).mean()),
                 }
             )
-    # Releases are indexed by epsilon and cell, errors have a row for each repeat.
-    rows = pd.Index(epsilons, name="epsilon")
+    # Releases are indexed by epsilon and cell, errors have a row for each epsilon and
+    # repeat, and expected errors are indexed by epsilon.
+    by_epsilon = pd.Index(epsilons, name="epsilon")
     return CountStudy(
         pd.concat(releases, keys=list(epsilons), names=["epsilon"]),
         pd.DataFrame(errors),
-        pd.DataFrame(expected, index=rows, columns=["l1_mean", "l2_rms"]),
+        pd.DataFrame(expected, index=by_epsilon, columns=["l1_mean", "l2_rms"]),
     )
 
 

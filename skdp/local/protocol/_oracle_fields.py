@@ -101,16 +101,17 @@ class OracleField(Field):
         # report; shape (n_reports, n_cells). The values are combinations of `columns`, which
         # may be some of the columns of the field.
         assert cells is not None
-        # Row i has the joint cells with value i; shape (n_cells, n_members). The estimate of a
-        # value is the sum of the estimates of its joint cells.
+        # Joint cells are the combinations of all columns of the field. Row i of `members`
+        # has the joint cells with the value ``cells[i]``; shape (n_cells, n_members). The
+        # estimate of a value is the sum of the estimates of its joint cells.
         members = cells[:, np.newaxis]
         if tuple(columns) != tuple(self.columns):
-            # Each value of a part of the columns occurs in equally many joint cells, so
-            # the joint cells, sorted by value, are rows of equal length.
-            group = find_marginal_cells(self.domain, columns)
-            n_groups = self.domain.select(columns).size
-            order = np.argsort(group, kind="stable")
-            members = order.reshape(n_groups, -1)[cells]
+            # A marginal cell is a value of `columns`. Each one occurs in equally many joint
+            # cells, so the joint cells, sorted by marginal cell, are rows of equal length.
+            marginal_cells = find_marginal_cells(self.domain, columns)
+            n_marginal_cells = self.domain.select(columns).size
+            order = np.argsort(marginal_cells, kind="stable")
+            members = order.reshape(n_marginal_cells, -1)[cells]
         # Blocks of rows limit the memory of the supports, and of the unbiased values.
         width = self.oracle.k if self.oracle.has_bits else members.size
         step = max(1, MAX_BLOCK_FLOATS // width)
