@@ -282,7 +282,7 @@ def test_no_order_of_crosswise_reports_exchanges_the_estimates():
         (lambda: privacy_statement(WARNER), TypeError, "states no guarantee; its `epsilon` is what the instructions"),
         (lambda: ReportDesign.direct("a", values=["no"]), ValueError, "`values` must have at least two different"),
         (lambda: ReportDesign.warner("a", 0.5), ValueError, "'a' must have linearly independent rows .* its 2 values"),
-        (lambda: ReportDesign.crosswise("a", 0.5), ValueError, "independent rows .* another probability than 0.5"),
+        (lambda: ReportDesign.crosswise("a", 0.5), ValueError, "independent rows .* a probability other than 0.5"),
         (lambda: ReportDesign("a", [[0.3, 0.7]] * 2, values=[0, 1]), ValueError, "must have linearly independent rows"),
         (lambda: ReportDesign("a", [[0.5, 0.5]], values=[0, 1]), ValueError, r"shape \(2, 2\): a row for each true"),
         (lambda: ReportDesign("a", [[1.5, -0.5], [0.5, 0.5]], values=[0, 1]), ValueError, "nonnegative numbers"),
