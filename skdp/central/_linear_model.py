@@ -115,7 +115,7 @@ class ProductSums:
         n_columns = len(penalties)
         columns = np.arange(n_columns)
         products = self.products.copy()
-        # Sums of the products of each column and the target; shape (n_columns,).
+        # Sums of products with the target; shape (n_columns + 1,), the constant last.
         target_products = self.sums[:-1, -1]
         largest = max(float(np.diag(products).max()), self.noise_norm)
         # A larger penalty would exceed the precision of floats.
@@ -140,10 +140,11 @@ class ProductSums:
         # The squared error on noisy sums is too small, because the coefficients also fit
         # the noise: to first order, by the trace of the inverse times the covariance of
         # the noise.
-        noise = self._estimate_noise_covariance(coefficients)
+        noise_covariance = self._estimate_noise_covariance(coefficients)
         explained = coefficients @ products @ coefficients
         error = self.sums[-1, -1] - 2 * coefficients @ target_products + explained
-        unexplained = max(float(error + np.trace(inverse @ noise)), self.square_error)
+        unexplained = error + np.trace(inverse @ noise_covariance)
+        unexplained = max(float(unexplained), self.square_error)
         # The bias of the ridge is the difference to slopes without it, in directions in
         # which the sums of products exceed the noise.
         slopes_inverse = (
@@ -152,10 +153,10 @@ class ProductSums:
         bias = to_coefficients @ (slopes_inverse @ target - coefficients[:-1])
         inverse_without_ridge = to_coefficients @ slopes_inverse @ to_coefficients.T
         inverse_without_ridge[-1, -1] += 1 / products[-1, -1]
-        sample = unexplained / max(n_rows - n_columns - 1, 1.0) * inverse_without_ridge
+        row_variance = unexplained / max(n_rows - n_columns - 1, 1.0)
         covariance = (
-            sample
-            + inverse_without_ridge @ noise @ inverse_without_ridge
+            row_variance * inverse_without_ridge
+            + inverse_without_ridge @ noise_covariance @ inverse_without_ridge
             + np.outer(bias, bias)
         )
         return LinearFit(coefficients, covariance, ridge)
@@ -180,7 +181,7 @@ class ProductSums:
         # plus twice the covariance of the noise and the coefficients, which change by the
         # inverse times the noise.
         ridges = smallest + self.noise_norm * np.append(0.0, 2.0 ** np.arange(-3, 12))
-        inverses = 1 / (eigenvalues + ridges[:, np.newaxis])  # (n_ridges, n_values)
+        inverses = 1 / (eigenvalues + ridges[:, np.newaxis])  # (n_ridges, n_columns)
         coefficients = inverses * target_products
         squares = coefficients**2
         product_variance = self.product_error**2

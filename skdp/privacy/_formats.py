@@ -177,12 +177,14 @@ class JsonRecord(ABC):
         return json.dumps(self.to_dict(), allow_nan=False)
 
 
-def parse_record(text: Any, format_name: str, names: Collection[str]) -> dict[str, Any]:
+def parse_record(
+    text: Any, record_format: str, names: Collection[str]
+) -> dict[str, Any]:
     """Parse the JSON of a record, check its format and that it has exactly the fields `names`, and return them."""
     if not isinstance(text, str):
         raise TypeError(f"`text` must be a str, got {type(text).__name__}.")
     content = parse_json(text, "`text`")
-    expected = {"format": format_name, "version": VERSION}
+    expected = {"format": record_format, "version": VERSION}
     if not isinstance(content, dict):
         raise ValueError(f"`text` must be a JSON object, got {type(content).__name__}.")
     for name, value in expected.items():

@@ -108,9 +108,9 @@ class ClassTarget:
         scale, so the second result is empty.
         """
         # The gradient of a log softmax: indicator of the class, minus its probability.
-        cells = posterior.sum(axis=0)
-        excess = posterior - np.exp(log_softmax(linear)) * cells
-        return excess[1:], np.zeros((0, cells.shape[1]))
+        cell_posterior = posterior.sum(axis=0)
+        excess = posterior - np.exp(log_softmax(linear)) * cell_posterior
+        return excess[1:], np.zeros((0, cell_posterior.shape[1]))
 
     def split_rows(self) -> list[NDArray[np.bool_]]:
         """Return masks of the rows of each class, or of all rows if the target is reported."""
@@ -191,11 +191,15 @@ class HiddenModel:
         return parameters
 
     def split(self, parameters: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """Split a vector of parameters: coefficients (n_terms, n_columns), scale, and cells."""
+        """Split a vector of parameters: coefficients, scale, and the parameters of the distribution of the cells.
+
+        The coefficients have the shape (n_terms, n_columns), and the last parameters have the shape `cells_shape`.
+        """
         bounds = np.cumsum([self.n_coefficients, self.target.n_scale_parameters])
-        coefficients, scale, cells = np.split(parameters, bounds)
+        coefficients, scale, cell_parameters = np.split(parameters, bounds)
         coefficients = coefficients.reshape(self.predictors.n_terms, -1)
-        return coefficients, scale, cells.reshape(self.predictors.cells_shape)
+        shape = self.predictors.cells_shape
+        return coefficients, scale, cell_parameters.reshape(shape)
 
     def compute_posterior(self, parameters: Numbers) -> tuple[Numbers, Numbers]:
         """Compute the log likelihood of each row, and the posterior of its latent values.
@@ -204,11 +208,11 @@ class HiddenModel:
         posterior has the shape (n_classes, n_cells, n_rows), with one class for a
         numeric target.
         """
-        coefficients, scale, cells = self.split(parameters)
+        coefficients, scale, cell_parameters = self.split(parameters)
         linear = self.predictors.compute_linear(coefficients)
-        log_cells = (
-            self.predictors.compute_log_cells(cells) + self.predictors.log_likelihoods
-        )
+        predictors = self.predictors
+        log_cells = predictors.compute_log_cells(cell_parameters)
+        log_cells = log_cells + predictors.log_likelihoods
         joint = self.target.log_densities(linear, scale) + log_cells
         # Sum over the latent true values, and divide by the sum (Bayes' rule).
         log_likelihood = log_sum(joint.reshape(-1, joint.shape[2]))
@@ -223,11 +227,12 @@ class HiddenModel:
         # Fisher's identity: the gradient of the likelihood is the posterior mean of the
         # gradient of the likelihood with known true values.
         log_likelihood, posterior = self.compute_posterior(parameters)
-        coefficients, scale, cells = self.split(parameters)
+        coefficients, scale, cell_parameters = self.split(parameters)
         predictors = self.predictors
         linear = predictors.compute_linear(coefficients)
         residuals, by_scale = self.target.scores(linear, scale, posterior)
-        excess = posterior.sum(axis=0) - np.exp(predictors.compute_log_cells(cells))
+        prior = np.exp(predictors.compute_log_cells(cell_parameters))
+        excess = posterior.sum(axis=0) - prior
         # The chain rule, in the order of `split`: i are rows, k terms, j linear predictors,
         # and c cells.
         blocks = [

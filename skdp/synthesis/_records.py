@@ -177,7 +177,7 @@ def complete_domain(
         Values of public columns, which were read from the data.
     """
     declared_names = _declared_names(table, declared)
-    values_of = declared
+    values_by_name = declared
     used = []
     if isinstance(declared, Domain):
         used = [name for name in declared.columns if name in table.names]
@@ -186,9 +186,9 @@ def complete_domain(
             # The error for an undeclared column names the columns of the Domain.
             private = [name for name in table.names if name not in public_values]
             declared_domain(select_columns(table, private), declared, "domain")
-            values_of = {name: declared[name] for name in used}
-        values_of = {**(values_of or {}), **public_values}
-    domain = declared_domain(table, values_of, "domain")
+            values_by_name = {name: declared[name] for name in used}
+        values_by_name = {**(values_by_name or {}), **public_values}
+    domain = declared_domain(table, values_by_name, "domain")
     # A dtype gives an order only to values that it declares: otherwise one record may
     # decide which categories it has.
     by_dtype = domains_of_dtypes(table)

@@ -58,9 +58,9 @@ def count_marginals(
     list of ndarray of shape (n_cells,)
         The counts of each marginal.
     """
-    counts_of = partial(_count_table, domain=domain, cliques=cliques, encode=encode)
+    count_table = partial(_count_table, domain=domain, cliques=cliques, encode=encode)
     rows = rows.select(domain.columns)
-    has_undeclared, *counts = rows.add_up(counts_of)
+    has_undeclared, *counts = rows.add_up(count_table)
     for column, n in zip(domain.columns, has_undeclared, strict=True):
         if n:
             raise make_error(column, rows.table.columns)
