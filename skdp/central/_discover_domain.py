@@ -119,7 +119,7 @@ def discover_domain(
     -------
     Domain
         The columns with bounds or frequent strings, with the attribute `guarantee`. An `Interval` has ten bins of equal
-        width, or one bin for each whole number or day if there are fewer. Strings are in alphabetical order. Frequent
+        width, or one bin for each whole number if there are fewer. Strings are in alphabetical order. Frequent
         missing values are declared. Booleans and columns whose dtype declares values (Enum, ordered categories of
         pandas) have these values, which uses no budget.
 

@@ -39,7 +39,10 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.A)
 
 
 def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
-    """Yield the rows of a CSV `TableFile` as lists of strings, starting with the header."""
+    """Yield the rows of a CSV `TableFile` as lists of strings, starting with the header.
+
+    An empty line is a missing value in a file of one column, and ignored otherwise.
+    """
     header: list[str] = []
     line = 1
     reason = (
@@ -55,7 +58,8 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
                 header = header or row
                 if len(row) == len(header):
                     yield row
-                # Empty lines are ignored.
+                elif not row and len(header) == 1:
+                    yield [""]
                 elif row:
                     reason = f"expected {len(header)} values as in the header, got {len(row)}"
                     break

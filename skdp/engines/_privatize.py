@@ -206,8 +206,9 @@ def privatize_file(
     not streams); ``.csv.gz`` and ``.tsv.gz`` are gzipped. A CSV file is read strictly: for example, a quote that is not
     closed is an error. Each value is parsed as the domain declares it, independently of other rows: declared numbers
     and bins are numbers below 2**53, true and false are booleans, dates and datetimes are ISO 8601, and other values
-    are text. The strings that pandas reads as missing are missing, unless they are declared. Columns of a
-    `NumericPerturber` are numbers. Columns of a `RapporEncoder`, and kept columns, are text, or missing if empty.
+    are text. The strings that pandas reads as missing are missing, unless they are declared, and so are empty lines in
+    a file of one column. Columns of a `NumericPerturber` are numbers. Columns of a `RapporEncoder`, and kept columns,
+    are text, or missing if empty.
 
     Parameters
     ----------

@@ -378,7 +378,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
     Attributes
     ----------
     coef_ : ndarray of shape (n_terms,)
-        Coefficients without the intercept.
+        Coefficients without the intercept, in the order of `feature_names_out_`.
     intercept_ : float
         Intercept.
     coef_std_error_ : ndarray of shape (n_terms,)
@@ -531,7 +531,8 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         True values of the target: sorted, or in the order of the design. The first class
         is the reference.
     coef_ : ndarray of shape (n_classes - 1, n_terms)
-        Coefficients, without the intercept, of log odds against the first class.
+        Coefficients, without the intercept, of log odds against the first class, in
+        the order of `feature_names_out_`.
     intercept_ : ndarray of shape (n_classes - 1,)
         Intercepts.
     coef_std_error_ : ndarray of the shape of `coef_`

@@ -37,6 +37,10 @@ NOT_DETERMINED = (
     "all rows change the statistic equally or not at all, as for a median or a number "
     "of rows"
 )
+JUMPS = (
+    "the statistic jumps within a bin of numbers: declare an edge of a bin at the limit, "
+    "and include the limit by >= or exclude it by <"
+)
 NOT_LINEAR = (
     "the statistic is not linear within the noise of the counts: declare narrower "
     "bounds or fewer bins"
@@ -65,7 +69,8 @@ def synthetic_inference(
         array. It must be smooth in the proportions of the rows (means, differences, correlations, ratios,
         coefficients; no quantiles), and not depend on the number of rows.
     columns : list of column names, optional
-        Columns that `statistic` reads; by default all. It is called once for each combination of their values.
+        Columns that `statistic` reads; by default all. It is called once for each combination of their values, and four
+        times for each bin.
     confidence_level : float, default=0.95
         Coverage of each interval, in (0, 1).
 
@@ -99,12 +104,14 @@ def synthetic_inference(
 
     Numbers in bins are replaced by two points in each bin, with the mean and the standard deviation of the fine cells;
     intervals include the noise of the counts of these cells. For a statistic that is discontinuous in a number, such as
-    the proportion above a limit, declare an edge of a bin at the limit. The dependence of numbers within a bin on other
-    columns is not measured, so declare bins that are narrow enough.
+    the proportion from a limit on, declare an edge of a bin at the limit. The dependence of numbers within a bin on
+    other columns is not measured, so declare bins that are narrow enough.
 
     A term is not supported in these cases:
 
     - no measured marginal counts all combinations of its columns separately, without groups of rare values;
+    - it jumps within a bin: between its smallest number, its two points and its largest number, only one step changes
+      the term;
     - it is not linear within its margin of error, such as the mean of a group with fewer records than noise;
     - each added row changes it equally, such as a median or the number of rows.
 
@@ -176,6 +183,8 @@ class _Axis:
     """(n_bins,): the mean of the numbers of each bin, relative to the first edge."""
     positions: Table = field(default_factory=lambda: np.zeros(0))
     """(n_points,): the distances of points from the means of their bins; 0 for missing."""
+    ends: Sequence[tuple[Any, Any]] = ()
+    """The smallest and the largest number of each bin."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,6 +280,9 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
     # Numbers and dates are relative to the first edge of their bin, because dates cannot
     # be added.
     starts = np.array(values.edges, values.dtype)[:-1]
+    steps_of_bins = Steps.of(values)
+    # The last bin is closed, also for real numbers.
+    last = [*steps_of_bins.last[:-1], max(steps_of_bins.last[-1], values.edges[-1])]
     middles = (find_middles(cells) - starts[bins]).astype(float)
     means = np.bincount(bins, proportions * middles)
     steps = Steps.of(cells)
@@ -291,6 +303,7 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
         point_proportions,
         means=means + (starts - starts[0]).astype(float),
         positions=np.append(np.column_stack([-stds, stds]).ravel(), [0.0] * missing),
+        ends=list(zip(steps_of_bins.first, last, strict=True)),
     )
     if shape is None:
         return axis
@@ -318,6 +331,8 @@ class _Linearization:
     values: Table
     influence: Table
     """(n_terms, n_cells): the derivative with respect to the proportion of a cell, with a mean of 0 at the model."""
+    has_jump: NDArray[np.bool_]
+    """(n_terms,): whether the term jumps within a bin."""
 
 
 def _differentiate(
@@ -343,7 +358,55 @@ def _differentiate(
     if not np.isfinite(influence).all():
         raise ValueError("`statistic` must return finite numbers.")
     means = influence @ (cells.proportions.ravel() / cells.proportions.sum())
-    return _Linearization(terms, values, influence - means[:, np.newaxis])
+    has_jump = np.zeros(len(terms), bool)
+    for axis_number, axis in enumerate(cells.axes):
+        for bin_number in range(len(axis.ends)):
+            has_jump |= _find_jumps(
+                statistic, cells, axis_number, bin_number, terms, values
+            )
+    return _Linearization(terms, values, influence - means[:, np.newaxis], has_jump)
+
+
+def _find_jumps(
+    statistic: Callable[[Any], Any],
+    cells: _PointTable,
+    axis_number: int,
+    bin_number: int,
+    terms: list[str],
+    values: Table,
+) -> NDArray[np.bool_]:
+    """Return for each term whether it jumps within a bin, to which the two points of the bin do not apply.
+
+    `terms` and `values` are the names and values of the terms at the model.
+    """
+    # Rows are moved between the smallest number, both points and the largest number. A
+    # smooth term that depends on the column changes by each step, a jump only by one.
+    # Rows of a small group may be at one of the points alone, so they move both ways.
+    axis = cells.axes[axis_number]
+    name = cells.rows.columns[axis_number]
+    codes = np.unravel_index(np.arange(len(cells.rows)), cells.proportions.shape)
+    lower, upper = 2 * bin_number, 2 * bin_number + 1
+    low, high = axis.ends[bin_number]
+    moves = [
+        [(lower, low)],
+        [(lower, axis.points[upper]), (upper, axis.points[lower])],
+        [(upper, high)],
+    ]
+    is_changed = []
+    for step in moves:
+        changes = np.zeros(len(terms), bool)
+        for point, target in step:
+            points = axis.points.copy()
+            points[point] = target
+            moved = cells.rows.copy()
+            moved[name] = points.iloc[codes[axis_number]].array
+            rows = _make_rows(replace(cells, rows=moved), cells.proportions.ravel())
+            names, numbers = _evaluate(statistic, rows)
+            changes |= (numbers != values) if names == terms else True
+        # Equal numbers are no step.
+        if any(axis.points[point] != target for point, target in step):
+            is_changed.append(changes)
+    return (np.sum(is_changed, axis=0) == 1) & (len(is_changed) > 1)
 
 
 def _make_rows(cells: _PointTable, proportions: Table) -> pd.DataFrame:
@@ -461,6 +524,8 @@ def _infer(
         reason = analysis.no_counts_reason
     elif np.ptp(linear.influence[term][analysis.cells.proportions.ravel() > 0]) == 0:
         reason = NOT_DETERMINED
+    elif linear.has_jump[term]:
+        reason = JUMPS
     else:
         correction, variance = analysis.correct(term)
         if not _is_linear(statistic, analysis, term, quantile * math.sqrt(variance)):

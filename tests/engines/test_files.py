@@ -191,6 +191,18 @@ def test_the_text_of_csv_is_read_by_the_domain(tmp_path):
     ]
 
 
+@each("text", ["x\n\nx\n", 'x\n""\nx\n', "x\r\n\r\nx"])
+def test_an_empty_line_of_one_column_is_a_missing_value(tmp_path, text):
+    """Many libraries write a missing value of a single column as an empty line."""
+    (tmp_path / "in.csv").write_text(f"word\n{text}", newline="")
+    fitted = RandomizedResponseEncoder(400.0, categories={"word": ["x", None]}, random_state=0)
+    found = privatize_file(tmp_path / "in.csv", tmp_path / "out.parquet", fitted)
+    assert read(found)["word"].to_pylist() == ["x", None, "x"]
+    found.unlink()
+    with pytest.raises(ValueError, match="Column 'word' contains missing values"):
+        privatize_file(tmp_path / "in.csv", found, RandomizedResponseEncoder(1.0, categories={"word": ["x", "y"]}))
+
+
 def test_no_row_changes_how_another_one_is_read(tmp_path):
     """A word among numbers is one undeclared value, and the others stay what they are."""
     numbers = ["1", "2"] * 50

@@ -131,6 +131,37 @@ def test_statistics_that_no_row_changes_are_not_supported():
     assert set(found["reason"]) == {reason}
 
 
+@each("bins", ["declared", "private"])
+def test_a_jump_within_a_bin_is_not_supported(bins):
+    """The two points of a bin have its mean, but not the proportion above a limit; the last bin is closed."""
+    table = people(20_000)[["age"]]
+    synthesizer = fitted(table, 5.0, bins=bins, domain={"age": DOMAIN["age"]}, marginals=[("age",)])
+
+    def from_limits(rows):
+        shares = {f"from {limit}": (rows["age"] >= limit).mean() for limit in (30, 35, 80)}
+        return shares | {"above 30": (rows["age"] > 30).mean(), "mean": rows["age"].mean()}
+
+    found = infer(synthesizer, from_limits, ["age"])
+    assert found["supported"].to_dict() == {
+        "from 30": 30 in synthesizer.domain_["age"].edges,
+        "from 35": False,
+        "from 80": False,
+        "above 30": False,
+        "mean": True,
+    }
+    assert "jumps within a bin" in found.loc["from 35", "reason"]
+
+
+@each("domain", [{"age": DOMAIN["age"]}, {"age": Interval(0, 80, bins=40, real=True)}])
+def test_means_of_small_groups_do_not_jump(domain):
+    table = people(20_000)
+    table["sex"] = np.where(np.arange(20_000) < 60, "f", "m")
+    synthesizer = fitted(table[["age", "sex"]], 100.0, domain=domain | {"sex": ["f", "m"]}, marginals=[("age", "sex")])
+    found = infer(synthesizer, lambda rows: rows.groupby("sex")["age"].mean(), ["age", "sex"])
+    assert found["supported"]["m"]
+    assert not found["reason"].str.contains("jumps").any()
+
+
 def test_a_change_that_the_model_cannot_make_is_not_supported():
     table = pd.DataFrame({"x": np.full(300, 33.0), "g": np.where(np.arange(300) % 5 < 2, "a", "b")})
     domain = {"x": Interval(0, 100, bins=5, decimals=0), "g": ["a", "b"]}
