@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -237,6 +238,13 @@ def test_the_result_shows_no_value(release):
 def test_mistakes_are_named(arguments, options, error, match):
     with pytest.raises(error, match=match):
         audit_epsilon(*arguments, **{"epsilon": 1.0} | options)
+
+
+def test_a_release_may_fail_sometimes():
+    """Each second call fails, whatever the table."""
+    calls = itertools.count()
+    result = audit_epsilon(lambda rows: 1 / (next(calls) % 2), TWO, epsilon=1.0, n_draws=200)
+    assert not result.rejected
 
 
 def test_tables_that_differ_in_public_columns_are_no_neighbors():
