@@ -38,7 +38,7 @@ def exp_minus_bounds(exponent: Fraction, bits: int) -> tuple[int, int]:
     # units of 2**-precision.
     precision = bits + 16 + bits.bit_length()
     lower, upper = _fixed_point_exp(exponent, precision)
-    # e**-x is 1 / e**x, rounded outwards.
+    # e**-x is 1 / e**x, rounded outward.
     scale = 1 << bits + precision
     return scale // upper, -(-scale // lower)
 

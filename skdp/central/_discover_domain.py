@@ -148,10 +148,11 @@ def discover_domain(
     Python objects is read as text, and objects that are neither text nor missing are not counted. Each column gets an
     equal fraction of the budget.
 
-    Numbers, and dates as days, are counted twice in cells that grow with the distance from a center, up to 2**200:
-    around 0 with a sixteenth of the budget, and then around 0 or the noisy median with the remaining budget. The
-    bounds contain all cells whose noisy counts clearly exceed the noise ([2]_). They are extended as long as the noisy
-    count up to the next power of 2 is at least one standard deviation of its noise, because tails have small counts.
+    Numbers, and dates as days, are counted twice in cells whose width grows with the distance from a center, up to
+    2**200: around 0 with a sixteenth of the budget, and then around 0 or the noisy median with the remaining budget.
+    The bounds contain all cells whose noisy counts clearly exceed the noise ([2]_). They are extended as long as the
+    noisy count up to the next power of 2 is at least one standard deviation of its noise, because tails have small
+    counts.
 
     Strings are counted with noise, and a string is released if its noisy count is at least a threshold ([1]_). A string
     that only one person has reaches the threshold with probability at most delta. With many columns,

@@ -56,7 +56,7 @@ class DPHistogram(CentralStatistic):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all counts together, finite and > 0. With `skdp.privacy.Rho` or
         `skdp.privacy.Mu`, the noise is Gaussian.
-    domain : Domain, mapping of column name to values, list of values a column, or Interval
+    domain : Domain, mapping of column name to values, list of values per column, or Interval
         The publicly known values of each column; an `Interval` cuts a numeric column into bins. A single `Interval` is
         for all columns. A polars Enum needs no declaration, nor do ordered categories of pandas. None among the values
         declares missing as a value. Several columns are counted together: a cell is a combination of values.
@@ -81,8 +81,9 @@ class DPHistogram(CentralStatistic):
     Attributes
     ----------
     counts_ : ndarray of int, shape (n_cells,)
-        The noisy counts in the order of ``domain_.cells()``: the last column fastest. They may be negative. In a
-        hierarchy they are the least-squares estimates, rounded such that each range changes by less than 1.
+        The noisy counts in the order of ``domain_.cells()``, in which the last column varies fastest. They may be
+        negative. In a hierarchy they are the least-squares estimates, rounded so that each range changes by less
+        than 1.
     std_error_ : ndarray of shape (n_cells,)
         The standard deviation of the noise of each count, before rounding.
     frequencies_ : ndarray of shape (n_cells,)
@@ -112,8 +113,8 @@ class DPHistogram(CentralStatistic):
     are post-processing, without privacy loss. The method used depends on the domain and epsilon only. Not covered: an
     error under ``handle_unknown="error"`` reveals that some value is undeclared.
 
-    Intervals hold with the stated probability or a little more: they use the larger of the quantiles of a normal and of
-    a Laplace distribution, and are rounded outwards.
+    Intervals cover with the stated probability or a little more: they use the larger of the quantiles of a normal and
+    of a Laplace distribution, and are rounded outward.
 
     References
     ----------

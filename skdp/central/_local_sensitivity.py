@@ -127,7 +127,7 @@ def propose_test_release(
     Notes
     -----
     **Privacy.** Central model, adding or removing one record, (epsilon, delta). D changes by at most 1 between
-    neighbors. If D is 0 for both, each passes with a probability of at most delta, as the threshold T has
+    neighbors. If D is 0 for both, each passes with a probability of at most delta, because the threshold T has
     ``exp(-T * epsilon / 10) <= delta``. Otherwise their statistics differ by at most b, and test and release compose to
     epsilon. The guarantee requires a correct `local_sensitivity`, which cannot be checked here.
 
@@ -454,9 +454,9 @@ def sample_and_aggregate(
     Returns
     -------
     Release
-        The statistic as ``value`` (a float for one output, else an array), with its ``guarantee``. Its ``std_error``
-        accounts for the noise only. Its ``n_failed`` is a noisy number of chunks without a value; if it exceeds half of
-        the chunks, ``value`` is nan and ``released`` is False, at the same cost.
+        The statistic as ``value`` (a float for one output, otherwise an array), with its ``guarantee``. Its
+        ``std_error`` accounts for the noise only. Its ``n_failed`` is a noisy number of chunks without a value; if it
+        exceeds half of the chunks, ``value`` is nan and ``released`` is False, at the same cost.
 
     Raises
     ------

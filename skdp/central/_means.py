@@ -170,7 +170,7 @@ class DPGroupBy(CentralStatistic):
         `skdp.privacy.Rho` or `skdp.privacy.Mu`, the noise is Gaussian.
     by : column name, or list of column names
         Key columns: a group has the rows with the same values in these columns. All other columns of X must be numbers.
-    keys : Domain, mapping of column name to values, list of values a column, or Interval
+    keys : Domain, mapping of column name to values, list of values per column, or Interval
         The values of each key column, as the `domain` of `DPHistogram`: declared from public knowledge, or found
         by `discover_domain`. The groups are all combinations. None among the values declares missing as a key.
     statistics : {"count", "mean", "sum"} or list of these, default=("count", "mean")

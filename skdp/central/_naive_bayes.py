@@ -128,7 +128,7 @@ class DPCategoricalNB(NaiveBayes):
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, optional
         Failure probability for a numeric `epsilon`. It is spent only if Gaussian noise is smaller than the noise for a
-        pure epsilon: from about nine columns on at an epsilon of 1 and a delta of 1e-6. None or 0 for pure privacy.
+        pure epsilon: from about nine columns at an epsilon of 1 and a delta of 1e-6. None or 0 for pure privacy.
     categories : list of array-like, mapping, Domain or Interval, optional
         The values that each column may take, as the `domain` of `DPHistogram`: declared from public knowledge.
         None among the values declares missing as a category; an `Interval` makes bins of numbers.
@@ -343,11 +343,11 @@ class DPGaussianNB(NaiveBayes):
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, optional
         Failure probability for a numeric `epsilon`. It is spent only if Gaussian noise is smaller than the noise for a
-        pure epsilon: from about 25 columns on at an epsilon of 1 and a delta of 1e-6, or twice as many without sums of
+        pure epsilon: from about 25 columns at an epsilon of 1 and a delta of 1e-6, or twice as many without sums of
         squares. None or 0 for pure privacy.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge. Values outside are
-        clipped, also where rows are predicted.
+        clipped, in predictions as well.
     classes : list, optional
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.

@@ -80,7 +80,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         overestimated. It does not include the effect of shortening long rows, which
         differs from fit to fit.
     explained_variance_ratio_ : ndarray of shape (n_components,)
-        Its fraction of the total noisy variance, which is the sum of the explained variances of all components.
+        The fraction of each component of the total noisy variance, which is the sum over all components.
     mean_ : ndarray of shape (n_features,)
         The noisy mean of the rows, between the bounds. Rows with a large norm have less weight.
     n_components_ : int
@@ -94,7 +94,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 
     See Also
     --------
-    DPStandardScaler : Columns of one scale first, if units are not to matter.
+    DPStandardScaler : Scale the columns first, so that their units have no effect.
     sklearn.decomposition.PCA : Without privacy.
 
     Notes
@@ -102,7 +102,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta; the latter is
     Gaussian differential privacy. `fit` reads the values of all columns, and the number of rows is protected too: an
-    empty table is allowed. **The output of** `transform` **is the rows themselves**, turned: no noise is added to it,
+    empty table is allowed. **The output of** `transform` **is the rows themselves**, rotated: no noise is added to it,
     and it is as private as X. Not covered: a missing value, or a value that is not a number in a column of Python
     objects, raises an error, which reveals that such a record exists. Fill in missing values first, by a public rule or
     with `DPSimpleImputer`.

@@ -247,7 +247,7 @@ class DPMinMaxScaler(AffineScaler):
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee
-        Guarantee of `fit`, about these numbers; epsilon is 0 for bounds alone, which use no value.
+        Guarantee of `fit`, for these numbers; epsilon is 0 for bounds alone, which use no value.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of columns, and their names if all of them are strings.
 
@@ -263,7 +263,7 @@ class DPMinMaxScaler(AffineScaler):
     **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the input
     row, without noise.
 
-    The quantiles are released as in `DPKBinsDiscretizer`, by two halvings.
+    The quantiles are released as in `DPKBinsDiscretizer`, on two levels.
 
     Examples
     --------
@@ -410,7 +410,7 @@ class DPRobustScaler(AffineScaler):
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee
-        Guarantee of `fit`, about these numbers.
+        Guarantee of `fit`, for these numbers.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of columns, and their names if all of them are strings.
 
@@ -427,7 +427,7 @@ class DPRobustScaler(AffineScaler):
     quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the input row,
     without noise.
 
-    The quantiles are released as in `DPKBinsDiscretizer`: two or three quantiles by two halvings.
+    The quantiles are released as in `DPKBinsDiscretizer`, on two levels.
 
     Examples
     --------
@@ -501,7 +501,7 @@ class DPQuantileTransformer(InvertibleTransformer):
         Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
         `skdp.privacy.Mu`, quantiles are selected by the exponential mechanism.
     n_quantiles : int, default=33
-        The number of quantiles of each column, the bounds among them, from 3 to 10,000.
+        The number of quantiles of each column, including the bounds, from 3 to 10,000.
         A larger number is not less accurate.
     output_distribution : {"uniform", "normal"}, default="uniform"
         The distribution of the output.
@@ -525,7 +525,7 @@ class DPQuantileTransformer(InvertibleTransformer):
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee
-        Guarantee of `fit`, about the quantiles.
+        Guarantee of `fit`, for the quantiles.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of columns, and their names if all of them are strings.
 
@@ -542,8 +542,8 @@ class DPQuantileTransformer(InvertibleTransformer):
     **The quantiles are private, the output of** `transform` **is not**: each of its rows is a function of the input
     row, without noise.
 
-    The quantiles are released as in `DPKBinsDiscretizer`, by halving: n quantiles share the budget on about
-    log2(n) levels. Fewer quantiles have less noise, and values between two quantiles are interpolated.
+    The quantiles are released as in `DPKBinsDiscretizer`: n quantiles share the budget on about log2(n)
+    levels. Fewer quantiles have less noise, and values between two quantiles are interpolated.
 
     A missing value stays missing.
 
@@ -643,14 +643,14 @@ class DPKBinsDiscretizer(CentralTransformer):
     Attributes
     ----------
     bin_edges_ : list of ndarray of float
-        The edges of each column, ascending, the bounds among them. A bin includes its left edge, the last one also its
-        right edge. Quantiles that coincide are one edge, and `fit` warns.
+        The edges of each column, ascending, including the bounds. A bin includes its left edge, and the last bin also
+        its right edge. Quantiles that coincide are one edge, and `fit` warns.
     n_bins_ : ndarray of int, shape (n_features,)
         The resulting number of bins.
     bounds_ : ndarray of shape (n_features, 2)
         The declared bounds.
     guarantee_ : PrivacyGuarantee
-        Guarantee of `fit`, about the edges.
+        Guarantee of `fit`, for the edges.
     n_features_in_, feature_names_in_ : int, ndarray of str
         Number of columns, and their names if all of them are strings.
 

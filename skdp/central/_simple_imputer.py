@@ -56,7 +56,7 @@ class DPSimpleImputer(CentralTransformer):
         mechanism.
     strategy : {"mean", "median", "most_frequent"}, default="mean"
         The statistic that replaces the missing values of a column. The first two are for numbers, and need `bounds`;
-        ``"most_frequent"`` is for a few declared values of any kind, see `categories`. Numbers become floats;
+        ``"most_frequent"`` is for a few declared values of any type, see `categories`. Numbers become floats;
         ``"most_frequent"`` keeps the dtype of a column if it can represent the statistic.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
@@ -98,13 +98,13 @@ class DPSimpleImputer(CentralTransformer):
     -----
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
     distribution of `statistics_` by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. **The output of**
-    `transform` **is the rows themselves**, with the gaps filled: no noise is added to them, and they are as private as
-    X. `fit` reads all values; a missing value is excluded, and an empty table is allowed.
+    `transform` **is the rows themselves**, without missing values: no noise is added to them, and they are as private
+    as X. `fit` reads all values; a missing value is excluded, and an empty table is allowed.
 
     The means of all columns are released together, as in `DPMean`. Medians are released as the inner edge of two
     bins of `DPKBinsDiscretizer`, among its candidates. Most frequent values are chosen by permute-and-flip
     ([1]_), for each of d columns with epsilon / d: a value with c fewer records than the most frequent one
-    remains a candidate with probability ``e**(-epsilon c / d)``. As a record that is added can only raise
+    remains a candidate with probability ``e**(-epsilon c / d)``. Because an added record can only increase
     counts, this is epsilon / d-differentially private without the usual factor 2.
 
     References

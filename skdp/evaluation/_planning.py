@@ -143,7 +143,7 @@ def plan_rows(
     ----------
     source : encoder of categories, DPHistogram or ReportDesign
         Estimator or questionnaire, with its epsilon. A `ReportDesign` must have two
-        values, no group and no unknown parameter. The proportion is of its second
+        values, no group and no unknown parameter. The proportion is for its second
         value, such as "yes".
     within : float, default=None
         As for `plan_epsilon`, between 0 and 1. Counts are not supported, because their

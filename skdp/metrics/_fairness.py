@@ -140,7 +140,7 @@ def fairness_report(
     nan, and so is the ratio if all selection rates are 0.
 
     **Intervals** treat the rows as an independent sample and cover the metric of the
-    population. At 95 %, they cover in at least 93 % of samples with 50 rows a group.
+    population. At 95 %, they cover in at least 93 % of samples with 50 rows per group.
 
     - Rates: Clopper and Pearson [3]_.
     - Differences: method 10 of Newcombe [4]_, and MOVER for average odds [5]_.
@@ -302,7 +302,7 @@ def debiased_fairness(
     two groups [3]_, [4]_. The largest rate is compared with the smallest as in
     `fairness_report`. Intervals add the noise of two selected and two other rows [5]_,
     because few rows may be misreported. At 95 %, they cover in at least 93 % of tables
-    with 50 rows a group.
+    with 50 rows per group.
 
     Metrics with a small divisor are included because a selection by the noisy size of
     the group would be biased.

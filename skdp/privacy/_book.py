@@ -1,7 +1,7 @@
 """The book of a ledger: its budget, its charges and their sums, in an SQLite database.
 
 A budget is a privacy filter: it bounds the privacy loss of all charges together, even if
-each charge is chosen by earlier results. With charges of (epsilon_i, delta_i), which may
+each charge depends on earlier results. With charges of (epsilon_i, delta_i), which may
 also have a rho_i or mu_i:
 
 - ``epsilon, delta``: the epsilons add up to at most epsilon, the deltas to at most

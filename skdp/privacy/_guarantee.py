@@ -116,8 +116,8 @@ class PrivacyGuarantee(JsonRecord):
         them exactly.
     trust : {"local", "shuffle", "central"}, default="local"
         Trust model. "local": each record is randomized by itself, and no one is trusted. "shuffle": as "local", but
-        only the sums of all reports, or the reports in random order, are released, and those who receive the reports
-        before are trusted (`shuffled_guarantee`). "central": a curator who holds the data is trusted.
+        only the sums of all reports, or the reports in random order, are released, and those who receive single reports
+        are trusted (`shuffled_guarantee`). "central": a curator who holds the data is trusted.
     scope : tuple of str, default=()
         Columns that the guarantee covers. Other columns of the same person are not covered. With
         ``relation="replace_values"``, the protected columns, at least one.

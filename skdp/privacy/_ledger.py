@@ -77,7 +77,7 @@ class PrivacyLedger:
     Notes
     -----
     **Privacy.** A ledger is a privacy filter: all charges together are within the budget, even if later releases, their
-    number and their epsilon are chosen by earlier results. A charge is made before any noise is drawn and is never
+    number and their epsilon depend on earlier results. A charge is made before any noise is drawn and is never
     refunded, even if the release fails. Sums are exact in decimals, so ten charges of 0.1 fit into a budget of 1.
 
     - ``epsilon, delta``: epsilons and deltas add up (basic composition).

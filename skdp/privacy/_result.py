@@ -171,7 +171,7 @@ class PrivacyStatement(JsonRecord):
         Returns
         -------
         str
-            A complete HTML document that loads nothing: the trust model, the guarantee in odds, each column, and the
+            An HTML document without external resources: the trust model, the guarantee in odds, each column, and the
             limits of the guarantee.
 
         Raises

@@ -89,8 +89,8 @@ def shuffled_guarantee(
     Numerical errors are bounded and added. For k-ary randomized response with 3 or more values and n of at least 1,000,
     an attained lower bound is less than 3 % below. For two reports, as in randomized response with two values, epsilon
     is up to 45 % too large. Columns that are released together count as one report with the product of their channels.
-    In a tally, they are shuffled by themselves and compose. A randomizer that is known by its epsilon only counts as
-    the worst local randomizer ([3]_).
+    In a tally, they are shuffled separately, and their losses compose. A randomizer that is known by its epsilon only
+    counts as the worst local randomizer ([3]_).
 
     References
     ----------

@@ -113,7 +113,7 @@ class ReportRegression(OnSite, BaseEstimator):
             NaN.
         UserWarning
             If the proportions of the reported values in the fit and in the reports differ
-            by more than five standard errors, so the model is misspecified. Also if no
+            by more than five standard errors, so the model is misspecified; or if no
             design is given, because all data are then treated as true values.
         """
         check_choice(
@@ -554,7 +554,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
     See Also
     --------
     ReportLinearRegression : For numeric targets.
-    PosteriorFeatures : For models that predict, without errors of coefficients.
+    PosteriorFeatures : Features for models that predict, without standard errors.
 
     Notes
     -----

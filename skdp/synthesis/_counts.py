@@ -41,8 +41,8 @@ class ModelCount:
     lower, upper : float
         Bounds of the interval, whole numbers; nan if not supported.
     supported : bool
-        Whether one measured marginal has all columns, and the conditions are whole
-        bins and groups of values of it.
+        True if one measured marginal has all columns, and the conditions consist of
+        whole bins and groups of its values.
 
     Notes
     -----

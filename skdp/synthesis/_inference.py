@@ -112,7 +112,7 @@ def synthetic_inference(
     - no measured marginal counts all combinations of its columns separately, without groups of rare values;
     - it jumps within a bin: between its smallest number, its two points and its largest number, only one step changes
       the term;
-    - it is not linear within its margin of error, such as the mean of a group with fewer records than noise;
+    - it is not linear within its margin of error, such as the mean of a group that is smaller than the noise;
     - each added row changes it equally, such as a median or the number of rows.
 
     **Privacy.** Post-processing of noisy counts, without privacy loss; no record is read.

@@ -60,8 +60,8 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
     -----
     **Privacy.** Central model: the guarantee of the synthesizer covers the synthetic rows with their target, and each
     model that is trained on synthetic rows only. Each call of `fit_resample` is a release and charges the ledger of
-    the synthesizer once; a cross-validation makes one release per fold. **Not protected are the rows that a pipeline
-    predicts**, and scores that are computed from real rows.
+    the synthesizer once; a cross-validation makes one release per fold. **The rows for which a
+    pipeline predicts are not protected**, and neither are scores that are computed from real rows.
 
     No guarantee holds if a step before this one is fitted to the real rows, such as scikit-learn's `StandardScaler`;
     `privacy_statement` then lists that step. Put steps that are fitted to rows after this one.

@@ -138,7 +138,7 @@ def audit_fairness(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
         model, study.features, study.y, cv=folds, n_jobs=study.n_jobs
     )
     labels: dict[str, Any] = {"privileged": study.privileged, "positive_label": True}
-    # The same predictions are evaluated by three kinds of groups at each epsilon.
+    # The same predictions are evaluated by three types of groups at each epsilon.
     true_groups = study.frame[study.sensitive]
     true = _compute_metrics(fairness_report, study.y, predicted, true_groups, **labels)
     audits = {}
