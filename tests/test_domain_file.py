@@ -91,7 +91,7 @@ def test_the_file_is_what_a_person_would_write():
 @each(
     "columns, error, match",
     [
-        ({"x": ["a"], 3: ["a"]}, TypeError, "Column 3: .* names that are text, got int"),
+        ({"x": ["a"], 3: ["a"]}, TypeError, "Column 3: .* names that are strings, got int"),
         ({"x": [decimal.Decimal(1)]}, TypeError, "Column 'x': .* got Decimal"),
         ({"x": [b"a"]}, TypeError, "Column 'x': .* got bytes"),
         ({"x": [("a", 1)]}, TypeError, "Column 'x': .* got tuple"),
