@@ -27,7 +27,7 @@ groups = DPGroupBy(
 groups.guarantee_
 
 # %%
-# The result has a row for each group, with standard errors and 95 % intervals that contain the noise only.
+# The result has a row for each group, with standard errors and 95 % intervals that include the noise only.
 
 table = groups.to_frame()
 table.head(4).round(1)

@@ -278,7 +278,7 @@ class DPGroupBy(CentralStatistic):
         Returns
         -------
         pandas.DataFrame, polars.DataFrame or pyarrow.Table
-            Table of the library of X (pandas for an array) with a row for each group:
+            Table in the library of X (pandas for an array) with a row for each group:
             its keys, as columns, or in pandas as the index; and for each statistic the
             columns ``<statistic>``, ``<statistic>_std_error``, ``<statistic>_lower``
             and ``<statistic>_upper``.

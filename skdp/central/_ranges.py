@@ -162,7 +162,7 @@ class Hierarchy:
     def _improve(self, noisy: Sequence[NDArray]) -> list[Floats]:
         """Return the best estimates of the counts of each level, given the level and all levels below.
 
-        `noisy` has the noisy counts of each level, from the cells to the top, and so has the result.
+        `noisy` and the result have the counts of each level, from the cells to the top.
         """
         # Weighted by precision: a count has the variance 1, and the sum of the estimates
         # of its parts the variance v.

@@ -843,7 +843,7 @@ def copy_guarantee(domain: Domain, source: Any) -> Domain:
 def _find_decoder(
     attribute: Categories | Interval, library: str
 ) -> Callable[[NDArray[np.integer]], Any]:
-    """Return a function from codes to a column of a library; the code of a bin becomes its midpoint."""
+    """Return a function that converts codes to a column in a library; the code of a bin becomes its midpoint."""
     if isinstance(attribute, Interval) and attribute.dtype.kind == "M":
         midpoints = np.array(attribute.values, attribute.dtype)
         return lambda codes: to_column(midpoints[codes], library)

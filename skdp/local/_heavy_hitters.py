@@ -176,7 +176,7 @@ class HeavyHitters(OnSite, BaseEstimator):
 
         Returns
         -------
-        dataframe of the library of the words, or ndarray
+        dataframe in the library of the words, or ndarray
             Reports of shape (n_samples, n_columns), with the columns ``group``,
             ``bucket`` and the hash function ``hash_0, …``.
 

@@ -551,8 +551,8 @@ def compute_variances(
 ) -> NDArray[np.float64]:
     """Compute the variances of unbiased counts for given true counts of the values of all oracles.
 
-    `counts` has the counts of the first oracle, then of the second, and so on:
-    (n_cells,), as the result.
+    `counts` has the counts of the first oracle, then of the second, and so on. It has
+    the shape (n_cells,), like the result.
     """
     oracles = protocol.oracles
     stops = np.cumsum([oracle.k for oracle in oracles])

@@ -433,7 +433,7 @@ class Walk:
         return {fact.column for fact in self.facts if fact.guarantee is None}
 
     def find_reason_to_replace(self) -> str | None:
-        """Return the reason for a total for replacing a record; None if adding or removing is covered."""
+        """Return why the total is for replacing a record; None if it is for adding or removing one."""
         relations = {step.guarantee.relation for step in self.steps}
         is_added = relations <= {"add_remove"}
         if self.returned or self.notes["target"] or self.find_exposed() or not is_added:

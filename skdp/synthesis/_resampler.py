@@ -125,7 +125,7 @@ class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
         -------
         X : same type as X
             Synthetic rows.
-        y : ndarray of shape (n_samples,), or column of the library of X
+        y : ndarray of shape (n_samples,), or column in the library of X
             Targets of the synthetic rows; None if `y` is None.
 
         Raises

@@ -234,7 +234,7 @@ def learn_ranks(model: GraphicalModel, shapes: Mapping[int, Shape]) -> Ranks | N
 
 
 def write_rows(template: Table, rows: DrawnRows) -> tuple[Any, ...]:
-    """Convert rows to columns of the library of a template."""
+    """Convert rows to columns in the library of a template."""
     columns = []
     for name, codes, empty in zip(
         rows.domain.columns, rows.codes, template.columns, strict=True
@@ -268,7 +268,7 @@ def write_frame(template: Table, rows: DrawnRows) -> Any:
 
 
 def make_table(template: Table, columns: Mapping[Any, Any]) -> Any:
-    """Make a table of the library of a template from columns by name; a frame of pandas has a new index."""
+    """Make a table from columns by name, in the library of a template; a pandas DataFrame gets a new index."""
     values = list(columns.values())
     native = template.native
     if isinstance(native, pd.DataFrame):

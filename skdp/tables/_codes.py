@@ -317,7 +317,7 @@ _DTYPE_ERRORS = (TypeError, ValueError, OverflowError, NotImplementedError)
 
 
 def make_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
-    """Return a function from codes to a column of a library with the declared values.
+    """Return a function that converts codes to a column of declared values, in a library.
 
     The column has `dtype` if it represents all values, otherwise the dtype that the
     library infers from them.
@@ -342,7 +342,7 @@ def make_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
 
 
 def _build_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
-    """Return a function from codes to the values in a dtype of a library; None lets the library infer the dtype."""
+    """Return a function that converts codes to values of a dtype; None lets the library infer the dtype."""
     if library == "polars":
         import polars
 
@@ -374,7 +374,7 @@ def _to_chunks(array: Any) -> Any:
 def to_column(
     values: NDArray[Any], library: str, missing: NDArray[np.bool_] | None = None
 ) -> Any:
-    """Convert numbers, dates or booleans to a column of a library; NaN, NaT and masked rows become missing."""
+    """Convert numbers, dates or booleans to a column in a library; NaN, NaT and masked rows become missing."""
     if library in ("numpy", "pandas"):
         if missing is not None:
             values = np.where(missing, np.nan, values)

@@ -50,7 +50,7 @@ class Table:
         Returns
         -------
         dataframe or ndarray
-            Table of the library of `native`.
+            Table in the library of `native`.
         """
         # **Privacy.** The ``attrs`` of pandas are not copied, because they may contain private data.
         if isinstance(self.native, np.ndarray):

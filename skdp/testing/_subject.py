@@ -241,7 +241,7 @@ class Privatizer(BaseSubject):
         return rows
 
     def frame(self, rows: Rows, library: Any = "pandas") -> Any:
-        """Make a table of a library from the values of columns; its dtypes depend only on the valid values."""
+        """Make a table in a library from the values of columns; its dtypes depend only on the valid values."""
         if library == "pandas":
             series = {}
             for name, column in rows.items():

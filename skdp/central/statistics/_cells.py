@@ -222,7 +222,7 @@ def join_codes(
 
 
 def library_of(table: Table) -> str:
-    """Return the name of the library of a table, in which results are returned; pandas for an array."""
+    """Return the name of the library in which results for a table are returned; pandas for an array."""
     if isinstance(table.native, np.ndarray):
         return "pandas"
     return nw.from_native(table.native, eager_only=True).implementation.name.lower()
