@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -70,7 +71,8 @@ def attribute_inference(
         True values before privatization. For several columns, the combinations of
         their values are predicted.
     encoder : fitted encoder of categories, default=None
-        Encoder of the reports. It determines the names of the reports and the bound.
+        Encoder of the reports. It determines the names of the reports, the bound and the
+        predicted values: for an `Interval`, the bin of a number or date is predicted.
     estimator : classifier, default=None
         Model of the attacker. Its features are numbers, and integer codes of other
         values. If None, a `HistGradientBoostingClassifier` is used.
@@ -94,7 +96,7 @@ def attribute_inference(
         - ``recall``: DataFrame with a row for each true value, rarest first, and the
           columns ``proportion``, ``recall`` (proportion of its rows that are predicted
           correctly), ``lower`` and ``upper`` (95 % Wilson interval). The index has the
-          declared values, or integer codes if `encoder` is None;
+          declared values or bins, or integer codes if `encoder` is None;
         - ``n_rows``: number of rows;
         - ``exceeds_bound``: True if the 95 % interval of the accuracy is above
           ``bayes_bound``.
@@ -160,7 +162,13 @@ def attribute_inference(
     check_row_order(released=released, sensitive=sensitive)
     columns = parse_columns(released, "released")
     true_columns = parse_columns(sensitive, "sensitive")
-    truth = _code_combinations(true_columns)
+    if encoder is None:
+        truth = _code_combinations(true_columns)
+        labels = list(range(truth.max(initial=-1) + 1))
+    else:
+        domain, cells = _encode_declared(encoder, true_columns)
+        occurring, truth = np.unique(cells, return_inverse=True)
+        labels = list(domain.cells().take(occurring))
     # Names of columns may be repeated or not be text, so features are numbered.
     names = [f"x{position}" for position in range(len(columns))]
     coded = map(_code_column, columns.values())
@@ -174,11 +182,12 @@ def attribute_inference(
     if proportions.size < 2:
         raise ValueError("`sensitive` must have at least two distinct values, got one.")
 
-    bound, labels = np.nan, list(range(proportions.size))
+    bound = np.nan
     report_names: set[Any] = set()
     if encoder is not None:
-        report_names = {*_list_report_names(encoder)} & {*columns}
-        bound, labels = _bound_accuracy(encoder, true_columns, truth, report_names)
+        report_names = {*encoder.get_feature_names_out()} & {*columns}
+        prior = np.bincount(cells, minlength=domain.size) / len(cells)
+        bound = _bound_accuracy(encoder, domain.columns, prior, report_names)
     seed = draw_seed(random_state)
     is_correct = _predict_values(features, truth, estimator, cv, seed) == truth
     # The same attack on the other columns shows how much the reports add.
@@ -273,25 +282,19 @@ def _code_combinations(columns: dict[Any, pd.Series]) -> Codes:
     return rows.groupby(list(rows), dropna=False).ngroup().to_numpy().astype(np.int64)
 
 
-def _list_report_names(encoder: Any) -> list[Any]:
-    """Return the output columns of an encoder; raise an error unless it is a fitted encoder of categories."""
-    if getattr(getattr(encoder, "protocol_", None), "strategy", None) is None:
+def _encode_declared(
+    encoder: Any, columns: dict[Any, pd.Series]
+) -> tuple[Domain, Codes]:
+    """Return the domain of the true values in `columns`, and the index of the combination of each row.
+
+    An error is raised unless `encoder` is a fitted encoder of categories with these columns.
+    """
+    protocol = getattr(encoder, "protocol_", None)
+    if getattr(protocol, "strategy", None) is None:
         raise TypeError(
             "`encoder` must be a fitted encoder of categories, got "
             f"{type(encoder).__name__}."
         )
-    return list(encoder.get_feature_names_out())
-
-
-def _bound_accuracy(
-    encoder: Any, columns: dict[Any, pd.Series], truth: Codes, report_names: set[Any]
-) -> tuple[float, list[Any]]:
-    """Return the largest expected accuracy of predictions from reports, and value labels.
-
-    `columns` are the true values, `truth` their codes, and `report_names` the names
-    of the released reports. Labels are the declared values in the order of the codes.
-    """
-    protocol = encoder.protocol_
     # A single sensitive column may have any name, or no name.
     declared = list(protocol.domain.columns)
     names = declared if len(declared) == len(columns) == 1 else list(columns)
@@ -300,15 +303,27 @@ def _bound_accuracy(
             f"`sensitive` must have columns of the encoder, {declared}, got {names}."
         )
     domain = protocol.domain.select(names)
-    values = dict(zip(names, columns.values(), strict=True))
-    cells = _encode_declared(domain, values)
-    # The first row of each code has its declared value.
-    _, first_rows = np.unique(truth, return_index=True)
-    labels = list(domain.cells().take(cells[first_rows]))
-    prior = np.bincount(cells, minlength=domain.size) / len(cells)
+    codes = domain.encode(list(columns.values()))
+    for name, size, column in zip(names, domain.sizes, codes, strict=True):
+        if column.max(initial=0) == size:
+            raise ValueError(
+                f"Column {name!r} of sensitive must have only declared values, got "
+                "another value. Pass the values before privatization."
+            )
+    return domain, domain.join(codes).astype(np.intp)
 
+
+def _bound_accuracy(
+    encoder: Any, names: Sequence[Any], prior: Numbers, report_names: set[Any]
+) -> float:
+    """Return the largest expected accuracy of predictions from reports.
+
+    `prior` has the proportion of each combination of values of the columns `names`, and
+    `report_names` are the names of the released reports.
+    """
     # The exact accuracy is computed from the channel of the field of the sensitive
     # columns, if no other report, which may be correlated with them, is released.
+    protocol = encoder.protocol_
     exact = None
     n_fields = len(protocol.fields)
     for field_, oracle in zip(protocol.fields, protocol.oracles, strict=True):
@@ -316,24 +331,12 @@ def _bound_accuracy(
         if {*field_.columns} == {*names} and (is_only_report or n_fields == 1):
             exact = oracle.guess_accuracy(prior)
     if exact is None:
-        return bound_guess_accuracy(prior, encoder.guarantee_.epsilon), labels
+        return bound_guess_accuracy(prior, encoder.guarantee_.epsilon)
     if protocol.strategy == "sample":
         # A record reports one of n_fields fields with equal probability. Without a report
         # of the field, the best prediction is the most frequent value.
         exact = (exact + (n_fields - 1) * prior.max()) / n_fields
-    return float(exact), labels
-
-
-def _encode_declared(domain: Domain, values: dict[Any, pd.Series]) -> Codes:
-    """Return the index of the combination of declared values of each row."""
-    codes = domain.encode([values[name] for name in domain.columns])
-    for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):
-        if column.max(initial=0) == size:
-            raise ValueError(
-                f"Column {name!r} of sensitive must have only declared values, got "
-                "another value. Pass the values before privatization."
-            )
-    return domain.join(codes).astype(np.intp)
+    return float(exact)
 
 
 def bound_guess_accuracy(prior: ArrayLike, epsilon: float) -> float:

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.tree import DecisionTreeClassifier
 
-from skdp import RandomizedResponseEncoder
+from skdp import Interval, RandomizedResponseEncoder
 from skdp.evaluation import attribute_inference, bayes_accuracy
 from skdp.local import LocalHashingEncoder, SubsetSelectionEncoder, UnaryEncodingTransformer
 from skdp.oracles import LocalHashing, RandomizedResponse, UnaryEncoding
@@ -146,6 +146,17 @@ class TestRecall:
         released = encoder.fit_transform(truth)
         result = attack(released, truth, encoder=encoder, estimator=DecisionTreeClassifier(random_state=0))
         assert result.recall.index.tolist() == ["rare", "none"]
+
+    def test_numbers_are_guessed_by_bin(self):
+        ages = pd.Series(np.random.default_rng(0).integers(17, 91, 2_000), name="age")
+        bins = Interval([17, 30, 45, 60, 90])
+        encoder = RandomizedResponseEncoder(6.0, categories={"age": bins}, random_state=0)
+        result = attack(encoder.fit_transform(ages.to_frame()), ages, encoder=encoder)
+        frequencies = np.bincount(bins.encode(ages)) / 2_000
+        assert result.baseline == frequencies.max()
+        assert result.bayes_bound == pytest.approx(bayes_accuracy(encoder.oracles_[0], frequencies))
+        assert abs(result.accuracy - result.bayes_bound) < 5 * result.std_error
+        assert result.recall["proportion"].to_dict() == dict(zip(bins.labels, frequencies, strict=True))
 
     def test_rare_and_missing_values_are_guessed_too(self):
         truth = pd.Series(["a"] * 30 + [None] * 20 + ["b"])
