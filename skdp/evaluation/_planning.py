@@ -88,6 +88,8 @@ def plan_epsilon(
     the variance of the mechanism (``count_variances``) and f the proportion. The margin
     of error of a proportion is ``z sqrt((v(f) + f (1 - f)) / n)``, of a count
     ``z sqrt(n v(f))``, and the variance of a difference is the sum over the two groups.
+    For a `DPHistogram`, the margin w of a count does not depend on n, and the margin of a
+    proportion is ``sqrt((w / n)**2 + z**2 f (1 - f) / n)``.
     A test has the power p if the difference is ``z + z_p`` standard errors. With
     several columns, the one with the largest error is planned.
 
@@ -191,10 +193,15 @@ def plan_rows(
     _check_source(source, quantity)
     if quantity == "count":
         raise ValueError(f"`within` must be a float between 0 and 1, got {within!r}.")
-    # The margin of error of n rows is the margin of one row divided by sqrt(n), or by n
-    # for a histogram.
-    ratio = _margin_of_error(source, quantity, 1, rates) / margin
-    return math.ceil((ratio if isinstance(source, DPHistogram) else ratio**2) - 1e-9)
+    # The margin of error of n rows is the margin of one row divided by sqrt(n).
+    n_rows = (_margin_of_error(source, quantity, 1, rates) / margin) ** 2
+    if isinstance(source, DPHistogram):
+        # The noise of a count does not depend on n, so its part of the margin is divided
+        # by n: noise**2 / n**2 + sampling / n = 1, in units of the margin.
+        noise = _margin_of_error(source, "count", 1, rates) / margin
+        sampling = n_rows - noise**2
+        n_rows = sampling / 2 + math.hypot(sampling / 2, noise)
+    return math.ceil(n_rows - 1e-9)
 
 
 def _read_precision(within: Any, power: Any, rates: Any) -> tuple[str, float]:
@@ -306,7 +313,10 @@ def _margin_of_error(source: Any, quantity: str, n_rows: int, rates: Any) -> flo
     """
     if isinstance(source, DPHistogram):
         width = planned_half_width(source, _declared_domain(source), LEVEL)
-        return width if quantity == "count" else width / n_rows
+        if quantity == "count":
+            return width
+        rate = 0.5 if rates is None else rates
+        return math.hypot(width / n_rows, Z * math.sqrt(rate * (1 - rate) / n_rows))
     noise_variance: Any = _design_variance
     if not isinstance(source, ReportDesign):
         source, noise_variance = _fit_to_declared(source), _report_variance

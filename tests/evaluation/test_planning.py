@@ -44,9 +44,31 @@ def test_the_smallest_number_of_rows_follows_the_closed_form():
     assert skdp.plan_rows(SMOKES, within=0.02) == math.ceil((Z / 0.02) ** 2 * variance_of_coin(1.0, 0.5))
     variance = 2 * (variance_of_coin(1.0, 0.2) + variance_of_coin(1.0, 0.3))
     assert skdp.plan_rows(SMOKES, rates=(0.2, 0.3), within=0.05) == math.ceil((Z / 0.05) ** 2 * variance)
-    assert skdp.plan_rows(skdp.DPHistogram(0.5, domain={"sex": SEX}), within=0.001) == 6_000
+    assert skdp.plan_rows(skdp.DPHistogram(0.5, domain={"sex": SEX}), within=0.001, rates=0) == 6_000
     given = {"rates": (0.2, 0.3), "power": 0.8}
     assert skdp.plan_epsilon(SMOKES, n_rows=skdp.plan_rows(SMOKES, **given), **given) == pytest.approx(1.0, abs=0.001)
+
+
+@pytest.mark.parametrize("rate", [None, 0.1])
+def test_a_proportion_of_a_histogram_includes_the_sampling_error(rate):
+    histogram = skdp.DPHistogram(0.1, domain={"sex": SEX})
+    n_rows = skdp.plan_rows(histogram, within=0.05, rates=rate)
+    frequency = 0.5 if rate is None else rate
+
+    def margin(n_rows):
+        return math.hypot(30 / n_rows, Z * math.sqrt(frequency * (1 - frequency) / n_rows))
+
+    assert margin(n_rows) <= 0.05 < margin(n_rows - 1)
+    planned = skdp.plan_epsilon(histogram, within=0.05, rates=rate, n_rows=n_rows)
+    assert planned == pytest.approx(0.1, abs=0.004)  # the margin of a count is a whole number
+    rng = np.random.default_rng(0)
+    errors = []
+    for seed in range(400):
+        drawn = np.where(rng.random(n_rows) < frequency, *SEX)
+        released = histogram.set_params(random_state=seed).fit(pd.DataFrame({"sex": drawn}))
+        errors.append(released.counts_[0] / n_rows - frequency)
+    # A standard error of the coverage is 0.011.
+    assert 0.92 < np.mean(np.abs(errors) <= 0.05) < 0.985
 
 
 def estimators():
