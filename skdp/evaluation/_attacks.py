@@ -289,7 +289,7 @@ def _encode_declared(
 
     An error is raised unless `encoder` is a fitted encoder of categories with these columns.
     """
-    protocol = getattr(encoder, "protocol_", None)
+    protocol: Any = getattr(encoder, "protocol_", None)
     if getattr(protocol, "strategy", None) is None:
         raise TypeError(
             "`encoder` must be a fitted encoder of categories, got "
