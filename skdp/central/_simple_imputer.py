@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import narwhals.stable.v2 as nw
@@ -40,7 +42,7 @@ from skdp.central.statistics import (
 from skdp.domain import DomainLike
 from skdp.privacy import Loss, Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
-from skdp.tables import Table, to_objects, type_of_value
+from skdp.tables import Table, drop_missing, type_of_value
 
 Strategy = Literal["mean", "median", "most_frequent"]
 
@@ -63,8 +65,8 @@ class DPSimpleImputer(CentralTransformer):
         outside; `transform` does not.
     categories : list of array-like, mapping, Domain or Interval, optional
         The values that each column may take, as the `domain` of `DPHistogram`. For an
-        `Interval`, the middle of a bin is filled in. None among the values is not
-        filled in.
+        `Interval`, the middle of a bin is filled in, rounded down to the declared
+        decimals, such as to a whole number. None among the values is not filled in.
     handle_unknown : {"error", "ignore"}, default="error"
         How `fit` handles an undeclared value. ``"error"`` reveals that such a value
         occurs; ``"ignore"`` excludes it from the statistics, and `transform` keeps it.
@@ -222,14 +224,14 @@ class DPSimpleImputer(CentralTransformer):
         )
         values = []
         for index, name in enumerate(domain.columns):
-            declared = to_objects(domain[name].values)
-            is_value = np.array([value is not None for value in declared])
-            if not is_value.any():
+            declared = _list_values(domain[name])
+            is_value = [value is not None for value in declared]
+            if not any(is_value):
                 raise ValueError(
                     f"`categories` must declare a value other than missing for column "
                     f"{name!r}, got none."
                 )
-            values.append(declared[is_value].tolist())
+            values.append(drop_missing(declared))
             counts[index] = counts[index][is_value]
         return values, counts
 
@@ -244,6 +246,22 @@ class DPSimpleImputer(CentralTransformer):
         for column, value in zip(columns, self.statistics_, strict=True):
             filled.append(np.where(np.isnan(column), value, column))
         return filled
+
+
+def _list_values(attribute: Any) -> list[Any]:
+    """Return the declared values, or the middle of each bin, rounded down to the declared decimals."""
+    values = list(attribute.values)
+    decimals = getattr(attribute, "decimals", None)
+    if decimals is None:
+        return values
+    # Edges in units of the last decimal, without rounding errors.
+    unit = 10**decimals
+    edges = [Fraction(repr(edge)) * unit for edge in attribute.edges]
+    for index, (lower, upper) in enumerate(pairwise(edges)):
+        # The smallest number of a bin may be above its edge, such as 4 for [3.2, 4.2).
+        middle = (math.ceil(lower) + upper) // 2
+        values[index] = middle / unit if decimals else middle
+    return values
 
 
 def _fill(name: Any, column: Any, value: Any) -> Any:

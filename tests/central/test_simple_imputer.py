@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from datetime import date
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -29,9 +31,38 @@ class TestMostFrequent:
 
     def test_the_middle_of_a_bin(self):
         X = np.array([[1.0], [12.0], [13.0], [np.nan]] * 50)
-        imputer = DPSimpleImputer(50.0, strategy="most_frequent", categories=Interval(0, 20, bins=4)).fit(X)
+        bins = Interval(0, 20, bins=4, real=True)
+        imputer = DPSimpleImputer(50.0, strategy="most_frequent", categories=bins).fit(X)
         assert imputer.statistics_.tolist() == [12.5]
         assert imputer.transform(X)[:4].tolist() == [[1.0], [12.0], [13.0], [12.5]]
+
+    @each(
+        "bins, number, middle",
+        [
+            (Interval([1, 3, 4, 7]), 3, 3),
+            (Interval([1, 3, 4, 7]), 6, 5),
+            (Interval([3, 6, 9], missing=True), 3, 4),  # 3, 4 and 5
+            (Interval([3, 6, 9]), 9, 7),  # 6 to 9
+            (Interval([60, 85, 86]), 85, 85),
+            (Interval([2, 3.5, 5], decimals=0), 2, 2),
+            (Interval([0, 0.07, 0.14, 1], decimals=2), 0.13, 0.1),  # 0.07 to 0.13; as a float, 0.07 * 100 > 7
+            (Interval([-0.6, -0.3, 0], decimals=1), -0.6, -0.5),
+            (Interval([1.2, 3.2, 4.2], decimals=0), 4, 4),  # the only whole number of the bin
+            (Interval([0, 0.07, 0.08, 1], decimals=2), 0.07, 0.07),
+            (Interval([date(2024, 1, 1), date(2024, 1, 2), date(2024, 1, 9)]), date(2024, 1, 1), date(2024, 1, 1)),
+        ],
+    )
+    def test_the_middle_is_a_declared_number(self, bins, number, middle):
+        frame = pd.DataFrame({"a": [number] * 50})
+        imputer = DPSimpleImputer(50.0, strategy="most_frequent", categories={"a": bins}).fit(frame)
+        assert imputer.statistics_.tolist() == [middle]
+
+    def test_whole_numbers_keep_their_dtype(self):
+        frame = pd.DataFrame({"age": [85, 85, None]}, dtype="Int64")
+        imputer = DPSimpleImputer(50.0, strategy="most_frequent", categories={"age": Interval([17, 85, 86])})
+        filled = imputer.fit_transform(frame)["age"]
+        assert filled.dtype == "Int64"
+        assert filled.tolist() == [85, 85, 85]
 
 
 class TestNumbers:
