@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -24,7 +23,7 @@ from skdp.metrics import parse_columns
 from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee
 
-Codes = NDArray[np.intp]
+Codes = NDArray[np.integer]
 Numbers = NDArray[np.float64]
 
 
@@ -163,12 +162,10 @@ def attribute_inference(
     columns = parse_columns(released, "released")
     true_columns = parse_columns(sensitive, "sensitive")
     if encoder is None:
-        truth = _code_combinations(true_columns)
-        labels = list(range(truth.max(initial=-1) + 1))
+        cells = _code_combinations(true_columns)
     else:
         domain, cells = _encode_declared(encoder, true_columns)
-        occurring, truth = np.unique(cells, return_inverse=True)
-        labels = list(domain.cells().take(occurring))
+    occurring, truth = np.unique(cells, return_inverse=True)
     # Names of columns may be repeated or not be text, so features are numbered.
     names = [f"x{position}" for position in range(len(columns))]
     coded = map(_code_column, columns.values())
@@ -182,19 +179,19 @@ def attribute_inference(
     if proportions.size < 2:
         raise ValueError("`sensitive` must have at least two distinct values, got one.")
 
-    bound = np.nan
-    report_names: set[Any] = set()
-    if encoder is not None:
-        report_names = {*encoder.get_feature_names_out()} & {*columns}
-        prior = np.bincount(cells, minlength=domain.size) / len(cells)
-        bound = _bound_accuracy(encoder, domain.columns, prior, report_names)
+    baseline = float(proportions.max())
     seed = draw_seed(random_state)
     is_correct = _predict_values(features, truth, estimator, cv, seed) == truth
-    # The same attack on the other columns shows how much the reports add.
-    accuracy_without = np.nan
+    bound = accuracy_without = np.nan
+    labels = list(occurring)
     if encoder is not None:
+        labels = list(domain.cells().take(occurring))
+        report_names = {*encoder.get_feature_names_out()} & {*columns}
+        prior = np.bincount(cells, minlength=domain.size) / len(cells)
+        bound = _bound_accuracy(encoder, domain, prior, report_names)
+        # The same attack on the other columns shows how much the reports add.
         is_other = [name not in report_names for name in columns]
-        accuracy_without = float(proportions.max())
+        accuracy_without = baseline
         if any(is_other):
             other_features = features.loc[:, is_other]
             predicted = _predict_values(other_features, truth, estimator, cv, seed)
@@ -203,7 +200,7 @@ def attribute_inference(
     return AttackResult(
         accuracy=accuracy,
         std_error=float(np.sqrt(accuracy * (1 - accuracy) / len(truth))),
-        baseline=float(proportions.max()),
+        baseline=baseline,
         bayes_bound=bound,
         accuracy_without_report=accuracy_without,
         n_rows=len(truth),
@@ -279,7 +276,7 @@ def _code_column(column: pd.Series) -> pd.Series:
 def _code_combinations(columns: dict[Any, pd.Series]) -> Codes:
     """Return a code for the combination of values of each row; missing values are equal."""
     rows = pd.DataFrame(dict(enumerate(columns.values())))
-    return rows.groupby(list(rows), dropna=False).ngroup().to_numpy().astype(np.int64)
+    return rows.groupby(list(rows), dropna=False).ngroup().to_numpy()
 
 
 def _encode_declared(
@@ -310,15 +307,15 @@ def _encode_declared(
                 f"Column {name!r} of sensitive must have only declared values, got "
                 "another value. Pass the values before privatization."
             )
-    return domain, domain.join(codes).astype(np.intp)
+    return domain, domain.join(codes)
 
 
 def _bound_accuracy(
-    encoder: Any, names: Sequence[Any], prior: Numbers, report_names: set[Any]
+    encoder: Any, domain: Domain, prior: Numbers, report_names: set[Any]
 ) -> float:
     """Return the largest expected accuracy of predictions from reports.
 
-    `prior` has the proportion of each combination of values of the columns `names`, and
+    `prior` has the proportion of each cell of `domain`, the true values, and
     `report_names` are the names of the released reports.
     """
     # The exact accuracy is computed from the channel of the field of the sensitive
@@ -328,7 +325,7 @@ def _bound_accuracy(
     n_fields = len(protocol.fields)
     for field_, oracle in zip(protocol.fields, protocol.oracles, strict=True):
         is_only_report = report_names <= {*field_.names(), SAMPLED}
-        if {*field_.columns} == {*names} and (is_only_report or n_fields == 1):
+        if {*field_.columns} == {*domain.columns} and (is_only_report or n_fields == 1):
             exact = oracle.guess_accuracy(prior)
     if exact is None:
         return bound_guess_accuracy(prior, encoder.guarantee_.epsilon)

@@ -197,10 +197,10 @@ def plan_rows(
     n_rows = (_margin_of_error(source, quantity, 1, rates) / margin) ** 2
     if isinstance(source, DPHistogram):
         # The noise of a count does not depend on n, so its part of the margin is divided
-        # by n: noise**2 / n**2 + sampling / n = 1, in units of the margin.
+        # by n: noise**2 / n**2 + 2 * sampling / n = 1, in units of the margin.
         noise = _margin_of_error(source, "count", 1, rates) / margin
-        sampling = n_rows - noise**2
-        n_rows = sampling / 2 + math.hypot(sampling / 2, noise)
+        sampling = (n_rows - noise**2) / 2
+        n_rows = sampling + math.hypot(sampling, noise)
     return math.ceil(n_rows - 1e-9)
 
 
@@ -311,22 +311,22 @@ def _margin_of_error(source: Any, quantity: str, n_rows: int, rates: Any) -> flo
 
     `rates` is the expected proportion, a pair for a difference, or None for the worst case.
     """
+    # If no proportion is given, the largest variance on a grid is used; the variance is
+    # a quadratic function of the proportion.
+    proportions = np.linspace(0, 1, 101) if rates is None else np.ravel(rates)
+    sampling = proportions * (1 - proportions)
     if isinstance(source, DPHistogram):
         width = planned_half_width(source, _declared_domain(source), LEVEL)
         if quantity == "count":
             return width
-        rate = 0.5 if rates is None else rates
-        return math.hypot(width / n_rows, Z * math.sqrt(rate * (1 - rate) / n_rows))
+        return math.hypot(width / n_rows, Z * math.sqrt(sampling.max() / n_rows))
     noise_variance: Any = _design_variance
     if not isinstance(source, ReportDesign):
         source, noise_variance = _fit_to_declared(source), _report_variance
-    # If no proportion is given, the largest variance on a grid is used; the variance is
-    # a quadratic function of the proportion.
-    proportions = np.linspace(0, 1, 101) if rates is None else np.ravel(rates)
     variances = np.array([noise_variance(source, f) for f in proportions.tolist()])
     if quantity == "count":
         return Z * math.sqrt(n_rows * variances.max())
-    variances += proportions * (1 - proportions)
+    variances += sampling
     if quantity == "difference":
         # Each of two groups has half of the rows.
         return Z * math.sqrt(2 * variances.sum() / n_rows)
