@@ -625,8 +625,9 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
         """Estimate the proportion of each of several bins, for each column.
 
         The estimate uses expectation maximization with smoothing (EMS). It is biased where
-        many records have one value, and has no intervals. Use `FrequencyOracleEncoder`
-        with an `Interval` for unbiased proportions.
+        many records have one value, and has no intervals. Values exactly on an edge
+        between two bins, such as whole numbers, are divided between both. Use
+        `FrequencyOracleEncoder` with an `Interval` for unbiased proportions.
 
         Parameters
         ----------
