@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import ColumnName, check_confidence_level
 from skdp.domain import Interval
-from skdp.synthesis._cells import Shape, Steps, find_middles
+from skdp.synthesis._cells import Shape, Steps, draw_within, find_middles
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.model import Table, combine_levels, estimate_counts
 from skdp.synthesis.selection import find_columns
@@ -37,9 +37,10 @@ NOT_DETERMINED = (
     "all rows change the statistic equally or not at all, as for a median or a number "
     "of rows"
 )
-JUMPS = (
-    "the statistic jumps within a bin of numbers: declare an edge of a bin at the limit, "
-    "and include the limit by >= or exclude it by <"
+WITHIN_BINS = (
+    "the statistic depends on more than the mean and the standard deviation of the "
+    "numbers in a bin: declare an edge of a bin at each limit, include the limit by >= "
+    "or exclude it by <, and declare narrower bins for curves"
 )
 NOT_LINEAR = (
     "the statistic is not linear within the noise of the counts: declare narrower "
@@ -69,8 +70,7 @@ def synthetic_inference(
         array. It must be smooth in the proportions of the rows (means, differences, correlations, ratios,
         coefficients; no quantiles), and not depend on the number of rows.
     columns : list of column names, optional
-        Columns that `statistic` reads; by default all. It is called once for each combination of their values, and four
-        times for each bin.
+        Columns that `statistic` reads; by default all. It is called once for each combination of their values.
     confidence_level : float, default=0.95
         Coverage of each interval, in (0, 1).
 
@@ -110,8 +110,7 @@ def synthetic_inference(
     A term is not supported in these cases:
 
     - no measured marginal counts all combinations of its columns separately, without groups of rare values;
-    - it jumps within a bin: between its smallest number, its two points and its largest number, only one step changes
-      the term;
+    - it changes by more than half of its standard error if numbers of the fine cells replace the points of their bins;
     - it is not linear within its margin of error, such as the mean of a group that is smaller than the noise;
     - each added row changes it equally, such as a median or the number of rows.
 
@@ -183,8 +182,10 @@ class _Axis:
     """(n_bins,): the mean of the numbers of each bin, relative to the first edge."""
     positions: Table = field(default_factory=lambda: np.zeros(0))
     """(n_points,): the distances of points from the means of their bins; 0 for missing."""
-    ends: Sequence[tuple[Any, Any]] = ()
-    """The smallest and the largest number of each bin."""
+    interval: Interval | None = None
+    """The bins of numbers; None for listed values."""
+    shape: Shape | None = None
+    """The distribution within bins; None without fine cells."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,8 +236,14 @@ def _make_point_table(
         points_of_bins = axes[axis_number].proportions.reshape(one_axis)
         if len(axes) > 1 and axes[axis_number].means.size > 1:
             slopes = _estimate_slopes(axes, proportions, axis_number)
-            positions = axes[axis_number].positions.reshape(one_axis)
-            points_of_bins = points_of_bins * (1 + np.clip(positions * slopes, -1, 1))
+            positions = axes[axis_number].positions
+            # Densities are nonnegative at both points of a bin.
+            distances = pd.Series(np.abs(positions))
+            largest = distances.groupby(axes[axis_number].value_of).transform("max")
+            limits = 1 / np.maximum(largest, np.finfo(float).tiny).to_numpy()
+            limits = limits.reshape(one_axis)
+            slopes = np.clip(slopes, -limits, limits)
+            points_of_bins = points_of_bins * (1 + positions.reshape(one_axis) * slopes)
         conditional = conditional * points_of_bins
     value_proportions = proportions[np.ix_(*(axis.value_of for axis in axes))]
     return _PointTable(
@@ -280,40 +287,49 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
     # Numbers and dates are relative to the first edge of their bin, because dates cannot
     # be added.
     starts = np.array(values.edges, values.dtype)[:-1]
-    steps_of_bins = Steps.of(values)
-    # The last bin is closed, also for real numbers.
-    last = [*steps_of_bins.last[:-1], max(steps_of_bins.last[-1], values.edges[-1])]
     middles = (find_middles(cells) - starts[bins]).astype(float)
     means = np.bincount(bins, proportions * middles)
     steps = Steps.of(cells)
     widths = steps.n_values * (float(steps.size) or 1.0)
     variances = (middles - means[bins]) ** 2 + (widths**2 - float(steps.size) ** 2) / 12
-    stds = np.sqrt(np.maximum(np.bincount(bins, proportions * variances), 0))
-    offsets = np.column_stack([means - stds, means + stds]).ravel()
+    variances = np.maximum(np.bincount(bins, proportions * variances), 0)
+    ends = Steps.of(values)
+    below = means - (ends.first - starts).astype(float)
+    above = (ends.last - starts).astype(float) - means
+    down, up = _find_distances(variances, below, above)
+    offsets = np.column_stack([means - down, means + up]).ravel()
     if values.dtype.kind == "M":
         unit = np.datetime_data(values.dtype)[0]
         offsets = np.rint(offsets).astype(f"timedelta64[{unit}]")
     n_points = 2 * n_bins + missing
-    points = pd.Series(np.repeat(starts, 2) + offsets).reindex(range(n_points))
+    numbers = np.repeat(starts, 2) + offsets
+    numbers = np.clip(numbers, np.repeat(ends.first, 2), np.repeat(ends.last, 2))
+    points = pd.Series(numbers).reindex(range(n_points))
     value_of = np.repeat(np.arange(n_bins + missing), [2] * n_bins + [1] * missing)
-    point_proportions = np.append(np.full(2 * n_bins, 0.5), [1.0] * missing)
+    # A smaller distance from the mean has a larger proportion.
+    width = down + up
+    lower = np.divide(up, width, out=np.full(n_bins, 0.5), where=width > 0)
+    point_proportions = np.column_stack([lower, 1 - lower]).ravel()
+    point_proportions = np.append(point_proportions, [1.0] * missing)
     axis = _Axis(
         points,
         value_of,
         point_proportions,
         means=means + (starts - starts[0]).astype(float),
-        positions=np.append(np.column_stack([-stds, stds]).ravel(), [0.0] * missing),
-        ends=list(zip(steps_of_bins.first, last, strict=True)),
+        positions=np.append(np.column_stack([-down, up]).ravel(), [0.0] * missing),
+        interval=values,
+        shape=shape,
     )
     if shape is None:
         return axis
     # The noisy counts of fine cells correct the proportions of the two points of a bin. A
-    # record at the standardized distance z from the mean adds z / 2 to the upper point and
-    # subtracts z / 2 from the lower point, which preserves the mean to first order.
-    z = (middles - means[bins]) / np.maximum(stds[bins], np.finfo(float).tiny)
+    # record at a distance from the mean adds this part of the distance of both points to
+    # the upper point and subtracts it from the lower point, which preserves the mean to
+    # first order.
+    parts = (middles - means[bins]) / np.maximum(width[bins], np.finfo(float).tiny)
     scores = np.zeros((bins.size, value_of.size))
-    scores[np.arange(bins.size), 2 * bins] = -z / 2
-    scores[np.arange(bins.size), 2 * bins + 1] = z / 2
+    scores[np.arange(bins.size), 2 * bins] = -parts
+    scores[np.arange(bins.size), 2 * bins + 1] = parts
     counts, covariance = combine_levels(shape.levels, len(cells))
     return replace(
         axis,
@@ -321,6 +337,19 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
         cell_counts=counts[: bins.size],
         covariance=covariance[: bins.size, : bins.size],
     )
+
+
+def _find_distances(
+    variances: Table, below: Table, above: Table
+) -> tuple[Table, Table]:
+    """Return the distances of two points from the mean of a bin, at most `below` and `above`, with the variance."""
+    # Points at the distances a and b below and above the mean, with proportions in the
+    # ratio b : a, have the variance a * b. They are equal unless one leaves the bin.
+    stds = np.sqrt(variances)
+    down, up = np.minimum(stds, below), np.minimum(stds, above)
+    np.divide(variances, down, out=up, where=(below < stds) & (down > 0))
+    np.divide(variances, up, out=down, where=(above < stds) & (up > 0))
+    return down, up
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,8 +360,8 @@ class _Linearization:
     values: Table
     influence: Table
     """(n_terms, n_cells): the derivative with respect to the proportion of a cell, with a mean of 0 at the model."""
-    has_jump: NDArray[np.bool_]
-    """(n_terms,): whether the term jumps within a bin."""
+    gaps: Table
+    """(n_terms,): the largest change if numbers of the fine cells of a column replace the points of its bins."""
 
 
 def _differentiate(
@@ -358,64 +387,71 @@ def _differentiate(
     if not np.isfinite(influence).all():
         raise ValueError("`statistic` must return finite numbers.")
     means = influence @ (cells.proportions.ravel() / cells.proportions.sum())
-    has_jump = np.zeros(len(terms), bool)
+    return _Linearization(
+        terms,
+        values,
+        influence - means[:, np.newaxis],
+        _find_gaps(statistic, cells, terms),
+    )
+
+
+def _find_gaps(
+    statistic: Callable[[Any], Any], cells: _PointTable, terms: list[str]
+) -> Table:
+    """Return the largest change of each term if numbers of the fine cells replace the points of bins; (n_terms,)."""
+    rows = _make_rows(cells, cells.proportions.ravel())
+    counts = _count_rows(cells.proportions.ravel())
+    shape = cells.proportions.shape
+    codes = np.unravel_index(np.repeat(np.arange(counts.size), counts), shape)
+    gaps = np.zeros(len(terms))
     for axis_number, axis in enumerate(cells.axes):
-        for bin_number in range(len(axis.ends)):
-            has_jump |= _find_jumps(
-                statistic, cells, axis_number, bin_number, terms, values
-            )
-    return _Linearization(terms, values, influence - means[:, np.newaxis], has_jump)
+        if axis.interval is None:
+            continue
+        # Rows with the same values of all columns have evenly spaced positions in the bin.
+        bins = axis.value_of[codes[axis_number]]
+        values = [*codes[:axis_number], bins, *codes[axis_number + 1 :]]
+        groups = pd.Series(np.ravel_multi_index(values, shape))
+        by_group = groups.groupby(groups)
+        positions = ((by_group.cumcount() + 0.5) / by_group.transform("size")).array
+        is_upper = positions >= axis.proportions[2 * bins]
+        points = axis.points.iloc[2 * bins + is_upper].to_numpy()
+        numbers = points.copy()
+        is_number = bins < len(axis.interval.edges) - 1
+        numbers[is_number] = _draw_numbers(axis, bins[is_number], positions[is_number])
+        results = []
+        for column in (points, numbers):
+            rows_of_column = rows.assign(**{rows.columns[axis_number]: column})
+            with np.errstate(all="ignore"):
+                results.append(_evaluate(statistic, rows_of_column))
+        (_, at_points), (names, at_numbers) = results
+        # A statistic whose terms are the numbers themselves has other terms.
+        gap = np.abs(at_numbers - at_points) if names == terms else np.inf
+        gaps = np.maximum(gaps, gap)
+    return gaps
 
 
-def _find_jumps(
-    statistic: Callable[[Any], Any],
-    cells: _PointTable,
-    axis_number: int,
-    bin_number: int,
-    terms: list[str],
-    values: Table,
-) -> NDArray[np.bool_]:
-    """Return for each term whether it jumps within a bin, to which the two points of the bin do not apply.
-
-    `terms` and `values` are the names and values of the terms at the model.
-    """
-    # Rows are moved between the smallest number, both points and the largest number. A
-    # smooth term that depends on the column changes by each step, a jump only by one.
-    # Rows of a small group may be at one of the points alone, so they move both ways.
-    axis = cells.axes[axis_number]
-    name = cells.rows.columns[axis_number]
-    codes = np.unravel_index(np.arange(len(cells.rows)), cells.proportions.shape)
-    lower, upper = 2 * bin_number, 2 * bin_number + 1
-    low, high = axis.ends[bin_number]
-    moves = [
-        [(lower, low)],
-        [(lower, axis.points[upper]), (upper, axis.points[lower])],
-        [(upper, high)],
-    ]
-    is_changed = []
-    for step in moves:
-        changes = np.zeros(len(terms), bool)
-        for point, target in step:
-            points = axis.points.copy()
-            points[point] = target
-            moved = cells.rows.copy()
-            moved[name] = points.iloc[codes[axis_number]].array
-            rows = _make_rows(replace(cells, rows=moved), cells.proportions.ravel())
-            names, numbers = _evaluate(statistic, rows)
-            changes |= (numbers != values) if names == terms else True
-        # Equal numbers are no step.
-        if any(axis.points[point] != target for point, target in step):
-            is_changed.append(changes)
-    return (np.sum(is_changed, axis=0) == 1) & (len(is_changed) > 1)
+def _draw_numbers(
+    axis: _Axis, bins: NDArray[np.intp], positions: NDArray[np.float64]
+) -> NDArray[Any]:
+    """Return the numbers at positions from 0 to 1 in the distributions of bins."""
+    if axis.shape is not None:
+        return axis.shape.draw(bins + positions)
+    assert axis.interval is not None
+    return draw_within(axis.interval, bins, positions)
 
 
 def _make_rows(cells: _PointTable, proportions: Table) -> pd.DataFrame:
     """Make a table of about `N_ROWS` rows with given proportions of cells."""
-    # Cumulative sums are rounded, so that the numbers of rows add up.
-    sums = np.rint(np.cumsum(proportions) / proportions.sum() * N_ROWS)
-    counts = np.diff(sums, prepend=0.0).astype(np.int64)
+    counts = _count_rows(proportions)
     rows = cells.rows.iloc[np.repeat(np.arange(counts.size), counts)]
     return rows.reset_index(drop=True)
+
+
+def _count_rows(proportions: Table) -> NDArray[np.int64]:
+    """Return the number of rows of each cell of the table of `_make_rows`."""
+    # Cumulative sums are rounded, so that the numbers of rows add up.
+    sums = np.rint(np.cumsum(proportions) / proportions.sum() * N_ROWS)
+    return np.diff(sums, prepend=0.0).astype(np.int64)
 
 
 def _evaluate(
@@ -524,11 +560,11 @@ def _infer(
         reason = analysis.no_counts_reason
     elif np.ptp(linear.influence[term][analysis.cells.proportions.ravel() > 0]) == 0:
         reason = NOT_DETERMINED
-    elif linear.has_jump[term]:
-        reason = JUMPS
     else:
         correction, variance = analysis.correct(term)
-        if not _is_linear(statistic, analysis, term, quantile * math.sqrt(variance)):
+        if not linear.gaps[term] <= math.sqrt(variance) / 2:
+            reason = WITHIN_BINS
+        elif not _is_linear(statistic, analysis, term, quantile * math.sqrt(variance)):
             reason = NOT_LINEAR
     if not reason:
         estimate += correction
