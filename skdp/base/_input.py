@@ -101,16 +101,15 @@ def _to_rows(X: Any) -> NDArray[Any]:
 
 
 def to_array(values: Any, name: str) -> NDArray[Any]:
-    """Convert an array-like to an array; lists with text become arrays of dtype object. `name` is for errors."""
-    # NumPy would convert the numbers in a list with text to text.
-    is_list = not hasattr(values, "__array__")
-    for dtype in (None, object):
+    """Convert an array-like to an array; lists become arrays of dtype object. `name` is for errors."""
+    # NumPy would choose the dtype of a list by all of its values, so that one record would
+    # change how the others are read.
+    has_dtype = hasattr(values, "__array__")
+    for dtype in (None, object) if has_dtype else (object,):
         try:
-            array = np.asarray(values, dtype)
+            return np.asarray(values, dtype)
         except Exception:
             continue
-        if dtype is object or not is_list or array.dtype.kind not in "USV":
-            return array
     raise ValueError(
         f"`{name}` must be an array-like whose rows have equal lengths, got "
         f"{type(values).__name__}."

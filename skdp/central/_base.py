@@ -515,9 +515,10 @@ class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatisti
         check_is_fitted(self)
         table = check_input(self, X, reset=False, min_rows=0)
         check_names(self, table, self._columns)
-        return apply_set_output(
-            self, table.rebuild(self._transform_table(table), self._output_names())
-        )
+        rows = table.rebuild(self._transform_table(table), self._output_names())
+        if not table.has_dtypes:  # a list, whose values are objects
+            rows = pd.DataFrame(rows).infer_objects().to_numpy()
+        return apply_set_output(self, rows)
 
     @property
     def _columns(self) -> tuple[Any, ...]:

@@ -264,7 +264,8 @@ class Classes:
         if target.large is not None:
             reason = "they are not inferred from a large table. Set `classes`"
         elif classes is None:
-            _check_target(np.asarray(target.table.columns[0]))
+            labels = pd.Series(np.asarray(target.table.columns[0]))
+            _check_target(labels.infer_objects().to_numpy())
         declared = "auto" if classes is None else {name: classes}
         domain = make_domain(
             target.table, declared, name="classes", why_declared=reason

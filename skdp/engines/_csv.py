@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import suppress
 from datetime import date, datetime
 from typing import Any
@@ -44,18 +44,28 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
     An empty line is a missing value in a file of one column, and ignored otherwise.
     """
     header: list[str] = []
+    header_end = ""
     line = 1
     reason = (
         "a quoted value is not closed, is followed by other text or is too long. "
         "Correct it, or use `delimiter` if another character separates the values"
     )
     with io.TextIOWrapper(source.open(), "utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=source.delimiter, strict=True)
+        lines = _Lines(file)
+        reader = csv.reader(lines, delimiter=source.delimiter, strict=True)
         # Errors of Python contain bytes of the file, so another error is raised outside
         # of their handlers.
         try:
             for row in reader:
                 header = header or row
+                header_end = header_end or lines.last[-1:]
+                # Some libraries write a carriage return within a value without quotes.
+                if {header_end, lines.last[-1:]} == {"\r", "\n"}:
+                    reason = (
+                        "it ends in another way than the header. Quote values that "
+                        "contain line breaks"
+                    )
+                    break
                 if len(row) == len(header):
                     yield row
                 elif not row and len(header) == 1:
@@ -73,6 +83,21 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
         except csv.Error:
             pass
     raise RefusedBatch(f"{source.name}, line {line}: {reason}.")
+
+
+class _Lines:
+    """Iterator over the lines of a file that keeps the last line."""
+
+    def __init__(self, file: Iterable[str]) -> None:
+        self._lines = iter(file)
+        self.last = ""
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        self.last = next(self._lines)
+        return self.last
 
 
 # Declared columns

@@ -100,3 +100,24 @@ def test_values_that_were_read_from_the_data_are_not_shown():
         with pytest.raises(ValueError, match=message) as caught:
             encoder.transform(pd.DataFrame({"x": rows}))
         assert "hunter2" not in str(caught.value)
+
+
+@each("other", [2, 2.5, None, "z"])
+def test_a_record_of_a_list_is_read_independently_of_the_others(other):
+    """NumPy would choose one dtype for all values, in which True is 1, and 2**53 + 1 a float."""
+    rows = [[True], [1]] * 500 + [[other]]
+    parameters = {"domain": {"x0": [0, 1, 2]}, "handle_unknown": "ignore", "random_state": 0}
+    counts = skdp.DPHistogram(1e6, **parameters).fit(rows).counts_
+    assert counts.tolist() == [0, 500, int(other == 2)]
+
+    encoder = skdp.RandomizedResponseEncoder(
+        400.0, categories={"x0": [0, 2**53 + 1]}, handle_unknown="uniform", random_state=0
+    )
+    reports = encoder.fit([[0]]).transform([[2**53 + 1]] * 50 + [[other]])
+    assert set(reports[:-1, 0]) == {2**53 + 1}
+
+
+def test_the_dtype_of_a_public_column_of_a_list_does_not_follow_from_private_values():
+    synthesizer = skdp.DPColumnSynthesizer(["x1"], 1.0, domain={"x0": [0, 1, 2], "x1": [0, 1, None]}, random_state=0)
+    dtypes = {synthesizer.fit_transform([[k % 3, k % 2] for k in range(29)] + [[1, v]]).dtype for v in (0, None)}
+    assert dtypes == {np.dtype(object)}

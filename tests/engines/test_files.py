@@ -203,6 +203,20 @@ def test_an_empty_line_of_one_column_is_a_missing_value(tmp_path, text):
         privatize_file(tmp_path / "in.csv", found, RandomizedResponseEncoder(1.0, categories={"word": ["x", "y"]}))
 
 
+@each("text", ["word\nx\ny\rx\n", "word\r\nx\r\ny\rx\r\n", "word\rx\ry\nx\r"])
+def test_a_line_break_within_a_value_is_no_record(tmp_path, text):
+    """pandas writes a carriage return without quotes, and the others quote it."""
+    (tmp_path / "in.csv").write_text(text, newline="")
+    fitted = RandomizedResponseEncoder(400.0, categories={"word": ["x", "y"]}, handle_unknown="uniform")
+    with pytest.raises(ValueError, match="it ends in another way than the header"):
+        privatize_file(tmp_path / "in.csv", tmp_path / "out.parquet", fitted)
+    end = text.removeprefix("word").split("x")[0]
+    (tmp_path / "in.csv").write_text(f'word{end}x{end}"y\rx"{end}"y\nx"{end}x', newline="")
+    found = privatize_file(tmp_path / "in.csv", tmp_path / "out.parquet", fitted)
+    assert read(found).num_rows == 4
+    found.unlink()
+
+
 def test_no_row_changes_how_another_one_is_read(tmp_path):
     """A word among numbers is one undeclared value, and the others stay what they are."""
     numbers = ["1", "2"] * 50
