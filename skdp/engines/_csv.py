@@ -51,16 +51,17 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
         "Correct it, or use `delimiter` if another character separates the values"
     )
     with io.TextIOWrapper(source.open(), "utf-8-sig", newline="") as file:
-        lines = _Lines(file)
+        last = [""]
+        lines = _keep_last(file, last)
         reader = csv.reader(lines, delimiter=source.delimiter, strict=True)
         # Errors of Python contain bytes of the file, so another error is raised outside
         # of their handlers.
         try:
             for row in reader:
                 header = header or row
-                header_end = header_end or lines.last[-1:]
+                header_end = header_end or last[0][-1:]
                 # Some libraries write a carriage return within a value without quotes.
-                if {header_end, lines.last[-1:]} == {"\r", "\n"}:
+                if {header_end, last[0][-1:]} == {"\r", "\n"}:
                     reason = (
                         "it ends in another way than the header. Quote values that "
                         "contain line breaks"
@@ -85,19 +86,10 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
     raise RefusedBatch(f"{source.name}, line {line}: {reason}.")
 
 
-class _Lines:
-    """Iterator over the lines of a file that keeps the last line."""
-
-    def __init__(self, file: Iterable[str]) -> None:
-        self._lines = iter(file)
-        self.last = ""
-
-    def __iter__(self) -> Iterator[str]:
-        return self
-
-    def __next__(self) -> str:
-        self.last = next(self._lines)
-        return self.last
+def _keep_last(lines: Iterable[str], last: list[str]) -> Iterator[str]:
+    """Yield lines, and keep the last one in `last`."""
+    for last[0] in lines:
+        yield last[0]
 
 
 # Declared columns

@@ -182,6 +182,8 @@ class _Axis:
     """(n_bins,): the mean of the numbers of each bin, relative to the first edge."""
     positions: Table = field(default_factory=lambda: np.zeros(0))
     """(n_points,): the distances of points from the means of their bins; 0 for missing."""
+    max_slopes: Table = field(default_factory=lambda: np.zeros(0))
+    """(n_points,): the largest slope of a density that is nonnegative at both points."""
     interval: Interval | None = None
     """The bins of numbers; None for listed values."""
     shape: Shape | None = None
@@ -236,14 +238,11 @@ def _make_point_table(
         points_of_bins = axes[axis_number].proportions.reshape(one_axis)
         if len(axes) > 1 and axes[axis_number].means.size > 1:
             slopes = _estimate_slopes(axes, proportions, axis_number)
-            positions = axes[axis_number].positions
+            positions = axes[axis_number].positions.reshape(one_axis)
             # Densities are nonnegative at both points of a bin.
-            distances = pd.Series(np.abs(positions))
-            largest = distances.groupby(axes[axis_number].value_of).transform("max")
-            limits = 1 / np.maximum(largest, np.finfo(float).tiny).to_numpy()
-            limits = limits.reshape(one_axis)
+            limits = axes[axis_number].max_slopes.reshape(one_axis)
             slopes = np.clip(slopes, -limits, limits)
-            points_of_bins = points_of_bins * (1 + positions.reshape(one_axis) * slopes)
+            points_of_bins = points_of_bins * (1 + positions * slopes)
         conditional = conditional * points_of_bins
     value_proportions = proportions[np.ix_(*(axis.value_of for axis in axes))]
     return _PointTable(
@@ -308,6 +307,7 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
     value_of = np.repeat(np.arange(n_bins + missing), [2] * n_bins + [1] * missing)
     # A smaller distance from the mean has a larger proportion.
     width = down + up
+    largest = np.maximum(np.maximum(down, up), np.finfo(float).tiny)
     lower = np.divide(up, width, out=np.full(n_bins, 0.5), where=width > 0)
     point_proportions = np.column_stack([lower, 1 - lower]).ravel()
     point_proportions = np.append(point_proportions, [1.0] * missing)
@@ -317,6 +317,7 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
         point_proportions,
         means=means + (starts - starts[0]).astype(float),
         positions=np.append(np.column_stack([-down, up]).ravel(), [0.0] * missing),
+        max_slopes=np.append(np.repeat(1 / largest, 2), [0.0] * missing),
         interval=values,
         shape=shape,
     )
@@ -412,7 +413,8 @@ def _find_gaps(
         values = [*codes[:axis_number], bins, *codes[axis_number + 1 :]]
         groups = pd.Series(np.ravel_multi_index(values, shape))
         by_group = groups.groupby(groups)
-        positions = ((by_group.cumcount() + 0.5) / by_group.transform("size")).array
+        ranks = (by_group.cumcount() + 0.5) / by_group.transform("size")
+        positions = ranks.to_numpy(float)
         is_upper = positions >= axis.proportions[2 * bins]
         points = axis.points.iloc[2 * bins + is_upper].to_numpy()
         numbers = points.copy()

@@ -391,10 +391,13 @@ def _encode_figure(figure: Any) -> str:
     pyplot = import_pyplot()
     buffer = io.BytesIO()
     # Text is rendered by a font of the browser, which may have more characters. Without
-    # a date and random identifiers, equal reports have equal files.
-    style: dict[str, Any] = {"svg.fonttype": "none", "svg.hashsalt": "skdp"}
-    # Negative numbers have the sign of the tables.
-    style["axes.unicode_minus"] = False
+    # a date and random identifiers, equal reports have equal files. Negative numbers have
+    # the sign of the tables.
+    style: dict[str, Any] = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "skdp",
+        "axes.unicode_minus": False,
+    }
     with pyplot.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure.savefig(buffer, format="svg", metadata={"Date": None})
