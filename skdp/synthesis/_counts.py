@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skdp.central import find_range
 from skdp.domain import Categories, Domain, Interval
-from skdp.synthesis._cells import Shape, Steps
+from skdp.synthesis._cells import Shape
 from skdp.synthesis.model import Marginal, project
 from skdp.synthesis.selection import find_columns
 from skdp.tables import is_missing, to_objects
@@ -232,20 +232,11 @@ def weigh_range(
         ranks = shape.rank(np.asarray(high)) - shape.rank(np.asarray(low))
         weights[is_part] = np.clip(ranks[is_part], MIN_PART, 1 - MIN_PART)
     if start == edges[-1] <= stop:
-        weights[-1] = _weigh_upper_bound(values, shape)
+        # The last bin is closed. Its upper bound is in the last fine cell; without fine
+        # cells, the bin has two numbers.
+        part = 0.5 if shape is None else shape.proportions[-1]
+        weights[-1] = np.clip(part, MIN_PART, 1 - MIN_PART)
     return np.append(weights, 0.0) if values.missing else weights
-
-
-def _weigh_upper_bound(interval: Interval, shape: Shape | None) -> float:
-    """Return the fraction of the records of the closed last bin that have its upper bound."""
-    cells, proportion = interval, 1.0
-    if shape is not None:
-        cells, proportion = shape.cells, float(shape.proportions[-1])
-    steps = Steps.of(cells)
-    # The fraction of real numbers is unknown, and an odd bound is not on the grid.
-    is_on_grid = bool(steps.size) and steps.last[-1] == interval.edges[-1]
-    fraction = proportion / float(steps.n_values[-1]) if is_on_grid else 0.0
-    return min(max(fraction, MIN_PART), 1 - MIN_PART)
 
 
 def _read_limit(name: Any, values: Interval, limit: Any, bound: Any) -> Any:

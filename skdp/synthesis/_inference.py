@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
@@ -164,7 +164,7 @@ def synthetic_inference(
 
 @dataclass(frozen=True, eq=False)
 class _Axis:
-    """The points that represent the values of one column; a bin has two points."""
+    """The points that represent the values of one column: a listed value is one point."""
 
     points: pd.Series
     """(n_points,)."""
@@ -172,22 +172,27 @@ class _Axis:
     """The index of the value of each point."""
     proportions: Table
     """The proportion of each point in the records of its value."""
-    scores: Table | None = None
-    """(n_cells, n_points): the change of each proportion with the counts of fine cells; None without fine cells."""
-    cell_counts: Table = field(default_factory=lambda: np.zeros(0))
-    """(n_cells,): the noisy counts of fine cells."""
-    covariance: Table = field(default_factory=lambda: np.zeros((0, 0)))
-    """(n_cells, n_cells): the covariance of these counts."""
-    means: Table = field(default_factory=lambda: np.zeros(0))
-    """(n_bins,): the mean of the numbers of each bin, relative to the first edge."""
-    positions: Table = field(default_factory=lambda: np.zeros(0))
-    """(n_points,): the distances of points from the means of their bins; 0 for missing."""
-    max_slopes: Table = field(default_factory=lambda: np.zeros(0))
-    """(n_points,): the largest slope of a density that is nonnegative at both points."""
-    interval: Interval | None = None
-    """The bins of numbers; None for listed values."""
-    shape: Shape | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _BinAxis(_Axis):
+    """The points that represent bins of numbers: two for each bin, and one for missing values."""
+
+    interval: Interval
+    shape: Shape | None
     """The distribution within bins; None without fine cells."""
+    means: Table
+    """(n_bins,): the mean of the numbers of each bin, relative to the first edge."""
+    positions: Table
+    """(n_points,): the distances of points from the means of their bins; 0 for missing."""
+    max_slopes: Table
+    """(n_points,): the largest slope of a density that is nonnegative at both points."""
+    scores: Table
+    """(n_cells, n_points): the change of each proportion with the counts of fine cells."""
+    cell_counts: Table
+    """(n_cells,): the noisy counts of fine cells, which may be none."""
+    covariance: Table
+    """(n_cells, n_cells): the covariance of these counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,14 +238,14 @@ def _make_point_table(
         name = synthesizer.domain_.columns[columns[axis_number]]
         rows[name] = axis.points.iloc[codes[axis_number]].reset_index(drop=True)
     conditional = np.ones(n_points)
-    for axis_number in range(len(axes)):
+    for axis_number, axis in enumerate(axes):
         one_axis = [-1 if other == axis_number else 1 for other in range(len(axes))]
-        points_of_bins = axes[axis_number].proportions.reshape(one_axis)
-        if len(axes) > 1 and axes[axis_number].means.size > 1:
-            slopes = _estimate_slopes(axes, proportions, axis_number)
-            positions = axes[axis_number].positions.reshape(one_axis)
+        points_of_bins = axis.proportions.reshape(one_axis)
+        if len(axes) > 1 and isinstance(axis, _BinAxis) and axis.means.size > 1:
+            slopes = _estimate_slopes(axes, proportions, axis_number, axis.means)
+            positions = axis.positions.reshape(one_axis)
             # Densities are nonnegative at both points of a bin.
-            limits = axes[axis_number].max_slopes.reshape(one_axis)
+            limits = axis.max_slopes.reshape(one_axis)
             slopes = np.clip(slopes, -limits, limits)
             points_of_bins = points_of_bins * (1 + positions * slopes)
         conditional = conditional * points_of_bins
@@ -251,17 +256,16 @@ def _make_point_table(
 
 
 def _estimate_slopes(
-    axes: Sequence[_Axis], proportions: Table, axis_number: int
+    axes: Sequence[_Axis], proportions: Table, axis_number: int, means: Table
 ) -> Table:
     """Estimate the slope of the density within bins given the other columns, relative to the density of all records.
 
     `proportions` of values by the model have one axis per column, and the result has the points on these axes. The
-    slope is for the column `axis_number`.
+    slope is for the column `axis_number`, whose bins have these `means`.
     """
     # Given the values of other columns, the density of the numbers of a bin, relative to
     # all records, is assumed to be linear in the number. Its slope is the slope between the
     # means of neighboring bins, divided by the density.
-    means = axes[axis_number].means
     by_bin = np.moveaxis(proportions, axis_number, 0)
     other_axes = tuple(range(1, proportions.ndim))
     bin_proportions = by_bin[: means.size]
@@ -276,7 +280,7 @@ def _estimate_slopes(
     return np.asarray(np.moveaxis(slopes, 0, axis_number)[values])
 
 
-def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
+def _make_point_axis(values: Interval, shape: Shape | None) -> _BinAxis:
     """Represent each bin by two points with its mean and standard deviation, and missing by one point."""
     n_bins = len(values.edges) - 1
     missing = int(values.missing)
@@ -311,32 +315,30 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _Axis:
     lower = np.divide(up, width, out=np.full(n_bins, 0.5), where=width > 0)
     point_proportions = np.column_stack([lower, 1 - lower]).ravel()
     point_proportions = np.append(point_proportions, [1.0] * missing)
-    axis = _Axis(
-        points,
-        value_of,
-        point_proportions,
-        means=means + (starts - starts[0]).astype(float),
-        positions=np.append(np.column_stack([-down, up]).ravel(), [0.0] * missing),
-        max_slopes=np.append(np.repeat(1 / largest, 2), [0.0] * missing),
-        interval=values,
-        shape=shape,
-    )
-    if shape is None:
-        return axis
     # The noisy counts of fine cells correct the proportions of the two points of a bin. A
     # record at a distance from the mean adds this part of the distance of both points to
     # the upper point and subtracts it from the lower point, which preserves the mean to
     # first order.
+    n_cells = 0 if shape is None else bins.size
     parts = (middles - means[bins]) / np.maximum(width[bins], np.finfo(float).tiny)
     scores = np.zeros((bins.size, value_of.size))
     scores[np.arange(bins.size), 2 * bins] = -parts
     scores[np.arange(bins.size), 2 * bins + 1] = parts
-    counts, covariance = combine_levels(shape.levels, len(cells))
-    return replace(
-        axis,
-        scores=scores,
-        cell_counts=counts[: bins.size],
-        covariance=covariance[: bins.size, : bins.size],
+    counts, covariance = np.zeros(0), np.zeros((0, 0))
+    if shape is not None:
+        counts, covariance = combine_levels(shape.levels, len(cells))
+    return _BinAxis(
+        points,
+        value_of,
+        point_proportions,
+        interval=values,
+        shape=shape,
+        means=means + (starts - starts[0]).astype(float),
+        positions=np.append(np.column_stack([-down, up]).ravel(), [0.0] * missing),
+        max_slopes=np.append(np.repeat(1 / largest, 2), [0.0] * missing),
+        scores=scores[:n_cells],
+        cell_counts=counts[:n_cells],
+        covariance=covariance[:n_cells, :n_cells],
     )
 
 
@@ -406,7 +408,7 @@ def _find_gaps(
     codes = np.unravel_index(np.repeat(np.arange(counts.size), counts), shape)
     gaps = np.zeros(len(terms))
     for axis_number, axis in enumerate(cells.axes):
-        if axis.interval is None:
+        if not isinstance(axis, _BinAxis):
             continue
         # Rows with the same values of all columns have evenly spaced positions in the bin.
         bins = axis.value_of[codes[axis_number]]
@@ -419,7 +421,11 @@ def _find_gaps(
         points = axis.points.iloc[2 * bins + is_upper].to_numpy()
         numbers = points.copy()
         is_number = bins < len(axis.interval.edges) - 1
-        numbers[is_number] = _draw_numbers(axis, bins[is_number], positions[is_number])
+        bins, positions = bins[is_number], positions[is_number]
+        if axis.shape is not None:
+            numbers[is_number] = axis.shape.draw(bins + positions)
+        else:
+            numbers[is_number] = draw_within(axis.interval, bins, positions)
         results = []
         for column in (points, numbers):
             rows_of_column = rows.assign(**{rows.columns[axis_number]: column})
@@ -430,16 +436,6 @@ def _find_gaps(
         gap = np.abs(at_numbers - at_points) if names == terms else np.inf
         gaps = np.maximum(gaps, gap)
     return gaps
-
-
-def _draw_numbers(
-    axis: _Axis, bins: NDArray[np.intp], positions: NDArray[np.float64]
-) -> NDArray[Any]:
-    """Return the numbers at positions from 0 to 1 in the distributions of bins."""
-    if axis.shape is not None:
-        return axis.shape.draw(bins + positions)
-    assert axis.interval is not None
-    return draw_within(axis.interval, bins, positions)
 
 
 def _make_rows(cells: _PointTable, proportions: Table) -> pd.DataFrame:
@@ -505,7 +501,7 @@ class _Analysis:
         total = float((by_value * self.counts).sum())
         variance = self.std_error**2 * float((by_value**2).sum())
         for axis_number, axis in enumerate(self.cells.axes):
-            if axis.scores is None:
+            if not isinstance(axis, _BinAxis):
                 continue
             weights = axis.scores @ self._average_influence(influence, axis_number)
             total += float(weights @ axis.cell_counts)
