@@ -52,16 +52,6 @@ def test_guarantees_name_public_objects_and_tests_that_exist():
     assert [name for name in re.findall(r"`([^`]+)`", " ".join(proofs)) if not (ROOT / name).exists()] == []
 
 
-@each("site, link", [(None, ""), ("https://host.example", "https://host.example/api/generated/skdp.DPMean.html")])
-def test_estimators_link_to_their_page(site, link, monkeypatch):
-    """Without a host, no link is shown that leads nowhere."""
-    with monkeypatch.context() as patch:
-        patch.setattr(pages, "SITE", site)
-        mean = skdp.DPMean()
-        assert mean._get_doc_link() == link
-        assert ("/api/generated/" in mean._repr_html_()) == bool(link)
-
-
 MODULES = sorted((ROOT / "skdp").rglob("*.py"))
 
 

@@ -21,7 +21,6 @@ from narwhals.typing import IntoDataFrame, IntoSeries
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 
-from skdp import pages
 from skdp.domain import (
     Domain,
     Interval,
@@ -126,19 +125,6 @@ def check_flag(name: str, value: Any) -> None:
     """Check that a parameter is a boolean."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"`{name}` must be True or False, got {type(value).__name__}.")
-
-
-class OnSite:
-    """Mixin for estimators whose HTML representation links to their API page."""
-
-    @property
-    def _doc_link_module(self) -> str:
-        # scikit-learn shows a link for classes of this package only.
-        return "" if pages.SITE is None else "skdp"
-
-    @property
-    def _doc_link_template(self) -> str:
-        return pages.address("api/generated/skdp.{estimator_name}")
 
 
 class SavedByArguments(ABC):

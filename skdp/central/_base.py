@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import (
     ColumnLike,
     ColumnName,
-    OnSite,
     TableLike,
     apply_set_output,
     check_choice,
@@ -133,7 +132,7 @@ def check_unique_names(names: Sequence[Any]) -> None:
             )
 
 
-class CentralEstimator(OnSite, BaseEstimator):
+class CentralEstimator(BaseEstimator):
     """Base class of estimators that release noisy statistics of a private table in `fit`."""
 
     # `fit` checks all inputs, charges the ledger, draws noise, and sets attributes, in

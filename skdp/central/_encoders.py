@@ -14,7 +14,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
-    OnSite,
     TableLike,
     apply_set_output,
     check_choice,
@@ -40,7 +39,7 @@ from skdp.randomness import ByteSource
 from skdp.tables import Table, to_objects
 
 
-class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, OnSite, BaseEstimator):
+class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Encode each category of a domain as a column of 0 and 1.
 
     Like scikit-learn's `OneHotEncoder` with declared categories. `fit` reads no value and uses no budget. If the domain

@@ -47,11 +47,6 @@ def find_range(
     high = _check_endpoint(name, "high", high, type_of_value(declared[0]))
     if isinstance(attribute, Interval):
         _check_edges(name, attribute.edges, low, high)
-        if low == attribute.edges[-1]:
-            raise ValueError(
-                f"`low` must be below the upper bound of column {name!r}, which the "
-                f"last bin includes, got {low!r}. Use the `edges` of its Interval."
-            )
     elif type_of_value(declared[0]) not in ORDERED_TYPES:
         # The order is the order of the declaration.
         low, high = (_find_index(name, values, endpoint) for endpoint in (low, high))
@@ -79,17 +74,19 @@ def _check_endpoint(name: Any, parameter: str, endpoint: Any, expected: str) -> 
     return to_python(endpoint)
 
 
-def _check_edges(name: Any, edges: Sequence[Any], *bounds: Any) -> None:
+def _check_edges(name: Any, edges: Sequence[Any], low: Any, high: Any) -> None:
     """Check that the endpoints of a range are edges of bins, or outside all bins."""
-    for endpoint in bounds:
+    # The last bin includes its upper edge, so no bin starts there.
+    for endpoint, allowed in ((low, edges[:-1]), (high, edges)):
         if (
             endpoint is not None
-            and edges[0] < endpoint < edges[-1]
-            and endpoint not in edges
+            and edges[0] < endpoint <= edges[-1]
+            and endpoint not in allowed
         ):
             raise ValueError(
-                f"`low` and `high` must be edges of the bins of column {name!r}, got "
-                f"{endpoint!r}. Use the `edges` of its Interval."
+                f"`low` and `high` must be edges of the bins of column {name!r}, and "
+                f"`low` must not be the last edge, got {endpoint!r}. Use the `edges` "
+                "of its Interval."
             )
 
 

@@ -78,6 +78,7 @@ class _PublishedTable:
 
     def make_bunch(self, frame: pd.DataFrame, **entries: Any) -> Bunch:
         """Return a table as a Bunch with data, target, domain and description."""
+        description = resources.files("skdp.datasets").joinpath(f"data/{self.name}.rst")
         return Bunch(
             frame=frame,
             data=frame[self.features],
@@ -90,7 +91,7 @@ class _PublishedTable:
             positive_label=self.positive_label,
             url=self.url,
             sha256=self.file_digest,
-            DESCR=_read_description(self.name),
+            DESCR=description.read_text(encoding="utf-8"),
             **entries,
         )
 
@@ -100,12 +101,6 @@ def _digest(frame: pd.DataFrame) -> str:
     # pandas writes equal tables as equal text.
     text = frame.to_csv(index=False, lineterminator="\n")
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _read_description(name: str) -> str:
-    """Read the description of a dataset from the package."""
-    file = resources.files("skdp.datasets").joinpath(f"data/{name}.rst")
-    return file.read_text(encoding="utf-8")
 
 
 def _declare_codes(**sizes: int) -> dict[str, list[int]]:

@@ -18,7 +18,6 @@ from sklearn.base import BaseEstimator
 from skdp.base import (
     CallCounter,
     ColumnLike,
-    OnSite,
     TableLike,
     check_confidence_level,
     check_index_levels,
@@ -51,7 +50,7 @@ Symbols = NDArray[np.uint8]
 Reports = NDArray[np.int64]
 
 
-class HeavyHitters(OnSite, BaseEstimator):
+class HeavyHitters(BaseEstimator):
     """Find the most frequent strings of an open vocabulary.
 
     Each record reports one prefix of its string with local hashing. The server extends

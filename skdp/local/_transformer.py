@@ -17,7 +17,6 @@ from skdp.base import (
     CallCounter,
     CallRandomness,
     ColumnLike,
-    OnSite,
     PathType,
     TableLike,
     apply_set_output,
@@ -59,7 +58,7 @@ from skdp.privacy import (
 from skdp.tables import Table, attach_protocol, get_protocol_text, has_metadata
 
 
-class ReportTransformer(TransformerMixin, OnSite, BaseEstimator, ABC):
+class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
     """Base class of transformers that privatize each record independently.
 
     A subclass has the parameters ``ledger`` and ``random_state``, and implements

@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import (
     CallCounter,
     ColumnLike,
-    OnSite,
     TableLike,
     apply_set_output,
     check_input,
@@ -35,7 +34,7 @@ from skdp.privacy import PrivacyGuarantee
 from skdp.tables import wrap_table
 
 
-class TransformerWrapper(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
+class TransformerWrapper(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
     """Base class of meta-transformers that route metadata to the `transform` of a transformer."""
 
     # Name of the parameter with the transformer.

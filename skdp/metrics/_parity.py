@@ -77,7 +77,15 @@ class PrivateParity(ClassificationMoment):
             blocks.append(np.where(is_event[:, np.newaxis], block, 0))
             keys += [(event, str(cell)) for cell in domain.cells()]
         if std_error > self.difference_bound:
-            _warn_of_noise(std_error)
+            warn(
+                "The noise of the reports gives the rate of a group a standard error of "
+                f"up to {std_error:.2g}, which exceeds `difference_bound`: the true "
+                "groups may differ by more. Use more rows, a larger epsilon or fewer "
+                "groups, or set difference_bound to at least the standard error",
+                UserWarning,
+                about="guide/fairness#train-and-correct-models",
+                stacklevel=find_stack_level(),
+            )
         self._differences: Numbers = np.concatenate(blocks, axis=1)
         # fairlearn's own constraints have the same order and names.
         signed = [(sign, *key) for sign in "+-" for key in keys]
@@ -123,16 +131,3 @@ class PrivateParity(ClassificationMoment):
         positive, negative = np.split(lambda_vec.to_numpy(), 2)
         net: Numbers = positive - negative
         return net
-
-
-def _warn_of_noise(std_error: float) -> None:
-    """Warn that the standard error of a group's rate exceeds the bound of the constraint."""
-    warn(
-        "The noise of the reports gives the rate of a group a standard error of up to "
-        f"{std_error:.2g}, which exceeds `difference_bound`: the true groups may "
-        "differ by more. Use more rows, a larger epsilon or fewer groups, or set "
-        "difference_bound to at least the standard error",
-        UserWarning,
-        about="guide/fairness#train-and-correct-models",
-        stacklevel=find_stack_level(),
-    )

@@ -355,10 +355,6 @@ def _dump_frame(frame: pd.DataFrame) -> list[Any]:
     return [[name, frame[name].to_numpy()] for name in frame.columns]
 
 
-def _load_frame(state: list[Any]) -> pd.DataFrame:
-    return pd.DataFrame(dict(state)).infer_objects()
-
-
 def _reject_key(key: SecretKey) -> None:
     """Raise an error instead of saving a secret."""
     raise ValueError(
@@ -381,7 +377,11 @@ _TYPES: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
         lambda state: import_module("skdp.survey").ReportDesign(**state),
     ),
     "Table": (Table, _dump_template, _load_template),
-    "DataFrame": (pd.DataFrame, _dump_frame, _load_frame),
+    "DataFrame": (
+        pd.DataFrame,
+        _dump_frame,
+        lambda state: pd.DataFrame(dict(state)).infer_objects(),
+    ),
     # Names of columns.
     "Index": (pd.Index, list, lambda state: np.array(state, object)),
     # `pack` writes a dict with keys that are not text as a list of pairs.

@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import (
     ColumnLike,
     ColumnName,
-    OnSite,
     TableLike,
     apply_set_output,
     check_input,
@@ -33,7 +32,7 @@ HALVES = (0, 1)
 GROUP = "half"
 
 
-class PerHalf(MetaEstimatorMixin, TransformerMixin, OnSite, BaseEstimator):
+class PerHalf(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
     """Privatize two random halves of the records with different epsilons.
 
     The proportion of non-compliant respondents, such as those who always report "no", can

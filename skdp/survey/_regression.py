@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdp.base import (
     ColumnLike,
-    OnSite,
     TableLike,
     check_choice,
     check_confidence_level,
@@ -60,7 +59,7 @@ MIN_DISTINCT_VALUES = 10
 MAX_STD_ERRORS = 5.0
 
 
-class ReportRegression(OnSite, BaseEstimator):
+class ReportRegression(BaseEstimator):
     """Base class of regressions on numeric true predictors and on reports of categories."""
 
     predictor_designs: Any

@@ -26,6 +26,9 @@ N_ROWS = 20_000
 MAX_CALLS = 20_000
 """Largest number of calls of a statistic: three minutes if each takes ten milliseconds."""
 
+MIN_DIVISOR = np.finfo(float).tiny
+"""The smallest normal float: it replaces a divisor of 0 where the dividend is 0, too."""
+
 # Reasons why a term has no interval.
 NO_RECORDS = "the number of records is not larger than its noise"
 NO_MARGINAL = "no measured marginal has these columns: name them in `marginals`"
@@ -272,10 +275,10 @@ def _estimate_slopes(
     independent = bin_proportions.sum(axis=0) * bin_proportions.sum(
         axis=other_axes, keepdims=True
     )
-    ratio = bin_proportions / np.maximum(independent, np.finfo(float).tiny)
+    ratio = bin_proportions / np.maximum(independent, MIN_DIVISOR)
     slopes = np.zeros(by_bin.shape)
     slopes[: means.size] = np.gradient(ratio, means, axis=0)
-    slopes[: means.size] /= np.maximum(ratio, np.finfo(float).tiny)
+    slopes[: means.size] /= np.maximum(ratio, MIN_DIVISOR)
     values = np.ix_(*(axis.value_of for axis in axes))
     return np.asarray(np.moveaxis(slopes, 0, axis_number)[values])
 
@@ -311,7 +314,7 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _BinAxis:
     value_of = np.repeat(np.arange(n_bins + missing), [2] * n_bins + [1] * missing)
     # A smaller distance from the mean has a larger proportion.
     width = down + up
-    largest = np.maximum(np.maximum(down, up), np.finfo(float).tiny)
+    largest = np.maximum(np.maximum(down, up), MIN_DIVISOR)
     lower = np.divide(up, width, out=np.full(n_bins, 0.5), where=width > 0)
     point_proportions = np.column_stack([lower, 1 - lower]).ravel()
     point_proportions = np.append(point_proportions, [1.0] * missing)
@@ -320,7 +323,7 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _BinAxis:
     # the upper point and subtracts it from the lower point, which preserves the mean to
     # first order.
     n_cells = 0 if shape is None else bins.size
-    parts = (middles - means[bins]) / np.maximum(width[bins], np.finfo(float).tiny)
+    parts = (middles - means[bins]) / np.maximum(width[bins], MIN_DIVISOR)
     scores = np.zeros((bins.size, value_of.size))
     scores[np.arange(bins.size), 2 * bins] = -parts
     scores[np.arange(bins.size), 2 * bins + 1] = parts
@@ -412,20 +415,21 @@ def _find_gaps(
             continue
         # Rows with the same values of all columns have evenly spaced positions in the bin.
         bins = axis.value_of[codes[axis_number]]
-        values = [*codes[:axis_number], bins, *codes[axis_number + 1 :]]
+        values = list(codes)
+        values[axis_number] = bins
         groups = pd.Series(np.ravel_multi_index(values, shape))
         by_group = groups.groupby(groups)
-        ranks = (by_group.cumcount() + 0.5) / by_group.transform("size")
-        positions = ranks.to_numpy(float)
+        positions = np.asarray((by_group.cumcount() + 0.5) / by_group.transform("size"))
         is_upper = positions >= axis.proportions[2 * bins]
         points = axis.points.iloc[2 * bins + is_upper].to_numpy()
         numbers = points.copy()
-        is_number = bins < len(axis.interval.edges) - 1
+        is_number = bins < axis.means.size
         bins, positions = bins[is_number], positions[is_number]
-        if axis.shape is not None:
-            numbers[is_number] = axis.shape.draw(bins + positions)
+        if axis.shape is None:
+            drawn = draw_within(axis.interval, bins, positions)
         else:
-            numbers[is_number] = draw_within(axis.interval, bins, positions)
+            drawn = axis.shape.draw(bins + positions)
+        numbers[is_number] = drawn
         results = []
         for column in (points, numbers):
             rows_of_column = rows.assign(**{rows.columns[axis_number]: column})

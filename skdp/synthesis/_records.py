@@ -93,8 +93,12 @@ def encode_records(
         policy = handle_unknown
         if isinstance(handle_unknown, Mapping):
             policy = handle_unknown.get(name, "error")
-        is_clipped = _is_clip(policy) and isinstance(values, Interval)
-        if is_clipped:
+        # A replacement may be a value of any type.
+        if (
+            isinstance(policy, str)
+            and policy == "clip"
+            and isinstance(values, Interval)
+        ):
             if name in unlisted:
                 _clip(column_codes, values, table.columns[index])
         elif isinstance(handle_unknown, Mapping) and name in handle_unknown:
@@ -103,11 +107,6 @@ def encode_records(
         if handle_unknown != "ignore" and (column_codes == size).any():
             undeclared.append(name)
     return codes, undeclared
-
-
-def _is_clip(policy: Any) -> bool:
-    """Return True for "clip", which may be compared with values of any type."""
-    return isinstance(policy, str) and policy == "clip"
 
 
 def make_undeclared_error(

@@ -12,7 +12,6 @@ from sklearn.utils import Tags, get_tags
 
 from skdp.base import (
     ColumnLike,
-    OnSite,
     TableLike,
     restore_on_error,
 )
@@ -23,7 +22,7 @@ from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.tables import is_frame
 
 
-class SyntheticResampler(MetaEstimatorMixin, OnSite, BaseEstimator):
+class SyntheticResampler(MetaEstimatorMixin, BaseEstimator):
     """Replace training rows by synthetic rows, in a pipeline of imbalanced-learn.
 
     Features and target are synthesized together. A pipeline of imbalanced-learn (``imblearn.pipeline.make_pipeline``)

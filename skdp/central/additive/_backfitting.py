@@ -357,7 +357,8 @@ def backfit(
             )
         noise = Noise.gaussian(amount, residuals.square)
         error = to_float(noise.std) / residuals.unit
-        error *= _centering_factor(n_outputs)
+        if n_outputs > 1:  # centering over classes reduces the noise
+            error *= math.sqrt(1 - 1 / n_outputs)
         # Later epochs are closer to the solution, so their weight is larger. Epochs are
         # weighted by the inverse of their noise variance.
         epoch = Epoch(
@@ -397,10 +398,3 @@ def _center_classes(values: Floats) -> Floats:
     if values.shape[1] == 1:
         return values
     return values - values.mean(axis=1, keepdims=True)
-
-
-def _centering_factor(n_outputs: int) -> float:
-    """Return the ratio of the standard deviations of noise after and before centering over classes."""
-    if n_outputs == 1:
-        return 1.0
-    return math.sqrt(1 - 1 / n_outputs)
