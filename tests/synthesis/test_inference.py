@@ -133,7 +133,6 @@ def test_statistics_that_no_row_changes_are_not_supported():
 
 @each("bins", ["declared", "private"])
 def test_a_jump_within_a_bin_is_not_supported(bins):
-    """The two points of a bin have its mean, but not the proportion above a limit; the last bin is closed."""
     table = people(20_000)[["age"]]
     synthesizer = fitted(table, 5.0, bins=bins, domain={"age": DOMAIN["age"]}, marginals=[("age",)])
 

@@ -12,11 +12,9 @@ import pytest
 
 from skdp import Domain
 from skdp.tables import (
-    ColumnError,
     ValueCoder,
     distinct_values,
     is_missing,
-    to_dates,
     to_numbers,
     to_objects,
     to_python,
@@ -157,14 +155,6 @@ def test_numbers_of_any_dtype(given, numbers):
     read = to_numbers(given)
     np.testing.assert_array_equal(read, numbers)
     assert read.dtype == (np.float32 if isinstance(numbers[0], np.float32) else np.float64)
-
-
-def test_the_remedy_converts_the_column():
-    text = pd.Series(["2020-01-01"], dtype="string")
-    with pytest.raises(ColumnError, match=r"Convert text with pandas\.to_numeric, and durations with"):
-        to_numbers(text)
-    with pytest.raises(ColumnError, match=r"text with pandas\.to_datetime"):
-        to_dates(text, "datetime64[D]")
 
 
 @each(
