@@ -72,8 +72,8 @@ def test_standard_errors_cover_the_sample_and_the_noise():
 @pytest.mark.parametrize(("n_rows", "epsilon", "delta"), [(4_000, 1.0, 1e-6), (50_000, 0.5, 1e-6), (50_000, 1.0, None)])
 def test_standard_errors_cover_as_often_as_stated(n_rows, epsilon, delta):
     shares = covered(n_rows, epsilon, delta, 400)
-    assert shares.min() > 0.92
-    assert shares.max() < 0.99
+    # A standard error of a share is 0.011.
+    assert 0.89 < shares.min() <= shares.max() < 0.995
 
 
 def test_standard_errors_cover_what_the_ridge_takes():
