@@ -405,8 +405,9 @@ def _find_gaps(
     statistic: Callable[[Any], Any], cells: _PointTable, terms: list[str]
 ) -> Table:
     """Return the largest change of each term if numbers of the fine cells replace the points of bins; (n_terms,)."""
-    rows = _make_rows(cells, cells.proportions.ravel())
-    counts = _count_rows(cells.proportions.ravel())
+    proportions = cells.proportions.ravel()
+    rows = _make_rows(cells, proportions)
+    counts = _count_rows(proportions)
     shape = cells.proportions.shape
     codes = np.unravel_index(np.repeat(np.arange(counts.size), counts), shape)
     gaps = np.zeros(len(terms))
@@ -432,7 +433,8 @@ def _find_gaps(
         numbers[is_number] = drawn
         results = []
         for column in (points, numbers):
-            rows_of_column = rows.assign(**{rows.columns[axis_number]: column})
+            rows_of_column = rows.copy()
+            rows_of_column[rows.columns[axis_number]] = column
             with np.errstate(all="ignore"):
                 results.append(_evaluate(statistic, rows_of_column))
         (_, at_points), (names, at_numbers) = results

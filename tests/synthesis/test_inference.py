@@ -161,6 +161,11 @@ def test_means_of_small_groups_do_not_jump(domain):
     assert not found["reason"].str.contains("edge of a bin").any()
 
 
+def test_names_of_columns_may_be_numbers():
+    synthesizer = fitted(people(500)[["age"]].set_axis([0], axis=1), domain={0: DOMAIN["age"]}, marginals=[(0,)])
+    assert infer(synthesizer, lambda rows: rows[0].mean(), [0])["supported"].all()
+
+
 def test_a_change_that_the_model_cannot_make_is_not_supported():
     table = pd.DataFrame({"x": np.full(300, 33.0), "g": np.where(np.arange(300) % 5 < 2, "a", "b")})
     domain = {"x": Interval(0, 100, bins=5, decimals=0), "g": ["a", "b"]}
