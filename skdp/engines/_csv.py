@@ -52,8 +52,9 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
     )
     with io.TextIOWrapper(source.open(), "utf-8-sig", newline="") as file:
         last = [""]
-        lines = _keep_last(file, last)
-        reader = csv.reader(lines, delimiter=source.delimiter, strict=True)
+        reader = csv.reader(
+            _keep_last(file, last), delimiter=source.delimiter, strict=True
+        )
         # Errors of Python contain bytes of the file, so another error is raised outside
         # of their handlers.
         try:
