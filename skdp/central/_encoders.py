@@ -129,6 +129,7 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         domain = declared_domain(table, self.categories, "categories")
         self.domain_ = domain
         self.categories_ = [to_objects(domain[name].labels) for name in domain.columns]
+        self._output_names(domain.columns)  # raises an error for equal names
         self.guarantee_ = PrivacyGuarantee(
             0.0,
             relation="add_remove",
@@ -188,6 +189,12 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """Return the name of the output column of each category of some columns."""
         names = []
         for column, labels in zip(columns, self.categories_, strict=True):
+            if None in labels and "None" in labels:
+                raise ValueError(
+                    f"Column {column!r} must not declare both None and 'None', which "
+                    f"have the same output column '{column}_None'. Replace one of them "
+                    "in X and in `categories`."
+                )
             names += [f"{column}_{label}" for label in labels]
         check_unique_names(names)
         return names

@@ -405,7 +405,7 @@ def _call_safely(function: Callable[..., Any], *arguments: Any) -> Fraction:
     """Call a function of the private table; replace its errors, because they may contain values."""
     try:
         return Fraction(float(function(*arguments)))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ValueError(
             "`statistic` and `local_sensitivity` must return finite numbers, got "
             f"{type(error).__name__}. Try them on public rows."
@@ -480,7 +480,9 @@ def sample_and_aggregate(
 
     **The statistic is trusted.** It must not use the dtypes of its chunk, global variables, global random generators or
     state of earlier calls, and must not print, store or send anything: all of these can reveal rows of other chunks.
-    Its run time is not covered.
+    `sys.exit` counts as an error of the chunk, but a statistic must not end the process in another way, such as by
+    `os._exit` or a crash of compiled code: a process that ends after the charge reveals that some chunk ended it. Its
+    run time is not covered.
 
     With fewer than ``10 / epsilon`` chunks the noise alone may prevent the release;
     with ``40 / epsilon``, its probability is 2e-5.
@@ -629,8 +631,8 @@ def _evaluate_chunk(
     chunk = [_select_rows(table, members) for table in tables]
     try:
         outputs = np.atleast_1d(np.array(statistic(*chunk), float))
-    except Exception:
-        # Raising the error would reveal rows.
+    except (Exception, SystemExit):
+        # Raising the error, or ending the process, would reveal rows.
         return None
     if outputs.shape != (len(limits),) or np.isnan(outputs).any():
         return None

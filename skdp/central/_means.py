@@ -318,6 +318,10 @@ class DPGroupBy(CentralStatistic):
             )
         for statistic in self._statistics:
             check_choice("statistics", statistic, get_args(Statistic))
+        if len(set(self._statistics)) < len(self._statistics):
+            raise ValueError(
+                f"`statistics` must not name a statistic twice, got {self._statistics}."
+            )
         if self._statistics == ["count"]:
             measured = []
         else:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, time
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Literal, get_args
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
@@ -42,7 +44,13 @@ from skdp.central.statistics import (
 from skdp.domain import DomainLike
 from skdp.privacy import Loss, Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
-from skdp.tables import Table, drop_missing, type_of_value
+from skdp.tables import (
+    Table,
+    drop_missing,
+    library_of,
+    type_of_column,
+    type_of_value,
+)
 
 Strategy = Literal["mean", "median", "most_frequent"]
 
@@ -222,7 +230,8 @@ class DPSimpleImputer(CentralTransformer):
         counts = count_cells(
             rows, domain, cliques, self.handle_unknown, "categories", missing=True
         )
-        values = []
+        values: list[list[Any]] = []
+        empty = rows.table.take(np.arange(0))
         for index, name in enumerate(domain.columns):
             declared = _list_values(domain[name])
             is_value = [value is not None for value in declared]
@@ -232,6 +241,8 @@ class DPSimpleImputer(CentralTransformer):
                     f"{name!r}, got none."
                 )
             values.append(drop_missing(declared))
+            # A dtype that cannot contain the values raises an error before the charge.
+            _fill(name, empty.columns[index], values[index][0])
             counts[index] = counts[index][is_value]
         return values, counts
 
@@ -281,7 +292,9 @@ def fill_missing(column: Any, value: Any) -> Any:
     """Replace the missing values of a column of any library."""
     if isinstance(column, np.ndarray):
         return _fill_array(column, value)
-    series = nw.from_native(column, series_only=True)
+    if type_of_value(value) == "date" and type_of_column(column) == "datetime":
+        value = datetime.combine(value, time())
+    series = nw.from_native(_decode_categories(column, value), series_only=True)
     filled = _cast_for_value(series, value).fill_null(value)
     # For polars, pyarrow and extension dtypes of pandas, nan is a number.
     if filled.dtype.is_float():
@@ -303,6 +316,21 @@ def _fill_array(column: NDArray[Any], value: Any) -> NDArray[Any]:
     filled = column.copy() if is_kept else column.astype(object)
     filled[missing] = value
     return filled
+
+
+def _decode_categories(column: Any, value: Any) -> Any:
+    """Convert a column of categories to a column of their values if it cannot contain another value."""
+    dtype = column.type if library_of(column) == "pyarrow" else column.dtype
+    arrow_dtype: Any = getattr(dtype, "pyarrow_dtype", None)
+    if hasattr(arrow_dtype, "index_type"):  # a dictionary of Arrow in pandas
+        return column.astype(pd.ArrowDtype(arrow_dtype.value_type))
+    if isinstance(value, str):
+        return column
+    if hasattr(dtype, "index_type"):
+        return column.cast(dtype.value_type)
+    if isinstance(dtype, pd.CategoricalDtype) and value not in dtype.categories:
+        return pd.Series(np.asarray(column), column.index, name=column.name)
+    return column
 
 
 def _cast_for_value(series: Any, value: Any) -> Any:

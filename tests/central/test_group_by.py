@@ -88,3 +88,8 @@ def test_bins_missing_and_undeclared_keys():
     bins = grouped("age", 1e5, statistics="count", keys=Interval(0, 100, bins=2)).fit(PEOPLE)
     assert bins.to_frame().index.tolist() == ["[0, 50)", "[50, 100]"]
     assert bins.to_frame()["count"].tolist() == [(PEOPLE["age"] < 50).sum(), (PEOPLE["age"] >= 50).sum()]
+
+
+def test_a_repeated_statistic_raises_an_error_that_names_the_parameter():
+    with pytest.raises(ValueError, match=r"`statistics` must not name a statistic twice, got \['mean', 'mean'\]"):
+        grouped("job", 1.0, statistics=["mean", "mean"]).fit(PEOPLE)

@@ -48,3 +48,13 @@ def test_domains_bins_and_dtypes_declare():
     assert fitted.transform(ages).to_numpy().tolist() == [[1, 0, 1, 0, 0], [0, 1, 0, 0, 1], [0, 0, 0, 1, 0]]
     by_dtype = DPOneHotEncoder(handle_unknown="ignore").fit(ages[["job"]])
     assert by_dtype.transform(ages[["job"]]).to_numpy().tolist() == [[1, 0], [0, 1], [0, 0]]
+
+
+def test_missing_and_the_text_none_raise_an_error_with_a_remedy():
+    text = pd.DataFrame({"job": ["None", None]})
+    with pytest.raises(ValueError, match=r"Column 'job' must not declare both None and 'None'.* Replace one of them"):
+        DPOneHotEncoder(categories={"job": ["None", None]}).fit(text)
+    # A new name helps if the columns differ.
+    names = pd.DataFrame({"a": ["b_c"], "a_b": ["c"]})
+    with pytest.raises(ValueError, match=r"'a_b_c' twice\. Rename a column of X"):
+        DPOneHotEncoder(categories={"a": ["b_c"], "a_b": ["c"]}).fit(names)

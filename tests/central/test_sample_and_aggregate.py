@@ -35,7 +35,7 @@ class TestSampleAndAggregate:
         release = aggregate(statistic=moody, n_chunks=200)
         assert release.n_failed > 50 or not release.released
 
-    @pytest.mark.parametrize("error", [ValueError, RecursionError])
+    @pytest.mark.parametrize("error", [ValueError, RecursionError, SystemExit])
     def test_a_statistic_that_fails_is_refused(self, error):
         def failing(chunk):
             raise error(f"row {chunk[0]}")

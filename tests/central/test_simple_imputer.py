@@ -1,13 +1,15 @@
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
-from skdp import DPSimpleImputer, Interval
+from skdp import DPSimpleImputer, Interval, PrivacyLedger, discover_domain
 from tests.conftest import each
 
 NUMERIC = ["mean", "median"]
@@ -60,6 +62,79 @@ class TestMostFrequent:
         filled = imputer.fit_transform(frame)["age"]
         assert filled.dtype == "Int64"
         assert filled.tolist() == [85, 85, 85]
+
+
+DAYS = [date(2024, 1, 1 + day) for day in range(9) for _ in range(20)] + [None] * 20
+TIMES = pd.to_datetime(pd.Series(DAYS))
+ARROW_DAYS = pa.chunked_array([pa.array(DAYS)])
+DATE_COLUMNS = {
+    "datetime64": pd.DataFrame({"day": TIMES.astype("datetime64[ns]")}),
+    "datetime64 seconds": pd.DataFrame({"day": TIMES.astype("datetime64[s]")}),
+    "arrow timestamps in pandas": pd.DataFrame({"day": TIMES.astype(pd.ArrowDtype(pa.timestamp("us")))}),
+    "arrow days in pandas": pd.DataFrame({"day": pd.Series(DAYS, dtype=pd.ArrowDtype(pa.date32()))}),
+    "polars dates": pl.DataFrame({"day": DAYS}),
+    "polars datetimes": pl.DataFrame({"day": pl.Series(DAYS).cast(pl.Datetime("ms"))}),
+    "arrow days": pa.table({"day": ARROW_DAYS}),
+    "arrow timestamps": pa.table({"day": ARROW_DAYS.cast(pa.timestamp("s"))}),
+}
+
+
+@each("library", list(DATE_COLUMNS))
+def test_dates_of_a_found_domain_keep_their_dtype(library):
+    frame = DATE_COLUMNS[library]
+    found = discover_domain(frame, epsilon=5.0, delta=1e-6, random_state=0)
+    imputer = DPSimpleImputer(5.0, strategy="most_frequent", categories=found, random_state=0).fit(frame)
+    before = nw.from_native(frame, eager_only=True)
+    filled = nw.from_native(imputer.transform(frame), eager_only=True)
+    assert filled.schema == before.schema, library
+    filled_days = [str(day)[:10] for day in filled["day"].to_list()]
+    assert filled_days == [str(day or imputer.statistics_[0]) for day in DAYS], library
+
+
+CATEGORY_COLUMNS = {
+    "datetimes": pd.DataFrame({"a": TIMES.astype("category")}),
+    "integers": pd.DataFrame({"a": pd.Series([1, 9, None] * 20, dtype="Int64").astype("category")}),
+    "floats": pd.DataFrame({"a": pd.Series([1.0, 9.0, None] * 20).astype("category")}),
+    "dictionary of dates": pa.table({"a": ARROW_DAYS.dictionary_encode()}),
+    "dictionary of strings in pandas": pd.DataFrame(
+        {"a": pd.Series(["x", "y", None] * 20, dtype=pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string())))}
+    ),
+}
+BINS_OF_CATEGORIES = {
+    "datetimes": Interval([date(2024, 1, 2), date(2024, 1, 5), date(2025, 1, 1)]),
+    "integers": Interval([0, 10, 20]),
+    "floats": Interval([0.0, 10.0, 20.0]),
+    "dictionary of dates": Interval([date(2024, 1, 1), date(2024, 1, 5), date(2025, 1, 1)]),
+    "dictionary of strings in pandas": ["x", "y"],
+}
+
+
+@each("name", list(CATEGORY_COLUMNS))
+def test_categories_without_the_statistic_are_converted(name):
+    frame = CATEGORY_COLUMNS[name]
+    imputer = DPSimpleImputer(
+        5.0,
+        strategy="most_frequent",
+        categories={"a": BINS_OF_CATEGORIES[name]},
+        handle_unknown="ignore",
+        random_state=0,
+    )
+    filled = nw.from_native(imputer.fit(frame).transform(frame), eager_only=True)["a"]
+    assert filled.null_count() == 0, name
+    last = filled.to_list()[-1]
+    assert (last.date() if isinstance(last, datetime) else last) == imputer.statistics_[0], name
+
+
+def test_a_dtype_that_cannot_be_filled_raises_before_the_charge(monkeypatch):
+    def fail(column, value):
+        raise TypeError(value)
+
+    monkeypatch.setattr("skdp.central._simple_imputer.fill_missing", fail)
+    ledger = PrivacyLedger(epsilon=1.0)
+    imputer = DPSimpleImputer(strategy="most_frequent", categories={"a": ["x"]}, ledger=ledger)
+    with pytest.raises(ValueError, match=r"Missing values of column 'a' cannot be replaced \(TypeError\)"):
+        imputer.fit(pd.DataFrame({"a": ["x", None]}))
+    assert ledger.spent[0] == 0
 
 
 class TestNumbers:
