@@ -97,7 +97,9 @@ comparison = pd.DataFrame(
         for name, table in answers_of.items()
     }
 ).T
-comparison["error in percent"] = percent_error([true_count] * 2, comparison["count"])
+comparison["error in percent"] = percent_error(
+    true=[true_count] * 2, estimate=comparison["count"]
+)
 comparison.astype(float).round(3)
 
 # %% [markdown]

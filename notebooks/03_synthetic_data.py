@@ -150,9 +150,9 @@ for low, high in [(30, 31), (21, 33), (30, 71)]:
         "true": true,
         "answer": answer.value,
         "standard error": answer.std_error,
-        "in %": percent_error(true, true + answer.std_error),
+        "in %": percent_error(true=true, estimate=true + answer.std_error),
         "asked alone": asked_alone,
-        "alone, in %": percent_error(true, true + asked_alone),
+        "alone, in %": percent_error(true=true, estimate=true + asked_alone),
     }
 pd.DataFrame.from_dict(rows, orient="index").round(3)
 

@@ -327,7 +327,7 @@ def test_true_counts_have_the_cells_of_estimates(make_frame):
     counts = WIDE.value_counts(people)
     pd.testing.assert_index_equal(counts.index, estimates.index)
     assert counts.to_dict() == estimates["count"].round().to_dict()
-    assert count_error(counts, estimates) == pytest.approx(0, abs=1e-6)
+    assert count_error(true=counts, estimate=estimates) == pytest.approx(0, abs=1e-6)
     one = skdp.Domain({"n": [2, 1, None]}).value_counts(pd.DataFrame({"n": [1, 1, np.nan]}))
     assert one.tolist() == [0, 2, 1]
     with pytest.raises(ValueError, match="Column 'sex' has values outside its domain"):

@@ -431,7 +431,11 @@ class CentralStatistic(CentralEstimator):
         """Charge the ledger for a plan, set `guarantee_`, and return a source of random bits."""
         if plan.free:
             self.guarantee_ = PrivacyGuarantee(
-                0.0, relation="add_remove", scope=rows.names, mechanism=plan.mechanism
+                0.0,
+                relation="add_remove",
+                trust="central",
+                scope=rows.names,
+                mechanism=plan.mechanism,
             )
             return make_source(self.random_state, type(self).__name__)
         mechanism = plan.mechanism or plan.noises[0].name

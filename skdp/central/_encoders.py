@@ -133,6 +133,7 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.guarantee_ = PrivacyGuarantee(
             0.0,
             relation="add_remove",
+            trust="central",
             scope=table.names,
             mechanism="declared categories",
         )
@@ -200,7 +201,7 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return names
 
     def _planned_guarantee(self) -> PrivacyGuarantee:
-        return PrivacyGuarantee(0.0, relation="add_remove")
+        return PrivacyGuarantee(0.0, relation="add_remove", trust="central")
 
     def _follows_from_parameters(self, guarantee: PrivacyGuarantee) -> bool:
         """Return True if `fit` may state this guarantee."""

@@ -15,7 +15,7 @@ from skdp.tables import is_missing, to_python
 Numbers = NDArray[np.float64]
 
 
-def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> float:
+def count_error(*, true: ArrayLike, estimate: ArrayLike, metric: str = "l1") -> float:
     """Compute the distance between true and estimated counts.
 
     Parameters
@@ -59,18 +59,18 @@ def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> 
     Examples
     --------
     >>> from skdp.metrics import count_error
-    >>> count_error([50, 30, 20], [45, 36, 19])
+    >>> count_error(true=[50, 30, 20], estimate=[45, 36, 19])
     12.0
-    >>> count_error([50, 30, 20], [47, 34, 20], metric="l2")
+    >>> count_error(true=[50, 30, 20], estimate=[47, 34, 20], metric="l2")
     5.0
-    >>> count_error([50, 30, 20], [4, 4, 2], metric="total_variation")
+    >>> count_error(true=[50, 30, 20], estimate=[4, 4, 2], metric="total_variation")
     0.1
 
     Two Series may have their rows in different orders:
 
     >>> import pandas as pd
     >>> true = pd.Series({"no": 7, "yes": 3})
-    >>> count_error(true, pd.Series({"yes": 3.5, "no": 6.5}))
+    >>> count_error(true=true, estimate=pd.Series({"yes": 3.5, "no": 6.5}))
     1.0
 
     The table of `estimate_counts` is read by its column "count":
@@ -78,7 +78,7 @@ def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> 
     >>> from skdp import RandomizedResponseEncoder
     >>> encoder = RandomizedResponseEncoder(1.0, categories=[["no", "yes"]], random_state=0)
     >>> reports = encoder.fit_transform(pd.DataFrame({"smokes": ["no"] * 7 + ["yes"] * 3}))
-    >>> round(count_error(true, encoder.estimate_counts(reports)), 1)
+    >>> round(count_error(true=true, estimate=encoder.estimate_counts(reports)), 1)
     4.0
     """
     check_choice("metric", metric, ("l1", "l2", "total_variation"))
@@ -97,7 +97,7 @@ def count_error(true: ArrayLike, estimate: ArrayLike, *, metric: str = "l1") -> 
     return distance / 2 if metric == "total_variation" else distance
 
 
-def percent_error(true: ArrayLike, estimate: ArrayLike) -> Any:
+def percent_error(*, true: ArrayLike, estimate: ArrayLike) -> Any:
     """Compute each error as a percentage of the true count.
 
     Parameters
@@ -126,9 +126,9 @@ def percent_error(true: ArrayLike, estimate: ArrayLike) -> Any:
     Examples
     --------
     >>> from skdp.metrics import percent_error
-    >>> percent_error(3_650, 3_504)
+    >>> percent_error(true=3_650, estimate=3_504)
     4.0
-    >>> percent_error([100, 0, 0], [110, 0, 5])
+    >>> percent_error(true=[100, 0, 0], estimate=[110, 0, 5])
     array([10.,  0., inf])
     """
     true_counts, estimates, index = _match_counts(true, estimate)

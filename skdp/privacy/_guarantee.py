@@ -598,9 +598,10 @@ def _common_facts(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
     for release in releases:
         names |= dict.fromkeys(release.scope)
         mechanisms[release.mechanism] = None
+    trusts = [release.trust for release in _list_lossy(releases)]
     return {
         "relation": releases[0].relation,
-        "trust": max((release.trust for release in releases), key=TRUSTS.index),
+        "trust": max(trusts, key=TRUSTS.index),
         "scope": tuple(names),
         "mechanism": ", ".join(filter(None, mechanisms)),
         "secure": all(release.secure for release in releases),
@@ -608,11 +609,16 @@ def _common_facts(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
     }
 
 
+def _list_lossy(releases: Sequence[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
+    """Return the releases with a privacy loss, or all releases if none has one."""
+    # A release with epsilon = delta = 0 protects every unit, and requires no trust.
+    lossy = [release for release in releases if release.epsilon or release.delta]
+    return lossy or list(releases)
+
+
 def _common_unit(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
     """Return the unit and the number of rows of a person that all releases protect."""
-    # A release with epsilon = delta = 0 protects every unit.
-    lossy = [release for release in releases if release.epsilon or release.delta]
-    lossy = lossy or list(releases)
+    lossy = _list_lossy(releases)
     units = {release.unit for release in lossy}
     # A release with unit "person" has no limit of rows.
     limiting = [release for release in lossy if release.unit != "person"] or lossy

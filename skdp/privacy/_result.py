@@ -22,6 +22,7 @@ from skdp.privacy._walk import (
     CHARGED,
     NOT_FITTED,
     NOT_SEEN,
+    TRANSFORMED,
     Fact,
     StatedStep,
 )
@@ -119,7 +120,7 @@ class PrivacyStatement(JsonRecord):
     @property
     def unprotected_columns(self) -> list[str]:
         """Columns whose true values are released."""
-        return self._columns_with("unprotected:")
+        return self._columns_with("unprotected")
 
     def _columns_with(self, *protections: str) -> list[str]:
         """Return the columns with a fact whose protection begins with one of some strings."""
@@ -132,15 +133,19 @@ class PrivacyStatement(JsonRecord):
 
     def _headline(self) -> str:
         """Return a summary: the unprotected columns, then the guarantee of the other columns."""
-        unprotected = self.unprotected_columns
+        unprotected = self._columns_with("unprotected:")
+        transformed = self._columns_with(TRANSFORMED)
         pending = self._columns_with(NOT_FITTED, NOT_SEEN)
         texts = []
         if not self.facts:
             return "The ledger has no charges."
         if all(fact.protection == CHARGED for fact in self.facts):
             texts.append("Charges of a ledger, which lists no release without a charge")
-        elif unprotected or not pending:
+        elif unprotected or not (pending or transformed):
             texts.append(f"Unprotected columns: {', '.join(unprotected) or 'none'}")
+        if transformed:
+            names = ", ".join(transformed)
+            texts.append(f"Unprotected in the rows that transform returns: {names}")
         if pending:
             texts.append(f"No guarantee yet for: {', '.join(pending)}")
         if any("target is unprotected" in note for note in self.notes):

@@ -99,6 +99,10 @@ def privacy_statement(
     sum over all steps, including successive steps on the same column: an upper bound. It is for one call of `fit` and,
     for local transformers, one call of `transform`. Only a `PrivacyLedger` counts further calls.
 
+    A statement is about the data that the owner of the estimator gives away. For an estimator in the central model
+    alone, these are the fitted attributes and the rows of `sample`, so the total is its ``guarantee_`` (and the
+    guarantee of a discovered domain). Its `transform` counts only as a step of a pipeline, which passes the rows on.
+
     Estimators of skdp and of trusted classes have their guarantee in ``guarantee_``, whose scope names the columns.
     Their attribute ``protects_rows`` states which output is protected:
 
@@ -173,7 +177,7 @@ def privacy_statement(
     walk = Walk(columns, trusted, is_plan=not any(map(is_fitted, estimators)))
     for index, (part, names) in enumerate(zip(estimators, tables, strict=True)):
         path = f"{index}" if len(estimators) > 1 else ""
-        output = walk.visit(part, Flow.start(names), path)
+        output = walk.visit(part, Flow.start(names), path, is_alone=True)
         if _returns_rows(part):
             walk.returned |= output.raw
     walk.finish()

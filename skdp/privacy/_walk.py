@@ -17,6 +17,7 @@ ROWS_IN_FIT = "privatized rows in fit, unprotected in transform and predict"
 STATISTICS = "private statistics only"
 LEARNED = "unprotected: true values are learned"
 RETURNED = "unprotected: true values are in the output"
+TRANSFORMED = "unprotected in transform: true values are in its output"
 INFERRED = "unprotected: categories are inferred from the data"
 NOT_FITTED = "no guarantee yet: the step is not fitted"
 NOT_SEEN = "no guarantee: not seen by fit"
@@ -34,6 +35,14 @@ NOTES = {
     "counted": (
         "If only fit and sample are used, the guarantee for adding or removing remains "
         f"valid: {{steps}}. But {COUNTED}."
+    ),
+    "sampled": (
+        "The guarantee is for fit and sample: {steps}. Use transform as a step of a "
+        f"pipeline and state the guarantee of the pipeline, because {COUNTED}."
+    ),
+    "transformed": (
+        "The rows that transform returns have true values, so give away the fitted "
+        "statistics only: {steps}."
     ),
     "inferred": (
         "Categories were inferred from the data, which reveals the observed values: "
@@ -188,18 +197,23 @@ class Walk:
         self._trusted = tuple(trusted)
         self._is_plan = is_plan
 
-    def visit(self, estimator: Any, flow: Flow, path: str = "") -> Flow:
+    def visit(
+        self, estimator: Any, flow: Flow, path: str = "", *, is_alone: bool = False
+    ) -> Flow:
         """Collect facts about an estimator that gets a table, and return the table that it passes on.
 
         `flow` describes the columns of the table, and `path` is the names of the steps
-        that lead to the estimator.
+        that lead to the estimator. An estimator alone gives away its fitted attributes
+        and its samples; the rows of its `transform` count only as a step.
         """
         step = type(estimator).__name__
         if path:
             step = f"{path}: {step}"
         guarantee = self._find_guarantee(estimator, step)
         if guarantee is not None:
-            return self._visit_private(estimator, guarantee, flow, step)
+            return self._visit_private(
+                estimator, guarantee, flow, step, is_alone=is_alone
+            )
         if is_a(estimator, "Pipeline"):
             for name, part in estimator.steps:
                 flow = self._visit_part(part, flow, path, name)
@@ -310,7 +324,13 @@ class Walk:
         return flow.after(flow.raw if hasattr(estimator, "transform") else frozenset())
 
     def _visit_private(
-        self, estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, step: str
+        self,
+        estimator: Any,
+        guarantee: PrivacyGuarantee,
+        flow: Flow,
+        step: str,
+        *,
+        is_alone: bool,
     ) -> Flow:
         """Visit an estimator with a guarantee: state its scope, and expose all other columns that it releases.
 
@@ -352,12 +372,17 @@ class Walk:
             # The resampler uses the true target as a public column.
             self.notes["target"].append(step)
         if protects_rows and guarantee.relation == "add_remove" and has_rows:
-            self.notes["counted"].append(step)
+            is_sampled = is_alone and hasattr(estimator, "sample")
+            self.notes["sampled" if is_sampled else "counted"].append(step)
         if protects_values or not has_rows:
             # All other columns are public, or the step learns predictions from them.
             self._expose(uncovered, LEARNED, step)
         if not has_rows and not is_resampler:
             return flow.after(frozenset())  # predictions
+        if is_alone and has_rows and not protects_rows:
+            self._expose(flow.raw, TRANSFORMED, step)
+            self.notes["transformed"].append(step)
+            return flow.after(frozenset())
         # If only statistics are private, the output has the same raw columns as the input.
         after = flow.after(uncovered if protects_rows else flow.raw)
         # A resampler of a protected target returns a private target; assumed before fit.
@@ -430,7 +455,12 @@ class Walk:
 
     def find_exposed(self) -> set[Any]:
         """Return the columns with a fact without a guarantee, whose true values are released."""
-        return {fact.column for fact in self.facts if fact.guarantee is None}
+        # The rows that `transform` of an estimator alone returns are not given away.
+        return {
+            fact.column
+            for fact in self.facts
+            if fact.guarantee is None and fact.protection != TRANSFORMED
+        }
 
     def find_reason_to_replace(self) -> str | None:
         """Return why the total is for replacing a record; None if it is for adding or removing one."""

@@ -23,15 +23,15 @@ pairs = st.integers(1, 8).flatmap(
 def test_the_errors_are_what_exact_arithmetic_says(pair):
     true, estimate = pair
     differences = [abs(e - t) for t, e in zip(true, estimate, strict=True)]
-    assert count_error(true, estimate) == sum(differences)
+    assert count_error(true=true, estimate=estimate) == sum(differences)
     expected = math.sqrt(sum(d * d for d in differences))
-    assert count_error(true, estimate, metric="l2") == pytest.approx(expected, rel=1e-12)
+    assert count_error(true=true, estimate=estimate, metric="l2") == pytest.approx(expected, rel=1e-12)
     percents = [0 if d == 0 else math.inf if t == 0 else 100 * d / t for t, d in zip(true, differences, strict=True)]
-    assert percent_error(true, estimate).tolist() == pytest.approx(percents, rel=1e-12)
+    assert percent_error(true=true, estimate=estimate).tolist() == pytest.approx(percents, rel=1e-12)
     if sum(true) and sum(estimate):
         shares = [Fraction(e, sum(estimate)) - Fraction(t, sum(true)) for t, e in zip(true, estimate, strict=True)]
         expected = float(sum(map(abs, shares)) / 2)
-        assert count_error(true, estimate, metric="total_variation") == pytest.approx(expected, abs=1e-12)
+        assert count_error(true=true, estimate=estimate, metric="total_variation") == pytest.approx(expected, abs=1e-12)
 
 
 def test_cells_of_several_columns_are_matched_by_label():
@@ -39,9 +39,9 @@ def test_cells_of_several_columns_are_matched_by_label():
     true = frame.groupby(["sex", "job"], observed=False).size()
     cells = Domain({"sex": ["M", "F"], "job": ["b", "a"]}).cells()
     estimate = pd.Series([2, 0, 1, 1], index=cells)
-    assert count_error(true, estimate) == 0
+    assert count_error(true=true, estimate=estimate) == 0
     percents = {("F", "a"): 100, ("F", "b"): 100, ("M", "a"): math.inf, ("M", "b"): 50}
-    assert percent_error(true, estimate + 1).to_dict() == percents
+    assert percent_error(true=true, estimate=estimate + 1).to_dict() == percents
 
 
 @pytest.mark.parametrize("dtype", [object, "str", "category"])
@@ -49,9 +49,11 @@ def test_cells_of_several_columns_are_matched_by_label():
 def test_a_missing_label_is_one_label(dtype, missing):
     true = pd.Series([1, 2], index=pd.Index(["a", None], dtype=dtype))
     estimate = pd.Series([2, 1], index=pd.Index([missing, "a"], dtype=object))
-    assert count_error(true, estimate) == 0
+    assert count_error(true=true, estimate=estimate) == 0
     several = pd.Series([1, 2], pd.MultiIndex.from_product([["x"], ["a", None]]))
-    assert count_error(several, estimate.set_axis(pd.MultiIndex.from_product([["x"], [missing, "a"]]))) == 0
+    assert (
+        count_error(true=several, estimate=estimate.set_axis(pd.MultiIndex.from_product([["x"], [missing, "a"]]))) == 0
+    )
 
 
 @each("error", [count_error, percent_error])
@@ -73,15 +75,15 @@ def test_a_missing_label_is_one_label(dtype, missing):
 )
 def test_what_cannot_be_compared_is_refused(error, true, estimate, message):
     with pytest.raises(ValueError, match=message):
-        error(true, estimate)
+        error(true=true, estimate=estimate)
 
 
 @each("true, estimate, name", [([0, 0], [1, 1], "true"), ([1, 1], [2, -2], "estimate")])
 def test_proportions_of_no_counts_are_refused(true, estimate, name):
     with pytest.raises(ValueError, match=f"`{name}` must have counts with a positive sum"):
-        count_error(true, estimate, metric="total_variation")
+        count_error(true=true, estimate=estimate, metric="total_variation")
     with pytest.raises(ValueError, match="`metric` must be one of"):
-        count_error(true, estimate, metric="l3")
+        count_error(true=true, estimate=estimate, metric="l3")
 
 
 @each(
@@ -95,19 +97,23 @@ def test_proportions_of_no_counts_are_refused(true, estimate, name):
     ],
 )
 def test_counts_of_any_kind_are_numbers(column):
-    assert count_error(column([1, 5]), column([2, 3])) == 3
+    assert count_error(true=column([1, 5]), estimate=column([2, 3])) == 3
 
 
 def test_percent_error_returns_the_kind_it_got():
-    assert isinstance(percent_error(4, 5), float)
-    assert (percent_error(np.int64(4), 5.0), percent_error(0, 0), percent_error(0, -1)) == (25, 0, math.inf)
-    assert isinstance(percent_error([4], [5]), np.ndarray)
+    assert isinstance(percent_error(true=4, estimate=5), float)
+    assert (
+        percent_error(true=np.int64(4), estimate=5.0),
+        percent_error(true=0, estimate=0),
+        percent_error(true=0, estimate=-1),
+    ) == (25, 0, math.inf)
+    assert isinstance(percent_error(true=[4], estimate=[5]), np.ndarray)
     labelled = pd.Series([4.0, 0.0], index=["a", "b"])
     expected = pd.Series([25, math.inf], index=["a", "b"], name="percent_error")
     for true, estimate in ((labelled, [5, 1]), ([4, 0], labelled + 1), (labelled, labelled + 1)):
-        pd.testing.assert_series_equal(percent_error(true, estimate), expected)
+        pd.testing.assert_series_equal(percent_error(true=true, estimate=estimate), expected)
     with pytest.raises(ValueError, match="`true` must have no negative counts"):
-        percent_error([-1], [1])
+        percent_error(true=[-1], estimate=[1])
 
 
 @each("error", [count_error, percent_error])
@@ -116,5 +122,12 @@ def test_the_table_of_estimates_is_read_by_its_counts(error):
     reports = encoder.fit_transform(pd.DataFrame({"smokes": ["no"] * 7 + ["yes"] * 3}))
     estimates = encoder.estimate_counts(reports)
     true = pd.Series({"yes": 3, "no": 7})
-    found, expected = error(true, estimates), error(true, estimates["count"])
+    found, expected = error(true=true, estimate=estimates), error(true=true, estimate=estimates["count"])
     np.testing.assert_array_equal(found, expected)
+
+
+@each("error", [count_error, percent_error])
+def test_counts_are_passed_by_keyword(error):
+    """Swapped arguments changed the percentage silently."""
+    with pytest.raises(TypeError, match="positional argument"):
+        error([100], [50])

@@ -139,3 +139,10 @@ def test_a_mapping_of_privileged_values_is_that_of_a_named_column(name):
     for groups in (GROUP.to_numpy(), GROUP.rename(None), pl.Series(GROUP).rename("")):
         with pytest.raises(ValueError, match="without a name"):
             run("fairness_report", sensitive_features=groups, privileged={"group": "b"})
+
+
+@each("name", WITH_PRIVILEGED)
+@each("privileged", [lambda groups: groups == "b", [str.isupper], {"group": lambda groups: groups == "b"}])
+def test_function_as_privileged_value_is_named(name, privileged):
+    with pytest.raises(TypeError, match="`privileged` must be a value, a list of values or a mapping, got a function"):
+        run(name, privileged=privileged)

@@ -125,7 +125,9 @@ def test_a_table_of_shares_has_every_cell(make_frame):
     assert table.loc[("outside the domain", "[35, 50]")].to_list() == pytest.approx([1 / 7, 1 / 5])
     two = [make_frame({name: data[name] for name in ("sex", "age")}) for data in (REAL, SYNTHETIC)]
     error = marginal_error(*two, domain=domain)
-    assert count_error(table["real"], table["synthetic"], metric="total_variation") == pytest.approx(error)
+    assert count_error(true=table["real"], estimate=table["synthetic"], metric="total_variation") == pytest.approx(
+        error
+    )
 
 
 def test_the_cells_beyond_the_values_are_there_only_if_there_are_such_rows():

@@ -126,6 +126,7 @@ CODES = {
     "privatized rows in fit, unprotected in transform and predict": "F",
     "unprotected: true values are learned": "A",
     "unprotected: true values are in the output": "A",
+    "unprotected in transform: true values are in its output": "T",
     "unprotected: categories are inferred from the data": "C",
     "not released": "-",
     "no guarantee yet: the step is not fitted": "N",
@@ -194,7 +195,7 @@ def of_a_curator():
             "age:SR pay:SR",
             "2 replace central: age, pay",
         ),
-        "statistics": Case(lambda: scaler().fit(NUMBERS), "age:SA pay:SA", None),
+        "statistics": Case(lambda: scaler().fit(NUMBERS), "age:ST pay:ST", "0.5 add_remove central: age, pay"),
         "adding or removing alone": Case(lambda: [mean().fit(AGE)], "age:S", "0.5 add_remove central: age"),
         "beside a column that leaves": Case(
             lambda: [mean().fit(AGE), by_columns(("passthrough", ["pay"])).fit(X[["pay"]])],

@@ -166,7 +166,9 @@ class MarginalDisplay(PanelDisplay):
         remaining = iter(panels)
         for names, table in self.marginals.items():
             error = count_error(
-                table["real"], table["synthetic"], metric="total_variation"
+                true=table["real"],
+                estimate=table["synthetic"],
+                metric="total_variation",
             )
             title = f"TVD {error:.3f}"
             if len(names) == 2:

@@ -352,8 +352,8 @@ def count_study(
                 {
                     "epsilon": epsilon,
                     "repeat": repeat,
-                    "l1": count_error(true, counts),
-                    "l2": count_error(true, counts, metric="l2"),
+                    "l1": count_error(true=true, estimate=counts),
+                    "l2": count_error(true=true, estimate=counts, metric="l2"),
                     "coverage": float((np.abs(counts - true) <= margin).mean()),
                 }
             )
