@@ -21,9 +21,9 @@ from skdp.cli._release import (
 )
 from skdp.engines import (
     estimate_file,
+    find_protocol,
     list_unprotected_columns,
     read_frame,
-    read_protocol,
     tally_files,
 )
 from skdp.local import ReportTransformer
@@ -71,7 +71,7 @@ def _load_protocol(options: argparse.Namespace) -> ReportTransformer:
 
 def _read_protocol(source: str, remedy: str) -> ReportTransformer:
     """Return the transformer of the protocol in a file; raise an error with a remedy if there is none."""
-    transformer = read_protocol(source)
+    transformer = find_protocol(source)
     if transformer is None:
         raise ValueError(
             f"{source} does not contain the protocol of its reports. {remedy}"

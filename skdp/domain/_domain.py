@@ -28,6 +28,7 @@ from skdp.tables import (
     Table,
     call_safely,
     find_dtype,
+    has_categories,
     is_frame,
     is_whole_number,
     library_of,
@@ -592,7 +593,8 @@ class Domain:
         ----------
         like : iterable of 1-D arrays or series
             A column of the wanted library for each column of the domain, in order. The
-            dtypes of the results follow from the declared values.
+            dtypes of the results follow from the declared values. They have exactly the
+            declared categories if the dtype of the column has categories, too.
 
         Returns
         -------
@@ -608,9 +610,10 @@ class Domain:
         decoders = []
         for name, column in zip(self.columns, like, strict=True):
             with name_column_in_errors(name):
-                decoders.append(
-                    call_safely(_find_decoder, self[name], library_of(column))
-                )
+                # **Privacy.** The categories of the column are private, so only their
+                # presence is used.
+                form = library_of(column), has_categories(column)
+                decoders.append(call_safely(_find_decoder, self[name], *form))
         return decoders
 
     def value_counts(self, X: Any) -> pd.Series[int]:
@@ -841,7 +844,7 @@ def copy_guarantee(domain: Domain, source: Any) -> Domain:
 # Cached, because making a decoder takes as long as encoding a small batch.
 @lru_cache(maxsize=256)
 def _find_decoder(
-    attribute: Categories | Interval, library: str
+    attribute: Categories | Interval, library: str, is_categorical: bool
 ) -> Callable[[NDArray[np.integer]], Any]:
     """Return a function that converts codes to a column in a library; the code of a bin becomes its midpoint."""
     if isinstance(attribute, Interval) and attribute.dtype.kind == "M":
@@ -851,9 +854,15 @@ def _find_decoder(
     # The midpoint of a bin of whole numbers may have a fraction.
     if declared_type == "whole":
         declared_type = type_of_declared(attribute.values)
-    return make_decoder(
-        attribute.values, library, find_dtype(library, declared_type, attribute.values)
-    )
+    is_ordered = _find_order(attribute, is_categorical)
+    dtype = find_dtype(library, declared_type, attribute.values, is_ordered=is_ordered)
+    return make_decoder(attribute.values, library, dtype)
+
+
+def _find_order(attribute: Categories | Interval, is_categorical: bool) -> bool | None:
+    """Return True for a dtype of ordered categories, and None for a dtype without categories."""
+    is_listed = isinstance(attribute, Categories)
+    return attribute.ordered if is_listed and is_categorical else None
 
 
 def type_of_attribute(attribute: Categories | Interval) -> str:
@@ -863,14 +872,17 @@ def type_of_attribute(attribute: Categories | Interval) -> str:
     return type_of_declared(attribute.values)
 
 
-def dtype_of_attribute(attribute: Categories | Interval, library: str) -> Any:
-    """Return the dtype of declared values in a library."""
+def dtype_of_attribute(
+    attribute: Categories | Interval, library: str, *, is_categorical: bool = False
+) -> Any:
+    """Return the dtype of declared values in a library, a dtype of categories if possible and `is_categorical`."""
     declared_type = type_of_attribute(attribute)
     # pandas has no dtype of days, so bins of dates become datetimes.
     is_binned = isinstance(attribute, Interval)
     if is_binned and (library, declared_type) == ("pandas", "date"):
         declared_type = "datetime"
-    return find_dtype(library, declared_type, attribute.values)
+    is_ordered = _find_order(attribute, is_categorical)
+    return find_dtype(library, declared_type, attribute.values, is_ordered=is_ordered)
 
 
 # Declared domains: a Domain, values by column name, lists of values in the order of the

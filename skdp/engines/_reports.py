@@ -183,7 +183,7 @@ def _read_json(path: Path, content: str) -> Any:
 # Protocols
 
 
-def read_protocol(source: Any) -> ReportTransformer | None:
+def read_protocol(source: Any) -> ReportTransformer:
     """Return the fitted transformer that made the reports in a table or a file.
 
     Parameters
@@ -195,17 +195,17 @@ def read_protocol(source: Any) -> ReportTransformer | None:
 
     Returns
     -------
-    transformer or None
+    transformer
         Fitted transformer of the class that made the reports, such as `RandomizedResponseEncoder`, for estimates and
-        models. It has no ledger and no secret key. None if the reports have no protocol: polars and Spark tables,
-        arrays and CSV files have no metadata.
+        models. It has no ledger and no secret key.
 
     Raises
     ------
     TypeError
         If `source` is neither a table nor a path.
     ValueError
-        If the file has an unsupported format or is damaged, or if it has several protocols or an invalid protocol.
+        If the file has an unsupported format or is damaged, or if it has no protocol (polars and Spark tables, arrays
+        and CSV files have no metadata), several protocols or an invalid protocol.
     OSError
         If the file cannot be read.
 
@@ -232,6 +232,18 @@ def read_protocol(source: Any) -> ReportTransformer | None:
     >>> transformer.estimate_counts(reports).columns.to_list()
     ['count', 'std_error', 'lower', 'upper']
     """
+    transformer = find_protocol(source)
+    if transformer is None:
+        raise ValueError(
+            "`source` does not contain the protocol of its reports: arrays, polars and "
+            "Spark tables and CSV files have no metadata. Read the protocol file that "
+            "`save` or skdp privatize --save wrote."
+        )
+    return transformer
+
+
+def find_protocol(source: Any) -> ReportTransformer | None:
+    """Return the fitted transformer that made the reports in a table or a file; None if there is no protocol."""
     if isinstance(source, np.ndarray):
         return None
     if isinstance(source, str | os.PathLike):

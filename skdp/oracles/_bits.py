@@ -459,6 +459,15 @@ class SubsetSelection(BitOracle):
     ) -> NDArray[np.uint8]:
         return draw_by_row(self.report, digests, codes)
 
+    def _read(self, columns: NDArray[Any]) -> NDArray[Any]:
+        bits = super()._read(columns)
+        if (bits.sum(axis=1) != self.subset_size).any():
+            raise ValueError(
+                f"`reports` must contain exactly {self.subset_size} of the {self.k} "
+                "values in each row."
+            )
+        return bits
+
     def channel(self) -> list[list[Fraction]]:
         # A row for each true value, and a column for each set of `subset_size` values:
         # the set has a larger probability if it contains the value.

@@ -160,7 +160,10 @@ def load(
     else:
         data = Path(file).read_bytes()
     if not is_zipfile(BytesIO(data)):
-        raise ValueError("`path` must be a file of skdp.save, got another format.")
+        raise ValueError(
+            "`path` must be a file of skdp.save, got another format. Use "
+            "skdp.read_protocol for the protocol (JSON) of a local transformer."
+        )
     # All types are checked before any object is created.
     records = Records(ledger)
     all_trusted = [*_TRUSTED, *trusted]

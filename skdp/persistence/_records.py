@@ -21,7 +21,7 @@ from skdp.base import SavedByArguments
 from skdp.domain import Categories, Domain, Interval
 from skdp.local import ReportTransformer, SecretKey
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
-from skdp.tables import Table, empty_column, find_dtype, library_of
+from skdp.tables import Table, empty_column, find_dtype, has_categories, library_of
 
 _NO_LEDGER = (
     "this estimator was loaded without its ledger; use skdp.load(path, ledger=...)"
@@ -327,6 +327,7 @@ def _dump_template(template: Table) -> dict[str, Any]:
         "library": library,
         "names": list(template.names),
         "columns": list(map(library_of, template.columns)),
+        "categorical": list(map(has_categories, template.columns)),
         "n_columns": len(native.columns) if library == "pandas" else native.shape[1],
         "labels": list(native.columns.names) if library == "pandas" else [None],
     }
@@ -335,8 +336,14 @@ def _dump_template(template: Table) -> dict[str, Any]:
 def _load_template(state: dict[str, Any]) -> Table:
     """Return a table without rows, whose library and column names outputs get."""
     columns = []
-    for library in state["columns"]:
-        columns.append(empty_column(library, find_dtype(library, "missing", ())))
+    # Files of version 0.1.0 have no categories.
+    are_categorical = state.get("categorical", [False] * len(state["columns"]))
+    for library, is_categorical in zip(state["columns"], are_categorical, strict=True):
+        # The declared values are not part of the template.
+        form: Any = ("string", ("",)) if is_categorical else ("missing", ())
+        is_ordered = False if is_categorical else None
+        dtype = find_dtype(library, *form, is_ordered=is_ordered)
+        columns.append(empty_column(library, dtype))
     native: Any
     if state["library"] == "numpy":
         native = np.empty((0, state["n_columns"]), object)

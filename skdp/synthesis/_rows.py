@@ -20,6 +20,7 @@ from skdp.synthesis.model import GraphicalModel
 from skdp.tables import (
     Table,
     empty_column,
+    has_categories,
     library_of,
     to_column,
     wrap_table,
@@ -47,7 +48,10 @@ def make_generator(random_state: Any, *key: Any) -> np.random.Generator:
 
 
 def make_template(table: Table, domain: Domain) -> Table:
-    """Return a table without rows that has the library and the names of a table, and the dtypes of a domain."""
+    """Return a table without rows that has the library and the names of a table, and the dtypes of a domain.
+
+    Columns of categories remain columns of categories, with the declared ones.
+    """
     # A target may be of another library than the table; synthetic rows have one.
     native: Any = np.empty((0, len(table.names)), object)
     library = "numpy"
@@ -55,9 +59,11 @@ def make_template(table: Table, domain: Domain) -> Table:
         backend = nw.from_native(table.native).implementation
         library = backend.value
         native = nw.from_dict({}, backend=backend).to_native()
+    inputs = dict(zip(table.names, table.columns, strict=True))
     columns = []
     for name in domain.columns:
-        dtype = dtype_of_attribute(domain[name], library)
+        is_categorical = has_categories(inputs[name])
+        dtype = dtype_of_attribute(domain[name], library, is_categorical=is_categorical)
         columns.append(empty_column(library, dtype))
     return Table(table.names, tuple(columns), native)
 

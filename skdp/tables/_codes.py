@@ -259,8 +259,37 @@ def number_dtype(declared_type: str) -> np.dtype[Any]:
     return _DTYPES[declared_type][0]
 
 
-def find_dtype(library: str, declared_type: str, values: Sequence[Any]) -> Any:
-    """Return the dtype in a library for declared values; `declared_type` is a result of `type_of_declared`."""
+def find_dtype(
+    library: str,
+    declared_type: str,
+    values: Sequence[Any],
+    *,
+    is_ordered: bool | None = None,
+) -> Any:
+    """Return the dtype in a library for declared values; `declared_type` is a result of `type_of_declared`.
+
+    It is a dtype of categories, in the order of the values, if `is_ordered` is not None.
+    Enums of polars have no order, and can only contain strings.
+    """
+    listed = drop_missing(values)
+    if is_ordered is None or not listed:
+        return _find_plain_dtype(library, declared_type, values)
+    dtype = _find_plain_dtype(library, declared_type, listed)
+    if library == "pandas":
+        return pd.CategoricalDtype(pd.Index(listed, dtype=dtype), is_ordered)
+    if library == "pyarrow":
+        import pyarrow
+
+        return pyarrow.dictionary(pyarrow.int32(), dtype, is_ordered)
+    if library == "polars" and declared_type == "string":
+        import polars
+
+        return polars.Enum(listed)
+    return dtype
+
+
+def _find_plain_dtype(library: str, declared_type: str, values: Sequence[Any]) -> Any:
+    """Return the dtype in a library for declared values, without categories."""
     if library in ("numpy", "pandas"):
         return _numpy_dtype(library, declared_type, values)
     _, polars_name, arrow_name = _DTYPES[declared_type]
@@ -353,7 +382,12 @@ def _build_decoder(values: Sequence[Any], library: str, dtype: Any) -> Decode:
     if library == "pyarrow":
         import pyarrow
 
-        levels = pyarrow.array(values, dtype)
+        levels = pyarrow.array(values, getattr(dtype, "value_type", dtype))
+        if hasattr(dtype, "index_type"):
+            coded = levels.dictionary_encode()
+            levels = pyarrow.DictionaryArray.from_arrays(
+                coded.indices, coded.dictionary, ordered=dtype.ordered
+            )
         return lambda codes: levels.take(pyarrow.array(codes))
     if library == "pandas" and not isinstance(dtype, np.dtype):
         return pd.Series(list(values), dtype=dtype).array.take

@@ -228,6 +228,15 @@ def _value_dtype(column: Any) -> Any:
     return getattr(dtype, "numpy_dtype", dtype)
 
 
+def has_categories(column: Any) -> bool:
+    """Check if the dtype of a column has categories: a category, an Enum or Categorical, or an Arrow dictionary."""
+    library = library_of(column)
+    if library == "polars":
+        return str(column.dtype.base_type()) in ("Categorical", "Enum")
+    dtype = column.type if library == "pyarrow" else column.dtype
+    return isinstance(dtype, pd.CategoricalDtype) or hasattr(dtype, "index_type")
+
+
 def type_of_column(column: Any) -> str:
     """Name the type of the values that the dtype of a column allows, such as "number" or "date".
 

@@ -259,8 +259,13 @@ def convert_frame(frame: Any, library: str) -> Any:
     import polars
 
     # **Privacy.** A Categorical of polars uses a table shared by the whole process, in
-    # order of first appearance, possibly in the true rows.
-    return converted.with_columns(polars.col(polars.Categorical).cast(polars.String))
+    # order of first appearance, possibly in the true rows. An Enum has the declared values.
+    dtypes: Any = {}
+    for name, dtype in converted.schema.items():
+        if dtype == polars.Categorical:
+            listed = table[name].cat.get_categories().to_list()
+            dtypes[name] = polars.Enum(listed)
+    return converted.cast(dtypes)
 
 
 # The protocol of reports in the metadata of their table.

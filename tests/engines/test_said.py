@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -32,7 +33,8 @@ def test_every_engine_says_the_protocol_in_the_files_that_it_writes(every_engine
     privatize(every_engine.frame(TABLE), encoder(), path=tmp_path / "out.parquet")
     path = next(path for path in [tmp_path / "out.parquet", *tmp_path.rglob("*.parquet")] if path.is_file())
     if every_engine.name == "spark":  # writes no metadata of ours
-        assert read_protocol(path) is None
+        with pytest.raises(ValueError, match="does not contain the protocol"):
+            read_protocol(path)
         return
     assert read_protocol(path).to_json() == encoder().fit(PEOPLE).to_json()
     assert estimate_file(path).shape == (5, 4)
@@ -91,8 +93,9 @@ def test_a_file_is_not_counted_twice(tmp_path, monkeypatch):
 
 def test_what_says_no_protocol(tmp_path):
     reports = encoder().fit(PEOPLE).transform(PEOPLE)
-    assert read_protocol(reports.to_numpy()) is None
     reports.to_csv(tmp_path / "reports.csv", index=False)
-    assert read_protocol(tmp_path / "reports.csv") is None
+    for source in (reports.to_numpy(), PEOPLE, pl.DataFrame(PEOPLE), tmp_path / "reports.csv"):
+        with pytest.raises(ValueError, match="does not contain the protocol of its reports.*`save`"):
+            read_protocol(source)
     with pytest.raises(ValueError, match="does not contain the protocol of its reports"):
         tally_files(tmp_path / "reports.csv")

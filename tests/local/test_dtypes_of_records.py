@@ -1,19 +1,25 @@
-"""The dtype of reports follows from the declared values and the library, as one record may decide that of the data."""
+"""The dtype of reports follows from the declared values and the container, as one record may decide other dtypes."""
 
 from __future__ import annotations
 
 import datetime as dt
+import pickle
 
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+from sklearn.ensemble import HistGradientBoostingClassifier
 
-from skdp import Interval, RandomizedResponseEncoder
+from skdp import DPColumnSynthesizer, DPMarginalSynthesizer, Interval, RandomizedResponseEncoder, load, save
+from skdp.domain import Categories
 from tests.conftest import each
 
 DAYS = [dt.date(2020, 1, 1), dt.date(2020, 3, 1), dt.date(2021, 1, 1)]
 TIMES = [dt.datetime(day.year, day.month, day.day) for day in DAYS]
+WARDS = ["b", "a", "c"]
+SECRET = ["s3cr3t", "zzz"]
 PANDAS_TEXT = str(pd.Series(["a"]).dtype)
 
 # By declaration, the dtype in pandas, polars and Arrow.
@@ -46,17 +52,129 @@ def tables(declared):
     return [*made, arrow.to_pandas(types_mapper=pd.ArrowDtype), arrow, coded, pl.from_arrow(arrow), pl.DataFrame(arrow)]
 
 
+def is_categorical(table):
+    """Check if the column x is a category of pandas, an Enum or Categorical of polars, or a dictionary of Arrow."""
+    kind = str(table["x"].type if isinstance(table, pa.Table) else table["x"].dtype)
+    return kind.lower().startswith(("category", "enum", "categorical", "dictionary"))
+
+
+def categories_of(column):
+    """List the categories of a column of any library, in order."""
+    if isinstance(column, pd.Series):
+        return column.cat.categories.tolist()
+    if isinstance(column, pl.Series):
+        return column.dtype.categories.to_list()
+    return column.chunk(0).dictionary.to_pylist()
+
+
 @each("kind", DTYPES)
-def test_of_the_column_remains_the_library(kind):
+def test_reports_have_the_container_of_the_column(kind):
     declared, of_pandas, of_polars, of_arrow = DTYPES[kind]
     for table in tables(declared):
         encoder = RandomizedResponseEncoder(1.0, categories={"x": declared}, random_state=0)
         reports = encoder.fit_transform(table)
         assert type(reports) is type(table)
-        if isinstance(reports, pa.Table):
+        if isinstance(declared, list) and is_categorical(table):
+            assert categories_of(reports["x"]) == [value for value in declared if value is not None]
+        elif isinstance(reports, pa.Table):
             assert str(reports["x"].type) == of_arrow
         else:
             assert str(reports["x"].dtype) == (of_polars if isinstance(reports, pl.DataFrame) else of_pandas)
+
+
+@each("declared", [WARDS, [1, 2], [True, False], DAYS, TIMES, [0.5, 1]])
+def test_sampled_categories_have_the_declared_categories(declared):
+    table = pd.DataFrame({"x": pd.Categorical([declared[0]] * 50), "y": ["f"] * 50})
+    categories = {"x": Categories(declared, ordered=True), "y": ["f", "m"]}
+    encoder = RandomizedResponseEncoder(1.0, categories=categories, strategy="sample", random_state=0)
+    reports = encoder.fit_transform(table)
+    assert reports["x"].cat.categories.tolist() == declared
+    assert reports["x"].cat.ordered
+    assert reports["x"].isna().equals(reports["sampled"] == 1)
+    encoder.estimate_counts(reports)
+
+
+def test_sampled_bins_of_dates_are_times_in_pandas():
+    table = pd.DataFrame({"x": DAYS * 9, "y": ["f"] * 27})
+    categories = {"x": Interval(DAYS), "y": ["f", "m"]}
+    encoder = RandomizedResponseEncoder(1.0, categories=categories, strategy="sample", random_state=0)
+    reports = encoder.fit_transform(table)
+    assert reports["x"].dtype == "datetime64[us]"
+    encoder.estimate_counts(reports)
+
+
+def category_tables(values, others):
+    """Make tables of categories by library: their categories have another order, and values that do not occur."""
+    words = [*others, *values[::-1]]
+    pandas_table = pd.DataFrame({"x": pd.Categorical(values * 20, categories=words, ordered=True)})
+    return {
+        "category": pandas_table,
+        "dictionary": pa.Table.from_pandas(pandas_table, preserve_index=False),
+        "Enum": pl.DataFrame({"x": values * 20}, schema={"x": pl.Enum(words)}),
+        "Categorical": pl.DataFrame({"x": values * 20}, schema={"x": pl.Categorical}),
+    }
+
+
+def releases(table):
+    """Release a table of categories on every path that writes values."""
+    encoder = RandomizedResponseEncoder(1.0, categories={"x": WARDS}, random_state=0).fit(table)
+    synthesizer = DPMarginalSynthesizer(1.0, domain={"x": WARDS}, random_state=0).fit(table)
+    yield encoder.transform(table)
+    yield pickle.loads(pickle.dumps(encoder)).transform(table)
+    yield RandomizedResponseEncoder.from_json(encoder.to_json()).transform(table)
+    yield synthesizer.sample(50)
+    yield synthesizer.transform(table)
+    yield pickle.loads(pickle.dumps(synthesizer)).sample(50)
+    two = nw.from_native(table).with_columns(nw.lit(1).alias("g")).to_native()
+    resampled = DPColumnSynthesizer(["x"], 1.0, domain={"x": WARDS, "g": [0, 1]}, random_state=0).fit(two)
+    yield resampled.transform(two)
+
+
+@each("kind", ["category", "dictionary", "Enum", "Categorical"])
+def test_categories_of_a_release_are_the_declared_ones(kind):
+    for table in releases(category_tables(WARDS, SECRET)[kind]):
+        assert is_categorical(table)
+        assert categories_of(table["x"]) == WARDS
+        assert not getattr(getattr(table["x"], "cat", None), "ordered", False)
+
+
+@each("kind", ["category", "dictionary", "Enum"])
+def test_saved_synthesizers_keep_categories(kind, tmp_path):
+    table = category_tables(WARDS, SECRET)[kind]
+    synthesizer = DPMarginalSynthesizer(1.0, domain={"x": WARDS}, random_state=0).fit(table)
+    save(synthesizer, tmp_path / "model.skops")
+    assert categories_of(load(tmp_path / "model.skops").sample(9)["x"]) == WARDS
+
+
+def test_categories_are_ordered_if_declared_so():
+    table = category_tables(WARDS, SECRET)["category"]
+    declared = {"x": Categories(WARDS, ordered=True)}
+    reports = RandomizedResponseEncoder(1.0, categories=declared).fit_transform(table)
+    assert reports["x"].cat.ordered
+
+
+@each("kind", ["category", "dictionary", "Enum"])
+@each("output", ["pandas", "polars"])
+def test_set_output_keeps_categories(kind, output):
+    encoder = RandomizedResponseEncoder(1.0, categories={"x": WARDS}).set_output(transform=output)
+    reports = encoder.fit_transform(category_tables(WARDS, SECRET)[kind])
+    assert categories_of(reports["x"]) == WARDS
+
+
+@each("kind", ["category", "dictionary", "Enum", "Categorical"])
+def test_reports_of_categories_can_be_read(kind):
+    table = category_tables(WARDS, SECRET)[kind]
+    for strategy in ("split", "joint"):
+        encoder = RandomizedResponseEncoder(9.0, categories={"x": WARDS}, strategy=strategy, random_state=0)
+        counts = encoder.estimate_counts(encoder.fit_transform(table))["count"]
+        assert counts.round(0).tolist() == [20, 20, 20]
+
+
+def test_trees_take_reports_of_categories():
+    table = category_tables(WARDS, SECRET)["category"]
+    y = table["x"] == "b"
+    for reports in releases(table):
+        HistGradientBoostingClassifier(max_iter=2).fit(reports[["x"]], np.resize(y, len(reports)))
 
 
 def test_arrays_are_as_wide_as_the_declared_values():

@@ -181,3 +181,16 @@ def test_intervals_of_large_counts_reach_as_far_as_their_errors():
     support, n = np.array([3_000_000_000, 1_000_000_000]), np.array([4_000_000_000])
     found = encoder.estimate_counts(encoder.protocol_.empty_tally().with_sums([support, n, n]))
     assert ((found["upper"] - found["lower"]) / 2).tolist() == pytest.approx((1.959964 * found["std_error"]).tolist())
+
+
+@each("values", [([0, 1, 2], [True, False]), ([True, False, None], [1, 2]), ([0.5, 1.0], [False, True])])
+def test_estimates_tell_booleans_from_numbers(values):
+    first, second = values
+    table = pd.DataFrame({"a": first[:2] * 50, "b": second[:2] * 50}, dtype=object)
+    encoder = skdp.RandomizedResponseEncoder(50.0, categories={"a": first, "b": second}, random_state=0)
+    counts = encoder.estimate_counts(encoder.fit_transform(table))["count"]
+    labels = [None if pd.isna(label) else label for label in counts.index.get_level_values(1)]
+    assert list(map(repr, labels)) == list(map(repr, [*first, *second]))
+    for name, listed in zip("ab", values, strict=True):
+        assert counts.loc[name].tolist() == counts[counts.index.get_level_values(0) == name].tolist()
+        assert [counts.loc[(name, value)].round() for value in listed[:2]] == [50, 50]

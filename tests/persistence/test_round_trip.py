@@ -265,3 +265,10 @@ def test_parameters_that_were_changed_after_fit(changes):
 def test_only_estimators_are_saved():
     with pytest.raises(TypeError, match="`estimator` must be an estimator, got ABCMeta"):
         saved(skdp.RandomizedResponseEncoder)
+
+
+def test_load_of_a_protocol_names_read_protocol(tmp_path):
+    encoder = skdp.RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
+    encoder.fit(pd.DataFrame({"sex": ["f"]})).save(tmp_path / "p.json")
+    with pytest.raises(ValueError, match=r"skdp\.read_protocol"):
+        skdp.load(tmp_path / "p.json")

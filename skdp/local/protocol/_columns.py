@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from skdp.base import to_array
 from skdp.domain import MAX_SHOWN_VALUES, Domain
-from skdp.tables import Table, is_frame, wrap_table
+from skdp.tables import Table, is_frame, to_objects, type_of_value, wrap_table
 
 # Column with the index of the field that a record reports, if fields are sampled.
 SAMPLED = "sampled"
@@ -56,8 +56,20 @@ def make_column_index(
     columns[:] = names
     sizes = list(map(len, labels.values()))
     column_cells = np.repeat(columns, sizes)
-    return pd.MultiIndex.from_arrays(
+    index = pd.MultiIndex.from_arrays(
         [column_cells, cell_labels], names=["column", level]
+    )
+    # pandas merges the labels 1 and True, which are equal in Python.
+    keys = [(type_of_value(label), label) for label in cell_labels]
+    codes = {key: code for code, key in enumerate(dict.fromkeys(keys))}
+    if len(codes) == len(set(cell_labels)):
+        return index
+    level_codes = [-1 if key[1] is None else codes[key] for key in keys]
+    return pd.MultiIndex(
+        [index.levels[0], to_objects([label for _, label in codes])],
+        [index.codes[0], level_codes],
+        names=index.names,
+        verify_integrity=False,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -12,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import undeclared_error
-from skdp.domain import Domain
+from skdp.domain import Categories, Domain, Interval
 from skdp.exact import log_upper, round_up
 from skdp.local._memo import PermanentDraws
 from skdp.local.protocol._columns import (
@@ -36,6 +37,7 @@ from skdp.local.protocol._field import (
 from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee, PureLoss, ReportPair
 from skdp.randomness import uniform_integers
+from skdp.tables import to_dates
 
 # Remedy in the error of values outside the domain.
 _REMEDY = (
@@ -283,11 +285,8 @@ class ValueField(CategoryField):
         # None for records that do not report the field.
         written_domain = self.domain
         if self.is_sampled:
-            written_values = {}
-            for name in self.columns:
-                values = self.domain[name].values
-                written_values[name] = values if None in values else (*values, None)
-            written_domain = Domain(written_values)
+            columns = {name: _add_missing(self.domain[name]) for name in self.columns}
+            written_domain = Domain(columns)
         object.__setattr__(self, "_written_domain", written_domain)
 
     def names(self, inputs: Sequence[str] | None = None) -> list[Any]:
@@ -329,7 +328,49 @@ class ValueField(CategoryField):
                 f"Column {name!r} must contain reports of this encoder, got values "
                 "outside its domain."
             )
+        for name, column, bins in zip(self.columns, columns, codes, strict=True):
+            values = self.domain[name]
+            if isinstance(values, Interval) and not _are_midpoints(
+                column, rows, bins, values
+            ):
+                raise ValueError(
+                    f"Column {name!r} must contain reports of this encoder, which are "
+                    "the midpoints of its bins, got other values. Pass the output of "
+                    "`transform`, not the true values."
+                )
         return self._join(codes)
+
+
+def _add_missing(attribute: Categories | Interval) -> Categories | Interval:
+    """Return the declared values of a column, and missing as a declared value."""
+    if None in attribute.values:
+        return attribute
+    if isinstance(attribute, Categories):
+        return Categories((*attribute.values, None), ordered=attribute.ordered)
+    attribute = copy(attribute)
+    attribute.missing = True
+    return attribute
+
+
+def _are_midpoints(
+    column: Any, rows: Rows, bins: NDArray[np.unsignedinteger], interval: Interval
+) -> bool:
+    """Check if numbers or dates are the midpoints of their bins, as reports are.
+
+    `bins` are the codes of some rows of the column.
+    """
+    if interval.dtype.kind == "M":
+        dtype = np.dtype("datetime64[us]")  # a date has no time of the day
+        values, edges = to_dates(column, dtype), np.array(interval.edges, dtype)
+    else:
+        values, edges = interval.read(column), np.array(interval.edges)
+    is_number = bins < len(edges) - 1
+    values, bins = values[rows][is_number], bins[is_number]
+    midpoints = np.array(interval.values[: len(edges) - 1], edges.dtype)
+    # Stored reports may have fewer digits.
+    tolerance = np.diff(edges) / 10_000
+    distance = np.abs(values - midpoints.astype(values.dtype)[bins])
+    return bool((distance <= tolerance[bins]).all())
 
 
 def make_total_guarantee(
