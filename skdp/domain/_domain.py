@@ -861,8 +861,9 @@ def _find_decoder(
 
 def _find_order(attribute: Categories | Interval, is_categorical: bool) -> bool | None:
     """Return True for a dtype of ordered categories, and None for a dtype without categories."""
-    is_listed = isinstance(attribute, Categories)
-    return attribute.ordered if is_listed and is_categorical else None
+    if is_categorical and isinstance(attribute, Categories):
+        return attribute.ordered
+    return None
 
 
 def type_of_attribute(attribute: Categories | Interval) -> str:

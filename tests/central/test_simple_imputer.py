@@ -109,6 +109,18 @@ BINS_OF_CATEGORIES = {
 }
 
 
+@each("make", [pd.DataFrame, pl.DataFrame])
+def test_the_statistic_becomes_a_category(make):
+    column = pd.Series(pd.Categorical(["y", None] * 20, categories=["y", "z"]))
+    if make is pl.DataFrame:
+        column = pl.Series(["y", None] * 20, dtype=pl.Enum(["y", "z"]))
+    imputer = DPSimpleImputer(50.0, strategy="most_frequent", categories={"a": ["x"]}, handle_unknown="ignore")
+    filled = imputer.fit_transform(make({"a": column}))["a"]
+    assert filled.to_list() == ["y", "x"] * 20
+    categories = filled.dtype.categories if make is pl.DataFrame else filled.cat.categories
+    assert list(categories) == ["y", "z", "x"]
+
+
 @each("name", list(CATEGORY_COLUMNS))
 def test_categories_without_the_statistic_are_converted(name):
     frame = CATEGORY_COLUMNS[name]

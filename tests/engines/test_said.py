@@ -95,7 +95,7 @@ def test_what_says_no_protocol(tmp_path):
     reports = encoder().fit(PEOPLE).transform(PEOPLE)
     reports.to_csv(tmp_path / "reports.csv", index=False)
     for source in (reports.to_numpy(), PEOPLE, pl.DataFrame(PEOPLE), tmp_path / "reports.csv"):
-        with pytest.raises(ValueError, match="does not contain the protocol of its reports.*`save`"):
+        with pytest.raises(ValueError, match=r"does not contain the protocol of its reports.*`save`"):
             read_protocol(source)
     with pytest.raises(ValueError, match="does not contain the protocol of its reports"):
         tally_files(tmp_path / "reports.csv")

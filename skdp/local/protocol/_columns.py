@@ -65,12 +65,9 @@ def make_column_index(
     if len(codes) == len(set(cell_labels)):
         return index
     level_codes = [-1 if key[1] is None else codes[key] for key in keys]
-    return pd.MultiIndex(
-        [index.levels[0], to_objects([label for _, label in codes])],
-        [index.codes[0], level_codes],
-        names=index.names,
-        verify_integrity=False,
-    )
+    levels: Any = [index.levels[0], to_objects([label for _, label in codes])]
+    both: Any = [index.codes[0], level_codes]
+    return pd.MultiIndex(levels, both, names=index.names, verify_integrity=False)
 
 
 def concat_columns(
