@@ -65,6 +65,11 @@ def pytest_collection_finish(session):
     gc.enable()
 
 
+def pytest_unconfigure():
+    """Collect all objects at exit. Modules in C++ print a list of the objects that are never collected."""
+    gc.unfreeze()
+
+
 class _Repeatable:
     """Replaces secure bytes and seeds by those of a key, in this process only: workers and forks draw their own."""
 

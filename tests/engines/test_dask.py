@@ -3,9 +3,8 @@
 import multiprocessing
 import os
 import signal
-import threading
-import time
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -62,62 +61,52 @@ def test_forked_and_spawned_workers_never_share_coins(dask_frame, method):
     assert len(set(columns)) == len(columns) == 16
 
 
-def kill_one(client):
-    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-
-
-def kill_in_the_middle(client, folder):
-    """Kill a worker when five partitions were read."""
-
-    def kill():
-        while len(list(folder.iterdir())) < 5:
-            time.sleep(0.05)
-        kill_one(client)
-
-    killer = threading.Thread(target=kill)
-    killer.start()
-    return killer
-
-
-def _slow(frame, folder):
-    """Take long, and leave a note that the partition was read."""
-    time.sleep(0.3)
-    with open(os.path.join(folder, f"{frame.index[0]}"), "a") as note:
-        note.write("read\n")
+def _read_and_kill_one_worker(frame, folder):
+    """Leave a note that the partition was read. The first worker that finds five notes is killed."""
+    folder = Path(folder)
+    (folder / f"{frame.index[0]}").touch()
+    if len(list(folder.iterdir())) >= 5:
+        try:
+            (folder / "killed").touch(exist_ok=False)
+        except FileExistsError:
+            return frame
+        os.kill(os.getpid(), signal.SIGKILL)
     return frame
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("stored", ["temporary file", "file"])
-def test_a_worker_that_is_killed_in_the_middle_makes_no_second_release(cluster, dask_frame, people, tmp_path, stored):
-    frame = dask_frame(people, 12)
+@pytest.fixture
+def deadly_frame(dask_frame, tmp_path):
+    """Make a frame of 12 partitions, of which one kills its worker."""
     folder = tmp_path / "notes"
     folder.mkdir()
-    slow = frame.map_partitions(_slow, str(folder), meta=frame._meta)
 
-    killer = kill_in_the_middle(cluster, folder)
-    path = tmp_path / "out" if stored == "file" else None
-    ledger = PrivacyLedger(epsilon=9)
-    released = privatize(slow, encoder(random_state=None, ledger=ledger), path=path, keep=["number"])
-    killer.join()
-    notes = [len(note.read_text().splitlines()) for note in folder.iterdir()]
-    whole = released.compute()
-    assert len(ledger.report()) == 1
-    assert sorted(whole["number"]) == list(range(people.num_rows))  # complete, and no row twice
-    assert max(notes) > 1  # lost partitions were computed again
+    def make(table):
+        frame = dask_frame(table, 12)
+        return frame.map_partitions(_read_and_kill_one_worker, str(folder), meta=frame._meta)
+
+    yield make
+    assert (folder / "killed").exists()
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("stored", ["temporary file", "file"])
+def test_privatize_releases_each_row_once_after_a_worker_was_killed(deadly_frame, people, tmp_path, stored):
+    path = tmp_path / "out" if stored == "file" else None
+    ledger = PrivacyLedger(epsilon=9)
+    fitted = encoder(random_state=None, ledger=ledger)
+    whole = privatize(deadly_frame(people), fitted, path=path, keep=["number"]).compute()
+    assert len(ledger.report()) == 1
+    assert sorted(whole["number"]) == list(range(people.num_rows))
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("cluster")
 @pytest.mark.parametrize("use", [tally, lambda frame, fitted: DPHistogram(domain=DOMAIN, random_state=0).fit(frame)])
-def test_a_worker_that_is_killed_in_the_middle_makes_no_row_count_twice(cluster, dask_frame, people, tmp_path, use):
+def test_counts_contain_each_row_once_after_a_worker_was_killed(deadly_frame, people, use):
     table = people.select(["color", "size"])
-    frame = dask_frame(table, 12)
-    slow = frame.map_partitions(_slow, str(tmp_path), meta=frame._meta)
     fitted = encoder().fit(table)
-    killer = kill_in_the_middle(cluster, tmp_path)
-    found = use(slow, fitted)
-    killer.join()
-    expected = use(table, fitted)
+    found, expected = use(deadly_frame(table), fitted), use(table, fitted)
     if isinstance(found, DPHistogram):
         np.testing.assert_array_equal(found.counts_, expected.counts_)
     else:

@@ -216,7 +216,7 @@ def test_a_file_is_never_overwritten(lazy_engine, people, tmp_path):
 
 
 NOT_LAZY = [pd.DataFrame({"color": ["red"]}), pl.DataFrame({"color": ["red"]})]
-NO_TABLES = [[[1]], 3, None, pa.array([1]), pl.Series([1]), duckdb.connect()]
+NO_TABLES = [[[1]], 3, None, pa.array([1]), pl.Series([1])]
 
 
 @each(
@@ -233,6 +233,11 @@ def test_other_things_than_tables_of_engines_are_refused(frame, message):
     if not isinstance(frame, pd.DataFrame | pl.DataFrame | list):
         with pytest.raises(TypeError, match=message):
             tally(frame, encoder().fit(pa.table({"color": ["red"], "size": [0]})))
+
+
+def test_privatize_rejects_a_duckdb_connection():
+    with duckdb.connect() as connection, pytest.raises(TypeError, match="`frame` must be"):
+        privatize(connection, encoder())
 
 
 def test_transformers_that_cannot_work_by_batches_are_refused(people):

