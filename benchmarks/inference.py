@@ -1,9 +1,13 @@
-"""Coverage and width of confidence intervals of regressions from reports and of statistics from a synthesizer.
+"""Coverage and width of intervals of regressions from reports, and of statistics and counts of a synthesizer.
 
 Each seed draws another table from a known population. `coverage` is the proportion of 95 % intervals that contain the
 true coefficient or statistic, `width` is the mean length of the intervals, and `error` is the mean absolute error.
 `relative_effect` is the mean ratio of the coefficients of reported columns and the true coefficients, so 1 is
 unbiased. The rows named "naive" use reports, or synthetic rows, as true values.
+
+The task "counts" has sparse marginals: 5,000 records with 100 ages and up to 10 combinations of other values. Its
+coverage, width and relative error are for sums of 1 cell, of 20 cells and of half of the cells. `ratio` is the count by
+the model relative to the true count, for the half of the cells that has most records: 1 is unbiased.
 """
 
 from __future__ import annotations
@@ -203,6 +207,86 @@ def score_synthetic(table: Any, result: pd.DataFrame) -> dict[str, float]:
     return scores
 
 
+# Counts of sparse marginals.
+
+AGES = range(100)
+
+
+def load_ages(quick: bool) -> dict[str, Any]:
+    """Return numbers of rows."""
+    return {
+        f"{n_rows} rows": partial(int, n_rows)
+        for n_rows in ((1_000,) if quick else (5_000,))
+    }
+
+
+def draw_ages(n_rows: int) -> pd.DataFrame:
+    """Draw rows of 100 ages, most of which are rare, of 5 jobs that depend on the age, and of 2 answers."""
+    rng = np.random.default_rng(n_rows)
+    age = rng.normal(40, 12, n_rows).astype(int).clip(0, 99)
+    job = rng.choice(5, n_rows, p=[0.5, 0.3, 0.1, 0.07, 0.03])
+    job = np.where(rng.random(n_rows) < 0.3, age // 20, job)
+    answer = rng.integers(2, size=n_rows)
+    return pd.DataFrame({"age": age, "job": job, "answer": answer})
+
+
+def estimate_ages(
+    marginals: Any, names: list[str], n_rows: int, epsilon: float, seed: int
+) -> pd.DataFrame:
+    """Return the estimated counts of sums of 1, of 20 and of half of the cells of two columns, with the true counts."""
+    from skdp import DPMarginalSynthesizer
+
+    rows = draw_ages(n_rows)
+    domain = {"age": list(AGES), "job": list(range(5)), "answer": [0, 1]}
+    columns = names if marginals == "full" else list(domain)
+    synthesizer = DPMarginalSynthesizer(
+        epsilon,
+        domain={name: domain[name] for name in columns},
+        marginals=marginals,
+        random_state=seed,
+    ).fit(rows[columns])
+    n_others = len(domain[names[-1]]) if len(names) > 1 else 1
+    n_ages = 20 // n_others
+    conditions = []
+    for start in range(0, 100, 7):
+        conditions.append(("1", [start], [start % n_others]))
+    for start in range(0, 100 - n_ages, 8):
+        conditions.append(("20", AGES[start : start + n_ages], range(n_others)))
+    conditions.append(("half", AGES[:50], range(n_others)))
+    conditions.append(("half", AGES[50:], range(n_others)))
+    results = []
+    for n_cells, ages, others in conditions:
+        parts = {"age": list(ages), names[-1]: list(others)}
+        if len(names) == 1:
+            parts = {"age": list(ages)}
+        found = synthesizer.count_estimate(parts)
+        is_met = np.logical_and.reduce([rows[name].isin(parts[name]) for name in parts])
+        results.append(vars(found) | {"cells": n_cells, "true": is_met.sum()})
+    table = pd.DataFrame(results)
+    return table[table["supported"]]
+
+
+def score_ages(n_rows: int, result: pd.DataFrame) -> dict[str, float]:
+    """Return coverage, width and relative error by number of cells, and the ratio of counts of many records."""
+    scores = {}
+    for n_cells, part in result.groupby("cells"):
+        scores[f"coverage, {n_cells}"] = measure_coverage(part, part["true"])
+        scores[f"width, {n_cells}"] = float((part["upper"] - part["lower"]).mean())
+    is_half = result["true"] > n_rows / 2
+    if is_half.any():
+        half = result[is_half]
+        scores["ratio"] = float((half["count"] / half["true"]).mean())
+    return scores
+
+
+COUNT_METHODS = {
+    "independent": partial(estimate_ages, "independent", ["age"]),
+    "full": partial(estimate_ages, "full", ["age", "answer"]),
+    "named": partial(
+        estimate_ages, [["age", "job"], ["age", "answer"]], ["age", "job"]
+    ),
+    "auto": partial(estimate_ages, "auto", ["age"]),
+}
 SYNTHETIC_METHODS = {
     "synthetic_inference": partial(infer, False),
     "naive": partial(infer, True),
@@ -213,4 +297,5 @@ TASKS = {
         load_settings, report_methods(True), score_reports, (2.0, 4.0), 12
     ),
     "synthetic": Task(load_sizes, SYNTHETIC_METHODS, score_synthetic, (1.0, 0.3), 25),
+    "counts": Task(load_ages, COUNT_METHODS, score_ages, (0.3, 0.1, 0.5, 2.0), 200),
 }

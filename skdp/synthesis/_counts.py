@@ -95,9 +95,8 @@ def estimate_errors(
         marginal contains it. Without such a marginal the first three are nan.
     """
     measured, noise = combine_counts(marginals, query)
-    # A model that has not converged may have a larger error than the noise: the expected
-    # squared distance from an unbiased estimate is the squared error of the model plus
-    # the variance of the estimate.
+    # The expected squared distance from an unbiased estimate is the squared error of the
+    # model plus the variance of the estimate.
     misfit = np.sqrt(np.maximum((counts - measured) ** 2 - noise**2, 0))
     std_error = np.maximum(noise, misfit)
     quantile = NormalDist().inv_cdf((1 + level) / 2)
@@ -105,11 +104,14 @@ def estimate_errors(
         # The quantile of a Laplace distribution, in standard deviations: P(|x| > t) =
         # exp(-sqrt(2) t).
         quantile = max(quantile, -math.log(1 - level) / math.sqrt(2))
-    # A distance from a whole number of a millionth of a record is rounding.
-    margin = quantile * std_error - 1e-6
-    lower = np.maximum(0, np.floor(counts - margin))
-    upper = np.ceil(counts + margin) + 0.0  # 0, not -0
-    return std_error, lower, upper, np.isfinite(std_error)
+    # A model is nonnegative, so it has too many records in nearly empty cells and too few
+    # in all others. The interval is centered at the noisy count, which is unbiased, and
+    # contains the count by the model. A distance from a whole number of a millionth of a
+    # record is rounding.
+    margin = quantile * noise - 1e-6
+    lower = np.floor(np.minimum(measured - margin, counts))
+    upper = np.ceil(np.maximum(np.maximum(measured, 0) + margin, counts))
+    return std_error, np.maximum(0, lower), upper + 0.0, np.isfinite(std_error)
 
 
 def combine_counts(

@@ -253,10 +253,10 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9585.0       21.0   9542.0   9627.0       True
-    1  Female   >50K   1163.0       21.0   1120.0   1205.0       True
-    2    Male  <=50K  15126.0       21.0  15083.0  15168.0       True
-    3    Male   >50K   6674.0       32.0   6610.0   6738.0       True
+    0  Female  <=50K   9585.0       21.0   9527.0   9612.0       True
+    1  Female   >50K   1163.0       21.0   1101.0   1186.0       True
+    2    Male  <=50K  15126.0       21.0  15060.0  15145.0       True
+    3    Male   >50K   6674.0       32.0   6593.0   6678.0       True
     """
 
     protects_rows = True
@@ -812,10 +812,13 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         Notes
         -----
         A count is supported if one measured marginal has all columns, and the conditions contain whole bins and whole
-        groups of rare values. The noisy counts are then unbiased. The standard error is the standard error of the noisy
-        count or, if larger, an estimate of the error of the model, which may not have converged. The interval is
-        centered at the count by the model. Its coverage is at least the stated one, because the model combines several
-        marginals and its count has a smaller error than the noisy count.
+        groups of rare values. The noisy counts are then unbiased, and the interval is centered at their weighted mean.
+        So its coverage is at least the stated one, whether or not the model is accurate.
+
+        The count by the model is often more accurate than the noisy count, but it is biased in sparse marginals: a
+        model has no negative counts, so it has too many records in nearly empty cells, and too few in all others. The
+        interval contains it. The standard error is the standard error of the noisy count or, if larger, an estimate of
+        the error of the model.
 
         Otherwise the dependence of the columns was not measured, or a condition contains a part of a bin or of a group
         of rare values. The error is then unknown, and nan.

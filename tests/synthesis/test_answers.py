@@ -103,11 +103,41 @@ def test_intervals_of_noisy_counts_cover_as_often_as_stated(delta):
     assert 0.91 < np.mean(covered) <= 0.99
 
 
+# A binomial number of 300 intervals, of which 95 % cover, is below this number with a probability of 1e-6.
+MIN_COVERED = 264
+
+
+@pytest.mark.parametrize("names, epsilon", [(["age", "job", "answer"], 0.3), (["age", "sex"], 0.5)])
+def test_intervals_of_sums_of_many_nearly_empty_cells_cover(names, epsilon):
+    rng = np.random.default_rng(5)
+    values = {"age": range(100), "job": range(5), "answer": range(3), "sex": range(2)}
+    age = rng.normal(40, 12, 5_000).astype(int).clip(0, 99)
+    columns = {"age": age, "job": rng.choice(5, 5_000, p=[0.5, 0.3, 0.1, 0.07, 0.03])}
+    columns |= {"answer": rng.integers(3, size=5_000), "sex": rng.integers(2, size=5_000)}
+    table = pd.DataFrame(columns)[names]
+    domain = {name: list(values[name]) for name in names}
+    first, second = names[:2]
+    conditions = [{first: (None, 50)}, {second: 0}, {first: (25, 50), second: 0}, {first: 40, second: 0}]
+    is_met = [age < 50, table[second] == 0, (age >= 25) & (age < 50) & (table[second] == 0)]
+    is_met.append((age == 40) & (table[second] == 0))
+    covered = np.zeros(len(conditions), int)
+    for seed in range(300):
+        marginals = [[first, name] for name in names[1:]]
+        synthesizer = DPMarginalSynthesizer(epsilon, domain=domain, marginals=marginals, random_state=seed).fit(table)
+        for index, condition in enumerate(conditions):
+            found = synthesizer.count_estimate(condition)
+            assert found.lower <= found.count <= found.upper
+            covered[index] += found.lower <= is_met[index].sum() <= found.upper
+    assert (covered >= MIN_COVERED).all()
+
+
 @each("delta level margin", [(1e-6, 0.95, 1.96), (0, 0.95, 2.118), (0, 0.5, 0.674), (0, 0.99, 3.256)])
 def test_laplace_noise_has_the_wider_tail(delta, level, margin):
-    found = fitted(0.001, delta=delta, marginals=[("wet",)]).marginal("wet", confidence_level=level)
-    reach = (found["upper"] - found["count"]) / found["std_error"]
-    assert reach.to_numpy() == pytest.approx(margin, rel=0.01)
+    synthesizer = fitted(0.001, delta=delta, marginals=[("wet",)])
+    marginal = synthesizer.marginals_[0]
+    found = synthesizer.marginal("wet", confidence_level=level)
+    margins = (found["upper"] - marginal.counts.clip(0)) / marginal.std_error
+    assert margins.to_numpy() == pytest.approx(margin, rel=0.01)
 
 
 def test_columns_that_were_not_measured_together_have_no_error():
