@@ -97,7 +97,7 @@ def cut_years(load: Callable[[], Table], age: str) -> Table:
     if not isinstance(table.domain[age], Interval):
         return table
     edges = table.domain[age].edges
-    years = Interval(edges[0], edges[-1], bins=int(edges[-1] - edges[0]))
+    years = Interval(edges[0], edges[-1], bins=int(edges[-1] - edges[0]), decimals=0)
     columns = {name: table.domain[name] for name in table.domain.columns}
     return replace(table, domain=Domain(columns | {age: years}))
 

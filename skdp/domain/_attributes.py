@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import pairwise
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from skdp.domain._bins import (
     format_edge,
     make_even_edges,
     parse_edges,
+    shorten_edge,
 )
 from skdp.tables import (
     ValueCoder,
@@ -192,11 +193,14 @@ class Interval:
 
     Bins contain their lower edge but not their upper edge; the last bin contains both.
 
-    By default, numbers are whole if all `edges` are whole, or if `low` and `high` are
-    whole and no bin is narrower than 1, as in ``Interval(18, 100, bins=20)`` for ages.
-    Otherwise, as in ``Interval(0, 1, bins=10)``, they have fractions. Synthetic numbers
-    are whole if the declared numbers are whole. Set `decimals` or `real` for synthetic
-    numbers with fractions, such as ``decimals=2`` for amounts of money.
+    Integer edges or bounds declare whole numbers, as in ``Interval(18, 100)`` for ages.
+    Numbers with fractions have at least one float among the edges or bounds, as in
+    ``Interval(0.0, 100.0)``, `decimals`, as in ``decimals=2`` for amounts of money, or
+    ``real=True``. Integer bounds of bins narrower than 1, as in
+    ``Interval(0, 1, bins=10)``, also declare fractions.
+
+    Synthesizers, which return numbers and not bins, treat a number with more decimals
+    than declared as a value outside the domain. Other estimators count it in its bin.
 
     Parameters
     ----------
@@ -215,11 +219,11 @@ class Interval:
     missing : bool, default=False
         If True, missing is a declared value, with a cell after the bins.
     real : bool, default=False
-        If True, the numbers have fractions although they would be whole by default.
+        If True, the numbers have fractions although the edges are integers.
     decimals : int, optional
         Largest number of decimals of the numbers, from 0 to 15; 0 is for whole numbers.
-        Numbers with more decimals are counted in their bin. None allows any number of
-        decimals, or only whole numbers if they are whole by default.
+        None allows any number of decimals, or only whole numbers if the edges are
+        integers.
 
     Attributes
     ----------
@@ -258,8 +262,8 @@ class Interval:
     (0.0, 25.0, 50.0, 75.0, 100.0)
     >>> Interval(0, 60, bins=20, decimals=2).real
     True
-    >>> Interval(18, 100, bins=20).real, Interval(0, 1, bins=10).real
-    (False, True)
+    >>> Interval(18, 100).real, Interval(18.0, 100.0).real, Interval(0, 1).real
+    (False, True, True)
     >>> Interval(1, 5, decimals=0).labels  # answers from 1 to 5
     ('[1, 2)', '[2, 3)', '[3, 4)', '[4, 5]')
     >>> Interval(0, 100, bins=2, missing=True).encode(np.array([10.0, np.nan])).tolist()
@@ -287,7 +291,7 @@ class Interval:
     ) -> None:
         # The range is given by the edges of its bins, or by its bounds and the number
         # of bins. `missing` declares missing values. `real` is True for numbers with
-        # fractions; by default, the edges decide (`is_whole_by_default`). `decimals` is
+        # fractions; by default, the types of edges decide (`declares_whole`). `decimals` is
         # the largest number of decimals; 0 is for whole numbers, and None for any
         # number.
         for name, flag in (("missing", missing), ("real", real)):
@@ -304,9 +308,13 @@ class Interval:
                 "Interval requires either `edges`, or `low` and `high` (with `bins`), "
                 f"got {'both' if has_bounds else 'none of them'}."
             )
+        declared: Any = edges
         if edges is None:
+            declared = low, high
             bins = _choose_n_bins(low, high, decimals) if bins is None else bins
             edges = _edges_between(low, high, bins)
+        elif np.iterable(edges) and not isinstance(edges, str):
+            declared = edges = tuple(edges)
         self.edges = parse_edges(edges, "`edges`")
         if len(self.edges) < 2:
             raise ValueError(
@@ -330,7 +338,7 @@ class Interval:
             self.decimals = int(decimals)
             self.real = self.decimals > 0
         else:
-            self.real = real or not is_whole_by_default(self.edges, has_bounds)
+            self.real = real or not declares_whole(declared, self.edges)
             if self.dtype.kind == "f" and not self.real:
                 self.decimals = 0  # whole numbers; dates have no decimals
 
@@ -376,14 +384,14 @@ class Interval:
     def __repr__(self) -> str:
         if self.observed:
             return f"Interval({len(self)} bins, read from the data)"
-        write = format_edge if self.dtype.kind == "f" else repr
-        edges = list(map(write, self.edges))
+        declared = list(map(shorten_edge, self.edges))
+        edges = list(map(repr, declared))
         if len(edges) > MAX_SHOWN_VALUES:
             edges[MAX_SHOWN_VALUES - 2 : -1] = ["…"]
         texts = [_shorten(edges)]
         if self.missing:
             texts.append("missing=True")
-        is_whole = is_whole_by_default(self.edges, has_bounds=False)
+        is_whole = declares_whole(declared, self.edges)
         for name, value in self._describe_precision(is_whole).items():
             texts.append(f"{name}={value}")
         return f"Interval(edges={', '.join(texts)})"
@@ -470,14 +478,16 @@ class Interval:
         return encode_numbers(values, edges, len(self), missing)
 
 
-def is_whole_by_default(edges: Sequence[Any], has_bounds: bool) -> bool:
-    """Check if edges without `real` and `decimals` declare whole numbers, see `Interval`; True for dates."""
-    is_whole = all(not isinstance(edge, float) or edge.is_integer() for edge in edges)
-    if is_whole or not has_bounds:
-        return is_whole
+def declares_whole(declared: Iterable[Any], edges: Sequence[Any]) -> bool:
+    """Check if edges or bounds declare whole numbers by their types, see `Interval`; True for dates.
+
+    `declared` are the edges or bounds as written, and `edges` are the floats or dates between them.
+    """
+    if not isinstance(edges[0], float):
+        return True
     # The edges between whole bounds may have fractions, such as for 20 bins of ages.
     are_wide = all(upper - lower >= 1 for lower, upper in pairwise(edges))
-    return are_wide and edges[0].is_integer() and edges[-1].is_integer()
+    return are_wide and all(isinstance(edge, Integral) for edge in declared)
 
 
 def _choose_n_bins(low: Any, high: Any, decimals: Any) -> int:

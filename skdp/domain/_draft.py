@@ -88,7 +88,12 @@ def draft_columns(
             continue
         if has_missing:
             if isinstance(values, Interval):
-                values = Interval(edges=values.edges, missing=True, real=values.real)
+                values = Interval(
+                    edges=values.edges,
+                    missing=True,
+                    real=values.real,
+                    decimals=values.decimals,
+                )
             else:
                 values = [*values, None]
         columns[name] = values
@@ -148,7 +153,8 @@ def _draft_numbers(column: Any, values: list[Any], bins: int | None) -> Values:
         bounds = float(first * width), float(stop * width)
         n_bins = min(stop - first, bins)
         with np.errstate(all="ignore"):
-            return Interval(*bounds, bins=n_bins, real=not is_whole)
+            decimals = 0 if is_whole else None
+            return Interval(*bounds, bins=n_bins, decimals=decimals)
     except (ValueError, OverflowError):
         raise ColumnError(
             "has a range that cannot be divided into bins with floats as edges"

@@ -194,7 +194,12 @@ class Expression:
             return result.to_truth()
         values: NDArray[Any] = result.data
         if result.family == _DATE:
-            return values.astype("datetime64[D]") if result.is_whole else values
+            # A date plus a number of days with a fraction has a time of day.
+            days = values.astype("datetime64[D]")
+            are_days = result.is_whole and bool(
+                ((days == values) | np.isnat(days)).all()
+            )
+            return days if are_days else values
         is_integer = (np.rint(values) == values) & (np.abs(values) <= MAX_EXACT)
         if result.is_whole and is_integer.all():
             return values.astype(np.int64)

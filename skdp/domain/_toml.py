@@ -15,7 +15,7 @@ from skdp._json import MAX_DECLARED_VALUES, MAX_FILE_BYTES
 from skdp.domain._attributes import (
     Categories,
     Interval,
-    is_whole_by_default,
+    declares_whole,
     name_column_in_errors,
 )
 from skdp.domain._bins import make_even_edges, shorten_edge
@@ -89,7 +89,8 @@ def _describe_attribute(attribute: Categories | Interval) -> dict[str, Any]:
         table = {"low": edges[0], "high": edges[-1], "bins": bins}
     if attribute.missing:
         table["missing"] = True
-    is_whole = is_whole_by_default(attribute.edges, has_bounds=is_even)
+    declared = edges[:: len(edges) - 1] if is_even else edges
+    is_whole = declares_whole(declared, attribute.edges)
     return table | attribute._describe_precision(is_whole)
 
 

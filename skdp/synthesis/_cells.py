@@ -109,6 +109,19 @@ def _first_steps(edges: NDArray[np.float64], decimals: int) -> NDArray[np.float6
     return np.asarray(steps + (steps / unit < edges))
 
 
+def round_numbers(
+    interval: Interval, numbers: NDArray[np.floating]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Round numbers to the decimals of an interval, and mark the numbers that have more decimals."""
+    unit = 10.0 ** (interval.decimals or 0)
+    exact = numbers.astype(float)
+    with np.errstate(all="ignore"):
+        rounded = np.rint(exact * unit) / unit
+        # Sums of rounded numbers have errors, such as 0.1 + 0.2.
+        error = np.maximum(1e-6 / unit, np.abs(exact) * np.finfo(numbers.dtype).eps)
+        return rounded, np.abs(rounded - exact) > error
+
+
 def draw_within(
     interval: Interval, bins: NDArray[np.integer], positions: NDArray[np.float64]
 ) -> NDArray[Any]:
@@ -149,10 +162,7 @@ def cut_finely(interval: Interval) -> Interval:
     """Cut the bins of an interval into fine cells, by public facts; return the same interval if no cell is finer."""
     edges = np.array(interval.edges, interval.dtype)
     fine = _cut_dates(edges) if edges.dtype.kind == "M" else _cut_numbers(interval)
-    # A single additional cell is the upper bound of the closed last bin.
-    if fine.size <= edges.size + 1:
-        return interval
-    return with_edges(interval, fine)
+    return interval if fine.size == edges.size else with_edges(interval, fine)
 
 
 def _cut_dates(declared: NDArray[np.datetime64]) -> NDArray[np.datetime64]:

@@ -44,6 +44,7 @@ from skdp.synthesis._column_model import ColumnModel, draw_balanced, fit_model
 from skdp.synthesis._records import (
     complete_domain,
     derived_from,
+    encode_records,
     find_ordered,
     list_undeclared,
     make_undeclared_error,
@@ -512,7 +513,7 @@ class _Records:
             )
         private_table = select_columns(modeled, private_names)
         check_decodable(make_template(private_table, private_domain), private_domain)
-        codes, unlisted = encode_columns(private_table, private_domain, "error")
+        codes, unlisted = encode_records(private_table, private_domain, "error")
         if unlisted:
             raise make_undeclared_error(
                 unlisted[0],

@@ -29,6 +29,7 @@ from skdp.central.statistics import (
     select_domain,
 )
 from skdp.domain import Categories, Domain, Interval, copy_guarantee, domains_of_dtypes
+from skdp.synthesis._cells import round_numbers
 from skdp.synthesis.model import Clique, n_cells_of, shape_of
 from skdp.tables import LargeTable, Table, wrap_table
 
@@ -43,9 +44,9 @@ CATEGORIES_ADVICE = (
 """Remedy for an undeclared value of a column of listed values."""
 
 INTERVAL_ADVICE = (
-    "Or set handle_unknown: 'clip' moves numbers to the first or last bin, "
-    "{column: declared value or 'clip'} decides column by column, and 'ignore' excludes "
-    "such rows"
+    "Or set handle_unknown: 'clip' moves numbers to the first or last bin and rounds them "
+    "to the declared decimals, {column: declared value or 'clip'} decides column by "
+    "column, and 'ignore' excludes such rows"
 )
 """Remedy for an undeclared value of a column with bins."""
 
@@ -82,7 +83,8 @@ def encode_records(
     """Encode the columns of a table; also list the columns with undeclared values that are errors.
 
     An undeclared value has the number of declared values as its code. `handle_unknown` is "error", "clip" or "ignore",
-    or maps columns to "clip" or to a declared value that replaces undeclared values.
+    or maps columns to "clip" or to a declared value that replaces undeclared values. A number with more decimals than
+    declared is an undeclared value; "clip" rounds it.
     """
     codes, unlisted = encode_columns(table, domain, "error")
     undeclared = []
@@ -94,11 +96,10 @@ def encode_records(
         if isinstance(handle_unknown, Mapping):
             policy = handle_unknown.get(name, "error")
         # A replacement may be a value of any type.
-        if (
-            isinstance(policy, str)
-            and policy == "clip"
-            and isinstance(values, Interval)
-        ):
+        is_clipped = isinstance(policy, str) and policy == "clip"
+        if isinstance(values, Interval) and values.decimals is not None:
+            _round(column_codes, values, table.columns[index], is_clipped=is_clipped)
+        if is_clipped and isinstance(values, Interval):
             if name in unlisted:
                 _clip(column_codes, values, table.columns[index])
         elif isinstance(handle_unknown, Mapping) and name in handle_unknown:
@@ -114,10 +115,25 @@ def make_undeclared_error(
 ) -> ValueError:
     """Return the error for a column with an undeclared value, without the value."""
     values = domain[name]
-    if advice is None and isinstance(values, Interval):
-        advice = INTERVAL_ADVICE
-    elif advice is None:
-        advice = CATEGORIES_ADVICE
+    is_binned = isinstance(values, Interval)
+    advice = advice or (INTERVAL_ADVICE if is_binned else CATEGORIES_ADVICE)
+    if isinstance(values, Interval) and values.decimals is not None:
+        declared = f"decimals={values.decimals}"
+        if not values.decimals:
+            declared += " (whole numbers)"
+        remedy = (
+            "set decimals= to their number of decimals, or real=True for any number"
+        )
+        cells = columns[domain.columns.index(name)]
+        if len(cells) == 0:  # the rows are in an engine
+            advice = (
+                f"For numbers with more decimals than {declared}, {remedy}. {advice}"
+            )
+        elif (values.encode(cells) < len(values)).all():
+            return ValueError(
+                f"Column {name!r} contains a number with more decimals than its "
+                f"Interval declares, {declared}. In the Interval, {remedy}. {advice}."
+            )
     return undeclared_error(
         name, columns, domain, where="declared domain", advice=advice
     )
@@ -151,6 +167,19 @@ def _encode_replacement(name: Any, values: Categories | Interval, value: Any) ->
             f"{or_clip}, got an undeclared {type(value).__name__}."
         )
     return int(code)
+
+
+def _round(codes: Codes, interval: Interval, column: Any, *, is_clipped: bool) -> None:
+    """Change the codes of numbers with more decimals than declared to the nearest declared number, or to undeclared."""
+    numbers = interval.read(column)
+    rounded, has_more = round_numbers(interval, numbers)
+    moved = np.flatnonzero((rounded != numbers) & ~np.isnan(rounded))
+    nearest = interval.encode(rounded[moved])
+    # The nearest declared number of a number within the bounds may be outside of them.
+    nearest = np.where(nearest < len(interval), nearest, codes[moved])
+    codes[moved] = nearest
+    if not is_clipped:
+        codes[has_more] = len(interval)
 
 
 def _clip(codes: Codes, interval: Any, column: Any) -> None:

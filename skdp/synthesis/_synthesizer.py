@@ -156,10 +156,11 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         finding at most as many bins with about equal counts; use it for skewed or correlated numbers. In both cases,
         numbers within a bin are drawn by noisy counts of smaller cells, and have the `decimals` of the `Interval`.
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
-        How to handle a value outside the domain. ``"error"`` raises `ValueError`, which reveals that such
-        a value occurs. ``"clip"`` moves numbers to the first or last bin. ``"ignore"`` excludes
-        the record. A mapping contains the declared value that replaces such values, or ``"clip"``, for some columns; in
-        all other columns they raise an error.
+        How to handle a value outside the domain, such as a number with more decimals than the `Interval` declares.
+        ``"error"`` raises `ValueError`, which reveals that such a value occurs. ``"clip"`` moves numbers to the first
+        or last bin, and to the nearest number with the declared decimals. ``"ignore"`` excludes the record. A mapping
+        contains the declared value that replaces such values, or ``"clip"``, for some columns; in all other columns
+        they raise an error.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None

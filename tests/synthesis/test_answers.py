@@ -217,7 +217,7 @@ def test_numbers_that_were_clipped_to_the_upper_bound_are_drawn_there(high, deci
         (Interval(20, 90, bins=3, decimals=2), 90.0, 500),
         (Interval(date(2020, 1, 1), date(2020, 12, 31), bins=3), date(2020, 12, 31), 500),
         (Interval([20.0, 60, 90], real=True), 90.0, 500),
-        (Interval([0, 1, 2]), 2, 250),  # no finer cells: 1 or 2
+        (Interval([0, 1, 2]), 2, 500),
     ],
 )
 def test_a_range_from_the_upper_bound_is_a_part_of_the_last_bin(interval, bound, expected, bins):

@@ -66,7 +66,7 @@ def test_a_person_costs_what_is_promised(bins, rows):
     "declared, inside",
     [
         (Interval(0, 2, bins=3), [0.0, 1.0]),
-        (Interval(0, 1e6, bins=20), [0.0, 1.0]),
+        (Interval(0, 1_000_000, bins=20), [0.0, 1.0]),
         (Interval(0, 2_000, bins=20, decimals=2), [0.0, 0.01]),
         (Interval(-1e6, 1e6, bins=20, real=True), [0.0]),
         (Interval(0, 1.7e308, bins=2, real=True), [0.0]),
@@ -182,14 +182,3 @@ def test_rows_have_the_declared_decimals_whatever_the_dtype_of_the_data(decimals
             assert (rows[name] == nearest.astype(rows[name].dtype)).all()
             assert rows[name].between(*ENDS[name]).all()
     assert made[0]["skewed"].astype(float).nunique() >= [3, 15, 50][decimals]
-
-
-@pytest.mark.parametrize("decimals", [0, 2])
-def test_undeclared_decimals_are_dropped(decimals):
-    """0.1 + 0.2 is not the float 0.3, and 0.125 is one of the numbers from 0.12 on."""
-    values = [*np.arange(10_000) / 100, 0.125, 0.1 + 0.2, 99.999, np.float32(0.1)]
-    domain = {"a": Interval(0, 100, bins=4, decimals=decimals)}
-    synthesizer = DPMarginalSynthesizer(100.0, delta=1e-6, domain=domain, random_state=0)
-    rows = synthesizer.fit(pd.DataFrame({"a": values})).sample()
-    assert (rows["a"].round(decimals) == rows["a"]).all()
-    assert abs(rows["a"].mean() - np.floor(np.array(values) * 10**decimals).mean() / 10**decimals) < 1

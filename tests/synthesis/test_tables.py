@@ -72,7 +72,7 @@ def test_a_bin_without_a_whole_number_gives_one_of_the_domain(edges):
 
 @pytest.mark.parametrize(("dtype", "least", "most"), [("int64", -1e30, 2**63 - 1), ("uint64", 0, 2**64 - 1)])
 def test_ends_beyond_what_a_dtype_holds_are_cut(dtype, least, most):
-    column = sample(empty("float32"), Interval(edges=[least, 2.0, 1e30]))
+    column = sample(empty("float32"), Interval(edges=[least, 2.0, 1e30], decimals=0))
     assert column.dtype == dtype
     assert int(column.max()) <= most
     assert int(column.min()) >= np.iinfo(dtype).min

@@ -1,0 +1,230 @@
+"""Means of synthetic measurements under declarations as users write them: unbiased, or an error."""
+
+from __future__ import annotations
+
+import math
+from datetime import date
+from functools import cache
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import (
+    Domain,
+    DPColumnSynthesizer,
+    DPHistogram,
+    DPMarginalSynthesizer,
+    Interval,
+    PrivacyLedger,
+    RandomizedResponseEncoder,
+    SyntheticResampler,
+)
+from skdp.engines import synthesize_file
+from tests.conftest import each
+
+N = 20_000
+
+# Name: generator of numbers, number of decimals, fraction of missing values.
+COLUMNS = {
+    "conversion rate": (lambda rng: rng.beta(2, 5, N), 4, 0),
+    "share of rent": (lambda rng: rng.beta(8, 2, N), 2, 0.1),
+    "interest rate": (lambda rng: rng.normal(0.031, 0.012, N), 4, 0),
+    "probability": (lambda rng: rng.uniform(0, 1, N), None, 0),
+    "hourly wage": (lambda rng: rng.lognormal(2.8, 0.5, N), 2, 0),
+    "price": (lambda rng: rng.integers(1, 60, N) - 0.01, 2, 0),
+    "claim": (lambda rng: rng.lognormal(6, 1.2, N).clip(0, 9_000), 2, 0.3),
+    "balance": (lambda rng: rng.normal(150, 900, N), 2, 0),
+    "change": (lambda rng: rng.normal(-0.4, 1.3, N), 1, 0.05),
+    "celsius": (lambda rng: rng.normal(11, 8, N), 1, 0),
+    "fever": (lambda rng: rng.normal(38.2, 0.8, N), 1, 0),
+    "frost": (lambda rng: -rng.gamma(2, 4, N), 2, 0),
+    "glucose": (lambda rng: rng.lognormal(1.7, 0.2, N), 1, 0.2),
+    "creatinine": (lambda rng: rng.lognormal(-0.1, 0.3, N), 2, 0),
+    "ph": (lambda rng: rng.normal(7.4, 0.05, N), 3, 0),
+    "hba1c": (lambda rng: rng.normal(5.9, 0.7, N), 1, 0.1),
+    "height": (lambda rng: rng.normal(1.72, 0.1, N), 2, 0),
+    "body mass": (lambda rng: rng.normal(26, 4.5, N), None, 0),
+    "dose": (lambda rng: rng.lognormal(-9, 0.6, N), None, 0),
+    "half hours": (lambda rng: rng.integers(0, 90, N) / 2, 1, 0),
+}
+
+
+def four_parts(low, high):
+    return [low + (high - low) * k // 4 for k in range(5)] if high - low >= 4 else [low, high]
+
+
+# Declarations of a column from a low to a high integer, as a user writes them by hand.
+DECLARATIONS = {
+    "integer edges": lambda low, high, options: Interval(four_parts(low, high), **options),
+    "integer bounds": lambda low, high, options: Interval(low, high, **options),
+    "float edges": lambda low, high, options: Interval([float(edge) for edge in four_parts(low, high)], **options),
+    "real": lambda low, high, options: Interval(low, high, bins=4, real=True, **options),
+    "two decimals": lambda low, high, options: Interval(low, high, bins=8, decimals=2, **options),
+}
+
+
+@cache
+def measure(name):
+    make, decimals, missing = COLUMNS[name]
+    rng = np.random.default_rng(sum(map(ord, name)))
+    values = make(rng)
+    values = values if decimals is None else values.round(decimals)
+    return np.where(rng.random(N) < missing, np.nan, values)
+
+
+def find_bias(name, declaration):
+    """Return the bias of the synthetic mean in standard deviations, None for an error."""
+    values = measure(name)
+    low, high = math.floor(np.nanmin(values)), math.floor(np.nanmax(values)) + 1
+    declared = DECLARATIONS[declaration](low, high, {"missing": bool(np.isnan(values).any())})
+    synthesizer = DPMarginalSynthesizer(10.0, domain={name: declared}, random_state=0)
+    try:
+        synthesizer.fit(pd.DataFrame({name: values}))
+    except ValueError as error:
+        if "decimals=" not in str(error):
+            raise
+        return None
+    drawn = synthesizer.sample(200_000)[name]
+    return (drawn.mean() - np.nanmean(values)) / np.nanstd(values)
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_synthetic_mean_is_unbiased_or_the_declaration_is_an_error(name):
+    biases = {declaration: find_bias(name, declaration) for declaration in DECLARATIONS}
+    assert max(abs(bias) for bias in biases.values() if bias is not None) <= 0.01, biases
+    assert biases["float edges"] is not None
+    assert biases["real"] is not None
+
+
+WAGES = pd.DataFrame({"wage": [18.25, 7.75, 30.5] * 40, "town": ["a", "b", "c"] * 40})
+WHOLE = {"wage": Interval(0, 40, bins=8), "town": ["a", "b", "c"]}
+
+
+def fit_marginals(domain, ledger, tmp_path):
+    return DPMarginalSynthesizer(1.0, domain=domain, ledger=ledger).fit(WAGES)
+
+
+def fit_columns(domain, ledger, tmp_path):
+    return DPColumnSynthesizer(columns=["wage"], epsilon=1.0, domain=domain, ledger=ledger).fit_transform(WAGES)
+
+
+def fit_resample(domain, ledger, tmp_path):
+    synthesizer = DPMarginalSynthesizer(1.0, domain=domain, ledger=ledger)
+    return SyntheticResampler(synthesizer).fit_resample(WAGES[["wage"]], WAGES["town"])
+
+
+def fit_lazy(domain, ledger, tmp_path):
+    polars = pytest.importorskip("polars")
+    return DPMarginalSynthesizer(1.0, domain=domain, ledger=ledger).fit(polars.from_pandas(WAGES).lazy())
+
+
+def fit_csv(domain, ledger, tmp_path):
+    WAGES.to_csv(tmp_path / "wages.csv", index=False)
+    synthesizer = DPMarginalSynthesizer(1.0, domain=domain, ledger=ledger)
+    return synthesize_file(tmp_path / "wages.csv", tmp_path / "rows.csv", synthesizer)
+
+
+@pytest.mark.parametrize("fit", [fit_marginals, fit_columns, fit_resample, fit_lazy, fit_csv])
+def test_fractions_of_whole_column_are_an_error_before_the_charge(fit, tmp_path):
+    of_values = {"relation": "replace_values", "columns": ["wage"]} if fit is fit_columns else {}
+    ledger = PrivacyLedger(5.0, delta=1e-3, **of_values)
+    with pytest.raises(ValueError, match=r"'wage' .*decimals=.*real=True"):
+        fit(WHOLE, ledger, tmp_path)
+    assert ledger.spent[0] == 0
+    fit(WHOLE | {"wage": Interval(0, 40, bins=8, decimals=2)}, ledger, tmp_path)
+    assert ledger.spent[0] > 0
+
+
+@each(
+    "policy, expected",
+    [
+        ("clip", {8.0: 40, 18.0: 40, 30.0: 40}),
+        ({"wage": "clip"}, {8.0: 40, 18.0: 40, 30.0: 40}),
+        ({"wage": 3}, {3.0: 120}),
+    ],
+)
+def test_handled_fractions_become_nearest_whole_number_or_replacement(policy, expected):
+    synthesizer = DPMarginalSynthesizer(10.0, domain=WHOLE, handle_unknown=policy, random_state=0).fit(WAGES)
+    drawn = synthesizer.sample(1_200)["wage"].value_counts() / 10
+    for number, count in expected.items():
+        assert abs(drawn[number] - count) < 4
+
+
+def test_ignored_fractions_exclude_rows():
+    table = WAGES.assign(wage=[18.0, 7.75, 30.5] * 40)
+    synthesizer = DPMarginalSynthesizer(10.0, domain=WHOLE, handle_unknown="ignore", random_state=0).fit(table)
+    assert abs(synthesizer.n_rows_ - 40) < 10
+
+
+@each(
+    "values, decimals",
+    [
+        ([0.1 + 0.2, 1.1 * 3, 2.5], 1),
+        (np.array([0.1, 0.7, 2.9], "float32"), 1),
+        (np.array([0.3, 2.55, 3.9], "float16"), 2),
+        ([1.9999999999999998, np.nan, 2.0], 0),
+        (pd.array([1, None, 2], "Int64"), 0),
+    ],
+)
+def test_rounding_errors_of_floats_are_no_decimals(values, decimals):
+    table = pd.DataFrame({"x": values})
+    declared = Interval(0, 4, bins=4, decimals=decimals, missing=True)
+    rows = DPMarginalSynthesizer(1e3, domain={"x": declared}, random_state=0)
+    with pytest.warns(UserWarning, match="epsilon=1000"):
+        drawn = rows.fit(pd.concat([table] * 30)).sample(900)["x"].astype(float)
+    expected = {round(float(value), decimals) for value in table["x"].dropna()}
+    assert {*drawn.dropna()} == expected
+
+
+def test_nearest_whole_number_outside_of_bounds_keeps_its_bin():
+    """0 is the nearest whole number of 0.5, the lower bound, but is outside."""
+    declared = Interval([0.5, 4.5, 8.5], decimals=0)
+    table = pd.DataFrame({"x": [0.5, 0.6, 8.4] * 100})
+    synthesizer = DPMarginalSynthesizer(10.0, domain={"x": declared}, handle_unknown="clip", random_state=0).fit(table)
+    assert abs(synthesizer.sample(3_000)["x"].lt(4.5).mean() - 2 / 3) < 0.05
+
+
+def test_fractions_are_counted_in_bins_without_an_error():
+    encoder = RandomizedResponseEncoder(1.0, categories=WHOLE).fit(WAGES)
+    assert len(encoder.transform(WAGES)) == len(WAGES)
+    histogram = DPHistogram(10.0, domain={"wage": WHOLE["wage"]}, random_state=0).fit(WAGES[["wage"]])
+    assert abs(histogram.counts_ - [0, 40, 0, 40, 0, 0, 40, 0]).max() < 5
+
+
+def test_derived_date_keeps_the_fraction_of_a_day():
+    domain = Domain(
+        {"start": Interval(date(2024, 1, 1), date(2025, 1, 1)), "days": Interval(0, 30)},
+        derived={"end": "start + days"},
+    )
+    table = pd.DataFrame({"start": pd.to_datetime(["2024-01-01", "2024-01-05"]), "days": [1.75, 2.0]})
+    ends = domain.add_derived(table)["end"]
+    assert ends.tolist() == [pd.Timestamp("2024-01-02 18:00"), pd.Timestamp("2024-01-07")]
+    assert domain.add_derived(table[1:])["end"].tolist() == [pd.Timestamp("2024-01-07")]
+
+
+@each(
+    "declared, is_real",
+    [
+        (Interval([0, 1]), False),
+        (Interval([0.0, 1.0]), True),
+        (Interval([0, 1.0]), True),
+        (Interval(np.arange(3)), False),
+        (Interval(np.linspace(0, 10, 3)), True),
+        (Interval(0, 100), False),
+        (Interval(0, 100.0), True),
+        (Interval(0, 1), True),
+        (Interval(0.0, 100.0, decimals=0), False),
+        (Interval(iter([0, 5, 9])), False),
+    ],
+)
+def test_types_of_edges_declare_whole_numbers_or_fractions(declared, is_real):
+    assert declared.real is is_real
+    assert declared.decimals == (None if is_real else 0)
+    domain = Domain({"x": declared})
+    assert Domain.from_toml(domain.to_toml()) == domain
+
+
+def test_toml_numbers_with_point_declare_fractions():
+    domain = Domain.from_toml("[columns.a]\nlow = 0.0\nhigh = 9.0\n[columns.b]\nlow = 0\nhigh = 90\n")
+    assert (domain["a"].real, domain["b"].real) == (True, False)
