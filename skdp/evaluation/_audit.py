@@ -37,6 +37,10 @@ from skdp.privacy import check_delta, check_epsilon
 from skdp.randomness import check_size
 from skdp.tables import is_frame
 
+# Largest number of declared values of a column that are tried. With more, too few of a
+# million draws would be left for each pair.
+MAX_VALUES = 50
+
 # Types of fitted attributes that are audited, besides tables.
 _READABLE = (Number, str, bool, type(None), np.ndarray, list, tuple, dict)
 
@@ -87,7 +91,9 @@ def audit_epsilon(
         At least two public tables, any two of which differ in one record. All pairs are
         tried. They must be pandas DataFrames, unless the release is a callable. If
         None, tables of one record each are made from the declared values of a local
-        transformer; other releases require `neighbors`.
+        transformer, so that all pairs of values of a column are tried; for a column
+        with more than 50 values, 50 of them, and a warning names the column. Other
+        releases require `neighbors`.
     epsilon, delta : float, default=None
         Claimed guarantee. If `epsilon` is None, the `guarantee_` of the estimator is
         used. If only `epsilon` is given, delta is 0.
@@ -465,7 +471,10 @@ def _make_records(estimator: Any) -> list[pd.DataFrame]:
         parameters = estimator.get_params(deep=False)
     columns = _list_values(estimator, parameters)
     # Record i has the i-th value of each column, so that all columns differ at once.
-    rows = list(zip(*map(_choose_values, columns.values()), strict=True))
+    # Shorter columns repeat their values.
+    chosen = [_choose_values(name, values) for name, values in columns.items()]
+    n_rows = max(map(len, chosen))
+    rows = [tuple(values[i % len(values)] for values in chosen) for i in range(n_rows)]
     # If values outside the domain are accepted, they are protected as well.
     if parameters.get("handle_unknown", "error") != "error":
         rows.append(tuple(map(_make_undeclared_value, columns.values())))
@@ -507,11 +516,18 @@ def _name_columns(n_columns: int) -> list[str]:
     return [f"x{position}" for position in range(n_columns)]
 
 
-def _choose_values(values: list[Any]) -> list[Any]:
-    """Choose six values: the first two, two in the middle and the last two, with repeats if k < 6."""
-    k = len(values)
-    positions = range(6) if k <= 6 else [0, 1, k // 2, k // 2 + 1, k - 2, k - 1]
-    return [values[position % k] for position in positions]
+def _choose_values(name: Any, values: list[Any]) -> list[Any]:
+    """Return the values of a column, or `MAX_VALUES` of them with a warning."""
+    if len(values) <= MAX_VALUES:
+        return values
+    warnings.warn(
+        f"Column {name!r} has {len(values)} declared values, of which the audit tries "
+        f"{MAX_VALUES}. Pass `neighbors` to try other values.",
+        UserWarning,
+        stacklevel=6,
+    )
+    positions = np.linspace(0, len(values) - 1, MAX_VALUES).astype(int)
+    return [values[position] for position in positions]
 
 
 def _make_undeclared_value(values: Sequence[Any]) -> Any:

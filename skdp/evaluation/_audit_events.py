@@ -291,23 +291,28 @@ def choose_event(
         values = _list_frequent(first_outcomes)
         if not len(values):
             continue
-        first_counts = [_count_outcomes(part, values) for part in first_outcomes]
-        second_counts = [_count_outcomes(part, values) for part in second_outcomes]
-        for a, b in itertools.permutations(range(len(first)), 2):
-            ratio = (first_counts[a] + 0.5) / (first_counts[b] + 0.5)
-            order = np.argsort(-ratio, kind="stable")
+        counts = np.array([_count_outcomes(part, values) for part in first_outcomes])
+        second_counts = np.array(
+            [_count_outcomes(part, values) for part in second_outcomes]
+        )
+        n_draws = np.array(list(map(len, second_outcomes)))
+        for a in range(len(counts)):
+            # A row for each table b.
+            ratios = (counts[a] + 0.5) / (counts + 0.5)
+            orders = np.argsort(-ratios, axis=1, kind="stable")
             rates = []
-            for table, sign in ((a, -1), (b, 1)):
-                n = len(second_outcomes[table])
-                rate = (second_counts[table][order].cumsum() + 0.5) / (n + 1)
-                error = np.sqrt(rate * (1 - rate) / n)
+            for table, sign in ((np.full(len(counts), a), -1), (slice(None), 1)):
+                sums = np.take_along_axis(second_counts[table], orders, 1).cumsum(1)
+                n = n_draws[table, np.newaxis]
+                rate = (sums + 0.5) / (n + 1)
                 # Both rates are shifted against the event by three standard errors.
-                rates.append(rate + sign * 3 * error)
+                rates.append(rate + sign * 3 * np.sqrt(rate * (1 - rate) / n))
             scores = np.log(np.maximum(rates[0] - delta, 1e-300) / rates[1])
-            position = int(np.argmax(scores))
-            if scores[position] > (best.score if best else 0):
-                members = values[order[: position + 1]]
-                best = Event(feature, members, a, b, float(scores[position]))
+            scores[a] = 0.0
+            b, position = np.unravel_index(np.argmax(scores), scores.shape)
+            if scores[b, position] > (best.score if best else 0):
+                members = values[orders[b, : position + 1]]
+                best = Event(feature, members, a, int(b), float(scores[b, position]))
     return best
 
 

@@ -108,7 +108,7 @@ def check_reports(subject: Privatizer) -> None:
     # epsilon, the reports that distinguish records are too rare.
     estimator = subject.unfitted(random_state=SEED, **subject.limit_epsilon(0.5, 3.0))
     records = []
-    for code in range(min(6, max(2, *map(len, subject.values.values())))):
+    for code in range(min(50, max(2, *map(len, subject.values.values())))):
         records.append(subject.frame(subject.equal_rows(1, code)))
     fitted = clone(estimator).fit(records[0])
     n_columns = max(1, len(read_columns(subject.release(fitted, records[0]))))
@@ -404,7 +404,7 @@ def check_privatizer(
     -----
     **Privacy.** X is not protected, so it must be public. The checks find common mistakes, but they do not prove that
     a transformer is private. In particular, `channel` may differ from the probabilities of the reports. The audit by
-    `skdp.evaluation.audit_epsilon` draws up to a million reports of up to six records, at an epsilon between 0.5 and 3.
+    `skdp.evaluation.audit_epsilon` draws up to a million reports of up to 50 records, at an epsilon between 0.5 and 3.
     It detects a transformer that states 4/5 of its true epsilon, but not a transformer that understates epsilon by a
     few percent.
 

@@ -87,6 +87,46 @@ def test_undeclared_values_are_tried_where_they_are_taken():
     assert audit_epsilon(kept.set_params(handle_unknown="uniform"), n_draws=5_000).rejected
 
 
+TEN = list("abcdefghij")
+
+
+def never_noised(value, categories=None):
+    """Return an encoder that reports one value of the column "value" truthfully."""
+
+    class NeverNoised(skdp.RandomizedResponseEncoder):
+        def transform(self, X):
+            released = super().transform(X)
+            is_kept = (X["value"] == value).to_numpy()
+            return released.assign(value=released["value"].where(~is_kept, value))
+
+    return NeverNoised(1.0, categories=categories or {"value": TEN})
+
+
+@each("value", TEN)
+def test_audit_tries_each_of_ten_values(value):
+    """Six of them were tried, without the fourth."""
+    assert audit_epsilon(never_noised(value), n_draws=20_000, random_state=0).rejected
+
+
+@each(
+    "columns",
+    [
+        {"value": TEN, "other": list("xy")},
+        {"other": list("xyz"), "value": TEN},
+        {"value": [*TEN, *map(str, range(40))]},
+        {"value": [*TEN, None]},
+    ],
+)
+def test_audit_tries_each_value_beside_other_columns(columns):
+    assert audit_epsilon(never_noised("d", columns), n_draws=60_000, random_state=0).rejected
+
+
+def test_audit_of_more_values_names_the_number_that_is_tried():
+    encoder = sound(categories={"value": range(200), "other": [0, 1]})
+    with pytest.warns(UserWarning, match=r"Column 'value' has 200 declared values, of which the audit tries 50"):
+        assert not audit_epsilon(encoder, n_draws=20_000, random_state=0).rejected
+
+
 # What must not be refuted
 
 
