@@ -18,6 +18,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 
 from skdp.base import ColumnLike, TableLike, check_row_order, draw_seed
 from skdp.domain import Domain
+from skdp.evaluation._threads import on_one_thread
 from skdp.local import SAMPLED, ReportTransformer
 from skdp.metrics import parse_columns
 from skdp.oracles import FrequencyOracle
@@ -47,6 +48,7 @@ class AttackResult:
         return bool(interval.low > self.bayes_bound)
 
 
+@on_one_thread
 def attribute_inference(
     released: TableLike,
     sensitive: ColumnLike | TableLike,
@@ -426,6 +428,7 @@ class MembershipResult:
     advantage_bound: float
 
 
+@on_one_thread
 def membership_inference(
     synthetic: TableLike,
     members: TableLike,

@@ -30,6 +30,7 @@ from skdp.base import (
 )
 from skdp.domain import Domain, DomainLike, Interval
 from skdp.evaluation._privacy_curve import COLUMNS, check_epsilons, derive_seed
+from skdp.evaluation._threads import on_one_thread
 from skdp.local import OracleEncoder
 from skdp.metrics import (
     fairness_report,
@@ -111,7 +112,7 @@ def fairness_study(
     n_splits : int, default=20
         Number of random splits, stratified by label, with 20 % test rows.
     n_jobs : int, default=None
-        Number of jobs to run in parallel.
+        Number of jobs to run in parallel, with one thread each.
     random_state : int, default=None
         None uses secure randomness. Pass an int for reproducible output.
 
@@ -329,6 +330,7 @@ def _check_columns(
             )
 
 
+@on_one_thread
 def _score_method(
     table: _Table,
     split: int,

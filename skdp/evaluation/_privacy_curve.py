@@ -26,6 +26,7 @@ from skdp.base import (
     check_row_order,
     draw_seed,
 )
+from skdp.evaluation._threads import on_one_thread
 from skdp.local import OnFitOnly, PosteriorFeatures
 from skdp.privacy import WeakGuaranteeWarning, check_epsilon
 from skdp.synthesis import DPColumnSynthesizer, DPMarginalSynthesizer
@@ -87,7 +88,7 @@ def privacy_curve(
         Model without privacy. "auto" uses the same estimator with epsilon=1e9 and no
         ledger. For fairness, also compare with a model without the sensitive columns.
     n_jobs : int, default=None
-        Number of jobs to run in parallel.
+        Number of jobs to run in parallel, with one thread each.
     random_state : int, default=None
         None uses secure randomness. With an int, each fit has its own seed, which does
         not change when epsilons or splits are added.
@@ -190,6 +191,7 @@ def _list_splits(estimator: Any, y: Any, cv: Any) -> list[Any]:
     return [tuple(map(np.asarray, split)) for split in folds.split(np.zeros(len(y)), y)]
 
 
+@on_one_thread
 def _score_split(
     model: Any, X: Any, y: Any, split: Any, scoring: Any, epsilon: float
 ) -> dict[str, float]:

@@ -26,6 +26,7 @@ from skdp.evaluation._style import (
     import_pyplot,
     tidy_axes,
 )
+from skdp.evaluation._threads import on_one_thread
 from skdp.evaluation.displays import (
     CountEstimateDisplay,
     FairnessDisplay,
@@ -69,6 +70,7 @@ class Section:
     tables: list[str] = field(default_factory=list)
 
 
+@on_one_thread
 def study_report(
     frame: pd.DataFrame,
     domain: Domain,
@@ -105,7 +107,7 @@ def study_report(
     privileged : value or list of values, default=None
         Privileged values of `sensitive`; for an `Interval`, labels of bins.
     n_jobs : int, default=None
-        Number of jobs to run in parallel.
+        Number of jobs to run in parallel, with one thread each.
     random_state : int, default=None
         None uses secure randomness. Pass an int for reproducible output.
 
