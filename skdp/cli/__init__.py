@@ -58,17 +58,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("Stopped. A charge to a ledger remains.", file=sys.stderr)
         return INTERRUPTED
     except BudgetExceeded as error:
-        command.exit(
-            BUDGET_EXCEEDED, _format(f"ledger {options.ledger}: {error}", command)
+        text = (
+            f"ledger {options.ledger}: {error} --budget and --budget-delta are the "
+            "budget of a new ledger."
         )
+        command.exit(BUDGET_EXCEEDED, _format(text, command))
     except BrokenPipeError:
         # Python flushes standard output at exit, which would raise the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OUTPUT_CLOSED
     except (ImportError, OSError, ValueError, TypeError) as error:
         # Some errors state the remedy in their notes.
-        text = " ".join([str(error), *getattr(error, "__notes__", ())])
+        text = " ".join([_describe(error), *getattr(error, "__notes__", ())])
         command.exit(ERROR, _format(text, command))
+
+
+def _describe(error: BaseException) -> str:
+    """Return the text of an error; errors of the operating system name the file without an error number."""
+    if not isinstance(error, OSError) or error.filename is None:
+        return str(error)
+    if isinstance(error, FileNotFoundError):
+        return f"There is no file {error.filename}."
+    return f"{error.filename}: {error.strerror}."
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -113,7 +124,7 @@ def _replace_streams(options: argparse.Namespace) -> Iterator[None]:
     """
     # `options.output` is the name of the option for the output, such as "out".
     out = getattr(options, options.output)
-    has_output = str(out) == STREAM
+    has_output = options.has_stream = str(out) == STREAM
     # Tables are read several times, but standard input can be read only once. Only the
     # user can read the temporary folder.
     with TemporaryDirectory() as folder:

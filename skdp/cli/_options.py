@@ -105,13 +105,13 @@ def _add_handle_unknown(command: Any, choices: list[str], effects: str) -> None:
 
 
 def _add_protocol(command: Any) -> None:
-    """Add the option --protocol, which CSV files of reports require."""
+    """Add the option --protocol, for CSV files without a protocol file beside them."""
     # Parquet and Arrow files, and tallies, contain their protocol.
     command.add_argument(
         "--protocol",
         type=Path,
         metavar="FILE",
-        help="protocol file of the encoder (default: the protocol in the files)",
+        help="protocol file of the encoder (default: the protocol in or beside the files)",
     )
 
 
@@ -290,7 +290,15 @@ def _add_privatize(command: Any) -> None:
         metavar="PROTOCOL",
         help="protocol file that replaces the preceding options",
     )
-    add("--save", type=Path, metavar="PROTOCOL", help="a new file for the protocol")
+    add(
+        "--save",
+        type=Path,
+        metavar="PROTOCOL",
+        help=(
+            "a new file for the protocol (default: OUT.protocol.json for CSV; other"
+            " formats contain it)"
+        ),
+    )
     # Permanent reports are computed from the key, the record and the value.
     add(
         "--record-id",
@@ -427,8 +435,8 @@ COMMANDS = {
         ("out", ".csv"),
         "estimate counts with confidence intervals from reports",
         "Estimate the number of rows with each value, from reports of skdp privatize or"
-        " from a tally. Parquet and Arrow files contain their protocol; CSV files"
-        " require --protocol. Uses no privacy budget.",
+        " from a tally. Parquet and Arrow files contain their protocol; CSV files have"
+        " it in a file beside them, or require --protocol. Uses no privacy budget.",
     ),
     "tally": (
         "_reports",

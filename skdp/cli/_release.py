@@ -14,8 +14,11 @@ from sklearn.base import clone
 
 from skdp.domain import Domain, draft_domain_toml
 from skdp.engines import (
+    PROTOCOL_SUFFIX,
     TableFile,
     check_path,
+    find_format,
+    is_csv,
     privatize_file,
     read_frame,
     sample_file,
@@ -68,12 +71,7 @@ def write_new_file(path: Path, text: str) -> Path:
 
 def run_privatize(options: argparse.Namespace) -> Path:
     """Privatize the rows of a table and write the reports; return the path of the new file."""
-    # --save is checked before the charge, because the reports are useless without their
-    # protocol.
-    if options.save is not None and options.save.exists():
-        raise FileExistsError(
-            f"--save must be a new file, got {options.save}, which exists."
-        )
+    protocol_path = _choose_protocol_path(options)
     transformer, columns = _make_transformer(options)
     keep = _choose_kept_columns(options, columns)
     # All errors of options are raised before the charge, because no row has been read.
@@ -86,16 +84,31 @@ def run_privatize(options: argparse.Namespace) -> Path:
         record_id=options.record_id,
         delimiter=options.delimiter,
     )
-    if options.save is not None:
-        transformer.save(options.save)
-    elif str(options.out).endswith((".csv", ".tsv", ".gz")):
-        print(
-            "CSV files cannot contain their protocol. Use --save to write it for skdp "
-            "estimate",
-            file=sys.stderr,
-        )
+    if protocol_path is not None:
+        transformer.save(protocol_path)
+        print(f"Protocol: {protocol_path}", file=sys.stderr)
     print(transformer.guarantee_)
     return Path(options.out)
+
+
+def _choose_protocol_path(options: argparse.Namespace) -> Path | None:
+    """Return the path of a new file for the protocol of the reports; None if the reports contain it.
+
+    An error is raised before the charge, because the reports are useless without their protocol.
+    """
+    path: Path | None = options.save
+    if path is not None and path.exists():
+        raise FileExistsError(f"--save must be a new file, got {path}, which exists.")
+    if path is not None or not is_csv(find_format(options.out.name)):
+        return path
+    if not options.has_stream:
+        return Path(f"{options.out}{PROTOCOL_SUFFIX}")
+    if options.load is None:
+        raise ValueError(
+            "--save is required for reports on standard output, which do not contain "
+            "their protocol."
+        )
+    return None
 
 
 def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
@@ -288,6 +301,12 @@ def run_synthesize(options: argparse.Namespace) -> Path:
     table = TableFile(options.data, delimiter=options.delimiter)
     table.check_columns(domain.columns)
     _print_excluded([*domain.columns, options.person_column], table)
+    # A new ledger is not created if it cannot cover this release.
+    if options.budget is not None and options.delta > options.budget_delta:
+        raise ValueError(
+            f"--budget-delta must be at least --delta, {options.delta}, got "
+            f"{options.budget_delta}."
+        )
     synthesizer = DPMarginalSynthesizer(
         options.epsilon,
         delta=options.delta,

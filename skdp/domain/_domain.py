@@ -412,7 +412,7 @@ class Domain:
         >>> Domain.from_frame(public)
         Domain({'sex': ['f', 'm'], 'age': Interval(edges=[20, 30, 40, 50, 60, 70, 80])})
         """
-        columns, excluded = _draft_table(X, bins, max_values)
+        columns, excluded = draft_table(X, bins, max_values)
         for name, reason in excluded.items():
             raise ValueError(f"Column {name!r} {reason}.")
         return cls(columns)
@@ -751,7 +751,7 @@ class Domain:
         return pd.MultiIndex.from_product(labels, names=self.columns)
 
 
-def _draft_table(
+def draft_table(
     X: Any, bins: Any, max_values: Any
 ) -> tuple[dict[Any, Any], dict[Any, str]]:
     """Check the parameters of a draft, and return the columns with drafted values, and the reasons for all others.
@@ -769,45 +769,6 @@ def _draft_table(
             f"X must be a pandas, polars or pyarrow table, got {type(X).__name__}."
         )
     return draft_columns(wrap_table(X), bins=bins, max_values=max_values)
-
-
-# Comment at the beginning of a drafted file.
-_DRAFT_COMMENT = (
-    "A draft from the data, without any protection: the observed values and the range\n"
-    "of the numbers are private.\n"
-    "Before you use it for a release, edit it from public knowledge, such as a code book\n"
-    "or a questionnaire."
-)
-
-_REAL_COMMENT = (
-    "Numbers with any decimals are declared. If all numbers are rounded, such as amounts\n"
-    "to cents, declare decimals = 2."
-)
-
-
-def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> str:
-    """Return the values of a table as a domain file, with comments for editing.
-
-    Text and dates with up to `max_values` distinct values are listed. More dates, and
-    many numbers, are cut into at most `bins` bins.
-    """
-    # **Privacy.** The draft contains values of the data; its first lines warn of it.
-    columns, excluded = _draft_table(frame, bins, max_values)
-    if not columns:
-        reasons = [f"{name!r} {reason}" for name, reason in excluded.items()]
-        raise ValueError(
-            "X must have a column of categories, numbers or dates, got only columns "
-            f"that a Domain cannot declare: {'; '.join(reasons)}."
-        )
-    lines = _DRAFT_COMMENT.split("\n")
-    for name, reason in excluded.items():
-        lines.append(f"Column {name!r} is excluded: it {reason}.")
-    head = "\n".join(f"# {line}" for line in lines)
-    comments = {}
-    for name, values in columns.items():
-        if isinstance(values, Interval) and values.real:
-            comments[name] = _REAL_COMMENT
-    return f"{head}\n\n{Domain(columns).to_toml(comments=comments)}"
 
 
 # A domain, or a subclass of it.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -19,6 +20,7 @@ from skdp.tables import (
     ColumnError,
     Table,
     distinct_values,
+    is_declarable,
     to_dates,
     to_numbers,
     type_of_value,
@@ -26,6 +28,11 @@ from skdp.tables import (
 
 # A list of values, or bins.
 Values: TypeAlias = list[Any] | Interval
+
+# Characters of numbers as text, with thousands separators, signs and units.
+_NUMBER_CHARACTERS = "0123456789.,+-<>~%$€£ "
+# Formats of dates that are written as whole numbers, by the number of digits.
+_CODE_FORMATS = {6: "%Y%m", 8: "%Y%m%d"}
 
 
 def domains_of_dtypes(table: Table) -> dict[Any, list[Any]]:
@@ -79,8 +86,16 @@ def draft_columns(
             if name in declared:
                 values: Values = declared[name]
             elif distinct and type_of_value(distinct[0]) == "number":
-                is_long = len(distinct) > (max_numbers or bins)
-                values = _draft_numbers(column, distinct, bins if is_long else None)
+                n_listed = bins if max_numbers is None else max_numbers
+                if {math.inf, -math.inf} & {*distinct}:
+                    raise ColumnError("has infinite numbers")
+                if len(distinct) <= n_listed:
+                    values = [int(x) if x == int(x) else x for x in distinct]
+                elif find_date_codes(distinct) is not None:
+                    is_short = len(distinct) <= max_values
+                    values = distinct if is_short else _cut_date_codes(distinct, bins)
+                else:
+                    values = _cut_numbers(column, bins)
             else:
                 values = _draft_list(column, distinct, bins, max_values)
         except ColumnError as error:
@@ -114,28 +129,61 @@ def _draft_list(column: Any, values: list[Any], bins: int, max_values: int) -> V
         raise ColumnError("has no value")
     if value_type not in ("string", "date", "datetime"):
         raise ColumnError(f"has values of type {value_type}, which no domain declares")
+    if not all(map(is_declarable, values)):
+        raise ColumnError(
+            "has times with a time zone, which no domain declares; remove it with "
+            ".dt.tz_localize(None)"
+        )
     if len(values) <= max_values:
         return values
     if value_type == "string":
         raise ColumnError(
-            f"has more than {max_values} distinct values; group them, or drop the "
-            "column"
+            f"has more than {max_values} distinct values{describe_texts(values)}; group "
+            "them, or drop the column"
         )
     return _cut_dates(to_dates(column, np.dtype("datetime64[us]")), bins)
 
 
-def _draft_numbers(column: Any, values: list[Any], bins: int | None) -> Values:
-    """List the distinct numbers of a column, or with `bins` cut their range into bins of a round width.
+def describe_texts(texts: Sequence[str]) -> str:
+    """Describe texts that look like numbers, as a clause for a message; empty for other texts."""
+    n_numbers = sum(not text.strip(_NUMBER_CHARACTERS) for text in texts)
+    is_plain = all(text.replace(".", "").isdecimal() for text in texts)
+    if 2 * n_numbers < len(texts) or is_plain:
+        return ""
+    return (
+        ", which are numbers with other text, such as a unit, a thousands separator or "
+        "a mark for missing values: write plain numbers"
+    )
 
-    `values` are the distinct numbers, which are listed if `bins` is None. A round width
-    is 1, 2 or 5 times a power of ten.
+
+def find_date_codes(values: Sequence[Any]) -> list[date] | None:
+    """Return the dates that whole numbers such as 202401 or 20240131 encode; None for other numbers.
+
+    `values` are distinct numbers in ascending order.
+    """
+    texts = [f"{value:.15g}" for value in values]
+    text_format = _CODE_FORMATS.get(len(texts[0]))
+    if text_format is not None and "1900" <= texts[0] <= texts[-1] < "2100":
+        with suppress(ValueError):
+            return [datetime.strptime(text, text_format).date() for text in texts]
+    return None
+
+
+def _cut_date_codes(values: Sequence[Any], bins: int) -> Interval:
+    """Cut the range of whole numbers that encode dates into bins of days, months or years."""
+    text_format = _CODE_FORMATS[len(f"{values[0]:.15g}")]
+    days = _cut_dates(np.array(find_date_codes(values), "datetime64[us]"), bins).edges
+    edges = dict.fromkeys(int(f"{day:{text_format}}") for day in days)
+    return Interval(edges=list(edges), real=False)
+
+
+def _cut_numbers(column: Any, bins: int) -> Interval:
+    """Cut the range of a column of numbers into bins of a round width.
+
+    A round width is 1, 2 or 5 times a power of ten.
     """
     numbers = to_numbers(column)
     numbers = numbers[~np.isnan(numbers)]
-    if np.isinf(numbers).any():
-        raise ColumnError("has infinite numbers")
-    if bins is None:
-        return [int(value) if value == int(value) else value for value in values]
     low, high = Fraction(float(numbers.min())), Fraction(float(numbers.max()))
     is_whole = bool((numbers == np.floor(numbers)).all())
     # Edges are multiples of the width, so a range around 0 has at least two bins.

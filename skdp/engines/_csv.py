@@ -80,10 +80,16 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
                 if header:
                     return
                 reason = "expected a header, got an empty file"
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            reason = ""
         except UnicodeDecodeError:
             reason = "expected UTF-8 text, got other bytes. Convert the file"
         except csv.Error:
             pass
+    if not reason:
+        raise source.describe_damage()
     raise RefusedBatch(f"{source.name}, line {line}: {reason}.")
 
 
@@ -239,6 +245,8 @@ def _are_numbers(texts: set[str]) -> bool:
     """Return True if floats represent all numbers, and each has a single spelling."""
     if not all(map(_NUMBER.fullmatch, texts)):
         return False
+    # The sign of zero, such as -0.0 beside 0.0, is not another spelling.
+    texts = {text.lstrip("-") if float(text) == 0 else text for text in texts}
     numbers = set(map(float, texts))
     is_whole = all(text.lstrip("-").isdecimal() for text in texts)
     return len(numbers) == len(texts) and not (is_whole and not _are_exact(numbers))

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 
+from skdp._json import MAX_FILE_BYTES
 from skdp.domain import Domain
 from skdp.engines._csv import (
     MISSING_TEXTS,
@@ -23,7 +24,7 @@ from skdp.engines._csv import (
     read_csv_rows,
 )
 from skdp.engines._engine import ROWS, StreamTable, Tables, write_parquet
-from skdp.engines._io import Extra, import_extra
+from skdp.engines._io import PROTOCOL_SUFFIX, Extra, RefusedBatch, import_extra
 from skdp.engines._local import find_protocols, read_dataset
 
 pyarrow, fs, ipc = map(Extra, ("pyarrow", "pyarrow.fs", "pyarrow.ipc"))
@@ -137,13 +138,25 @@ class TableFile:
         if absent:
             remedy = ". Use `delimiter` if another character separates the values"
             raise ValueError(
-                f"{self.name} must have the columns {absent}, got none of them"
-                f"{remedy if self.is_csv else ''}."
+                f"{self.name} must have the columns {absent}, which its header lacks"
+                f"{remedy if self.has_other_delimiter else ''}."
             )
 
+    @property
+    def has_other_delimiter(self) -> bool:
+        """True if a column name contains a character that separates the values in other CSV files."""
+        others = set(",;\t|") - {self.delimiter}
+        return self.is_csv and any(others & set(name) for name in self.header)
+
     def protocols(self) -> set[str | None]:
-        """Return the protocols (JSON) in the metadata of the file; None for CSV."""
-        return {None} if self.is_csv else find_protocols(self.dataset)
+        """Return the protocols (JSON) in the metadata of the file, or for CSV in the file beside it."""
+        if not self.is_csv:
+            return find_protocols(self.dataset)
+        with suppress(FileNotFoundError):
+            path = f"{self.path}{PROTOCOL_SUFFIX}"
+            with self.filesystem.open_input_stream(path, compression=None) as file:
+                return {file.read(MAX_FILE_BYTES).decode(errors="replace")}
+        return {None}
 
     def fingerprint(self) -> dict[str, Any]:
         """Return the format and a hash of the content, which differ for different files."""
@@ -156,7 +169,10 @@ class TableFile:
     def read(self, columns: Sequence[str]) -> Tables:
         """Read columns of the rows, in order, as a stream of Arrow tables."""
         if not self.is_csv:
-            yield from read_dataset(self.dataset, columns)
+            try:
+                yield from read_dataset(self.dataset, columns)
+            except RefusedBatch:
+                raise self.describe_damage() from None
             return
         schema = pyarrow.schema([(name, pyarrow.string()) for name in columns])
         with closing(read_csv_rows(self)) as rows:
@@ -170,6 +186,13 @@ class TableFile:
                     yield pyarrow.table(texts, schema)
                     texts = [[] for _ in columns]
         yield pyarrow.table(texts, schema)
+
+    def describe_damage(self) -> RefusedBatch:
+        """Return an error for a file that cannot be read or decompressed."""
+        return RefusedBatch(
+            f"{self.name} cannot be read, because it is damaged or incomplete. Copy or "
+            "write it again."
+        )
 
 
 def open_dataset(file: TableFile) -> Any:
@@ -283,6 +306,12 @@ def read_frame(
     With `find_dates`, strings such as 2024-05-01 become dates.
     """
     file = TableFile(path, delimiter)
+    if delimiter is None and len(file.header) == 1 and file.has_other_delimiter:
+        raise ValueError(
+            f"{file.name} must have column names without delimiters, got one column "
+            "whose name contains a delimiter. Use `delimiter` to set the character that "
+            "separates the values."
+        )
     if not file.is_csv:
         return pyarrow.concat_tables(file.read(file.names)).to_pandas()
     file.check_columns(file.header)

@@ -101,17 +101,22 @@ def run_check(work: Callable[[], T]) -> T:
 
 # Files
 
+# End of the name of the protocol file beside a CSV file of reports.
+PROTOCOL_SUFFIX = ".protocol.json"
+
 
 def check_path(path: Any) -> Path | None:
     """Return the absolute path of a new file; raise an error if it exists or its directory does not."""
     if path is None:
         return None
     target = Path(path).absolute()
-    if target.exists():
-        raise FileExistsError(
-            f"`path` must be a new file, got {str(path)!r}, which exists. A release is "
-            "never overwritten."
-        )
+    # The protocol of earlier reports would be read with the new file.
+    for name in (path, f"{path}{PROTOCOL_SUFFIX}"):
+        if Path(name).exists():
+            raise FileExistsError(
+                f"`path` must be a new file, got {str(name)!r}, which exists. A release "
+                "is never overwritten."
+            )
     if not target.parent.is_dir():
         raise FileNotFoundError(
             f"`path` must be in an existing directory, got {str(path)!r}."

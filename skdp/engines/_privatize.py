@@ -236,7 +236,8 @@ def privatize_file(
     Path
         Path of the target. Parquet and Arrow files contain their protocol (`ReportTransformer.to_json`) in the
         metadata of the schema under ``skdp.protocol``. CSV files cannot contain it; use the `save` method of the
-        transformer to store it.
+        transformer to store it, for example in ``reports.csv.protocol.json``, which `estimate_file` reads together with
+        ``reports.csv``.
 
     Raises
     ------

@@ -191,7 +191,8 @@ def read_protocol(source: Any) -> ReportTransformer:
     source : dataframe, ndarray, str or path-like
         Table of reports of any library that `skdp.engines` supports, or the path or
         URL of a file: reports of `privatize_file` or ``skdp privatize`` (Parquet,
-        Arrow), a tally, or a protocol that `save` wrote.
+        Arrow, or CSV with ``reports.csv.protocol.json`` beside ``reports.csv``), a
+        tally, or a protocol that `save` wrote.
 
     Returns
     -------
@@ -204,8 +205,9 @@ def read_protocol(source: Any) -> ReportTransformer:
     TypeError
         If `source` is neither a table nor a path.
     ValueError
-        If the file has an unsupported format or is damaged, or if it has no protocol (polars and Spark tables, arrays
-        and CSV files have no metadata), several protocols or an invalid protocol.
+        If the file has an unsupported format or is damaged, or if it has no protocol (polars and Spark tables and
+        arrays have no metadata, and a CSV file requires a protocol file beside it), several protocols or an invalid
+        protocol.
     OSError
         If the file cannot be read.
 
@@ -354,7 +356,7 @@ def estimate_file(
         Further columns are ignored.
     transformer : local transformer, default=None
         Transformer that made the reports. If it is not fitted, it is fitted to the columns that it declares by name.
-        If None, the protocol in the file is used. A transformer must have the protocol of the file, if any.
+        If None, the protocol in or beside the file is used. A transformer must have the protocol of the file, if any.
     rows : {"table", "population"}, default="table"
         Target of inference, as in `estimate_counts`: "table" for counts of the rows, "population" for counts of the
         population from which the rows are sampled. Means, and tallies with weights, are always of the population.

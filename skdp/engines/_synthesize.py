@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -123,6 +124,12 @@ def synthesize_file(
     check_writable(schema, find_format(path.name))
     with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
         pass
+    # A budget that is too small raises an error before rows are read. The rho or mu of
+    # the noise is not known yet.
+    ledger = synthesizer.ledger
+    if ledger is not None and ledger.epsilon is not None:
+        planned = synthesizer._planned_guarantee()
+        ledger.check(replace(planned, scope=tuple(schema.names)), "synthesize_file")
     synthesizer.fit(rows, groups=person_column)
     if model is not None:
         with write_atomically(model) as partial:

@@ -378,6 +378,10 @@ def distinct_values(column: Any) -> tuple[list[Any], bool]:
     # Hashing would merge 1, 1.0 and True in a column of objects.
     is_object = series.dtype == nw.Object
     listed = series.to_list() if is_object else _to_list(series.unique())
+    if str(_value_dtype(column)).lower() in ("float32", "float"):
+        # The shortest decimal number, because Python would write 0.1 as
+        # 0.10000000149011612.
+        listed = [None if is_missing(x) else float(str(np.float32(x))) for x in listed]
     distinct = {}
     for value in map(to_python, listed):
         if value is not _UNREADABLE:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skdp import Domain, Interval
+from skdp import Domain, Interval, PrivacyLeakWarning, RandomizedResponseEncoder
 from skdp.domain import draft_domain_toml
 from tests.conftest import each
 
@@ -20,7 +20,12 @@ def draft(frame, **options):
 
 
 def test_any_frame_gives_the_same_draft():
-    data = {"sex": ["Male", "Female", None] * 20, "age": list(range(20, 80)), "grade": [1, 2, 3] * 20}
+    data = {
+        "sex": ["Male", "Female", None] * 20,
+        "age": [*range(20, 80, 2), *range(79, 19, -2)],
+        "grade": [1, 2, 3] * 20,
+    }
+    data = {name: values * 2 for name, values in data.items()}
     expected = Domain({"sex": ["Female", "Male", None], "age": Interval(20, 80, bins=30), "grade": [1, 2, 3]})
     for frame in (pd.DataFrame(data), pl.DataFrame(data), pa.table(data)):
         assert draft(frame) == Domain.from_toml(draft_domain_toml(frame)) == expected
@@ -94,8 +99,20 @@ def test_mistakes_are_explained(frame, options, error, match):
     with pytest.raises(error, match=match):
         Domain.from_frame(frame, **options)
     if error is ValueError:
-        with pytest.raises(error, match=match.replace("Column 'a'", "that a Domain cannot declare: 'a'")):
+        with pytest.raises(error, match=match.replace("Column 'a'", "that a draft cannot declare: 'a'")):
             draft_domain_toml(frame, **options)
+
+
+@each("convert", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
+@each("dtype", ["float32", pd.CategoricalDtype(np.array([0.1, 0.2, 0.7], "float32"))])
+def test_numbers_of_32_bits_are_drafted_with_their_digits(convert, dtype):
+    frame = convert(pd.DataFrame({"dose": np.repeat(np.array([0.1, 0.2, 0.7], "float32"), 50)}).astype(dtype))
+    domain = Domain.from_frame(frame)
+    assert domain["dose"].values == (0.1, 0.2, 0.7)
+    assert domain.encode([frame["dose"]])[0].tolist() == np.repeat([0, 1, 2], 50).tolist()
+    with pytest.warns(PrivacyLeakWarning):
+        encoder = RandomizedResponseEncoder(1.0, categories="auto").fit(frame)
+    assert encoder.categories_[0].tolist() == [0.1, 0.2, 0.7]
 
 
 DAY = dt.timedelta(days=1)

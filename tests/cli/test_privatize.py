@@ -14,6 +14,7 @@ from skdp.engines import estimate_file
 from skdp.local import RapporEncoder, ReportTransformer
 from skdp.oracles import POSTPROCESSORS
 from tests.cli.commands import call, refuse
+from tests.conftest import each
 
 TOML = """
 [columns.sex]
@@ -91,6 +92,63 @@ def test_errors_name_the_options_of_the_command(files, capsys):
     assert PrivacyLedger(path="ledger").spent.epsilon == 0
 
 
+@each("command", ["privatize", "synthesize", "estimate"])
+def test_an_absent_column_is_not_called_a_wrong_delimiter(files, capsys, command):
+    declared = Domain.from_toml(TOML)
+    RandomizedResponseEncoder(1.0, categories=declared).fit(pd.DataFrame({"sex": ["F"], "age": [1]})).save("p.json")
+    (files / "in.csv").write_text("id,sex\n" + "1,F\n2,M\n" * 20)
+    words = ["--protocol", "p.json"] if command == "estimate" else ["out.csv", *OPTIONS]
+    error = refuse(capsys, command, "in.csv", *words)
+    assert "in.csv must have the columns ['age'], which its header lacks." in error
+    (files / "p.json").unlink()
+
+
+@each("name, command", [("cut.csv.gz", "privatize"), ("cut.csv.gz", "draft-domain"), ("bits.csv.gz", "report"),
+    ("bits.parquet", "privatize"), ("bits.parquet", "draft-domain"), ("bits.arrow", "synthesize")])  # fmt: skip
+def test_a_damaged_file_is_named(tmp_path, monkeypatch, capsys, name, command):
+    monkeypatch.chdir(tmp_path)
+    sexes = pd.DataFrame({"sex": np.random.default_rng(0).choice(["F", "M"], 30_000), "age": 1})
+    if name.endswith("gz"):
+        sexes.to_csv(name, index=False)
+    elif name.endswith("parquet"):
+        sexes.to_parquet(name)
+    else:
+        sexes.to_feather(name)
+    content = (tmp_path / name).read_bytes()
+    half = len(content) // 2
+    end = b"" if name.startswith("cut") else bytes(400) + content[half + 400 :]
+    (tmp_path / name).write_bytes(content[:half] + end)
+    (tmp_path / "domain.toml").write_text(TOML)
+    words = {
+        "draft-domain": [name, "out.toml"],
+        "report": ["--data", name, "--domain", "domain.toml", "--columns", "sex", "--out", "out"],
+    }
+    error = refuse(capsys, command, *words.get(command, [name, "out.csv", *OPTIONS]))
+    assert f"{name} cannot be read, because it is damaged or incomplete" in error
+    (tmp_path / name).unlink()
+
+
+@each(
+    "words",
+    [
+        ["estimate", "gone.json"],
+        ["estimate", "gone.csv"],
+        ["estimate", "in.csv", "--protocol", "gone.json"],
+        ["privatize", "gone.csv", "out.csv", *BASE],
+        ["privatize", "in.csv", "out.csv", "--epsilon", 1, "--domain", "gone.toml"],
+        ["privatize", "in.csv", "out.csv", "--load", "gone.json"],
+        ["privatize", "in.csv", "out.csv", *BASE, "--record-id", "id", "--key", "gone.key"],
+        ["synthesize", "gone.skops", "out.csv", "--load"],
+        ["report", "--data", "gone.csv", "--domain", "domain.toml", "--columns", "sex"],
+        ["tally", "gone.json"],
+        ["statement", "gone.json"],
+    ],
+)
+def test_a_missing_file_is_named(files, capsys, words):
+    error = refuse(capsys, *words)
+    assert re.search(r": There is no file gone\.\w+\.$", error.strip()), error
+
+
 def test_wrong_options_are_refused_before_a_charge(files, capsys):
     call("privatize", "in.csv", "one.csv", *BASE, "--columns", "sex", "--save", "p.json")
     call("privatize", "in.csv", "memo.csv", *BASE, "--columns", "sex", "--record-id", "id", "--new-key", "key",
@@ -113,7 +171,7 @@ def test_wrong_options_are_refused_before_a_charge(files, capsys):
         "--record-id requires --key": [*BASE, "--record-id", "id"],
         "and these require --record-id": [*BASE, "--key", "key"],
         "--seed must not be given": [*BASE, "--record-id", "id", "--key", "key", "--seed", 1],
-        "File exists: 'key'": [*BASE, "--record-id", "id", "--new-key", "key"],
+        "key: File exists.": [*BASE, "--record-id", "id", "--new-key", "key"],
         "one line of hexadecimal digits": [*BASE, "--record-id", "id", "--key", "nokey"],
         "p.json, which exists": [*BASE, "--save", "p.json"],
     }
@@ -134,6 +192,40 @@ def test_a_protocol_of_words_is_loaded(files):
     call("privatize", "in.csv", "out.parquet", "--load", "town.json")
     reports = pd.read_parquet("out.parquet")
     assert abs(encoder.decode(reports, ["Lyon"]).loc["Lyon", "count"] - ROWS) < 2_000
+
+
+def test_the_protocol_of_a_text_file_is_beside_it(files, capsys):
+    for name in ("out.csv", "out.tsv", "out.csv.gz"):
+        run("privatize", "in.csv", name, "--seed", 1)
+        assert f"Protocol: {name}.protocol.json" in capsys.readouterr().err
+        call("estimate", name)
+        estimates = capsys.readouterr().out
+        call("estimate", name, "--protocol", f"{name}.protocol.json")
+        assert capsys.readouterr().out == estimates
+        assert skdp.read_protocol(name).guarantee_.epsilon == 1
+        call("tally", name, "--out", f"{name}.json")
+        call("statement", name)
+    assert estimate_file("out.csv").equals(estimate_file("out.tsv"))
+    run("privatize", "in.csv", "out.parquet")
+    run("privatize", "in.csv", "saved.csv", "--save", "p.json")
+    assert not (files / "out.parquet.protocol.json").exists()
+    assert not (files / "saved.csv.protocol.json").exists()
+
+
+def test_another_protocol_beside_a_text_file_is_an_error(files, capsys):
+    run("privatize", "in.csv", "out.csv", "--columns", "sex")
+    call("privatize", "in.csv", "other.csv", *BASE, "--columns", "sex")
+    error = refuse(capsys, "estimate", "out.csv", "--protocol", "other.csv.protocol.json")
+    assert "out.csv: The metadata of the reports contains the protocol of another" in error
+    (files / "out.csv").unlink()
+    charged = ["--ledger", "ledger", "--budget", 9]
+    for words in ([], ["--save", "p.json"]):
+        error = refuse(capsys, "privatize", "in.csv", "out.csv", *OPTIONS, *charged, *words)
+        assert "out.csv.protocol.json', which exists" in error
+    assert PrivacyLedger(path="ledger").spent.epsilon == 0
+    (files / "out.csv.protocol.json").write_bytes(b"\xff SECRET")
+    (files / "out.csv").write_text("sex\nF\nM\n")
+    assert "SECRET" not in refuse(capsys, "estimate", "out.csv")
 
 
 @pytest.mark.long

@@ -81,7 +81,7 @@ def test_drafts_and_synthetic_rows_go_through_a_pipe(folder, run):
 
 
 def test_a_refused_stream_gives_no_output(folder, run):
-    status, reports, told = run("privatize", "-", "-", *PRIVATIZE, given=b"sex\nf\nx\n")
+    status, reports, told = run("privatize", "-", "-", *PRIVATIZE, "--save", "p.json", given=b"sex\nf\nx\n")
     assert (status, reports) == (2, b"")
     assert "outside the declared categories" in told
 
@@ -96,8 +96,13 @@ def test_an_exhausted_budget_has_a_status_of_its_own(folder, run):
         assert f"skdp {command}: error: ledger ledger.sqlite: " in told
         assert ", but the ledger has " in told
         assert "PrivacyLedger" not in told
-    status, reports, _ = run("privatize", "-", "-", *charged, given=(folder / "people.csv").read_bytes())
+    given = (folder / "people.csv").read_bytes()
+    status, reports, _ = run("privatize", "-", "-", *charged, "--save", "p.json", given=given)
     assert (status, reports) == (3, b"")
+    # Reports without their protocol would be useless.
+    status, reports, told = run("privatize", "-", "-", *PRIVATIZE, given=given)
+    assert (status, reports) == (2, b"")
+    assert "--save is required for reports on standard output" in told
     assert not (folder / "second.csv").exists()
     assert run("privatize", "none.csv", "second.csv", *PRIVATIZE)[0] == 2
     assert b"3 if the release would exceed the budget" in b" ".join(run("--help")[1].split())

@@ -92,6 +92,26 @@ def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
     assert PrivacyLedger(path=ledger).spent.epsilon == 2
 
 
+def test_a_delta_that_no_ledger_covers_is_an_error_before_reading(table, domain, tmp_path, capsys, monkeypatch):
+    ledger = tmp_path / "ledger.sqlite"
+    delta = ["--epsilon", 1, "--delta", 1e-9, "--ledger", ledger]
+    shown = refuse(capsys, "synthesize", table, tmp_path / "one.csv", "--domain", domain, *delta, "--budget", 6)
+    assert "--budget-delta must be at least --delta" in shown
+    assert not ledger.exists()
+    PrivacyLedger(6, path=ledger)
+    # The rows are not read.
+    monkeypatch.setattr(DPMarginalSynthesizer, "fit", None)
+    for words in (delta, ["--epsilon", 7, "--ledger", ledger]):
+        with pytest.raises(SystemExit) as caught:
+            run(table, tmp_path / "one.csv", domain, *words)
+        assert caught.value.code == 3
+        assert "--budget and --budget-delta are the budget of a new ledger" in capsys.readouterr().err
+    assert PrivacyLedger(path=ledger).spent.epsilon == 0
+    monkeypatch.undo()
+    new = ["--ledger", tmp_path / "new.sqlite", "--budget", 6, "--budget-delta", 1e-8]
+    assert run(table, tmp_path / "one.csv", domain, *delta, *new) == 0
+
+
 MISTAKES = {
     "--epsilon must be a finite number > 0": ["--epsilon", "0"],
     "--delta must be a number in [0, 1)": ["--delta", "1"],

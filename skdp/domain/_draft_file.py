@@ -1,0 +1,150 @@
+"""Drafts of domain files from private tables, for editing."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from skdp.domain._attributes import Interval
+from skdp.domain._domain import Domain, draft_table
+from skdp.domain._draft import (
+    Values,
+    describe_texts,
+    domains_of_dtypes,
+    draft_columns,
+    find_date_codes,
+)
+from skdp.tables import (
+    ColumnError,
+    Table,
+    distinct_values,
+    type_of_value,
+    wrap_table,
+)
+
+# Comment at the beginning of a drafted file.
+_DRAFT_COMMENT = (
+    "A draft from the data, without any protection: the observed values and the range\n"
+    "of the numbers are private.\n"
+    "Before you use it for a release, edit it from public knowledge, such as a code book\n"
+    "or a questionnaire."
+)
+
+_REAL_COMMENT = (
+    "Numbers with any decimals are declared. If all numbers are rounded, such as amounts\n"
+    "to cents, declare decimals = 2."
+)
+
+_CODES_COMMENT = (
+    "These numbers are dates, such as 20240131. Synthetic numbers within a bin may be no\n"
+    "date of the calendar. Write dates as 2024-01-31 in the table, and draft again."
+)
+
+# Fraction of distinct values above which at least 90 % of the values occur once, and the
+# smallest number of distinct values for this test.
+_UNIQUE_FRACTION = 0.95
+_MIN_UNIQUE_VALUES = 6
+# Names of columns that identify people, such as "name", "id", "person_id" and "personID".
+_IDENTIFIER_NAME = re.compile(r"(?:(?:^|[\W_])(?i:uuid|id|e-?mail|name)|[a-z]I[dD])$")
+
+# Rows per value of a column, and rows without the most frequent value of another column,
+# from which this column is unlikely to follow from the first one by chance.
+_MIN_ROWS = 5
+
+
+def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> str:
+    """Return the values of a table as a domain file, with comments for editing.
+
+    Text and dates with up to `max_values` distinct values are listed. More dates, and
+    many numbers, are cut into at most `bins` bins. Columns that identify people, and
+    columns with a single value, are excluded.
+    """
+    # **Privacy.** The draft contains values of the data; its first lines warn of it.
+    columns, excluded = draft_table(frame, bins, max_values)
+    table = wrap_table(frame)
+    for name, column in zip(table.names, table.columns, strict=True):
+        if name in columns:
+            part = Table((name,), (column,), table.native)
+            try:
+                columns[name] = _draft_groups(part, columns[name], bins)
+            except ColumnError as error:
+                excluded[name] = str(error)
+                del columns[name]
+    if not columns:
+        reasons = [f"{name!r} {reason}" for name, reason in excluded.items()]
+        raise ValueError(
+            "X must have a column of categories, numbers or dates, got only columns "
+            f"that a draft cannot declare: {'; '.join(reasons)}."
+        )
+    lines = _DRAFT_COMMENT.split("\n")
+    for name, reason in excluded.items():
+        lines.append(f"Column {name!r} is excluded: it {reason}.")
+    head = "\n".join(f"# {line}" for line in lines)
+    comments = _describe_hierarchies(frame, list(columns))
+    for name, values in columns.items():
+        if isinstance(values, Interval) and values.dtype.kind == "f":
+            remark = _REAL_COMMENT if values.real else ""
+            if find_date_codes(values.edges) is not None:
+                remark = _CODES_COMMENT
+            comments[name] = f"{comments.get(name, '')}\n{remark}".strip()
+    return f"{head}\n\n{Domain(columns).to_toml(comments=comments)}"
+
+
+def _draft_groups(table: Table, values: Values, bins: int) -> Values:
+    """Return a draft of the column of a table that does not list people; raise an error if it identifies them.
+
+    `values` is the draft of the column for a public table.
+    """
+    (name,), (column,) = table.names, table.columns
+    if isinstance(values, list) and len(values) == 1:
+        raise ColumnError("has a single value; declare further values, or drop it")
+    distinct, _ = distinct_values(column)
+    value_type = type_of_value(distinct[0])
+    if name in domains_of_dtypes(table) or value_type == "boolean":
+        return values
+    n_present = nw.from_native(column, series_only=True).count()
+    is_unique = len(distinct) >= max(_MIN_UNIQUE_VALUES, _UNIQUE_FRACTION * n_present)
+    is_text = value_type == "string"
+    is_whole = value_type == "number" and all(value % 1 == 0 for value in distinct)
+    is_date = is_whole and find_date_codes(distinct) is not None
+    is_month = is_date and distinct[-1] < 1_000_000
+    if is_text or (is_whole and not is_date):
+        has_name = len(distinct) > bins and _IDENTIFIER_NAME.search(str(name))
+        if is_unique:
+            clause = describe_texts(distinct) if is_text else ""
+            raise ColumnError(
+                f"has another value in nearly every row{clause}; drop it, or declare "
+                "groups or bins"
+            )
+        if has_name or (is_text and "@" in distinct[0]):
+            raise ColumnError(
+                "seems to identify people; drop it, or declare it from public knowledge"
+            )
+    elif is_unique and not is_month:
+        drafted, _ = draft_columns(table, bins=bins, max_values=0, max_numbers=0)
+        return drafted.get(name, values)
+    return values
+
+
+def _describe_hierarchies(frame: Any, names: list[Any]) -> dict[Any, str]:
+    """Return a comment for each column whose values follow from the values of a finer column."""
+    rows = nw.from_native(frame, eager_only=True).to_pandas()
+    codes = {name: pd.factorize(rows[name], use_na_sentinel=False)[0] for name in names}
+    counts = {name: np.bincount(codes[name]) for name in names}
+    comments: dict[Any, str] = {}
+    # The coarsest column from which a column follows is named.
+    ascending = sorted(names, key=lambda name: len(counts[name]))
+    for coarser, finer in itertools.combinations(ascending, 2):
+        n_finer, n_others = len(counts[finer]), len(rows) - counts[coarser].max()
+        if coarser in comments or min(n_others, len(rows) / n_finer) < _MIN_ROWS:
+            continue
+        coarser_of = np.zeros(n_finer, int)
+        coarser_of[codes[finer]] = codes[coarser]
+        if (coarser_of[codes[finer]] == codes[coarser]).all():
+            comments[coarser] = f"{coarser} follows from {finer}: derive it or drop it."
+    return comments

@@ -1,0 +1,203 @@
+"""``skdp draft-domain``: columns that a release can use, and remarks on all others."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from skdp import Domain, Interval
+from skdp.domain import draft_domain_toml
+from tests.cli.commands import call, refuse
+from tests.conftest import each
+
+RNG = np.random.default_rng(0)
+ROWS = 600
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def draft(**columns):
+    """Draft a table with a column `sex` and further columns; return the text and the domain."""
+    frame = pd.DataFrame({"sex": ["f", "m"] * (ROWS // 2)} | columns)
+    text = draft_domain_toml(frame)
+    return text, Domain.from_toml(text)
+
+
+def draft_csv(name, *lines, options=()):
+    """Draft a CSV file with the command; return the text."""
+    Path(name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert call("draft-domain", name, "domain.toml", *options) == 0
+    return Path("domain.toml").read_text(encoding="utf-8")
+
+
+PEOPLE = [f"Person {row}" for row in range(60)]
+
+
+@each(
+    "name, values",
+    [
+        ("customer", [f"Person {row}" for row in range(ROWS)]),
+        ("customer", range(10_000, 10_000 + ROWS)),
+        ("customer", RNG.permutation(ROWS) * 1.0),
+        ("customer", [f"{row}@mail.org" for row in range(ROWS)]),
+        # Identifiers that occur in several rows.
+        ("customer", [f"{row % 60}@mail.org" for row in range(ROWS)]),
+        ("name", PEOPLE * 10),
+        ("person_id", [*range(100)] * 6),
+        ("personID", [*range(100)] * 6),
+        ("patient.id", PEOPLE * 10),
+    ],
+)
+def test_identifiers_are_excluded_with_a_comment(name, values):
+    text, domain = draft(**{name: values})
+    assert domain.columns == ("sex",)
+    assert f"# Column {name!r} is excluded: it " in text
+    assert "Person 7" not in text
+    assert "@" not in text
+
+
+def test_a_table_of_a_few_people_lists_none_of_them():
+    frame = pd.DataFrame({"who": PEOPLE, "sex": ["f", "m"] * 30, "weight": RNG.normal(70, 9, 60), "pay": range(60)})
+    frame["born"] = np.arange(60).astype("datetime64[M]").astype("datetime64[s]")
+    frame["code"] = [int(f"{day:%Y%m%d}") for day in frame["born"]]
+    domain = Domain.from_toml(draft_domain_toml(frame))
+    assert domain.columns == ("sex", "weight", "born", "code")
+    assert all(isinstance(domain[name], Interval) for name in ("weight", "born", "code"))
+    # The same for a table with fewer rows than bins.
+    assert Domain.from_toml(draft_domain_toml(frame[:12])).columns == ("sex", "weight", "born", "code")
+    assert isinstance(Domain.from_toml(draft_domain_toml(frame[:12]))["weight"], Interval)
+
+
+@each(
+    "name, values",
+    [
+        ("grade", [1, 2, 3] * 200),
+        ("age", [*range(18, 78)] * 10),
+        ("hospital_id", [*range(20)] * 30),
+        ("name", ["left", "right", "none"] * 200),
+        ("pay", RNG.normal(3e4, 1e4, ROWS).round(2)),
+        ("day", np.arange(ROWS).astype("datetime64[D]").astype("datetime64[s]")),
+    ],
+)
+def test_columns_of_groups_and_amounts_are_drafted(name, values):
+    assert draft(**{name: values})[1].columns == ("sex", name)
+
+
+def test_a_column_that_follows_from_another_has_a_comment():
+    city = RNG.integers(20, size=ROWS)
+    age = RNG.integers(18, 90, size=ROWS)
+    text, domain = draft(
+        city=[f"city {code}" for code in city],
+        region=[f"region {code // 4}" for code in city],
+        land=np.where(city < 8, "north", "south"),
+        age=age,
+        decade=age // 10,
+        copied=[f"region {code // 4}" for code in city],
+        rare=["yes"] + ["no"] * (ROWS - 1),
+    )
+    remarks = {
+        "land": "region",
+        "region": "copied",
+        "copied": "city",
+        "decade": "age",
+    }
+    assert dict(re.findall(r"^# (\S+) follows from (\S+): derive it or drop it\.\n", text, re.MULTILINE)) == remarks
+    for name in remarks:
+        assert f"derive it or drop it.\n[columns.{name}]" in text
+    assert set(domain.columns) == {"sex", "city", "age", "rare", *remarks}
+
+
+def test_chance_is_no_hierarchy():
+    columns = {f"c{index}": RNG.integers(2 + index, size=40) for index in range(8)}
+    assert "follows from" not in draft_domain_toml(pd.DataFrame(columns))
+
+
+def test_times_with_a_zone_are_excluded():
+    times = [dt.datetime(2024, 1, 1 + row % 28, tzinfo=dt.UTC) for row in range(100)]
+    pq.write_table(pa.table({"sex": ["f", "m"] * 50, "seen": times}), "people.parquet")
+    assert call("draft-domain", "people.parquet", "domain.toml") == 0
+    text = Path("domain.toml").read_text()
+    assert "# Column 'seen' is excluded: it has times with a time zone" in text
+    assert Domain.from_toml(text).columns == ("sex",)
+    with pytest.raises(ValueError, match="Column 'seen' has times with a time zone"):
+        Domain.from_frame(pd.DataFrame({"seen": times}))
+
+
+@each("delimiter", [";", "\t", "|"])
+@each("end", ["", "x"])
+def test_another_delimiter_is_named(capsys, delimiter, end):
+    Path("in.csv").write_text(f"sex{delimiter}age\n" + f"f{delimiter}30{end}\nm{delimiter}40\n" * 20)
+    assert "Use --delimiter to set the character" in refuse(capsys, "draft-domain", "in.csv", "out.toml")
+    # A file of one column may have such a name.
+    assert call("draft-domain", "in.csv", f"{ord(delimiter)}{end}.toml", "--delimiter", ",") == 0
+
+
+@each("text", ["90+", ".", '"1,234"', "<5", "unknown"])
+def test_numbers_with_other_text_are_described(text):
+    rows = [f"{text},f" if row % 5 == 0 else f"{row % 300},m" for row in range(ROWS)]
+    drafted = draft_csv(f"{len(text)}.csv", "income,sex", *rows)
+    Path("domain.toml").unlink()
+    (line,) = [line for line in drafted.splitlines() if "'income'" in line]
+    assert "numbers with other text" in line
+    assert "numbers with other text" not in draft_domain_toml(
+        pd.DataFrame({"sex": ["f", "m"] * 300, "code": [f"K{row % 300}" for row in range(ROWS)]})
+    )
+
+
+def codes(first, last, text_format):
+    return [
+        int(f"{day:{text_format}}") for day in pd.date_range(first, last, freq="MS" if "d" not in text_format else "D")
+    ]
+
+
+def test_codes_of_months_are_listed():
+    months = codes("2019-01-01", "2024-12-01", "%Y%m")
+    frame = pd.DataFrame({"month": np.resize(months, ROWS)})
+    assert Domain.from_toml(draft_domain_toml(frame))["month"].values == tuple(months)
+    assert Domain.from_frame(frame)["month"].values == tuple(months)
+    # Each month once is no identifier.
+    assert Domain.from_toml(draft_domain_toml(pd.DataFrame({"month": months})))["month"].values == tuple(months)
+
+
+@each(
+    "values, edges",
+    [
+        (codes("1990-01-01", "2009-12-01", "%Y%m"), lambda edge: edge % 100 == 1),
+        (codes("1950-01-01", "1989-12-31", "%Y%m%d"), lambda edge: edge % 10_000 == 101),
+        (codes("2024-01-01", "2024-12-31", "%Y%m%d"), lambda edge: edge % 100 == 1),
+        # The first days of months, as days.
+        (sorted(code * 100 + 1 for code in codes("1990-01-01", "2009-12-01", "%Y%m")), lambda edge: edge % 100 == 1),
+    ],
+)
+def test_bins_of_codes_of_dates_end_at_dates(values, edges):
+    frame = pd.DataFrame({"day": np.resize(values, 20_000)})
+    text = draft_domain_toml(frame)
+    drafted = Domain.from_toml(text)["day"]
+    assert Domain.from_frame(frame, bins=32)["day"] == drafted
+    assert "# These numbers are dates, such as 20240131." in text
+    assert all(map(edges, drafted.edges))
+    assert (drafted.encode(frame["day"]) < len(drafted)).all()
+    assert "These numbers are dates" not in draft_domain_toml(pd.DataFrame({"pay": np.resize(values, 20_000) + 50}))
+
+
+@each("values, drafted", [(["0.0", "-0.0", "1.5"], (0, 1.5)), (["0", "-0", "1"], (0, 1)), (["-0.0", "1.5"], (0, 1.5))])
+def test_a_negative_zero_is_a_number(values, drafted):
+    text = draft_csv(f"{len(values)}{values[0]}.csv", "x,sex", *[f"{value},f" for value in values * 100])
+    Path("domain.toml").unlink()
+    assert Domain.from_toml(text)["x"].values == drafted
+
+
+def test_a_constant_column_is_excluded():
+    text, domain = draft(region=["south"] * ROWS, filled=["south", None] * (ROWS // 2), flag=[True] * ROWS)
+    assert "# Column 'region' is excluded: it has a single value" in text
+    assert domain.columns == ("sex", "filled", "flag")
