@@ -1,6 +1,7 @@
 """What the documents name is there: files, links, pages, one version and date; the code of the README runs."""
 
 import re
+import runpy
 import tomllib
 from pathlib import Path
 
@@ -62,3 +63,37 @@ def test_the_readme_names_commands_that_exist():
     commands = set(re.findall(r"make ([a-z-]+)", README))
     assert {"report", "test", "docs"} <= commands
     assert all(f"\n{command}:" in makefile for command in commands)
+
+
+def test_the_picture_of_the_readme_shows_the_output_of_its_code():
+    picture = (ROOT / "docs" / "_static" / "counts.svg").read_text(encoding="utf-8")
+    output = re.search(r"<dc:description>(.*?)</dc:description>", picture, re.DOTALL)[1]
+    assert f"```text\n{output}```" in README, "run docs/make_figures.py"
+
+
+FIGURE = re.compile(r"\{figure\} \S*/gallery/(\w+)/images/sphx_glr_(\w+)_\d+[.]png")
+FIGURES = [
+    pytest.param(path, found, id=path.stem)
+    for path in DOCUMENTS
+    if (found := FIGURE.search(path.read_text(encoding="utf-8")))
+]
+
+
+def test_pages_have_at_most_one_figure():
+    assert FIGURES
+    assert [path.name for path in DOCUMENTS if len(FIGURE.findall(path.read_text(encoding="utf-8"))) > 1] == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("path", "figure"), FIGURES)
+def test_the_example_of_a_figure_prints_the_numbers_of_its_section(path, figure, capsys, monkeypatch):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.setattr(pyplot, "show", lambda: None)
+    section = path.read_text(encoding="utf-8")[: figure.start()].rpartition("\n#")[2]
+    numbers = re.findall(r"-?\b\d+[.]\d\d+\b", section.replace("−", "-"))
+    try:
+        runpy.run_path(str(ROOT / "examples" / figure[1] / f"{figure[2]}.py"))
+    finally:
+        pyplot.close("all")
+    printed = capsys.readouterr().out
+    assert [number for number in numbers if number not in printed] == []

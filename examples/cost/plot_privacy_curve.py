@@ -7,46 +7,41 @@ scores of the same pipeline without privacy.
 """
 
 # %%
-# The wine data are repeated ten times for a larger table. Three measurements are reported in four public bins each.
+# Three columns of Adult are randomized, and predict the income.
 
 import matplotlib.pyplot as plt
-import pandas as pd
-from sklearn.datasets import load_wine
-from sklearn.model_selection import RepeatedStratifiedKFold
-from sklearn.naive_bayes import CategoricalNB
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OrdinalEncoder
+from sklearn.preprocessing import OneHotEncoder
 
-from skdp import Interval, RandomizedResponseEncoder
-from skdp.evaluation import PrivacyCurveDisplay, privacy_curve
+from skdp import RandomizedResponseEncoder
+from skdp.datasets import load_adult
+from skdp.evaluation import (
+    PrivacyCurveDisplay,
+    compare_to_baseline,
+    privacy_curve,
+)
 
-wine = load_wine(as_frame=True)
-bounds = {
-    "alcohol": (11, 15),
-    "flavanoids": (0, 6),
-    "color_intensity": (0, 14),
-}
-X = pd.concat([wine.data[list(bounds)]] * 10, ignore_index=True)
-y = pd.concat([wine.target] * 10, ignore_index=True)
-domain = {
-    name: Interval(low, high, bins=4)
-    for name, (low, high) in bounds.items()
-}
-
+adult = load_adult(dropna=True)
+X = adult.data[["sex", "race", "marital-status"]].iloc[:5000]
+y = adult.target.iloc[:5000]
 pipeline = make_pipeline(
-    RandomizedResponseEncoder(categories=domain),
-    OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=4),
-    CategoricalNB(min_categories=5),
+    RandomizedResponseEncoder(categories=adult.domain.select(X.columns)),
+    OneHotEncoder(),
+    LogisticRegression(),
 )
 curve = privacy_curve(
     pipeline,
     X,
     y,
+    cv=3,
+    scoring="roc_auc",
+    epsilons=[0.5, 2.0, 8.0],
     param_name="randomizedresponseencoder__epsilon",
-    epsilons=[1, 2, 4, 8],
-    scoring="accuracy",
-    cv=RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0),
     random_state=0,
 )
+print(compare_to_baseline(curve).round(3).T)
+
+# %%
 PrivacyCurveDisplay.from_curve(curve)
 plt.show()

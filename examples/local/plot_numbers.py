@@ -7,44 +7,57 @@ estimate of the true mean. The distribution can be estimated from the reports, t
 """
 
 # %%
-# The column is the mean radius of 569 tumors, repeated three times for a larger sample. The bounds 5 and 30 are public.
+# Estimate the mean age of Adult from reports:
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
-from sklearn.datasets import load_breast_cancer
 
 from skdp import NumericPerturber
+from skdp.datasets import load_adult
 
-cancer = load_breast_cancer(as_frame=True).data
-people = pd.concat([cancer[["mean radius"]]] * 20, ignore_index=True)
-perturber = NumericPerturber(
-    2.0, mechanism="square_wave", bounds=(5, 30), random_state=0
-)
+people = load_adult().data[["age"]]
+perturber = NumericPerturber(epsilon=2.0, bounds=(0, 100), random_state=0)
 reports = perturber.fit_transform(people)
-print(perturber.guarantee_)
-perturber.estimate_mean(reports).round(3)
+print(perturber.estimate_mean(reports).round(2))
+print("true mean:", people["age"].mean().round(2))
+
+# %%
+# The square-wave mechanism has reports for an estimate of the distribution:
+
+wave = NumericPerturber(
+    epsilon=2.0,
+    bounds=(0, 100),
+    mechanism="square_wave",
+    random_state=0,
+)
+reports = wave.fit_transform(people)
+estimated = wave.estimate_distribution(reports, n_bins=10)
+print(estimated.round(3).head(4))
 
 # %%
 # Single reports are far from the true numbers. The estimated distribution is close to the true one.
 
-estimated = perturber.estimate_distribution(reports, n_bins=25)
-edges = np.linspace(5, 30, 26)
+edges = np.linspace(0, 100, 11)
 figure, (left, right) = plt.subplots(
     1, 2, figsize=(9, 3.6), layout="constrained"
 )
-left.hist(reports["mean radius"], bins=40, color="C1")
-left.set(title="reports", xlabel="mean radius", ylabel="people")
+left.hist(reports["age"], bins=40, color="C1")
+left.set(title="reports", xlabel="age", ylabel="people")
 right.hist(
-    people["mean radius"], bins=edges, color="lightgrey", label="true"
+    people["age"],
+    bins=edges,
+    weights=np.full(len(people), 1 / len(people)),
+    color="lightgrey",
+    label="true",
 )
 right.stairs(
-    estimated["frequency"] * len(people),
+    estimated["frequency"],
     edges,
     color="C0",
     linewidth=2,
     label="estimated from the reports",
 )
-right.set(title="distribution", xlabel="mean radius")
+right.set(title="distribution", xlabel="age", ylabel="proportion")
+right.set_ylim(0, 0.4)
 right.legend()
 plt.show()
