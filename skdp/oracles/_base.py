@@ -22,17 +22,19 @@ def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
     bits = np.asarray(reports)
     if bits.ndim != 2 or bits.shape[1] != k:
         raise ValueError(f"`reports` must have the shape (n, {k}), got {bits.shape}.")
-    if bits.dtype == np.uint8:
-        is_valid = bits.max(initial=0) <= 1
+    if bits.dtype.kind in "iu":
+        is_valid = bits.max(initial=0) <= 1 and bits.min(initial=0) >= 0
     else:
-        is_valid = bits.dtype.kind in "biuf" and ((bits == 0) | (bits == 1)).all()
+        is_valid = bits.dtype.kind in "bf" and ((bits == 0) | (bits == 1)).all()
     if not is_valid:
         raise ValueError("`reports` must contain only 0 and 1.")
-    return np.ascontiguousarray(bits, np.uint8).view(np.bool_)
+    return bits.astype(np.uint8, copy=False).view(np.bool_)
 
 
 def _count_columns(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Count the ones in each column, many times as fast as ``bits.sum(axis=0)``."""
+    if bits.strides[0] == bits.itemsize:  # contiguous columns
+        return np.array(list(map(np.count_nonzero, bits.T)), np.int64)
     # 255 ones fit in a byte. The sums are over 255 blocks of `length` rows: entry i k + j
     # of a flat block is the bit of column j in its row i, so one vectorized sum of bytes
     # over the blocks counts up to 255 ones for each (row of a block, column).

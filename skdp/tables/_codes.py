@@ -77,16 +77,25 @@ class ValueCoder:
     def encode(self, column: Any) -> Codes:
         """Return the code of each value of a column of any library, of shape (n_rows,)."""
         library, column = unwrap(column)
+        if library == "polars" and str(column.dtype.base_type()) == "Enum":
+            # The physical integer of a value is its index in the categories.
+            levels = column.dtype.categories
+            positions = column.to_physical().fill_null(len(levels))
+            return self._encode_levels(levels, positions)
         if library == "pyarrow" and hasattr(column.type, "index_type"):
             return self.encode(column.cast(column.type.value_type))
         if library in ("polars", "pyarrow") and type_of_column(column) == "string":
             return self._encode_text(library, column)
         if library == "pandas" and isinstance(column.dtype, pd.CategoricalDtype):
-            levels = self.encode(pd.Series(column.dtype.categories))
-            table = np.append(levels, self.dtype.type(self.missing_code))
-            coded: Codes = table[column.cat.codes.to_numpy()]  # -1 if missing
-            return coded
+            levels = pd.Series(column.dtype.categories)
+            return self._encode_levels(levels, column.cat.codes)  # -1 if missing
         return self._encode_cells(column)
+
+    def _encode_levels(self, levels: Any, positions: Any) -> Codes:
+        """Encode a column by the positions of its values in `levels`, or behind them if missing."""
+        codes = np.append(self.encode(levels), self.dtype.type(self.missing_code))
+        coded: Codes = codes[positions.to_numpy()]
+        return coded
 
     def _encode_text(self, library: str, column: Any) -> Codes:
         """Encode strings of polars or pyarrow by a function of the library."""
@@ -119,8 +128,7 @@ class ValueCoder:
         elif cells.dtype.kind == "M":
             codes = self._encode_times(column, cells)
         else:
-            objects = cells.astype(object, copy=False)
-            codes = np.fromiter(self._encode_objects(objects), self.dtype, len(objects))
+            codes = self._encode_objects(cells.astype(object, copy=False))
         if is_null is not None:
             codes[is_null] = self.missing_code
         return codes
@@ -172,12 +180,23 @@ class ValueCoder:
         coded: Codes = table[keys.get_indexer(cells)]  # -1 if not found
         return coded
 
-    def _encode_objects(self, values: Iterable[Any]) -> Iterator[int]:
+    def _encode_objects(self, values: NDArray[Any]) -> Codes:
+        """Encode Python objects of any types."""
+        if self.value_type == "string":
+            # A loop in C. Some objects cannot be hashed or compared.
+            table = _TextCodes(self)
+            with suppress(Exception):
+                return np.fromiter(
+                    map(table.__getitem__, values), self.dtype, len(values)
+                )
+        return np.fromiter(self._iter_codes(values), self.dtype, len(values))
+
+    def _iter_codes(self, values: Iterable[Any]) -> Iterator[int]:
         """Yield the code of each Python object; common types are looked up by their class."""
         for value in values:
             value_type = TYPE_NAMES.get(type(value))
             if value_type is None:
-                yield self._encode_object(value)
+                yield self.encode_object(value)
             elif value != value:  # nan
                 yield self.missing_code
             else:
@@ -185,7 +204,7 @@ class ValueCoder:
                 codes = self.code_by_value if is_declared else {}
                 yield codes.get(value, self.unknown_code)
 
-    def _encode_object(self, value: Any) -> int:
+    def encode_object(self, value: Any) -> int:
         """Return the code of a Python object of any type."""
         if is_missing(value):
             return self.missing_code
@@ -199,6 +218,20 @@ class ValueCoder:
             if value_type == self.value_type:
                 return self.code_by_value.get(to_python(value), self.unknown_code)
         return self.unknown_code
+
+
+class _TextCodes(dict[Any, int]):
+    """Dict of declared strings to their codes; other objects are encoded on lookup."""
+
+    def __init__(self, coder: ValueCoder) -> None:
+        # The dict contains the code of None, too. `coder` encodes other objects.
+        super().__init__(coder.code_by_value)
+        self[None] = coder.missing_code
+        self._coder = coder
+
+    def __missing__(self, value: Any) -> int:
+        is_text = type(value) is str
+        return self._coder.unknown_code if is_text else self._coder.encode_object(value)
 
 
 def _can_represent(dtype: np.dtype[Any], value: Any) -> bool:

@@ -258,8 +258,7 @@ def test_columns_of_whole_numbers_are_read_as_reports(name):
         assert np.array_equal(read, reports)
         assert oracle.tally(read).tolist() == oracle.tally(reports).tolist()
         assert len(oracle.read(np.empty((0, oracle.width), dtype))) == 0
-    block = np.array([[False, True], [True, True]])
-    block = np.resize(block, (2, oracle.width))
+    block = reports[:2].astype(bool) if oracle.has_bits else np.ones((2, oracle.width), bool)
     assert np.array_equal(oracle.read(block), oracle.read(block.astype(int).tolist()))
     for other in (np.zeros((3, oracle.width + 1), int), np.zeros(3, int), np.zeros((3, oracle.width))):
         with pytest.raises(ValueError, match="`reports` must be integers of shape"):

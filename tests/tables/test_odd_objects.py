@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -107,3 +108,31 @@ def test_no_error_holds_an_odd_object(odd):
     memoised = RandomizedResponseEncoder(categories={"job": ["a", "b"]}, memoize=True, secret_key=key)
     rows = pd.DataFrame({"job": labels})
     check_hidden(memoised.fit(rows).transform, rows, record_id=list(column_with(odd, [1, 2, 3])), name="record_id")
+
+
+class Name(str):
+    """Text whose hash is not the hash of its characters."""
+
+    def __hash__(self):
+        return 7
+
+
+class Raising:
+    def __hash__(self):
+        raise RuntimeError("s3cr3t")
+
+
+class Side(enum.StrEnum):
+    LEFT = "a"
+
+
+def test_objects_beside_text_have_the_codes_of_their_values():
+    plain, odd = (
+        ["a", "b", None, "z"],
+        [np.str_("b"), np.nan, pd.NA, pd.NaT, Name("a"), Side.LEFT, b"a", 1, True, ["a"]],
+    )
+    expected = [0, 1, 2, 3, 1, 2, 2, 2, 0, 0, 3, 3, 3, 3]
+    coder = ValueCoder(["a", "b", None])
+    for other in (1, Raising(), {"a"}):
+        assert coder.encode(pd.Series([*plain, *odd, other], dtype=object)).tolist() == [*expected, 3]
+    assert ValueCoder(["a", "b"]).encode(pd.Series(["b", None, "z"], dtype=object)).tolist() == [1, 2, 2]

@@ -97,6 +97,25 @@ def scatter_rows(part: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
     return scattered
 
 
+def stack_columns(columns: Sequence[Any]) -> NDArray[Any]:
+    """Return an array of shape (n_rows, n_columns), without a copy if all columns are columns of one array."""
+    arrays = list(map(np.asarray, columns))
+    first = arrays[0]
+    starts = [array.__array_interface__["data"][0] for array in arrays]
+    # The base owns the memory of all columns. Equal dtypes and strides, and addresses at
+    # equal distances, are an array.
+    is_shared = first.base is not None and len(arrays) > 1
+    for array in arrays:
+        is_alike = array.dtype == first.dtype and array.strides == first.strides
+        is_shared = is_shared and is_alike and array.base is first.base
+    if is_shared and len(set(np.diff(starts))) == 1:
+        strides = (*first.strides, starts[1] - starts[0])
+        shape = (len(first), len(arrays))
+        return np.lib.stride_tricks.as_strided(first, shape, strides, writeable=False)
+    # Contiguous columns, which are copied many times as fast as into rows.
+    return np.stack(arrays).T
+
+
 def parse_integers(block: NDArray[Any]) -> NDArray[Any]:
     """Convert integers from 0 to 2**64 - 1 that are stored as floats or text; error messages contain no values."""
     if block.dtype.kind in "iub":

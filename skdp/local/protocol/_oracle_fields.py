@@ -19,6 +19,7 @@ from skdp.local._memo import PermanentDraws
 from skdp.local.protocol._columns import (
     make_value_labels,
     parse_integers,
+    stack_columns,
 )
 from skdp.local.protocol._estimation import (
     MAX_BLOCK_FLOATS,
@@ -87,8 +88,7 @@ class OracleField(Field):
         return [reports if reports.ndim == 2 else reports.reshape(-1, 1)]
 
     def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
-        block = np.column_stack(list(map(np.asarray, columns)))[rows]
-        return self.oracle.read(parse_integers(block))
+        return self.oracle.read(parse_integers(stack_columns(columns)[rows]))
 
     def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         return self.oracle.tally(reports)
