@@ -30,7 +30,7 @@ from _tables import (
     load_published,
     postcodes,
 )
-from _tasks import Task, list_seeds
+from _tasks import Task, keep_scores, list_seeds, time_in_turns
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer
 
@@ -508,6 +508,34 @@ def score_categories(
     return {"rows missed": float(np.mean(missed))}
 
 
+# Speed of the discovery of a domain
+
+
+def speed_tables(quick: bool) -> dict[str, Callable[[], pd.DataFrame]]:
+    if quick:
+        return {"Adult": lambda: adult().train[:N_QUICK_ROWS]}
+    return {
+        "Adult x 10": lambda: pd.concat([adult().train] * 10, ignore_index=True),
+    }
+
+
+def compare_speed(
+    table: pd.DataFrame, epsilon: float, seed: int, dtype: str
+) -> dict[str, float]:
+    """Return the CPU time of the discovery of a domain, and its ratio to a description by pandas."""
+    from skdp import discover_domain
+
+    texts = table.columns.difference(table.select_dtypes("number").columns)
+    table = table.astype(dict.fromkeys(texts, dtype))
+    options = {"epsilon": epsilon, "delta": DELTA, "random_state": seed}
+    seconds, ratio = time_in_turns(
+        lambda: discover_domain(table, **options),
+        lambda: table.describe(include="all"),
+        turns=5,
+    )
+    return {"milliseconds": 1000 * seconds, "relative_time": ratio}
+
+
 COUNT_METHODS = {
     "DPHistogram, one column": release_bins,
     "DPHistogram, two columns": release_cells,
@@ -532,5 +560,15 @@ TASKS = {
         score_categories,
         epsilons=(1.0, 0.1, 4.0),
         n_seeds=6,
+    ),
+    "speed of discovery": Task(
+        speed_tables,
+        {
+            f"discover_domain, {dtype}": partial(compare_speed, dtype=dtype)
+            for dtype in ("category", "str", "object")
+        },
+        keep_scores,
+        epsilons=(1.0,),
+        n_seeds=5,
     ),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
@@ -52,6 +53,7 @@ from skdp.tables import (
     to_numbers,
     to_object_list,
     type_of_column,
+    unwrap,
 )
 
 # The days since 1970 that a date can represent.
@@ -60,6 +62,9 @@ MIN_DAY, MAX_DAY = np.array([date.min, date.max], "datetime64[D]").astype(int).t
 # Smallest and largest power of 2 of the distance of a cell from the center. Smaller distances
 # are counted in the cell of the center, and larger ones in the outer cells.
 MIN_POWER, MAX_POWER = -200, 200
+
+# Format of floats: number of bits of the fraction, and bias of the exponent.
+FRACTION_BITS, EXPONENT_BIAS = 52, 1023
 
 # The constants below were tuned by the task "bounds" of benchmarks/central_statistics.py at
 # epsilon 1: half or twice of each changes errors of means of twenty columns by less than a
@@ -304,12 +309,32 @@ def _count_texts(column: Any) -> Counter[str | None]:
     # An error for other objects would reveal that such a record exists. Methods of
     # subclasses of str are not called, because they may run any code.
     counts: Counter[str | None] = Counter()
-    for value in to_object_list(column):
+    for value, n in _count_cells(column):
         if issubclass(type(value), str):
-            counts[str.__str__(value)] += 1
+            counts[str.__str__(value)] += n
         elif is_missing(value):
-            counts[None] += 1
+            counts[None] += n
     return counts
+
+
+def _count_cells(column: Any) -> Iterable[tuple[Any, int]]:
+    """Return values of a column, and how often each of them occurs; the pairs of equal values add up."""
+    library, stored = unwrap(column)
+    if library == "pandas" and isinstance(stored.dtype, pd.CategoricalDtype):
+        # Missing values have the code -1.
+        counts = np.bincount(stored.cat.codes.to_numpy() + 1).tolist()
+        pairs = zip([None, *stored.dtype.categories], counts, strict=False)
+        return [(value, n) for value, n in pairs if n]
+    if library in ("polars", "pyarrow") and type_of_column(stored) == "string":
+        series = nw.from_native(stored, series_only=True).alias("value")
+        table = series.value_counts(name="count")
+        return zip(
+            to_object_list(table["value"].to_native()), table["count"], strict=True
+        )
+    values = to_object_list(column)
+    if set(map(type, values)) <= {str, float, type(None)}:
+        return Counter(values).items()
+    return ((value, 1) for value in values)
 
 
 # Planning and releasing
@@ -540,7 +565,7 @@ class Bounds(NamedTuple):
 class Cells:
     """Cells whose width increases with the distance from a center, which is a separate cell."""
 
-    # Number of cells from a power of 2 to the next.
+    # Number of cells from a power of 2 to the next, a power of 2.
     cells_per_octave: int
     center: float = 0.0
 
@@ -556,9 +581,18 @@ class Cells:
         """
         with np.errstate(over="ignore"):
             finite = np.nan_to_num(numbers[np.isfinite(numbers)] - self.center)
-        # The outer cells include all numbers beyond them.
-        cells = np.searchsorted(self.edges()[1:-1], finite, side="right")
-        counts = np.bincount(cells, minlength=2 * self.n_side_cells + 1)
+        # The first bits of a float are its exponent and the cell between two powers of 2.
+        # A cell includes its lower edge, so the bits of a negative number are decreased by
+        # 1. The outer cells include all numbers beyond them.
+        octave = self.cells_per_octave
+        is_negative = finite < 0
+        bits = np.abs(finite).view(np.int64) - is_negative
+        steps = (bits >> (FRACTION_BITS - (octave.bit_length() - 1))) + 1
+        steps -= (EXPONENT_BIAS + MIN_POWER) * octave
+        np.clip(steps, 0, self.n_side_cells, out=steps)
+        np.negative(steps, out=steps, where=is_negative)
+        steps += self.n_side_cells
+        counts = np.bincount(steps, minlength=2 * self.n_side_cells + 1)
         return np.append(counts, np.isnan(numbers).sum())
 
     def edges(self) -> Floats:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central._sums import BLOCK
+from skdp.central._sums import slice_rows
 from skdp.central.statistics import Noise, to_float, warn_user
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import ByteSource
@@ -94,11 +94,13 @@ class Rows:
         scale = (find_widths(bounds, starts) if units is None else units) / UNIT
         lows, highs = (np.trunc((numbers - starts) / scale) for numbers in bounds.T)
         largest = np.maximum(-lows, highs).astype(np.int64)
-        with np.errstate(over="ignore"):
-            for number, column in enumerate(columns):
-                values = (column - starts[number]) / scale[number]
-                # The conversion to integers truncates toward 0.
-                positions[:, number] = np.clip(values, lows[number], highs[number])
+        for block in slice_rows(*positions.shape):
+            # Rows of a matrix are read while they are in the cache.
+            values = np.array([column[block] for column in columns]).T
+            with np.errstate(over="ignore"):
+                values = (values - starts) / scale
+            # The conversion to integers truncates toward 0.
+            positions[block] = np.clip(values, lows, highs)
         return cls(
             positions, codes.astype(np.intp), int((largest**2).sum()), largest=largest
         )
@@ -114,7 +116,7 @@ class Rows:
         A block overwrites the previous block.
         """
         buffer = np.empty((0, 0))
-        for rows in _slices(self.positions):
+        for rows in slice_rows(*self.positions.shape):
             part = self.positions[rows]
             if not buffer.size:
                 buffer = np.empty((len(part), self.n_columns + n_more))
@@ -201,12 +203,6 @@ def _shorten(part: NDArray[np.float64], factors: NDArray[np.float64]) -> None:
     """Multiply rows of integers by factors of at most 1 in place, and truncate toward 0."""
     (long,) = np.nonzero(factors < 1)
     part[long] = np.trunc(part[long] * factors[long, np.newaxis])
-
-
-def _slices(table: NDArray[Any]) -> Iterator[slice]:
-    """Divide the rows of an array into slices whose values fit into the cache."""
-    step = max(1, BLOCK // max(table.shape[1], 1))
-    return (slice(start, start + step) for start in range(0, len(table), step))
 
 
 def warn_of_few_rows(n_rows: float, error: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -36,9 +36,12 @@ Integers = NDArray[np.int64]
 # billionth of the width, and sums over 2**33 rows are integers of 64 bits.
 GRID = 1 << 29
 
-# Rows per block. A block fits in the cache, and float sums of its integers and of
+# Numbers per block. A block fits in the cache, and float sums of its integers and of
 # products of rows are exact (2**(15 + 15 + 16) < 2**53).
 BLOCK = 1 << 16
+
+# Fewer rows of wide tables take longer, because each column is sliced.
+MIN_ROWS_PER_BLOCK = 256
 
 # The variance of a uniform distribution between the bounds, in squared half widths.
 UNIFORM_VARIANCE = 1 / 3
@@ -174,31 +177,44 @@ def sum_groups(
         For each column, the number of values that are not finite; for each group, the number of rows; and for each
         column and group, the number of values, the sum of positions and the sum of squares.
     """
-    if groups is None:
-        groups = np.zeros(len(columns[0]), np.intp)
-    groups = groups.astype(np.intp)
+    n_rows = len(columns[0]) if groups is None else len(groups)
+    low, high = bounds.T[:, :, np.newaxis]
     n_not_finite = np.zeros(len(columns), np.int64)
     sums = np.zeros((3, len(columns), n_groups), np.int64)
-    for index, (column, (low, high)) in enumerate(zip(columns, bounds, strict=True)):
-        n_not_finite[index] = np.count_nonzero(~np.isfinite(column))
-        for start in range(0, column.size, BLOCK):
-            block = slice(start, start + BLOCK)
-            positions = to_grid(column[block], low, high)
-            is_value = ~np.isnan(positions)
-            positions[~is_value] = 0.0  # adds nothing
-            squares = np.rint(positions**2 / GRID)
-            for number, summands in enumerate((is_value, positions, squares)):
-                sums[number, index] += _sum_by_group(summands, groups[block], n_groups)
-    rows = _sum_by_group(np.ones(len(groups)), groups, n_groups)
-    return [n_not_finite, rows, *sums]
+    n_rows_by_group = np.array([n_rows])
+    if groups is not None:
+        groups = groups.astype(np.intp)
+        n_rows_by_group = np.bincount(groups, minlength=n_groups + 1)[:n_groups]
+    for block in slice_rows(n_rows if columns else 0, len(columns)):
+        # Rows of a matrix are read while they are in the cache.
+        values = np.array([column[block] for column in columns])
+        n_not_finite += np.count_nonzero(~np.isfinite(values), axis=1)
+        positions = to_grid(values, low, high)
+        is_missing = np.isnan(positions)
+        np.copyto(positions, 0.0, where=is_missing)  # adds nothing
+        squares = positions * positions
+        squares /= GRID
+        np.rint(squares, out=squares)
+        codes = None if groups is None else groups[block]
+        for number, summands in enumerate((~is_missing, positions, squares)):
+            sums[number] += _sum_by_group(summands, codes, n_groups)
+    return [n_not_finite, n_rows_by_group, *sums]
+
+
+def slice_rows(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Divide rows into blocks whose numbers fit into the cache."""
+    step = max(MIN_ROWS_PER_BLOCK, BLOCK // max(n_columns, 1))
+    return (slice(start, start + step) for start in range(0, n_rows, step))
 
 
 def _sum_by_group(
-    numbers: NDArray[Any], groups: NDArray[np.intp], n_groups: int
+    numbers: NDArray[Any], groups: NDArray[np.intp] | None, n_groups: int
 ) -> Integers:
-    """Sum integers of one block of rows by group; rows without a group add nothing."""
-    sums = np.bincount(groups, numbers, n_groups + 1)
-    return sums[:n_groups].astype(np.int64)
+    """Sum the integers of each column, of shape (n_columns, n_rows), by group; rows without a group add nothing."""
+    if groups is None:
+        return numbers.sum(axis=1, keepdims=True).astype(np.int64)
+    sums = [np.bincount(groups, column, n_groups + 1) for column in numbers]
+    return np.array(sums)[:, :n_groups].astype(np.int64)
 
 
 def sum_columns(rows: Batches, bounds: Any, *, missing: bool = True) -> GroupSums:

@@ -34,6 +34,7 @@ from skdp.tables._columns import to_python as to_python
 from skdp.tables._columns import type_of_column as type_of_column
 from skdp.tables._columns import type_of_value as type_of_value
 from skdp.tables._columns import types_of_values as types_of_values
+from skdp.tables._columns import unwrap as unwrap
 from skdp.tables._frames import ATTRS_KEY as ATTRS_KEY
 from skdp.tables._frames import MAX_REPORTS as MAX_REPORTS
 from skdp.tables._frames import PROTOCOL_KEY as PROTOCOL_KEY

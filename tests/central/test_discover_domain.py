@@ -12,10 +12,13 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.stats import norm
 
 from skdp import DPMean, PrivacyLedger, discover_domain
+from skdp.central._discover_domain import Cells
+from skdp.central._discover_domain import _count_texts as count_texts
 from skdp.privacy import gaussian_delta
 from skdp.testing import replay_release
 from tests.conftest import FRAME_KINDS, each, often
@@ -389,3 +392,49 @@ def test_whole_numbers_are_bounded_by_whole_numbers(low, high):
     else:
         assert low - 2 <= interval.edges[0] <= low
         assert high <= interval.edges[-1] <= high + (high - low) / 2
+
+
+TEXTS = ["clerk"] * 3 + ["nurse"] * 2 + [None] * 4
+TEXT_COLUMNS = {
+    "str": pd.Series(TEXTS, dtype="str"),
+    "string of Python": pd.Series(TEXTS, dtype="string[python]"),
+    "string of Arrow": pd.Series(TEXTS, dtype="string[pyarrow]"),
+    "object": pd.Series(TEXTS, dtype=object),
+    "object with other objects": pd.Series([*TEXTS, 1, True, b"clerk", 2.5], dtype=object),
+    "category": pd.Series(TEXTS, dtype=pd.CategoricalDtype(["smith", "nurse", "clerk"])),
+    "view in pandas": pd.Series(TEXTS, dtype=pd.ArrowDtype(pa.string_view())),
+    "dictionary in pandas": pd.Series(TEXTS, dtype=pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string()))),
+    "polars": pl.Series("count", TEXTS),
+    "polars categories": pl.Series("count", TEXTS, dtype=pl.Categorical),
+    "Arrow": pa.chunked_array([pa.array(TEXTS, pa.large_string())]),
+    "Arrow views": pa.chunked_array([pa.array(TEXTS, pa.string_view())]),
+    "Arrow dictionary": pa.chunked_array(
+        [pa.array(TEXTS[:3]).dictionary_encode(), pa.array(TEXTS[3:]).dictionary_encode()]
+    ),
+}
+
+
+@each("kind", list(TEXT_COLUMNS))
+def test_texts_are_counted_equally_in_all_libraries(kind):
+    # A category that does not occur is not counted, because its name may be private.
+    assert count_texts(TEXT_COLUMNS[kind]) == {"clerk": 3, "nurse": 2, None: 4}
+
+
+@each("center", [0.0, 3.7, -1e9])
+@each("cells_per_octave", [1, 4, 16])
+def test_cells_of_numbers_are_found_by_their_edges(center, cells_per_octave):
+    cells = Cells(cells_per_octave, center)
+    edges = cells.edges()
+    rng = np.random.default_rng(0)
+    numbers = np.concatenate(
+        [
+            *(edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf)),
+            rng.normal(size=1000) * 10.0 ** rng.integers(-300, 300, 1000),
+            [0.0, -0.0, 5e-324, -5e-324, 1.7e308, -1.7e308, np.inf, -np.inf, np.nan],
+        ]
+    )
+    numbers = np.concatenate([numbers, numbers + center])
+    with np.errstate(over="ignore"):
+        distances = np.nan_to_num(numbers[np.isfinite(numbers)] - center)
+    expected = np.bincount(np.searchsorted(edges[1:-1], distances, side="right"), minlength=edges.size - 1)
+    assert cells.count(numbers).tolist() == [*expected, np.isnan(numbers).sum()]

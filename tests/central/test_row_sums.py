@@ -14,13 +14,17 @@ from skdp import (
     DPPCA,
     DPAdditiveClassifier,
     DPAdditiveRegressor,
+    DPGroupBy,
     DPLinearRegression,
     DPLogisticRegression,
+    DPMean,
     DPRidge,
     DPSelectKBest,
+    DPStandardScaler,
 )
 from skdp.privacy import Mu
 from skdp.testing import replay_release
+from tests.conftest import each
 
 pytestmark = pytest.mark.filterwarnings("ignore:The noise:UserWarning")  # there are few rows
 
@@ -99,7 +103,8 @@ def test_the_draws_of_an_additive_regression_lose_the_budget_for_a_row_and_no_mo
 @pytest.mark.parametrize("name", MODELS)
 def test_sums_are_exact_so_that_the_order_of_rows_does_not_show(name, monkeypatch):
     model, target, *_ = MODELS[name]
-    monkeypatch.setattr("skdp.central._rows.BLOCK", 3 * 4)  # other rows in each block
+    monkeypatch.setattr("skdp.central._sums.BLOCK", 3 * 4)  # other rows in each block
+    monkeypatch.setattr("skdp.central._sums.MIN_ROWS_PER_BLOCK", 1)
     table = TABLES[1].sample(400, replace=True, random_state=0)
     found = []
     for rows in (table, table[::-1], table.sample(frac=1, random_state=1)):
@@ -107,3 +112,26 @@ def test_sums_are_exact_so_that_the_order_of_rows_does_not_show(name, monkeypatc
         fitted = clone(model).set_params(random_state=0).fit(rows[["a", "b"]], y)
         found.append(joblib.hash({name: value for name, value in vars(fitted).items() if name.endswith("_")}))
     assert found[0] == found[1] == found[2]
+
+
+@each("name", ["mean", "scaler", "groups"])
+def test_sums_of_columns_are_equal_for_all_sizes_of_blocks(name, monkeypatch):
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(500, 3)) * [1, 1e-300, 1e6]
+    numbers[rng.random(numbers.shape) < 0.1] = np.nan
+    numbers[:3] = [np.inf, -np.inf, 0.0]
+    frame = pd.DataFrame(numbers, columns=["a", "b", "c"]).assign(key=rng.choice(["x", "y"], 500))
+    bounds = {"a": (-1, 1), "b": (0, 1e-300), "c": (5, 7)}
+    estimator = {
+        "mean": DPMean(bounds=bounds, random_state=0),
+        "scaler": DPStandardScaler(bounds=bounds, random_state=0),
+        "groups": DPGroupBy(by="key", keys={"key": ["x", "y"]}, bounds=bounds, random_state=0),
+    }[name]
+    table = frame if name == "groups" else frame[["a", "b", "c"]]
+    found = []
+    for block in (1 << 16, 3 * 4):
+        monkeypatch.setattr("skdp.central._sums.BLOCK", block)
+        monkeypatch.setattr("skdp.central._sums.MIN_ROWS_PER_BLOCK", 1)
+        fitted = estimator.fit(table)
+        found.append(joblib.hash({name: value for name, value in vars(fitted).items() if name.endswith("_")}))
+    assert found[0] == found[1]
