@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.pipeline import Pipeline
 
 import skdp
 from skdp.central.statistics import choose
@@ -110,7 +111,7 @@ class TestRevealedNumberOfRows:
     @each("name", list(REVEALING))
     def test_nothing_is_promised_for_replacing_a_person(self, name):
         """Replacing a person of 11 rows by one of 1 row changes the number of rows, which is seen with certainty."""
-        statement = skdp.privacy_statement(REVEALING[name]("who"))
+        statement = skdp.privacy_statement(Pipeline([(name, *REVEALING[name]("who"))]))
         record = statement.to_dict()
         assert statement.total is record["total"] is record["meaning"] is None
         assert {step["guarantee"]["relation"] for step in record["steps"]} == {"add_remove"}
