@@ -345,10 +345,27 @@ def read_rows(rows: list[dict[str, Any]]) -> pd.DataFrame:
     )
 
 
+def select_newest(frame: pd.DataFrame, script: ModuleType) -> pd.DataFrame:
+    """Return the rows of the last commit of each task, table and method of a script, methods in their order there."""
+    methods = [
+        (task, name) for task in script.TASKS for name in script.TASKS[task].methods
+    ]
+    order = {pair: place for place, pair in enumerate(methods)}
+    newest = frame.groupby(["task", "table", "method"])["commit"].transform("last")
+    places = pd.DataFrame(
+        {
+            "method": frame[["task", "method"]].apply(tuple, axis=1).map(order),
+            "table": frame["table"].factorize()[0],
+        }
+    )
+    shown = places[frame["commit"] == newest].dropna()
+    return frame.loc[shown.sort_values(["table", "method"], kind="stable").index]
+
+
 def summarize(frame: pd.DataFrame) -> pd.DataFrame:
     """Return mean, standard error and number of seeds of each group of cells."""
     groups = frame.groupby(
-        ["task", "metric", "table", "method", "epsilon"], sort=False
+        ["task", "metric", "table", "method", "commit", "epsilon"], sort=False
     )["value"]
     return groups.agg(mean="mean", error="sem", seeds="count").reset_index()
 
@@ -362,9 +379,8 @@ def format_pivots(frame: pd.DataFrame) -> str:
     ]
     parts = []
     for (task, metric), group in summary.groupby(["task", "metric"], sort=False):
-        pivot = group.pivot_table(
-            "text", ["table", "method"], "epsilon", aggfunc="first", sort=False
-        )
+        rows = ["table", "method", "commit"]
+        pivot = group.pivot_table("text", rows, "epsilon", aggfunc="first", sort=False)
         parts.append(f"{task}: {metric}\n\n{pivot.fillna('').to_string()}\n")
     return "\n".join(parts)
 

@@ -6,6 +6,7 @@ import importlib.util
 import math
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -43,3 +44,27 @@ def test_a_cell_of_each_benchmark_runs(name, monkeypatch):
             answer = run.run_cell(tables, cell)
             assert "failed" not in answer, answer
             assert "skipped" in answer or not any(map(math.isnan, answer["metrics"].values())), answer
+
+
+def test_select_newest_keeps_rivals_of_older_commits_and_drops_removed_methods():
+    rows = [
+        {"task": "means", "table": table, "method": method, "epsilon": 1, "seed": 0, "commit": commit, "value": value}
+        for value, (table, method, commit) in enumerate(
+            [
+                ("Adult", "own", "a"),
+                ("Adult", "rival", "a"),
+                ("Adult", "removed", "a"),
+                ("wine", "own", "b"),
+                ("Adult", "own", "c"),
+            ]
+        )
+    ]
+    frame = run.read_rows([{"metric": "error", "seconds": 0.0, "machine": "any"} | row for row in rows])
+    script = SimpleNamespace(TASKS={"means": SimpleNamespace(methods=dict.fromkeys(["own", "rival"]))})
+    newest = run.select_newest(frame, script)
+    assert newest[["table", "method", "commit", "value"]].values.tolist() == [
+        ["Adult", "own", "c", 4],
+        ["Adult", "rival", "a", 1],
+        ["wine", "own", "b", 3],
+    ]
+    assert "rival  a        1" in run.format_pivots(newest)

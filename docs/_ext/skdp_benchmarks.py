@@ -1,9 +1,9 @@
-"""A page for each file in benchmarks/results: the docstring of its script, and pivots of its newest rows."""
+"""A page for each file in benchmarks/results: the docstring of its script, and its newest rows as pivots."""
 
 from __future__ import annotations
 
-import ast
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,21 @@ BENCHMARKS = DOCS.parent / "benchmarks"
 def setup(app: Any) -> dict[str, bool]:
     """Write the pages before Sphinx looks for them."""
     sys.path.append(str(BENCHMARKS))
-    from run import format_pivots, read_rows
+    from run import (
+        format_pivots,
+        read_rows,
+        select_newest,
+    )
 
     for path in (BENCHMARKS / "results").glob("*.csv"):
-        script = (BENCHMARKS / f"{path.stem}.py").read_text(
-            encoding="utf-8"
-        )
+        script = import_module(path.stem)
         frame = read_rows(pd.read_csv(path).to_dict("records"))
-        rows = frame[frame["commit"] == frame["commit"].iloc[-1]]
-        commit, machine = rows[["commit", "machine"]].iloc[-1]
+        rows = select_newest(frame, script)
+        machines = "; ".join(rows["machine"].unique())
         parts = [
             f"# {path.stem.replace('_', ' ').capitalize()}",
-            ast.get_docstring(ast.parse(script)),
-            f"Commit {commit}, {machine}.",
+            script.__doc__,
+            f"Each row is the newest result of a method; `commit` is the code that was measured. Machine: {machines}.",
         ]
         texts = format_pivots(rows).strip().split("\n\n")
         for title, table in zip(texts[::2], texts[1::2], strict=True):
