@@ -103,10 +103,15 @@ def format_label(value: Any) -> str:
     """Format a value, or a tuple of values, as text of at most 40 characters per value."""
     if isinstance(value, tuple):
         return ", ".join(map(format_label, value))
+    text = format_value(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"
+
+
+def format_value(value: Any) -> str:
+    """Format a declared value; pandas converts integers beside missing values to floats."""
     if value is None or value != value:  # nan differs from itself
         return "missing"
-    text = f"{value:g}" if isinstance(value, float) else str(value)
-    return text if len(text) <= 40 else f"{text[:39]}…"
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def label_rows(axes: Any, labels: Sequence[str]) -> None:

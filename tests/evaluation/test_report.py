@@ -223,3 +223,25 @@ def test_a_draft_is_written_once_with_its_warning(tmp_path, capsys, suffix):
         assert phrase in shown.err
     for place, message in ((out, "which exists"), ("no/a.toml", "existing directory")):
         assert message in refuse(capsys, *words[:2], tmp_path / place)
+
+
+@each(
+    "values, labels",
+    [
+        ([10001, 10002], ["10001", "10002"]),
+        ([7, 8, None], ["7", "8", "missing"]),
+        (["f", None], ["f", "missing"]),
+        ([2021.5, 2022.0], ["2021.5", "2022"]),
+        ([1234567, 1234568, None], ["1234567", "1234568", "missing"]),
+    ],
+)
+def test_page_labels_rows_with_declared_values(values, labels, tmp_path_factory, few_trees):
+    """Codes were formatted as amounts (10,001 and 7.00), and a missing value had no label."""
+    column = pd.Series([values[row % len(values)] for row in range(300)])
+    frame = pd.DataFrame({"code": column, "sex": ["f", "m"] * 150})
+    domain = Domain({"code": values, "sex": ["f", "m"]})
+    out = tmp_path_factory.mktemp("page")
+    html = study_report(frame, domain, out, columns=["code"], epsilons=[1.0]).read_text(encoding="utf-8")
+    cells = re.findall(r'_row\d+_col0"[^>]*>([^<]*)<', html)
+    assert {cell.strip() for cell in cells} >= set(labels)
+    assert "" not in cells

@@ -23,6 +23,7 @@ from skdp.evaluation._privacy_curve import compare_to_baseline
 from skdp.evaluation._style import (
     COLORS,
     choose_series_style,
+    format_value,
     import_pyplot,
     tidy_axes,
 )
@@ -250,7 +251,9 @@ def _study_counts(study: Study) -> Part:
             f"Errors of the counts over {N_RELEASES} releases, and coverage of the 95 "
             "% intervals",
         ),
-        _format_table(index_to_columns(example), title),
+        _format_table(
+            index_to_columns(example), title, n_labels=example.index.nlevels
+        ),
     ]
     return section, {"release_counts": releases, "count_errors": errors}
 
@@ -337,7 +340,9 @@ def _study_leakage(study: Study) -> Part:
         "protected.",
         tables=[
             _format_table(table, f"Guesses of {name}"),
-            _format_table(recall, f"Recall of each value at epsilon {study.example:g}"),
+            _format_table(
+                recall, f"Recall of each value at epsilon {study.example:g}", n_labels=1
+            ),
         ],
     )
     return section, {"leakage": table}
@@ -407,9 +412,14 @@ def _encode_figure(figure: Any) -> str:
     return base64.b64encode(buffer.getvalue()).decode()
 
 
-def _format_table(table: pd.DataFrame, caption: str) -> str:
-    """Return the first rows of a table as HTML, with names and values escaped."""
+def _format_table(table: pd.DataFrame, caption: str, *, n_labels: int = 0) -> str:
+    """Return the first rows of a table as HTML, with names and values escaped.
+
+    The first `n_labels` columns are declared values.
+    """
     rows = table.head(MAX_TABLE_ROWS).rename(columns=str)
+    for position in range(n_labels):
+        rows.isetitem(position, [format_value(x) for x in rows.iloc[:, position]])
     if len(table) > MAX_TABLE_ROWS:
         caption += f" (the first {MAX_TABLE_ROWS} of {len(table)} rows)"
     styler = rows.style.format(na_rep="", escape="html", thousands=",")
