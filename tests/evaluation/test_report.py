@@ -208,7 +208,7 @@ class TestCommand:
 
 @each("suffix", [".csv", ".parquet"])
 def test_a_draft_is_written_once_with_its_warning(tmp_path, capsys, suffix):
-    people = {"age": range(20, 80), "sex": ["f", "m", None] * 20, "name": [f"p{index}" for index in range(60)]}
+    people = {"age": [*range(20, 80)] * 2, "sex": ["f", "m", None] * 40, "name": [f"p{i}" for i in range(120)]}
     pd.DataFrame(people).to_csv(tmp_path / "people.csv", index=False)
     pd.DataFrame(people).to_parquet(tmp_path / "people.parquet")
     out = tmp_path / f"domain{suffix}.toml"
