@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import (
+    Iterator,
     Mapping,
     Sequence,
 )
@@ -16,7 +17,6 @@ from skdp.domain import (
     Categories,
     Domain,
     Interval,
-    copy_guarantee,
     domains_of_dtypes,
 )
 from skdp.privacy import PrivacyLeakWarning
@@ -49,14 +49,20 @@ def make_domain(
     # The values of declared columns are not read.
     attributes = {}
     for column, values in zip(table.names, table.columns, strict=True):
-        is_declared = column in declared
-        attributes[column] = (
-            declared[column] if is_declared else _find_categories(column, values)
-        )
+        if column not in declared:
+            attributes[column] = _find_categories(column, values)
+            continue
+        attributes[column] = declared[column]
+        if isinstance(declared[column], Iterator):
+            raise TypeError(
+                f"`{name}` of column {column!r} must be a list of values, got "
+                f"{type(declared[column]).__name__}, which can be read only once. Use "
+                "list(...)."
+            )
     domain = Domain(attributes)
     for column in undeclared:
         domain[column].observed = True  # `privacy_statement` lists these columns
-    return copy_guarantee(domain, categories)
+    return domain
 
 
 def warn_of_observed(names: Sequence[Any], parameter: str) -> None:

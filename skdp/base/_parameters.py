@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 
 from skdp.domain import (
+    Categories,
     Domain,
     Interval,
 )
@@ -237,11 +238,12 @@ def _list_pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
     """Return the unchecked bounds (low, high) of each column in `names`, from any form of the parameter."""
     hint = ""
     if isinstance(bounds, Domain):
-        hint = f". The Domain declares {list(bounds.columns)}"
-        bounds = _get_domain_bounds(bounds, names)
+        hint = f". The Domain declares {list(bounds)}"
+        # A Domain may have more columns than the table.
+        bounds = {name: bounds[name] for name in names if name in bounds}
     if isinstance(bounds, Mapping):
         check_declared(bounds, names, "bounds", hint)
-        return [bounds[name] for name in names]
+        return [find_bounds(bounds[name], name) for name in names]
     rows = _to_list(bounds)
     if rows is None:
         raise TypeError(
@@ -258,22 +260,16 @@ def _list_pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
     return rows
 
 
-def _get_domain_bounds(
-    domain: Domain, names: Sequence[Any]
-) -> dict[Any, tuple[Any, Any]]:
-    """Return the bounds (low, high) that a domain declares for the numeric columns in `names`."""
-    bounds = {}
-    for name in names:
-        if name not in domain.columns:
-            continue
-        declared = domain[name]
-        if not isinstance(declared, Interval) or declared.dtype.kind != "f":
-            raise ValueError(
-                f"`bounds` of column {name!r} must be an Interval of numbers in the "
-                f"Domain, got {declared!r}."
-            )
-        bounds[name] = declared.edges[0], declared.edges[-1]
-    return bounds
+def find_bounds(declared: Any, name: Any) -> Any:
+    """Return the bounds (low, high) of the Interval of the column `name`, or `declared` itself, a pair."""
+    if not isinstance(declared, Interval | Categories):
+        return declared
+    if isinstance(declared, Categories) or declared.dtype.kind != "f":
+        raise ValueError(
+            f"`bounds` of column {name!r} must be an Interval of numbers, got "
+            f"{declared!r}."
+        )
+    return declared.edges[0], declared.edges[-1]
 
 
 def list_names(names: Any) -> list[Any] | None:
@@ -297,8 +293,7 @@ def _check_pair(pair: Any, what: str) -> tuple[float, float]:
     numbers = _to_list(pair)
     if numbers is None or len(numbers) != 2:
         raise ValueError(
-            f"{what} must be a pair (low, high), got {type(pair).__name__}. For an "
-            "Interval, pass the Domain that contains it."
+            f"{what} must be a pair (low, high), got {type(pair).__name__}."
         )
     for number in numbers:
         if isinstance(number, bool | np.bool_) or not isinstance(number, Real):

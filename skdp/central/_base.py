@@ -41,6 +41,7 @@ from skdp.central.statistics import (
     read_persons,
     rows_within,
 )
+from skdp.domain import Domain
 from skdp.privacy import (
     BudgetExceeded,
     Loss,
@@ -118,7 +119,8 @@ def check_declared_columns(
     declared: Any, names: Sequence[Any], parameter: str = "bounds"
 ) -> None:
     """Check that a parameter which declares some columns names columns of X only."""
-    if isinstance(declared, Mapping):
+    # A Domain may have more columns than the table.
+    if isinstance(declared, Mapping) and not isinstance(declared, Domain):
         check_declared({**dict.fromkeys(names), **declared}, names, parameter)
 
 

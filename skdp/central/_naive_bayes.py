@@ -47,7 +47,7 @@ from skdp.central.statistics import (
     encode_declared,
     select_columns,
 )
-from skdp.domain import Domain, DomainLike, copy_guarantee
+from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, parse_budget
 from skdp.randomness import ByteSource
 from skdp.tables import Table
@@ -246,7 +246,6 @@ class DPCategoricalNB(NaiveBayes):
         declared = declared_domain(columns.table, self.categories, "categories")
         attributes = {name: declared[name] for name in columns.names}
         domain = Domain(attributes | {rows.names[-1]: classes.attribute})
-        domain = copy_guarantee(domain, self.categories)
         n_columns = len(columns.names)
         pairs = [(column, n_columns) for column in range(n_columns)]
         counts = count_cells(rows, domain, pairs, self.handle_unknown, "categories")

@@ -2,6 +2,7 @@
 
 from skdp.domain._attributes import MAX_SHOWN_VALUES as MAX_SHOWN_VALUES
 from skdp.domain._attributes import Categories, Interval
+from skdp.domain._attributes import Release as Release
 from skdp.domain._bins import cut_evenly as cut_evenly
 from skdp.domain._domain import Codes as Codes
 from skdp.domain._domain import Domain

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import pairwise
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from skdp.domain._bins import (
     parse_edges,
     shorten_edge,
 )
+from skdp.privacy import PrivacyGuarantee
 from skdp.tables import (
     ValueCoder,
     is_declarable,
@@ -35,6 +36,14 @@ from skdp.tables import (
 # Largest number of values of a column in a message or repr, and of characters of a value.
 MAX_SHOWN_VALUES = 8
 _MAX_SHOWN_CHARACTERS = 200
+
+
+class Release(NamedTuple):
+    """A release that found the values of columns, such as `discover_domain`."""
+
+    # Guarantees of different releases may be equal.
+    id: str
+    guarantee: PrivacyGuarantee
 
 
 class Categories:
@@ -75,6 +84,7 @@ class Categories:
     """
 
     observed = False  # True if the values were read from private data
+    releases: tuple[Release, ...] = ()  # Releases that found the values
 
     def __init__(self, values: Iterable[Any], *, ordered: bool = False) -> None:
         # `values` are the declared values, whose order is the order of their codes;
@@ -105,6 +115,7 @@ class Categories:
         self.values = tuple(map(to_python, values))
         _check_together(self.values)
         self.ordered = ordered
+        self.releases = ()
         self._coder = ValueCoder(self.values)
 
     def __len__(self) -> int:
@@ -277,6 +288,7 @@ class Interval:
     """
 
     observed = False  # True if the edges were read from private data
+    releases: tuple[Release, ...] = ()  # Releases that found the edges
 
     def __init__(
         self,
@@ -327,6 +339,7 @@ class Interval:
                     f"{format_edge(lower)} before {format_edge(upper)}."
                 )
         self.missing = missing
+        self.releases = ()
         self.decimals: int | None = None
         if self.dtype.kind == "M" and (real or decimals is not None):
             raise ValueError(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
+from itertools import chain
 from typing import Any, Self, TypeAlias, TypeVar
 from uuid import uuid4
 
@@ -14,7 +16,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp.domain._attributes import Categories, Interval, name_column_in_errors
+from skdp._json import value_from_json, value_to_json
+from skdp.domain._attributes import (
+    Categories,
+    Interval,
+    Release,
+    name_column_in_errors,
+)
 from skdp.domain._draft import draft_columns
 from skdp.domain._expressions import (
     Operand,
@@ -23,7 +31,7 @@ from skdp.domain._expressions import (
     parse_derived,
 )
 from skdp.domain._toml import parse_toml, write_toml
-from skdp.privacy import PrivacyGuarantee
+from skdp.privacy import PrivacyGuarantee, list_releases
 from skdp.tables import (
     Table,
     call_safely,
@@ -41,10 +49,13 @@ from skdp.tables import (
 Codes = NDArray[np.unsignedinteger]
 
 
-class Domain:
+class Domain(Mapping[Any, Categories | Interval]):
     """Declared values of the columns of a table.
 
     Declare a domain from public knowledge: the values that occur in a table are private.
+    A domain is a mapping of column name to values: ``domain["age"]`` are the values of a
+    column, ``list(domain)`` are the names, and ``domain | {"sex": ["f", "m"]}`` is a
+    domain with a further column.
 
     Parameters
     ----------
@@ -75,7 +86,8 @@ class Domain:
     derived : dict of column name to str
         The expressions of the derived columns.
     guarantee : PrivacyGuarantee or None
-        The guarantee of the release that found the values, None if they are declared.
+        The guarantee of all releases that found values together, None if all values are
+        declared.
 
     Raises
     ------
@@ -98,10 +110,12 @@ class Domain:
     missing ``end``, ``"end >= start"`` is false and ``"not end < start"`` is true.
 
     **Privacy.** A domain from `with_guarantee` states the privacy loss of finding its
-    values. An estimator that uses it does not charge this loss again, and its
-    ``guarantee_`` is for its own release; `privacy_statement` adds the guarantee of the
-    domain to the total, once for all steps that use it. Domains with equal values are
-    equal, even if their guarantees differ.
+    values. Each of its columns keeps the release, so a domain or a dict of columns of
+    several found domains has all their releases, once each. An estimator that uses them
+    does not charge this loss again, and its ``guarantee_`` is for its own release;
+    `privacy_statement` adds the guarantee of each release to the total, once for all
+    steps that use it. A copy of the values, such as ``found["age"].edges``, does not keep
+    the release. Domains with equal values are equal, even if their guarantees differ.
 
     Examples
     --------
@@ -117,6 +131,8 @@ class Domain:
     ValueError: Column 'answer': expected distinct values, got duplicates.
     """
 
+    releases: tuple[Release, ...] = ()  # Releases that found values
+
     def __init__(
         self,
         columns: Mapping[Any, Iterable[Any] | Interval | Categories] | Domain,
@@ -127,10 +143,6 @@ class Domain:
         # `columns` maps each column to its declared values, or is a domain to be
         # extended. `constraints` are expressions that are true in each row, and
         # `derived` maps names of computed columns to expressions.
-        self.guarantee: PrivacyGuarantee | None = None
-        # Identifies the release of a discovered domain, because guarantees of different
-        # releases may be equal.
-        self._release_id = ""
         if not isinstance(constraints, list | tuple):
             raise TypeError(
                 "`constraints` must be a list of expressions, got "
@@ -142,11 +154,11 @@ class Domain:
                 "`derived` must be a mapping from column name to expression, got "
                 f"{type(derived).__name__}."
             )
+        releases: tuple[Release, ...] = ()
         if isinstance(columns, Domain):
-            self.guarantee, self._release_id = columns.guarantee, columns._release_id
+            releases = columns.releases
             constraints = [*columns.constraints, *constraints]
             derived = {**columns.derived, **derived}
-            columns = columns._attributes
         if not isinstance(columns, Mapping):
             raise TypeError(
                 "Domain requires a mapping from column name to values, or a Domain, "
@@ -158,6 +170,8 @@ class Domain:
                 if not isinstance(values, Interval | Categories):
                     values = Categories(values)
                 self._attributes[name] = values
+        # A domain in which nothing was found has a release without columns.
+        self.releases = _join_releases([releases], self._attributes)
         # The type of each column, for expressions; derived columns are added.
         self._operands: dict[Any, Operand] = {}
         for name, attribute in self._attributes.items():
@@ -177,6 +191,12 @@ class Domain:
         return {name: derived.text for name, derived in self._derived.items()}
 
     @property
+    def guarantee(self) -> PrivacyGuarantee | None:  # numpydoc ignore=RT01
+        """The guarantee of all releases that found values together, or None."""
+        guarantees = [release.guarantee for release in self.releases]
+        return reduce(operator.add, guarantees) if guarantees else None
+
+    @property
     def columns(self) -> tuple[Any, ...]:  # numpydoc ignore=RT01
         """The column names."""
         return tuple(self._attributes)
@@ -193,6 +213,29 @@ class Domain:
 
     def __getitem__(self, column: Any) -> Categories | Interval:
         return self._attributes[column]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._attributes)
+
+    def __len__(self) -> int:
+        return len(self._attributes)
+
+    def __bool__(self) -> bool:
+        return True  # a domain without columns is not absent
+
+    def __or__(self, other: Any) -> Domain:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        joined = {**self, **other}
+        facts = other if isinstance(other, Domain) else Domain({})
+        constraints = dict.fromkeys([*self.constraints, *facts.constraints])
+        derived = {**self.derived, **facts.derived}
+        return Domain(joined, constraints=list(constraints), derived=derived)
+
+    def __ror__(self, other: Any) -> Domain:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return Domain(other) | self
 
     def __eq__(self, other: object) -> bool:
         # The order determines the joint codes.
@@ -248,6 +291,7 @@ class Domain:
             raise ValueError(f"`columns` must be distinct, got {columns}.")
         selected = copy(self)
         selected._attributes = {column: self[column] for column in columns}
+        selected.releases = _join_releases([], selected._attributes)
         available = set(columns)
         selected._derived = {}
         for name, expression in self._derived.items():
@@ -265,6 +309,8 @@ class Domain:
         self, guarantee: PrivacyGuarantee | None, *, release_id: str | None = None
     ) -> Self:
         """Return the domain with the guarantee of the release that found its values.
+
+        All columns keep the guarantee, which replaces the guarantees that they have.
 
         Parameters
         ----------
@@ -293,21 +339,16 @@ class Domain:
         >>> print(domain.guarantee)
         epsilon = 0.2, delta = 0.000001, central model, adding or removing one record's values of: age
         """
-        if guarantee is not None:
-            if not isinstance(guarantee, PrivacyGuarantee):
-                raise TypeError(
-                    "`guarantee` must be a PrivacyGuarantee or None, got "
-                    f"{type(guarantee).__name__}."
-                )
-            scope = guarantee.scope or self.columns
-            guarantee = replace(guarantee, scope=scope)
-        domain = copy(self)
-        domain.guarantee = guarantee
         if guarantee is None:
-            domain._release_id = ""
-        else:
-            domain._release_id = uuid4().hex if release_id is None else release_id
-        return domain
+            return _set_releases(self, {}, ())
+        if not isinstance(guarantee, PrivacyGuarantee):
+            raise TypeError(
+                "`guarantee` must be a PrivacyGuarantee or None, got "
+                f"{type(guarantee).__name__}."
+            )
+        guarantee = replace(guarantee, scope=guarantee.scope or self.columns)
+        release = Release(uuid4().hex if release_id is None else release_id, guarantee)
+        return _set_releases(self, dict.fromkeys(self, (release,)), (release,))
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
@@ -456,8 +497,9 @@ class Domain:
             options["constraints"] = list(self.constraints)
         if self._derived:
             options["derived"] = self.derived
-        if self.guarantee is not None:
-            options["guarantee"] = guarantee_fields(self)
+        found = guarantee_fields(self)
+        if found:
+            options["guarantee"] = found if len(found) > 1 else found[0]
         return write_toml(self._attributes, comments or {}, options)
 
     def check_constraints(self, X: Any) -> NDArray[np.bool_]:
@@ -775,31 +817,84 @@ def draft_table(
 DomainType = TypeVar("DomainType", bound=Domain)
 
 
-def guarantee_fields(domain: Domain) -> dict[str, Any]:
-    """Return the guarantee of a discovered domain as fields of a JSON or TOML file."""
-    assert domain.guarantee is not None
-    return {"record": domain.guarantee.to_json(), "release_id": domain._release_id}
+def _join_releases(
+    releases: Iterable[Iterable[Release]], columns: Mapping[Any, Categories | Interval]
+) -> tuple[Release, ...]:
+    """Return the different releases in tuples of releases and of columns."""
+    of_columns = [attribute.releases for attribute in columns.values()]
+    return tuple(dict.fromkeys(chain(*releases, *of_columns)))
+
+
+def _set_releases(
+    domain: DomainType,
+    by_column: Mapping[Any, tuple[Release, ...]],
+    releases: tuple[Release, ...],
+) -> DomainType:
+    """Return a domain with the releases that found each column, and with all releases."""
+    found = copy(domain)
+    found._attributes = {}
+    for name, attribute in domain.items():
+        found._attributes[name] = copy(attribute)
+        found._attributes[name].releases = by_column.get(name, ())
+    found.releases = releases
+    return found
+
+
+def guarantee_fields(declared: Mapping[Any, Any]) -> list[dict[str, Any]]:
+    """Return the releases that found columns as fields of a JSON or TOML file.
+
+    `declared` are the values by column. A release has the names of its columns unless it found all columns.
+    """
+    fields = []
+    for release in list_releases(declared):
+        field = {"record": release.guarantee.to_json(), "release_id": release.id}
+        names = [name for name in declared if release in list_releases(declared[name])]
+        if len(names) < len(declared):
+            field["columns"] = value_to_json(names)
+        fields.append(field)
+    return fields
 
 
 def add_guarantee(domain: DomainType, fields: Any) -> DomainType:
-    """Return a domain with the guarantee of its discovery, from the fields of `guarantee_fields`."""
-    if not isinstance(fields, dict) or fields.keys() != {"record", "release_id"}:
-        raise ValueError(
-            "`guarantee` must be a table with the keys record and release_id, got "
-            "another value."
-        )
-    try:
-        guarantee = PrivacyGuarantee.from_json(fields["record"])
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`guarantee`: {error}") from None
-    return domain.with_guarantee(guarantee, release_id=str(fields["release_id"]))
+    """Return a domain with the releases that found its columns, from the fields of `guarantee_fields`."""
+    by_column: dict[Any, tuple[Release, ...]] = dict.fromkeys(domain, ())
+    for field in fields if isinstance(fields, list) else [fields]:
+        keys = {"record", "release_id"}
+        if not isinstance(field, dict) or field.keys() - {"columns"} != keys:
+            raise ValueError(
+                "`guarantee` must be a table with the keys record, release_id and "
+                "columns (optional), got another value."
+            )
+        try:
+            guarantee = PrivacyGuarantee.from_json(field["record"])
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"`guarantee`: {error}") from None
+        names = value_from_json(field.get("columns", list(domain)))
+        if not isinstance(names, list) or any(
+            name not in domain.columns for name in names
+        ):
+            raise ValueError(
+                "`columns` of `guarantee` must be a list of columns of the domain, got "
+                "another value."
+            )
+        guarantee = replace(guarantee, scope=guarantee.scope or domain.columns)
+        for name in names:
+            release = Release(str(field["release_id"]), guarantee)
+            by_column[name] = (*by_column[name], release)
+    return _set_releases(
+        domain, by_column, tuple(dict.fromkeys(chain(*by_column.values())))
+    )
 
 
-def copy_guarantee(domain: Domain, source: Any) -> Domain:
-    """Return a domain with the guarantee of `source`, if this is a discovered Domain."""
-    if not isinstance(source, Domain) or source.guarantee is None:
-        return domain
-    return domain.with_guarantee(source.guarantee, release_id=source._release_id)
+def copy_guarantee(domain: DomainType, *sources: Any) -> DomainType:
+    """Return a domain whose columns also keep the releases that found the values of `sources`."""
+    releases = list_releases(sources)
+    by_column = {
+        name: tuple(dict.fromkeys([*attribute.releases, *releases]))
+        for name, attribute in domain.items()
+    }
+    joined = tuple(dict.fromkeys([*domain.releases, *releases]))
+    return _set_releases(domain, by_column, joined)
 
 
 # Cached, because making a decoder takes as long as encoding a small batch.

@@ -58,7 +58,9 @@ def write_toml(
     blocks = []
     tables = []
     for name, content in options.items():
-        if isinstance(content, list):
+        if isinstance(content, list) and isinstance(content[0], dict):
+            tables += [f"[[{name}]]\n{_format_lines(table)}" for table in content]
+        elif isinstance(content, list):
             blocks.append(f"{name} = {_format_value(content)}\n")
         else:
             tables.append(f"[{name}]\n{_format_lines(content)}")

@@ -20,6 +20,7 @@ from skdp.base import (
     apply_set_output,
     check_choice,
     check_confidence_level,
+    find_bounds,
     limit_blas_threads,
     parse_bounds,
     to_float_columns,
@@ -571,11 +572,14 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
                 "`bounds` must be a dict or a Domain, which name the columns, if the "
                 f"table is not in memory; got {type(bounds).__name__}."
             )
-        return Domain({name: Interval(*pair, bins=1) for name, pair in bounds.items()})
+        columns = {}
+        for name, pair in bounds.items():
+            columns[name] = Interval(*find_bounds(pair, name), bins=1)
+        return Domain(columns)
 
     def _declared_row(self, names: Sequence[Any]) -> pd.DataFrame:
         """Make a dataframe with one row for `fit`, if no table is in memory; the values are not used."""
-        if isinstance(self.bounds, Mapping | Domain):
+        if isinstance(self.bounds, Mapping):
             names = self._declared_domain().columns
         return pd.DataFrame({name: [0.0] for name in names})
 

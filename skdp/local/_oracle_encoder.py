@@ -21,7 +21,7 @@ from skdp.base import (
     check_choice,
     make_domain,
 )
-from skdp.domain import Domain, Interval, copy_guarantee
+from skdp.domain import Domain, Interval
 from skdp.local._memo import Memo, PermanentReportsMixin
 from skdp.local._protocol_file import read_and_tally
 from skdp.local._tally import ReportTally
@@ -227,7 +227,7 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
     def _set_fitted(self, protocol: ReportProtocol) -> None:
         """Set the declared values of the columns, with their guarantee if they were discovered, and the oracles."""
         assert protocol.domain is not None
-        self.domain_ = copy_guarantee(protocol.domain, self.categories)
+        self.domain_ = protocol.domain
         self.oracles_ = protocol.oracles
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
@@ -539,9 +539,14 @@ def check_several_values(domain: Domain) -> None:
     """Check that each column has at least two declared values."""
     for name, size in zip(domain.columns, domain.sizes, strict=True):
         if size < 2:
+            # scikit-learn's check of estimators requires the words "one sample".
+            origin = ""
+            if domain[name].observed:
+                origin = (
+                    " (more than one sample is needed to read categories from the data)"
+                )
             raise ValueError(
-                f"Column {name!r} must have at least 2 categories, got 1 (more than "
-                "one sample is needed to read categories from the data). Add "
+                f"Column {name!r} must have at least 2 categories, got 1{origin}. Add "
                 "categories or drop the column."
             )
 

@@ -89,9 +89,17 @@ class ProtocolJson:
             content["client"] = _describe_client(protocol)
         except ValueError as error:
             content["no_client"] = str(error)
+        found = []
         for name, value in self._parameters.items():
-            if isinstance(value, Domain) and value.guarantee is not None:
-                content["found_domain"] = {"parameter": name} | guarantee_fields(value)
+            # Lists of values declare the columns in their order.
+            is_listed = name in protocol.declared and isinstance(value, list | tuple)
+            if is_listed and len(value) == len(protocol.columns):
+                value = dict(zip(protocol.columns, value, strict=True))
+            if isinstance(value, Mapping):
+                for fields in guarantee_fields(value):
+                    found.append({"parameter": name} | fields)
+        if found:
+            content["found_domain"] = found
         return json.dumps(content, allow_nan=False)
 
     @property
@@ -209,10 +217,15 @@ def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
     }
     if not parameters.keys().isdisjoint(_SECRET):
         raise ValueError
-    if "found_domain" in content:
-        found = dict(content["found_domain"])
-        name = found.pop("parameter")
-        parameters[name] = add_guarantee(_make_domain(name, parameters[name]), found)
+    found = content.get("found_domain", [])
+    by_parameter: dict[str, list[Any]] = {}
+    # Version 0.1.0 wrote a single release of all columns, not in a list.
+    for release in found if isinstance(found, list) else [found]:
+        fields = dict(release)
+        by_parameter.setdefault(fields.pop("parameter"), []).append(fields)
+    for name, releases in by_parameter.items():
+        domain = _make_domain(name, parameters[name])
+        parameters[name] = add_guarantee(domain, releases)
     transformer = transformer_class(**parameters)
     if content["permanent"] is True:
         # The JSON does not contain the key. A new key makes permanent reports different.
@@ -261,9 +274,7 @@ def _fit_declared(
 
 def _check_n_values(declared: Any) -> None:
     """Raise an error if there are too many declared values, which would need much memory."""
-    if isinstance(declared, Domain):
-        declared = [declared[name] for name in declared.columns]
-    elif isinstance(declared, Mapping):
+    if isinstance(declared, Mapping):
         declared = declared.values()
     if sum(map(len, declared)) > MAX_DECLARED_VALUES:
         raise ValueError(

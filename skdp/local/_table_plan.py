@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from skdp.base import check_choice, parse_bounds
+from skdp.base import check_choice, find_bounds, parse_bounds
 from skdp.domain import Domain
 from skdp.local._numeric import make_mechanism
 from skdp.local.protocol import Sampling, check_column_weights, compute_marginal_error
@@ -358,4 +358,4 @@ def check_bounds(bounds: Any) -> dict[Any, Any]:
         )
     if bounds:
         parse_bounds(dict(bounds), tuple(bounds))
-    return dict(bounds or {})
+    return {name: find_bounds(pair, name) for name, pair in (bounds or {}).items()}

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 
 from skdp._json import value_from_json, value_to_json
 from skdp.base import SavedByArguments
-from skdp.domain import Categories, Domain, Interval
+from skdp.domain import Categories, Domain, Interval, Release
 from skdp.local import ReportTransformer, SecretKey
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
 from skdp.tables import Table, empty_column, find_dtype, has_categories, library_of
@@ -254,7 +254,7 @@ def _check_parameters(
 
 
 def _dump_domain(domain: Domain) -> dict[str, Any]:
-    """Return the state of a domain: its columns, expressions and guarantee.
+    """Return the state of a domain: its columns, expressions and releases.
 
     A column has a name, declared values, and True if the values were read from the
     data.
@@ -267,25 +267,26 @@ def _dump_domain(domain: Domain) -> dict[str, Any]:
         "columns": columns,
         "constraints": list(domain.constraints),
         "derived": list(map(list, domain.derived.items())),
-        "guarantee": domain.guarantee,
-        "release_id": domain._release_id,
+        "releases": list(map(list, domain.releases)),
     }
 
 
 def _dump_attribute(values: Categories | Interval) -> list[Any]:
-    """Return the JSON of declared values, and True if they are ordered categories."""
+    """Return the JSON of declared values, True if they are ordered categories, and the releases that found them."""
+    releases = list(map(list, values.releases))
     if isinstance(values, Interval):
-        return [value_to_json(values), False]
-    return [value_to_json(list(values.values)), values.ordered]
+        return [value_to_json(values), False, releases]
+    return [value_to_json(list(values.values)), values.ordered, releases]
 
 
 def _load_attribute(state: list[Any]) -> Categories | Interval:
     """Return the declared values of a state of `_dump_attribute`."""
-    content, ordered = state
+    content, ordered, releases = state
     values = value_from_json(content)
-    if isinstance(values, Interval):
-        return values
-    return Categories(values, ordered=ordered)
+    if not isinstance(values, Interval):
+        values = Categories(values, ordered=ordered)
+    values.releases = tuple(Release(*release) for release in releases)
+    return values
 
 
 def _load_domain(state: dict[str, Any]) -> Domain:
@@ -298,7 +299,8 @@ def _load_domain(state: dict[str, Any]) -> Domain:
     domain = Domain(
         columns, constraints=state["constraints"], derived=dict(state["derived"])
     )
-    return domain.with_guarantee(state["guarantee"], release_id=state["release_id"])
+    domain.releases = tuple(Release(*release) for release in state["releases"])
+    return domain
 
 
 def _dump_guarantee(guarantee: PrivacyGuarantee) -> list[Any]:

@@ -35,6 +35,7 @@ from skdp.privacy._result import PrivacyStatement
 from skdp.privacy._shuffled import Released as Released
 from skdp.privacy._shuffled import local_epsilon, shuffled_guarantee
 from skdp.privacy._statement import privacy_statement
+from skdp.privacy._steps import list_releases as list_releases
 from skdp.privacy._walk import Fact as Fact
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Literal
 
 from skdp.privacy._guarantee import PrivacyGuarantee
@@ -157,16 +158,25 @@ def find_domains(estimator: Any) -> dict[Any, PrivacyGuarantee]:
     A discovered domain was computed from private data, so its guarantee is a part of
     the total.
     """
-    # The scope is a part of the key, because the identifiers of releases with one seed are
-    # equal.
     releases = {}
     for part in iterate_parts(estimator):
-        for value in getattr(part, "__dict__", {}).values():
-            # A Domain; `skdp.domain` imports this package.
-            if hasattr(value, "with_guarantee") and value.guarantee is not None:
-                name = (value._release_id, value.guarantee.scope)
-                releases[name] = value.guarantee
+        for release in list_releases(vars(part) if hasattr(part, "__dict__") else {}):
+            releases[release] = release.guarantee
     return releases
+
+
+def list_releases(declared: Any) -> tuple[Any, ...]:
+    """Return the releases that found declared values: a Domain, a column, or nested lists and dicts of them."""
+    # `skdp.domain` imports this package. The attribute is looked up in the class, because a
+    # table may have a column named "releases".
+    if hasattr(type(declared), "releases"):
+        found: tuple[Any, ...] = declared.releases
+        return found
+    if isinstance(declared, Mapping):
+        declared = list(declared.values())
+    if not isinstance(declared, list | tuple):
+        return ()
+    return tuple(dict.fromkeys(chain.from_iterable(map(list_releases, declared))))
 
 
 def find_inferred(estimator: Any) -> list[Any]:

@@ -237,13 +237,15 @@ def _join_edges(interval: Interval, fine: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def with_edges(interval: Interval, edges: NDArray[Any]) -> Interval:
-    """Return an interval with other edges, and the same missing values, decimals and type of numbers."""
-    return Interval(
+    """Return an interval with other edges, and the same missing values, decimals, type of numbers and releases."""
+    cut = Interval(
         edges=edges.tolist(),
         missing=interval.missing,
         real=interval.real,
         decimals=interval.decimals,
     )
+    cut.releases = interval.releases
+    return cut
 
 
 def find_intervals(domain: Domain) -> dict[int, Interval]:

@@ -28,7 +28,7 @@ from skdp.central.statistics import (
     select_columns,
     select_domain,
 )
-from skdp.domain import Categories, Domain, Interval, copy_guarantee, domains_of_dtypes
+from skdp.domain import Categories, Domain, Interval, domains_of_dtypes
 from skdp.synthesis._cells import round_numbers
 from skdp.synthesis.model import Clique, n_cells_of, shape_of
 from skdp.tables import LargeTable, Table, wrap_table
@@ -231,7 +231,7 @@ def complete_domain(
     # The constraints and derived columns of the Domain that read these columns.
     facts = declared.select(used)
     columns = {name: domain[name] for name in domain.columns}
-    return copy_guarantee(replace_columns(facts, columns), facts)
+    return replace_columns(facts, columns)
 
 
 def derived_from(domain: Domain, columns: Collection[Any]) -> list[Any]:

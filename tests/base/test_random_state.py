@@ -26,7 +26,7 @@ def synthesize(state):
 
 def discover(state):
     domain = discover_domain(PEOPLE, 2.0, 1e-6, groups=PEOPLE.index % 50, random_state=state)
-    return domain.guarantee, domain._release_id
+    return domain.guarantee, domain.releases
 
 
 @pytest.mark.parametrize("draw", [encode, mean, discover, synthesize])

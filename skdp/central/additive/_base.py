@@ -125,12 +125,13 @@ class AdditiveModel(SupervisedStatistic):
         declared: Any = self.categories
         if declared is None:
             declared = ()
-        elif isinstance(declared, Domain):
-            declared = declared.columns
         elif not isinstance(declared, Mapping):
             declared = features.names
         declared = [name for name in features.names if name in (*declared, *by_dtype)]
-        if isinstance(self.bounds, Mapping):
+        is_domain = isinstance(
+            self.bounds, Domain
+        )  # may have more columns than the table
+        if isinstance(self.bounds, Mapping) and not is_domain:
             twice = [name for name in self.bounds if name in declared]
             if twice:
                 raise ValueError(
@@ -218,9 +219,9 @@ class AdditiveModel(SupervisedStatistic):
         shapes = backfit(binned, exact.targets, bins, start, source)
         self.n_iter_ = shapes.n_epochs
         attributes = [column.attribute for column in bins]
-        self.domain_ = Domain(dict(zip(domain.columns, attributes, strict=True)))
-        for declared in (self.categories, self.bounds):
-            self.domain_ = copy_guarantee(self.domain_, declared)
+        found = Domain(dict(zip(domain.columns, attributes, strict=True)))
+        # The bins of numbers have the bounds that a release found.
+        self.domain_ = copy_guarantee(found, self.categories, self.bounds)
         values, errors = shapes.values, shapes.std_errors
         if len(shapes.intercept) == 1:
             # One output: the logit of the second class, or the expected target.

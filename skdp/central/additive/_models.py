@@ -34,7 +34,7 @@ from skdp.central.additive._base import (
     AdditiveModel,
 )
 from skdp.central.statistics import Batches, Floats, Noise, to_float
-from skdp.domain import Domain, DomainLike, copy_guarantee
+from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
 from skdp.tables import Table
@@ -239,9 +239,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         classes = plan.exact.target
         self.classes_ = classes.values
         name = classes.domain.columns[0]
-        columns = {column: self.domain_[column] for column in self.domain_.columns}
-        domain = Domain(columns | {name: classes.attribute})
-        self.domain_ = copy_guarantee(domain, self.domain_)
+        self.domain_ |= {name: classes.attribute}
 
 
 class DPAdditiveRegressor(RegressorMixin, AdditiveModel):

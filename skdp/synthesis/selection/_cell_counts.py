@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.domain import Domain, Interval, copy_guarantee
+from skdp.domain import Domain, Interval
 from skdp.synthesis._cells import Shape, Steps, find_intervals, find_points, with_edges
 from skdp.synthesis.model import (
     Marginal,
@@ -160,8 +160,7 @@ def _find_bins(private: PrivateCounts, domain: Domain, numbers: NumberCounts) ->
         proportions, _, _ = counts[column].estimate_proportions(one_bin)
         cuts = _cut(proportions, n_bins)
         columns[domain.columns[column]] = with_edges(fine, edges[cuts])
-    found = Domain(columns, constraints=domain.constraints, derived=domain.derived)
-    return copy_guarantee(found, domain)
+    return Domain(columns, constraints=domain.constraints, derived=domain.derived)
 
 
 @dataclass(frozen=True, eq=False)
