@@ -172,14 +172,12 @@ def _declared_domain(synthesizer: Any) -> Domain:
             f"{type(synthesizer).__name__}."
         )
     declared = synthesizer.domain
-    if isinstance(declared, Mapping):
-        return Domain(declared)
-    if not isinstance(declared, Domain):
+    if not isinstance(declared, Mapping):
         raise TypeError(
             "`domain` must be a Domain or a mapping of column name to values, got "
             f"{type(declared).__name__}."
         )
-    return declared
+    return Domain(declared)
 
 
 def _open_rows(file: TableFile, domain: Domain, person: str | None) -> FileTable:

@@ -492,8 +492,8 @@ def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, lis
     declared = getattr(estimator, "domain_", parameters.get("categories"))
     if isinstance(declared, list | tuple):
         declared = dict(zip(_name_columns(len(declared)), declared, strict=True))
-    if isinstance(declared, Mapping | Domain):
-        domain = declared if isinstance(declared, Domain) else Domain(declared)
+    if isinstance(declared, Mapping):
+        domain = Domain(declared)
         columns = {name: list(domain[name].values) for name in domain.columns}
     bounds = parameters.get("bounds")
     if bounds is not None:

@@ -266,7 +266,7 @@ def _read_table(
         raise TypeError(f"X must be a pandas DataFrame, got {type(X).__name__}.")
     check_consistent_length(X, y)
     check_row_order(X=X, y=y)
-    domain = domain if isinstance(domain, Domain) else Domain(domain)
+    domain = Domain(domain)
     protected = _list_protected(encoder, sensitive)
     _check_columns(X, domain, protected, methods)
     true = parse_classes(y, "y")
@@ -290,9 +290,7 @@ def _read_table(
 def _list_protected(encoder: Any, sensitive: Any) -> list[Any]:
     """Return the columns that an encoder declares, or only `sensitive` if it declares none."""
     protected = [sensitive]
-    if isinstance(encoder.categories, Domain):
-        protected = list(encoder.categories.columns)
-    elif isinstance(encoder.categories, Mapping):
+    if isinstance(encoder.categories, Mapping):
         protected = list(encoder.categories)
     if sensitive not in protected:
         raise ValueError(

@@ -391,8 +391,6 @@ def _declared_domain(source: Any) -> Domain:
     name = _domain_parameter(source)
     # A fitted estimator has `domain_`.
     declared = getattr(source, "domain_", getattr(source, name))
-    if isinstance(declared, Domain):
-        return declared
     if isinstance(declared, Mapping):
         return Domain(declared)
     raise TypeError(

@@ -258,8 +258,6 @@ class LocalTableEncoder(ReportTransformer):
     def _declared_names(self) -> Sequence[Any]:
         """Return the columns that `categories` declares."""
         categories: Any = self.categories
-        if isinstance(categories, Domain):
-            return categories.columns
         return tuple(categories) if isinstance(categories, Mapping) else ()
 
     def _declared_domain(self) -> Domain:
@@ -270,8 +268,7 @@ class LocalTableEncoder(ReportTransformer):
             bounds = declared.get("bounds", {})
         else:
             bounds = check_bounds(self.bounds)
-            domain = self._domain_of_categories()
-            categories = {name: domain[name] for name in domain.columns}
+            categories = dict(self._domain_of_categories())
         numbers = {name: Interval(*pair, bins=1) for name, pair in bounds.items()}
         return Domain(categories | numbers)
 

@@ -288,14 +288,12 @@ def recommend_plan(
     0     sex  randomized_response       0.11
     1    town     subset_selection       0.89
     """
-    if isinstance(domain, Mapping):
-        domain = Domain(domain)
-    if domain is not None and not isinstance(domain, Domain):
+    if domain is not None and not isinstance(domain, Mapping):
         raise TypeError(
             f"`domain` must be a Domain or a dict, got {type(domain).__name__}. Use "
             "Domain.from_frame for a table."
         )
-    sizes = count_values(domain)
+    sizes = count_values(Domain(domain or {}))
     names = [*sizes, *check_bounds(bounds)]
     return plan_table(
         check_epsilon(epsilon),

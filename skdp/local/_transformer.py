@@ -555,8 +555,6 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
         categories = getattr(self, "categories", None)
         if isinstance(categories, Mapping):
             return Domain(categories)
-        if isinstance(categories, Domain):
-            return categories
         raise ValueError(
             "`categories` must be a dict or a Domain, which name the columns, if the "
             f"table is not in memory, got {type(categories).__name__}. Alternatively, fit the "

@@ -287,13 +287,12 @@ def _list_declared(domain: Any) -> dict[Any, Values]:
     """Return the values of each declared column of a Domain, a mapping or None."""
     if domain is None:
         return {}
-    if not isinstance(domain, Domain | Mapping):
+    if not isinstance(domain, Mapping):
         raise TypeError(
             "`domain` must be a Domain or a mapping of column name to values, got "
             f"{type(domain).__name__}."
         )
-    declared = domain if isinstance(domain, Domain) else Domain(domain)
-    return {name: declared[name] for name in declared.columns}
+    return dict(Domain(domain))
 
 
 def range_query_error(

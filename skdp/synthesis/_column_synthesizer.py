@@ -466,8 +466,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         for constraint in domain.constraints:
             if constraint not in public_constraints:
                 constraints.append(constraint)
-        columns = {name: domain[name] for name in domain.columns}
-        return Domain(columns, constraints=constraints, derived=domain.derived)
+        return Domain(dict(domain), constraints=constraints, derived=domain.derived)
 
 
 class _Records:

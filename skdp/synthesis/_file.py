@@ -129,7 +129,7 @@ def _read_numbers(
     """Read the noisy counts of the fine cells of columns, listed as in `describe_fit`; check that cells divide bins."""
     cells = {}
     levels = {}
-    values = {name: domain[name] for name in domain.columns}
+    values = dict(domain)
     for about in listed:
         name = about["column"]
         (column,) = find_columns(domain, [name], "cells")

@@ -230,8 +230,7 @@ def complete_domain(
         return domain
     # The constraints and derived columns of the Domain that read these columns.
     facts = declared.select(used)
-    columns = {name: domain[name] for name in domain.columns}
-    return replace_columns(facts, columns)
+    return replace_columns(facts, domain)
 
 
 def derived_from(domain: Domain, columns: Collection[Any]) -> list[Any]:
@@ -275,8 +274,6 @@ def _declared_names(table: Table, declared: Any) -> set[Any]:
     """Return the names of the columns that the parameter `domain` declares; a list declares all columns."""
     if declared is None:
         return set()
-    if isinstance(declared, Domain):
-        return set(declared.columns)
     return set(declared if isinstance(declared, Mapping) else table.names)
 
 

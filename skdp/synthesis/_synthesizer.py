@@ -470,7 +470,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         """
         check_replacements(self.handle_unknown, domain)
         names = domain.columns
-        fine = {name: domain[name] for name in names}
+        fine = dict(domain)
         fine |= {names[column]: interval for column, interval in cells.items()}
         fine_domain = Domain(fine)
         codes = read_codes(rows.table, fine_domain, self.handle_unknown)

@@ -20,7 +20,7 @@ import pandas as pd
 from sklearn.base import clone
 
 from skdp.base import split_if_supervised
-from skdp.domain import Categories, Domain, Interval
+from skdp.domain import Categories, Interval
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
 from skdp.randomness import SecureSource, SeededSource
 from skdp.tables import is_frame, is_missing
@@ -338,8 +338,6 @@ def hash_value(value: Any) -> str:
 
 def _declare_by_column(declaration: Any) -> dict[Any, Any] | None:
     """Return the declared values of each column, or None for other declarations."""
-    if isinstance(declaration, Domain):
-        return {name: declaration[name] for name in declaration.columns}
     if isinstance(declaration, Mapping):
         return dict(declaration)
     if isinstance(declaration, list):

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skdp.base import AxesLike, TableLike
-from skdp.domain import Domain, DomainLike, Interval
+from skdp.domain import DomainLike, Interval
 from skdp.evaluation._privacy_curve import check_table
 from skdp.evaluation._style import (
     COLORS,
@@ -194,13 +194,12 @@ def _list_declared(domain: Any) -> dict[Any, Any]:
     """Return the declared values of each column of a Domain, a mapping or None."""
     if domain is None:
         return {}
-    if not isinstance(domain, Domain | Mapping):
+    if not isinstance(domain, Mapping):
         raise TypeError(
             "`domain` must be a Domain or a mapping of column name to values, got "
             f"{type(domain).__name__}."
         )
-    names = domain.columns if isinstance(domain, Domain) else domain
-    return {name: domain[name] for name in names}
+    return dict(domain)
 
 
 def _draw_bars(axes: Any, table: pd.DataFrame) -> None:

@@ -152,7 +152,7 @@ def _find_bins(private: PrivateCounts, domain: Domain, numbers: NumberCounts) ->
     noise = budget.std_error(budget.remaining / (2 * len(domain.columns)))
     # The noise of a pair of columns is a twentieth of all records.
     n_affordable = max(2, round((0.05 * total / noise) ** 0.5))
-    columns = {name: domain[name] for name in domain.columns}
+    columns = dict(domain)
     for column, fine in numbers.cells.items():
         edges = np.array(fine.edges, fine.dtype)
         n_bins = min(len(numbers.intervals[column].edges) - 1, n_affordable)
