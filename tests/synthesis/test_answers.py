@@ -107,7 +107,7 @@ def test_intervals_of_noisy_counts_cover_as_often_as_stated(delta):
 MIN_COVERED = 264
 
 
-@pytest.mark.parametrize("names, epsilon", [(["age", "job", "answer"], 0.3), (["age", "sex"], 0.5)])
+@pytest.mark.parametrize(("names", "epsilon"), [(["age", "job", "answer"], 0.3), (["age", "sex"], 0.5)])
 def test_intervals_of_sums_of_many_nearly_empty_cells_cover(names, epsilon):
     rng = np.random.default_rng(5)
     values = {"age": range(100), "job": range(5), "answer": range(3), "sex": range(2)}
