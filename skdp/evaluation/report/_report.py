@@ -251,9 +251,7 @@ def _study_counts(study: Study) -> Part:
             f"Errors of the counts over {N_RELEASES} releases, and coverage of the 95 "
             "% intervals",
         ),
-        _format_table(
-            index_to_columns(example), title, n_labels=example.index.nlevels
-        ),
+        _format_table(index_to_columns(example), title, n_labels=example.index.nlevels),
     ]
     return section, {"release_counts": releases, "count_errors": errors}
 
