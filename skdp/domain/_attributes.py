@@ -162,7 +162,7 @@ class Categories:
             If the column has a dtype that represents none of the values, such as integers
             where text is declared.
         """
-        self._coder.check_dtype(column, declared=repr(self))
+        self._coder.check_dtype(column, declared=self)
         return self._coder.encode(column)
 
 

@@ -161,6 +161,8 @@ class RandomizedResponse(FrequencyOracle):
             tied.append(np.flatnonzero(quotient == self._bound) + start)
         # Rows whose quotient is the bound. Without codes, only the empty array remains.
         rows = np.concatenate([*tied, np.empty(0, np.intp)])
+        if not rows.size:
+            return reports
         is_uniform = bernoulli(
             restrict_source(source, rows), self._threshold, rows.size
         )

@@ -34,6 +34,9 @@ from skdp.tables._columns import (
     unwrap,
 )
 
+# A call of a library takes as long as a lookup of some 100 Python objects.
+MIN_LIBRARY_ROWS = 128
+
 Codes = NDArray[np.unsignedinteger]
 Decode = Callable[[NDArray[np.integer]], Any]
 
@@ -58,10 +61,10 @@ class ValueCoder:
                 self.code_by_value[value] = code
         self.value_type = next(map(type_of_value, self.code_by_value), None)
 
-    def check_dtype(self, column: Any, *, declared: str) -> None:
+    def check_dtype(self, column: Any, *, declared: Any) -> None:
         """Raise an error for a dtype that cannot contain the declared values, unless all values are missing.
 
-        `declared` is the text of the declared values in the error.
+        The `repr` of `declared` describes the declared values in the error.
         """
         if self.value_type is None:
             return
@@ -71,7 +74,7 @@ class ValueCoder:
         if not can_contain(column, types):
             raise ColumnError(
                 f"dtype {name_of_dtype(column)} cannot contain the declared values "
-                f"{declared}; convert the column, or declare its own values"
+                f"{declared!r}; convert the column, or declare its own values"
             )
 
     def encode(self, column: Any) -> Codes:
@@ -79,26 +82,35 @@ class ValueCoder:
         library, column = unwrap(column)
         if library == "polars" and str(column.dtype.base_type()) == "Enum":
             # The physical integer of a value is its index in the categories.
-            levels = column.dtype.categories
-            positions = column.to_physical().fill_null(len(levels))
-            return self._encode_levels(levels, positions)
+            levels = self.encode(column.dtype.categories)
+            positions = column.to_physical().fill_null(len(levels)).to_numpy()
+            return self._take_codes(levels, positions)
         if library == "pyarrow" and hasattr(column.type, "index_type"):
             return self.encode(column.cast(column.type.value_type))
         if library in ("polars", "pyarrow") and type_of_column(column) == "string":
             return self._encode_text(library, column)
         if library == "pandas" and isinstance(column.dtype, pd.CategoricalDtype):
-            levels = pd.Series(column.dtype.categories)
-            return self._encode_levels(levels, column.cat.codes)  # -1 if missing
+            categories = column.dtype.categories
+            if isinstance(categories.dtype, pd.StringDtype):
+                levels = self._encode_objects(to_objects(categories.to_list()))
+            else:
+                levels = self.encode(pd.Series(categories))
+            return self._take_codes(levels, column.array.codes)  # -1 if missing
         return self._encode_cells(column)
 
-    def _encode_levels(self, levels: Any, positions: Any) -> Codes:
-        """Encode a column by the positions of its values in `levels`, or behind them if missing."""
-        codes = np.append(self.encode(levels), self.dtype.type(self.missing_code))
-        coded: Codes = codes[positions.to_numpy()]
+    def _take_codes(self, levels: Codes, positions: NDArray[np.integer]) -> Codes:
+        """Return the code of the level at each position; -1 and ``len(levels)`` are positions of missing values."""
+        codes = np.append(levels, self.dtype.type(self.missing_code))
+        # Half the time of ``codes[positions]``.
+        coded: Codes = codes.take(positions, mode="wrap")
         return coded
 
     def _encode_text(self, library: str, column: Any) -> Codes:
         """Encode strings of polars or pyarrow by a function of the library."""
+        if len(column) < MIN_LIBRARY_ROWS:
+            read = column.to_list if library == "polars" else column.to_pylist
+            with suppress(Exception):  # bytes that are not UTF-8
+                return self._encode_objects(to_objects(read()))
         texts = list(self.code_by_value) if self.value_type == "string" else []
         codes = np.array([self.code_by_value[text] for text in texts], self.dtype)
         if library == "polars":

@@ -71,10 +71,10 @@ class Table:
             return pd.DataFrame(columns[0], index, pd.Index(names), copy=False)
         series = {}
         for position, column in enumerate(_split_matrices(columns)):
-            # One series per column: otherwise pandas would infer the dtype of objects
-            # again.
             array = column.array if isinstance(column, pd.Series) else column
-            series[position] = pd.Series(array, index, array.dtype, copy=False)
+            # pandas would infer the dtype of objects again.
+            is_object = array.dtype == object
+            series[position] = pd.Series(array, index, object) if is_object else array
         frame = pd.DataFrame(series, index=index, copy=False)
         if tuple(names) == tuple(self.native.columns):
             frame.columns = drop_unused_labels(self.native.columns)

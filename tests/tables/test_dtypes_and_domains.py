@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from skdp import Domain, Interval, RandomizedResponseEncoder
+from skdp.tables import ValueCoder
 from tests.conftest import each
 
 DAYS = [dt.date(2020, 1, 1), dt.date(2020, 1, 2)]
@@ -149,3 +150,24 @@ def test_an_error_shows_no_field_of_a_struct(convert):
         with pytest.raises((TypeError, ValueError), match="Column 'c'") as caught:
             reads(table)
         assert "hunter2" not in str(caught.value)
+
+
+def test_codes_of_few_and_of_many_rows_are_equal():
+    values = ["a", "b", "z", None, "ß"]
+    coder = ValueCoder(["b", "a", "ß"])
+    for n_rows in (1, 127, 128, 300):
+        listed = [values[row % 5] for row in range(n_rows)]
+        expected = [[1, 0, 3, 3, 2][row % 5] for row in range(n_rows)]
+        arrow = pa.chunked_array([pa.array(listed)])
+        damaged = pa.array([b"\xff", *(value and value.encode() for value in listed)]).cast(pa.binary())
+        columns = [
+            *(pd.Series(listed, dtype=dtype) for dtype in (object, "str", "category")),
+            *(pl.Series(listed, dtype=dtype) for dtype in (pl.String, pl.Enum(["z", *"cab", "ß"]), pl.Categorical)),
+            *(arrow, arrow.cast(pa.large_string()), arrow.dictionary_encode()),
+        ]
+        for column in columns:
+            assert coder.encode(column).tolist() == expected
+        damaged = pa.chunked_array(
+            [pa.StringArray.from_buffers(len(damaged), *damaged.buffers()[1:], damaged.buffers()[0])]
+        )
+        assert coder.encode(damaged).tolist() == [3, *expected]

@@ -205,14 +205,16 @@ class ReportProtocol:
         ValueError
             If two names are equal.
         """
-        names = [field.names(self._select(field, inputs)) for field in self.fields]
+        groups = self._group_by_field(inputs)
+        names = [
+            field.names(group) for field, group in zip(self.fields, groups, strict=True)
+        ]
         return self._order_names(names, inputs)
 
-    def _select(self, field: Field, values: Sequence[Any]) -> list[Any]:
-        """Select the entries of `values`, one for each column, for the columns of a field."""
-        return _select_entries(
-            dict(zip(self.columns, values, strict=True)), field.columns
-        )
+    def _group_by_field(self, values: Sequence[Any]) -> list[list[Any]]:
+        """Return the entries of `values`, one for each column, of the columns of each field."""
+        by_column = dict(zip(self.columns, values, strict=True))
+        return [_select_entries(by_column, field.columns) for field in self.fields]
 
     # From rows to reports.
 
@@ -236,8 +238,9 @@ class ReportProtocol:
             this type.
         """
         codes: Codes = []
-        for field in self.fields:
-            arrays = field.prepare(self._select(field, table.columns))
+        groups = self._group_by_field(table.columns)
+        for field, columns in zip(self.fields, groups, strict=True):
+            arrays = field.prepare(columns)
             if len(arrays) != len(field.columns):
                 raise ValueError(
                     f"{type(field).__name__}.prepare must return {len(field.columns)} "
@@ -330,8 +333,8 @@ class ReportProtocol:
         """
         drawn = None if self.sampling is None else reports[-1]
         blocks: list[Any] = []
-        for index, field in enumerate(self.fields):
-            like = self._select(field, table.columns)
+        groups = self._group_by_field(table.columns)
+        for index, (field, like) in enumerate(zip(self.fields, groups, strict=True)):
             rows = None if drawn is None else drawn[:, index]
             blocks += field.write(reports[index], like, rows)
         # A field may write all of its columns as one array. Only single columns have to
@@ -371,8 +374,9 @@ class ReportProtocol:
             If there is no encoding without noise.
         """
         blocks = []
-        for field in self.fields:
-            blocks += field.encode(self._select(field, table.columns), randomness)
+        groups = self._group_by_field(table.columns)
+        for field, columns in zip(self.fields, groups, strict=True):
+            blocks += field.encode(columns, randomness)
         return table.rebuild(blocks, list(chain.from_iterable(self._field_names)))
 
     def check_encodable(self) -> None:
