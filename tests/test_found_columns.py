@@ -201,6 +201,19 @@ def test_bounds_of_found_interval_equal_the_pair():
             skdp.DPMean(1.0, bounds={"age": wrong}).fit(PEOPLE[["age"]])
 
 
+@each(
+    "make",
+    [
+        lambda domain: skdp.DPLogisticRegression(1.0, bounds=domain, classes=[0, 1]),
+        lambda domain: skdp.DPAdditiveClassifier(1.0, delta=1e-6, bounds=domain, classes=[0, 1]),
+        lambda domain: skdp.DPAdditiveClassifier(1.0, delta=1e-6, categories=domain, classes=[0, 1]),
+    ],
+)
+def test_domain_of_classifiers_may_have_further_columns(make):
+    one, _ = found_twice()
+    assert count_found(make(one | {"sex": ["f", "m"]}).fit(PEOPLE[["age"]], LABELS)) == [0.25]
+
+
 def test_local_statement_adds_the_curator_release():
     one, other = found_twice()
     columns = {"job": one["job"], "age": other["age"]}
