@@ -111,15 +111,11 @@ def _first_steps(edges: NDArray[np.float64], decimals: int) -> NDArray[np.float6
 
 def round_numbers(
     interval: Interval, numbers: NDArray[np.floating]
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Round numbers to the decimals of an interval, and mark the numbers that have more decimals."""
+) -> NDArray[np.float64]:
+    """Round numbers to the decimals of an interval."""
     unit = 10.0 ** (interval.decimals or 0)
-    exact = numbers.astype(float)
     with np.errstate(all="ignore"):
-        rounded = np.rint(exact * unit) / unit
-        # Sums of rounded numbers have errors, such as 0.1 + 0.2.
-        error = np.maximum(1e-6 / unit, np.abs(exact) * np.finfo(numbers.dtype).eps)
-        return rounded, np.abs(rounded - exact) > error
+        return np.asarray(np.rint(numbers.astype(float) * unit) / unit)
 
 
 def draw_within(

@@ -160,6 +160,14 @@ def _encode_replacement(name: Any, values: Categories | Interval, value: Any) ->
     code = len(values)
     if not is_number or value is None or isinstance(value, Real):
         (code,) = values.encode(np.array([value], float if is_number else object))
+    if (
+        isinstance(values, Interval)
+        and values.decimals is not None
+        and code < len(values)
+    ):
+        number = np.array([value], float)
+        is_declared = value is None or round_numbers(values, number)[0] == value
+        code = code if is_declared else len(values)
     if code == len(values):
         or_clip = " or 'clip'" if is_number else ""
         raise ValueError(
@@ -172,14 +180,20 @@ def _encode_replacement(name: Any, values: Categories | Interval, value: Any) ->
 def _round(codes: Codes, interval: Interval, column: Any, *, is_clipped: bool) -> None:
     """Change the codes of numbers with more decimals than declared to the nearest declared number, or to undeclared."""
     numbers = interval.read(column)
-    rounded, has_more = round_numbers(interval, numbers)
-    moved = np.flatnonzero((rounded != numbers) & ~np.isnan(rounded))
-    nearest = interval.encode(rounded[moved])
+    precision = np.finfo(numbers.dtype).eps
+    rounded = round_numbers(interval, numbers)
+    moved = np.flatnonzero((rounded != numbers) & ~np.isnan(numbers))
+    rounded, numbers = rounded[moved], numbers[moved].astype(float)
+    nearest = interval.encode(rounded)
     # The nearest declared number of a number within the bounds may be outside of them.
-    nearest = np.where(nearest < len(interval), nearest, codes[moved])
-    codes[moved] = nearest
-    if not is_clipped:
-        codes[has_more] = len(interval)
+    codes[moved] = np.where(nearest < len(interval), nearest, codes[moved])
+    if is_clipped:
+        return
+    # Sums of rounded numbers have rounding errors, such as 0.1 + 0.2.
+    error = np.maximum(
+        1e-6 * 10.0 ** -(interval.decimals or 0), abs(numbers) * precision
+    )
+    codes[moved[np.abs(rounded - numbers) > error]] = len(interval)
 
 
 def _clip(codes: Codes, interval: Any, column: Any) -> None:

@@ -151,6 +151,15 @@ def test_handled_fractions_become_nearest_whole_number_or_replacement(policy, ex
         assert abs(drawn[number] - count) < 4
 
 
+def test_replacement_with_more_decimals_is_an_error():
+    for declared in (WHOLE["wage"], Interval(0, 40, decimals=1)):
+        synthesizer = DPMarginalSynthesizer(1.0, domain=WHOLE | {"wage": declared}, handle_unknown={"wage": 3.25})
+        with pytest.raises(ValueError, match="`handle_unknown` of column 'wage' must be one of its declared values"):
+            synthesizer.fit(WAGES)
+    two_decimals = WHOLE | {"wage": Interval(0, 20, decimals=2)}
+    DPMarginalSynthesizer(1.0, domain=two_decimals, handle_unknown={"wage": 3.25}).fit(WAGES)
+
+
 def test_ignored_fractions_exclude_rows():
     table = WAGES.assign(wage=[18.0, 7.75, 30.5] * 40)
     synthesizer = DPMarginalSynthesizer(10.0, domain=WHOLE, handle_unknown="ignore", random_state=0).fit(table)
