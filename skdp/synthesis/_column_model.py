@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -44,7 +44,10 @@ class ColumnModel:
         for cross, logits in zip(self.crosses, self.logits, strict=True):
             cells = cross.cells_of(public, n_rows)
             scores += logits[cells][:, cross.value_of]
-        return _normalize(scores)[0]
+        highest = scores.max(axis=1, keepdims=True)
+        probabilities = np.exp(scores - highest, out=scores)
+        probabilities /= probabilities.sum(axis=1, keepdims=True)
+        return probabilities
 
     def describe(self) -> list[dict[str, Any]]:
         """Return the tables as plain mappings, for a file."""
@@ -92,7 +95,7 @@ def fit_model(
     crosses = [counts.cross for counts in noisy]
     rows = _DistinctRows(crosses, public, n_rows)
     layout = Layout([counts.counts.shape for counts in noisy])
-    evidence = list(map(_weigh, noisy, rows.count_cells(), repeat(joint)))
+    evidence = list(map(_weigh, noisy, rows.cell_counts, repeat(joint)))
     counts, prior, penalty, curvature = map(layout.join, zip(*evidence, strict=True))
     # In these units, the second derivative of the loss is about 1 in all directions.
     units = 1 / np.sqrt(curvature + penalty)
@@ -147,27 +150,46 @@ def _weigh(
 class _DistinctRows:
     """The distinct combinations of public cells of all rows, which have equal distributions."""
 
+    # A table with a public column has one private column. So the score of a combination
+    # of private values in a row is a sum of three: of the value of the last private
+    # column, of the values of all other private columns, and an offset for all rows.
+    # Sums of the exponentials are products of matrices.
+
     def __init__(
         self, crosses: Sequence[Cross], public: Sequence[Codes], n_rows: int
     ) -> None:
-        """Find the distinct combinations of public cells of the rows, and count the rows of each."""
-        cells = [cross.cells_of(public, n_rows) for cross in crosses]
-        distinct, counts = np.unique(cells, axis=1, return_counts=True)
-        self.weights = counts.astype(float)
-        self._crosses = crosses
-        # A matrix (n_distinct, n_cells of all tables) of zeros and ones: a row has a one
-        # for its cell of each table.
-        n_cells = [cross.n_cells for cross in crosses]
-        starts = np.cumsum([0, *n_cells])
-        columns = (distinct + starts[:-1, np.newaxis]).T.ravel()
-        row_starts = np.arange(0, columns.size + 1, len(crosses))
-        self._design = csr_array((np.ones(columns.size), columns, row_starts))
-        self._design.resize(counts.size, starts[-1])
-        self._stops = starts[1:-1]
+        """Find the distinct combinations of public cells of the rows, and count the rows of each.
 
-    def count_cells(self) -> list[NDArray[np.float64]]:
-        """Count the rows in each public cell of each table."""
-        return np.split(self._design.T @ self.weights, self._stops)
+        `cell_counts` has the number of rows in each public cell, by table.
+        """
+        self._crosses = crosses
+        self._n_rows = n_rows
+        last = max(max(cross.private) for cross in crosses)
+        n_combinations, n_last = crosses[last].value_of.size, crosses[last].n_values
+        self._shape = n_combinations // n_last, n_last
+        combinations = np.arange(n_combinations).reshape(self._shape)
+        self._sides = _Side(combinations[:, 0]), _Side(combinations[0])
+        self.cell_counts = []
+        cells = []
+        distinct = np.zeros(n_rows, np.intp)
+        for index, cross in enumerate(crosses):
+            cells.append(cross.cells_of(public, n_rows))
+            counts = np.bincount(cells[-1], minlength=cross.n_cells).astype(float)
+            self.cell_counts.append(counts)
+            if cross.public is not None:
+                self._sides[last in cross.private].add(index, cross, counts)
+                distinct = distinct * cross.n_cells + cells[-1]
+                distinct = np.unique(distinct, return_inverse=True)[1]
+        _, first, counts = np.unique(distinct, return_index=True, return_counts=True)
+        # A block has at most 2**17 scores: one megabyte.
+        step = max(1, (1 << 17) // sum(self._shape))
+        self._blocks = []
+        for start in range(0, first.size, step):
+            block = slice(start, start + step)
+            designs = []
+            for side in self._sides:
+                designs.append(side.make_design(cells, first[block]))
+            self._blocks.append((counts[block].astype(float), *designs))
 
     def evaluate(
         self, logits: Sequence[NDArray[np.float64]]
@@ -178,44 +200,88 @@ class _DistinctRows:
         in a row is the sum of its logits over all tables, and Z is the sum of the exponentials of the scores of all
         combinations.
         """
-        # From the values of each table to combinations of all private values. Equal rows
-        # are one row of `_design`, with a one for its cell of each table, and `weights` are
-        # their numbers.
-        tables = []
+        offset = np.zeros(self._shape)
         for cross, table in zip(self._crosses, logits, strict=True):
-            tables.append(table[:, cross.value_of])
-        scores_of_cells = np.concatenate(tables)  # (n_cells, n_combinations)
-        expected = np.zeros(scores_of_cells.shape)
-        log_normalizer = 0.0
-        # A block has 2**17 probabilities: one megabyte.
-        step = max(1, (1 << 17) // scores_of_cells.shape[1])
-        for start in range(0, self.weights.size, step):
-            block = slice(start, start + step)
-            weights = self.weights[block, np.newaxis]
-            rows = self._design[block]
-            probabilities, logs = _normalize(rows @ scores_of_cells)
-            log_normalizer += float((weights * logs).sum())
-            expected += rows.T @ (weights * probabilities)
-        # From combinations of private values to the values of each table.
-        counts = []
-        tables = np.split(expected, self._stops)
-        for cross, table in zip(self._crosses, tables, strict=True):
-            counts.append(table @ np.eye(cross.n_values)[cross.value_of])
+            if cross.public is None:
+                offset += table[0][cross.value_of].reshape(self._shape)
+        factors = np.exp(offset - offset.max())
+        log_normalizer = self._n_rows * float(offset.max())
+        scores = []
+        for side in self._sides:
+            joined = side.join(logits)
+            # Exponentials are relative to the highest logit of each cell.
+            highest = joined.max(axis=1, initial=-np.inf)
+            log_normalizer += float(side.cell_counts @ highest)
+            scores.append(joined - highest[:, np.newaxis])
+        expected = [np.zeros(cells.shape) for cells in scores]
+        joint = np.zeros(self._shape)
+        for weights, left_design, right_design in self._blocks:
+            left = np.exp(left_design @ scores[0])
+            right = np.exp(right_design @ scores[1])
+            products = left * (right @ factors.T)
+            sums = products @ np.ones(self._shape[0])
+            log_normalizer += float(weights @ np.log(sums))
+            relative = (weights / sums)[:, np.newaxis]
+            expected[0] += left_design.T @ (products * relative)
+            left *= relative
+            expected[1] += right_design.T @ (right * (left @ factors))
+            joint += left.T @ right
+        # From combinations back to the values of each table.
+        joint *= factors
+        counts: list[NDArray[np.float64]] = []
+        for cross in self._crosses:
+            values = cross.value_of
+            counts.append(joint.reshape(1, -1) @ np.eye(cross.n_values)[values])
+        for side, cells in zip(self._sides, expected, strict=True):
+            for index, table in side.split(cells):
+                counts[index] = table
         return log_normalizer, counts
 
 
-def _normalize(
-    scores: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the softmax and the logarithm of the normalizer of each row of scores, which are overwritten.
+class _Side:
+    """The tables with a public column and with one of some private columns."""
 
-    The shapes are (n_rows, n_combinations) and (n_rows, 1).
-    """
-    highest = scores.max(axis=1, keepdims=True)
-    probabilities = np.exp(scores - highest, out=scores)
-    sums = probabilities.sum(axis=1, keepdims=True)
-    probabilities /= sums
-    return probabilities, np.log(sums) + highest
+    def __init__(self, combinations: NDArray[np.intp]) -> None:
+        """Store one combination of all private values for each combination of values of these private columns."""
+        self._combinations = combinations
+        self._tables: list[tuple[int, Cross, slice]] = []
+        self.cell_counts = np.zeros(0)
+        """The number of rows in each cell of all tables; shape (n_cells,)."""
+
+    def add(self, index: int, cross: Cross, counts: NDArray[np.float64]) -> None:
+        """Add the table with an index, and with these numbers of rows in its cells."""
+        start = self.cell_counts.size
+        self._tables.append((index, cross, slice(start, start + cross.n_cells)))
+        self.cell_counts = np.append(self.cell_counts, counts)
+
+    def make_design(
+        self, cells: Sequence[NDArray[np.intp]], rows: NDArray[np.intp]
+    ) -> csr_array:
+        """Return a matrix (n_rows, n_cells) of zeros and ones: a row has a one for its cell of each table.
+
+        `cells` has the cell of each row of the data, by index of the table.
+        """
+        columns = np.empty((rows.size, len(self._tables)), np.intp)
+        for position, (index, _, cells_of_table) in enumerate(self._tables):
+            columns[:, position] = cells_of_table.start + cells[index][rows]
+        starts = np.arange(rows.size + 1) * len(self._tables)
+        entries = np.ones(columns.size), columns.ravel(), starts
+        return csr_array(entries, shape=(rows.size, self.cell_counts.size))
+
+    def join(self, logits: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return the logit of each combination in each cell of the tables; shape (n_cells, n_combinations)."""
+        joined = np.empty((self.cell_counts.size, self._combinations.size))
+        for index, cross, cells in self._tables:
+            joined[cells] = logits[index][:, cross.value_of[self._combinations]]
+        return joined
+
+    def split(
+        self, expected: NDArray[np.float64]
+    ) -> Iterator[tuple[int, NDArray[np.float64]]]:
+        """Sum expected counts of combinations to the values of each table; also return the index of each table."""
+        for index, cross, cells in self._tables:
+            values = cross.value_of[self._combinations]
+            yield index, expected[cells] @ np.eye(cross.n_values)[values]
 
 
 def draw_balanced(
@@ -256,9 +322,15 @@ def draw_balanced(
     gain = 8 / (block_rows * max(1, len(public)))
     drawn = np.empty(n_rows, np.intp)
     order = rng.permutation(n_rows)
+    # Probabilities are predicted for several blocks together: at most about two megabytes.
+    n_predicted = block_rows * max(1, (1 << 18) // (block_rows * n_combinations))
     for start in range(0, n_rows, block_rows):
         block = order[start : start + block_rows]
-        probabilities = model.predict([codes[block] for codes in public], block.size)
+        if start % n_predicted == 0:
+            rows = order[start : start + n_predicted]
+            predicted = model.predict([codes[rows] for codes in public], rows.size)
+        offset = start % n_predicted
+        probabilities = predicted[offset : offset + block.size]
         row_excess = np.tile(total_excess, (block.size, 1))
         for table, indicator in zip(excess, indicators, strict=True):
             row_excess += table[cells[block]].sum(axis=1) @ indicator.T
