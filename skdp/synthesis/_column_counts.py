@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp.randomness import ByteSource
+from skdp.synthesis._cells import Shape
+from skdp.synthesis.model import Marginal
 from skdp.synthesis.selection import (
     MIN_STD_ERROR,
     NoiseBudget,
+    NumberCounts,
+    PrivateCounts,
     Sensitivity,
     group_rare_values,
 )
@@ -23,6 +27,15 @@ Codes = NDArray[np.integer]
 # benchmarks/synthesis_columns.py shows the effect of half and twice of each constant.
 STEP_FRACTION = Fraction(1, 20)
 """Fraction of the budget for the first counts of columns, and for the scores of pairs."""
+
+CELLS_FRACTION = Fraction(3, 20)
+"""Fraction of the budget for the counts of cells within the bins of private numbers."""
+
+MIN_TAIL_COUNT = 1e-6
+"""Smallest count of a bin in a tail, in standard errors."""
+
+MAX_TAIL_STD_ERRORS = 3.5
+"""Largest difference of the estimated and the noisy count of a bin in a tail; otherwise it gets its noisy count."""
 
 NOISE_COST = 0.65
 """Cost of a noisy cell, in standard errors."""
@@ -70,6 +83,8 @@ class NoisyCounts:
     cross: Cross
     counts: NDArray[np.float64]
     std_error: float
+    tail: NDArray[np.float64] | None = None
+    """Estimated counts of the bins of numbers in a tail, and NaN for all other bins; shape (n_values,)."""
 
     def average(self, second: NoisyCounts) -> NoisyCounts:
         """Return the average with a second measurement of the same table, weighted by precision."""
@@ -309,10 +324,44 @@ def measure_columns(columns: PrivateColumns, layout: ColumnLayout) -> list[Noisy
     return _spend(columns, crosses, weights, columns.budget.remaining, first)
 
 
+def measure_numbers(counts: PrivateCounts, numbers: NumberCounts) -> NumberCounts:
+    """Measure the cells within the bins of private numbers, which share `CELLS_FRACTION` of the budget."""
+    columns = list(numbers.cells)
+    fraction = CELLS_FRACTION / max(1, len(columns))
+    # Replacing a value changes two counts of cells, and two of each size of blocks.
+    levels = counts.measure_levels(columns, fraction, Sensitivity(2, 2))
+    is_gaussian = counts.budget.is_gaussian
+    return replace(numbers, levels=levels, is_gaussian=is_gaussian)
+
+
+def fit_numbers(
+    numbers: NumberCounts, noisy: Sequence[NoisyCounts]
+) -> tuple[list[NoisyCounts], dict[int, Shape]]:
+    """Estimate the distributions of private numbers within their bins, by index of the column, and their tails.
+
+    Return `noisy`, the measured tables with the private columns first, with the estimated counts of bins in tails.
+    """
+    singles = []
+    for table in noisy:
+        if table.cross.is_single:
+            clique = table.cross.private
+            singles.append(Marginal(clique, table.counts[0], table.std_error))
+    tails, shapes = numbers.estimate(singles)
+    tables = list(noisy)
+    for column, tail in tails.items():
+        excess = np.abs(noisy[column].counts[0] - tail)
+        is_near = excess <= MAX_TAIL_STD_ERRORS * noisy[column].std_error
+        tables[column] = replace(noisy[column], tail=np.where(is_near, tail, np.nan))
+    return tables, shapes
+
+
 def estimate_proportions(noisy: NoisyCounts) -> NDArray[np.float64]:
     """Estimate the proportions of the values of a single column, all positive."""
     # A value with a negative noisy count may occur.
     counts = np.maximum(noisy.counts[0], noisy.std_error / 4)
+    if noisy.tail is not None:
+        tail = noisy.tail + MIN_TAIL_COUNT * noisy.std_error
+        counts = np.where(np.isnan(tail), counts, tail)
     return np.asarray(counts / counts.sum())
 
 

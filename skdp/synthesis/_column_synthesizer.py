@@ -33,15 +33,20 @@ from skdp.central.statistics import encode_columns, select_columns
 from skdp.domain import Domain, DomainLike, draft_columns
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
+from skdp.synthesis._cells import cut_domain, find_intervals
 from skdp.synthesis._column_counts import (
     Codes,
     ColumnLayout,
     NoisyCounts,
     PrivateColumns,
+    fit_numbers,
     measure_columns,
+    measure_numbers,
 )
 from skdp.synthesis._column_model import ColumnModel, draw_balanced, fit_model
+from skdp.synthesis._file import describe_shapes, read_shapes
 from skdp.synthesis._records import (
+    CodedRecords,
     complete_domain,
     derived_from,
     encode_records,
@@ -61,7 +66,7 @@ from skdp.synthesis._rows import (
     make_template,
     write_rows,
 )
-from skdp.synthesis.selection import NoiseBudget
+from skdp.synthesis.selection import NoiseBudget, NumberCounts, PrivateCounts
 from skdp.tables import Table, is_frame, wrap_table
 
 MAX_COMBINATIONS = 1 << 12
@@ -130,8 +135,9 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
     information about private columns that public columns contain: a relationship "Husband" reveals the sex. Make such
     columns private, or drop them.
 
-    `fit` measures counts of each private column, and of pairs with a private column that noisy scores select. Replacing
-    a value changes a table of counts by 2 in L1 norm and by sqrt(2) in L2 norm, and a score by 2. The counts of public
+    `fit` measures counts of each private column, of fine cells within the bins of its numbers, and of pairs with a
+    private column that noisy scores select. Replacing a value changes a table of counts by 2 in L1 norm and by sqrt(2)
+    in L2 norm, and a score by 2. Numbers within a bin have the distribution of its cells. The counts of public
     values are exact. Therefore, only one count is measured for a column with two private values, and it changes by 1;
     public values without records have no noise. The model is a logistic regression of the private columns on the public
     columns, and is computed from the noisy counts ([1]_). `transform` does not read private columns.
@@ -331,8 +337,11 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             losses=budget.losses,
         )
         columns = PrivateColumns(records.combinations, records.public, budget, source)
+        cells = PrivateCounts(records.private, budget, source)
         with limit_blas_threads():
+            numbers = measure_numbers(cells, records.numbers)
             noisy = measure_columns(columns, records.layout)
+            noisy, self._shapes = fit_numbers(numbers, noisy)
             # `transform` has no target, so its model excludes tables with the target.
             without_target = []
             for counts in noisy:
@@ -397,19 +406,28 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         for name in _SAVED_ATTRIBUTES:
             if name in vars(self):
                 fitted[name] = vars(self)[name]
-        return fitted | {"tables": self._model.describe()} if fitted else {}
+        if not fitted:
+            return {}
+        return fitted | {
+            "tables": self._model.describe(),
+            "shapes": describe_shapes(self.domain_.select(self.columns), self._shapes),
+        }
 
     def _restore_fit(self, fitted: dict[str, Any]) -> None:
         """Check the parts from `skdp.load`, the tables of the model and fitted attributes by name, and set them."""
         parts = dict(fitted)
         tables = parts.pop("tables")
+        # Without shapes, numbers are uniform within bins, as in files of version 0.1.
+        shapes = parts.pop("shapes", [])
         if not parts.keys() <= {*_SAVED_ATTRIBUTES}:
             raise ValueError(
                 "The fitted attributes must be the attributes of a DPColumnSynthesizer."
             )
         if list(parts["guarantee_"].scope) != self._check_columns():
             raise ValueError("The guarantee must be for the private columns.")
+        private = parts["domain_"].select(self._check_columns())
         self._model = ColumnModel.read(tables)
+        self._shapes = read_shapes(private, shapes)
         for name, part in parts.items():
             setattr(self, name, part)
         self._calls = CallCounter()
@@ -435,7 +453,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             public_codes = [column_codes[indices] for column_codes in codes]
             combinations = draw_balanced(model, public_codes, indices.size, rng)
             private_codes = np.unravel_index(combinations, domain.sizes)
-            return draw_numbers(domain, list(private_codes), rng)
+            return draw_numbers(domain, list(private_codes), rng, self._shapes)
 
         def find_invalid(
             indices: NDArray[np.intp], rows: DrawnRows
@@ -514,7 +532,13 @@ class _Records:
             )
         private_table = select_columns(modeled, private_names)
         check_decodable(make_template(private_table, private_domain), private_domain)
-        codes, unlisted = encode_records(private_table, private_domain, "error")
+        cells = cut_domain(private_domain)
+        intervals = find_intervals(private_domain)
+        self.numbers = NumberCounts(intervals, cells, levels={}, is_gaussian=False)
+        fine = {name: private_domain[name] for name in private_names}
+        fine |= {private_names[column]: values for column, values in cells.items()}
+        fine_domain = Domain(fine)
+        codes, unlisted = encode_records(private_table, fine_domain, "error")
         if unlisted:
             raise make_undeclared_error(
                 unlisted[0],
@@ -522,7 +546,11 @@ class _Records:
                 private_domain,
                 "Alternatively, replace such values before `fit`",
             )
-        self.combinations = np.ravel_multi_index(tuple(codes), sizes)
+        self.private = CodedRecords(codes, fine_domain.sizes)
+        coarse: list[NDArray[np.integer]] = list(codes)
+        for column in cells:
+            coarse[column] = self.numbers.bins_of_cells(column)[codes[column]]
+        self.combinations = np.ravel_multi_index(tuple(coarse), sizes)
         self.public_table = select_columns(modeled, self.public_names)
         self.public = _encode(modeled, domain, self.public_names)
         self.layout = ColumnLayout(

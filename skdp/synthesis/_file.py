@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.domain import Domain
-from skdp.synthesis._cells import find_intervals, with_edges
+from skdp.domain import Domain, Interval
+from skdp.synthesis._cells import Shape, find_intervals, with_edges
 from skdp.synthesis._rows import make_template
 from skdp.synthesis.model import Clique, Marginal, shape_of
 from skdp.synthesis.selection import (
@@ -133,18 +133,54 @@ def _read_numbers(
     for about in listed:
         name = about["column"]
         (column,) = find_columns(domain, [name], "cells")
-        bins = find_intervals(domain)[column]
-        edges = np.array(about["edges"], bins.dtype)
-        declared = np.array(bins.edges, bins.dtype)
-        is_same = np.array_equal(edges[[0, -1]], declared[[0, -1]])
-        if not is_same or not np.isin(declared, edges).all():
-            raise ValueError(
-                "The fine cells and the bins of a column have different edges."
-            )
-        cells[column] = with_edges(bins, edges)
+        cells[column] = _read_cells(find_intervals(domain)[column], about["edges"])
         fine = Domain(values | {name: cells[column]})
         levels[column] = tuple(_read_marginal(one, fine) for one in about["levels"])
     return NumberCounts(find_intervals(domain), cells, levels, is_gaussian)
+
+
+def _read_cells(bins: Interval, listed: Sequence[Any]) -> Interval:
+    """Read the edges of the fine cells of an interval, and check that they divide its bins."""
+    edges = np.array(listed, bins.dtype)
+    declared = np.array(bins.edges, bins.dtype)
+    is_same = np.array_equal(edges[[0, -1]], declared[[0, -1]])
+    if not is_same or not np.isin(declared, edges).all():
+        raise ValueError(
+            "The fine cells and the bins of a column have different edges."
+        )
+    return with_edges(bins, edges)
+
+
+def describe_shapes(
+    domain: Domain, shapes: Mapping[int, Shape]
+) -> list[dict[str, Any]]:
+    """Describe distributions within bins, by index of the column, as values that a file can store."""
+    described = []
+    for column, shape in shapes.items():
+        edges = list(shape.cells.edges)
+        name = domain.columns[column]
+        proportions = shape.proportions
+        described.append({"column": name, "edges": edges, "proportions": proportions})
+    return described
+
+
+def read_shapes(
+    domain: Domain, listed: Sequence[Mapping[str, Any]]
+) -> dict[int, Shape]:
+    """Check and read the distributions of `describe_shapes`."""
+    shapes = {}
+    for about in listed:
+        (column,) = find_columns(domain, [about["column"]], "shapes")
+        bins = find_intervals(domain)[column]
+        cells = _read_cells(bins, about["edges"])
+        numbers = NumberCounts({column: bins}, {column: cells}, {}, is_gaussian=False)
+        starts = numbers.find_starts(column)
+        proportions = _read_counts(about["proportions"], (starts[-1],))
+        sums = np.add.reduceat(proportions, starts[:-1])
+        if proportions.min() < 0 or not np.allclose(sums, 1):
+            raise ValueError("The proportions of the cells of a bin must add up to 1.")
+        shapes[column] = Shape(cells, starts, proportions, levels=())
+    return shapes
 
 
 def _read_counts(counts: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64]:

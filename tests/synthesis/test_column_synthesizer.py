@@ -81,6 +81,22 @@ class TestPrivacy:
                 used.append(replay.epsilon / replay.guarantee.epsilon)
             assert max(used) == pytest.approx(1)
 
+    @each("epsilon", [50.0, Mu(50.0, delta=1e-6)])
+    def test_another_number_costs_as_much_as_stated(self, epsilon):
+        """A number moves to another bin, block and fine cell, or to another fine cell of its bin alone."""
+        table = pd.DataFrame({"cell": ["a", "b"] * 5, "value": np.arange(10.0) * 4})
+        domain = {"cell": ["a", "b"], "value": Interval(0, 40, bins=2, decimals=0)}
+        used = []
+        for row, value in itertools.product(range(0, 10, 3), [1.0, 11.0, 21.0, 39.0]):
+            neighbor = table.copy()
+            neighbor.loc[row, "value"] = value
+            release = DPColumnSynthesizer(["value"], epsilon, domain=domain)
+            replay = replay_release(release, table, neighbor, random_state=row)
+            assert replay.passed, replay.findings
+            used.append(replay.epsilon / replay.guarantee.epsilon)
+        assert 0 < min(used) < max(used)
+        assert max(used) == pytest.approx(1)
+
     @pytest.mark.parametrize("n_neighbors", [5, pytest.param(170, marks=pytest.mark.long)])
     @each("columns", [["age", "sex"], ["income"], ["sex", "job"]])
     def test_neighbors_that_differ_in_private_columns(self, columns, n_neighbors):
@@ -205,6 +221,36 @@ class TestRows:
         made = release.fit_transform(frame, target)
         assert ((made["sex"] == "m") == (target == "high")).mean() == pytest.approx(0.9, abs=0.02)
         assert ((release.transform(frame)["sex"] == "m") == (target == "high")).mean() < 0.6
+
+    @each(
+        "values interval",
+        [
+            (lambda rng: rng.normal(5, 2, 20_000).clip(0, 10).round(1) // 0.5 / 2, Interval(0, 10, bins=5, decimals=1)),
+            (lambda rng: rng.lognormal(1, 0.6, 20_000).clip(0, 50), Interval(0.0, 50.0, bins=16, real=True)),
+            (lambda rng: rng.normal(36.8, 0.5, 20_000).clip(34, 42).round(1), Interval(34, 42, bins=8, decimals=1)),
+            (
+                lambda rng: np.where(rng.random(20_000) < 0.5, 40, rng.integers(0, 99, 20_000)),
+                Interval(0, 100, bins=10),
+            ),
+        ],
+    )
+    def test_numbers_keep_mean_and_standard_deviation(self, values, interval):
+        X = pd.DataFrame({"x": values(np.random.default_rng(0)), "job": np.resize([*"abc"], 20_000)})
+        made = DPColumnSynthesizer(["x"], 3.0, domain={"x": interval}, random_state=0).fit_transform(X)["x"]
+        assert abs(made.mean() - X["x"].mean()) < 0.01 * X["x"].std()
+        assert made.std() == pytest.approx(X["x"].std(), rel=0.02)
+
+    def test_saved_synthesizer_draws_the_same_numbers(self):
+        release = synthesizer(["age"], random_state=0).fit(people(500))
+        loaded = skdp.load(io.BytesIO(saved(release))).set_params(random_state=0)
+        pd.testing.assert_frame_equal(loaded.transform(people(500)), release.transform(people(500)))
+
+    @each("change", [{"proportions": -np.ones(80)}, {"proportions": np.ones(80)}, {"edges": [0.0, 1.0, 80.5]}])
+    def test_damaged_distributions_of_numbers_are_refused(self, change):
+        release = synthesizer(["age"]).fit(people(100))
+        data = forged(saved(release), lambda content: content["fitted"]["shapes"][0].update(change))
+        with pytest.raises(ValueError, match="must be an unchanged file"):
+            skdp.load(io.BytesIO(data))
 
     @each(
         "part value message",

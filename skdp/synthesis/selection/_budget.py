@@ -255,12 +255,15 @@ class PrivateCounts:
         return measured
 
     def measure_levels(
-        self, columns: Sequence[int], fraction: Fraction
+        self,
+        columns: Sequence[int],
+        fraction: Fraction,
+        sensitivity: Sensitivity = ONE_COUNT,
     ) -> dict[int, tuple[Marginal, ...]]:
         """Release the counts of the cells of columns, and of blocks of cells, with equal noise.
 
-        `fraction` is the fraction of the budget for each column. The result has, by column, the cells first and then
-        the blocks.
+        `fraction` is the fraction of the budget for each column, and `sensitivity` the largest change of the counts of
+        one level. The result has, by column, the cells first and then the blocks.
         """
         # Sums of many cells have the noise of few blocks ([1]_).
         # .. [1] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of
@@ -273,11 +276,13 @@ class PrivateCounts:
                 if 2 * n_blocks <= cells.size:
                     groups.append((np.arange(cells.size) * n_blocks // cells.size,))
             part = fraction / len(groups)
-            std_error = self.budget.std_error(part)
+            std_error = self.budget.std_error(part, sensitivity)
             levels = []
             for members in groups:
                 counts = sum_groups(cells, members)
-                noisy = self.budget.add_to_counts(self._source, counts, part)
+                noisy = self.budget.add_to_counts(
+                    self._source, counts, part, sensitivity
+                )
                 levels.append(Marginal(clique, noisy, std_error, members))
             measured[clique[0]] = tuple(levels)
         return measured
