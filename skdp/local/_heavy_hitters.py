@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.linalg import hadamard
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 
@@ -23,7 +22,6 @@ from skdp.base import (
     check_index_levels,
     check_ledger,
     check_random_state,
-    limit_blas_threads,
     make_source,
     restore_on_error,
     to_single_column,
@@ -33,7 +31,7 @@ from skdp.base import (
 from skdp.local.protocol import parse_report_table
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, charge_ledger, check_epsilon
-from skdp.randomness import BLOCK, ByteSource, check_size, uniform_integers
+from skdp.randomness import ByteSource, check_size, uniform_integers
 from skdp.tables import to_object_list
 
 # Symbols are bytes. The symbol 0 pads words, and one symbol replaces all characters
@@ -45,6 +43,10 @@ PREFIX_HASH_PRIME = (1 << 31) - 1
 
 # With buckets of r bits, the server takes 2**r steps per report.
 MAX_BUCKET_BITS = 7
+
+# The server counts blocks of at most 32 MB of words of reports, and of 32 MB of tails.
+MAX_BLOCK_WORDS = 1 << 22
+MAX_BLOCK_HEADS = 1 << 6
 
 Symbols = NDArray[np.uint8]
 Reports = NDArray[np.int64]
@@ -418,43 +420,68 @@ def hash_numbers(
 
 
 def count_tail_matches(
-    seeds: NDArray[np.int64], buckets: NDArray[np.int64], head: int, n_tail: int
-) -> NDArray[np.int64]:
-    """Count the reports whose bucket is the hash of head + tail, for each tail of `n_tail` bits; shape (2**n_tail,).
+    seeds: NDArray[np.int64],
+    buckets: NDArray[np.int64],
+    heads: NDArray[np.int64],
+    n_tail: int,
+) -> list[NDArray[np.signedinteger]]:
+    """Count the reports whose bucket is the hash of head + tail, for each head and each tail of `n_tail` bits.
 
     `seeds` has the r words of the hash function of each report, of shape (n_reports,
-    r), and `buckets` its reported hash of r bits. The head is an integer whose lowest
-    `n_tail` bits are 0. With n reports, the time is O(n 2**r + 2**(3 n_tail / 2)), and
-    not n 2**n_tail.
+    r), and `buckets` its reported hash of r bits. `heads` are integers of at most
+    `n_tail` + 31 bits whose lowest `n_tail` bits are 0. The result has an array of
+    shape (2**n_tail,) for each head.
     """
     # Let h be the hash function of a report with bucket y, and d = h(x) XOR y, which is 0 if
     # x matches. Over all u of r bits, the sum of (-1)**parity(u AND d) is 2**r if d is 0,
-    # and 0 otherwise. For x = head + tail, d = (h(head) XOR y) XOR h(tail), and parity(u
-    # AND h(tail)) = parity(w AND tail), where w is the XOR of the words that u selects. So
-    # the signs of the heads are summed over reports and u for each w. The product with
-    # the Hadamard matrix of (-1)**parity(w AND tail) then gives the matches of all tails.
-    # This matrix is a Kronecker product of two smaller ones. Floats are exact integers.
+    # and 0 otherwise. Let w be the XOR of the words that u selects. For x = head + tail,
+    # parity(u AND d) = parity(u AND y) XOR parity(w AND head) XOR parity(w AND tail). The
+    # signs of the first two parities are summed over reports and u for each tail of w.
+    # The product with the Hadamard matrix of (-1)**parity(w AND tail) then gives the
+    # matches of all tails. With n reports, the time is O(n 2**r) for each head, and not
+    # O(n 2**n_tail).
     n_words = seeds.shape[1]
     n_tails = 1 << n_tail
-    signs = hadamard(1 << n_words, dtype=float)
-    differences = buckets ^ hash_numbers(seeds, head)
-    tail_words = seeds & (n_tails - 1)
-    sums = np.zeros(n_tails)
-    step = max(1, BLOCK >> n_words)
+    # The bit y_i above the words, which all heads select, adds parity(u AND y).
+    high_heads = (heads >> n_tail | 1 << 31).astype(np.uint32)
+    # No number below exceeds the number of reports times 2**r.
+    dtype = np.int64 if len(seeds) << n_words >> 31 else np.int32
+    sums = np.zeros((len(heads), n_tails), dtype)
+    step = max(1, MAX_BLOCK_WORDS >> n_words)
     for start in range(0, len(seeds), step):
-        part = tail_words[start : start + step]
-        # The XOR of the words that each u selects, for each report; shape (2**r, n_reports).
-        words = np.zeros((1 << n_words, len(part)), np.int64)
+        part, y = seeds[start : start + step], buckets[start : start + step]
+        # The tail of the XOR of each u in the high bits, and its other bits in the low
+        # bits; shape (2**r, n_reports).
+        words = np.zeros((1 << n_words, len(part)), np.uint64)
         for bit, word in enumerate(part.T):
             half = 1 << bit
-            words[half : 2 * half] = words[:half] ^ word
-        weights = np.take(signs, differences[start : start + step], axis=1)
-        sums += np.bincount(words.ravel(), weights.ravel(), minlength=n_tails)
-    left = hadamard(1 << n_tail // 2, dtype=float)
-    right = hadamard(1 << n_tail - n_tail // 2, dtype=float)
-    with limit_blas_threads():  # more threads take longer for such small matrices
-        matches = left @ sums.reshape(len(left), -1) @ right
-    return (matches.ravel() / len(signs)).astype(np.int64)
+            moved = word >> n_tail | (y >> bit & 1) << 31 | (word & n_tails - 1) << 32
+            words[half : 2 * half] = words[:half] ^ moved.astype(np.uint64)
+        ordered = np.sort(words, axis=None)
+        counts = np.bincount((ordered >> 32).astype(np.intp), minlength=n_tails)
+        ends = np.cumsum(counts)
+        high_words = ordered.astype(np.uint32)
+        n_odd = np.zeros(len(ordered) + 1, dtype)
+        for row, head in zip(sums, high_heads, strict=True):
+            np.cumsum(np.bitwise_count(high_words & head) & 1, out=n_odd[1:])
+            row += (counts - 2 * (n_odd[ends] - n_odd[ends - counts])).astype(dtype)
+    return [multiply_by_hadamard(row) >> n_words for row in sums]
+
+
+def multiply_by_hadamard(
+    numbers: NDArray[np.signedinteger],
+) -> NDArray[np.signedinteger]:
+    """Multiply 2**n numbers by the matrix of (-1)**parity(i AND j). The numbers are overwritten."""
+    # The matrix is a Kronecker product of n matrices of two rows. Each step applies one of
+    # them to the first bit of the index, and moves this bit to the end.
+    half = len(numbers) // 2
+    moved = np.empty_like(numbers)
+    for _ in range(half.bit_length()):
+        first, second = numbers[:half], numbers[half:]
+        np.add(first, second, out=moved[::2])
+        np.subtract(first, second, out=moved[1::2])
+        numbers, moved = moved, numbers
+    return numbers
 
 
 class PrefixProtocol:
@@ -529,20 +556,32 @@ def extend_prefixes(
         seeds = np.asfortranarray(reports[:, 2:])
         heads = coder.encode_prefixes(prefixes, before, length)
         extended, matches = [], []
-        for prefix, head in zip(prefixes, heads.tolist(), strict=True):
-            counts = count_tail_matches(seeds, reports[:, 1], head, coder.step_bits)
-            counts = counts[numbers]
-            if before and prefix[before - 1] == 0:
-                # A word that has ended can only be extended by zeros, which is tail 0.
-                counts = counts[:1]
-            chosen = np.argsort(-counts, kind="stable")[:n_candidates]
-            words = np.repeat(prefix[np.newaxis], len(chosen), axis=0)
-            words[:, before:length] = tails[chosen]
-            extended.append(words)
-            matches.append(counts[chosen])
-        best = np.argsort(-np.concatenate(matches), kind="stable")[:n_candidates]
+        for start in range(0, len(prefixes), MAX_BLOCK_HEADS):
+            block = slice(start, start + MAX_BLOCK_HEADS)
+            counted = count_tail_matches(
+                seeds, reports[:, 1], heads[block], coder.step_bits
+            )
+            for prefix, counts in zip(prefixes[block], counted, strict=True):
+                counts = counts[numbers]
+                if before and prefix[before - 1] == 0:
+                    # A word that has ended can only be extended by zeros, which is tail 0.
+                    counts = counts[:1]
+                chosen = find_largest(counts, n_candidates)
+                words = np.repeat(prefix[np.newaxis], len(chosen), axis=0)
+                words[:, before:length] = tails[chosen]
+                extended.append(words)
+                matches.append(counts[chosen])
+        best = find_largest(np.concatenate(matches), n_candidates)
         prefixes = np.concatenate(extended)[best]
     return prefixes
+
+
+def find_largest(counts: NDArray[np.signedinteger], n: int) -> NDArray[np.intp]:
+    """Return the indices of the n largest counts in descending order, the first of equal counts first."""
+    n = min(n, counts.size)
+    smallest = np.partition(counts, counts.size - n)[counts.size - n]
+    indices = np.flatnonzero(counts >= smallest)
+    return indices[np.argsort(-counts[indices], kind="stable")[:n]]
 
 
 def estimate_words(

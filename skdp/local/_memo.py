@@ -6,7 +6,7 @@ import hashlib
 import math
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from skdp.base import check_flag
 from skdp.oracles import NumericMechanism, draw_by_row, round_at_random
-from skdp.randomness import DigestSource, uniform_integers
+from skdp.randomness import uniform_integers
 from skdp.tables import (
     ColumnError,
     call_safely,
@@ -154,11 +154,23 @@ def encode_column(
     is_list = isinstance(values, list | tuple | range)
     try:
         objects = values if is_list else call_safely(to_object_list, values)
-        return call_safely(lambda: list(map(write, objects)))
+        return call_safely(lambda: _encode_objects(objects, write))
     except ColumnError as error:
         message = str(error)
     # Raised outside the except clause, because the context of an error may contain a value.
     raise ValueError(f"{title} {message}.")
+
+
+def _encode_objects(
+    objects: Sequence[Any], write: Callable[[Any], bytes]
+) -> list[bytes]:
+    """Encode each object as bytes by the function `write`; equal texts and numbers are encoded once."""
+    # Objects of different types may be equal and have different bytes, such as True and 1.
+    types = {*map(type, objects)}
+    if len(types) > 1 or not types <= {str, int, float}:
+        return list(map(write, objects))
+    written = {value: write(value) for value in dict.fromkeys(objects)}
+    return list(map(written.__getitem__, objects))
 
 
 def encode_column_name(name: Any, parameter: str) -> bytes:
@@ -184,6 +196,8 @@ def encode_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
 
 def _encode_record_id(record_id: Any) -> bytes:
     """Encode a record id as bytes; the same id has the same bytes in all file formats."""
+    if type(record_id) is int:
+        return encode_word(record_id)
     if is_missing(record_id):
         raise ColumnError("contains missing values (NaN)")
     is_integer = isinstance(record_id, int | np.integer)
@@ -296,12 +310,6 @@ class PermanentDraws:
         return self.memo._compute_digests(
             self.context, purpose, self.pseudonyms, *parts
         )
-
-    def sources(
-        self, purpose: str, *parts: NDArray[np.uint8]
-    ) -> Iterator[DigestSource]:
-        """Yield a source of random bits for each record, see `digests`."""
-        return map(DigestSource, self.digests(purpose, *parts))
 
     def integers(self, purpose: str, high: int) -> NDArray[np.unsignedinteger]:
         """Draw an integer below `high` for each record."""

@@ -33,15 +33,24 @@ from skdp.local.protocol import (
     ReportProtocol,
     Rows,
     make_total_guarantee,
+    stack_columns,
 )
 from skdp.oracles import (
     TwoRoundUnaryEncoding,
     UnaryEncoding,
     channel_of_bits,
     check_bits,
+    draw_by_row,
 )
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
-from skdp.randomness import ONE, bernoulli, check_size, uniform_integers
+from skdp.randomness import (
+    ONE,
+    RowStreams,
+    bernoulli,
+    bernoulli_by_row,
+    check_size,
+    uniform_integers,
+)
 from skdp.tables import Table
 
 
@@ -118,10 +127,14 @@ class BloomField(Field):
         # The cohort depends on the record only, and not on its word.
         cohorts = draws.integers("cohort", self.n_cohorts)
         bits = self.make_filters(cohorts, words)
-        sources = draws.sources("bits", draws.digest_values(words.tolist()))
-        for row, source in zip(bits, sources, strict=True):
-            row ^= bernoulli(source, self._flip, self.n_bits)
-        return np.column_stack([cohorts, bits])
+        indices, distinct = pd.factorize(words)
+        digests = draws.digests("bits", draws.digest_values(distinct.tolist())[indices])
+        flips = draw_by_row(self._draw_flips, digests, head=0, width=self.n_bits)
+        return np.column_stack([cohorts, bits ^ flips])
+
+    def _draw_flips(self, streams: RowStreams) -> NDArray[np.bool_]:
+        """Draw the flipped bits of each record from its own stream."""
+        return bernoulli_by_row(streams, self._flip, self.n_bits)
 
     def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
         # Add the noise of the second round to the permanent bits, for one release.
@@ -137,26 +150,34 @@ class BloomField(Field):
         parameters = self._parameters(self.first_round)
         return [encode_column_name(self.name, "secret_key"), repr(parameters).encode()]
 
-    def make_filters(self, cohorts: NDArray[Any], words: Any) -> NDArray[np.bool_]:
+    def make_filters(
+        self, cohorts: NDArray[Any], words: NDArray[np.object_]
+    ) -> NDArray[np.bool_]:
         """Make the Bloom filter of each word in its cohort, of shape (n_words, n_bits)."""
         # Hash each pair of cohort and word once.
-        pairs = list(zip(cohorts.tolist(), words, strict=True))
-        indices = {pair: self.hash_word(*pair) for pair in {*pairs}}
-        set_bits = np.array([indices[pair] for pair in pairs], np.intp)
-        filters = np.zeros((len(pairs), self.n_bits), bool)
-        np.put_along_axis(filters, set_bits.reshape(-1, self.n_hashes), True, axis=1)
+        indices, distinct = pd.factorize(words)
+        numbers = cohorts.astype(np.int64) * len(distinct) + indices
+        rows, pairs = pd.factorize(numbers)
+        pair_cohorts, pair_words = np.divmod(pairs, max(len(distinct), 1))
+        set_bits = self.hash_words(pair_cohorts, distinct[pair_words])
+        filters = np.zeros((len(words), self.n_bits), bool)
+        np.put_along_axis(filters, set_bits[rows], True, axis=1)
         return filters
 
-    def hash_word(self, cohort: int, word: bytes) -> NDArray[np.intp]:
-        """Compute the indices of the bits that a word sets in a cohort; shape (n_hashes,)."""
+    def hash_words(
+        self, cohorts: NDArray[np.int64], words: NDArray[np.object_]
+    ) -> NDArray[np.intp]:
+        """Compute the indices of the bits that each word sets in its cohort; shape (n_words, n_hashes)."""
         # The hash functions must not change between versions, because stored reports use
         # them. A digest of SHA-256 has four numbers of 64 bits.
+        n_blocks = math.ceil(self.n_hashes / 4)
         digests = []
-        for block in range(math.ceil(self.n_hashes / 4)):
-            prefix = f"skdp bloom filter {cohort} {block} ".encode()
-            digests.append(hashlib.sha256(prefix + word).digest())
-        hashes = np.frombuffer(b"".join(digests), ">u8")[: self.n_hashes]
-        return (hashes % np.uint64(self.n_bits)).astype(np.intp)
+        for cohort, word in zip(cohorts.tolist(), words, strict=True):
+            for block in range(n_blocks):
+                message = b"skdp bloom filter %d %d " % (cohort, block) + word
+                digests.append(hashlib.sha256(message).digest())
+        hashes = np.frombuffer(b"".join(digests), ">u8").reshape(-1, 4 * n_blocks)
+        return (hashes[:, : self.n_hashes] % np.uint64(self.n_bits)).astype(np.intp)
 
     def write(
         self,
@@ -169,7 +190,7 @@ class BloomField(Field):
     def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
         # Return the cohort and the bits of the given rows, in an array of shape (n, 1 +
         # n_bits).
-        block = np.column_stack([np.asarray(column) for column in columns])[rows]
+        block = stack_columns(columns)[rows]
         bits = check_bits(block[:, 1:], self.n_bits)
         if not np.isin(block[:, 0], np.arange(self.n_cohorts)).all():
             raise ValueError(
@@ -177,14 +198,19 @@ class BloomField(Field):
                 f"{self.n_cohorts - 1}. Pass the output of `transform`."
             )
         cohorts = block[:, 0].astype(np.min_scalar_type(self.n_cohorts - 1))
-        return np.column_stack([cohorts, bits])
+        # Contiguous columns.
+        return np.vstack([cohorts, bits.T]).T
 
     def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         # Sum the reports of each cohort: their number, and the ones of each bit.
-        counted = reports.astype(np.int64)
-        counted[:, 0] = 1
+        cohorts = reports[:, 0]
         sums = np.zeros(self.shape, np.int64)
-        np.add.at(sums, reports[:, 0], counted)
+        sums[:, 0] = np.bincount(cohorts, minlength=self.n_cohorts)
+        bits = reports.T[1:, np.argsort(cohorts, kind="stable")].T
+        ends = np.cumsum(sums[:, 0])
+        for cohort in np.flatnonzero(sums[:, 0]):
+            rows = slice(ends[cohort] - sums[cohort, 0], ends[cohort])
+            sums[cohort, 1:] = self.oracle.tally(bits[rows])
         return sums
 
     def parameters(self) -> dict[str, Any]:
@@ -210,8 +236,9 @@ class BloomField(Field):
                 "repeated words."
             )
         cohorts = np.flatnonzero(sums[:, 0])
+        listed = np.array(words, object)
         filters = [
-            self.make_filters(np.full(len(words), cohort), words) for cohort in cohorts
+            self.make_filters(np.full(len(words), cohort), listed) for cohort in cohorts
         ]
         counts, errors = np.full((2, len(words)), np.nan)
         if filters:

@@ -222,22 +222,28 @@ def channel_of_bits(
 
 
 def draw_by_row(
-    draw: Callable[..., NDArray[Any]], digests: NDArray[np.uint8], *arrays: NDArray[Any]
+    draw: Callable[..., NDArray[Any]],
+    digests: NDArray[np.uint8],
+    *arrays: NDArray[Any],
+    head: int = 16,
+    width: int = 1,
 ) -> NDArray[Any]:
     """Call ``draw(*arrays, source)``, where the random bits of a row follow from its digest.
 
     `digests` has the shape (n, 32): a keyed hash of 32 bytes for each row. `arrays`
     have n rows each. Rows with equal digests get equal bits, and other rows have no
-    effect on them.
+    effect on them. `width` is the number of random bytes of a row, which bounds the
+    memory.
     """
     blocks = []
     # `RowStreams` serves a limited number of rows at once. The single block of an empty
     # array has the dtype and shape of the result.
-    for start in range(0, max(1, len(digests)), MAX_ROWS):
-        rows = slice(start, start + MAX_ROWS)
-        # The first 16 bytes of a digest are random bits. If a row needs more, the whole
-        # digest is the seed of further bits.
-        source = RowStreams(digests[rows], head=16)
+    n_rows = max(1, MAX_ROWS // max(1, width >> 8))
+    for start in range(0, max(1, len(digests)), n_rows):
+        rows = slice(start, start + n_rows)
+        # The first `head` bytes of a digest are random bits. If a row needs more, the
+        # whole digest is the seed of further bits.
+        source = RowStreams(digests[rows], head=head)
         blocks.append(draw(*[array[rows] for array in arrays], source))
     return np.concatenate(blocks)
 

@@ -181,6 +181,7 @@ class RowStreams(ByteSource):
         # seed.
         self._seeds = seeds
         self._head = head
+        self.n_rows = len(seeds)
         self._rows = np.arange(len(seeds))
         # Array of shape (n_rows, n_bytes). The first `_n_computed` bytes of each stream are
         # computed, and the first `_n_read` bytes were returned.
@@ -238,6 +239,17 @@ class RowStreams(ByteSource):
         drawn = self._streams[indices[:, np.newaxis], columns]
         self._n_read[rows] += width
         return drawn.ravel()
+
+    def read_next(self, rows: NDArray[np.intp]) -> NDArray[np.uint8]:
+        """Return a byte for each entry of `rows`, ascending row indices that may repeat."""
+        counts = np.bincount(rows, minlength=self.n_rows)
+        firsts = np.cumsum(counts) - counts
+        positions = np.arange(rows.size) - firsts[rows] + self._n_read[rows]
+        self._n_read += counts
+        is_short = self._n_read > self._n_computed
+        if is_short.any():
+            self._hash(np.flatnonzero(is_short), int(self._n_read.max()))
+        return self._streams[rows, positions]
 
     def _hash(self, rows: NDArray[np.intp], n_bytes: int) -> None:
         """Compute the streams of the given rows up to at least `n_bytes` bytes, the head of the seed included."""
@@ -429,6 +441,28 @@ def bernoulli_of_digits(
             tied = tied[drawn == bound]
             index += 1
     return out
+
+
+def bernoulli_by_row(
+    streams: RowStreams, threshold: int, size: int
+) -> NDArray[np.bool_]:
+    """Return the result of `bernoulli` for each row of streams alone, of shape (n_rows, size).
+
+    The size is at most `BLOCK`.
+    """
+    n_rows = streams.n_rows
+    if threshold == ONE:
+        return np.ones((n_rows, size), bool)
+    first, *digits = threshold.to_bytes(8, "big")
+    drawn = streams.bytes(n_rows * size).reshape(n_rows, size)
+    draws = drawn < first
+    rows, columns = np.nonzero(drawn == first)
+    for digit in digits:
+        drawn = streams.read_next(rows)
+        draws[rows, columns] = drawn < digit
+        is_tied = drawn == digit
+        rows, columns = rows[is_tied], columns[is_tied]
+    return draws
 
 
 def uniform_integers(

@@ -111,6 +111,15 @@ class TestFinding:
         assert top["count"].is_monotonic_decreasing
         assert finder.n_reports_ == 100_000
 
+    def test_blocks_do_not_change_the_words(self, monkeypatch):
+        finder = HeavyHitters(3.0, n_top=20, max_length=8, alphabet=string.ascii_lowercase, random_state=0)
+        reports = finder.report(zipf(5_000, 0))
+        expected = finder.fit(reports).top_
+        monkeypatch.setattr("skdp.local._heavy_hitters.MAX_BLOCK_WORDS", 1 << 10)
+        monkeypatch.setattr("skdp.local._heavy_hitters.MAX_BLOCK_HEADS", 7)
+        assert len(expected) > 1
+        pd.testing.assert_frame_equal(finder.fit(reports).top_, expected)
+
     @pytest.mark.long
     def test_noise_is_not_found(self):
         runs, rng = 6, np.random.default_rng(0)

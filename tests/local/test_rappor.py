@@ -69,6 +69,11 @@ class TestGuarantee:
                 fitted(1.0, **odd)
 
 
+def hash_word(field, cohort, word):
+    """Return the indices of the bits that a word sets in a cohort."""
+    return field.hash_words(np.array([cohort]), np.array([word], object))[0]
+
+
 class TestChannel:
     N = 10_000
 
@@ -81,7 +86,7 @@ class TestChannel:
         assert binomtest(int((reports["x_cohort"] == 0).sum()), self.N).pvalue > FALSE_ALARM
         for cohort in range(2):
             own = np.zeros(4, int)
-            own[field.hash_word(cohort, b"string word")] = 1
+            own[hash_word(field, cohort, b"string word")] = 1
             bits = reports.loc[reports["x_cohort"] == cohort].to_numpy()[:, 1:]
             seen = np.bincount(bits @ [8, 4, 2, 1], minlength=16)
             channel = channel_of_bits([own], 4, field.oracle.q, field.oracle.p)
@@ -91,9 +96,20 @@ class TestChannel:
         field = field_of(fitted(n_hashes=5))
         digest = hashlib.sha256(b"skdp bloom filter 3 0 string word").digest()
         expected = [int.from_bytes(digest[start : start + 8], "big") % 128 for start in range(0, 32, 8)]
-        assert field.hash_word(3, b"string word")[:4].tolist() == expected
-        indices = np.concatenate([field.hash_word(0, b"%d" % word) for word in range(20_000)])
+        assert hash_word(field, 3, b"string word")[:4].tolist() == expected
+        indices = np.concatenate([hash_word(field, 0, b"%d" % word) for word in range(20_000)])
         assert chisquare(np.bincount(indices, minlength=128)).pvalue > FALSE_ALARM
+
+
+def test_words_of_several_types_have_bits_of_their_own_and_equal_words_the_same():
+    """True is no word of the number 1, and 1, 1.0 and "1" are one word."""
+    column = pd.Series([True, 1, 1.0, "1", "a", "a", np.int64(1)], dtype=object)
+    one_type = [pd.Series([True]), pd.Series([1]), pd.Series([1.0]), pd.Series(["1"]), pd.Series(["a"])]
+    encoder = fitted(n_cohorts=1)
+    (words,) = field_of(encoder).prepare([column])
+    alone = [field_of(encoder).prepare([part])[0][0] for part in one_type]
+    assert words.tolist() == [alone[0], alone[1], alone[1], alone[1], alone[4], alone[4], alone[1]]
+    assert alone[:4] == [b"boolean True", b"number 1", b"number 1", b"number 1"]
 
 
 def permanent_reports(words, ids, *, column="x", **parameters):
@@ -107,7 +123,7 @@ class TestPermanentBits:
             """Return the flipped bits of the filter of a word."""
             bits = permanent_reports([word], [record], n_cohorts=1, **parameters)[0, 1:].copy()
             field = field_of(fitted(n_cohorts=1, n_bits=bits.size))
-            bits[field.hash_word(0, b"string " + word.encode())] ^= 1
+            bits[hash_word(field, 0, b"string " + word.encode())] ^= 1
             return tuple(bits[:64].tolist())
 
         changes = [{"record": "s"}, {"record": 1}, {"word": "b"}, {"secret_key": KEY[::-1]}, {"column": "y"}]

@@ -24,7 +24,7 @@ from skdp.oracles import (
     draw_by_row,
     lie_threshold,
 )
-from skdp.randomness import MAX_ROWS, ONE, RowStreams, SeededSource
+from skdp.randomness import MAX_ROWS, ONE, DigestSource, RowStreams, SeededSource
 from tests.conftest import ScriptedSource, each
 from tests.oracles.conftest import ORACLES, all_reports, check_channel, floats
 
@@ -234,6 +234,18 @@ def test_many_permanent_reports_are_the_reports_of_each_record_alone(oracle):
         source = RowStreams(digests[row : row + 1], head=16)
         assert np.array_equal(oracle.report(codes[row : row + 1], source)[0], reports[row])
     assert len(np.unique(reports, axis=0)) > 1
+
+
+@each("k", [2, 300])
+@each("name", ["optimized_unary_encoding", "two rounds"])
+def test_permanent_bits_are_the_reports_of_each_record_alone(name, k):
+    oracle = (ORACLES | TWO_ROUNDS)[name](k, 1.0)
+    digests = SeededSource("rows").bytes(32 * 500).reshape(500, 32)
+    codes = (np.arange(500) % k).astype(np.uint16)
+    reports = oracle.report_keyed(codes, codes.view(np.uint8), lambda purpose, values: digests)
+    alone = [oracle.report(codes[[row]], DigestSource(digest)) for row, digest in enumerate(digests)]
+    assert reports.dtype == np.uint8
+    np.testing.assert_array_equal(reports, np.concatenate(alone))
 
 
 def test_the_tally_adds_over_reports(make_oracle):

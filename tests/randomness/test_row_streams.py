@@ -5,7 +5,16 @@ import hashlib
 import numpy as np
 import pytest
 
-from skdp.randomness import ONE, RowStreams, bernoulli, bernoulli_ratio, uniform_integers
+from skdp.randomness import (
+    ONE,
+    DigestSource,
+    RowStreams,
+    SeededSource,
+    bernoulli,
+    bernoulli_by_row,
+    bernoulli_ratio,
+    uniform_integers,
+)
 
 SEEDS = np.frombuffer(b"".join(b"%09d" % number for number in range(300)), np.uint8).reshape(300, 9)
 
@@ -29,6 +38,16 @@ def test_together_as_alone(draw):
     for _ in range(12):
         expected = np.concatenate([draw(source, 1) for source in alone])
         assert (draw(together, len(SEEDS)) == expected).all()
+
+
+@pytest.mark.parametrize("threshold", [0, ONE, 3 * ONE // 10 + 12_345, 1 << 56, (1 << 56) + 1, 128 << 48])
+def test_bernoulli_by_row_equals_draws_from_the_stream_of_each_row(threshold):
+    """Several numbers a row, of which one in 256 needs a second byte, and then numbers from the bytes behind them."""
+    digests = SeededSource("rows").bytes(32 * 1_000).reshape(1_000, 32)
+    streams, alone = RowStreams(digests), list(map(DigestSource, digests))
+    for size in (150, 1, 20):
+        expected = [bernoulli(source, threshold, size) for source in alone]
+        np.testing.assert_array_equal(bernoulli_by_row(streams, threshold, size), expected)
 
 
 def test_the_bytes_are_those_of_shake():

@@ -3,6 +3,7 @@
 from skdp.local.protocol._columns import SAMPLED as SAMPLED
 from skdp.local.protocol._columns import concat_columns as concat_columns
 from skdp.local.protocol._columns import parse_report_table as parse_report_table
+from skdp.local.protocol._columns import stack_columns as stack_columns
 from skdp.local.protocol._debias import check_sample_weight as check_sample_weight
 from skdp.local.protocol._debias import debias_reports as debias_reports
 from skdp.local.protocol._debias import estimate_joint_counts as estimate_joint_counts

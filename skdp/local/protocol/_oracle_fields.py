@@ -35,9 +35,9 @@ from skdp.local.protocol._field import (
     Rows,
     encode_declared_values,
 )
-from skdp.oracles import FrequencyOracle
+from skdp.oracles import FrequencyOracle, draw_by_row
 from skdp.privacy import PrivacyGuarantee, PureLoss, ReportPair
-from skdp.randomness import uniform_integers
+from skdp.randomness import ByteSource, uniform_integers
 from skdp.tables import to_dates
 
 # Remedy in the error of values outside the domain.
@@ -220,13 +220,19 @@ class CategoryField(OracleField):
         code_bytes = values.astype(">i8").view(np.uint8).reshape(len(values), width)
         if self.unknown == "uniform":
             # The replacements of values outside the domain are permanent, too.
-            for row, source in enumerate(draws.sources("unknown", code_bytes)):
-                for column, size in enumerate(self.domain.sizes):
-                    replacement = uniform_integers(source, size, 1)[0]
-                    if values[row, column] == size:
-                        values[row, column] = replacement
+            digests = draws.digests("unknown", code_bytes)
+            values = draw_by_row(self._replace_unknown, digests, values, head=0)
         joined = self.domain.join(list(values.T))
         return self.first_round.report_keyed(joined, code_bytes, draws.digests)
+
+    def _replace_unknown(
+        self, values: NDArray[np.int64], source: ByteSource
+    ) -> NDArray[np.int64]:
+        """Draw a value in place of each value outside the domain."""
+        for column, size in zip(values.T, self.domain.sizes, strict=True):
+            replacement = uniform_integers(source, size, column.size)
+            np.copyto(column, replacement, where=column == size, casting="unsafe")
+        return values
 
     def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
         # Add fresh noise to permanent reports, if there are two rounds.
