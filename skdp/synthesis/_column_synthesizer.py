@@ -99,10 +99,8 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         Failure probability, in [0, 1). With 0 the noise is discrete Laplace; otherwise it is Gaussian, which is more
         accurate for many columns.
     domain : Domain, or mapping of column name to values or Interval
-        Values of each private column. Private numbers are drawn uniformly within the bins of their `Interval`: declare
-        about 30 narrow bins, or list the values of a scale, such as ``[1, 2, 3, 4, 5]``. Public columns may also be
-        declared, for example by an `Interval` that cuts numbers into bins; otherwise their values are read from the
-        data.
+        Values of each private column. Public columns may also be declared, for example by an `Interval` that cuts
+        numbers into bins; otherwise their values are read from the data.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise. It must be a ledger for the private columns
         (``relation="replace_values", columns=[...]``).
