@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from typing import Any
@@ -16,8 +16,13 @@ from typing import Any
 import numpy as np
 
 from skdp.domain import Interval
-from skdp.engines._io import RefusedBatch
+from skdp.engines._io import Extra, RefusedBatch
 from skdp.tables import drop_missing, types_of_values
+
+pyarrow, arrow_csv = Extra("pyarrow"), Extra("pyarrow.csv")
+
+# Size of the blocks of a CSV file.
+BLOCK_CHARACTERS = 1 << 22
 
 # fmt: off
 # Strings that pandas reads as missing, unless they are declared.
@@ -68,7 +73,7 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
                         "contain line breaks"
                     )
                     break
-                if len(row) == len(header):
+                if row and len(row) == len(header):
                     yield row
                 elif not row and len(header) == 1:
                     yield [""]
@@ -97,6 +102,51 @@ def _keep_last(lines: Iterable[str], last: list[str]) -> Iterator[str]:
     """Yield lines, and keep the last one in `last`."""
     for last[0] in lines:
         yield last[0]
+
+
+def is_regular(source: Any) -> bool:
+    """Check if Arrow reads the same rows from a CSV `TableFile` as `read_csv_rows`, or an error.
+
+    All values are without quotes, or in quotes and without line breaks.
+    """
+    mark = re.escape(source.delimiter)
+    value = rf'[^"\n{mark}]*+|"(?:[^"\n]|"")*+"'
+    rows = re.compile(rf"(?:(?:{value})(?:{mark}|\n|\Z))*+")
+    with (
+        suppress(UnicodeDecodeError, OSError),
+        io.TextIOWrapper(source.open(), "utf-8-sig") as file,
+    ):
+        while text := file.read(BLOCK_CHARACTERS) + file.readline():
+            # The values that `csv.reader` reads have a limited length.
+            is_long = max(map(len, text.split("\n"))) > csv.field_size_limit()
+            # Arrow skips the first line as the header, even if it is empty.
+            if is_long or text[0] == "\n" or ('"' in text and not rows.fullmatch(text)):
+                return False
+        # A carriage return is allowed in a line break only.
+        has_line_ends = file.newlines in (None, "\n", "\r\n", ("\n", "\r\n"))
+        return has_line_ends and source.delimiter.isascii()
+    return False
+
+
+def read_regular(source: Any, columns: Sequence[str]) -> Generator[Any, None, None]:
+    """Yield columns of the rows of a regular CSV `TableFile` as Arrow tables of strings."""
+    names = list(map(str, range(len(source.header))))
+    read = arrow_csv.ReadOptions(column_names=names, skip_rows=1, use_threads=False)
+    # As in `read_csv_rows`, an empty line is a value of a single column.
+    parse = arrow_csv.ParseOptions(
+        delimiter=source.delimiter, ignore_empty_lines=len(names) > 1
+    )
+    convert = arrow_csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pyarrow.string()),
+        include_columns=[names[source.header.index(name)] for name in columns],
+    )
+    with source.open() as file, suppress(pyarrow.ArrowInvalid):
+        for batch in arrow_csv.open_csv(file, read, parse, convert):
+            yield pyarrow.Table.from_batches([batch]).rename_columns(columns)
+        return
+    # The other reader finds the line of the error; a header without rows is none.
+    if sum(1 for _ in read_csv_rows(source)) > 1:
+        raise source.describe_damage()
 
 
 # Declared columns

@@ -8,6 +8,8 @@ import io
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing, suppress
+from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -20,15 +22,19 @@ from skdp.engines._csv import (
     find_text_type,
     has_whole_numbers,
     infer_type,
+    is_regular,
     parse_texts,
     read_csv_rows,
+    read_regular,
 )
 from skdp.engines._engine import ROWS, StreamTable, Tables, write_parquet
 from skdp.engines._io import PROTOCOL_SUFFIX, Extra, RefusedBatch, import_extra
 from skdp.engines._local import find_protocols, read_dataset
 
 pyarrow, fs, ipc = map(Extra, ("pyarrow", "pyarrow.fs", "pyarrow.ipc"))
-dataset, compute = map(Extra, ("pyarrow.dataset", "pyarrow.compute"))
+dataset, compute, arrow_csv = map(
+    Extra, ("pyarrow.dataset", "pyarrow.compute", "pyarrow.csv")
+)
 
 # Formats by the suffix of a name. A CSV file may be gzipped.
 FORMATS = {
@@ -175,17 +181,20 @@ class TableFile:
                 raise self.describe_damage() from None
             return
         schema = pyarrow.schema([(name, pyarrow.string()) for name in columns])
+        yield schema.empty_table()
+        if self.is_regular:
+            yield from read_regular(self, columns)
+            return
         with closing(read_csv_rows(self)) as rows:
             indices = list(map(next(rows).index, columns))
-            # Rows are collected by column, in tables of ROWS rows.
-            texts: list[list[str]] = [[] for _ in columns]
-            for row in rows:
-                for index, column in zip(indices, texts, strict=True):
-                    column.append(row[index])
-                if len(texts[0]) == ROWS:
-                    yield pyarrow.table(texts, schema)
-                    texts = [[] for _ in columns]
-        yield pyarrow.table(texts, schema)
+            while block := list(islice(rows, ROWS)):
+                texts = [[row[index] for row in block] for index in indices]
+                yield pyarrow.table(texts, schema)
+
+    @cached_property
+    def is_regular(self) -> bool:
+        """True if Arrow can read this CSV file."""
+        return is_regular(self)
 
     def describe_damage(self) -> RefusedBatch:
         """Return an error for a file that cannot be read or decompressed."""
@@ -382,10 +391,33 @@ def write_file(
 
 
 def _write_csv(tables: Iterable[Any], schema: Any, file: Any, delimiter: str) -> None:
-    """Write a stream of Arrow tables as CSV; Python formats dates and times in ISO 8601."""
-    with io.TextIOWrapper(file, "utf-8", newline="") as text:
-        writer = csv.writer(text, delimiter=delimiter, lineterminator="\n")
-        writer.writerow(schema.names)
-        for table in tables:
-            columns = [column.to_pylist() for column in table.columns]
-            writer.writerows(zip(*columns, strict=True))
+    """Write a stream of Arrow tables as CSV; Python formats numbers, and dates and times in ISO 8601."""
+    options = arrow_csv.WriteOptions(
+        include_header=False, delimiter=delimiter, quoting_style="none"
+    )
+    for table in chain([None], tables):
+        rows: Iterable[Any] = [schema.names]
+        if table is not None:
+            # Arrow writes text without quotes, delimiters and line breaks only. Empty
+            # values of a single column are quoted.
+            buffer = pyarrow.BufferOutputStream()
+            with suppress(pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
+                texts = pyarrow.table(list(map(_to_text, table.columns)), schema.names)
+                if len(schema) > 1:
+                    arrow_csv.write_csv(texts, buffer, options)
+                    file.write(buffer.getvalue())
+                    continue
+            rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        text = io.StringIO(newline="")
+        csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
+        file.write(text.getvalue().encode())
+
+
+def _to_text(column: Any) -> Any:
+    """Convert an Arrow column to strings, each distinct value once."""
+    if pyarrow.types.is_string(column.type):
+        return column
+    coded = column.combine_chunks().dictionary_encode()
+    values = coded.dictionary.to_pylist()
+    texts = [None if value is None else str(value) for value in values]
+    return pyarrow.array(texts, pyarrow.string()).take(coded.indices)

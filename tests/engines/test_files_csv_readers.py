@@ -1,0 +1,120 @@
+"""The two readers of CSV files read the same rows or raise the same error; the writer equals Python's csv module."""
+
+from __future__ import annotations
+
+import csv
+import datetime as dt
+import io
+from decimal import Decimal
+from random import Random
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from skdp import RandomizedResponseEncoder
+from skdp.engines import TableFile, privatize_file
+from tests.conftest import often
+
+# Parts of files: special characters, whole lines, and bytes that are not UTF-8.
+PARTS = [*'ab1,,,""\n\n\n \r\0;é\ufeff', "\r\n", '""', "a,b\n", "x,y\n", '"q",b\n', "a\n", '"a,b",c\n', "\n\n", b"\xff"]
+HEADERS = ["", "a,b\n", "a\n", '"a",b\r\n', "a,b,c\n", "a\r\n", "a,b\r", '"a\nb",c\n', "\ufeffa,b\n", "\na,b\n", "\n\r\na\n"]
+VALUES = ["", "a", "b", "é", "\ufeff", "x y", "NA", "\0"]
+SPECIAL_VALUES = [*VALUES, "a,b", 'q"', "n\nm", "r\r\nr"]
+
+
+def draw_content(rng):
+    """Draw a small file: random parts, or the rows of a table with at most one random part inserted."""
+    if rng.random() < 0.3:
+        parts = [rng.choice(HEADERS), *(rng.choice(PARTS) for _ in range(rng.randrange(30)))]
+        return b"".join(part if isinstance(part, bytes) else part.encode() for part in parts)
+    text = io.StringIO(newline="")
+    quoting = rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+    writer = csv.writer(text, lineterminator=rng.choice(["\n", "\n", "\r\n"]), quoting=quoting)
+    n_columns = rng.choice([1, 2, 3])
+    writer.writerow("abc"[:n_columns])
+    values = rng.choice([VALUES, VALUES, SPECIAL_VALUES])
+    writer.writerows([rng.choice(values) for _ in range(n_columns)] for _ in range(rng.randrange(12)))
+    content = text.getvalue().encode()
+    if rng.random() < 0.3:
+        part, position = rng.choice(PARTS), rng.randrange(len(content) + 1)
+        part = part if isinstance(part, bytes) else part.encode()
+        content = content[:position] + part + content[position:]
+    return content.rstrip(b"\n") if rng.random() < 0.2 else content
+
+
+def read(path, delimiter):
+    """Return the header and the columns of a file, or the text of the error."""
+    try:
+        file = TableFile(path, delimiter)
+        columns = pa.concat_tables(file.read(file.names)).to_pydict() if file.names else {}
+    except ValueError as error:
+        return str(error)
+    return file.header, columns
+
+
+@pytest.mark.parametrize("seed", often(range(20), [0]))
+def test_both_readers_agree_on_random_files(tmp_path, monkeypatch, seed):
+    rng, path = Random(seed), tmp_path / "in.csv"
+    strict = type("Strict", (), {"__get__": lambda self, instance, owner: False})()
+    n_rows = n_errors = 0
+    for _ in range(800):
+        path.write_bytes(draw_content(rng))
+        delimiter = rng.choice([",", ",", ";", "\t", "§"])
+        monkeypatch.setattr("skdp.engines._csv.BLOCK_CHARACTERS", rng.choice([1, 2, 3, 8, 64, 1 << 22]))
+        found = read(path, delimiter)
+        with monkeypatch.context() as patched:
+            patched.setattr(TableFile, "is_regular", strict)
+            assert read(path, delimiter) == found, path.read_bytes()
+        if not isinstance(found, str) and TableFile(path, delimiter).is_regular:
+            n_rows += 1
+        elif isinstance(found, str):
+            n_errors += 1
+    # Both readers were used.
+    assert n_rows > 200
+    assert n_errors > 100
+
+
+@pytest.mark.parametrize("length", [131_072, 131_073])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_both_readers_limit_the_length_of_a_value(tmp_path, length, end):
+    path = tmp_path / "in.csv"
+    path.write_bytes(end.join(["a,b", "x,y", f"x,{'y' * length}", "x,y", ""]).encode())
+    if length == 131_072:
+        assert len(read(path, ",")[1]["b"]) == 3
+    else:
+        assert "line 3: a quoted value is not closed, is followed by other text or is too long" in read(path, ",")
+
+
+def test_lines_of_errors_are_found_after_many_rows(tmp_path):
+    path, rows = tmp_path / "in.csv", "f,1\n" * 400_000
+    path.write_text(f"sex,n\n{rows}m,1,SECRET\n{rows}")
+    assert read(path, ",") == "in.csv, line 400002: expected 2 values as in the header, got 3."
+
+
+COLUMNS = {
+    "text": ["a", "", "NA", "a,b", 'q"', "n\nm", ";", " x", None],
+    "whole": [1, -3, 2**62, None],
+    "number": [0.1, 1e300, -0.0, float("nan"), 5.0, None],
+    "truth": [True, False, None],
+    "day": [dt.date(2020, 1, 1), None],
+    "time": [dt.datetime(2020, 1, 1, 3, 4, 5, 6), None],
+    "list": [[1], [2, 3]],
+    "money": [Decimal("1.50"), None],
+    "bytes": [b"x", None],
+    "empty": [None],
+}
+
+
+@pytest.mark.parametrize("names", [["text"], ["number"], ["text", "whole"], list(COLUMNS), ["whole", "text", "day"]])
+def test_kept_values_are_written_as_by_python(tmp_path, names):
+    n_rows = 40
+    table = pa.table({name: [COLUMNS[name][row % len(COLUMNS[name])] for row in range(n_rows)] for name in names})
+    pq.write_table(table.append_column("sex", [["f"] * n_rows]), tmp_path / "in.parquet")
+    encoder = RandomizedResponseEncoder(40, categories={"sex": ["f", "m"]}, random_state=0)
+    found = privatize_file(tmp_path / "in.parquet", tmp_path / "out.csv", encoder, keep=names)
+    expected = io.StringIO(newline="")
+    writer = csv.writer(expected, lineterminator="\n")
+    writer.writerow(["sex", *names])
+    writer.writerows(zip(["f"] * n_rows, *(table[name].to_pylist() for name in names), strict=True))
+    assert found.read_bytes() == expected.getvalue().encode()
