@@ -4,10 +4,13 @@
 shortest of several runs, in which skdp and the reference alternate. `relative_time` is the time divided by the time of
 the reference:
 
-- transformers and oracles: vectorized randomized response in NumPy;
+- transformers, oracles, words and lists: vectorized randomized response in NumPy;
 - reports that are bits: one comparison of a random float per bit;
 - exact noise: NumPy's Laplace and normal floats;
 - guarantees and ledgers: a fixed loop in Python.
+
+The tasks "growth" measure the CPU time of a call by the number of records, declared values, columns or rows, and the
+time in which `os.urandom` draws as many random bytes. skdp draws them from OpenSSL, which may take less.
 
 The rows named "peer" are results of pure-ldp and OpenDP, which process one record or one list at a time. They require
 `benchmarks/requirements.txt`.
@@ -16,13 +19,15 @@ The rows named "peer" are results of pure-ldp and OpenDP, which process one reco
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from _tasks import Task, keep_scores, time_in_turns
+from _tasks import Task, keep_scores, measure_seconds, time_in_turns
 
 N_VALUES, N_COLUMNS = 14, 4
 LABELS = [f"occupation {code:02d}" for code in range(N_VALUES)]
@@ -208,6 +213,91 @@ ORACLE_METHODS = (
 )
 
 
+# Words and lists.
+
+
+def load_words(n_rows: int) -> pd.Series[Any]:
+    """Return words of a Zipf distribution."""
+    ranks = np.random.default_rng(0).zipf(1.3, n_rows)
+    words = np.array([f"site {rank}" for rank in range(2_000)], dtype=object)
+    return pd.Series(words[np.minimum(ranks - 1, 1_999)], name="word")
+
+
+def time_rappor(
+    is_decoded: bool, options: dict[str, Any], words: Any, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Time the reports of words, or the counts of a hundred candidates."""
+    from skdp import RapporEncoder
+
+    rows = words.to_frame()
+    ids = {"record_id": range(len(rows))} if options else {}
+    encoder = RapporEncoder(epsilon, **options).fit(rows)
+    call = partial(encoder.transform, rows, **ids)
+    if is_decoded:
+        candidates = [f"site {rank}" for rank in range(100)]
+        call = partial(encoder.decode, encoder.transform(rows), candidates)
+    return compare_to_numpy(call, len(rows), epsilon)
+
+
+def time_heavy_hitters(words: Any, epsilon: float, seed: int) -> dict[str, float]:
+    """Time the search for frequent words in reports."""
+    from skdp import HeavyHitters
+
+    finder = HeavyHitters(epsilon, max_length=8)
+    call = partial(finder.fit, finder.report(words))
+    return compare_to_numpy(call, len(words), epsilon)
+
+
+def time_sets(words: Any, epsilon: float, seed: int) -> dict[str, float]:
+    """Time the reports of lists of up to five values."""
+    from skdp import SetValuedEncoder
+
+    rng = np.random.default_rng(0)
+    lists = [
+        rng.choice(LABELS, size, replace=False).tolist()
+        for size in rng.integers(6, size=len(words))
+    ]
+    rows = pd.DataFrame({"lists": pd.Series(lists, dtype=object)})
+    encoder = SetValuedEncoder(epsilon, categories={"lists": LABELS}).fit(rows)
+    return compare_to_numpy(partial(encoder.transform, rows), len(words), epsilon)
+
+
+def time_permanent(
+    name: str, words: Any, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Time permanent reports of categories."""
+    import skdp
+
+    codes = np.random.default_rng(0).integers(N_VALUES, size=len(words))
+    rows = pd.DataFrame({"value": np.array(LABELS, dtype=object)[codes]})
+    encoder = getattr(skdp, name)(
+        epsilon, categories={"value": LABELS}, memoize=True, secret_key=KEY
+    )
+    call = partial(encoder.fit(rows).transform, rows, record_id=range(len(rows)))
+    return compare_to_numpy(call, len(words), epsilon)
+
+
+def compare_to_numpy(
+    call: Callable[[], object], n_rows: int, epsilon: float
+) -> dict[str, float]:
+    """Compare the time of a call with vectorized randomized response of as many codes."""
+    codes = np.random.default_rng(0).integers(N_VALUES, size=n_rows, dtype=np.uint8)
+    rival = partial(randomize_in_numpy, codes, N_VALUES, epsilon)
+    return compare_times(call, rival, n_rows)
+
+
+KEY = b"a public key for the benchmarks."
+WORD_METHODS = {
+    "RAPPOR, transform": partial(time_rappor, False, {}),
+    "RAPPOR, decode": partial(time_rappor, True, {}),
+    "RAPPOR, permanent": partial(time_rappor, False, {"secret_key": KEY}),
+    "HeavyHitters, fit": time_heavy_hitters,
+    "lists": time_sets,
+    "randomized response, permanent": partial(time_permanent, RESPONSE),
+    "unary, permanent": partial(time_permanent, UNARY),
+}
+
+
 # Noise.
 
 
@@ -298,9 +388,169 @@ def time_composition(table: int, epsilon: float, seed: int) -> dict[str, float]:
     )
 
 
+# Growth.
+
+
+@contextmanager
+def count_random_bytes() -> Iterator[list[int]]:
+    """Count the secure random bytes that are drawn in a block of code."""
+    from skdp.randomness import SecureSource
+
+    draw, sizes = SecureSource.bytes, []
+
+    def count(source: Any, size: int) -> Any:
+        sizes.append(size)
+        return draw(source, size)
+
+    SecureSource.bytes = count  # type: ignore[method-assign]
+    try:
+        yield sizes
+    finally:
+        SecureSource.bytes = draw  # type: ignore[method-assign]
+
+
+def draw_from_system(n_bytes: int) -> None:
+    """Draw random bytes of the operating system, in blocks of 64 KiB."""
+    for start in range(0, n_bytes, 1 << 16):
+        os.urandom(min(1 << 16, n_bytes - start))
+
+
+def measure_growth(call: Callable[[], object], n_records: int) -> dict[str, float]:
+    """Return the CPU time of a call, and the number and the CPU time of the random bytes of the system."""
+    with count_random_bytes() as sizes:
+        call()
+    system = partial(draw_from_system, sum(sizes))
+    seconds, ratio = time_in_turns(call, system, 2 if n_records > 1e6 else 5)
+    result = {"seconds": seconds}
+    if sum(sizes) > 0:
+        result["random_bytes_per_record"] = sum(sizes) / n_records
+        result["urandom_seconds"] = seconds / ratio
+    return result
+
+
+def grow_records(
+    name: str, is_estimate: bool, n_rows: int, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Measure the reports of a column of categories or of their estimate."""
+    import skdp
+
+    codes = np.random.default_rng(seed).integers(N_VALUES, size=n_rows)
+    rows = pd.DataFrame({"value": pd.Categorical.from_codes(codes, LABELS)})
+    encoder = getattr(skdp, name)(epsilon, categories={"value": LABELS}).fit(rows)
+    call = partial(encoder.transform, rows)
+    if is_estimate:
+        call = partial(encoder.estimate_counts, encoder.transform(rows))
+    return measure_growth(call, n_rows)
+
+
+def grow_values(
+    name: str, is_estimate: bool, k: int, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Measure 10,000 reports of an oracle of k values, or their estimate."""
+    from skdp import oracles
+    from skdp.randomness import SecureSource
+
+    n = 10_000
+    codes = np.random.default_rng(seed).integers(k, size=n, dtype=np.uint16)
+    oracle = getattr(oracles, name)(k, epsilon)
+    call = partial(oracle.report, codes, SecureSource())
+    if is_estimate:
+        reports = call()
+        call = partial(lambda: oracle.estimate(oracle.tally(reports), n))
+    return measure_growth(call, n)
+
+
+def grow_synthesis(
+    sizes: tuple[int, int], epsilon: float, seed: int
+) -> dict[str, float]:
+    """Measure `fit` and `sample` for a table of columns that depend on their neighbors."""
+    from skdp import Domain, DPMarginalSynthesizer
+
+    n_rows, n_columns = sizes
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame({"c0": rng.integers(5, size=n_rows, dtype=np.uint8)})
+    for column in range(1, n_columns):
+        steps = rng.integers(2, size=n_rows, dtype=np.uint8)
+        table[f"c{column}"] = (table[f"c{column - 1}"] + steps) % 5
+    domain = Domain({name: list(range(5)) for name in table})
+    synthesizer = DPMarginalSynthesizer(epsilon, delta=1e-9, domain=domain)
+    call = partial(lambda: synthesizer.fit(table).sample(n_rows))
+    return {"seconds": min(measure_seconds(call) for _ in range(2))}
+
+
+def list_sizes(
+    unit: str, sizes: tuple[int, ...], make: Callable[[int], Any], quick: bool
+) -> dict[str, Any]:
+    """Return a table for each size, named by its number; with `quick`, for the two smallest."""
+    chosen = sizes[:2] if quick else sizes
+    return {f"{size:,} {unit}": partial(make, size) for size in chosen}
+
+
+MANY = (10_000, 100_000, 1_000_000, 10_000_000)
+GROWTH = {
+    "growth with records": Task(
+        partial(list_sizes, "records", MANY, int),
+        {
+            f"{name}{', estimate' if is_estimate else ''}": partial(
+                grow_records, name, is_estimate
+            )
+            for name, is_estimate in [
+                (RESPONSE, False),
+                (RESPONSE, True),
+                (UNARY, False),
+                (UNARY, True),
+                ("SubsetSelectionEncoder", False),
+                ("LocalHashingEncoder", False),
+            ]
+        },
+        keep_scores,
+        (1.0,),
+        5,
+    ),
+    "growth with values": Task(
+        partial(list_sizes, "values", (2, 10, 100, 1_000), int),
+        {
+            f"{name}{', estimate' if is_estimate else ''}": partial(
+                grow_values, name, is_estimate
+            )
+            for name in ORACLES
+            for is_estimate in (False, True)
+        },
+        keep_scores,
+        (1.0,),
+        5,
+    ),
+    "growth with columns": Task(
+        partial(list_sizes, "columns", (12, 24, 48, 96, 160), lambda n: (10_000, n)),
+        {"DPMarginalSynthesizer": grow_synthesis},
+        keep_scores,
+        (1.0,),
+        3,
+    ),
+    "growth with rows": Task(
+        partial(
+            list_sizes,
+            "rows",
+            (10_000, 100_000, 1_000_000, 5_000_000),
+            lambda n: (n, 5),
+        ),
+        {"DPMarginalSynthesizer": grow_synthesis},
+        keep_scores,
+        (1.0,),
+        3,
+    ),
+}
+
 TASKS = {
     "tables": Task(load_tables, TABLE_METHODS, keep_scores, (1.0,), 10),
     "oracles": Task(load_oracle_tables, ORACLE_METHODS, keep_scores, (1.0,), 10),
+    "words and lists": Task(
+        lambda quick: {"words": partial(load_words, 2_000 if quick else 50_000)},
+        WORD_METHODS,
+        keep_scores,
+        (4.0,),
+        5,
+    ),
     "noise": Task(load_noise_tables, NOISE_METHODS, keep_scores, (1.0,), 10),
     "guarantees": Task(
         lambda quick: {"many": lambda: 10 if quick else 100},
@@ -309,4 +559,4 @@ TASKS = {
         epsilons=(1.0,),
         n_seeds=10,
     ),
-}
+} | GROWTH

@@ -13,6 +13,7 @@ import pytest
 from tests.conftest import often
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
+EXTENSION = FOLDER.parent / "docs" / "_ext" / "skdp_benchmarks.py"
 
 
 def load_script(name):
@@ -23,6 +24,13 @@ def load_script(name):
 
 
 run = load_script("run")
+
+
+def load_extension():
+    spec = importlib.util.spec_from_file_location("skdp_benchmarks", EXTENSION)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def find_scripts():
@@ -68,3 +76,18 @@ def test_select_newest_keeps_rivals_of_older_commits_and_drops_removed_methods()
         ["wine", "own", "b", 3],
     ]
     assert "rival  a        1" in run.format_pivots(newest)
+
+
+def test_growth_states_exponents_and_the_largest_size(tmp_path):
+    pytest.importorskip("matplotlib")
+    metrics = {"seconds": lambda size: 1e-9 * size**1.5, "random_bytes_per_record": lambda size: 2}
+    rows = [
+        {"task": "growth with records", "table": f"{size:,} records", "method": "unary", "epsilon": 1, "seed": seed}
+        | {"metric": metric, "value": compute(size), "seconds": 0.0, "commit": "a", "machine": "any"}
+        for size in (10_000, 100_000, 1_000_000)
+        for seed in range(3)
+        for metric, compute in metrics.items()
+    ]
+    section = load_extension().draw_growth(run.read_rows(rows), tmp_path / "growth.svg")
+    assert "growth with records  unary     1.50    1,000,000       1" in section
+    assert (tmp_path / "growth.svg").stat().st_size > 0
