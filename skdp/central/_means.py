@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import product
-from typing import Any, Literal, get_args
+from numbers import Real
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +20,12 @@ from skdp.base import (
     parse_bounds,
 )
 from skdp.central._base import CentralStatistic, Plan, Unknown, check_unique_names
+from skdp.central._group_quantiles import GroupQuantiles
+from skdp.central._quantiles import read_probability
 from skdp.central._ranges import count_interval
 from skdp.central._sums import (
     GRID,
+    GroupSums,
     NoisySums,
     clip_floats,
     count_noisy_numbers,
@@ -42,7 +47,7 @@ from skdp.central.statistics import (
     to_float,
 )
 from skdp.domain import DomainLike
-from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
+from skdp.privacy import Loss, Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
 from skdp.tables import to_objects
 
@@ -153,13 +158,13 @@ class DPMean(CentralStatistic):
         self.interval_ = np.column_stack([estimate.lower[0], estimate.upper[0]])
 
 
-Statistic = Literal["count", "mean", "sum"]
+Statistic = Literal["count", "mean", "sum", "median"] | float
 
 SUFFIXES = ("", "_std_error", "_lower", "_upper")
 
 
 class DPGroupBy(CentralStatistic):
-    """Estimate the number of rows, means and sums of groups with differential privacy.
+    """Estimate the number of rows, means, sums and quantiles of groups with differential privacy.
 
     All declared groups are released, including groups without rows.
 
@@ -168,13 +173,15 @@ class DPGroupBy(CentralStatistic):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all groups and statistics together, finite and > 0. With
         `skdp.privacy.Rho` or `skdp.privacy.Mu`, the noise is Gaussian.
-    by : column name, or list of column names
+    by : column name, list of column names, or None
         Key columns: a group has the rows with the same values in these columns. All other columns of X must be numbers.
+        None makes one group of all rows.
     keys : Domain, mapping of column name to values, list of values per column, or Interval
         The values of each key column, as the `domain` of `DPHistogram`: declared from public knowledge, or found
         by `discover_domain`. The groups are all combinations. None among the values declares missing as a key.
-    statistics : {"count", "mean", "sum"} or list of these, default=("count", "mean")
-        The statistics to release: the number of rows of each group, and the mean and the sum of each column in it.
+    statistics : {"count", "mean", "sum", "median"}, float, or list of these, default=("count", "mean")
+        The statistics to release: the number of rows of each group, and for each column in it the mean, the sum, the
+        median, or the quantile of a probability, such as 0.25.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or Domain
         Bounds (low, high) of all columns except the keys, or of each of them, from public knowledge or from
         `discover_domain`. Values outside are clipped.
@@ -193,8 +200,9 @@ class DPGroupBy(CentralStatistic):
     Attributes
     ----------
     estimates_ : dict of str to ndarray of shape (n_groups, 4)
-        For ``"count"``, ``"<column>_mean"`` and ``"<column>_sum"``: the noisy statistic of each group, the standard
-        deviation of its noise, and its interval, for the clipped values of this table.
+        For ``"count"``, ``"<column>_mean"``, ``"<column>_sum"``, ``"<column>_median"`` and ``"<column>_q25"`` (for
+        0.25): the noisy statistic of each group, the standard deviation of its noise (nan for quantiles), and its
+        interval, for the clipped values of this table.
     keys_ : list of ndarray of object, each of shape (n_groups,)
         For each key column, the value of each group; of an `Interval`, the name of the bin.
     bounds_ : ndarray of shape (n_columns, 2)
@@ -207,7 +215,8 @@ class DPGroupBy(CentralStatistic):
     See Also
     --------
     DPHistogram : Counts with hierarchies and ranges.
-    DPMean : Means of whole columns, by other mechanisms too.
+    DPMean : Means of whole columns.
+    DPQuantileTransformer : Many quantiles of whole columns.
 
     Notes
     -----
@@ -223,9 +232,18 @@ class DPGroupBy(CentralStatistic):
     one draw. Each group gets all of epsilon, because groups have no record in common. The k rows of a person may be in
     several groups. The largest changes of these groups add up to at most k, so the noise is k times as large.
 
+    With quantiles, counts, means and sums together get half of the budget, and quantiles the other half. Quantiles are
+    chosen by the exponential mechanism among public candidates between the bounds, as in `DPQuantileTransformer`; a
+    third of their budget is for the quantiles, and the remainder is divided equally among the endpoints of all
+    intervals. An endpoint is chosen in the same way, for a rank that is so far outside that the interval covers the
+    quantile of this table with the stated probability, for any values ([2]_). Few quantiles therefore have narrower
+    intervals: with one column and a median, an endpoint is about 39 / epsilon values away from it.
+
     References
     ----------
     .. [1] M. Hardt, K. Talwar (2010). On the geometry of differential privacy. STOC.
+    .. [2] J. Drechsler, I. Globus-Harris, A. McMillan, J. Sarathy, A. Smith (2022). Nonparametric differentially
+       private confidence intervals for the median. Journal of Survey Statistics and Methodology 10(3).
 
     Examples
     --------
@@ -240,6 +258,13 @@ class DPGroupBy(CentralStatistic):
     sex
     Female  10790                36.48                           0.12
     Male    21781                42.41                           0.06
+
+    >>> hours = DPGroupBy(by="sex", keys=sexes, statistics=["median", 0.9], bounds=(0, 100), random_state=0).fit(people)
+    >>> hours.to_frame().filter(like="q90").rename(columns=lambda name: name[15:])
+              q90  q90_lower  q90_upper
+    sex
+    Female  49.37      45.66       50.0
+    Male    59.11      55.06       60.0
     """
 
     _takes_categories = True
@@ -248,7 +273,7 @@ class DPGroupBy(CentralStatistic):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        by: ColumnName | Sequence[ColumnName],
+        by: ColumnName | Sequence[ColumnName] | None,
         keys: DomainLike | None = None,
         statistics: Statistic | Sequence[Statistic] = ("count", "mean"),
         bounds: Bounds | None = None,
@@ -281,13 +306,14 @@ class DPGroupBy(CentralStatistic):
             Table in the library of X (pandas for an array) with a row for each group:
             its keys, as columns, or in pandas as the index; and for each statistic the
             columns ``<statistic>``, ``<statistic>_std_error``, ``<statistic>_lower``
-            and ``<statistic>_upper``.
+            and ``<statistic>_upper``. Quantiles have no standard error.
         """
         check_is_fitted(self)
         columns: dict[str, NDArray[Any]] = {}
         for name, estimate in self.estimates_.items():
             for suffix, column in zip(SUFFIXES, estimate.T, strict=True):
-                columns[name + suffix] = column
+                if not np.isnan(column).all():
+                    columns[name + suffix] = column
         if "count" in columns:
             for suffix in ("", "_lower", "_upper"):
                 columns[f"count{suffix}"] = columns[f"count{suffix}"].astype(np.int64)
@@ -296,38 +322,55 @@ class DPGroupBy(CentralStatistic):
     @property
     def _key_names(self) -> list[Any]:
         """The parameter `by` as a list."""
+        if self.by is None:
+            return []
         return list(self.by) if isinstance(self.by, list) else [self.by]
 
     @property
-    def _statistics(self) -> list[str]:
+    def _statistics(self) -> list[Any]:
         """The parameter `statistics` as a list."""
-        statistics = self.statistics
-        return [statistics] if isinstance(statistics, str) else list(statistics)
+        statistics: Any = self.statistics
+        is_single = isinstance(statistics, str | Real)
+        return [statistics] if is_single else list(statistics)
+
+    @property
+    def _probabilities(self) -> dict[str, Fraction]:
+        """The probability of each quantile, by the end of its name."""
+        probabilities = {}
+        for statistic in self._statistics:
+            if statistic == "median":
+                probabilities["median"] = Fraction(1, 2)
+            elif isinstance(statistic, Real):
+                probability = read_probability(statistic, "statistics")
+                probabilities[f"q{float(100 * probability):g}"] = probability
+        return probabilities
 
     def _select_bounded(self, rows: Batches) -> Batches:
-        """Check `by` and `statistics`, and select the columns that are averaged or summed: all except the keys."""
-        keys = self._key_names
+        """Check `by` and `statistics`, and select the columns that are measured: all except the keys."""
+        keys, statistics = self._key_names, self._statistics
         unknown = [name for name in keys if name not in rows.names]
         if unknown:
             raise ValueError(
                 f"`by` must name columns of X, {list(rows.names)}, got {unknown}."
             )
-        if not keys or len(set(keys)) < len(keys):
+        if (not keys and self.by is not None) or len(set(keys)) < len(keys):
             raise ValueError(
                 f"`by` must name at least one column, and none twice, got {keys}."
             )
-        for statistic in self._statistics:
-            check_choice("statistics", statistic, get_args(Statistic))
-        if len(set(self._statistics)) < len(self._statistics):
+        for statistic in statistics:
+            if not isinstance(statistic, Real):
+                check_choice(
+                    "statistics", statistic, ("count", "mean", "sum", "median")
+                )
+        if len(set(statistics)) < len(statistics):
             raise ValueError(
-                f"`statistics` must not name a statistic twice, got {self._statistics}."
+                f"`statistics` must not name a statistic twice, got {statistics}."
             )
-        if self._statistics == ["count"]:
+        measured = [name for name in rows.names if name not in keys]
+        if statistics == ["count"]:
             measured = []
-        else:
-            measured = [name for name in rows.names if name not in keys]
         results = self._result_names(measured)
-        if not results:
+        if not results or not keys + measured:
             raise ValueError(
                 f"X must have columns besides the keys {keys} for "
                 f"statistics={self.statistics!r}, got none."
@@ -338,10 +381,10 @@ class DPGroupBy(CentralStatistic):
     def _result_names(self, measured: Sequence[Any]) -> list[Any]:
         """Return the names of the columns of `to_frame`, without the keys."""
         names = ["count"] if "count" in self._statistics else []
+        statistics = [name for name in ("mean", "sum") if name in self._statistics]
         for column in measured:
-            for statistic in self._statistics:
-                if statistic != "count":
-                    names.append(f"{column}_{statistic}")
+            for statistic in [*statistics, *self._probabilities]:
+                names.append(f"{column}_{statistic}")
         return [name + suffix for name in names for suffix in SUFFIXES]
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
@@ -350,31 +393,58 @@ class DPGroupBy(CentralStatistic):
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Count the rows, and sum the bounded columns, in each cell of the declared keys; choose the noise.
 
-        The plan has these exact sums; `_release` adds the noise. `bounds` is None if only rows are counted. Missing
-        values add nothing to a sum, and neither do Python objects other than numbers, with a warning.
+        The plan has these exact sums and the planned quantiles; `_release` adds the noise. `bounds` is None if only
+        rows are counted. Missing values are not counted, and neither are Python objects other than numbers, with a
+        warning.
         """
         check_confidence_level(self.confidence_level)
         measured = self._select_bounded(rows)
         warn_of_objects(measured.table)
-        if measured.names:
-            bounds = parse_bounds(bounds, measured.names)
-        else:
-            bounds = np.empty((0, 2))
+        names = measured.names
+        bounds = parse_bounds(bounds, names) if names else np.empty((0, 2))
         keys = rows.select(self._key_names)
-        domain = declared_domain(keys.table, self.keys, "keys")
-        (sums,) = sum_by_cells(
-            rows.select([*domain.columns, *measured.names]),
-            domain,
-            [range(len(domain.columns))],
-            bounds,
-            self.handle_unknown,
-            "keys",
-            missing=True,
-        )
-        noise = self._noise(budget, len(bounds))
-        statistics = "counts and sums" if len(bounds) else "counts"
-        exact = sums, domain, library_of(rows.table), measured.names
-        return Plan(exact, (noise,), f"{noise.name} on {statistics} of groups")
+        domain = declared_domain(keys.table, self.keys if keys.names else {}, "keys")
+
+        # Counts, means and sums; quantiles; and their intervals have a part of the budget each.
+        has_sums = not {"count", "mean", "sum"}.isdisjoint(self._statistics)
+        probabilities = list(self._probabilities.values())
+        part = budget / (has_sums + bool(probabilities))
+        noises: list[Noise] = []
+        mechanisms: list[str] = []
+        losses: tuple[Loss, ...] = ()
+
+        is_summed = not {"mean", "sum"}.isdisjoint(self._statistics)
+        summed = names if is_summed else ()
+        sums = None
+        if summed or domain.columns:  # also finds undeclared keys
+            (sums,) = sum_by_cells(
+                rows.select([*domain.columns, *summed]),
+                domain,
+                [range(len(domain.columns))],
+                bounds[: len(summed)],
+                self.handle_unknown,
+                "keys",
+                missing=True,
+            )
+        if has_sums:
+            noise = self._noise(part, len(summed))
+            noises.append(noise)
+            statistics = "counts and sums" if summed else "counts"
+            mechanisms.append(f"{noise.name} on {statistics} of groups")
+            losses += (noise.loss,)
+        quantiles = None
+        if probabilities:
+            quantiles = GroupQuantiles.read(
+                rows.select([*domain.columns, *names]),
+                domain,
+                bounds,
+                probabilities,
+                part,
+            )
+            mechanisms.append(quantiles.mechanism)
+            losses = (*losses, *quantiles.losses) if quantiles.losses else ()
+        exact = sums, domain, library_of(rows.table), (names, summed), quantiles
+        return Plan(exact, tuple(noises), "; ".join(mechanisms), losses)
 
     def _noise(self, budget: PrivacyBudget, n_columns: int) -> Noise:
         """Return the noise of the sums of all groups; a record changes the sums of one group.
@@ -388,11 +458,28 @@ class DPGroupBy(CentralStatistic):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the numbers of each group, and set the estimates with standard errors and intervals."""
-        sums, self._domain, self._library, names = plan.exact
-        (noise,) = plan.noises
+        sums, self._domain, self._library, (names, summed), quantiles = plan.exact
         labels = [self._domain[name].labels for name in self._domain.columns]
         self.keys_ = list(map(to_objects, zip(*product(*labels), strict=True)))
+        level = check_confidence_level(self.confidence_level)
+        self.estimates_ = {}
+        by_statistic: dict[str, Estimate] = {}
+        if plan.noises:
+            by_statistic = self._release_sums(sums, summed, plan.noises[0], source)
+        if quantiles is not None:
+            drawn = quantiles.draw(level, source)
+            for index, name in enumerate(self._probabilities):
+                parts = [part[:, :, index] for part in drawn]
+                by_statistic[name] = Estimate(*parts)
+        for column, name in enumerate(names):
+            for statistic, estimate in by_statistic.items():
+                columns = [part[:, column] for part in estimate]
+                self.estimates_[f"{name}_{statistic}"] = np.column_stack(columns)
 
+    def _release_sums(
+        self, sums: GroupSums, names: Sequence[Any], noise: Noise, source: ByteSource
+    ) -> dict[str, Estimate]:
+        """Add noise to the counts and sums of each group, set the counts, and return the means and sums."""
         # One block of noise for each group. The first number is the number of rows, in units
         # of the sums if there are sums.
         unit = GRID if names else 1
@@ -403,7 +490,6 @@ class DPGroupBy(CentralStatistic):
             n_counts = 1
         numbers = clip_floats(exact + noise.draw_each(source, *exact.shape))
 
-        self.estimates_ = {}
         level = check_confidence_level(self.confidence_level)
         if n_counts:
             counts = _estimate_counts(numbers[:, 0], noise, level, unit)
@@ -414,10 +500,7 @@ class DPGroupBy(CentralStatistic):
             estimates["mean"] = estimate_means(noisy, sums.bounds, noise, level)
         if "sum" in self._statistics and names:
             estimates["sum"] = estimate_sums(noisy, sums.bounds, noise, level)
-        for column, name in enumerate(names):
-            for statistic, estimate in estimates.items():
-                columns = [part[:, column] for part in estimate]
-                self.estimates_[f"{name}_{statistic}"] = np.column_stack(columns)
+        return estimates
 
 
 def _estimate_counts(counts: Floats, noise: Noise, level: float, unit: int) -> Estimate:

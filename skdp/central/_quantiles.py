@@ -54,12 +54,12 @@ def plan_quantiles(
     # pandas converts integers to floats if one of them is missing.
     bounds = parse_bounds(bounds, rows.names)
     warn_of_objects(rows.table)
-    candidates = [_make_candidates(low, high) for low, high in bounds.tolist()]
+    candidates = [make_candidates(low, high) for low, high in bounds.tolist()]
     cells = rows.add_up(partial(_count_columns, candidates=candidates))
     return QuantilePlan(cells, candidates, probabilities, budget)
 
 
-def _make_candidates(low: float, high: float) -> Floats:
+def make_candidates(low: float, high: float) -> Floats:
     """Return evenly spaced candidates between two bounds, which include all whole numbers if the bounds are whole."""
     width = high - low
     n_steps = 10_000
@@ -86,6 +86,14 @@ def count_cells(column: Floats, candidates: Floats) -> NDArray[np.int64]:
     up_to = np.searchsorted(values, candidates, "right")
     cells = np.empty(2 * below.size - 1, np.int64)
     cells[::2], cells[1::2] = up_to - below, below[1:] - up_to[:-1]
+    return cells
+
+
+def find_cells(numbers: Floats, candidates: Floats) -> NDArray[np.intp]:
+    """Return the cell of each number in the order of `count_cells`; numbers outside the candidates are clipped."""
+    clipped = np.clip(numbers, candidates[0], candidates[-1])
+    above = np.searchsorted(candidates, clipped, "left")
+    cells: NDArray[np.intp] = 2 * above - (candidates[above] != clipped)
     return cells
 
 

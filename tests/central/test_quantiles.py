@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* fewer bins than:UserWarning")
 def few_candidates(monkeypatch):
     """Choose among three candidates and the cuts between them, and check that scores, gaps and ranges agree."""
     monkeypatch.setattr(f"{MODULE}.PARTS", 2)
-    monkeypatch.setattr(f"{MODULE}._make_candidates", lambda low, high: np.arange(3.0))
+    monkeypatch.setattr(f"{MODULE}.make_candidates", lambda low, high: np.arange(3.0))
     module = __import__(MODULE, fromlist=["unimodal_choice"])
     choose = module.unimodal_choice
 

@@ -233,7 +233,8 @@ def make_frame(
 ) -> Any:
     """Make a table with a row for each cell of a domain: in pandas the cells are its index, otherwise columns."""
     if library == "pandas":
-        return pd.DataFrame(columns, index=domain.cells())
+        index = domain.cells() if domain.columns else None
+        return pd.DataFrame(columns, index=index)
     labels = product(*(domain[name].labels for name in domain.columns))
     keys = dict(
         zip(domain.columns, map(_plain, zip(*labels, strict=True)), strict=True)

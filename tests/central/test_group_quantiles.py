@@ -1,0 +1,200 @@
+"""Quantiles by group: the law of the endpoints of intervals is enumerated for all small tables."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import skdp.engines  # so that `fit` reads a LazyFrame
+from skdp import DPGroupBy, PrivacyLedger
+from skdp.central._group_quantiles import EndpointScores
+from skdp.privacy import Mu, PrivacyBudget, Rho
+from skdp.testing import replay_release
+from tests.conftest import each
+
+N_CANDIDATES = 4
+TABLES = [list(counts) for counts in itertools.product(range(4), repeat=N_CANDIDATES)]
+PROBABILITIES = [Fraction(1, 2), Fraction(1, 10), Fraction(3, 4)]
+HALF = PrivacyBudget("epsilon", Fraction(1, 2))
+
+
+def make_scores(counts, probability, budget=HALF, tail=Fraction(1, 40)):
+    return EndpointScores.make(np.array(counts), probability, budget, tail)
+
+
+def list_distances(scores):
+    return [scores._distance(index) for index in range(N_CANDIDATES)]
+
+
+def exceedance(scores, counts, probability):
+    """Return the exact probability that more than the fraction `probability` of the values is below the endpoint."""
+    weights = np.exp([-float(scores.rate) * distance for distance in list_distances(scores)])
+    below = np.append(0, np.cumsum(counts)[:-1])
+    is_above = [n > probability * sum(counts) for n in below.tolist()]
+    return weights[is_above].sum() / weights.sum()
+
+
+@each("probability", PROBABILITIES)
+@each("epsilon", [0.01, 0.5, 4.0])
+@each("tail", [Fraction(1, 40), Fraction(1, 4)])
+def test_endpoint_exceeds_the_quantile_of_no_table_more_often_than_stated(probability, epsilon, tail):
+    budget = PrivacyBudget("epsilon", Fraction(epsilon))
+    largest = 0.0
+    for counts in TABLES:
+        scores = make_scores(counts, probability, budget, tail)
+        assert min(list_distances(scores)) == 0
+        largest = max(largest, exceedance(scores, counts, probability))
+    assert largest <= tail
+    if epsilon < 1:
+        assert largest >= tail / 8
+
+
+@each("probability", PROBABILITIES)
+def test_a_value_changes_the_distances_by_at_most_the_sensitivity(probability):
+    changes = []
+    for counts in TABLES:
+        before = list_distances(make_scores(counts, probability))
+        for cell in range(N_CANDIDATES):
+            more = [n + (index == cell) for index, n in enumerate(counts)]
+            after = list_distances(make_scores(more, probability))
+            changes.append(max(abs(x - y) for x, y in zip(before, after, strict=True)))
+    numerator, denominator = probability.as_integer_ratio()
+    assert max(changes) == max(numerator, denominator - numerator)
+
+
+@each("probability", PROBABILITIES)
+def test_ranges_of_candidates_agree_with_their_distances(probability):
+    for counts in TABLES:
+        scores = make_scores(counts, probability)
+        distances = np.array(list_distances(scores))
+        assert (-scores._list_scores()).tolist() == distances.tolist()
+        for distance in (0, 1, 7, 40, 10**30):
+            assert np.flatnonzero(distances <= distance).tolist() == list(range(*scores._find_within(distance)))
+
+
+KEYS = {"key": ["a", "b"]}
+VALUES = (0.0, 30.0, 100.0, math.nan)
+
+
+@each("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
+@pytest.mark.parametrize("persons", [False, True])
+def test_a_record_or_a_person_costs_at_most_epsilon(epsilon, persons, monkeypatch):
+    monkeypatch.setattr("skdp.central._group_quantiles.make_candidates", lambda low, high: np.linspace(low, high, 5))
+    model = DPGroupBy(
+        epsilon,
+        by="key",
+        keys=KEYS,
+        statistics=["count", "median", 0.9],
+        bounds=(0, 100),
+        handle_unknown="ignore",
+        max_rows_per_person=1 + persons,
+    )
+    records = [(key, x) for key in ("a", "b", "c") for x in VALUES]
+    rng = np.random.default_rng(0)
+    used = []
+    for seed in range(30):
+        rows = [records[index] for index in rng.integers(0, len(records), 3 + persons)]
+        table = pd.DataFrame(rows, columns=["key", "x"])
+        replay = replay_release(model, table, table[: -1 - persons], random_state=seed)
+        assert replay.passed, replay.findings
+        used.append(replay.epsilon / replay.guarantee.epsilon)
+    assert 0.25 < max(used) <= 1 + 1e-9
+
+
+@each("epsilon, level", [(1.0, 0.95), (Rho(0.05, delta=1e-6), 0.5)])
+def test_intervals_cover_quantiles_of_tables_of_any_shape(epsilon, level):
+    rng, n_groups, n_rows = np.random.default_rng(1), 50, 60
+    keys = np.repeat(np.arange(n_groups), n_rows)
+    shapes = {
+        "skewed": rng.gamma(2, 10, keys.size).clip(0, 100),
+        "ties": rng.choice([0.0, 1.0, 50.0], keys.size, p=[0.5, 0.3, 0.2]),
+        "gap": np.where(rng.random(keys.size) < 0.5, 10.0, 90.0),
+        "single": np.full(keys.size, 37.3),
+    }
+    table = pd.DataFrame(shapes).assign(key=keys)
+    fitted = DPGroupBy(
+        epsilon,
+        by="key",
+        keys={"key": range(n_groups)},
+        statistics=["median", 0.9],
+        bounds=(0, 100),
+        confidence_level=level,
+        random_state=0,
+    ).fit(table)
+    slack = 4 * math.sqrt(level * (1 - level) / n_groups)
+    for name, (suffix, probability) in itertools.product(shapes, (("median", 0.5), ("q90", 0.9))):
+        values = shapes[name].reshape(n_groups, n_rows)
+        quantiles = np.quantile(values, probability, axis=1, method="inverted_cdf")
+        value, error, lower, upper = fitted.estimates_[f"{name}_{suffix}"].T
+        assert np.isnan(error).all()
+        assert ((lower <= value) & (value <= upper)).all()
+        assert np.mean((lower <= quantiles) & (quantiles <= upper)) >= level - slack, (name, suffix)
+
+
+def test_a_large_epsilon_gives_the_quantiles_of_all_libraries():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"key": rng.choice(["a", "b", "c"], 3000), "x": rng.integers(0, 101, 3000), "y": rng.random(3000)}
+    )
+    frame.loc[::7, "y"] = np.nan
+    model = DPGroupBy(
+        1e5,
+        by="key",
+        keys={"key": ["b", "a"]},
+        statistics=["median", 0.1, "count"],
+        bounds={"x": (0, 100), "y": (0.0, 1.0)},
+        handle_unknown="ignore",
+        random_state=0,
+    )
+    found = model.fit(frame).to_frame()
+    assert [name for name in found if not name.startswith("count")] == [
+        f"{column}_{name}{suffix}"
+        for column in "xy"
+        for name in ("median", "q10")
+        for suffix in ("", "_lower", "_upper")
+    ]
+    for key, rows in frame[frame["key"] != "c"].groupby("key"):
+        for name, probability in (("median", 0.5), ("q10", 0.1)):
+            assert found.loc[key, f"x_{name}"] == rows["x"].quantile(probability, "lower")
+            assert found.loc[key, f"y_{name}"] == pytest.approx(rows["y"].quantile(probability), abs=2e-3)
+            assert found.loc[key, f"x_{name}_lower"] <= found.loc[key, f"x_{name}"] <= found.loc[key, f"x_{name}_upper"]
+            assert found.loc[key, f"y_{name}_upper"] - found.loc[key, f"y_{name}_lower"] < 0.01
+    for table in (pl.from_pandas(frame), pl.from_pandas(frame).lazy()):
+        np.testing.assert_allclose(model.fit(table).to_frame().to_pandas().set_index("key"), found)
+
+
+def test_without_keys_all_rows_are_one_group():
+    frame = pd.DataFrame({"x": np.arange(1001.0), "y": -np.arange(1001.0)})
+    bounds = {"x": (0, 1000), "y": (-1000, 0)}
+    model = DPGroupBy(1e5, by=None, statistics=["count", "mean", "median"], bounds=bounds, random_state=0)
+    for table in (frame, frame.to_numpy(), pl.from_pandas(frame)):
+        estimates = model.set_params(bounds=[*bounds.values()] if table is not frame else bounds).fit(table).estimates_
+        assert model.keys_ == []
+        assert [round(estimate[0, 0]) for estimate in estimates.values()][:3] == [1001, 500, 500]
+        assert len(model.to_frame()) == 1
+    with pytest.raises(ValueError, match="X must have columns besides the keys"):
+        DPGroupBy(by=None, statistics="count").fit(frame)
+
+
+@each(
+    "parameters, match",
+    [
+        ({"statistics": [1.0]}, r"`statistics` must be in \[1e-6, 1 - 1e-6\]"),
+        ({"statistics": ["median", 0.5, 0.5]}, "must not name a statistic twice"),
+        ({"statistics": ["mode"]}, "`statistics` must be"),
+        ({"statistics": "median", "keys": {"key": range(20_000)}}, "must declare at most .* groups for quantiles"),
+    ],
+)
+def test_mistakes_raise_errors_before_the_charge(parameters, match):
+    frame = pd.DataFrame({"key": [1, 2], "x": [0.5, 1.0]})
+    ledger = PrivacyLedger(epsilon=1.0)
+    given = {"keys": {"key": [1, 2]}, "bounds": (0, 1)} | parameters
+    with pytest.raises(ValueError, match=match):
+        DPGroupBy(by="key", ledger=ledger, **given).fit(frame)
+    assert ledger.spent.epsilon == 0
