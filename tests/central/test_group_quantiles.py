@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-import skdp.engines  # so that `fit` reads a LazyFrame
+import skdp.engines  # noqa: F401, so that `fit` reads a LazyFrame
 from skdp import DPGroupBy, PrivacyLedger
 from skdp.central._group_quantiles import EndpointScores
 from skdp.privacy import Mu, PrivacyBudget, Rho
