@@ -7,7 +7,9 @@ the reference:
 - transformers, oracles, words and lists: vectorized randomized response in NumPy;
 - reports that are bits: one comparison of a random float per bit;
 - exact noise: NumPy's Laplace and normal floats;
-- guarantees and ledgers: a fixed loop in Python.
+- guarantees and ledgers: a fixed loop in Python;
+- waits: the estimate of bit reports to the transform that made them, columns of text objects to scikit-learn's
+  OrdinalEncoder, categorical rows to randomized response on their codes in NumPy, and one record to OrdinalEncoder.
 
 The tasks "growth" measure the CPU time of a call by the number of records, declared values, columns or rows, and the
 time in which `os.urandom` draws as many random bytes. skdp draws them from OpenSSL, which may take less.
@@ -541,7 +543,129 @@ GROWTH = {
     ),
 }
 
+
+# Waits.
+
+
+def make_encoder(name: str, k: int, n_rows: int, library: str = "category") -> Any:
+    """Return a fitted encoder of one column with k values, and a table of random rows."""
+    import skdp
+
+    labels = [f"value {code:04d}" for code in range(k)]
+    codes = np.random.default_rng(0).integers(k, size=n_rows)
+    table: Any = pd.DataFrame({"x": pd.Categorical.from_codes(codes, labels)})
+    if library == "object":
+        table = table.astype(object)
+    elif library == "polars Enum":
+        import polars
+
+        table = polars.from_pandas(table).cast(polars.Enum(labels))
+    elif library == "pyarrow":
+        import pyarrow
+
+        table = pyarrow.table({"x": table["x"].tolist()})
+    return getattr(skdp, name)(1.0, categories={"x": labels}).fit(table), table
+
+
+def time_bits(
+    name: str, library: str, table: int, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Time the estimates from bits of 100 values, as a ratio to their own transform."""
+    encoder, rows = make_encoder(name, 100, table, library)
+    reports = encoder.transform(rows)
+    call = partial(encoder.estimate_counts, reports)
+    return compare_times(call, partial(encoder.transform, rows), table)
+
+
+def time_objects(
+    library: str, table: int, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Time the transform of a column of text, as a ratio to an OrdinalEncoder on a column of objects."""
+    from sklearn.preprocessing import OrdinalEncoder
+
+    encoder, rows = make_encoder(RESPONSE, 100, table, library)
+    _, objects = make_encoder(RESPONSE, 100, table, "object")
+    ordinal = OrdinalEncoder(categories=[list(encoder.domain_["x"].values)])
+    rival = partial(ordinal.fit(objects).transform, objects)
+    return compare_times(partial(encoder.transform, rows), rival, table)
+
+
+def time_categories(table: int, epsilon: float, seed: int) -> dict[str, float]:
+    """Time categorical rows with 4 values, as a ratio to NumPy's floats on their codes."""
+    encoder, rows = make_encoder(RESPONSE, 4, 5 * table)
+
+    def randomize() -> pd.DataFrame:
+        rng, codes = np.random.default_rng(0), rows["x"].cat.codes.to_numpy()
+        truth = rng.random(codes.size) < math.exp(epsilon) / (math.exp(epsilon) + 3)
+        others = rng.integers(3, size=codes.size)
+        reports = np.where(truth, codes, others + (others >= codes))
+        return pd.DataFrame(
+            {"x": pd.Categorical.from_codes(reports, dtype=rows["x"].dtype)}
+        )
+
+    return compare_times(partial(encoder.transform, rows), randomize, 5 * table)
+
+
+def time_record(
+    n_columns: int, table: int, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Time the transform of one record, as a ratio to an OrdinalEncoder."""
+    from sklearn.preprocessing import OrdinalEncoder
+
+    import skdp
+
+    rows = pd.DataFrame({f"c{place}": ["f", "m"] for place in range(n_columns)})
+    categories = {name: ["f", "m"] for name in rows}
+    encoder = skdp.RandomizedResponseEncoder(1.0, categories=categories).fit(rows)
+    rival = partial(OrdinalEncoder().fit(rows).transform, rows[:1])
+    return compare_times(partial(encoder.transform, rows[:1]), rival, 1, turns=30)
+
+
+def time_large_sets(table: int, epsilon: float, seed: int) -> dict[str, float]:
+    """Count the random bytes of subsets of 1,000 values, and time a report as a ratio to NumPy's floats."""
+    from skdp.oracles import SubsetSelection
+    from skdp.randomness import SecureSource
+
+    n_rows = table // 100
+    codes = np.random.default_rng(0).integers(1_000, size=n_rows, dtype=np.uint16)
+    oracle = SubsetSelection(1_000, epsilon)
+    call = partial(oracle.report, codes, SecureSource())
+    with count_random_bytes() as sizes:
+        call()
+    times = compare_times(call, partial(compare_floats, (n_rows, 1_000)), n_rows)
+    return times | {"random_bytes": sum(sizes) / n_rows}
+
+
+SUBSETS = "SubsetSelectionEncoder"
+WAIT_METHODS = (
+    {
+        f"{name}, 100 values, {library}, estimate": partial(time_bits, name, library)
+        for name in (UNARY, SUBSETS)
+        for library in ("category", "polars Enum", "pyarrow")
+    }
+    | {
+        f"{library}, transform": partial(time_objects, library)
+        for library in ("object", "category", "polars Enum")
+    }
+    | {
+        f"one record, {n_columns} columns": partial(time_record, n_columns)
+        for n_columns in (1, 200)
+    }
+    | {
+        "4 categories, transform": time_categories,
+        "subsets of 1,000 values, report": time_large_sets,
+    }
+)
+
+
 TASKS = {
+    "waits": Task(
+        lambda quick: {"default": lambda: 2_000 if quick else 200_000},
+        WAIT_METHODS,
+        keep_scores,
+        (1.0,),
+        5,
+    ),
     "tables": Task(load_tables, TABLE_METHODS, keep_scores, (1.0,), 10),
     "oracles": Task(load_oracle_tables, ORACLE_METHODS, keep_scores, (1.0,), 10),
     "words and lists": Task(

@@ -198,9 +198,10 @@ class ValueCoder:
             # A loop in C. Some objects cannot be hashed or compared.
             table = _TextCodes(self)
             with suppress(Exception):
-                return np.fromiter(
-                    map(table.__getitem__, values), self.dtype, len(values)
-                )
+                codes = map(table.__getitem__, values.tolist())
+                if self.dtype == np.uint8:
+                    return np.frombuffer(bytearray(codes), np.uint8)
+                return np.fromiter(codes, self.dtype, len(values))
         return np.fromiter(self._iter_codes(values), self.dtype, len(values))
 
     def _iter_codes(self, values: Iterable[Any]) -> Iterator[int]:
