@@ -6,7 +6,7 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
-from scipy.stats import chi2_contingency, chisquare
+from scipy.stats import binomtest, chi2_contingency, chisquare
 
 from skdp.oracles import SubsetSelection
 from skdp.randomness import RowStreams, SecureSource, SeededSource, _draws, subsets
@@ -181,3 +181,15 @@ def test_all_sets_of_a_size_are_equally_likely(n_cells, size, required):
         pairs = np.zeros((7, 7), int)
         np.add.at(pairs, (places[:-1] % 7, places[1:] % 7), 1)
         assert chi2_contingency(pairs).pvalue > FALSE_ALARM
+
+
+@each("epsilon", [0.5, 2.0])
+def test_large_sets_contain_the_true_value_with_the_stated_probability(epsilon):
+    n = 20_000
+    oracle = SubsetSelection(600, epsilon)
+    codes = (np.arange(n) % 600).astype(np.uint16)
+    reports = oracle.report(codes, SeededSource("true value", repr(epsilon)))
+    hits = int(reports[np.arange(n), codes].sum())
+    others = int(reports[np.arange(n), (codes + 7) % 600].sum())
+    assert binomtest(hits, n, float(oracle.p)).pvalue > FALSE_ALARM
+    assert binomtest(others, n, float(oracle.q)).pvalue > FALSE_ALARM
