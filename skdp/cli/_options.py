@@ -5,8 +5,10 @@ This module does not import other modules of skdp, so that ``--help`` is fast.
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 # Help texts: formats of tables and of reports, and sources of a statement.
 TABLE = ".csv, .tsv, .parquet, .arrow, .feather or .ipc; - is standard input, as CSV"
@@ -70,6 +72,19 @@ def _add_seed(command: Any) -> None:
     )
 
 
+def _parse_ledger(text: str) -> Path | str:
+    """Return the file of a ledger, or its address in PostgreSQL, which must have no password."""
+    if "://" not in text:
+        return Path(text)
+    # All users of the machine see the arguments of a command.
+    address = urlsplit(text)
+    if address.password is not None or "password" in parse_qs(address.query):
+        raise argparse.ArgumentTypeError(
+            "the address must have no password. Set PGPASSWORD, or use a password file"
+        )
+    return text
+
+
 def _add_release(command: Any) -> None:
     """Add the options of a command that releases rows: --ledger, --budget, --budget-delta, --domain and --seed.
 
@@ -79,7 +94,11 @@ def _add_release(command: Any) -> None:
     # Files are never overwritten, so that a second release is deliberate.
     add("out", type=Path, help="a new file; - is standard output, as CSV")
     add("--domain", type=Path, help="domain file; draft-domain writes a draft")
-    add("--ledger", type=Path, help="ledger to charge")
+    add(
+        "--ledger",
+        type=_parse_ledger,
+        help="ledger to charge: a file or postgresql://...",
+    )
     add("--budget", type=float, help="epsilon of a new ledger")
     add(
         "--budget-delta",

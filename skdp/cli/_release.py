@@ -225,7 +225,8 @@ def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
             raise ValueError("--budget requires --ledger.")
         return None
     # A ledger is created only with --budget, so that a lost ledger does not start again.
-    if options.budget is None and not options.ledger.exists():
+    is_file = isinstance(options.ledger, Path)
+    if options.budget is None and is_file and not options.ledger.exists():
         raise ValueError(
             f"--ledger must be an existing file, got {options.ledger}. Use --budget to "
             "create it."

@@ -1,4 +1,4 @@
-"""The book of a ledger: its budget, its charges and their sums, in an SQLite database.
+"""The book of a ledger: its budget, its charges and their sums, in a database.
 
 A budget is a privacy filter: it bounds the privacy loss of all charges together, even if
 each charge depends on earlier results. With charges of (epsilon_i, delta_i), which may
@@ -28,8 +28,10 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -353,51 +355,243 @@ _COPY_MESSAGE = (
     "PrivacyLedger(path='ledger.sqlite', epsilon=...), or n_jobs=1 (or threads)."
 )
 
-_TABLES = (
-    "CREATE TABLE account (budget TEXT, epsilon TEXT, delta TEXT, rho TEXT, mu_squared TEXT)",
-    "CREATE TABLE charge (number INTEGER PRIMARY KEY, time TEXT, what TEXT, guarantee TEXT)",
-    "INSERT INTO account DEFAULT VALUES",
-)
-
-# Time to wait for the lock of the file. A charge takes milliseconds, so another process
+# Time to wait for the lock of a ledger. A charge takes milliseconds, so another process
 # that keeps the lock longer has stopped.
-_TIMEOUT_SECONDS = 60.0
+TIMEOUT_SECONDS = 60
+
+# Version of the stored budget. Later versions add the field "version" to it.
+_VERSION = 1
 
 # Forks wait while a connection is open: a child that inherits the connection could roll
 # back a transaction of its parent.
-_lock = threading.RLock()
+lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_lock.acquire,
-        after_in_parent=_lock.release,
-        after_in_child=_lock.release,
+        before=lock.acquire,
+        after_in_parent=lock.release,
+        after_in_child=lock.release,
     )
 
 
-class Book:
-    """The account and the charges of a ledger in an SQLite database, a file or in memory."""
+# Errors of reading stored text that is not an account.
+_CONTENT_ERRORS = (
+    TypeError,
+    ValueError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+)
 
-    # A charge is a transaction: SQLite locks the file for other processes, writes the
-    # charge and the new sums together, and waits until they are on the disk. A process
-    # that is killed leaves no part of a charge.
 
-    def __init__(self, budget: Budget | None, path: Path | None = None) -> None:
-        # The charges are in an SQLite database: the file `path`, or memory if it is
-        # None. Without a budget, the file must have one. `_process` is the process in
-        # which a book in memory is valid.
-        self.path = path
-        self._process = os.getpid()
+class Book(ABC):
+    """The account and the charges of a ledger in two tables of an SQL database."""
+
+    # A charge is a transaction: the database locks the account for other processes,
+    # writes the charge and the new sums together, and waits until they are on the disk.
+    # A process that is killed leaves no part of a charge.
+
+    # Names of the tables, and parts of statements in which databases differ.
+    _account = "account"
+    _charge = "charge"
+    _key = "INTEGER PRIMARY KEY"
+    _parameter = "?"
+    _row_lock = ""
+
+    def __init__(self, budget: Budget | None) -> None:
+        # Without a budget, the tables must exist. Otherwise, they are created, or they
+        # must have this budget.
         # Error message of all calls; None while the book is open.
         self._closed_message: str | None = None
+        if budget is not None:
+            with self._transaction(create=True) as database:
+                if not self._has_tables(database):
+                    self._create_tables(database, budget)
+        account, _ = self.snapshot()
+        self.budget = account.budget
+        if budget is not None:
+            self._check_budget(budget)
+
+    @property
+    @abstractmethod
+    def address(self) -> Path | str | None:
+        """The file or the address of the database, without a password; None in memory."""
+
+    @abstractmethod
+    def _transaction(
+        self, *, writes: bool = False, create: bool = False
+    ) -> AbstractContextManager[Any]:
+        """Connect for a transaction, which an error rolls back.
+
+        With `writes`, other processes wait until it ends. With `create`, tables that do
+        not exist may be created.
+        """
+
+    @abstractmethod
+    def _has_tables(self, database: Any) -> bool:
+        """Check if the database has the tables of a ledger."""
+
+    def close(self, message: str) -> None:
+        """Let all further calls raise an error with this message."""
+        self._closed_message = message
+
+    def account(self) -> Account:
+        """Return the account."""
+        with self._transaction() as database:
+            return self._load(database)
+
+    def snapshot(self) -> tuple[Account, list[Charge]]:
+        """Return the account and all charges, in one transaction; check that they agree."""
+        with self._transaction() as database:
+            account, charges = self._load(database), self._load_charges(database)
+        self._check_sums(account, charges)
+        return account, charges
+
+    def charge(self, what: str, guarantee: PrivacyGuarantee) -> Account:
+        """Write a charge, if the budget covers it, and return the account when it is on the disk.
+
+        `what` names the release, which may be drawn only after this call.
+        """
+        with self._transaction(writes=True) as database:
+            stored = self._load(database, self._row_lock)
+            account = stored.admit(what, guarantee)
+            self._write_account(database, account)
+            time = self._read_time(database).isoformat(timespec="microseconds")
+            p = self._parameter
+            database.execute(
+                f"INSERT INTO {self._charge} (time, what, guarantee) "
+                f"VALUES ({p}, {p}, {p})",
+                (time, format_text(what), guarantee.to_json()),
+            )
+        return account
+
+    def _read_time(self, database: Any) -> datetime:
+        """Return the time in UTC."""
+        return datetime.now(UTC)
+
+    def _create_tables(self, database: Any, budget: Budget) -> None:
+        """Create the tables of a ledger."""
+        database.execute(
+            f"CREATE TABLE {self._account} "
+            "(budget TEXT, epsilon TEXT, delta TEXT, rho TEXT, mu_squared TEXT)"
+        )
+        database.execute(
+            f"CREATE TABLE {self._charge} "
+            f"(number {self._key}, time TEXT, what TEXT, guarantee TEXT)"
+        )
+        database.execute(f"INSERT INTO {self._account} DEFAULT VALUES")
+        self._write_account(database, Account(budget))
+
+    def _load(self, database: Any, row_lock: str = "") -> Account:
+        """Return the budget and the sums of all charges."""
+        rows = database.execute(f"SELECT * FROM {self._account}{row_lock}").fetchall()
+        try:
+            ((content, *sums),) = rows
+            fields = json.loads(content)
+            if fields.pop("version", _VERSION) != _VERSION:
+                raise self._damaged(
+                    "it was written by a later version of skdp. Upgrade skdp"
+                )
+            amounts = [float(x) if x == "inf" else Fraction(x) for x in sums]
+            columns = tuple(map(value_from_json, fields.pop("columns")))
+            account = Account(Budget(**fields, columns=columns), Sums(*amounts))
+        except _CONTENT_ERRORS as error:
+            if isinstance(error, _DamagedError):
+                raise
+            raise self._damaged(f"its budget cannot be read ({error})") from None
+        if any(amount < 0 for amount in account.sums):
+            raise self._damaged("a sum of its charges is negative")
+        return account
+
+    def _load_charges(self, database: Any) -> list[Charge]:
+        """Return all charges in order."""
+        rows = database.execute(
+            f"SELECT what, guarantee, time FROM {self._charge} ORDER BY number"
+        ).fetchall()
+        guarantees: dict[str, PrivacyGuarantee] = {}
+        try:
+            # Most charges repeat a guarantee.
+            for text in {text for _, text, _ in rows}:
+                guarantees[text] = PrivacyGuarantee.from_json(text)
+        except (TypeError, ValueError) as error:
+            raise self._damaged(f"a charge cannot be read ({error})") from None
+        return [Charge(what, guarantees[text], time) for what, text, time in rows]
+
+    def _check_sums(self, account: Account, charges: Sequence[Charge]) -> None:
+        """Raise an error unless the stored sums are the sums of the charges."""
+        expected = NO_CHARGES
+        try:
+            for guarantee, count in Counter(x.guarantee for x in charges).items():
+                converted = account.budget.convert(guarantee)
+                expected = expected.plus(get_amounts(converted), count)
+        except ValueError:
+            raise self._damaged("a charge does not fit its budget") from None
+        # Other versions may compute a smaller delta, rho or mu of a guarantee.
+        is_complete = account.sums.epsilon == expected.epsilon and all(
+            stored >= amount * (1 - _TOLERANCE)
+            if amount < math.inf
+            else stored == amount
+            for stored, amount in zip(account.sums, expected, strict=True)
+        )
+        if not is_complete or (charges and account.budget.relation is None):
+            raise self._damaged("its sums are not the sums of its charges")
+
+    def _check_budget(self, budget: Budget) -> None:
+        """Raise an error unless the stored budget is the given one."""
+        request = budget
+        if request.relation is None:
+            request = replace(
+                request, relation=self.budget.relation, columns=self.budget.columns
+            )
+        if request != self.budget:
+            raise ValueError(
+                f"The ledger {self.address} was created with {self.budget}, got "
+                f"{budget}. Omit the budget and the relation to open it."
+            )
+
+    def _write_account(self, database: Any, account: Account) -> None:
+        """Replace the budget and the sums."""
+        names = ["budget", *Sums._fields]
+        values = ", ".join(f"{name} = {self._parameter}" for name in names)
+        budget = json.dumps(account.budget.to_fields())
+        database.execute(
+            f"UPDATE {self._account} SET {values}",
+            (budget, *map(str, account.sums)),
+        )
+
+    def _damaged(self, reason: str) -> ValueError:
+        """Return the error of a database that is not a valid ledger."""
+        return _DamagedError(
+            f"{self.address} is not a valid ledger: {reason}. Open another path, or "
+            "restore a backup."
+        )
+
+
+class _DamagedError(ValueError):
+    """Error of a database that is not a valid ledger."""
+
+
+# Relative tolerance of sums, whose rho and mu are rounded.
+_TOLERANCE = Fraction(1, 10**9)
+
+
+class FileBook(Book):
+    """A ledger in an SQLite database: a file, or memory if `path` is None."""
+
+    def __init__(self, budget: Budget | None, path: Path | None = None) -> None:
+        # `_process` is the process in which a book in memory is valid.
+        self.path = path
+        self._process = os.getpid()
         self._memory = None
         if path is None:
             self._memory = _connect(":memory:")
             # Python 3.13 warns of a connection that is not closed.
             weakref.finalize(self, self._memory.close)
-        if budget is None:
-            self.budget = self.account().budget
-        else:
-            self.budget = self._open(budget)
+        super().__init__(budget)
+
+    @property
+    def address(self) -> Path | None:
+        """The file; None in memory."""
+        return self.path
 
     def __getstate__(self) -> dict[str, Any]:
         # The copy of a book in memory raises an error at its first charge. An error of
@@ -406,78 +600,30 @@ class Book:
         message = self._closed_message or message
         return vars(self) | {"_memory": None, "_closed_message": message}
 
-    def close(self, message: str) -> None:
-        """Let all further calls raise an error with this message."""
-        self._closed_message = message
-
-    def _open(self, budget: Budget) -> Budget:
-        """Create the tables of a new book, or check the budget of an existing one; return the stored budget."""
-        with self._transaction(mode="rwc") as database:
-            tables = database.execute("SELECT * FROM sqlite_master")
-            if tables.fetchone() is None:
-                for statement in _TABLES:
-                    database.execute(statement)
-                _write_account(database, Account(budget))
-            stored = _load_account(database).budget
-        request = budget
-        if request.relation is None:
-            request = replace(request, relation=stored.relation, columns=stored.columns)
-        if request != stored:
-            raise ValueError(
-                f"The ledger {self.path} was created with {stored}, got {budget}. Omit "
-                "the budget and the relation to open it."
-            )
-        return stored
-
-    def account(self) -> Account:
-        """Return the account."""
-        with self._connection() as database:
-            return _load_account(database)
-
-    def snapshot(self) -> tuple[Account, list[Charge]]:
-        """Return the account and all charges, in one transaction."""
-        with self._transaction("DEFERRED") as database:
-            account = _load_account(database)
-            rows = database.execute(
-                "SELECT what, guarantee, time FROM charge ORDER BY number"
-            )
-            return account, [
-                Charge(what, PrivacyGuarantee.from_json(text), time)
-                for what, text, time in rows
-            ]
-
-    def charge(self, what: str, guarantee: PrivacyGuarantee) -> None:
-        """Write a charge, if the budget covers it, and wait until it is on the disk.
-
-        `what` names the release, which may be drawn only after this call.
-        """
-        with self._transaction() as database:
-            account = _load_account(database).admit(what, guarantee)
-            time = datetime.now(UTC).isoformat(timespec="microseconds")
-            _write_account(database, account)
-            database.execute(
-                "INSERT INTO charge (time, what, guarantee) VALUES (?, ?, ?)",
-                (time, format_text(what), guarantee.to_json()),
-            )
+    def _has_tables(self, database: Any) -> bool:
+        """Check if the database has tables."""
+        return database.execute("SELECT * FROM sqlite_master").fetchone() is not None
 
     @contextmanager
     def _transaction(
-        self, lock: str = "IMMEDIATE", mode: str = "rw"
+        self, *, writes: bool = False, create: bool = False
     ) -> Iterator[sqlite3.Connection]:
-        """Connect for a transaction with a lock of SQLite; an error rolls it back."""
-        with self._connection(mode) as database:
+        """Connect for a transaction, which locks the file with `writes` or `create`."""
+        with self._connection("rwc" if create else "rw") as database:
             # A nested charge, such as in a signal handler, raises an error here.
-            database.execute(f"BEGIN {lock}")
+            database.execute(
+                "BEGIN IMMEDIATE" if writes or create else "BEGIN DEFERRED"
+            )
             with database:
                 yield database
 
     @contextmanager
-    def _connection(self, mode: str = "rw") -> Iterator[sqlite3.Connection]:
+    def _connection(self, mode: str) -> Iterator[sqlite3.Connection]:
         """Connect to the database; the mode "rwc" creates a file that does not exist."""
         if self._closed_message is not None:
             raise RuntimeError(self._closed_message)
-        # The lock makes forks wait (see `_lock`).
-        with _lock:
+        # The lock makes forks wait (see `lock`).
+        with lock:
             try:
                 if self.path is None:
                     if self._memory is None or os.getpid() != self._process:
@@ -485,10 +631,7 @@ class Book:
                     yield self._memory
                     return
                 if mode == "rw" and not self.path.exists():
-                    raise FileNotFoundError(
-                        f"The ledger {self.path} does not exist; set epsilon (or rho "
-                        "or mu) to create it."
-                    )
+                    raise FileNotFoundError(MISSING.format(self.path))
                 with closing(_connect(f"{self.path.as_uri()}?mode={mode}")) as database:
                     # With FULL in place of EXTRA, a power failure could undo a commit.
                     database.execute("PRAGMA synchronous = EXTRA")
@@ -498,40 +641,20 @@ class Book:
                     f"The ledger {self.path} cannot be used: {error}."
                 ) from error
             except sqlite3.DatabaseError as error:
-                raise ValueError(
-                    f"{self.path} is not a valid ledger: {error}. Open another path, "
-                    "or restore a backup."
-                ) from None
+                raise self._damaged(str(error)) from None
+
+
+# Message about a ledger that does not exist, with its path.
+MISSING = "The ledger {} does not exist; set epsilon (or rho or mu) to create it."
 
 
 def _connect(address: str) -> sqlite3.Connection:
     """Open an SQLite database by its URI, or in memory."""
-    # `_lock` allows one thread at a time to use the connection.
+    # `lock` allows one thread at a time to use the connection.
     return sqlite3.connect(
         address,
         uri=True,
-        timeout=_TIMEOUT_SECONDS,
+        timeout=TIMEOUT_SECONDS,
         isolation_level=None,
         check_same_thread=False,
-    )
-
-
-def _load_account(database: sqlite3.Connection) -> Account:
-    """Return the budget and the sums of all charges in a database."""
-    try:
-        content, *sums = database.execute("SELECT * FROM account").fetchone()
-        amounts = [float(text) if text == "inf" else Fraction(text) for text in sums]
-        fields = json.loads(content)
-        columns = tuple(map(value_from_json, fields.pop("columns")))
-        return Account(Budget(**fields, columns=columns), Sums(*amounts))
-    except (TypeError, ValueError) as error:
-        raise sqlite3.DatabaseError(f"its budget cannot be read ({error})") from None
-
-
-def _write_account(database: sqlite3.Connection, account: Account) -> None:
-    """Replace the budget and the sums in a database."""
-    budget = json.dumps(account.budget.to_fields())
-    database.execute(
-        "UPDATE account SET budget = ?, epsilon = ?, delta = ?, rho = ?, mu_squared = ?",
-        (budget, *map(str, account.sums)),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,19 +12,30 @@ from typing import Any, NamedTuple, Self
 import pandas as pd
 
 from skdp.privacy._book import (
+    Account,
     Book,
     Budget,
+    FileBook,
     Sums,
+    get_amounts,
+    round_down,
     to_float,
 )
-from skdp.privacy._formats import format_number, format_row, format_text
+from skdp.privacy._formats import format_name, format_number, format_row, format_text
 from skdp.privacy._guarantee import (
     PrivacyGuarantee,
     Relation,
     join_names,
 )
+from skdp.privacy._server_book import SCHEMES, ServerBook
 
 _COLUMNS = "what epsilon delta rho relation unit trust scope mechanism secure time"
+
+
+_AMOUNTS = ("epsilon", "delta", "rho", "mu")
+
+# Each charge is logged here.
+LOGGER = logging.getLogger("skdp")
 
 
 class Amount(NamedTuple):
@@ -42,8 +55,9 @@ class PrivacyLedger:
     delta : float, default=0.0
         Budget of failure probability, in [0, 1), with `epsilon`.
     path : str or path, default=None
-        File on a local disk, which several processes may use at the same time. It is created if it does not exist and a
-        budget is given. None keeps the ledger in memory.
+        File on a local disk, which several processes may use at the same time, or the address of a PostgreSQL database,
+        ``"postgresql://user@host/database"``, which several machines may use (extra "postgres"). It is created if it
+        does not exist and a budget is given. None keeps the ledger in memory.
     rho : float, default=None
         Budget of zero-concentrated privacy loss, > 0, instead of epsilon and delta.
     mu : float, default=None
@@ -62,17 +76,17 @@ class PrivacyLedger:
         Neighboring relation; None before the first charge if it was not given.
     columns : tuple of str or None
         Protected columns of "replace_values"; None for whole records.
-    path : Path or None
-        The file.
+    path : Path, str or None
+        The file, or the address of the database without a password.
     spent : named tuple of float
         Sums of the charged epsilons and deltas. `balance` also returns the sums of rho and mu.
 
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, or the file is not a ledger or has another budget.
+        If a parameter is out of range, or the file or database is damaged, not a ledger, or has another budget.
     OSError
-        If the file or its folder does not exist, or cannot be written.
+        If the file or its folder does not exist or cannot be written, or the database cannot be reached or changed.
 
     Notes
     -----
@@ -97,6 +111,9 @@ class PrivacyLedger:
     reveal all other columns. A budget for named columns (``relation="replace_values"``) accepts releases for whole
     records, and releases that protect at least its columns.
 
+    Each charge is logged to the logger ``skdp`` with the level INFO, as ``charge`` and a JSON object with the fields
+    ``ledger, release, mechanism, columns, relation, cost, remaining``. The log contains no value of the data.
+
     Charges for records and charges for all rows of a person (``groups`` of `fit`) add up for people with at most as
     many rows as the charges for records protect. `report` has the unit of each charge, `privacy_statement` the unit of
     their sum.
@@ -111,6 +128,14 @@ class PrivacyLedger:
     charge does not depend on the number of charges before. Only people who are trusted with the data should have write
     access. A copy of the file is another ledger with the same budget. Give the budget once, and omit it afterwards:
     with a budget, a lost file is created again with the whole budget; without one, it is an error.
+
+    A PostgreSQL database keeps the ledger in the tables ``skdp_account`` and ``skdp_charge`` of the first schema of the
+    search path; ``?options=-csearch_path%3Dsurvey`` selects a schema, so that one database has several ledgers. A
+    charge locks the row of the account and is committed before anything is drawn. If the connection is lost before the
+    answer, an error is raised, nothing is drawn, and the charge may count. The password of an address is neither shown
+    nor stored in copies and pickles; other processes read it from ``PGPASSWORD`` or a password file. The sums of a file
+    or database are compared with its charges when it is opened, but neither is signed: anyone with write access can
+    change it.
 
     A search or a cross-validation charges each fit, and each `transform` that is a release. scikit-learn turns a
     `BudgetExceeded` into a score of NaN with a warning, unless ``error_score="raise"`` is set.
@@ -183,7 +208,12 @@ class PrivacyLedger:
             )
         elif path is None:
             raise TypeError("PrivacyLedger requires a budget: epsilon, rho or mu.")
-        self._book = Book(budget, None if path is None else Path(path).resolve())
+        self._book: Book
+        if isinstance(path, str) and path.startswith(SCHEMES):
+            self._book = ServerBook(budget, path)
+        else:
+            file = None if path is None else Path(path).resolve()
+            self._book = FileBook(budget, file)
 
     @property
     def epsilon(self) -> float | None:
@@ -206,9 +236,9 @@ class PrivacyLedger:
         return self._book.budget.mu
 
     @property
-    def path(self) -> Path | None:
-        """The file."""
-        return self._book.path
+    def path(self) -> Path | str | None:
+        """The file, or the address of the database without a password."""
+        return self._book.address
 
     @property
     def relation(self) -> Relation | None:
@@ -251,8 +281,8 @@ class PrivacyLedger:
             _list_amounts(account.sums),
             _list_amounts(account.remaining()),
         ]
-        names = ["epsilon", "delta", "rho", "mu"]
-        return pd.DataFrame(rows, ["budget", "spent", "remaining"], names, float)
+        index = ["budget", "spent", "remaining"]
+        return pd.DataFrame(rows, index, list(_AMOUNTS), float)
 
     def report(self) -> pd.DataFrame:
         """List the charges in order.
@@ -326,13 +356,17 @@ class PrivacyLedger:
             If a ledger in memory is used in another process or through a pickled copy.
         """
         _check_release(guarantee, what)
-        self._book.charge(what, guarantee)
+        account = self._book.charge(what, guarantee)
+        if LOGGER.isEnabledFor(logging.INFO):
+            facts = _describe_charge(account, what, guarantee)
+            ledger = "memory" if self.path is None else str(self.path)
+            LOGGER.info("charge %s", json.dumps({"ledger": ledger, **facts}))
 
     @classmethod
     def _closed(cls, message: str, **budget: Any) -> Self:
         """Return a ledger with a budget that raises an error with this message at each charge."""
         ledger = cls.__new__(cls)
-        ledger._book = Book(Budget(**budget))
+        ledger._book = FileBook(Budget(**budget))
         ledger._book.close(message)
         return ledger
 
@@ -364,6 +398,31 @@ class PrivacyLedger:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
+
+
+def _describe_charge(
+    account: Account, what: str, guarantee: PrivacyGuarantee
+) -> dict[str, Any]:
+    """Return the facts about a charge that are logged, from the account after it."""
+    budget = account.budget
+    converted = budget.convert(guarantee)
+    cost = {"epsilon": converted.epsilon, "delta": converted.delta}
+    spent = _list_amounts(get_amounts(converted))
+    *amounts, mu_squared = map(round_down, account.remaining())
+    remaining = {}
+    for name, amount, rest in zip(
+        _AMOUNTS, spent, [*amounts, mu_squared**0.5], strict=True
+    ):
+        if name in budget.numbers():
+            cost[name], remaining[name] = amount, rest
+    return {
+        "release": format_text(what),
+        "mechanism": format_text(guarantee.mechanism),
+        "columns": list(map(format_name, guarantee.scope)),
+        "relation": budget.relation,
+        "cost": cost,
+        "remaining": remaining,
+    }
 
 
 def _list_amounts(sums: Sums) -> list[float]:

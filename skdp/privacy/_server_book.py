@@ -1,0 +1,214 @@
+"""The book of a ledger in PostgreSQL, which several machines share."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from skdp.privacy._book import MISSING, TIMEOUT_SECONDS, Book, Budget, lock
+
+# Beginnings of the addresses of PostgreSQL.
+SCHEMES = ("postgresql://", "postgres://")
+
+# Settings of a connection that an address does not give: seconds, and milliseconds.
+_OPTIONS = {
+    "connect_timeout": TIMEOUT_SECONDS,
+    "tcp_user_timeout": 1000 * TIMEOUT_SECONDS,
+    "application_name": "skdp",
+}
+
+# Words of an address that are not stored.
+_SECRETS = ("password", "sslpassword")
+
+# A server that answers commits before they are on the disk could undo a charge. The
+# server ends transactions of clients that have lost their connection or power.
+_BEGIN_CHARGE = (
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = on; "
+    f"SET LOCAL lock_timeout = '{TIMEOUT_SECONDS}s'; "
+    f"SET LOCAL idle_in_transaction_session_timeout = '{TIMEOUT_SECONDS}s'"
+)
+_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+# Reason of an error if the answer to COMMIT is lost.
+_LOST = "the connection was lost during the charge, which may count. Nothing was drawn"
+
+# Connections of parents, which a forked process must not close by deleting them.
+_inherited: list[Any] = []
+
+# Key of the lock of two clients that create the same tables: the bytes of "skdp".
+_CREATE_LOCK = "SELECT pg_advisory_xact_lock(1936417904)"
+
+
+class ServerBook(Book):
+    """A ledger in two tables of a PostgreSQL database, in the first schema of the search path."""
+
+    # `FOR UPDATE` locks the only row of the account, so charges come one after another.
+    _account = "skdp_account"
+    _charge = "skdp_charge"
+    _key = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+    _parameter = "%s"
+    _row_lock = " FOR UPDATE"
+
+    def __init__(self, budget: Budget | None, address: str) -> None:
+        # The password is not stored in a copy, which reads it from the environment.
+        options = _parse_address(address)
+        self._secrets = {name: options.pop(name, None) for name in _SECRETS}
+        self._options = options
+        self._address = address
+        if any(self._secrets.values()):
+            self._address = _write_address(options)
+        self._connection: Any = None
+        self._process = os.getpid()
+        super().__init__(budget)
+
+    @property
+    def address(self) -> str:
+        """The address, without a password."""
+        return self._address
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_connection": None, "_secrets": {}}
+
+    def _has_tables(self, database: Any) -> bool:
+        """Check if the schema has the tables of a ledger."""
+        database.execute(_CREATE_LOCK)
+        query = "SELECT to_regclass(%s) IS NOT NULL"
+        return database.execute(query, (self._account,)).fetchone()[0]
+
+    def _read_time(self, database: Any) -> datetime:
+        """Return the time of the server, because the clocks of clients differ."""
+        (time,) = database.execute("SELECT clock_timestamp()").fetchone()
+        return time.astimezone(UTC)
+
+    @contextmanager
+    def _transaction(
+        self, *, writes: bool = False, create: bool = False
+    ) -> Iterator[Any]:
+        """Begin a transaction on the connection of this process, and commit it."""
+        if self._closed_message is not None:
+            raise RuntimeError(self._closed_message)
+        psycopg = _import_psycopg()
+        is_committing = False
+        with lock:
+            try:
+                database = self._begin(
+                    _BEGIN_CHARGE if writes or create else _BEGIN_READ
+                )
+                try:
+                    yield database
+                    is_committing = writes
+                    database.execute("COMMIT")
+                except BaseException:
+                    # The server rolls back the transaction of a closed connection.
+                    self._disconnect()
+                    raise
+            except psycopg.errors.UndefinedTable:
+                raise FileNotFoundError(MISSING.format(self.address)) from None
+            except psycopg.Error as error:
+                reason = _LOST if is_committing else _explain(error)
+                raise OSError(
+                    f"The ledger {self.address} cannot be used: {reason}."
+                ) from None
+
+    def _begin(self, command: str) -> Any:
+        """Begin a transaction; reconnect once if the server has closed the connection since the last one."""
+        psycopg = _import_psycopg()
+        status = psycopg.pq.TransactionStatus
+        for is_last in (False, True):
+            database = self._connect()
+            if database.info.transaction_status not in (status.IDLE, status.UNKNOWN):
+                raise OSError(
+                    f"The ledger {self.address} cannot be used: another charge of this "
+                    "thread has not ended. Do not charge a ledger in a signal handler."
+                )
+            try:
+                database.execute(command)
+                break
+            except BaseException as error:
+                self._disconnect()
+                if is_last or not isinstance(error, psycopg.OperationalError):
+                    raise
+        return database
+
+    def _connect(self) -> Any:
+        """Return the connection of this process."""
+        # A forked process inherits the connection of its parent, and must neither use nor
+        # close it.
+        if self._process != os.getpid():
+            _inherited.append(self._connection)
+            self._connection = None
+        if self._connection is None:
+            secrets = {name: word for name, word in self._secrets.items() if word}
+            self._connection = _import_psycopg().connect(
+                **_OPTIONS | self._options | secrets,
+                autocommit=True,
+                prepare_threshold=None,
+            )
+            self._process = os.getpid()
+            weakref.finalize(self, _close, self._connection, self._process)
+        return self._connection
+
+    def _disconnect(self) -> None:
+        """Close the connection of this process."""
+        if self._connection is not None:
+            _close(self._connection, self._process)
+        self._connection = None
+
+
+def _close(connection: Any, process: int) -> None:
+    """Close a connection, unless it is of another process."""
+    if process == os.getpid():
+        connection.close()
+
+
+def _import_psycopg() -> Any:
+    """Import psycopg, which is optional."""
+    try:
+        import psycopg
+    except ImportError:
+        raise ImportError(
+            "A ledger in PostgreSQL requires psycopg, which is not installed. Use `pip "
+            "install 'skdp[postgres]'`."
+        ) from None
+    return psycopg
+
+
+def _parse_address(address: str) -> dict[str, Any]:
+    """Return the parameters of an address; errors do not contain its words."""
+    psycopg = _import_psycopg()
+    # The error of psycopg contains the address, so it is not the context of the next one.
+    with suppress(psycopg.Error):
+        options: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(address)
+        return options
+    raise ValueError(
+        "`path` must be an address such as 'postgresql://user@host:5432/database', got "
+        "one that cannot be parsed. Write '@' in a name as '%40'."
+    )
+
+
+def _write_address(options: dict[str, Any]) -> str:
+    """Return the address with these parameters."""
+    query = dict(options)
+    user, database = (quote(query.pop(name, ""), "") for name in ("user", "dbname"))
+    text = f"postgresql://{user}@/{database}" if user else f"postgresql:///{database}"
+    return f"{text}?{urlencode(query, quote_via=quote)}" if query else text
+
+
+def _explain(error: Any) -> str:
+    """Return why a charge or a connection failed, without words of the server."""
+    reasons = {
+        # A connection that fails has no code.
+        None: "the server cannot be reached, or rejects the database, role or password "
+        "(set PGPASSWORD, or use a password file)",
+        "42501": "its role may not read or change the tables",
+        "25006": "the database is read-only",
+        "55P03": f"another transaction has locked it for {TIMEOUT_SECONDS} seconds",
+        "3F000": "the schema of the search path does not exist. Create it",
+    }
+    code = error.sqlstate
+    return reasons.get(code, f"the server reports the error {code}")
