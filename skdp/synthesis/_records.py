@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from numbers import Real
 from typing import Any, Literal, get_args
@@ -34,6 +35,9 @@ from skdp.synthesis.model import Clique, n_cells_of, shape_of
 from skdp.tables import LargeTable, Table, wrap_table
 
 Codes = NDArray[np.unsignedinteger]
+
+GroupedColumn = tuple[int, NDArray[np.intp]]
+"""The index of a column, and the group of each of its values, ascending."""
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
@@ -317,17 +321,39 @@ class CodedRecords:
         self._sizes = tuple(sizes)
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
-        """Count marginals exactly, one after the other."""
-        return map(self._count, cliques)
+        """Count the records of each cell of marginals, one after the other."""
+        # Successive marginals often differ in the last column only.
+        shared: tuple[Clique, int] | None = None
+        scaled = np.zeros(self.n_records, np.intp)
+        cells = np.empty_like(scaled)
+        for clique in cliques:
+            *others, last = clique
+            size = self._sizes[last]
+            if (tuple(others), size) != shared:
+                shared = tuple(others), size
+                scaled[:] = 0
+                for column in others:
+                    scaled *= self._sizes[column]
+                    scaled += self._codes[column]
+                scaled *= size
+            shape = shape_of(clique, self._sizes)
+            np.add(scaled, self._codes[last], out=cells)
+            yield np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
 
-    def _count(self, clique: Clique) -> NDArray[np.int64]:
-        """Count the records of each cell of a marginal: one axis per column."""
-        shape = shape_of(clique, self._sizes)
-        cells = self._codes[clique[0]].astype(np.intp)
-        for column in clique[1:]:
-            cells *= self._sizes[column]
-            cells += self._codes[column]
-        return np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
+    @property
+    def n_records(self) -> int:
+        """The number of records."""
+        return len(self._codes[0])
+
+    def select(self, is_selected: NDArray[np.bool_]) -> CodedRecords:
+        """Select some records."""
+        codes = [column_codes[is_selected] for column_codes in self._codes]
+        return CodedRecords(codes, self._sizes)
+
+    def group(self, columns: Sequence[GroupedColumn]) -> CodedRecords:
+        """Return the records with groups of values as codes: `columns` has the group of each value of columns."""
+        codes = [groups[self._codes[column]] for column, groups in columns]
+        return CodedRecords(codes, [int(groups.max()) + 1 for _, groups in columns])
 
     def coarsen(
         self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]
@@ -356,6 +382,10 @@ class LargeRecords:
                 self.count_together(cliques[index:])
             yield self._counts[clique]
 
+    def group(self, columns: Sequence[GroupedColumn]) -> GroupedRecords:
+        """Return the records with groups of values as codes: `columns` has the group of each value of columns."""
+        return GroupedRecords(self._table, self._domain, self._handle_unknown, columns)
+
     def coarsen(
         self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]
     ) -> LargeRecords:
@@ -383,6 +413,30 @@ class LargeRecords:
         self._counts.clear()
         for clique, table in zip(counted, tables, strict=True):
             self._counts[clique] = table.reshape(shape_of(clique, sizes))
+
+
+@dataclass(frozen=True)
+class GroupedRecords:
+    """Private records of a table outside of memory, with groups of values of columns."""
+
+    table: LargeTable
+    domain: Domain
+    handle_unknown: Any
+    columns: Sequence[GroupedColumn]
+
+    def count(self, cliques: Sequence[Clique]) -> list[NDArray[np.int64]]:
+        """Count marginals of the groups exactly, in one pass; records with undeclared values are excluded."""
+        rows = Batches(wrap_table(self.table.sample), self.table)
+        return rows.select(self.domain.columns).add_up(partial(self._count, cliques))
+
+    def _count(
+        self, cliques: Sequence[Clique], table: Table
+    ) -> list[NDArray[np.int64]]:
+        """Count marginals of the rows of a table."""
+        codes, _ = encode_records(table, self.domain, self.handle_unknown)
+        is_declared = np.all(np.less(np.array(codes).T, self.domain.sizes), axis=1)
+        records = CodedRecords(codes, self.domain.sizes).select(is_declared)
+        return list(records.group(self.columns).count(cliques))
 
 
 Records = CodedRecords | LargeRecords

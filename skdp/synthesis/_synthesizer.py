@@ -135,8 +135,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         ``skdp.domain.Categories(values, ordered=True)`` are ordered; other lists are not. All rows satisfy the
         `constraints` of the domain. Its `derived` columns are computed and not modeled.
     marginals : {"auto", "independent", "full"} or list of tuples, default="auto"
-        Marginals to measure. ``"auto"`` measures all single columns and selects pairs by noisy scores; with a large
-        budget it also selects marginals of up to four columns that a first model estimates badly ([1]_).
+        Marginals to measure. ``"auto"`` measures all single columns and selects pairs by noisy scores ([1]_). If the
+        budget suffices, it also selects marginals of up to five columns that a first model estimates badly.
         ``"independent"`` measures the single columns, and ``"full"`` measures all columns together. Listed marginals
         are measured with the same noise.
     workload : list of tuple of column names, optional
@@ -211,7 +211,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     gets noise. A person with k rows changes the counts of a marginal by at most k, and each score by at most k. With
     delta = 0, a marginal with the fraction f of epsilon has discrete Laplace noise of scale ``k / (f * epsilon)``.
     Otherwise it has Gaussian noise of variance ``k**2 / (f * mu**2)``, drawn exactly and rounded, where mu is the
-    largest number for which mu-Gaussian privacy implies (epsilon, delta) ([2]_). Fractions add up to exactly 1. The
+    largest number for which mu-Gaussian privacy implies (epsilon, delta) ([2]_). Fractions add up to at most 1. The
     model, samples and all other methods are post-processing, without privacy loss.
 
     With ``bins="private"``, a fifth of the budget is spent on counts of fine cells, which depend on the declared

@@ -53,6 +53,10 @@ class _Projection:
                 edges[marginal] = (parent, parent.index(shortest))
                 marginal = parent
         self._edges = sorted(edges.items(), key=lambda edge: -len(edge[0]))
+        # From the marginals to the clique: the index that inserts the axis of the parent.
+        self._lifts = []
+        for columns, (parent, axis) in reversed(self._edges):
+            self._lifts.append((columns, parent, (slice(None),) * axis + (None,)))
 
     def sum(self, table: Table) -> dict[Clique, Table]:
         """Sum a table to all marginals."""
@@ -66,9 +70,9 @@ class _Projection:
         sums: dict[Clique, Table] = {}
         for columns, table in logs:
             sums[columns] = sums[columns] + table if columns in sums else table
-        for columns, (parent, axis) in reversed(self._edges):
+        for columns, parent, index in self._lifts:
             if columns in sums:
-                lifted = np.expand_dims(sums.pop(columns), axis)
+                lifted = sums.pop(columns)[index]
                 sums[parent] = sums[parent] + lifted if parent in sums else lifted
         return sums.get(self._clique, np.zeros(()))
 

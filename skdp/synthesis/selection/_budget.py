@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.statistics import Noise
+from skdp.central.statistics import Noise, choose
 from skdp.domain import Domain
 from skdp.privacy import Loss, PrivacyBudget, gaussian_loss, largest_mu
-from skdp.randomness import ByteSource
-from skdp.synthesis._records import Records
+from skdp.randomness import ByteSource, bernoulli_ratio
+from skdp.synthesis._records import CodedRecords, GroupedColumn, Records
 from skdp.synthesis.model import Clique, Groups, Marginal, sum_groups
 
 MIN_STD_ERROR = 1e-3
@@ -170,6 +171,20 @@ class NoiseBudget:
             drawn.append(noise.draw(source, size))
         return _add_noise(scores, np.concatenate(drawn))
 
+    def choice_error(self, fraction: Fraction, n_scores: int) -> float:
+        """Bound the expected distance of a chosen score from the best one, with a fraction of the budget."""
+        # Weights are e**(rate * score): see `skdp.randomness.exponential_mechanism`.
+        rate = (self._budget * fraction).choice / (2 * self._budget.rows)
+        return math.log(n_scores) / float(rate)
+
+    def choose(
+        self, source: ByteSource, scores: NDArray[np.int64], fraction: Fraction
+    ) -> int:
+        """Spend a fraction of the budget to choose the index of a large score; a record changes each by at most 1."""
+        self._spend(fraction)
+        # One score may increase by 1 while another one decreases by 1.
+        return choose(source, scores, self._budget * fraction, 2)
+
     def _spend(self, fraction: Fraction) -> None:
         """Subtract a fraction from the remaining budget, before noise is drawn."""
         if not 0 < fraction <= self.remaining:
@@ -216,6 +231,45 @@ def groups_of(clique: Clique, groups: Groups) -> Groups | None:
     return None
 
 
+def _measure_distance(exact: NDArray[np.int64], guess: NDArray[np.float64]) -> int:
+    """Return the L1 distance of counts from guessed counts, an integer, which a record changes by 1."""
+    # Guesses are rounded to integers. No table has 2**36 records, and a sum of 2**26 such
+    # cells is below 2**63.
+    rounded = np.rint(np.clip(guess, 0, 1 << 36)).astype(np.int64)
+    return int(np.abs(exact - rounded).sum())
+
+
+class PrivateScores:
+    """Exact scores of marginals, of which only noisy choices and noisy scores leave this object."""
+
+    def __init__(
+        self, scores: NDArray[np.int64], budget: NoiseBudget, source: ByteSource
+    ) -> None:
+        """Store scores, each of which a record changes by at most 1; shape (n_scores,)."""
+        self._scores = scores
+        self._budget = budget
+        self._source = source
+
+    def choose(
+        self,
+        candidates: Sequence[int],
+        expected: NDArray[np.float64],
+        fraction: Fraction,
+    ) -> int:
+        """Choose one of some scores that probably exceeds its expected value most, with a fraction of the budget.
+
+        `candidates` are indices of scores, and `expected` has a public number for each score.
+        """
+        excess = self._scores - np.rint(expected).astype(np.int64)
+        scores = excess[list(candidates)]
+        return candidates[self._budget.choose(self._source, scores, fraction)]
+
+    def measure(self, index: int, fraction: Fraction) -> float:
+        """Measure a score with a fraction of the budget."""
+        exact = self._scores[index : index + 1]
+        return float(self._budget.add_to_scores(self._source, exact, fraction)[0])
+
+
 class PrivateCounts:
     """The private records of a fit, of which only noisy counts and scores leave this object."""
 
@@ -232,21 +286,19 @@ class PrivateCounts:
         self,
         cliques: Sequence[Clique],
         fractions: Iterable[Fraction],
-        groups: Groups | None = None,
+        groups: Mapping[Clique, Groups | None] | None = None,
     ) -> list[Marginal]:
         """Measure marginals, each with a fraction of the budget, and append them to `marginals`.
 
-        If `groups` is given, marginals of several columns count the records by groups of values. It contains the group
-        of each value of each column, or None for a column without groups.
+        `groups` has the marginals that count records by groups of values: the group of each value of each of their
+        columns, or None for a column without groups.
         """
         measured = []
         exact_counts = self._records.count(cliques)
         for clique, fraction, exact in zip(
             cliques, fractions, exact_counts, strict=True
         ):
-            clique_groups = None
-            if groups and len(clique) > 1:
-                clique_groups = groups_of(clique, groups)
+            clique_groups = groups.get(clique) if groups else None
             counts = sum_groups(exact, clique_groups)
             noisy = self.budget.add_to_counts(self._source, counts, fraction)
             std_error = self.budget.std_error(fraction)
@@ -298,16 +350,52 @@ class PrivateCounts:
 
         `guesses` are counts by groups of values of each marginal.
         """
-        # Guesses are rounded to integers, so that distances are integers, and a record
-        # changes each distance by 1.
         distances = []
         for clique, counts in zip(cliques, self._records.count(cliques), strict=True):
             exact = sum_groups(counts, groups_of(clique, groups))
-            # No table has 2**36 records, and a sum of 2**26 such cells is below 2**63.
-            guess = np.rint(np.clip(guesses[clique], 0, 1 << 36)).astype(np.int64)
-            distances.append(int(np.abs(exact - guess).sum()))
+            distances.append(_measure_distance(exact, guesses[clique]))
         exact_scores = np.array(distances, np.int64)
         return self.budget.add_to_scores(self._source, exact_scores, fraction)
+
+    def open_scores(
+        self,
+        columns: Sequence[GroupedColumn],
+        cliques: Sequence[Clique],
+        guesses: Sequence[NDArray[Any]],
+        sampling_rate: Fraction,
+    ) -> PrivateScores:
+        """Compute the L1 distances of guessed counts from the counts of a sample of records, for private choices.
+
+        Parameters
+        ----------
+        columns : list of tuple of int and ndarray
+            Columns of the records, each with the group of each of its values.
+        cliques : list of tuple of int
+            Marginals: indices of `columns`.
+        guesses : list of ndarray
+            Guessed counts of each marginal.
+        sampling_rate : Fraction
+            Probability of each record to be counted.
+        """
+        # A record is sampled or not, whatever the other records are, so it changes the
+        # distances of the sample by at most 1, and a person with k rows by at most k.
+        records = self._records
+        if isinstance(records, CodedRecords) and sampling_rate < 1:
+            ratio = sampling_rate.as_integer_ratio()
+            records = records.select(
+                bernoulli_ratio(self._source, *ratio, records.n_records)
+            )
+        distances = []
+        for guess, exact in zip(
+            guesses, records.group(columns).count(cliques), strict=True
+        ):
+            distances.append(_measure_distance(exact, guess))
+        return PrivateScores(np.array(distances, np.int64), self.budget, self._source)
+
+    @property
+    def can_sample(self) -> bool:
+        """True if the records are in memory."""
+        return isinstance(self._records, CodedRecords)
 
     def coarsen(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> None:
         """Replace the codes of some columns by larger bins: `bins` has the bin of each code."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import reduce
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from skdp.synthesis.model import Clique, Groups, sum_groups
-from skdp.synthesis.selection._budget import NoiseBudget, PrivateCounts
+from skdp.synthesis.selection._budget import NoiseBudget, PrivateCounts, groups_of
 from skdp.synthesis.selection._plan import CLIQUES_PER_MODEL, Plan
 
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
@@ -37,6 +37,12 @@ SCORE_FRACTION = Fraction(1, 6400)
 
 TARGET_WEIGHT, LABEL_WEIGHT = 10.0, 1.5
 """Weights of errors of pairs with the target, and with columns of two values."""
+
+TARGET_WEIGHT_PER_COLUMN = 0.6
+"""Smallest weight of errors of pairs with the target, per column: they are 2 / n_columns of all pairs."""
+
+INTERACTION_WEIGHT = 5.0
+"""Weight of errors of an interaction."""
 
 N_PAIRS_PER_LABEL = 2
 """Number of pairs of a column of two values that are added to the model first."""
@@ -300,6 +306,16 @@ class Choice:
         return math.fsum(excess[clique] ** power for clique in self.rejected)
 
 
+@dataclass(frozen=True)
+class Interactions:
+    """Marginals of several columns that differ from a first model."""
+
+    excess: Mapping[Clique, float] = field(default_factory=dict)
+    """Number of records by which each marginal differs."""
+    groups: Mapping[Clique, Groups] = field(default_factory=dict)
+    """Groups of values with which marginals of at least three columns are measured."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Candidates:
     """Marginals among which to choose, and the measurements that share the budget with them."""
@@ -318,12 +334,21 @@ class Candidates:
     """Marginals that are in the model already."""
     deferred: Collection[Clique] = ()
     """Candidates that are added to the model after all other candidates."""
+    target_weight: float = TARGET_WEIGHT
+    """Weight of errors of pairs with the target."""
+    interactions: Interactions = field(default_factory=Interactions)
+
+    def groups_of(self, clique: Clique) -> Groups | None:
+        """Return the groups of values with which a marginal is counted, by column; None if no value is grouped."""
+        if len(clique) == 1:
+            return None
+        return self.interactions.groups.get(clique, groups_of(clique, self.groups))
 
     def cost(self, clique: Clique) -> float:
         """Return the cost of the noise of a marginal: its weighted number of cells."""
         n_cells = 1
-        for column in clique:
-            group_of_value = self.groups[column]
+        groups = self.groups_of(clique) or [None] * len(clique)
+        for column, group_of_value in zip(clique, groups, strict=True):
             if group_of_value is None:
                 n_cells *= self.plan.sizes[column]
             else:
@@ -331,11 +356,11 @@ class Candidates:
         return self.weight(clique) * n_cells
 
     def weight(self, clique: Clique) -> float:
-        """Return the weight of errors of a marginal: larger for pairs with the target or a column of two values."""
+        """Return the weight of errors of a marginal: larger for some pairs and for interactions."""
         if len(clique) != 2:
-            return 1.0
+            return INTERACTION_WEIGHT if clique in self.interactions.groups else 1.0
         if self.plan.target in clique:
-            return TARGET_WEIGHT
+            return self.target_weight
         return 1.0 if self.plan.labels.isdisjoint(clique) else LABEL_WEIGHT
 
     def choose(self) -> Choice:

@@ -4,7 +4,7 @@
 # 2. scores: compare all pairs with independent columns.
 # 3. choice: choose pairs whose gain exceeds the noise that they add to all marginals ([2]_).
 # 4. counts: measure these pairs and, again, the columns; fit a model.
-# 5. second scores: compare pairs, and marginals of three and of four columns with few cells, with the model.
+# 5. second scores: compare pairs and marginals of three columns with the model, and search interactions.
 # 6. second counts: choose and measure as before; fit the model again.
 # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and
 #    iterative mechanism for differentially private synthetic data. PVLDB 15(11).
@@ -39,10 +39,13 @@ from skdp.synthesis.model import (
 )
 from skdp.synthesis.selection._budget import PrivateCounts, groups_of
 from skdp.synthesis.selection._cell_counts import NumberCounts
-from skdp.synthesis.selection._plan import Plan
+from skdp.synthesis.selection._interactions import Search, find_interactions
+from skdp.synthesis.selection._plan import Plan, is_within
 from skdp.synthesis.selection._scores import (
     MEAN_ABSOLUTE,
     SCORE_FRACTION,
+    TARGET_WEIGHT,
+    TARGET_WEIGHT_PER_COLUMN,
     Candidates,
     IndependentColumns,
     Scores,
@@ -56,18 +59,22 @@ COLUMNS_FRACTION = Fraction(1, 20)
 SECOND_ROUND_FRACTION = Fraction(1, 4)
 SECOND_SCORES_FRACTION = Fraction(1, 10)
 MAX_SECOND_ROUND_ERROR = 0.003
-"""Error of columns (total variation) above which there is no second round."""
+"""Error of columns (total variation) above which there are no second scores."""
+
+INTERACTION_FRACTION = Fraction(1, 8)
+"""Fraction of the counts of the second round with which an interaction is measured, about."""
+
+SEARCH_FRACTION = Fraction(1, 32)
+"""Fraction of the budget for interactions if there are no second scores; the rest of it is not spent."""
+
+MAX_SEARCH_ERROR = 0.01
+"""Error of columns (total variation) above which interactions are not searched."""
 
 MAX_COLUMN_WEIGHT = 20.0
 """Largest cost of the noise of a column, relative to the noise of a pair."""
 
 MAX_LISTED_MARGINALS = 50_000
-"""Largest number of marginals of three or four columns that are all listed as candidates."""
-
-# A target can depend on three columns together, as in the table "parity"
-# (benchmarks/synthesis.py).
-MAX_FOUR_WAY_CELLS = 64
-"""Largest number of cells of a marginal of four columns that is a candidate."""
+"""Largest number of marginals of three columns that are all listed as candidates."""
 
 
 @dataclass(frozen=True)
@@ -118,29 +125,46 @@ def _measure_selected(
         measure_columns(private, plan, private.budget.remaining)
         return fit_numbers(plan.structure, private.marginals, numbers)
 
-    has_second_round = len(plan.sizes) > 2 and column_error < MAX_SECOND_ROUND_ERROR
-    first_fraction = 1 - SECOND_ROUND_FRACTION if has_second_round else Fraction(1)
-    scores, groups = score_pairs(private, plan, counts, lists, first_fraction)
-    # With a second round, pairs that may be independent are not measured in the first
-    # one, and their fraction of the budget remains for the second round.
-    deferred = scores.insignificant if has_second_round else set()
+    search = Search.plan(private, plan, float(counts[0].sum()))
+    is_precise = len(plan.sizes) > 2 and column_error < MAX_SECOND_ROUND_ERROR
+    is_searched = search.fraction > 0 and column_error < MAX_SEARCH_ERROR
+    later_fraction = SECOND_ROUND_FRACTION if is_precise else Fraction(0)
+    scores, groups = score_pairs(private, plan, counts, lists, 1 - later_fraction)
+    # With second scores, pairs that may be independent are not measured in the first
+    # round, and their fraction of the budget remains for the second round.
+    deferred = scores.insignificant if is_precise else set()
+    target_weight = TARGET_WEIGHT
+    if not is_precise:  # with much noise, the pairs of many columns share the budget
+        target_weight = max(TARGET_WEIGHT, TARGET_WEIGHT_PER_COLUMN * len(plan.sizes))
     candidates = Candidates(
         plan=plan,
         budget=private.budget,
-        fraction=private.budget.remaining * first_fraction,
+        fraction=private.budget.remaining * (1 - later_fraction),
         groups=groups,
         gains=_weigh(scores.gains, plan.first_candidates),
         excess=_weigh(scores.excess, plan.first_candidates),
         column_costs=weigh_columns(plan, groups),
         deferred=deferred,
+        target_weight=target_weight,
     )
     choice = candidates.choose()
+    if is_searched and not is_precise:
+        fraction = candidates.fraction - SEARCH_FRACTION
+        candidates = replace(candidates, fraction=fraction)
     measure_marginals(private, candidates, choice.chosen)
-    if has_second_round:
-        measured = [clique for clique in choice.chosen if clique not in deferred]
-        first = fit_numbers(plan.structure, private.marginals, numbers)
-        measure_second_round(private, plan, first.model, measured)
     fitted = fit_numbers(plan.structure, private.marginals, numbers)
+    if is_precise or is_searched:
+        measured = [clique for clique in choice.chosen if clique not in deferred]
+        lacking = {}
+        for clique, excess in scores.excess.items():
+            if clique not in measured:
+                lacking[clique] = excess
+        n_marginals = len(private.marginals)
+        measure_second_round(
+            private, plan, fitted.model, measured, search, lacking, is_precise
+        )
+        if len(private.marginals) > n_marginals:
+            fitted = fit_numbers(plan.structure, private.marginals, numbers)
     noisy_scores = {}
     for clique, score in scores.noisy.items():
         noisy_scores[clique] = score, scores.std_errors[clique]
@@ -306,23 +330,31 @@ def measure_marginals(
         if clique not in candidates.deferred:
             measured.append(clique)
             fractions.append(fraction)
-    private.measure(measured, fractions, candidates.groups)
+    groups = dict(zip(measured, map(candidates.groups_of, measured), strict=True))
+    private.measure(measured, fractions, groups)
 
 
 # Steps 5 and 6: second scores and counts, relative to the first model
 
 
 def measure_second_round(
-    private: PrivateCounts, plan: Plan, model: GraphicalModel, measured: list[Clique]
+    private: PrivateCounts,
+    plan: Plan,
+    model: GraphicalModel,
+    measured: list[Clique],
+    search: Search,
+    lacking: Mapping[Clique, float],
+    is_precise: bool,
 ) -> None:
     """Score marginals against the first model, choose marginals with large errors, and measure them.
 
-    `measured` are the marginals of the first round, which are in the model already. The remaining budget is spent.
+    `measured` are the marginals of the first round, which are in the model already, and `lacking` has the excess of
+    other pairs. If `is_precise`, the remaining budget is spent; otherwise only interactions are measured, if any.
     """
     total, _ = estimate_total(private.marginals)
     counts = [total * model.marginal(clique) for clique in plan.columns]
     groups = group_columns(private, plan, counts, private.budget.remaining)
-    n_uses = list_second_candidates(plan, model, measured)
+    n_uses = list_second_candidates(plan, model, measured) if is_precise else {}
     gains: dict[Clique, float] = {}
     excess: dict[Clique, float] = {}
     if n_uses:
@@ -335,23 +367,33 @@ def measure_second_round(
         scores = score_guesses(private, guesses, chance, groups, fraction, total)
         gains = _weigh(scores.gains, n_uses)
         excess = _weigh(scores.excess, n_uses)
+        lacking = {**lacking, **scores.excess}
+    fraction = INTERACTION_FRACTION if is_precise else Fraction(1, 2)
+    found = find_interactions(private, search, model, lacking, fraction)
+    for clique in list(gains):
+        if len(clique) > 2 and is_within(clique, found.excess):
+            del gains[clique]
     candidates = Candidates(
         plan=plan,
         budget=private.budget,
         fraction=private.budget.remaining,
         groups=groups,
-        gains=gains,
-        excess=excess,
+        gains={**gains, **found.excess},
+        excess={**excess, **found.excess},
         measured=measured,
+        interactions=found,
     )
-    chosen = candidates.choose().chosen or measured or plan.columns
-    measure_marginals(private, candidates, chosen)
+    chosen = candidates.choose().chosen
+    if is_precise:
+        chosen = chosen or measured or plan.columns
+    if chosen:
+        measure_marginals(private, candidates, chosen)
 
 
 def list_second_candidates(
     plan: Plan, model: GraphicalModel, measured: Collection[Clique]
 ) -> dict[Clique, int]:
-    """List marginals of two to four columns that are not measured, with the number of their uses in the workload."""
+    """List marginals of two or three columns that are not measured, with the number of their uses in the workload."""
     # Triples of columns within a clique come first, because they do not enlarge the
     # model.
     in_cliques = set[Clique]()
@@ -360,10 +402,6 @@ def list_second_candidates(
     larger = dict.fromkeys(sorted(in_cliques), 1)
     if plan.workload or math.comb(len(plan.sizes), 3) <= MAX_LISTED_MARGINALS:
         larger = plan.candidates(3)
-    if plan.workload or math.comb(len(plan.sizes), 4) <= MAX_LISTED_MARGINALS:
-        for clique, n_uses in plan.candidates(4).items():
-            if plan.n_cells(clique) <= MAX_FOUR_WAY_CELLS:
-                larger[clique] = n_uses
 
     def rank(clique: Clique) -> tuple[bool, int, int]:
         return clique not in in_cliques, len(clique), plan.n_cells(clique)

@@ -1,0 +1,232 @@
+"""Interactions: rules over several columns that no pair shows, found by private choices."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from skdp import DPMarginalSynthesizer, Interval
+from skdp.privacy import PrivacyBudget
+from skdp.randomness import SeededSource, watch_draws
+from skdp.synthesis.model import Structure
+from skdp.synthesis.selection import NoiseBudget, Plan
+from skdp.synthesis.selection import _interactions as interactions
+from skdp.testing import replay_release
+from tests.conftest import each
+from tests.synthesis.budgets import make_budget, private_counts
+from tests.testing.central_releases import fitted
+
+N = 6_000
+
+
+def make_sign(n=N, n_factors=3, seed=0):
+    """Draw six uniform numbers, and the sign of the product of the first ones."""
+    numbers = np.random.default_rng(seed).uniform(-1, 1, (n, 6))
+    table = pd.DataFrame(numbers, columns=list("abcdef"))
+    table["label"] = (numbers[:, :n_factors].prod(axis=1) > 0).astype(int)
+    return table
+
+
+def make_majority(n=N, seed=0):
+    """Draw six columns of three unordered values, and a label that is true for two of three values in most of three."""
+    codes = np.random.default_rng(seed).integers(0, 3, (n, 6))
+    table = pd.DataFrame(codes, columns=list("abcdef"))
+    table["label"] = (np.sum(codes[:, [0, 2, 4]] == 1, axis=1) % 2).astype(int)
+    return table
+
+
+SIGN_DOMAIN = {name: Interval(-1, 1, bins=8) for name in "abcdef"} | {"label": [0, 1]}
+CODE_DOMAIN = {name: [0, 1, 2] for name in "abcdef"} | {"label": [0, 1]}
+
+
+def fit(table, domain=SIGN_DOMAIN, **parameters):
+    given = {"epsilon": 4.0, "delta": 1e-9, "random_state": 0}
+    return DPMarginalSynthesizer(domain=domain, **given | parameters).fit(table)
+
+
+def measure_accuracy(synthesizer, rule):
+    """Compute the proportion of synthetic rows whose label follows a rule."""
+    rows = synthesizer.sample(20_000)
+    return float((rule(rows) == rows["label"]).mean())
+
+
+def sign_of(rows, n_factors=3):
+    return (rows.to_numpy(float)[:, :n_factors].prod(axis=1) > 0).astype(int)
+
+
+@each(
+    "parameters",
+    [{}, {"target": "label"}, {"target": "label", "delta": 0}, {"max_rows_per_person": 2, "epsilon": 8.0}],
+)
+def test_sign_of_three_binned_columns_is_kept(parameters):
+    synthesizer = fit(make_sign(), **parameters)
+    assert ("a", "b", "c", "label") in synthesizer.selected_cliques_
+    assert measure_accuracy(synthesizer, sign_of) > 0.9
+
+
+def test_sign_of_four_binned_columns_is_kept():
+    synthesizer = fit(make_sign(n_factors=4), epsilon=10.0)
+    assert ("a", "b", "c", "d", "label") in synthesizer.selected_cliques_
+    assert measure_accuracy(synthesizer, partial(sign_of, n_factors=4)) > 0.9
+
+
+def test_rule_over_unordered_columns_is_kept():
+    synthesizer = fit(make_majority(), CODE_DOMAIN)
+    assert ("a", "c", "e", "label") in synthesizer.selected_cliques_
+
+    def rule(rows):
+        return (rows[["a", "c", "e"]] == 1).sum(axis=1) % 2
+
+    assert measure_accuracy(synthesizer, rule) > 0.9
+
+
+def test_rule_with_much_noise_is_kept_in_a_part_of_the_budget():
+    """Without second scores, all pairs are measured first."""
+    synthesizer = fit(make_sign(20_000), epsilon=1.0)
+    assert measure_accuracy(synthesizer, sign_of) > 0.9
+
+
+def test_sample_of_records_suffices_for_the_search(monkeypatch):
+    monkeypatch.setattr(interactions, "MAX_ROWS", 3_000)
+    draws = []
+    with watch_draws(lambda sampler, drawn, values: draws.append((sampler, np.size(drawn), np.sum(drawn))) or drawn):
+        synthesizer = fit(make_sign())
+    sampled = [(size, n) for sampler, size, n in draws if sampler == "bernoulli_ratio"]
+    assert sampled
+    assert all(size == N and 2_500 < n < 3_500 for size, n in sampled)
+    assert ("a", "b", "c", "label") in synthesizer.selected_cliques_
+
+
+def test_rule_in_a_lazy_table_is_kept():
+    synthesizer = fit(pl.from_pandas(make_sign()).lazy())
+    assert ("a", "b", "c", "label") in synthesizer.selected_cliques_
+
+
+@each("target", [None, "e"])
+def test_chain_of_columns_has_no_interaction(target):
+    rng = np.random.default_rng(0)
+    columns = [rng.integers(0, 4, N)]
+    for _ in range(5):
+        columns.append(np.where(rng.random(N) < 0.6, columns[-1], rng.integers(0, 4, N)))
+    table = pd.DataFrame(np.array(columns).T, columns=list("abcdef"))
+    synthesizer = fit(table, {name: range(4) for name in "abcdef"}, target=target)
+    assert all(len(clique) < 4 for clique in synthesizer.selected_cliques_)
+
+
+def make_plan(sizes, max_cells=1_000, target=None, workload=()):
+    return Plan(Structure(sizes), (False,) * len(sizes), max_cells, None, workload, target)
+
+
+def test_all_marginals_of_three_to_five_columns_are_listed():
+    subsets = [clique for order in (3, 4, 5) for clique in itertools.combinations(range(5), order)]
+    assert interactions.list_interactions(make_plan((3, 2, 3, 2, 3, 1)), 16) == subsets
+    assert interactions.list_interactions(make_plan((3,) * 5, max_cells=81), 16) == subsets[:15]
+    assert interactions.list_interactions(make_plan((3,) * 5, workload=((0, 1),)), 16) == []
+
+
+def test_marginals_with_the_target_or_else_with_a_label_are_listed_if_all_are_too_many():
+    triples = list(itertools.combinations(range(6), 3))
+    for target, label in ((4, 4), (None, 5)):
+        listed = interactions.list_interactions(make_plan((3, 3, 3, 3, 3, 2), target=target), 32)
+        assert listed[:20] == triples
+        larger = set(map(frozenset, listed[20:]))
+        assert len(larger) == len(listed[20:]) == 10
+        assert all(label in clique and len(clique) == 4 for clique in larger)
+
+
+# Sensitivity
+
+SIZES = (2, 3, 2)
+CELLS = list(itertools.product(*map(range, SIZES)))
+MARGINALS = [(0, 1, 2), (0, 2), (1, 2)]
+COLUMNS = [(0, np.array([0, 1])), (1, np.array([0, 0, 1])), (2, np.array([0, 1]))]
+GUESSES = [np.full((2, 2, 2), 0.7), np.array([[0.0, 3.2], [1.5, 0.0]]), np.full((2, 2), 1e300)]
+
+
+def score(rows, rate, seed=0):
+    """Compute the exact scores of all marginals, without the noise."""
+    counts = private_counts(rows, SIZES, make_budget("laplace", 1), seed)
+    return counts.open_scores(COLUMNS, MARGINALS, GUESSES, rate)._scores
+
+
+@each("rate", [Fraction(1), Fraction(1, 2)])
+def test_record_changes_each_score_by_at_most_one_in_all_tables(rate):
+    """All tables of up to three records, and each record beside them; the other records are sampled alike."""
+    changes = []
+    for n in range(4):
+        for rows in itertools.combinations_with_replacement(CELLS, n):
+            before = score(list(rows), rate)
+            for row in CELLS:
+                changes.append(np.abs(score([*rows, row], rate) - before))
+    assert np.max(changes) == 1
+
+
+def test_person_with_three_records_changes_each_score_by_at_most_three():
+    rows = CELLS[:5]
+    changes = []
+    for person in itertools.combinations_with_replacement(CELLS, 3):
+        changes.append(np.abs(score([*rows, *person], Fraction(1)) - score(rows, Fraction(1))))
+    assert np.max(changes) == 3
+
+
+@each("kind, n_rows", itertools.product(["laplace", "gaussian"], [1, 3]))
+def test_choice_uses_its_fraction_of_the_budget(kind, n_rows):
+    """One score may rise by the rows of a person while another one falls by as much."""
+    budget = NoiseBudget(
+        PrivacyBudget("epsilon" if kind == "laplace" else "mu", Fraction(1, 4), rows=n_rows), Fraction(0), n_rows
+    )
+    rates = []
+    with watch_draws(lambda sampler, drawn, values: rates.append(values["rate"]) or drawn):
+        budget.choose(SeededSource(0), np.array([5, 9, 3]), Fraction(1, 4))
+    assert budget.remaining == Fraction(3, 4)
+    epsilon = rates[0] * 2 * n_rows
+    if kind == "laplace":
+        assert epsilon == Fraction(1, 16)
+    else:  # mu is 1 / 4, of a choice with at most epsilon / 2 on both sides
+        assert epsilon == pytest.approx(2 * 0.25 * np.sqrt(2 / np.pi), rel=0.01)
+
+
+REPLAYED = {
+    "epsilon": (4.0, {}),
+    "delta": (4.0, {"delta": 1e-6}),
+    "persons": (12.0, {"delta": 1e-6, "max_rows_per_person": 3}),
+    "sample": (4.0, {"delta": 1e-6}),
+}
+
+
+def replay_neighbors(name, n_neighbors, monkeypatch):
+    """Replay fits on a table with an interaction, and without the rows of the last person."""
+    if name == "sample":
+        monkeypatch.setattr(interactions, "MAX_ROWS", 1_000)
+    epsilon, parameters = REPLAYED[name]
+    synthesizer = DPMarginalSynthesizer(epsilon, domain=CODE_DOMAIN, **parameters)
+    n_rows = synthesizer.max_rows_per_person
+    table = make_majority(2_500)
+    rng = np.random.default_rng(1)
+    for _ in range(n_neighbors):
+        row = {name: rng.integers(0, 3, n_rows) for name in "abcdef"} | {"label": rng.integers(0, 2, n_rows)}
+        whole = pd.concat([table, pd.DataFrame(row)], ignore_index=True)
+        if n_rows > 1:
+            whole["person"] = [*range(len(table)), *[len(table)] * n_rows]
+        replay = replay_release(partial(fitted, synthesizer), whole, whole[: len(table)])
+        assert replay.passed, replay.findings
+        choices = replay.draws["sampler"].isin(["exponential_mechanism", "permute_and_flip"])
+        assert choices.any()
+        assert replay.draws.loc[choices, "difference"].max() <= 2 * n_rows
+
+
+@pytest.mark.parametrize("name", REPLAYED)
+def test_replay_of_a_search_costs_at_most_the_guarantee(name, monkeypatch):
+    replay_neighbors(name, 2, monkeypatch)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", REPLAYED)
+def test_replays_of_500_neighbors_cost_at_most_the_guarantee(name, monkeypatch):
+    replay_neighbors(name, 125, monkeypatch)
