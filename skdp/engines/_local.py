@@ -20,7 +20,14 @@ from skdp.engines._engine import (
     read_batches,
 )
 from skdp.engines._io import Extra, read_safely, run_safely
-from skdp.tables import Summary, get_arrow_protocol, is_frame, wrap_table
+from skdp.engines._release import Release
+from skdp.tables import (
+    Summary,
+    drop_missing,
+    get_arrow_protocol,
+    is_frame,
+    wrap_table,
+)
 
 pyarrow, dataset = Extra("pyarrow"), Extra("pyarrow.dataset")
 polars = Extra("polars", "polars")
@@ -148,6 +155,18 @@ class PolarsTable(StreamTable):
         batches = run_safely(lambda: selected.collect_batches(chunk_size=ROWS))
         for frame in read_safely(batches):
             yield frame.to_arrow()
+
+    def write(self, release: Release, path: Any) -> Any:
+        """Draw the reports in batches, and write them to a Parquet file; columns of categories become Enums."""
+        reports = super().write(release, path)
+        # **Privacy.** A Categorical uses a table shared by the whole process, in order of
+        # first appearance, possibly in the true rows.
+        dtypes = {}
+        for name, dtype in reports.collect_schema().items():
+            if dtype == polars.Categorical and name not in release.keep:
+                assert release.domain is not None
+                dtypes[name] = polars.Enum(drop_missing(release.domain[name].values))
+        return reports.cast(dtypes)
 
     def _open_reports(self, path: Path) -> Any:
         """Open a Parquet file as a lazy frame."""

@@ -10,10 +10,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skdp import DPColumnSynthesizer, DPMarginalSynthesizer, Interval, RandomizedResponseEncoder, load, save
 from skdp.domain import Categories
+from skdp.engines import privatize
 from tests.conftest import each
 
 DAYS = [dt.date(2020, 1, 1), dt.date(2020, 3, 1), dt.date(2021, 1, 1)]
@@ -183,3 +185,20 @@ def test_arrays_are_as_wide_as_the_declared_values():
         assert encoder.fit(rows).transform(rows).dtype == "U2"
     numbers = RandomizedResponseEncoder(1.0, categories=[[1, 2, None]], random_state=0)
     assert numbers.fit_transform(np.array([[1], [2]], np.int8)).dtype == np.float64
+
+
+@each("kind", ["dictionary", "Enum", "Categorical"])
+def test_engines_keep_categories(kind, tmp_path):
+    table = category_tables(WARDS, SECRET)[kind]
+    encoder = RandomizedResponseEncoder(1.0, categories={"x": WARDS}, random_state=0)
+    lazy = table.lazy() if isinstance(table, pl.DataFrame) else table
+    reports = privatize(lazy, encoder, path=tmp_path / f"{kind}.parquet")
+    if isinstance(table, pl.DataFrame):
+        # A Categorical would show the order in which the process read values.
+        assert reports.collect_schema()["x"] == pl.Enum(WARDS)
+        reports = reports.collect()
+    assert categories_of(reports["x"]) == WARDS
+    stored = pq.read_table(tmp_path / f"{kind}.parquet")
+    assert categories_of(stored["x"]) == WARDS
+    assert not any(word.encode() in (tmp_path / f"{kind}.parquet").read_bytes() for word in SECRET)
+    assert encoder.fit(table).tally(reports) == encoder.tally(stored)
