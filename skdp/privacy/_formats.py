@@ -121,7 +121,7 @@ def _ceil(number: float, n_decimals: int) -> Decimal:
     return tolerant.quantize(Decimal(1).scaleb(-n_decimals), rounding=ROUND_CEILING)
 
 
-# Version of the format of records.
+# Version of the format of guarantees.
 VERSION = 1
 
 
@@ -129,6 +129,7 @@ class JsonRecord(ABC):
     """Base class of objects with a JSON representation, which has a format name and a version."""
 
     _format: ClassVar[str]
+    _version: ClassVar[int] = VERSION
 
     @abstractmethod
     def _to_fields(self) -> dict[str, Any]:
@@ -154,7 +155,7 @@ class JsonRecord(ABC):
         >>> list(PrivacyGuarantee(1.0).to_dict())[:4]
         ['format', 'version', 'epsilon', 'delta']
         """
-        return {"format": self._format, "version": VERSION, **self._to_fields()}
+        return {"format": self._format, "version": self._version, **self._to_fields()}
 
     def to_json(self) -> str:
         """Return the record as JSON text.
@@ -187,11 +188,22 @@ def parse_record(
     expected = {"format": record_format, "version": VERSION}
     if not isinstance(content, dict):
         raise ValueError(f"`text` must be a JSON object, got {type(content).__name__}.")
+    check_version(content, VERSION, "`text`")
     for name, value in expected.items():
         if content.get(name, value) != value:
             raise ValueError(f"`{name}` must be {value!r}, got {content[name]!r:.40}.")
     check_fields(content, [*expected, *names], "The record")
     return {name: content[name] for name in names}
+
+
+def check_version(content: Any, version: int, where: str) -> None:
+    """Raise an error for a record of a later version; `where` is the subject of the error."""
+    found = content.get("version") if isinstance(content, dict) else None
+    if isinstance(found, int) and found > version:
+        raise ValueError(
+            f"{where} was written by a later version of skdp: its `version` must be "
+            f"{version}, got {found}. Upgrade skdp to read it."
+        )
 
 
 def check_fields(content: Any, names: Collection[str], where: str) -> None:

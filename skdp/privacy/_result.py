@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import platform
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, ClassVar
 
@@ -56,6 +59,16 @@ _NOT_COVERED = (
 )
 
 
+# Source of the random bits, by `secure`.
+_SOURCES: dict[bool | None, str] = {
+    True: "secure",
+    False: "NOT SECURE, because it comes from a seed",
+}
+
+# Packages whose versions may change the noise or its proof.
+_PACKAGES = ("skdp", "numpy", "scipy", "pandas", "narwhals", "scikit-learn")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class PrivacyStatement(JsonRecord):
     """The guarantee of each column of a pipeline, as text, HTML page and record.
@@ -73,9 +86,19 @@ class PrivacyStatement(JsonRecord):
         Named tuples of ``step``, ``guarantee`` and ``fitted``. ``step`` contains the names of the enclosing steps and
         the class of the step. ``guarantee`` is for columns of the table. If ``fitted`` is False, it is the largest loss
         that the parameters allow.
+    title, purpose, contact : str, default=""
+        Name of the release, its intended use, and the address for questions.
+    ledgers : tuple of dict, default=()
+        Budgets of the ledgers that the estimators charge, or of the ledger: ``epsilon, delta, rho, mu, relation,
+        columns``.
+    written : dict, default=None
+        Date in UTC, and versions of skdp, Python and the packages that compute the noise and the proofs; by default of
+        this process.
 
     Attributes
     ----------
+    secure : bool or None
+        False if a step draws its noise from a seed; None without a step.
     rows : pandas.DataFrame
         The facts as a table: ``column, protection, epsilon, delta, relation, trust, step, mechanism``. The epsilon of
         a row is the epsilon of its step, which the columns of the step share.
@@ -86,7 +109,7 @@ class PrivacyStatement(JsonRecord):
     -----
     **Privacy.** A statement, its record and its page contain names (of columns, steps and releases) and numbers of
     guarantees. They contain no value of the data (even if categories were inferred from the data), no declared value,
-    no seed, no key and no path.
+    no seed, no key and no path. `title`, `purpose` and `contact` are written as they are.
 
     A record is not signed: its author can write any number.
 
@@ -103,11 +126,24 @@ class PrivacyStatement(JsonRecord):
     """
 
     _format: ClassVar[str] = "skdp-statement"
+    _version: ClassVar[int] = 2
 
     facts: tuple[Fact, ...]
     total: PrivacyGuarantee | None
     notes: tuple[str, ...]
     steps: tuple[StatedStep, ...] = ()
+    title: str = ""
+    purpose: str = ""
+    contact: str = ""
+    ledgers: tuple[dict[str, Any], ...] = ()
+    written: dict[str, str] = field(default_factory=lambda: _describe_versions())
+
+    @property
+    def secure(self) -> bool | None:
+        """False if a step draws its noise from a seed; None without a step."""
+        if not self.steps:
+            return None
+        return all(step.guarantee.secure for step in self.steps)
 
     @property
     def rows(self) -> pd.DataFrame:
@@ -161,10 +197,16 @@ class PrivacyStatement(JsonRecord):
         """Return the fields of the JSON record."""
         total = self.total
         return {
+            "title": format_text(self.title),
+            "purpose": format_text(self.purpose),
+            "contact": format_text(self.contact),
+            "written": self.written,
             "headline": format_text(self._headline()),
             "columns": list(map(_list_fact, self.facts)),
             "total": None if total is None else total._to_fields(),
             "meaning": None if total is None else _describe_total(total),
+            "secure": self.secure,
+            "ledgers": list(self.ledgers),
             "steps": [step._to_fields() for step in self.steps],
             "notes": list(map(format_text, self.notes)),
             "not_covered": list(_NOT_COVERED),
@@ -200,20 +242,48 @@ class PrivacyStatement(JsonRecord):
         guess = None
         if self.total is not None:
             guess = format_guess(self.total.epsilon, self.total.delta)
-        page = _load_template().render(self.to_dict(), guess=guess)
+        page = _load_template().render(
+            self.to_dict(), guess=guess, source=_SOURCES.get(self.secure)
+        )
         return format_text(page)
 
     def __str__(self) -> str:
-        lines = [self._headline()]
+        lines = []
+        for name in ("title", "purpose", "contact"):
+            if getattr(self, name):
+                lines.append(f"{name.capitalize()}: {getattr(self, name)}")
+        lines.append(self._headline())
+        if self.total is not None:
+            meaning = _describe_total(self.total)
+            lines += [f"Trusted: {meaning['trusted']}.", meaning["odds"]]
         if self.facts:
             table = self.rows.drop(columns="trust")
             lines.append(
                 table.to_string(index=False, na_rep="", float_format=format_number)
             )
         lines += [f"- {text}" for text in self.notes]
+        if self.secure is not None:
+            lines.append(f"Randomness: {_SOURCES[self.secure]}.")
+        lines += [f"Budget of the ledger: {_format_budget(x)}." for x in self.ledgers]
+        lines += ["Not covered:", *(f"- {text}" for text in _NOT_COVERED)]
+        versions = ", ".join(f"{name} {text}" for name, text in self.written.items())
+        lines.append(f"Written: {versions}.")
         return format_text("\n".join(lines))
 
     __repr__ = __str__
+
+
+def _describe_versions() -> dict[str, str]:
+    """Return the date in UTC, and the versions of Python and the packages of a statement."""
+    versions = {"date": f"{datetime.now(UTC):%Y-%m-%d}"}
+    versions |= {name: version(name) for name in _PACKAGES}
+    return versions | {"python": platform.python_version()}
+
+
+def _format_budget(budget: dict[str, Any]) -> str:
+    """Format the budget of a ledger."""
+    parts = [f"{name} = {value}" for name, value in budget.items() if value]
+    return ", ".join(parts)
 
 
 def _list_fact(fact: Fact) -> dict[str, Any]:
@@ -236,9 +306,24 @@ def _load_template() -> Any:
             "`to_html` requires jinja2. Use `pip install jinja2` (extra 'plot')."
         ) from error
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters["digits"] = format_number
+    environment.filters |= {"digits": format_number, "budget": _format_budget}
     template = files("skdp.privacy").joinpath("page.html.j2")
     return environment.from_string(template.read_text(encoding="utf-8"))
+
+
+# Names of the relations in NIST SP 800-226.
+_NEIGHBORS = {
+    "replace": "bounded: the number of records is public",
+    "add_remove": "unbounded: the number of records is protected",
+    "replace_values": "bounded: the number of records and all other columns are public",
+}
+
+
+def _name_variant(guarantee: PrivacyGuarantee) -> str:
+    """Return the variant of differential privacy, as in NIST SP 800-226."""
+    if guarantee.rho is not None:
+        return "zero-concentrated differential privacy"
+    return f"{'approximate' if guarantee.delta else 'pure'} differential privacy"
 
 
 def _describe_total(total: PrivacyGuarantee) -> dict[str, Any]:
@@ -251,7 +336,10 @@ def _describe_total(total: PrivacyGuarantee) -> dict[str, Any]:
         )
     return {
         "protected": total._format_scope(),
+        "trust_model": f"{total.trust} model",
         "trusted": TRUSTED[total.trust],
+        "variant": _name_variant(total),
+        "neighbors": _NEIGHBORS[total.relation],
         "unit": unit,
         "odds": total.in_odds(),
         "guess_probability": guess_probability(total.epsilon, total.delta),

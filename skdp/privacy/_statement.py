@@ -18,6 +18,7 @@ from skdp.privacy._steps import (
     is_a,
     is_estimator,
     is_fitted,
+    iterate_parts,
 )
 from skdp.privacy._walk import (
     ALL_COLUMNS,
@@ -59,7 +60,13 @@ _STATED_DELTA = 1e-6
 
 
 def privacy_statement(
-    estimator: Any, X: Any = None, *, trusted: Sequence[type] = ()
+    estimator: Any,
+    X: Any = None,
+    *,
+    trusted: Sequence[type] = (),
+    title: str = "",
+    purpose: str = "",
+    contact: str = "",
 ) -> PrivacyStatement:
     """State the guarantee of each column of a pipeline, and list its unprotected columns.
 
@@ -80,16 +87,19 @@ def privacy_statement(
     trusted : sequence of classes, default=()
         Classes whose `guarantee_` and `protects_rows` are trusted in addition to the classes of skdp, without their
         subclasses.
+    title, purpose, contact : str, default=""
+        Name of the release, its intended use, and the address for questions, for a statement that is filed.
 
     Returns
     -------
     PrivacyStatement
-        Facts about each column, the total, and notes.
+        Facts about each column, the total, and notes, with the date and the versions of the packages.
 
     Raises
     ------
     TypeError
-        If `estimator` is not an estimator or a list of them, X is not a table, or `trusted` not a sequence of classes.
+        If `estimator` is not an estimator or a list of them, X is not a table, `trusted` not a sequence of classes, or
+        a text not a str.
     ValueError
         If X lacks columns that the estimator was fitted on, or the list is empty.
 
@@ -162,8 +172,12 @@ def privacy_statement(
     >>> [step.guarantee.epsilon for step in privacy_statement(scaled).steps]
     [0.1]
     """
+    texts: dict[str, Any] = {"title": title, "purpose": purpose, "contact": contact}
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise TypeError(f"`{name}` must be a str, got {type(text).__name__}.")
     if isinstance(estimator, PrivacyLedger):
-        return _state_ledger(estimator)
+        return replace(_state_ledger(estimator), **texts)
     estimators = _check_estimators(estimator)
     if isinstance(trusted, type) or not all(
         isinstance(trusted_class, type) for trusted_class in trusted
@@ -191,7 +205,20 @@ def privacy_statement(
         total,
         (*notes[:n_first], *total_notes, *notes[n_first:]),
         tuple(walk.steps),
+        ledgers=_list_budgets(estimators),
+        **texts,
     )
+
+
+def _list_budgets(estimators: Iterable[Any]) -> tuple[dict[str, Any], ...]:
+    """Return the budgets of the ledgers in the parameters of estimators and their parts."""
+    ledgers = {}
+    for estimator in estimators:
+        for part in iterate_parts(estimator):
+            ledger = getattr(part, "ledger", None)
+            if isinstance(ledger, PrivacyLedger):
+                ledgers[id(ledger)] = ledger._book.budget.to_fields()
+    return tuple(ledgers.values())
 
 
 def _check_estimators(estimator: Any) -> list[Any]:
@@ -371,7 +398,8 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
             losses=(),
         )
     notes = (f"{ledger!r}.", *_LEDGER_NOTES)
-    return PrivacyStatement(tuple(facts), total, notes, tuple(steps))
+    budget = account.budget.to_fields()
+    return PrivacyStatement(tuple(facts), total, notes, tuple(steps), ledgers=(budget,))
 
 
 def _describe_spending(ledger: PrivacyLedger) -> dict[str, Any]:

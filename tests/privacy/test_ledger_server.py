@@ -127,7 +127,12 @@ def list_outcomes(ledger):
         except (ValueError, RuntimeError) as error:
             outcomes.append((type(error), str(error)))
         outcomes.append((ledger.spent, ledger.remaining(), ledger.relation, str(ledger.balance())))
-    return [*outcomes, ledger.report().drop(columns="time").to_json(), str(privacy_statement(ledger)), repr(ledger)]
+    return [
+        *outcomes,
+        ledger.report().drop(columns="time").to_json(),
+        privacy_statement(ledger).rows.to_json(),
+        repr(ledger),
+    ]
 
 
 @pytest.mark.parametrize("budget", BUDGETS)

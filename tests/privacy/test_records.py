@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 import operator
+import re
 import warnings
 from dataclasses import replace
+from datetime import datetime
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -89,6 +93,78 @@ MAKERS = {
 }
 
 
+DETAILS = {"title": "Survey <2026>", "purpose": "Table 7 of the yearbook", "contact": "dpo@example.org"}
+
+
+@each("make", MAKERS.values())
+def test_filed_statement_has_title_purpose_contact_date_and_versions(make):
+    statement = skdp.privacy_statement(make(), **DETAILS)
+    record = json.loads(statement.to_json())
+    VALID.validate(record)
+    assert {name: record[name] for name in DETAILS} == DETAILS
+    written = record["written"]
+    datetime.strptime(written["date"], "%Y-%m-%d")
+    assert written["skdp"] == skdp.__version__
+    assert set(written) == {"date", "skdp", "python", "numpy", "scipy", "pandas", "narwhals", "scikit-learn"}
+    assert record["secure"] == (None if not record["steps"] else all(s["guarantee"]["secure"] for s in record["steps"]))
+    page = html.unescape(statement.to_html())
+    for text in (str(statement), page):
+        for word in (*DETAILS.values(), written["date"], *record["not_covered"], *written.values()):
+            assert word in text
+        assert ("NOT SECURE" in text) is (record["secure"] is False)
+
+
+def test_filed_statement_has_the_budgets_of_its_ledgers():
+    ledger, other = skdp.PrivacyLedger(3.0, delta=1e-6, relation="replace"), skdp.PrivacyLedger(rho=0.5)
+    estimators = [
+        sex(ledger=ledger).fit(X[["sex"]]),
+        sex(ledger=ledger).fit(X[["sex"]]),
+        sex(ledger=other).fit(X[["sex"]]),
+    ]
+    statement = skdp.privacy_statement(estimators)
+    first = {"epsilon": 3.0, "delta": 1e-6, "rho": None, "mu": None, "relation": "replace", "columns": []}
+    second = {"epsilon": None, "delta": None, "rho": 0.5, "mu": None, "relation": None, "columns": []}
+    assert json.loads(statement.to_json())["ledgers"] == [first, second]
+    assert json.loads(skdp.privacy_statement(ledger).to_json())["ledgers"] == [first]
+    for text in (str(statement), statement.to_html()):
+        assert "epsilon = 3.0, delta = 1e-06, relation = replace" in text
+        assert "rho = 0.5" in text
+
+
+@each("name", DETAILS)
+def test_detail_of_a_statement_is_text(name):
+    for source in (sex(), skdp.PrivacyLedger(1.0)):
+        with pytest.raises(TypeError, match=f"`{name}` must be a str, got int"):
+            skdp.privacy_statement(source, **{name: 5})
+
+
+def test_fields_of_the_registry_are_in_the_record():
+    """The table of docs/guide/records.md."""
+    record = json.loads(skdp.privacy_statement(sex().fit(X[["sex"]])).to_json())
+    page = Path("docs/guide/records.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| [123] \| (.*) \| (.*) \|$", page, re.MULTILINE)
+    assert len(rows) > 10
+    for _, fields in rows:
+        for name in re.findall(r"`([a-z_.]+)`", fields):
+            content = record
+            for part in name.split("."):
+                content = content[part]
+
+
+def test_statement_of_version_1_follows_the_schema():
+    record = json.loads(skdp.privacy_statement(sex().fit(X[["sex"]])).to_json())
+    new = ["title", "purpose", "contact", "written", "secure", "ledgers"]
+    old = {name: value for name, value in record.items() if name not in new} | {"version": 1}
+    VALID.validate(old)
+    assert not VALID.is_valid(old | {"version": 2})
+
+
+def test_record_of_a_later_version_is_named():
+    content = json.loads(skdp.PrivacyGuarantee(1.0).to_json()) | {"version": 2, "more": 1}
+    with pytest.raises(ValueError, match=r"written by a later version of skdp.*got 2\. Upgrade skdp"):
+        skdp.PrivacyGuarantee.from_json(json.dumps(content))
+
+
 @each("make", MAKERS.values())
 def test_the_record_of_a_statement_follows_the_schema(make):
     statement = skdp.privacy_statement(make())
@@ -115,7 +191,8 @@ PURE = {"kind": "pure", "count": 1, "epsilon": 1.0, "share": 1.0}
 # A field, the value that is put there, and a part of the message.
 WRONG = [
     ("format", "skdp-statement", "`format` must be 'skdp-guarantee', got 'skdp-statement'"),
-    ("version", 2, "`version` must be 1.*got 2"),
+    ("version", 2, "later version of skdp: its `version` must be 1, got 2. Upgrade skdp"),
+    ("version", 0, "`version` must be 1.*got 0"),
     ("epsilon", -1.0, r"`epsilon` must be a finite number >= 0, got -1\.0"),
     ("delta", 1, r"`delta` must be a number in \[0, 1\), got 1"),
     ("relation", ["replace"], "`relation` must be one of"),
