@@ -141,7 +141,7 @@ def test_detail_of_a_statement_is_text(name):
 def test_fields_of_the_registry_are_in_the_record():
     """The table of docs/guide/records.md."""
     record = json.loads(skdp.privacy_statement(sex().fit(X[["sex"]])).to_json())
-    page = Path("docs/guide/records.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[2].joinpath("docs/guide/records.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| [123] \| (.*) \| (.*) \|$", page, re.MULTILINE)
     assert len(rows) > 10
     for _, fields in rows:
