@@ -148,7 +148,13 @@ def start_workers():
     import dask
     from distributed import Client, LocalCluster
 
-    settings = {"distributed.scheduler.allowed-failures": 10, "distributed.logging.distributed": "critical"}
+    settings = {
+        "distributed.scheduler.allowed-failures": 10,
+        "distributed.scheduler.worker-ttl": None,  # a worker without time to report is not lost
+        "distributed.comm.timeouts.connect": "1h",
+        "distributed.comm.timeouts.tcp": "1h",
+        "distributed.logging.distributed": "critical",
+    }
     with (
         dask.config.set(settings),
         LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
