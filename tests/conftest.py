@@ -70,40 +70,30 @@ def pytest_unconfigure():
     gc.unfreeze()
 
 
-class _Repeatable:
-    """Replaces secure bytes and seeds by those of a key, in this process only: workers and forks draw their own."""
+@contextmanager
+def draw_by_key(*key):
+    """Replace secure bytes, and seeds that NumPy draws, by bytes of a key; forked processes draw their own."""
+    source, seeds, process = SeededSource("tests", *key), Random(repr(key)), os.getpid()
+    secure_bytes, token_bytes, default_rng = SecureSource.bytes, secrets.token_bytes, np.random.default_rng
 
-    def __init__(self):
-        self.source, self.seeds, self.process = None, None, os.getpid()
+    def is_parent():
+        return os.getpid() == process
 
-    def replace(self, system):
-        @wraps(system)
-        def draw(*args):
-            secure = self.source is None or os.getpid() != self.process
-            return system(*args) if secure else self.source.bytes(args[-1])
+    @wraps(secure_bytes)
+    def draw_bytes(own, size):
+        return source.bytes(size) if is_parent() else secure_bytes(own, size)
 
-        return draw
+    def draw_token(size=32):
+        return source.bytes(size).tobytes() if is_parent() else token_bytes(size)
 
-    def seed(self):
-        """Make a seed for a generator of NumPy that is given none."""
-        return None if self.source is None or os.getpid() != self.process else self.seeds.getrandbits(128)
+    def make_rng(seed=None):
+        return default_rng(seeds.getrandbits(128) if seed is None and is_parent() else seed)
 
-    @contextmanager
-    def stream(self, *key):
-        before = self.source, self.seeds
-        self.source, self.seeds = SeededSource("tests", *key), Random(repr(key))
-        try:
-            yield
-        finally:
-            self.source, self.seeds = before
-
-
-_REPEATABLE = _Repeatable()
-SecureSource.bytes = _REPEATABLE.replace(SecureSource.bytes)
-_token_bytes = _REPEATABLE.replace(secrets.token_bytes)
-secrets.token_bytes = lambda nbytes=32: bytes(_token_bytes(nbytes))
-_default_rng = np.random.default_rng
-np.random.default_rng = lambda seed=None: _default_rng(_REPEATABLE.seed() if seed is None else seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SecureSource, "bytes", draw_bytes)
+        patch.setattr(secrets, "token_bytes", draw_token)
+        patch.setattr(np.random, "default_rng", make_rng)
+        yield
 
 
 @pytest.hookimpl(wrapper=True)
@@ -111,17 +101,17 @@ def pytest_fixture_setup(fixturedef, request):
     """Make what tests share repeatable, whichever of them runs first."""
     if fixturedef.scope == "function" or request.config.getoption("secure"):
         return (yield)
-    with _REPEATABLE.stream(fixturedef.baseid, fixturedef.argname, getattr(request, "param_index", 0)):
+    with draw_by_key(fixturedef.baseid, fixturedef.argname, getattr(request, "param_index", 0)):
         return (yield)
 
 
 @pytest.fixture(autouse=True)
-def _repeatable_draws(request):
-    """Make `make test` give the same result each time, also where a test gives no seed."""
+def repeatable_draws(request):
+    """Give each test the same bytes each time, except with `--secure` or the mark `secure`."""
     if request.config.getoption("secure") or request.node.get_closest_marker("secure"):
         yield
     else:
-        with _REPEATABLE.stream(request.node.nodeid):
+        with draw_by_key(request.node.nodeid):
             yield
 
 
