@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
@@ -368,8 +368,19 @@ class CodedRecords:
 class LargeRecords:
     """Private records of a table outside of memory, which is read once for many marginals."""
 
-    def __init__(self, table: LargeTable, domain: Domain, handle_unknown: Any) -> None:
-        """Store a table in an engine and the domain of its codes; `_counts` has the marginals counted so far."""
+    def __init__(
+        self,
+        table: LargeTable,
+        domain: Domain,
+        handle_unknown: Any,
+        *,
+        uses_pairs: bool = False,
+    ) -> None:
+        """Store a table in an engine and the domain of its codes; `_counts` has the marginals counted so far.
+
+        With `uses_pairs`, all pairs of columns will be counted.
+        """
+        self._uses_pairs = uses_pairs
         self._table = table
         self._domain = domain
         self._handle_unknown = handle_unknown
@@ -389,16 +400,36 @@ class LargeRecords:
     def coarsen(
         self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]
     ) -> LargeRecords:
-        """Encode the records by a domain with larger bins."""
-        return LargeRecords(self._table, domain, self._handle_unknown)
+        """Encode the records by a domain with larger bins, and sum the counts in these bins."""
+        coarse = LargeRecords(
+            self._table, domain, self._handle_unknown, uses_pairs=self._uses_pairs
+        )
+        for clique, counts in self._counts.items():
+            for axis, column in enumerate(clique):
+                if column in bins:
+                    cells = np.moveaxis(counts, axis, 0)
+                    sums = np.zeros((domain.sizes[column], *cells.shape[1:]), np.int64)
+                    # The last bin contains missing values, even if these are not declared.
+                    np.add.at(sums, bins[column][: len(cells)], cells)
+                    counts = np.moveaxis(sums, 0, axis)
+            coarse._counts[clique] = counts
+        return coarse
 
     def count_together(self, cliques: Sequence[Clique]) -> None:
         """Read the table once, and keep the counts of as many of the first marginals as fit into memory."""
         sizes = self._domain.sizes
+        pairs: Iterable[Clique] = ()
+        if self._uses_pairs:
+            pairs = itertools.combinations(range(len(sizes)), 2)
+            pairs = [pair for pair in pairs if n_cells_of(pair, sizes) <= 1 << 16]
+        # Pairs are counted later, and other marginals possibly again.
+        cliques = list(dict.fromkeys([*cliques, *pairs, *self._counts]))
         n_cells = np.cumsum([n_cells_of(clique, sizes) for clique in cliques])
         # Each worker of the engine has all counts in memory: 8 million cells, 64 MB.
         n_counted = max(1, int((n_cells <= 1 << 23).sum()))
-        counted = list(dict.fromkeys(cliques[:n_counted]))
+        kept = self._counts.keys() & {*cliques[:n_counted]}
+        self._counts = {clique: self._counts[clique] for clique in kept}
+        counted = [clique for clique in cliques[:n_counted] if clique not in kept]
         columns = sorted({*itertools.chain(*counted)})
         # A row with an undeclared value in any column is excluded, so all columns are read.
         if self._handle_unknown == "ignore":
@@ -410,7 +441,6 @@ class LargeRecords:
         error = partial(make_undeclared_error, domain=domain)
         rows = Batches(wrap_table(self._table.sample), self._table)
         tables = count_marginals(rows, domain, marginals, code, error)
-        self._counts.clear()
         for clique, table in zip(counted, tables, strict=True):
             self._counts[clique] = table.reshape(shape_of(clique, sizes))
 
@@ -434,7 +464,9 @@ class GroupedRecords:
     ) -> list[NDArray[np.int64]]:
         """Count marginals of the rows of a table."""
         codes, _ = encode_records(table, self.domain, self.handle_unknown)
-        is_declared = np.all(np.less(np.array(codes).T, self.domain.sizes), axis=1)
+        is_declared = np.logical_and.reduce(
+            list(map(np.less, codes, self.domain.sizes))
+        )
         records = CodedRecords(codes, self.domain.sizes).select(is_declared)
         return list(records.group(self.columns).count(cliques))
 

@@ -475,7 +475,12 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         fine_domain = Domain(fine)
         codes = read_codes(rows.table, fine_domain, self.handle_unknown)
         if rows.large is not None:
-            return LargeRecords(rows.large, fine_domain, self.handle_unknown)
+            return LargeRecords(
+                rows.large,
+                fine_domain,
+                self.handle_unknown,
+                uses_pairs=self.marginals == "auto",
+            )
         # With handle_unknown="ignore", rows with an undeclared value are excluded.
         is_included = rows.is_used
         for column_codes, size in zip(codes, fine_domain.sizes, strict=True):

@@ -4,10 +4,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 from sklearn.base import clone
 
-from skdp import DPGaussianNB, DPMean, DPSimpleImputer, PrivacyLedger
+from skdp import Domain, DPGaussianNB, DPMarginalSynthesizer, DPMean, DPSimpleImputer, Interval, PrivacyLedger
+from skdp.engines._local import ArrowTable
 from tests.central.estimators import EVERY, WITH_GAPS, fitted, made, released, whole
 from tests.conftest import each
 
@@ -100,3 +102,21 @@ def test_classes_are_declared():
     frame = pl.from_pandas(X.assign(y=CLASS))
     with pytest.raises(ValueError, match=r"The categories of 'y' must be declared: .* Set `classes`"):
         DPGaussianNB(bounds=(-3, 3)).fit(frame.lazy(), "y")
+
+
+@each("bins", ["declared", "private"])
+def test_synthesizer_reads_a_large_table_at_most_four_times(monkeypatch, bins):
+    rng = np.random.default_rng(0)
+    columns = {name: rng.choice(["x", "y", "z"], 3_000) for name in "abc"}
+    table = pa.table(columns | {"age": rng.integers(0, 90, 3_000), "pay": rng.random(3_000)})
+    domain = Domain({key: ["x", "y", "z"] for key in "abc"} | {"age": Interval(0, 90), "pay": Interval(0.0, 1.0)})
+    reads = []
+    read = ArrowTable._read
+    monkeypatch.setattr(ArrowTable, "_read", lambda self, names: reads.append(names) or read(self, names))
+    options = {"delta": 1e-6, "domain": domain, "bins": bins, "random_state": 0}
+    lazy = DPMarginalSynthesizer(9.0, **options).fit(ds.dataset(table))
+    assert max(len(marginal.clique) for marginal in lazy.marginals_) > 2
+    # Pairs, twice interactions, and larger marginals.
+    assert len(reads) <= 4
+    in_memory = DPMarginalSynthesizer(9.0, **options).fit(table)
+    assert lazy.sample(50).equals(in_memory.sample(50))

@@ -74,9 +74,11 @@ def _count_table(
     codes, undeclared = encode(table, domain)
     is_declared = find_declared(domain, codes)
     counts = [np.array([name in undeclared for name in domain.columns], np.int64)]
+    if not is_declared.all():
+        codes = [column[is_declared] for column in codes]
     for clique in cliques:
         marginal_domain = select_domain(domain, clique)
-        cells = marginal_domain.join([codes[c][is_declared] for c in clique])
+        cells = marginal_domain.join([codes[column] for column in clique])
         counts.append(np.bincount(cells, minlength=marginal_domain.size))
     return counts
 
