@@ -20,7 +20,12 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import draw_seed, parse_bounds, split_if_supervised
+from skdp.base import (
+    draw_seed,
+    find_stack_level,
+    parse_bounds,
+    split_if_supervised,
+)
 from skdp.domain import Domain
 from skdp.evaluation._audit_events import (
     ABSENT,
@@ -33,6 +38,7 @@ from skdp.evaluation._audit_events import (
 )
 from skdp.exact import log_upper
 from skdp.local import ReportProtocol
+from skdp.pages import warn
 from skdp.privacy import check_delta, check_epsilon
 from skdp.randomness import check_size
 from skdp.tables import is_frame
@@ -520,11 +526,12 @@ def _choose_values(name: Any, values: list[Any]) -> list[Any]:
     """Return the values of a column, or `MAX_VALUES` of them with a warning."""
     if len(values) <= MAX_VALUES:
         return values
-    warnings.warn(
+    warn(
         f"Column {name!r} has {len(values)} declared values, of which the audit tries "
-        f"{MAX_VALUES}. Pass `neighbors` to try other values.",
+        f"{MAX_VALUES}. Pass `neighbors` to try other values",
         UserWarning,
-        stacklevel=6,
+        about="guide/attacks#limitations",
+        stacklevel=find_stack_level(),
     )
     positions = np.linspace(0, len(values) - 1, MAX_VALUES).astype(int)
     return [values[position] for position in positions]

@@ -86,7 +86,7 @@ def test_bounds(name, bounds, match):
         ("DPHistogram", {"domain": {"a": VALUES["a"]}}, r"`domain` declares .*\['b'\]"),
         ("DPGroupBy", {"by": "town"}, r"`by` must name columns of X, .*, got \['town'\]"),
         ("DPGroupBy", {"by": ["a", "a"]}, "`by` must name at least one column, and none twice"),
-        ("DPGroupBy", {"statistics": "median"}, "`statistics` must be one of"),
+        ("DPGroupBy", {"statistics": "mode"}, "`statistics` must be one of"),
         ("DPGroupBy", {"statistics": []}, "X must have columns besides the keys"),
         ("DPGroupBy", {"keys": ["x", "y"]}, r"`keys` must have a list of values .* columns \['a'\], got 2 lists"),
         ("DPTargetEncoder", {"handle_unknown": "clip"}, "`handle_unknown` must be one of"),
