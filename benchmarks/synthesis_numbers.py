@@ -6,6 +6,8 @@ of the mean, in standard deviations of the column; of the standard deviation, as
 error; and of the proportion of rows at a spike (a single value that is frequent). It also
 has the largest error of the distribution function at 99 quantiles.
 
+The task "private columns" resamples each of these columns with `DPColumnSynthesizer`.
+
 The task "tables" has dependent columns. "unexplained" is the mean squared error divided by
 the variance, for a linear regression that is trained on synthetic rows and predicts test
 rows. "correlation" is the mean absolute error of rank correlations. "mean" and "standard
@@ -284,11 +286,28 @@ def measure_regression(table: NumberTable, made: pd.DataFrame) -> float:
     return float((residuals**2).mean() / test[table.target].var())
 
 
+def resample_each(table: NumberTable, epsilon: float, seed: int) -> pd.DataFrame:
+    """Resample each column as the only private column beside a public one."""
+    from skdp import DPColumnSynthesizer
+
+    public = np.resize([0, 1, 2], len(table.train))
+    columns = {}
+    for name in table.train:
+        rows = table.train[[name]].assign(public=public)
+        synthesizer = DPColumnSynthesizer(
+            [name], epsilon, domain=table.domain.select([name]), random_state=seed
+        )
+        columns[name] = synthesizer.fit_transform(rows)[name]
+    return pd.DataFrame(columns)
+
+
 METHODS = {
     "declared bins": partial(synthesize, bins="declared"),
     "private bins": partial(synthesize, bins="private"),
 }
+PRIVATE_METHODS = {"DPColumnSynthesizer": resample_each}
 TASKS = {
+    "private columns": Task(column_tables, PRIVATE_METHODS, score_columns, (3.0,), 6),
     "columns": Task(column_tables, METHODS, score_columns, (1.0, 0.1), 8),
     "tables": Task(dependent_tables, METHODS, score_tables, (1.0, 0.3), 6),
 }
