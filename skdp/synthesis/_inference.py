@@ -105,9 +105,10 @@ def synthetic_inference(
     20,000 rows. The noisy counts of the marginal are unbiased estimates of q, for any fit of the model. The variance is
     the variance of the noise plus the mean of f(x)**2 divided by the number of records. Intervals are normal.
 
-    The model of a marginal with many nearly empty cells is far from the noisy counts. Means, proportions and differences
-    of groups are about linear, so their intervals cover as stated there, but 95 % intervals of a standard deviation may
-    cover only 85 % (100 ages by 5 jobs, 5,000 records, epsilon 0.3). Declare fewer bins or values for such statistics.
+    The model of a marginal with many nearly empty cells is far from the noisy counts. Means, proportions and
+    differences of groups are about linear, so their intervals cover as stated there, but 95 % intervals of a standard
+    deviation may cover only 85 % (100 ages by 5 jobs, 5,000 records, epsilon 0.3). Declare fewer bins or values for
+    such statistics.
 
     Numbers in bins are replaced by two points in each bin, with the mean and the standard deviation of the fine cells;
     intervals include the noise of the counts of these cells. For a statistic that is discontinuous in a number, such as
