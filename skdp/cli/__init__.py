@@ -47,10 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command: argparse.ArgumentParser = options.parser
 
     # Imported after the options are parsed, so that --help does not wait for it.
+    from skdp.base import show_progress
     from skdp.privacy import BudgetExceeded
 
     try:
-        with _print_warnings(command), _replace_streams(options):
+        with _print_warnings(command), _replace_streams(options), show_progress():
             _run(options)
         sys.stdout.flush()
         return 0

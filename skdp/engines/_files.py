@@ -16,6 +16,7 @@ from typing import Any
 import pandas as pd
 
 from skdp._json import MAX_FILE_BYTES
+from skdp.base import track
 from skdp.domain import Domain
 from skdp.engines._csv import (
     MISSING_TEXTS,
@@ -174,6 +175,10 @@ class TableFile:
 
     def read(self, columns: Sequence[str]) -> Tables:
         """Read columns of the rows, in order, as a stream of Arrow tables."""
+        return track(self._read(columns), f"Reading {self.name}", "blocks")
+
+    def _read(self, columns: Sequence[str]) -> Tables:
+        """Read columns without a progress bar."""
         if not self.is_csv:
             try:
                 yield from read_dataset(self.dataset, columns)

@@ -12,6 +12,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 
+from skdp.base import track
 from skdp.domain import Domain
 from skdp.engines._csv import MISSING_TEXTS
 from skdp.engines._files import (
@@ -159,7 +160,7 @@ def sample_file(
         return nw.from_native(batch, eager_only=True).to_arrow().cast(schema)
 
     with write_atomically(path) as partial:
-        tables = map(convert, chain([first], batches))
+        tables = map(convert, track(chain([first], batches), "Writing rows", "blocks"))
         write_file(tables, schema, partial, find_format(path.name))
     return path
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from skdp.base import ColumnName, Privileged
+from skdp.base import ColumnName, Privileged, track
 from skdp.domain import Domain, Interval
 from skdp.evaluation._privacy_curve import compare_to_baseline
 from skdp.evaluation._style import (
@@ -170,7 +170,7 @@ def study_report(
     parts.append(_study_synthesis)
     sections: list[Section] = []
     tables: dict[str, pd.DataFrame] = {}
-    for part in parts:
+    for part in track(parts, "Running the study", "parts"):
         section, part_tables = part(study)
         sections.append(section)
         tables |= part_tables
