@@ -23,7 +23,8 @@ def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
     if bits.ndim != 2 or bits.shape[1] != k:
         raise ValueError(f"`reports` must have the shape (n, {k}), got {bits.shape}.")
     if bits.dtype.kind in "iu":
-        is_valid = bits.max(initial=0) <= 1 and bits.min(initial=0) >= 0
+        is_positive = bits.dtype.kind == "u" or bits.min(initial=0) >= 0
+        is_valid = is_positive and bits.max(initial=0) <= 1
     else:
         is_valid = bits.dtype.kind in "bf" and ((bits == 0) | (bits == 1)).all()
     if not is_valid:

@@ -98,7 +98,7 @@ def scatter_rows(part: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
 
 
 def stack_columns(columns: Sequence[Any]) -> NDArray[Any]:
-    """Return an array of shape (n_rows, n_columns), without a copy if all columns are columns of one array."""
+    """Return an array of shape (n_rows, n_columns), without a copy if the columns are all columns of one array."""
     arrays = list(map(np.asarray, columns))
     first = arrays[0]
     starts = [array.__array_interface__["data"][0] for array in arrays]
@@ -111,7 +111,9 @@ def stack_columns(columns: Sequence[Any]) -> NDArray[Any]:
     if is_shared and len(set(np.diff(starts))) == 1:
         strides = (*first.strides, starts[1] - starts[0])
         shape = (len(first), len(arrays))
-        return np.lib.stride_tricks.as_strided(first, shape, strides, writeable=False)
+        view = np.lib.stride_tricks.as_strided(first, shape, strides, writeable=False)
+        # Rows of a wider array are copied, because many passes over them are slower.
+        return view if view.flags.f_contiguous else np.ascontiguousarray(view)
     # Contiguous columns, which are copied many times as fast as into rows.
     return np.stack(arrays).T
 
