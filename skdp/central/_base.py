@@ -26,10 +26,12 @@ from skdp.base import (
     check_ledger,
     check_names,
     check_random_state,
+    check_same_order,
     draw_seed,
     make_source,
     parse_bounds,
     restore_on_error,
+    to_single_column,
     warn_of_release,
 )
 from skdp.central._quantiles import QuantilePlan
@@ -40,6 +42,7 @@ from skdp.central.statistics import (
     limit_persons,
     read_persons,
     rows_within,
+    without_column,
 )
 from skdp.domain import Domain
 from skdp.privacy import (
@@ -491,6 +494,105 @@ class CentralStatistic(CentralEstimator):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Draw noise, and set the fitted attributes."""
         raise NotImplementedError
+
+
+class WeightedStatistic(CentralStatistic):
+    """Base class of statistics of rows that may have weights."""
+
+    max_weight: float | None
+
+    @restore_on_error
+    def fit(
+        self,
+        X: TableLike,
+        y: Any = None,
+        *,
+        sample_weight: ColumnLike | ColumnName | None = None,
+        groups: ColumnLike | ColumnName | None = None,
+    ) -> Self:
+        """Release the statistics of a table.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Private table of numbers or of declared values. Infinite numbers are clipped to the bounds, and missing
+            values are allowed. In a column of Python objects, a value that is not a number is read as missing, because
+            an error would reveal that the record exists. Large tables that `skdp.engines` supports, such as a Polars
+            LazyFrame, are also accepted; only sums and counts of them are read.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,) or column name, optional
+            Private weight of each row, such as the inverse of its sampling probability: a row counts as so many rows.
+            Weights are clipped to [0, `max_weight`], and a missing weight is 0. A column name excludes this column from
+            the statistics. For a large table, the name of a column.
+        groups : array-like of shape (n_samples,) or column name, optional
+            Person of each row. At most `max_rows_per_person` rows of each person are used, chosen at random, and
+            the guarantee covers all rows of one person. For a large table, the name of a column, which is excluded from
+            the statistics; the rows with the smallest hashes are used.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is out of range, a declaration does not fit the columns, or X is 1-D, sparse, not numeric
+            where it must be, or contains values that the estimator does not accept; or if `sample_weight` or `groups`
+            is a series with the row labels of X in another order.
+        BudgetExceeded
+            If the ledger does not cover the release.
+
+        Warns
+        -----
+        UserWarning
+            If a statistic is not released or is smaller than its noise, or if a numeric column has dtype object.
+        """
+        return self._fit(X, sample_weight, groups)
+
+    def _read(self, X: Any, y: Any, groups: Any, max_rows: int) -> Batches:
+        """Read the columns of a table, with weights last if `y` is not None."""
+        rows = super()._read(X, y, groups, max_rows)
+        return replace(rows, is_weighted=y is not None)
+
+    def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
+        if y is None:
+            return self._read_table(X)
+        if self.max_weight is None:
+            raise ValueError(
+                "`max_weight` must be the largest weight of a row with `sample_weight`, "
+                "from public knowledge such as the design of the sample, got None."
+            )
+        if large is not None or isinstance(y, str):
+            X, y = without_column(X, y, "sample_weight")
+        table = self._read_table(X)
+        check_same_order(table.native, y, "sample_weight")
+        weights = to_single_column(y, "sample_weight")
+        if len(weights.columns[0]) != len(table.columns[0]):
+            # The numbers of rows are private.
+            raise ValueError("`sample_weight` must have one weight for each row of X.")
+        name = weights.names[0]
+        if large is None:
+            name = "sample_weight"
+            while name in table.names:
+                name += "_"
+        return Table(
+            (*table.names, name),
+            (*table.columns, *weights.columns),
+            table.native,
+            has_dtypes=table.has_dtypes,
+        )
+
+    def _select_bounded(self, rows: Batches) -> Batches:
+        return rows.features if rows.is_weighted else rows
+
+    def _check_max_weight(self, rows: Batches) -> float | None:
+        """Check `max_weight`, and return it; None if rows have no weights."""
+        if self.max_weight is None:
+            return None
+        max_weight = float(check_epsilon(self.max_weight, name="max_weight"))
+        return max_weight if rows.is_weighted else None
 
 
 class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatistic):

@@ -17,9 +17,9 @@ from skdp.base import (
     declares_missing,
 )
 from skdp.central._base import (
-    CentralStatistic,
     Plan,
     Unknown,
+    WeightedStatistic,
     check_unique_names,
 )
 from skdp.central._ranges import (
@@ -29,7 +29,9 @@ from skdp.central._ranges import (
     find_range,
     plan_hierarchy,
 )
+from skdp.central._sums import GRID, sum_by_cells
 from skdp.central.statistics import (
+    MAX_NOISY_COUNT,
     Batches,
     Estimate,
     Noise,
@@ -38,6 +40,7 @@ from skdp.central.statistics import (
     is_ordered,
     library_of,
     make_frame,
+    to_float,
 )
 from skdp.domain import Domain, DomainLike
 from skdp.oracles import project_to_simplex
@@ -48,7 +51,7 @@ Method = Literal["auto", "flat", "hierarchical"]
 _COLUMNS = ("count", "std_error", "lower", "upper")
 
 
-class DPHistogram(CentralStatistic):
+class DPHistogram(WeightedStatistic):
     """Estimate the number of records in each cell of a public domain with differential privacy.
 
     Parameters
@@ -68,6 +71,8 @@ class DPHistogram(CentralStatistic):
     handle_unknown : {"error", "ignore"}, default="error"
         How `fit` handles an undeclared value. ``"error"`` reveals that such a value
         occurs; ``"ignore"`` excludes its record.
+    max_weight : float, optional
+        The largest `sample_weight` of a row, from public knowledge. The noise is proportional to it.
     confidence_level : float, default=0.95
         Coverage probability of each interval, between 0 and 1.
     max_rows_per_person : int, default=1
@@ -83,7 +88,7 @@ class DPHistogram(CentralStatistic):
     counts_ : ndarray of int, shape (n_cells,)
         The noisy counts in the order of ``domain_.cells()``, in which the last column varies fastest. They may be
         negative. In a hierarchy they are the least-squares estimates, rounded so that each range changes by less
-        than 1.
+        than 1. With `sample_weight`, they are floats: sums of weights.
     std_error_ : ndarray of shape (n_cells,)
         The standard deviation of the noise of each count, before rounding.
     frequencies_ : ndarray of shape (n_cells,)
@@ -112,6 +117,9 @@ class DPHistogram(CentralStatistic):
     hierarchy of h levels it changes one count on each, and the scale is h / epsilon. Methods of the fitted histogram
     are post-processing, without privacy loss. The method used depends on the domain and epsilon only. Not covered: an
     error under ``handle_unknown="error"`` reveals that some value is undeclared.
+
+    With `sample_weight`, counts are sums of weights between 0 and `max_weight`, and the noise is `max_weight` times as
+    large.
 
     Intervals cover with the stated probability or a little more: they use the larger of the quantiles of a normal and
     of a Laplace distribution, and are rounded outward.
@@ -153,6 +161,7 @@ class DPHistogram(CentralStatistic):
         domain: DomainLike | None = None,
         method: Method = "auto",
         handle_unknown: Unknown = "error",
+        max_weight: float | None = None,
         confidence_level: float = 0.95,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -162,6 +171,7 @@ class DPHistogram(CentralStatistic):
         self.domain = domain
         self.method = method
         self.handle_unknown = handle_unknown
+        self.max_weight = max_weight
         self.confidence_level = confidence_level
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
@@ -175,23 +185,37 @@ class DPHistogram(CentralStatistic):
         """Count the cells of the domain, and choose the levels of counts (`Hierarchy`), which share the budget."""
         check_choice("method", self.method, get_args(Method))
         check_confidence_level(self.confidence_level)
-        domain = declared_domain(rows.table, self.domain, "domain")
+        max_weight = self._check_max_weight(rows)
+        columns = self._select_bounded(rows)
+        domain = declared_domain(columns.table, self.domain, "domain")
         library = library_of(rows.table)
         if library != "pandas":
             check_unique_names([*domain.columns, *_COLUMNS])
         method = _choose_method(self.method, domain)
         tree = plan_hierarchy(domain.size, budget, method)
         n_levels = len(tree.sizes)
-        noise = Noise.from_budget(budget / n_levels)
+        noise = Noise.from_budget(budget / n_levels, 1 if max_weight is None else GRID)
         all_columns = [range(len(domain.columns))]
-        (counts,) = count_cells(
-            rows, domain, all_columns, self.handle_unknown, "domain"
-        )
+        if max_weight is None:
+            (counts,) = count_cells(
+                columns, domain, all_columns, self.handle_unknown, "domain"
+            )
+        else:
+            (sums,) = sum_by_cells(
+                rows,
+                domain,
+                all_columns,
+                np.empty((0, 2)),
+                self.handle_unknown,
+                "domain",
+                max_weight=max_weight,
+            )
+            counts = sums.rows
         mechanism = noise.name
         if n_levels > 1:
             mechanism += f" on {n_levels} levels"
         return Plan(
-            (domain, library, tree, counts, budget),
+            (domain, library, tree, counts, budget, max_weight),
             (noise,),
             mechanism,
             # One record changes one count of each level by 1.
@@ -200,16 +224,22 @@ class DPHistogram(CentralStatistic):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the counts of all levels, and set the counts of cells that fit them best."""
-        self.domain_, self._library, tree, counts, budget = plan.exact
-        noisy = tree.measure(counts, plan.noises[0], source)
+        self.domain_, self._library, tree, counts, _, max_weight = plan.exact
+        (noise,) = plan.noises
+        noisy = tree.measure(counts, noise, source)
         is_flat = len(tree.sizes) == 1
         self.method_ = "flat" if is_flat else "hierarchical"
         self.branching_ = tree.branching
-        self.std_error_ = np.sqrt(_noise_variances(tree, budget))
-        if is_flat:
+        std_error = min(to_float(noise.std), MAX_NOISY_COUNT)
+        self.std_error_ = np.sqrt(std_error**2 * tree.cell_variances)
+        estimates = noisy[0] if is_flat else tree.estimate(noisy)
+        if max_weight is not None:
+            unit = max_weight / GRID
+            self.counts_, self.std_error_ = estimates * unit, self.std_error_ * unit
+        elif is_flat:
             self.counts_ = noisy[0].astype(np.int64)
         else:
-            self.counts_ = _round_all_ranges(tree.estimate(noisy))
+            self.counts_ = _round_all_ranges(estimates)
 
     @property
     def frequencies_(self) -> NDArray[np.float64]:

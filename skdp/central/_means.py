@@ -19,7 +19,7 @@ from skdp.base import (
     check_confidence_level,
     parse_bounds,
 )
-from skdp.central._base import CentralStatistic, Plan, Unknown, check_unique_names
+from skdp.central._base import Plan, Unknown, WeightedStatistic, check_unique_names
 from skdp.central._group_quantiles import GroupQuantiles
 from skdp.central._quantiles import read_probability
 from skdp.central._ranges import count_interval
@@ -52,7 +52,7 @@ from skdp.randomness import ByteSource
 from skdp.tables import to_objects
 
 
-class DPMean(CentralStatistic):
+class DPMean(WeightedStatistic):
     """Estimate the means of numeric columns with differential privacy.
 
     For each column, noisy sums of the distances of its values to both bounds are
@@ -66,6 +66,8 @@ class DPMean(CentralStatistic):
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge. Values outside
         are clipped.
+    max_weight : float, optional
+        The largest `sample_weight` of a row, from public knowledge. The noise is proportional to it.
     confidence_level : float, default=0.95
         The coverage of `interval_`, between 0 and 1.
     max_rows_per_person : int, default=1
@@ -104,6 +106,9 @@ class DPMean(CentralStatistic):
     exactly: discrete K-norm noise for the convex hull of the contributions of one record to all sums. For a single
     column this is Laplace noise on two sums.
 
+    With `sample_weight`, each sum has weights between 0 and `max_weight`, the noise of the sums is proportional to
+    `max_weight`, and `mean_` is a weighted mean.
+
     `interval_` is for the mean of the values clipped to the bounds. If the bounds are from `discover_domain`, the bias
     of clipping is unknown.
 
@@ -129,6 +134,7 @@ class DPMean(CentralStatistic):
         epsilon: float | Rho | Mu = 1.0,
         *,
         bounds: Bounds | None = None,
+        max_weight: float | None = None,
         confidence_level: float = 0.95,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -136,6 +142,7 @@ class DPMean(CentralStatistic):
     ) -> None:
         self.epsilon = epsilon
         self.bounds = bounds
+        self.max_weight = max_weight
         self.confidence_level = confidence_level
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
@@ -144,8 +151,9 @@ class DPMean(CentralStatistic):
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Compute exact sums and numbers of values of all columns, and one noise for all these numbers."""
         check_confidence_level(self.confidence_level)
-        sums = sum_columns(rows, bounds)
-        size = count_noisy_numbers(len(rows.names), squares=False, shared_count=False)
+        max_weight = self._check_max_weight(rows)
+        sums = sum_columns(rows, bounds, max_weight=max_weight)
+        size = count_noisy_numbers(len(sums.bounds), squares=False, shared_count=False)
         return Plan(sums, (Noise.joint(budget, GRID, size),))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
@@ -163,7 +171,7 @@ Statistic = Literal["count", "mean", "sum", "median"] | float
 SUFFIXES = ("", "_std_error", "_lower", "_upper")
 
 
-class DPGroupBy(CentralStatistic):
+class DPGroupBy(WeightedStatistic):
     """Estimate the number of rows, means, sums and quantiles of groups with differential privacy.
 
     All declared groups are released, including groups without rows.
@@ -187,6 +195,8 @@ class DPGroupBy(CentralStatistic):
         `discover_domain`. Values outside are clipped.
     handle_unknown : {"error", "ignore"}, default="error"
         How `fit` handles an undeclared key. ``"error"`` reveals that such a key occurs; ``"ignore"`` excludes its row.
+    max_weight : float, optional
+        The largest `sample_weight` of a row, from public knowledge. The noise is proportional to it.
     confidence_level : float, default=0.95
         The coverage of each interval, between 0 and 1.
     max_rows_per_person : int, default=1
@@ -231,6 +241,9 @@ class DPGroupBy(CentralStatistic):
     the bounds. In these units, all numbers of a group get noise of the K-norm mechanism of the maximum norm ([1]_), in
     one draw. Each group gets all of epsilon, because groups have no record in common. The k rows of a person may be in
     several groups. The largest changes of these groups add up to at most k, so the noise is k times as large.
+
+    With `sample_weight`, counts and sums are of weights between 0 and `max_weight`, and their noise is `max_weight`
+    times as large. Quantiles have no weights.
 
     With quantiles, counts, means and sums together get half of the budget, and quantiles the other half. Quantiles are
     chosen by the exponential mechanism among public candidates between the bounds, as in `DPQuantileTransformer`; a
@@ -278,6 +291,7 @@ class DPGroupBy(CentralStatistic):
         statistics: Statistic | Sequence[Statistic] = ("count", "mean"),
         bounds: Bounds | None = None,
         handle_unknown: Unknown = "error",
+        max_weight: float | None = None,
         confidence_level: float = 0.95,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -289,6 +303,7 @@ class DPGroupBy(CentralStatistic):
         self.statistics = statistics
         self.bounds = bounds
         self.handle_unknown = handle_unknown
+        self.max_weight = max_weight
         self.confidence_level = confidence_level
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
@@ -314,7 +329,7 @@ class DPGroupBy(CentralStatistic):
             for suffix, column in zip(SUFFIXES, estimate.T, strict=True):
                 if not np.isnan(column).all():
                     columns[name + suffix] = column
-        if "count" in columns:
+        if "count" in columns and not self._is_weighted:
             for suffix in ("", "_lower", "_upper"):
                 columns[f"count{suffix}"] = columns[f"count{suffix}"].astype(np.int64)
         return make_frame(self._domain, columns, self._library)
@@ -348,10 +363,11 @@ class DPGroupBy(CentralStatistic):
     def _select_bounded(self, rows: Batches) -> Batches:
         """Check `by` and `statistics`, and select the columns that are measured: all except the keys."""
         keys, statistics = self._key_names, self._statistics
-        unknown = [name for name in keys if name not in rows.names]
+        names = super()._select_bounded(rows).names
+        unknown = [name for name in keys if name not in names]
         if unknown:
             raise ValueError(
-                f"`by` must name columns of X, {list(rows.names)}, got {unknown}."
+                f"`by` must name columns of X, {list(names)}, got {unknown}."
             )
         if (not keys and self.by is not None) or len(set(keys)) < len(keys):
             raise ValueError(
@@ -366,7 +382,7 @@ class DPGroupBy(CentralStatistic):
             raise ValueError(
                 f"`statistics` must not name a statistic twice, got {statistics}."
             )
-        measured = [name for name in rows.names if name not in keys]
+        measured = [name for name in names if name not in keys]
         if statistics == ["count"]:
             measured = []
         results = self._result_names(measured)
@@ -408,6 +424,12 @@ class DPGroupBy(CentralStatistic):
         # Counts, means and sums; quantiles; and their intervals have a part of the budget each.
         has_sums = not {"count", "mean", "sum"}.isdisjoint(self._statistics)
         probabilities = list(self._probabilities.values())
+        max_weight = self._check_max_weight(rows)
+        if probabilities and max_weight is not None:
+            raise ValueError(
+                "`statistics` must not contain quantiles with `sample_weight`, got "
+                f"{self._statistics}. Weights apply to counts, means and sums."
+            )
         part = budget / (has_sums + bool(probabilities))
         noises: list[Noise] = []
         mechanisms: list[str] = []
@@ -415,19 +437,21 @@ class DPGroupBy(CentralStatistic):
 
         is_summed = not {"mean", "sum"}.isdisjoint(self._statistics)
         summed = names if is_summed else ()
+        weight = rows.names[-1:] if max_weight is not None else ()
         sums = None
         if summed or domain.columns:  # also finds undeclared keys
             (sums,) = sum_by_cells(
-                rows.select([*domain.columns, *summed]),
+                rows.select([*domain.columns, *summed, *weight]),
                 domain,
                 [range(len(domain.columns))],
                 bounds[: len(summed)],
                 self.handle_unknown,
                 "keys",
                 missing=True,
+                max_weight=max_weight,
             )
         if has_sums:
-            noise = self._noise(part, len(summed))
+            noise = self._noise(part, len(summed), max_weight is not None)
             noises.append(noise)
             statistics = "counts and sums" if summed else "counts"
             mechanisms.append(f"{noise.name} on {statistics} of groups")
@@ -443,29 +467,34 @@ class DPGroupBy(CentralStatistic):
             )
             mechanisms.append(quantiles.mechanism)
             losses = (*losses, *quantiles.losses) if quantiles.losses else ()
-        exact = sums, domain, library_of(rows.table), (names, summed), quantiles
+        library = library_of(rows.table)
+        exact = sums, domain, library, (names, summed), quantiles, max_weight
         return Plan(exact, tuple(noises), "; ".join(mechanisms), losses)
 
-    def _noise(self, budget: PrivacyBudget, n_columns: int) -> Noise:
+    def _noise(self, budget: PrivacyBudget, n_columns: int, is_weighted: bool) -> Noise:
         """Return the noise of the sums of all groups; a record changes the sums of one group.
 
         `n_columns` is the number of columns that are summed; for 0, it is the noise of counts.
         """
         if not n_columns:
-            return Noise.from_budget(budget)
+            return Noise.from_budget(budget, GRID if is_weighted else 1)
         size = count_noisy_numbers(n_columns, squares=False, shared_count=False)
         return Noise.joint(budget, GRID, size + ("count" in self._statistics))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the numbers of each group, and set the estimates with standard errors and intervals."""
-        sums, self._domain, self._library, (names, summed), quantiles = plan.exact
+        sums, self._domain, self._library, columns, quantiles, max_weight = plan.exact
+        names, summed = columns
+        self._is_weighted = max_weight is not None
         labels = [self._domain[name].labels for name in self._domain.columns]
         self.keys_ = list(map(to_objects, zip(*product(*labels), strict=True)))
         level = check_confidence_level(self.confidence_level)
         self.estimates_ = {}
         by_statistic: dict[str, Estimate] = {}
         if plan.noises:
-            by_statistic = self._release_sums(sums, summed, plan.noises[0], source)
+            by_statistic = self._release_sums(
+                sums, summed, plan.noises[0], source, max_weight=max_weight
+            )
         if quantiles is not None:
             drawn = quantiles.draw(level, source)
             for index, name in enumerate(self._probabilities):
@@ -473,16 +502,22 @@ class DPGroupBy(CentralStatistic):
                 by_statistic[name] = Estimate(*parts)
         for column, name in enumerate(names):
             for statistic, estimate in by_statistic.items():
-                columns = [part[:, column] for part in estimate]
-                self.estimates_[f"{name}_{statistic}"] = np.column_stack(columns)
+                parts = [part[:, column] for part in estimate]
+                self.estimates_[f"{name}_{statistic}"] = np.column_stack(parts)
 
     def _release_sums(
-        self, sums: GroupSums, names: Sequence[Any], noise: Noise, source: ByteSource
+        self,
+        sums: GroupSums,
+        names: Sequence[Any],
+        noise: Noise,
+        source: ByteSource,
+        *,
+        max_weight: float | None,
     ) -> dict[str, Estimate]:
         """Add noise to the counts and sums of each group, set the counts, and return the means and sums."""
         # One block of noise for each group. The first number is the number of rows, in units
         # of the sums if there are sums.
-        unit = GRID if names else 1
+        unit = sums.count_unit if names else 1
         exact = sums.numbers(squares=False, shared_count=False)
         n_counts = 0
         if "count" in self._statistics:
@@ -492,14 +527,22 @@ class DPGroupBy(CentralStatistic):
 
         level = check_confidence_level(self.confidence_level)
         if n_counts:
-            counts = _estimate_counts(numbers[:, 0], noise, level, unit)
+            if max_weight is None:
+                counts = _estimate_counts(numbers[:, 0], noise, level, unit)
+            else:
+                weights = numbers[:, 0] / GRID * max_weight
+                error = np.full_like(weights, to_float(noise.std) / GRID * max_weight)
+                margin = to_float(noise.margin_of_error(level)) / GRID * max_weight
+                counts = Estimate(weights, error, weights - margin, weights + margin)
             self.estimates_["count"] = np.column_stack(counts)
         noisy = NoisySums.of(numbers[:, n_counts:], len(names), squares=False)
         estimates = {}
         if "mean" in self._statistics and names:
             estimates["mean"] = estimate_means(noisy, sums.bounds, noise, level)
         if "sum" in self._statistics and names:
-            estimates["sum"] = estimate_sums(noisy, sums.bounds, noise, level)
+            totals = estimate_sums(noisy, sums.bounds, noise, level)
+            factor = 1.0 if max_weight is None else max_weight
+            estimates["sum"] = Estimate(*(factor * part for part in totals))
         return estimates
 
 

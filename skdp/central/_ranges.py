@@ -259,13 +259,15 @@ def plan_hierarchy(size: int, budget: PrivacyBudget, method: str) -> Hierarchy:
 
 
 def count_interval(
-    counts: int | NDArray[np.int64],
+    counts: float | NDArray[Any],
     std_error: float | NDArray[np.float64],
     level: float,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the lower and upper bounds of confidence intervals of noisy counts."""
+    """Return the lower and upper bounds of confidence intervals of noisy counts or sums of weights."""
+    margin = bound_quantile(level) * np.asarray(std_error)
+    if np.asarray(counts).dtype.kind == "f":  # sums of weights
+        return counts - margin, counts + margin
     # The margin is rounded up, because true counts are integers. A noisy count may be an
     # estimate that was rounded by less than 1.
-    margin = bound_quantile(level) * np.asarray(std_error)
     margin = np.ceil(np.minimum(margin, MAX_NOISY_COUNT)).astype(np.int64)
     return counts - margin, counts + margin

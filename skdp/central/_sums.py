@@ -111,12 +111,19 @@ class GroupSums:
     # The number of values that are missing or infinite; shape (n_columns,).
     n_not_finite: Integers
     bounds: Floats
+    # Factor of `rows` and `counts` in steps of the grid: 1 for weighted rows.
+    count_unit: int = GRID
 
     @classmethod
-    def read(cls, sums: Sequence[Integers], bounds: Floats) -> GroupSums:
+    def read(
+        cls, sums: Sequence[Integers], bounds: Floats, *, weighted: bool = False
+    ) -> GroupSums:
         """Make an object of the result of `sum_groups`."""
         n_not_finite, rows, counts, position_sums, squares = sums
-        return cls(rows, counts.T, position_sums.T, squares.T, n_not_finite, bounds)
+        unit = 1 if weighted else GRID
+        return cls(
+            rows, counts.T, position_sums.T, squares.T, n_not_finite, bounds, unit
+        )
 
     def check_finite(self, names: Sequence[Any]) -> GroupSums:
         """Raise an error if a column has a missing or infinite value; otherwise return the sums."""
@@ -138,7 +145,7 @@ class GroupSums:
         # Squares are from 0 to `GRID`. Twice their distances from `GRID` / 2 are from
         # -`GRID` to `GRID`.
         counts = self.rows[:, np.newaxis] if shared_count else self.counts
-        numbers = [counts * GRID, self.position_sums]
+        numbers = [counts * self.count_unit, self.position_sums]
         if squares:
             numbers.append(2 * self.squares - GRID * self.counts)
         # Integers of Python do not overflow when noise is added.
@@ -157,6 +164,7 @@ def sum_groups(
     bounds: Floats,
     groups: NDArray[Any] | None = None,
     n_groups: int = 1,
+    weights: Floats | None = None,
 ) -> list[Integers]:
     """Compute the exact sums of `GroupSums`.
 
@@ -170,6 +178,8 @@ def sum_groups(
         The group of each row; rows without a group have the code `n_groups`. By default, all rows are one group.
     n_groups : int, default=1
         The number of groups.
+    weights : ndarray of shape (n_rows,), optional
+        Weights from 0 to 1. With weights, numbers of rows and values are in steps of the grid.
 
     Returns
     -------
@@ -180,12 +190,16 @@ def sum_groups(
     n_rows = len(columns[0]) if groups is None else len(groups)
     low, high = bounds.T[:, :, np.newaxis]
     n_not_finite = np.zeros(len(columns), np.int64)
+    n_rows_by_group = np.zeros((1, n_groups), np.int64)
     sums = np.zeros((3, len(columns), n_groups), np.int64)
-    n_rows_by_group = np.array([n_rows])
-    if groups is not None:
-        groups = groups.astype(np.intp)
-        n_rows_by_group = np.bincount(groups, minlength=n_groups + 1)[:n_groups]
-    for block in slice_rows(n_rows if columns else 0, len(columns)):
+    for block in slice_rows(n_rows, len(columns)):
+        codes = None if groups is None else groups[block].astype(np.intp)
+        units = np.ones((1, len(range(n_rows)[block])))
+        if weights is not None:
+            units = np.rint(weights[np.newaxis, block] * GRID)
+        n_rows_by_group += _sum_by_group(units, codes, n_groups)
+        if not columns:
+            continue
         # Rows of a matrix are read while they are in the cache.
         values = np.array([column[block] for column in columns])
         n_not_finite += np.count_nonzero(~np.isfinite(values), axis=1)
@@ -195,10 +209,24 @@ def sum_groups(
         squares = positions * positions
         squares /= GRID
         np.rint(squares, out=squares)
-        codes = None if groups is None else groups[block]
-        for number, summands in enumerate((~is_missing, positions, squares)):
+        n_values = ~is_missing
+        if weights is not None:
+            n_values = np.where(is_missing, 0.0, units)
+            positions = np.rint(positions * weights[block])
+            squares = np.rint(squares * weights[block])
+        for number, summands in enumerate((n_values, positions, squares)):
             sums[number] += _sum_by_group(summands, codes, n_groups)
-    return [n_not_finite, n_rows_by_group, *sums]
+    return [n_not_finite, n_rows_by_group[0], *sums]
+
+
+def read_weights(table: Table, max_weight: float) -> Floats:
+    """Return the weights of rows, the last column of a table, divided by the largest weight: numbers from 0 to 1.
+
+    Weights outside of the bounds are clipped, and missing weights are 0.
+    """
+    (weights,) = read_values(select_columns(table, table.names[-1:]))
+    clipped: Floats = np.clip(np.nan_to_num(weights, nan=0.0), 0.0, max_weight)
+    return clipped / max_weight
 
 
 def slice_rows(n_rows: int, n_columns: int) -> Iterator[slice]:
@@ -217,25 +245,39 @@ def _sum_by_group(
     return np.array(sums)[:, :n_groups].astype(np.int64)
 
 
-def sum_columns(rows: Batches, bounds: Any, *, missing: bool = True) -> GroupSums:
+def sum_columns(
+    rows: Batches,
+    bounds: Any,
+    *,
+    missing: bool = True,
+    max_weight: float | None = None,
+) -> GroupSums:
     """Sum the columns of a private table between declared bounds, as one group.
 
     The sums are exact integers, to which the caller adds noise. Missing and infinite values are excluded and counted;
     if `missing` is False, they raise an error. Columns of Python objects cause a warning, because objects other than
     numbers are read as missing.
     """
-    bounds = parse_bounds(bounds, rows.names)
+    names = rows.names if max_weight is None else rows.names[:-1]
+    bounds = parse_bounds(bounds, names)
     if missing:
-        warn_of_objects(rows.table)
-    sums = rows.add_up(partial(_sum_table, bounds=bounds, missing=missing))
-    group_sums = GroupSums.read(sums, bounds)
-    return group_sums if missing else group_sums.check_finite(rows.names)
+        warn_of_objects(select_columns(rows.table, names))
+    sum_table = partial(
+        _sum_table, bounds=bounds, missing=missing, max_weight=max_weight
+    )
+    group_sums = GroupSums.read(
+        rows.add_up(sum_table), bounds, weighted=max_weight is not None
+    )
+    return group_sums if missing else group_sums.check_finite(names)
 
 
-def _sum_table(table: Table, *, bounds: Floats, missing: bool) -> list[Integers]:
-    """Sum the columns of one batch of rows, as one group."""
+def _sum_table(
+    table: Table, *, bounds: Floats, missing: bool, max_weight: float | None
+) -> list[Integers]:
+    """Sum the columns of one batch of rows, as one group; with weights, they are the last column."""
     columns = read_values(table) if missing else to_float_columns(table)
-    return sum_groups(columns, bounds)
+    weights = None if max_weight is None else read_weights(table, max_weight)
+    return sum_groups(columns[: len(bounds)], bounds, weights=weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -427,6 +469,7 @@ def sum_by_cells(
     name: str,
     *,
     missing: bool = False,
+    max_weight: float | None = None,
 ) -> list[GroupSums]:
     """Sum the numbers of a table by the cells of marginals of its keys.
 
@@ -446,6 +489,8 @@ def sum_by_cells(
         Name of the parameter that declares the domain, for this error.
     missing : bool, default=False
         If True, Python objects that are not numbers count as missing.
+    max_weight : float, optional
+        The largest weight of a row. With it, the last column contains the weights.
     """
     sums_of = partial(
         _sum_table_by_cells,
@@ -454,6 +499,7 @@ def sum_by_cells(
         bounds=bounds,
         handle_unknown=handle_unknown,
         missing=missing,
+        max_weight=max_weight,
     )
     has_undeclared, *sums = rows.add_up(sums_of)
     for column, n in zip(domain.columns, has_undeclared, strict=True):
@@ -468,7 +514,8 @@ def sum_by_cells(
     size = len(sums) // len(cliques)
     marginals = []
     for start in range(0, len(sums), size):
-        marginals.append(GroupSums.read(sums[start : start + size], bounds))
+        part = sums[start : start + size]
+        marginals.append(GroupSums.read(part, bounds, weighted=max_weight is not None))
     return marginals
 
 
@@ -480,6 +527,7 @@ def _sum_table_by_cells(
     bounds: NDArray[np.float64],
     handle_unknown: str,
     missing: bool,
+    max_weight: float | None,
 ) -> list[NDArray[np.int64]]:
     """Return an indicator of each key with undeclared values that are errors, and the sums of each marginal.
 
@@ -488,7 +536,8 @@ def _sum_table_by_cells(
     """
     n_keys = len(domain.columns)
     keys = select_columns(table, table.names[:n_keys])
-    numbers = select_columns(table, table.names[n_keys:])
+    numbers = select_columns(table, table.names[n_keys : n_keys + len(bounds)])
+    weights = None if max_weight is None else read_weights(table, max_weight)
     codes, undeclared = encode_columns(keys, domain, handle_unknown)
     values = (
         read_values(numbers)
@@ -500,7 +549,7 @@ def _sum_table_by_cells(
         if clique:
             keys_of_marginal = select_domain(domain, clique)
             groups = join_codes(keys_of_marginal, [codes[c] for c in clique])
-            sums += sum_groups(values, bounds, groups, keys_of_marginal.size)
+            sums += sum_groups(values, bounds, groups, keys_of_marginal.size, weights)
         else:
-            sums += sum_groups(values, bounds)
+            sums += sum_groups(values, bounds, weights=weights)
     return sums

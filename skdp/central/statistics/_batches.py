@@ -54,6 +54,8 @@ class Batches:
     # The rows in memory; for a table in an engine, its columns without rows.
     table: Table
     large: LargeTable | None = None
+    # True if the last column contains the weights of the rows.
+    is_weighted: bool = False
 
     @property
     def names(self) -> tuple[Any, ...]:

@@ -1,0 +1,139 @@
+"""Weighted counts, sums and means: the largest weight bounds the contribution of a record."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import skdp.engines  # noqa: F401, so that `fit` reads a LazyFrame
+from skdp import DPGroupBy, DPHistogram, DPMean, Interval, PrivacyLedger
+from skdp.privacy import Mu, Rho
+from skdp.testing import replay_release
+from tests.conftest import each
+
+KEYS = {"key": ["a", "b"]}
+MODELS = {
+    "mean": DPMean(bounds=(0, 100), max_weight=4),
+    "groups": DPGroupBy(
+        by="key", keys=KEYS, statistics=["count", "mean", "sum"], bounds=(0, 100), max_weight=4, handle_unknown="ignore"
+    ),
+    "group counts": DPGroupBy(by="key", keys=KEYS, statistics="count", max_weight=4, handle_unknown="ignore"),
+    "histogram": DPHistogram(domain=KEYS, max_weight=4, handle_unknown="ignore"),
+    "hierarchy": DPHistogram(
+        domain=Interval(0, 100, bins=8), method="hierarchical", max_weight=4, handle_unknown="ignore"
+    ),
+}
+COLUMNS = {"mean": ["x"], "groups": ["key", "x"], "group counts": ["key"], "histogram": ["key"], "hierarchy": ["x"]}
+RECORDS = list(itertools.product(["a", "b", "c"], [0.0, 50.0, 100.0, math.nan], [0.0, 1.5, 4.0, 9.0, -1.0, math.nan]))
+
+
+@each("name", list(MODELS))
+@each("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
+@pytest.mark.parametrize("n_rows", [1, 2])
+def test_a_record_or_a_person_costs_at_most_epsilon(name, epsilon, n_rows):
+    model = MODELS[name].set_params(epsilon=epsilon, max_rows_per_person=n_rows)
+    columns = [*COLUMNS[name], "w"]
+    rng = np.random.default_rng(0)
+    heaviest = [("a", 100.0, 4.0)] * n_rows
+    chosen = [[RECORDS[index] for index in rng.integers(0, len(RECORDS), n_rows)] for _ in range(16)]
+    used = []
+    for seed, records in enumerate([heaviest, *chosen]):
+        table = pd.DataFrame([("a", 50.0, 1.0), *records], columns=["key", "x", "w"])[columns]
+
+        def release(rows, seed=seed):
+            return model.set_params(random_state=seed).fit(rows, sample_weight="w")
+
+        replay = replay_release(release, table, table[:1])
+        assert replay.passed, replay.findings
+        used.append(replay.epsilon / replay.guarantee.epsilon)
+    assert max(used) == pytest.approx(1, rel=1e-6)
+
+
+def weighted_table(n, seed=0):
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame({"key": rng.choice(["a", "b"], n), "x": rng.gamma(2, 10, n).clip(0, 100)})
+    return table.assign(w=rng.choice([0.5, 2.0, 4.0], n))
+
+
+@each("name", list(MODELS))
+def test_a_large_epsilon_gives_weighted_statistics_of_all_libraries(name):
+    frame = weighted_table(2000)[[*COLUMNS[name], "w"]]
+    model = MODELS[name].set_params(epsilon=1e6, max_rows_per_person=1, random_state=0)
+    rows, weights = frame.drop(columns="w"), frame["w"]
+    inputs = [(frame, "w"), (rows, weights), (rows, weights.to_numpy()), (rows, weights.tolist())]
+    inputs += [(pl.from_pandas(frame), "w"), (pl.from_pandas(frame).lazy(), "w")]
+    for X, sample_weight in inputs:
+        fitted = model.fit(X, sample_weight=sample_weight)
+        if name == "mean":
+            assert fitted.mean_ == pytest.approx([np.average(rows["x"], weights=weights)], rel=1e-5)
+        elif name == "hierarchy":
+            expected = np.histogram(rows["x"], np.linspace(0, 100, 9), weights=weights)[0]
+            assert fitted.counts_ == pytest.approx(expected, abs=0.01)
+            assert fitted.range_estimate(0, 50).value == pytest.approx(expected[:4].sum(), abs=0.01)
+        else:
+            totals = weights.groupby(rows["key"]).sum()
+            found = fitted.counts_ if name == "histogram" else fitted.estimates_["count"][:, 0]
+            assert found == pytest.approx(totals, abs=0.01)
+        if name == "groups":
+            sums = (weights * rows["x"]).groupby(rows["key"]).sum()
+            assert fitted.estimates_["x_sum"][:, 0] == pytest.approx(sums, rel=1e-5)
+            assert fitted.estimates_["x_mean"][:, 0] == pytest.approx(sums / totals, rel=1e-5)
+
+
+def test_equal_weights_have_the_same_accuracy_as_counts():
+    """A weight of 3 for each row is the same as three times the counts, and so is the standard error."""
+    frame = weighted_table(2000)[["key"]]
+    plain = DPHistogram(0.01, domain=KEYS, random_state=0).fit(frame).to_frame()
+    weighted = DPHistogram(0.01, domain=KEYS, max_weight=3, random_state=0)
+    weighted = weighted.fit(frame, sample_weight=np.full(2000, 3.0)).to_frame()
+    assert weighted["std_error"].tolist() == pytest.approx((3 * plain["std_error"]).tolist(), rel=1e-4)
+    assert weighted["count"].dtype.kind == "f"
+
+
+@each("level", [0.5, 0.95])
+def test_intervals_cover_weighted_statistics(level):
+    n_groups = 1000
+    rng = np.random.default_rng(1)
+    keys = np.repeat(np.arange(n_groups), 50)
+    frame = pd.DataFrame({"key": keys, "x": rng.gamma(2, 10, keys.size).clip(0, 100)})
+    weights = rng.choice([0.5, 2.0, 4.0], keys.size)
+    fitted = DPGroupBy(
+        by="key",
+        keys={"key": range(n_groups)},
+        statistics=["count", "sum", "mean"],
+        bounds=(0, 100),
+        max_weight=4,
+        confidence_level=level,
+        random_state=0,
+    ).fit(frame, sample_weight=weights)
+    totals = np.bincount(keys, weights)
+    sums = np.bincount(keys, weights * frame["x"])
+    for name, truth in {"count": totals, "x_sum": sums, "x_mean": sums / totals}.items():
+        _, _, lower, upper = fitted.estimates_[name].T
+        slack = 4 * math.sqrt(level * (1 - level) / n_groups)
+        assert level - slack <= np.mean((lower <= truth) & (truth <= upper)) <= 1 - (1 - level) / 10
+
+
+@each(
+    "parameters, weights, match",
+    [
+        ({}, [1.0, 2.0], "`max_weight` must be the largest weight"),
+        ({"max_weight": 0}, [1.0, 2.0], "`max_weight` must be"),
+        ({"max_weight": 2}, [1.0], "must have one weight for each row"),
+        ({"max_weight": 2}, [[1.0, 2.0]] * 2, "`sample_weight` must be one column"),
+        ({"max_weight": 2}, "v", "`sample_weight` must be the name of a column of X"),
+        ({"max_weight": 2, "statistics": ["median"]}, [1.0, 2.0], "must not contain quantiles with `sample_weight`"),
+        ({"max_weight": 2}, pd.Series([1.0, 2.0], index=[1, 0]), "sample_weight"),
+    ],
+)
+def test_mistakes_raise_errors_before_the_charge(parameters, weights, match):
+    frame = pd.DataFrame({"key": ["a", "b"], "x": [0.5, 1.0]})
+    ledger = PrivacyLedger(epsilon=1.0)
+    with pytest.raises(ValueError, match=match):
+        DPGroupBy(by="key", keys=KEYS, bounds=(0, 1), ledger=ledger, **parameters).fit(frame, sample_weight=weights)
+    assert ledger.spent.epsilon == 0
