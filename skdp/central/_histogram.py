@@ -48,6 +48,10 @@ from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, parse_budget
 from skdp.randomness import ByteSource
 
 Method = Literal["auto", "flat", "hierarchical"]
+
+# Largest number of cells, which take about 50 bytes each.
+MAX_CELLS = 1 << 27
+
 _COLUMNS = ("count", "std_error", "lower", "upper")
 
 
@@ -188,6 +192,11 @@ class DPHistogram(WeightedStatistic):
         max_weight = self._check_max_weight(rows)
         columns = self._select_bounded(rows)
         domain = declared_domain(columns.table, self.domain, "domain")
+        if domain.size > MAX_CELLS:
+            raise ValueError(
+                f"`domain` must have at most {MAX_CELLS:,} cells, got {domain.size:,}. "
+                "Use fewer columns or wider bins."
+            )
         library = library_of(rows.table)
         if library != "pandas":
             check_unique_names([*domain.columns, *_COLUMNS])

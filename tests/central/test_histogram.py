@@ -224,3 +224,9 @@ class TestRanges:
         histogram = DPHistogram(domain=domain).fit(self.AGES)
         with pytest.raises(error, match=message):
             histogram.range_estimate(*ends)
+
+
+def test_too_many_cells_raise_an_error_before_memory_is_used():
+    frame = pd.DataFrame(np.zeros((2, 40)), columns=[f"c{index}" for index in range(40)])
+    with pytest.raises(ValueError, match=r"`domain` must have at most .* Use fewer columns or wider bins"):
+        DPHistogram(domain=Interval(0, 2, bins=2)).fit(frame)
