@@ -6,7 +6,7 @@ column. Errors of quantiles are differences of ranks, in percent of the rows. Er
 counts are in rows. "rows missed" is the proportion of rows with a value that was not found.
 
 Bounds and categories that are not declared are found by `discover_domain` with a fifth of
-epsilon, or by ``bounds="private"`` in older versions. The task "bounds" has 20 columns, each
+epsilon. The task "bounds" has 20 columns, each
 in a separate table. Peers are OpenDP, and diffprivlib in a separate environment (see
 `_peers.py`), which treats the number of rows as public.
 """

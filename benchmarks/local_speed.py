@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from _tables import many_columns
 from _tasks import Task, keep_scores, measure_seconds, time_in_turns
 
 N_VALUES, N_COLUMNS = 14, 4
@@ -462,21 +463,35 @@ def grow_values(
     return measure_growth(call, n)
 
 
-def grow_synthesis(
-    sizes: tuple[int, int], epsilon: float, seed: int
-) -> dict[str, float]:
-    """Measure `fit` and `sample` for a table of columns that depend on their neighbors."""
-    from skdp import Domain, DPMarginalSynthesizer
+def load_rows(n_rows: int) -> tuple[pd.DataFrame, Any]:
+    """Return a table of five columns that depend on their neighbors, and its domain."""
+    from skdp import Domain
 
-    n_rows, n_columns = sizes
-    rng = np.random.default_rng(seed)
-    table = pd.DataFrame({"c0": rng.integers(5, size=n_rows, dtype=np.uint8)})
-    for column in range(1, n_columns):
-        steps = rng.integers(2, size=n_rows, dtype=np.uint8)
-        table[f"c{column}"] = (table[f"c{column - 1}"] + steps) % 5
-    domain = Domain({name: list(range(5)) for name in table})
-    synthesizer = DPMarginalSynthesizer(epsilon, delta=1e-9, domain=domain)
-    call = partial(lambda: synthesizer.fit(table).sample(n_rows))
+    rng = np.random.default_rng(0)
+    steps = rng.integers([5, 2, 2, 2, 2], size=(n_rows, 5), dtype=np.uint8)
+    table = pd.DataFrame(
+        steps.cumsum(axis=1, dtype=np.uint8) % 5, columns=list("abcde")
+    )
+    return table, Domain({name: list(range(5)) for name in table})
+
+
+def load_columns(n_columns: int) -> tuple[pd.DataFrame, Any]:
+    """Return a table of 10,000 rows and its domain."""
+    wide = many_columns(n_columns, 10_000)
+    return wide.train, wide.domain
+
+
+def grow_synthesis(
+    made: tuple[pd.DataFrame, Any], epsilon: float, seed: int
+) -> dict[str, float]:
+    """Measure `fit` and `sample` of a synthesizer."""
+    from skdp import DPMarginalSynthesizer
+
+    table, domain = made
+    synthesizer = DPMarginalSynthesizer(
+        epsilon, delta=1e-9, domain=domain, random_state=seed
+    )
+    call = partial(lambda: synthesizer.fit(table).sample(len(table)))
     return {"seconds": min(measure_seconds(call) for _ in range(2))}
 
 
@@ -522,23 +537,19 @@ GROWTH = {
         (1.0,),
         5,
     ),
+    # With epsilon 10, the number of selected marginals grows with the columns.
     "growth with columns": Task(
-        partial(list_sizes, "columns", (12, 24, 48, 96, 160), lambda n: (10_000, n)),
+        partial(list_sizes, "columns", (12, 24, 48, 96, 160), load_columns),
         {"DPMarginalSynthesizer": grow_synthesis},
         keep_scores,
-        (1.0,),
+        (10.0,),
         3,
     ),
     "growth with rows": Task(
-        partial(
-            list_sizes,
-            "rows",
-            (10_000, 100_000, 1_000_000, 5_000_000),
-            lambda n: (n, 5),
-        ),
+        partial(list_sizes, "rows", (10_000, 100_000, 1_000_000, 5_000_000), load_rows),
         {"DPMarginalSynthesizer": grow_synthesis},
         keep_scores,
-        (1.0,),
+        (10.0,),
         3,
     ),
 }

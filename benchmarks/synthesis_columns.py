@@ -5,11 +5,7 @@ area under the ROC curve of boosted trees that are trained on the released rows,
 private column is the target.
 
 `DPColumnSynthesizer` resamples only the private columns. The method "whole records" makes
-all columns synthetic. The method "whole records, read for the columns" resamples the private
-columns from a release of whole records, whose noise is set so that its measurements of these
-columns cost epsilon within 10 %. This cost is known only afterwards, so such a release must
-not be published. It is used as a bound for other methods. The task "limits" has real rows,
-and private columns in a random order.
+all columns synthetic. The task "limits" has real rows, and private columns in a random order.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def test_the_readme_names_commands_that_exist():
     assert all(f"\n{command}:" in makefile for command in commands)
 
 
-def test_the_picture_of_the_readme_shows_the_output_of_its_code():
+def test_readme_picture_shows_the_output_of_the_code():
     picture = (ROOT / "docs" / "_static" / "counts.svg").read_text(encoding="utf-8")
     output = re.search(r"<dc:description>(.*?)</dc:description>", picture, re.DOTALL)[1]
     assert f"```text\n{output}```" in README, "run docs/make_figures.py"
@@ -86,7 +86,7 @@ def test_pages_have_at_most_one_figure():
 
 @pytest.mark.long
 @pytest.mark.parametrize(("path", "figure"), FIGURES)
-def test_the_example_of_a_figure_prints_the_numbers_of_its_section(path, figure, capsys, monkeypatch):
+def test_example_prints_the_numbers_beside_its_figure(path, figure, capsys, monkeypatch):
     pyplot = pytest.importorskip("matplotlib.pyplot")
     monkeypatch.setattr(pyplot, "show", lambda: None)
     section = path.read_text(encoding="utf-8")[: figure.start()].rpartition("\n#")[2]

@@ -238,7 +238,7 @@ def test_many_permanent_reports_are_the_reports_of_each_record_alone(oracle):
 
 @each("k", [2, 300])
 @each("name", ["optimized_unary_encoding", "two rounds"])
-def test_permanent_bits_are_the_reports_of_each_record_alone(name, k):
+def test_permanent_bits_equal_reports_of_single_records(name, k):
     oracle = (ORACLES | TWO_ROUNDS)[name](k, 1.0)
     digests = SeededSource("rows").bytes(32 * 500).reshape(500, 32)
     codes = (np.arange(500) % k).astype(np.uint16)
