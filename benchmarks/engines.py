@@ -1,8 +1,10 @@
-"""CPU time of tallies, privatization and histograms of Parquet files, compared with queries of the engine.
+"""CPU time of tallies, privatization, histograms and synthesizers of files, compared with queries of the engine.
 
 `seconds_of_engine` is the shortest CPU time of all threads in three runs, which alternate with runs of the engine.
 `relative_time` is this time divided by the time of the engine: a GROUP BY of the same column for tallies and
-histograms, and reading and writing the file unchanged for privatization. The name of a table is its number of rows.
+histograms, and reading and writing the file unchanged for privatization. CSV files of three columns are compared with
+pandas, and synthesizers of five columns with the GROUP BY queries of their ten pairs in DuckDB. The name of a table is
+its number of rows.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import tempfile
 import weakref
 from collections.abc import Callable
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +23,12 @@ from _tasks import Task, keep_scores, time_in_turns
 
 LABELS = ["never", "sometimes", "often", "always"]
 COLUMNS = ["smokes", "drinks", "gambles"]
+FIVE_COLUMNS = [*COLUMNS, "votes", "reads"]
 ENGINES = ("pyarrow", "duckdb", "polars", "dask")
 
 
 class Folder:
-    """Temporary folder with a file of rows and a file of one column; it is deleted with this object."""
+    """Temporary folder with files of one, three and five columns; it is deleted with this object."""
 
     def __init__(self, n_rows: int) -> None:
         import pyarrow
@@ -34,14 +38,21 @@ class Folder:
         weakref.finalize(self, shutil.rmtree, folder)
         self.path = folder / "rows.parquet"
         self.column = folder / "column.parquet"
+        self.five_columns = folder / "five_columns.parquet"
+        self.csv = folder / "rows.csv"
         self.target = folder / "out"
         rng = np.random.default_rng(0)
         labels = np.array(LABELS)
-        rows = {name: labels[rng.integers(4, size=n_rows)] for name in COLUMNS}
+        rows = {name: labels[rng.integers(4, size=n_rows)] for name in FIVE_COLUMNS}
         table = pyarrow.table(rows)
-        for path, names in ((self.path, COLUMNS), (self.column, COLUMNS[:1])):
-            part = table.select(names)
+        for path, n_columns in (
+            (self.path, 3),
+            (self.column, 1),
+            (self.five_columns, 5),
+        ):
+            part = table.select(FIVE_COLUMNS[:n_columns])
             pyarrow.parquet.write_table(part, path, row_group_size=1 << 17)
+        table.select(COLUMNS).to_pandas().to_csv(self.csv, index=False)
 
     def remove_target(self) -> None:
         """Remove the written file or directory."""
@@ -176,10 +187,56 @@ def time_histogram(
     return compare_times(count, partial(group_rows, engine, table.column))
 
 
+def time_csv(table: Folder, epsilon: float, seed: int) -> dict[str, float]:
+    """Time the privatization of three columns, from CSV file to CSV file."""
+    import pandas as pd
+
+    from skdp.engines import privatize_file
+
+    encoder = make_encoder(COLUMNS, epsilon)
+    target = table.csv.with_name("out.csv")
+
+    def write() -> None:
+        privatize_file(table.csv, target, encoder)
+        target.unlink()
+
+    def copy() -> None:
+        pd.read_csv(table.csv).to_csv(target, index=False)
+        target.unlink()
+
+    return compare_times(write, copy)
+
+
+def time_synthesizer(
+    engine: str, table: Folder, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Time the fit of a synthesizer of five columns."""
+    import duckdb
+
+    from skdp import DPMarginalSynthesizer
+
+    domain = dict.fromkeys(FIVE_COLUMNS, LABELS)
+    synthesizer = DPMarginalSynthesizer(epsilon, delta=1e-9, domain=domain)
+
+    def fit() -> object:
+        return synthesizer.fit(open_rows(engine, table.five_columns))
+
+    def group_pairs() -> None:
+        rows = duckdb.read_parquet(str(table.five_columns))
+        for pair in combinations(FIVE_COLUMNS, 2):
+            names = ", ".join(pair)
+            rows.aggregate(f"{names}, count(*)", names).fetchall()
+
+    return compare_times(fit, group_pairs)
+
+
 CALLS = {"tally": time_tally, "privatize": time_privatize, "histogram": time_histogram}
 METHODS = {
     f"{name}, {engine}": partial(call, engine)
     for engine in ENGINES
     for name, call in CALLS.items()
 }
+METHODS["privatize CSV, pandas"] = time_csv
+for engine in ("pyarrow", "duckdb", "polars"):
+    METHODS[f"synthesizer, {engine}"] = partial(time_synthesizer, engine)
 TASKS = {"engines": Task(tables, METHODS, keep_scores, (2.0,), 8)}
