@@ -127,6 +127,15 @@ def _to_python(value: Any) -> Any:
     return None if is_missing or is_nan else value
 
 
+def check_version(found: Any, version: int, name: str) -> None:
+    """Raise an error if the version of a file is later than the version that is read; `name` is for errors."""
+    if isinstance(found, int) and found > version:
+        raise ValueError(
+            f"{name} was written by a later version of skdp: its version must be "
+            f"{version}, got {found}. Upgrade skdp to read it."
+        )
+
+
 def parse_json(text: str, name: str) -> Any:
     """Parse JSON of limited size; None if the text is not JSON. `name` is for errors."""
     if len(text) > MAX_FILE_BYTES:

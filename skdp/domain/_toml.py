@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp._json import MAX_DECLARED_VALUES, MAX_FILE_BYTES
+from skdp._json import MAX_DECLARED_VALUES, MAX_FILE_BYTES, check_version
 from skdp.domain._attributes import (
     Categories,
     Interval,
@@ -161,6 +161,8 @@ def _format_value(value: Any) -> str:
 def parse_toml(text: str) -> dict[str, Any]:
     """Parse a domain file, and return its entries with the declared values of the columns."""
     content = _parse(text)
+    # Later formats have a version.
+    check_version(content.pop("version", 1), 1, "The domain file")
     unknown_keys = sorted(content.keys() - _KEYS)
     if unknown_keys:
         raise ValueError(f"Unknown key {unknown_keys[0]!r}; {_TABLES}.")

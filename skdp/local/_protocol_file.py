@@ -13,7 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from skdp._json import MAX_DECLARED_VALUES, parse_json, value_from_json, value_to_json
+from skdp._json import (
+    MAX_DECLARED_VALUES,
+    check_version,
+    parse_json,
+    value_from_json,
+    value_to_json,
+)
 from skdp.domain import (
     Categories,
     Domain,
@@ -167,6 +173,8 @@ def transformer_from_text(text: str, base_class: type[Any]) -> Any:
 def _parse_protocol(text: str) -> dict[str, Any]:
     """Parse the JSON of a protocol, and check its format, version and the types of the required entries."""
     content: Any = parse_json(text, "A protocol")
+    if isinstance(content, dict) and content.get("format") == _FORMAT:
+        check_version(content.get("version"), _VERSION, "The protocol")
     is_protocol = (
         isinstance(content, dict)
         and content.get("format") == _FORMAT

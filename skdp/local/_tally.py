@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._json import parse_json, value_from_json, value_to_json
+from skdp._json import check_version, parse_json, value_from_json, value_to_json
 from skdp.domain import Domain, Interval
 from skdp.tables import MAX_REPORTS
 
@@ -164,7 +165,10 @@ class ReportTally:
             its protocol, or has more than 2**24 characters.
         """
         content: Any = parse_json(text, "A tally")
-        if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        found = content.get("format") if isinstance(content, dict) else None
+        if later := re.fullmatch(r"skdp tally, version (\d{1,9})", str(found)):
+            check_version(int(later[1]), 2, "The tally")
+        if found != _FORMAT:
             raise ValueError(f"The text must be a tally of the format {_FORMAT!r}.")
         # An untrusted text can raise any exception, whose message may contain the text.
         with suppress(Exception):

@@ -175,10 +175,18 @@ def load(
     except ValueError as error:
         message = str(error)
     except Exception as error:  # a damaged file can cause any exception
-        message = f"The file cannot be read ({type(error).__name__})."
+        message = (
+            f"The file cannot be read ({type(error).__name__}): it is damaged, or was "
+            "written by a later version of skdp."
+        )
     # Raised outside of the handlers, because the context of an error is shown too.
     if message:
         raise ValueError(message)
+    if any(name.startswith("skdp.") for name in unknown):
+        raise ValueError(
+            f"The file was written by a later version of skdp, with the types "
+            f"{sorted(unknown)}. Upgrade skdp to read it."
+        )
     if unknown:
         raise ValueError(f"`trusted` must contain the types {sorted(unknown)}.")
     if ledger is not None and not records.has_ledger:

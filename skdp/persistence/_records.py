@@ -281,11 +281,12 @@ def _dump_attribute(values: Categories | Interval) -> list[Any]:
 
 def _load_attribute(state: list[Any]) -> Categories | Interval:
     """Return the declared values of a state of `_dump_attribute`."""
-    content, ordered, releases = state
+    content, ordered, *releases = state
     values = value_from_json(content)
     if not isinstance(values, Interval):
         values = Categories(values, ordered=ordered)
-    values.releases = tuple(Release(*release) for release in releases)
+    # Files of version 0.1.0 have no releases of single columns.
+    values.releases = tuple(Release(*x) for release in releases for x in release)
     return values
 
 
@@ -299,6 +300,8 @@ def _load_domain(state: dict[str, Any]) -> Domain:
     domain = Domain(
         columns, constraints=state["constraints"], derived=dict(state["derived"])
     )
+    if "releases" not in state:  # version 0.1.0
+        return domain.with_guarantee(state["guarantee"], release_id=state["release_id"])
     domain.releases = tuple(Release(*release) for release in state["releases"])
     return domain
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 
-from skdp._json import parse_json, value_to_json
+from skdp._json import check_version, parse_json, value_to_json
 from skdp.exact import exp_bounds, round_up
 
 
@@ -188,22 +188,12 @@ def parse_record(
     expected = {"format": record_format, "version": VERSION}
     if not isinstance(content, dict):
         raise ValueError(f"`text` must be a JSON object, got {type(content).__name__}.")
-    check_version(content, VERSION, "`text`")
+    check_version(content.get("version"), VERSION, "The record")
     for name, value in expected.items():
         if content.get(name, value) != value:
             raise ValueError(f"`{name}` must be {value!r}, got {content[name]!r:.40}.")
     check_fields(content, [*expected, *names], "The record")
     return {name: content[name] for name in names}
-
-
-def check_version(content: Any, version: int, where: str) -> None:
-    """Raise an error for a record of a later version; `where` is the subject of the error."""
-    found = content.get("version") if isinstance(content, dict) else None
-    if isinstance(found, int) and found > version:
-        raise ValueError(
-            f"{where} was written by a later version of skdp: its `version` must be "
-            f"{version}, got {found}. Upgrade skdp to read it."
-        )
 
 
 def check_fields(content: Any, names: Collection[str], where: str) -> None:

@@ -1,4 +1,4 @@
-"""Write the files of a release, which later versions must read: ``python write.py FOLDER``, with this release installed.
+"""Write the files of a release, which later versions must read: ``python write.py FOLDER``, with this release.
 
 They are written once, when a version is released, and never again. `expected.json` has the results of that version.
 """
@@ -49,16 +49,20 @@ def encoders():
         "numbers": skdp.NumericPerturber(1.0, bounds={"age": (20, 80)}, random_state=0),
         "rappor": skdp.RapporEncoder(n_bits=8, random_state=0),
         "sets": skdp.SetValuedEncoder(1.0, categories={"job": ["clerk", "cook"]}, max_size=2, random_state=0),
-        "table": skdp.LocalTableEncoder(
-            1.0, categories={"sex": ["f", "m"]}, bounds={"age": (20, 80)}, random_state=0
-        ),
+        "table": skdp.LocalTableEncoder(1.0, categories={"sex": ["f", "m"]}, bounds={"age": (20, 80)}, random_state=0),
     }
+
+
+def found_domain():
+    return skdp.discover_domain(PEOPLE, 3.0, 1e-3, random_state=0)
 
 
 def curators():
     options = {"random_state": 0}
     return {
-        "mean": skdp.DPMean(1.0, bounds=(20, 80), max_rows_per_person=2, **options).fit(AGE, groups=np.arange(120) // 2),
+        "mean": skdp.DPMean(1.0, bounds=(20, 80), max_rows_per_person=2, **options).fit(
+            AGE, groups=np.arange(120) // 2
+        ),
         "histogram": skdp.DPHistogram(Rho(0.1, delta=1e-9), domain=DOMAIN.select(["sex"]), **options).fit(SEX),
         "pipeline": make_pipeline(
             skdp.DPStandardScaler(1.0, bounds=(20, 80), **options),
@@ -66,6 +70,7 @@ def curators():
         ).fit(AGE, ILL),
         "minmax": skdp.DPMinMaxScaler(bounds=(20, 80)).fit(AGE),
         "synthesizer": skdp.DPMarginalSynthesizer(1.0, domain=DOMAIN, **options).fit(PEOPLE),
+        "found_mean": skdp.DPMean(1.0, bounds=found_domain(), **options).fit(AGE),
         "columns": skdp.DPColumnSynthesizer(["sex"], domain=DOMAIN, **options).fit(PEOPLE),
     }
 
@@ -113,9 +118,10 @@ def main(target):
         skdp.save(curator, folder / f"{name}.skops")
         last = curator[-1] if name == "pipeline" else curator
         results[name] = {"guarantee": amounts(last.guarantee_)}
+        results[name]["steps"] = [amounts(step.guarantee) for step in privacy_statement(curator).steps]
         if name == "pipeline":
             results[name]["probabilities"] = curator.predict_proba(AGE)[:, 1].tolist()
-    found = skdp.discover_domain(PEOPLE, 3.0, 1e-3, random_state=0)
+    found = found_domain()
     for name, domain in {"declared": DOMAIN, "found": found}.items():
         (folder / f"{name}.domain.toml").write_text(domain.to_toml(), encoding="utf-8")
         results[f"domain {name}"] = {"columns": list(domain.columns), "sizes": list(map(int, domain.sizes))}
