@@ -389,6 +389,25 @@ def test_charge_within_a_charge_is_refused(address):
     assert ledger.report()["what"].tolist() == ["second"]
 
 
+@each("budget", [{"epsilon": 3.0, "delta": 1e-6}, {"rho": 1.0}, {"epsilon": 3.0, "relation": "add_remove"}])
+def test_budget_moves_from_a_file_to_a_server(budget, server, tmp_path_factory):
+    """As docs/guide/production.md describes."""
+    page = Path(__file__).parents[2].joinpath("docs/guide/production.md").read_text(encoding="utf-8")
+    code = re.search(r"def move.*?\n\n", page, re.DOTALL)[0]
+    names = {"PrivacyGuarantee": PrivacyGuarantee}
+    exec(code, names)
+    schema = next(schemas)
+    with server.connect() as database:
+        database.execute(f"CREATE SCHEMA {schema}")
+    old = PrivacyLedger(path=tmp_path_factory.mktemp("old") / "ledger.sqlite", **budget)
+    for _ in range(3):
+        old.charge(PrivacyGuarantee(0.1, relation="add_remove", trust="central"), "release")
+    new = PrivacyLedger(path=server.address(schema), **budget)
+    names["move"](old, new)
+    assert (new.spent, new.relation) == (old.spent, old.relation)
+    assert new.remaining() == pytest.approx(old.remaining(), rel=1e-12)
+
+
 @each("edit", EDITS)
 def test_edited_sums_and_charges_are_damage(edit, server):
     schema = next(schemas)
