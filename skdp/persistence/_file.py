@@ -182,13 +182,11 @@ def load(
     # Raised outside of the handlers, because the context of an error is shown too.
     if message:
         raise ValueError(message)
-    if any(name.startswith("skdp.") for name in unknown):
-        raise ValueError(
-            f"The file was written by a later version of skdp, with the types "
-            f"{sorted(unknown)}. Upgrade skdp to read it."
-        )
     if unknown:
-        raise ValueError(f"`trusted` must contain the types {sorted(unknown)}.")
+        remedy = ""
+        if any(name.startswith("skdp.") for name in unknown):
+            remedy = " If it was written by a later version of skdp, upgrade skdp."
+        raise ValueError(f"`trusted` must contain the types {sorted(unknown)}.{remedy}")
     if ledger is not None and not records.has_ledger:
         raise ValueError(
             "`ledger` must be None, because no saved estimator had a ledger."
