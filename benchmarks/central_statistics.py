@@ -508,6 +508,103 @@ def score_categories(
     return {"rows missed": float(np.mean(missed))}
 
 
+# Counts of levels that add up
+
+
+@dataclass(frozen=True, eq=False)
+class LevelTable:
+    """A column with groups of its values on higher levels."""
+
+    values: pd.Series
+    declared: list[Any]
+    levels: dict[str, dict[Any, Any]]
+
+    def by_level(self) -> dict[str, pd.Series]:
+        """Return the value or group of each row on each level."""
+        groups = {"values": self.values}
+        for name, mapping in self.levels.items():
+            groups[name] = groups[list(groups)[-1]].map(mapping)
+        return groups
+
+
+ASIA = "Cambodia China Hong India Iran Japan Laos Philippines Taiwan Thailand Vietnam"
+EUROPE = (
+    "England France Germany Greece Holand-Netherlands Hungary Ireland Italy Poland "
+    "Portugal Scotland Yugoslavia"
+)
+
+
+def age_levels() -> LevelTable:
+    """Ages in years, in 5 and in 20 years."""
+    ages = adult().train["age"].astype(int).clip(17, 90)
+    declared = list(range(17, 91))
+    fives = {age: 5 * (age // 5) for age in declared}
+    twenties = {age: 20 * (age // 20) for age in fives.values()}
+    return LevelTable(ages, declared, {"5 years": fives, "20 years": twenties})
+
+
+def country_levels() -> LevelTable:
+    """Countries of birth, and continents."""
+    countries = adult().train["native-country"].astype(str)
+    declared = sorted(countries.unique())
+    continents = dict.fromkeys(declared, "America and other")
+    continents |= dict.fromkeys(ASIA.split(), "Asia")
+    continents |= dict.fromkeys(EUROPE.split(), "Europe")
+    return LevelTable(countries, declared, {"continent": continents})
+
+
+def postcode_levels() -> LevelTable:
+    """Postcodes, cities and states of a simulated country."""
+    rows = postcodes().train[["postcode", "city", "state"]].astype(str)
+    cities = rows.drop_duplicates("postcode").set_index("postcode")["city"].to_dict()
+    states = rows.drop_duplicates("city").set_index("city")["state"].to_dict()
+    return LevelTable(rows["postcode"], list(cities), {"city": cities, "state": states})
+
+
+def level_tables(quick: bool) -> dict[str, Callable[[], LevelTable]]:
+    if quick:
+        return {"countries": country_levels}
+    return {
+        "ages": age_levels,
+        "countries": country_levels,
+        "postcodes": postcode_levels,
+    }
+
+
+def release_levels(
+    table: LevelTable, epsilon: float, seed: int, method: str
+) -> dict[str, float]:
+    """Return the root mean squared error of the counts of each level, in rows."""
+    from skdp import DPHistogram
+
+    column = table.values.to_frame("value")
+    groups = table.by_level()
+    squares: dict[str, list[float]] = {name: [] for name in groups}
+    for one in list_seeds(seed):
+        options = {"random_state": one, "domain": {"value": table.declared}}
+        if method == "independent":
+            for name, values in groups.items():
+                domain = {name: list(dict.fromkeys(values))}
+                part = epsilon / len(groups)
+                histogram = DPHistogram(part, domain=domain, random_state=one)
+                found = histogram.fit(values.to_frame(name)).to_frame()["count"]
+                squares[name].append(square_errors(found, values))
+            continue
+        fitted = DPHistogram(epsilon, levels=table.levels, method=method, **options)
+        fitted.fit(column)
+        for name, values in groups.items():
+            level = None if name == "values" else name
+            found = fitted.to_frame(level)["count"]
+            squares[name].append(square_errors(found, values))
+    return {f"{name}, rows": float(np.sqrt(np.mean(squares[name]))) for name in groups}
+
+
+def square_errors(found: pd.Series, values: pd.Series) -> float:
+    """Return the mean squared error of the counts of values."""
+    counts = values.value_counts().reindex(found.index).fillna(0)
+    return float(np.mean((found - counts) ** 2))
+
+
 # Speed of the discovery of a domain
 
 
@@ -560,6 +657,19 @@ TASKS = {
         score_categories,
         epsilons=(1.0, 0.1, 4.0),
         n_seeds=6,
+    ),
+    "levels": Task(
+        level_tables,
+        {
+            "DPHistogram, levels": partial(release_levels, method="hierarchical"),
+            "DPHistogram, values added up": partial(release_levels, method="flat"),
+            "DPHistogram, independent levels": partial(
+                release_levels, method="independent"
+            ),
+        },
+        keep_scores,
+        epsilons=(1.0,),
+        n_seeds=3,
     ),
     "speed of discovery": Task(
         speed_tables,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
@@ -23,11 +23,13 @@ from skdp.central._base import (
     check_unique_names,
 )
 from skdp.central._ranges import (
+    DeclaredLevels,
     Hierarchy,
     count_interval,
     count_std,
     find_range,
     plan_hierarchy,
+    plan_levels,
 )
 from skdp.central._sums import GRID, sum_by_cells
 from skdp.central.statistics import (
@@ -72,6 +74,11 @@ class DPHistogram(WeightedStatistic):
         of neighboring cells with the same epsilon, and makes all counts consistent [1]_. Errors of single cells are
         larger, and errors of long ranges much smaller. ``"auto"`` selects the method with the smallest expected squared
         error of all ranges for one column of numbers or dates, and ``"flat"`` otherwise.
+    levels : mapping of level name to mapping, optional
+        For one column, groups of its values on higher levels: the first mapping maps each declared value to its group,
+        such as a city to its region, the next one maps these groups to larger groups, and so on. The method
+        ``"hierarchical"`` measures the counts of all levels, and ``"flat"`` adds up the counts of values. ``"auto"``
+        selects the method with the smaller mean squared error over the counts of all levels.
     handle_unknown : {"error", "ignore"}, default="error"
         How `fit` handles an undeclared value. ``"error"`` reveals that such a value
         occurs; ``"ignore"`` excludes its record.
@@ -164,6 +171,7 @@ class DPHistogram(WeightedStatistic):
         *,
         domain: DomainLike | None = None,
         method: Method = "auto",
+        levels: Mapping[Any, Mapping[Any, Any]] | None = None,
         handle_unknown: Unknown = "error",
         max_weight: float | None = None,
         confidence_level: float = 0.95,
@@ -174,6 +182,7 @@ class DPHistogram(WeightedStatistic):
         self.epsilon = epsilon
         self.domain = domain
         self.method = method
+        self.levels = levels
         self.handle_unknown = handle_unknown
         self.max_weight = max_weight
         self.confidence_level = confidence_level
@@ -200,8 +209,13 @@ class DPHistogram(WeightedStatistic):
         library = library_of(rows.table)
         if library != "pandas":
             check_unique_names([*domain.columns, *_COLUMNS])
-        method = _choose_method(self.method, domain)
-        tree = plan_hierarchy(domain.size, budget, method)
+        method = _choose_method(self.method, domain, has_levels=self.levels is not None)
+        levels = None
+        if self.levels is None:
+            tree = plan_hierarchy(domain.size, budget, method)
+        else:
+            levels = DeclaredLevels.read(domain, self.levels)
+            tree = plan_levels(levels, budget, method)
         n_levels = len(tree.sizes)
         noise = Noise.from_budget(budget / n_levels, 1 if max_weight is None else GRID)
         all_columns = [range(len(domain.columns))]
@@ -224,7 +238,7 @@ class DPHistogram(WeightedStatistic):
         if n_levels > 1:
             mechanism += f" on {n_levels} levels"
         return Plan(
-            (domain, library, tree, counts, budget, max_weight),
+            (domain, library, tree, counts, levels, max_weight),
             (noise,),
             mechanism,
             # One record changes one count of each level by 1.
@@ -233,22 +247,33 @@ class DPHistogram(WeightedStatistic):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the counts of all levels, and set the counts of cells that fit them best."""
-        self.domain_, self._library, tree, counts, _, max_weight = plan.exact
+        self.domain_, self._library, tree, counts, levels, max_weight = plan.exact
         (noise,) = plan.noises
+        if levels is not None:
+            counts = counts[levels.order]
         noisy = tree.measure(counts, noise, source)
         is_flat = len(tree.sizes) == 1
         self.method_ = "flat" if is_flat else "hierarchical"
         self.branching_ = tree.branching
         std_error = min(to_float(noise.std), MAX_NOISY_COUNT)
-        self.std_error_ = np.sqrt(std_error**2 * tree.cell_variances)
+        unit = 1.0 if max_weight is None else max_weight / GRID
+        self.std_error_ = np.sqrt(std_error**2 * tree.cell_variances) * unit
         estimates = noisy[0] if is_flat else tree.estimate(noisy)
         if max_weight is not None:
-            unit = max_weight / GRID
-            self.counts_, self.std_error_ = estimates * unit, self.std_error_ * unit
+            self.counts_ = estimates * unit
         elif is_flat:
             self.counts_ = noisy[0].astype(np.int64)
         else:
             self.counts_ = _round_all_ranges(estimates)
+        self._levels: dict[Any, tuple[list[Any], Any, Any]] = {}
+        if levels is not None:
+            for level, (name, labels) in enumerate(levels.labels.items()):
+                totals = np.add.reduceat(self.counts_, levels.cell_starts[level])
+                errors = np.sqrt(std_error**2 * levels.variances(tree, level)) * unit
+                self._levels[name] = labels, totals, errors
+            in_order = np.argsort(levels.order)
+            self.counts_ = self.counts_[in_order]
+            self.std_error_ = self.std_error_[in_order]
 
     @property
     def frequencies_(self) -> NDArray[np.float64]:
@@ -259,21 +284,39 @@ class DPHistogram(WeightedStatistic):
             return np.full(self.counts_.size, 1 / self.counts_.size)
         return project_to_simplex(self.counts_ / total, 1)
 
-    def to_frame(self) -> Any:
+    def to_frame(self, level: Any = None) -> Any:
         """Return the counts as a table.
+
+        Parameters
+        ----------
+        level : name of a level, optional
+            Return the counts of the groups of this level of `levels`, each the sum of the counts of its parts. By
+            default, return the counts of the cells.
 
         Returns
         -------
         pandas.DataFrame, polars.DataFrame or pyarrow.Table
             Of the library of X, pandas for an array: a row for each cell, with ``count, std_error, lower, upper``. The
             values of the columns of X, or the bins of an `Interval`, are the index in pandas, and columns elsewhere.
+
+        Raises
+        ------
+        ValueError
+            If `level` is not a level.
         """
         check_is_fitted(self)
-        level = check_confidence_level(self.confidence_level)
-        lower, upper = count_interval(self.counts_, self.std_error_, level)
-        columns = (self.counts_, self.std_error_, lower, upper)
-        table = dict(zip(_COLUMNS, columns, strict=True))
-        return make_frame(self.domain_, table, self._library)
+        domain, counts, std_error = self.domain_, self.counts_, self.std_error_
+        if level is not None:
+            if level not in self._levels:
+                raise ValueError(
+                    f"`level` must be one of {list(self._levels)}, got {level!r}."
+                )
+            labels, counts, std_error = self._levels[level]
+            domain = Domain({level: labels})
+        confidence = check_confidence_level(self.confidence_level)
+        lower, upper = count_interval(counts, std_error, confidence)
+        table = dict(zip(_COLUMNS, (counts, std_error, lower, upper), strict=True))
+        return make_frame(domain, table, self._library)
 
     def range_estimate(
         self, low: Hashable | None = None, high: Hashable | None = None
@@ -300,7 +343,7 @@ class DPHistogram(WeightedStatistic):
         """
         in_range = self._find_range(low, high)
         total = self.counts_[in_range].sum().item()
-        tree = Hierarchy(self.counts_.size, self.branching_)
+        tree = Hierarchy.even(self.counts_.size, self.branching_)
         variance_of_level = self.std_error_[0] ** 2 / tree.cell_variances[0]
         std_error = math.sqrt(variance_of_level * tree.variance(in_range))
         level = check_confidence_level(self.confidence_level)
@@ -314,6 +357,11 @@ class DPHistogram(WeightedStatistic):
             raise ValueError(
                 "`range_estimate` requires a histogram of one column, got columns "
                 f"{list(self.domain_.columns)}."
+            )
+        if self._levels:
+            raise ValueError(
+                "`range_estimate` requires a histogram without `levels`, got levels "
+                f"{list(self._levels)}. Use to_frame(level)."
             )
         (name,) = self.domain_.columns
         return find_range(name, self.domain_[name], low, high)
@@ -336,8 +384,10 @@ def _noise_variances(tree: Hierarchy, budget: PrivacyBudget) -> NDArray[np.float
     return count_std(budget, len(tree.sizes)) ** 2 * tree.cell_variances
 
 
-def _choose_method(method: str, domain: Domain) -> str:
-    """Return the method for a domain: flat counts if its cells have no order."""
+def _choose_method(method: str, domain: Domain, *, has_levels: bool = False) -> str:
+    """Return the method for a domain: flat counts if its cells have no order and no levels."""
+    if has_levels:
+        return method
     if len(domain.columns) > 1 and method == "hierarchical":
         raise ValueError(
             "`method` must be 'auto' or 'flat' for several columns, whose cells have "

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from skdp.central.statistics import (
     Noise,
     bound_quantile,
 )
-from skdp.domain import Categories, Interval
+from skdp.domain import Categories, Domain, Interval
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import ByteSource
 from skdp.tables import (
@@ -101,10 +103,9 @@ def _find_index(name: Any, values: Sequence[Any], endpoint: Any) -> int | None:
 
 
 class Hierarchy:
-    """A tree over k ordered cells: groups of b neighboring cells, groups of b neighboring groups, and so on."""
+    """A tree over k ordered cells: groups of neighboring cells, groups of neighboring groups, and so on."""
 
-    # The top level is the first one with at most b groups, so a tree with b >= k has
-    # one level, the cells. Each level contains all cells, so adding a record changes one
+    # Each level contains all cells, so adding a record changes one
     # count on each level. All counts have equal, independent noise, and the counts of
     # groups improve the estimates of cells. The best linear unbiased estimates, for which
     # every group is the sum of its parts, are computed in one pass up and one pass down
@@ -113,36 +114,50 @@ class Hierarchy:
     # .. [1] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of
     #    differentially private histograms through consistency. PVLDB 3(1).
 
-    def __init__(self, size: int, branching: int) -> None:
-        """Build the levels of a tree over `size` cells, from the cells up; a group has up to `branching` parts."""
-        self.branching = branching
-        self.sizes = [size]
-        while self.sizes[-1] > branching:
-            self.sizes.append(-(-self.sizes[-1] // branching))
+    def __init__(self, size: int, starts: Sequence[NDArray[np.intp]] = ()) -> None:
+        """Build the levels of a tree over `size` cells, from the cells up.
+
+        `starts` has for each level above the cells the index of the first part of each group.
+        """
+        self.starts = starts
+        self.sizes = [size, *(len(level) for level in starts)]
         # For each group, from its own count and the counts below it: the variance of its
         # best estimate, and the variance of the sum of the best estimates of its parts.
         # The mean of two estimates with the variances 1 and v, weighted by precision, has
         # the variance v / (v + 1).
         self._best_variances: list[Floats] = [np.ones(size)]
         self._part_variances: list[Floats] = []
-        for _ in self.sizes[1:]:
-            part_variances = self._gather(self._best_variances[-1])
+        for level in starts:
+            part_variances = np.add.reduceat(self._best_variances[-1], level)
             self._part_variances.append(part_variances)
             self._best_variances.append(part_variances / (part_variances + 1))
 
-    def _gather(self, values: NDArray) -> NDArray:
-        """Sum the values of one level by groups of the next level."""
-        return np.add.reduceat(values, np.arange(0, values.size, self.branching))
+    @classmethod
+    def even(cls, size: int, branching: int) -> Hierarchy:
+        """Build a tree with up to `branching` parts of each group."""
+        # The top level is the first one with at most `branching` groups.
+        starts: list[NDArray[np.intp]] = []
+        n_parts = size
+        while n_parts > branching:
+            starts.append(np.arange(0, n_parts, branching))
+            n_parts = len(starts[-1])
+        return cls(size, starts)
 
-    def _repeat(self, values: NDArray, size: int) -> NDArray:
-        """Assign the value of each group to its parts, `size` cells or groups of the level below."""
-        return np.repeat(values, self.branching)[:size]
+    @property
+    def branching(self) -> int:
+        """The number of cells in the first group; all cells of a tree of one level."""
+        return int(self.starts[0][1]) if self.starts else max(self.sizes[0], 2)
+
+    def _repeat(self, values: NDArray, level: int) -> NDArray:
+        """Assign the value of each group of the level above `level` to its parts."""
+        sizes = np.diff(self.starts[level], append=self.sizes[level])
+        return np.repeat(values, sizes)
 
     def totals(self, counts: NDArray) -> list[NDArray]:
         """Return the sums of counts of cells on each level, from the cells to the top; each of shape (n_groups,)."""
         levels = [counts]
-        for _ in self.sizes[1:]:
-            levels.append(self._gather(levels[-1]))
+        for starts in self.starts:
+            levels.append(np.add.reduceat(levels[-1], starts))
         return levels
 
     def measure(
@@ -164,11 +179,11 @@ class Hierarchy:
         # Weighted by precision: a count has the variance 1, and the sum of the estimates
         # of its parts the variance v.
         best = [np.asarray(noisy[0], float)]
-        for counts, part_variances in zip(noisy[1:], self._part_variances, strict=True):
-            best.append(
-                (counts * part_variances + self._gather(best[-1]))
-                / (part_variances + 1)
-            )
+        for counts, part_variances, starts in zip(
+            noisy[1:], self._part_variances, self.starts, strict=True
+        ):
+            below = np.add.reduceat(best[-1], starts)
+            best.append((counts * part_variances + below) / (part_variances + 1))
         return best
 
     def estimate(self, noisy: Sequence[NDArray]) -> Floats:
@@ -176,30 +191,26 @@ class Hierarchy:
         # From the top: the difference between the final estimate of a group and the sum of
         # its parts is divided among the parts in proportion to their variances.
         best = self._improve(noisy)
-        final = best.pop()
-        for below, variances, part_variances in zip(
-            best[::-1],
-            self._best_variances[-2::-1],
-            self._part_variances[::-1],
-            strict=True,
-        ):
-            gap = (final - self._gather(below)) / part_variances
-            final = below + variances * self._repeat(gap, below.size)
+        final = best[-1]
+        for level in reversed(range(len(self.starts))):
+            sums = np.add.reduceat(best[level], self.starts[level])
+            gap = (final - sums) / self._part_variances[level]
+            final = best[level] + self._best_variances[level] * self._repeat(gap, level)
         return final
 
     @cached_property
     def cell_variances(self) -> Floats:
         """The variance of the estimate of each cell, relative to the noise variance of a count; shape (n_cells,)."""
         final = self._best_variances[-1]
-        for variances, part_variances in zip(
-            self._best_variances[-2::-1], self._part_variances[::-1], strict=True
-        ):
+        for level in reversed(range(len(self.starts))):
+            variances = self._best_variances[level]
+            part_variances = self._part_variances[level]
             # Given the final estimate of its group, the estimate of a part of variance v
             # is linear with the slope v / w and has the variance v - v**2 / w, where w is
             # the variance of the sum of all parts.
             final = variances + (
-                variances / self._repeat(part_variances, variances.size)
-            ) ** 2 * self._repeat(final - part_variances, variances.size)
+                variances / self._repeat(part_variances, level)
+            ) ** 2 * self._repeat(final - part_variances, level)
         return final
 
     def variance(self, weights: NDArray) -> float:
@@ -208,12 +219,12 @@ class Hierarchy:
         # estimate, with the slope of `above` and a variance around the line. So the
         # variances of all levels add up.
         slopes, around = np.asarray(weights, float), 0.0
-        for variances, part_variances in zip(
-            self._best_variances, self._part_variances, strict=False
-        ):
-            above = self._gather(slopes * variances) / part_variances
+        for level, starts in enumerate(self.starts):
+            variances = self._best_variances[level]
+            above = np.add.reduceat(slopes * variances, starts)
+            above = above / self._part_variances[level]
             around += float(
-                (variances * (slopes - self._repeat(above, variances.size)) ** 2).sum()
+                (variances * (slopes - self._repeat(above, level)) ** 2).sum()
             )
             slopes = above
         return around + float((self._best_variances[-1] * slopes**2).sum())
@@ -229,6 +240,85 @@ class Hierarchy:
         return float(np.mean(variances))
 
 
+@dataclass(frozen=True, eq=False)
+class DeclaredLevels:
+    """Groups of the values of a column on several levels, such as the regions and countries of cities."""
+
+    # The order of the cells in which each group has neighboring cells.
+    order: NDArray[np.intp]
+    # For each level from the bottom, its name and the labels of its groups.
+    labels: dict[Any, list[Any]]
+    # The index of the first cell of each group, for each level.
+    cell_starts: list[NDArray[np.intp]]
+
+    @classmethod
+    def read(cls, domain: Domain, levels: Any) -> DeclaredLevels:
+        """Check the parameter `levels` of a histogram."""
+        if not isinstance(levels, Mapping) or not levels or len(domain.columns) != 1:
+            raise ValueError(
+                "`levels` must be a nonempty mapping of level name to mapping for a "
+                f"histogram of one column, got {type(levels).__name__} for the columns "
+                f"{list(domain.columns)}."
+            )
+        (column,) = domain.columns
+        # The groups of each cell, from the bottom to the top.
+        names = list(domain[column].labels)
+        paths = [[name] for name in names]
+        for level, groups in levels.items():
+            missing = [path[-1] for path in paths if path[-1] not in groups]
+            if missing:
+                raise ValueError(
+                    f"`levels` must map all values below level {level!r} to their "
+                    f"groups, got no group of {missing[0]!r}."
+                )
+            for path in paths:
+                path.append(groups[path[-1]])
+        # Groups are in the order of their first value.
+        ranks = []
+        for level in range(1, len(levels) + 1):
+            first: dict[Any, int] = {}
+            for path in paths:
+                first.setdefault(path[level], len(first))
+            ranks.append([first[path[level]] for path in paths])
+        order = np.lexsort(np.array([range(len(names)), *ranks]))
+        labels, cell_starts = {}, []
+        for level, name in enumerate(levels):
+            ordered = np.array(ranks[level])[order]
+            starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+            cell_starts.append(starts)
+            labels[name] = [paths[order[start]][level + 1] for start in starts]
+        return cls(order, labels, cell_starts)
+
+    @property
+    def tree(self) -> Hierarchy:
+        """The tree of all levels."""
+        starts = []
+        below = np.arange(len(self.order))
+        for cells in self.cell_starts:
+            # The index of each first cell among the first cells of the level below.
+            starts.append(np.searchsorted(below, cells))
+            below = cells
+        return Hierarchy(len(self.order), starts)
+
+    def mean_variance(self, tree: Hierarchy) -> float:
+        """Return the mean variance of the counts of all levels, relative to the variance of a noisy count."""
+        variances = [tree.cell_variances.mean()]
+        variances += [
+            self.variances(tree, level).mean() for level in range(len(self.labels))
+        ]
+        return float(np.mean(variances))
+
+    def variances(self, tree: Hierarchy, level: int) -> Floats:
+        """Return the variance of the count of each group of a level, relative to the variance of a noisy count."""
+        starts, size = self.cell_starts[level], len(self.order)
+        variances = []
+        for start, stop in pairwise([*starts.tolist(), size]):
+            is_inside = np.zeros(size)
+            is_inside[start:stop] = 1.0
+            variances.append(tree.variance(is_inside))
+        return np.array(variances)
+
+
 def count_std(budget: PrivacyBudget, n_levels: int) -> float:
     """Return the standard deviation of the noise of one count."""
     return float(
@@ -242,18 +332,33 @@ def plan_hierarchy(size: int, budget: PrivacyBudget, method: str) -> Hierarchy:
     `method` "flat" has the cells only, "hierarchical" at least two levels, and "auto" what is best. The budget is
     divided equally among levels.
     """
-    flat = Hierarchy(size, max(size, 2))
+    flat = Hierarchy(size)
     if method == "flat":
         return flat
     depths = range(2, (size - 1).bit_length() + 1)
     branchings = {math.ceil(size ** (1 / depth)) for depth in depths}
-    trees = [Hierarchy(size, branching) for branching in sorted(branchings)]
+    trees = [Hierarchy.even(size, branching) for branching in sorted(branchings)]
     if method == "auto" or not trees:
         trees.insert(0, flat)
     return min(
         trees,
         key=lambda tree: (
             count_std(budget, len(tree.sizes)) * math.sqrt(tree.mean_range_variance())
+        ),
+    )
+
+
+def plan_levels(
+    levels: DeclaredLevels, budget: PrivacyBudget, method: str
+) -> Hierarchy:
+    """Return the tree of declared levels, or a flat one, by the mean squared error of the counts of all levels."""
+    flat, tree = Hierarchy(len(levels.order)), levels.tree
+    if method != "auto":
+        return flat if method == "flat" else tree
+    return min(
+        (flat, tree),
+        key=lambda each: (
+            count_std(budget, len(each.sizes)) * math.sqrt(levels.mean_variance(each))
         ),
     )
 
