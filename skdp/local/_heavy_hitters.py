@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, Self
@@ -44,9 +44,8 @@ PREFIX_HASH_PRIME = (1 << 31) - 1
 # With buckets of r bits, the server takes 2**r steps per report.
 MAX_BUCKET_BITS = 7
 
-# The server counts blocks of at most 32 MB of words of reports, and of 32 MB of tails.
+# The server sorts blocks of at most 32 MB of sums of words.
 MAX_BLOCK_WORDS = 1 << 22
-MAX_BLOCK_HEADS = 1 << 6
 
 Symbols = NDArray[np.uint8]
 Reports = NDArray[np.int64]
@@ -419,69 +418,57 @@ def hash_numbers(
     return buckets
 
 
-def count_tail_matches(
-    seeds: NDArray[np.int64],
-    buckets: NDArray[np.int64],
-    heads: NDArray[np.int64],
-    n_tail: int,
-) -> list[NDArray[np.signedinteger]]:
-    """Count the reports whose bucket is the hash of head + tail, for each head and each tail of `n_tail` bits.
+def sort_words(
+    seeds: NDArray[np.int64], buckets: NDArray[np.int64], n_tail: int
+) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64]]]:
+    """Yield the sums of words of blocks of reports for `count_tail_matches`.
 
     `seeds` has the r words of the hash function of each report, of shape (n_reports,
-    r), and `buckets` its reported hash of r bits. `heads` are integers of at most
-    `n_tail` + 31 bits whose lowest `n_tail` bits are 0. The result has an array of
-    shape (2**n_tail,) for each head.
+    r), and `buckets` its reported hash of r bits. Each of the 2**r sums modulo 2 of the
+    words of a report has a tail of `n_tail` bits and 31 higher bits. A block has the
+    higher bits, sorted by tail, and the end of each tail.
+    """
+    n_words = seeds.shape[1]
+    step = max(1, MAX_BLOCK_WORDS >> n_words)
+    for start in range(0, len(seeds), step):
+        words = np.zeros((1, len(seeds[start : start + step])), np.int64)
+        for bit, word in enumerate(seeds[start : start + step].T):
+            signs = buckets[start : start + step] >> bit & 1
+            # The tail moves to the high bits, as the key of the sort.
+            moved = word >> n_tail | signs << 31 | (word & (1 << n_tail) - 1) << 32
+            words = np.concatenate([words, words ^ moved])
+        ordered = np.sort(words, axis=None)
+        counts = np.bincount(ordered >> 32, minlength=1 << n_tail)
+        yield ordered.astype(np.uint32), np.cumsum(counts)
+
+
+def count_tail_matches(
+    blocks: Sequence[Any], head: int, n_words: int, n_tail: int
+) -> NDArray[np.int64]:
+    """Count the reports whose bucket is the hash of head + tail, for each tail of `n_tail` bits; shape (2**n_tail,).
+
+    `blocks` is the output of `sort_words`. The head is an integer whose lowest `n_tail`
+    bits are 0. With n reports, the time is O(n 2**r), and not O(n 2**n_tail).
     """
     # Let h be the hash function of a report with bucket y, and d = h(x) XOR y, which is 0 if
     # x matches. Over all u of r bits, the sum of (-1)**parity(u AND d) is 2**r if d is 0,
     # and 0 otherwise. Let w be the XOR of the words that u selects. For x = head + tail,
     # parity(u AND d) = parity(u AND y) XOR parity(w AND head) XOR parity(w AND tail). The
-    # signs of the first two parities are summed over reports and u for each tail of w.
-    # The product with the Hadamard matrix of (-1)**parity(w AND tail) then gives the
-    # matches of all tails. With n reports, the time is O(n 2**r) for each head, and not
-    # O(n 2**n_tail).
-    n_words = seeds.shape[1]
-    n_tails = 1 << n_tail
-    # The bit y_i above the words, which all heads select, adds parity(u AND y).
-    high_heads = (heads >> n_tail | 1 << 31).astype(np.uint32)
-    # No number below exceeds the number of reports times 2**r.
-    dtype = np.int64 if len(seeds) << n_words >> 31 else np.int32
-    sums = np.zeros((len(heads), n_tails), dtype)
-    step = max(1, MAX_BLOCK_WORDS >> n_words)
-    for start in range(0, len(seeds), step):
-        part, y = seeds[start : start + step], buckets[start : start + step]
-        # The tail of the XOR of each u in the high bits, and its other bits in the low
-        # bits; shape (2**r, n_reports).
-        words = np.zeros((1 << n_words, len(part)), np.uint64)
-        for bit, word in enumerate(part.T):
-            half = 1 << bit
-            moved = word >> n_tail | (y >> bit & 1) << 31 | (word & n_tails - 1) << 32
-            words[half : 2 * half] = words[:half] ^ moved.astype(np.uint64)
-        ordered = np.sort(words, axis=None)
-        counts = np.bincount((ordered >> 32).astype(np.intp), minlength=n_tails)
-        ends = np.cumsum(counts)
-        high_words = ordered.astype(np.uint32)
-        n_odd = np.zeros(len(ordered) + 1, dtype)
-        for row, head in zip(sums, high_heads, strict=True):
-            np.cumsum(np.bitwise_count(high_words & head) & 1, out=n_odd[1:])
-            row += (counts - 2 * (n_odd[ends] - n_odd[ends - counts])).astype(dtype)
-    return [multiply_by_hadamard(row) >> n_words for row in sums]
-
-
-def multiply_by_hadamard(
-    numbers: NDArray[np.signedinteger],
-) -> NDArray[np.signedinteger]:
-    """Multiply 2**n numbers by the matrix of (-1)**parity(i AND j). The numbers are overwritten."""
-    # The matrix is a Kronecker product of n matrices of two rows. Each step applies one of
-    # them to the first bit of the index, and moves this bit to the end.
-    half = len(numbers) // 2
-    moved = np.empty_like(numbers)
-    for _ in range(half.bit_length()):
-        first, second = numbers[:half], numbers[half:]
-        np.add(first, second, out=moved[::2])
-        np.subtract(first, second, out=moved[1::2])
-        numbers, moved = moved, numbers
-    return numbers
+    # signs of the first two parities are summed over reports and u for each tail of w. Bit
+    # 31 of the higher bits is parity(u AND y).
+    sums = np.zeros(1 << n_tail, np.int64)
+    selected = np.uint32(head >> n_tail | 1 << 31)
+    for high_words, ends in blocks:
+        n_odd = np.zeros(len(high_words) + 1, np.int32)
+        np.cumsum(np.bitwise_count(high_words & selected) & 1, out=n_odd[1:])
+        sums += np.diff(ends - 2 * n_odd[ends], prepend=0)
+    # The product with the matrix of (-1)**parity(w AND tail) gives the matches. It is a
+    # Kronecker product: each step applies its factor to the first bit of the index, and
+    # moves this bit to the end.
+    for _ in range(n_tail):
+        first, second = np.split(sums, 2)
+        sums = np.column_stack([first + second, first - second]).ravel()
+    return sums >> n_words
 
 
 class PrefixProtocol:
@@ -555,32 +542,28 @@ def extend_prefixes(
         numbers, tails = coder.list_tails(length - before)
         seeds = np.asfortranarray(reports[:, 2:])
         heads = coder.encode_prefixes(prefixes, before, length)
+        blocks = list(sort_words(seeds, reports[:, 1], coder.step_bits))
         extended, matches = [], []
-        for start in range(0, len(prefixes), MAX_BLOCK_HEADS):
-            block = slice(start, start + MAX_BLOCK_HEADS)
-            counted = count_tail_matches(
-                seeds, reports[:, 1], heads[block], coder.step_bits
-            )
-            for prefix, counts in zip(prefixes[block], counted, strict=True):
-                counts = counts[numbers]
-                if before and prefix[before - 1] == 0:
-                    # A word that has ended can only be extended by zeros, which is tail 0.
-                    counts = counts[:1]
-                chosen = find_largest(counts, n_candidates)
-                words = np.repeat(prefix[np.newaxis], len(chosen), axis=0)
-                words[:, before:length] = tails[chosen]
-                extended.append(words)
-                matches.append(counts[chosen])
+        for prefix, head in zip(prefixes, heads.tolist(), strict=True):
+            counts = count_tail_matches(blocks, head, protocol.n_words, coder.step_bits)
+            counts = counts[numbers]
+            if before and prefix[before - 1] == 0:
+                # A word that has ended can only be extended by zeros, which is tail 0.
+                counts = counts[:1]
+            chosen = find_largest(counts, n_candidates)
+            words = np.repeat(prefix[np.newaxis], len(chosen), axis=0)
+            words[:, before:length] = tails[chosen]
+            extended.append(words)
+            matches.append(counts[chosen])
         best = find_largest(np.concatenate(matches), n_candidates)
         prefixes = np.concatenate(extended)[best]
     return prefixes
 
 
-def find_largest(counts: NDArray[np.signedinteger], n: int) -> NDArray[np.intp]:
+def find_largest(counts: NDArray[np.int64], n: int) -> NDArray[np.intp]:
     """Return the indices of the n largest counts in descending order, the first of equal counts first."""
-    n = min(n, counts.size)
-    smallest = np.partition(counts, counts.size - n)[counts.size - n]
-    indices = np.flatnonzero(counts >= smallest)
+    largest = np.partition(counts, max(0, counts.size - n))[-n:]
+    indices = np.flatnonzero(counts >= largest[0])
     return indices[np.argsort(-counts[indices], kind="stable")[:n]]
 
 

@@ -45,9 +45,8 @@ from skdp.oracles import (
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 from skdp.randomness import (
     ONE,
-    RowStreams,
+    ByteSource,
     bernoulli,
-    bernoulli_by_row,
     check_size,
     uniform_integers,
 )
@@ -110,8 +109,7 @@ class BloomField(Field):
         source = randomness("cohort", self.name)
         cohorts = uniform_integers(source, self.n_cohorts, len(words))
         bits = self.make_filters(cohorts, words)
-        source = randomness("report", self.name)
-        bits ^= bernoulli(source, self._flip, bits.size).reshape(bits.shape)
+        bits = self._flip_bits(bits, randomness("report", self.name))
         return np.column_stack([cohorts, bits])
 
     @property
@@ -129,12 +127,14 @@ class BloomField(Field):
         bits = self.make_filters(cohorts, words)
         indices, distinct = pd.factorize(words)
         digests = draws.digests("bits", draws.digest_values(distinct.tolist())[indices])
-        flips = draw_by_row(self._draw_flips, digests, head=0, width=self.n_bits)
-        return np.column_stack([cohorts, bits ^ flips])
+        bits = draw_by_row(self._flip_bits, digests, bits, head=0, width=self.n_bits)
+        return np.column_stack([cohorts, bits])
 
-    def _draw_flips(self, streams: RowStreams) -> NDArray[np.bool_]:
-        """Draw the flipped bits of each record from its own stream."""
-        return bernoulli_by_row(streams, self._flip, self.n_bits)
+    def _flip_bits(
+        self, bits: NDArray[np.bool_], source: ByteSource
+    ) -> NDArray[np.bool_]:
+        """Flip each bit with a probability of `_flip` in units of 2**-64."""
+        return bits ^ bernoulli(source, self._flip, bits.size).reshape(bits.shape)
 
     def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
         # Add the noise of the second round to the permanent bits, for one release.

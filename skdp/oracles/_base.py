@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy import PureLoss, ReportPair, check_epsilon
-from skdp.randomness import MAX_ROWS, ONE, ByteSource, DigestSource, RowStreams
+from skdp.randomness import BLOCK, MAX_ROWS, ONE, ByteSource, DigestSource, RowStreams
 
 
 def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
@@ -233,13 +233,12 @@ def draw_by_row(
 
     `digests` has the shape (n, 32): a keyed hash of 32 bytes for each row. `arrays`
     have n rows each. Rows with equal digests get equal bits, and other rows have no
-    effect on them. `width` is the number of random bytes of a row, which bounds the
-    memory.
+    effect on them. `width` is the number of draws for a row.
     """
     blocks = []
     # `RowStreams` serves a limited number of rows at once. The single block of an empty
     # array has the dtype and shape of the result.
-    n_rows = max(1, MAX_ROWS // max(1, width >> 8))
+    n_rows = min(MAX_ROWS, max(1, BLOCK // width))
     for start in range(0, max(1, len(digests)), n_rows):
         rows = slice(start, start + n_rows)
         # The first `head` bytes of a digest are random bits. If a row needs more, the

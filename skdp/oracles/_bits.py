@@ -24,12 +24,9 @@ from skdp.oracles._base import (
 )
 from skdp.privacy import ReportPair
 from skdp.randomness import (
-    BLOCK,
     ONE,
     ByteSource,
-    RowStreams,
     bernoulli,
-    bernoulli_by_row,
     check_size,
     subsets,
 )
@@ -207,19 +204,7 @@ class UnaryEncoding(BitOracle):
     def _draw_keyed(
         self, codes: NDArray[Any], digests: NDArray[np.uint8]
     ) -> NDArray[np.uint8]:
-        if self.k > BLOCK:
-            return super()._draw_keyed(codes, digests)
-        self._check_codes(codes)
-        return draw_by_row(self._report_rows, digests, codes, head=0, width=self.k)
-
-    def _report_rows(
-        self, codes: NDArray[Any], streams: RowStreams
-    ) -> NDArray[np.uint8]:
-        """Draw the report of each code from its own stream."""
-        bits = bernoulli_by_row(streams, self._q_threshold, self.k)
-        at_value = bernoulli_by_row(streams, self._p_threshold, 1)
-        np.put_along_axis(bits, codes.astype(np.intp)[:, np.newaxis], at_value, axis=1)
-        return bits.view(np.uint8)
+        return draw_by_row(self.report, digests, codes, head=0, width=self.k)
 
     def channel(self) -> list[list[Fraction]]:
         one_hot = np.eye(self.k, dtype=int).tolist()
@@ -315,9 +300,6 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
         bits = check_bits(reports, self.k)
         flips = bernoulli(source, self._flip, bits.size).reshape(bits.shape)
         return (bits ^ flips).view(np.uint8)
-
-    # A report reads the bytes of both rounds from one stream.
-    _draw_keyed = BitOracle._draw_keyed
 
 
 class SubsetSelection(BitOracle):

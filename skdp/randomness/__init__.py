@@ -18,7 +18,6 @@ from skdp.randomness._draws import (
 )
 from skdp.randomness._draws import DigestSource as DigestSource
 from skdp.randomness._draws import RowStreams as RowStreams
-from skdp.randomness._draws import bernoulli_by_row as bernoulli_by_row
 from skdp.randomness._draws import bernoulli_ratio as bernoulli_ratio
 from skdp.randomness._draws import restrict_source as restrict_source
 from skdp.randomness._draws import subsets as subsets

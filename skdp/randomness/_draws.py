@@ -188,7 +188,6 @@ class RowStreams(ByteSource):
         # seed.
         self._seeds = seeds
         self._head = head
-        self.n_rows = len(seeds)
         self._rows = np.arange(len(seeds))
         # Array of shape (n_rows, n_bytes). The first `_n_computed` bytes of each stream are
         # computed, and the first `_n_read` bytes were returned.
@@ -220,7 +219,7 @@ class RowStreams(ByteSource):
         Parameters
         ----------
         rows : ndarray of intp, or slice
-            Distinct row indices.
+            Row indices. If some are repeated, they are ascending and read one byte each.
         size : int
             Total number of bytes, a multiple of the number of rows.
 
@@ -238,25 +237,18 @@ class RowStreams(ByteSource):
                 f"{size}."
             )
         width = size // indices.size
+        counts = np.bincount(indices, minlength=len(self._rows))
         start = self._n_read[rows]
+        if counts.max() > 1:
+            firsts = np.cumsum(counts) - counts
+            start = start + np.arange(indices.size) - firsts[indices]
         is_short = start + width > self._n_computed[rows]
         if is_short.any():
             self._hash(indices[is_short], int(start.max()) + width)
         columns = start[:, np.newaxis] + np.arange(width)
         drawn = self._streams[indices[:, np.newaxis], columns]
-        self._n_read[rows] += width
+        self._n_read += width * counts
         return drawn.ravel()
-
-    def read_next(self, rows: NDArray[np.intp]) -> NDArray[np.uint8]:
-        """Return a byte for each entry of `rows`, ascending row indices that may repeat."""
-        counts = np.bincount(rows, minlength=self.n_rows)
-        firsts = np.cumsum(counts) - counts
-        positions = np.arange(rows.size) - firsts[rows] + self._n_read[rows]
-        self._n_read += counts
-        is_short = self._n_read > self._n_computed
-        if is_short.any():
-            self._hash(np.flatnonzero(is_short), int(self._n_read.max()))
-        return self._streams[rows, positions]
 
     def _hash(self, rows: NDArray[np.intp], n_bytes: int) -> None:
         """Compute the streams of the given rows up to at least `n_bytes` bytes, the head of the seed included."""
@@ -285,13 +277,17 @@ class StreamsOfRows(ByteSource):
         return StreamsOfRows(self._streams, self._rows[rows])
 
 
-def restrict_source(source: ByteSource, rows: NDArray[np.intp]) -> ByteSource:
-    """Return the source of further bytes for some rows of a draw.
+def restrict_source(
+    source: ByteSource, draws: NDArray[np.intp], size: int | None = None
+) -> ByteSource:
+    """Return the source of further bytes for some of `size` draws, equally many in each row; by default, one.
 
     Sources without rows return themselves.
     """
     if isinstance(source, RowStreams | StreamsOfRows):
-        return source.select(rows)
+        return source.select(
+            draws if size is None else draws // (size // len(source._rows))
+        )
     return source
 
 
@@ -443,33 +439,11 @@ def bernoulli_of_digits(
         tied = np.flatnonzero(drawn == first)
         index = 1
         while tied.size and (bound := digit(index)) is not None:
-            drawn = restrict_source(source, start + tied).bytes(tied.size)
+            drawn = restrict_source(source, start + tied, size).bytes(tied.size)
             block[tied] = drawn < bound
             tied = tied[drawn == bound]
             index += 1
     return out
-
-
-def bernoulli_by_row(
-    streams: RowStreams, threshold: int, size: int
-) -> NDArray[np.bool_]:
-    """Return the result of `bernoulli` for each row of streams alone, of shape (n_rows, size).
-
-    The size is at most `BLOCK`.
-    """
-    n_rows = streams.n_rows
-    if threshold == ONE:
-        return np.ones((n_rows, size), bool)
-    first, *digits = threshold.to_bytes(8, "big")
-    drawn = streams.bytes(n_rows * size).reshape(n_rows, size)
-    draws = drawn < first
-    rows, columns = np.nonzero(drawn == first)
-    for digit in digits:
-        drawn = streams.read_next(rows)
-        draws[rows, columns] = drawn < digit
-        is_tied = drawn == digit
-        rows, columns = rows[is_tied], columns[is_tied]
-    return draws
 
 
 def uniform_integers(

@@ -418,14 +418,11 @@ def flatten_lists(column: Any) -> tuple[Any, NDArray[np.int64]]:
 
 def _flatten_objects(cells: list[Any]) -> tuple[Any, NDArray[np.int64]]:
     """Concatenate lists of Python objects, and return the length of each list."""
-    list_types = (list, tuple, set, frozenset, np.ndarray)
-    types = {*map(type, cells)}
-    is_valid = all(issubclass(cell_type, list_types) for cell_type in types)
-    if any(issubclass(cell_type, np.ndarray) for cell_type in types):
-        arrays = [cell for cell in cells if isinstance(cell, np.ndarray)]
-        is_valid = is_valid and all(array.ndim == 1 for array in arrays)
-    if not is_valid:
-        raise ColumnError(_MISSING_LIST)
+    for cell in cells:
+        is_matrix = isinstance(cell, np.ndarray) and cell.ndim != 1
+        types = (list, tuple, set, frozenset, np.ndarray)
+        if is_matrix or not isinstance(cell, types):
+            raise ColumnError(_MISSING_LIST)
     sizes = np.fromiter(map(len, cells), np.int64, len(cells))
     return to_objects(list(chain.from_iterable(cells))), sizes
 

@@ -116,7 +116,6 @@ class TestFinding:
         reports = finder.report(zipf(5_000, 0))
         expected = finder.fit(reports).top_
         monkeypatch.setattr("skdp.local._heavy_hitters.MAX_BLOCK_WORDS", 1 << 10)
-        monkeypatch.setattr("skdp.local._heavy_hitters.MAX_BLOCK_HEADS", 7)
         assert len(expected) > 1
         pd.testing.assert_frame_equal(finder.fit(reports).top_, expected)
 

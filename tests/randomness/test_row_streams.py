@@ -11,7 +11,6 @@ from skdp.randomness import (
     RowStreams,
     SeededSource,
     bernoulli,
-    bernoulli_by_row,
     bernoulli_ratio,
     uniform_integers,
 )
@@ -41,13 +40,13 @@ def test_together_as_alone(draw):
 
 
 @pytest.mark.parametrize("threshold", [0, ONE, 3 * ONE // 10 + 12_345, 1 << 56, (1 << 56) + 1, 128 << 48])
-def test_bernoulli_by_row_equals_draws_from_the_stream_of_each_row(threshold):
-    """Several numbers a row, of which one in 256 needs a second byte, and then numbers from the bytes behind them."""
-    digests = SeededSource("rows").bytes(32 * 1_000).reshape(1_000, 32)
+def test_several_draws_of_each_row_equal_draws_from_its_stream(threshold):
+    """One draw in 256 needs a second byte, and later draws have the bytes behind it."""
+    digests = SeededSource("rows").bytes(32 * 400).reshape(400, 32)
     streams, alone = RowStreams(digests), list(map(DigestSource, digests))
     for size in (150, 1, 20):
-        expected = [bernoulli(source, threshold, size) for source in alone]
-        np.testing.assert_array_equal(bernoulli_by_row(streams, threshold, size), expected)
+        expected = np.concatenate([bernoulli(source, threshold, size) for source in alone])
+        np.testing.assert_array_equal(bernoulli(streams, threshold, 400 * size), expected)
 
 
 def test_the_bytes_are_those_of_shake():
