@@ -164,12 +164,10 @@ def encode_column(
 def _encode_objects(
     objects: Sequence[Any], write: Callable[[Any], bytes]
 ) -> list[bytes]:
-    """Encode each object as bytes by the function `write`; equal texts and numbers are encoded once."""
-    # Objects of different types may be equal and have different bytes, such as True and 1.
-    types = {*map(type, objects)}
-    if len(types) > 1 or not types <= {str, int, float}:
+    """Encode each object as bytes by the function `write`; equal texts are encoded once."""
+    if {*map(type, objects)} != {str}:
         return list(map(write, objects))
-    written = {value: write(value) for value in dict.fromkeys(objects)}
+    written = {text: write(text) for text in dict.fromkeys(objects)}
     return list(map(written.__getitem__, objects))
 
 

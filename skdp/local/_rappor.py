@@ -198,19 +198,16 @@ class BloomField(Field):
                 f"{self.n_cohorts - 1}. Pass the output of `transform`."
             )
         cohorts = block[:, 0].astype(np.min_scalar_type(self.n_cohorts - 1))
-        # Contiguous columns.
-        return np.vstack([cohorts, bits.T]).T
+        return np.column_stack([cohorts, bits])
 
     def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
         # Sum the reports of each cohort: their number, and the ones of each bit.
-        cohorts = reports[:, 0]
         sums = np.zeros(self.shape, np.int64)
-        sums[:, 0] = np.bincount(cohorts, minlength=self.n_cohorts)
-        bits = reports.T[1:, np.argsort(cohorts, kind="stable")].T
-        ends = np.cumsum(sums[:, 0])
-        for cohort in np.flatnonzero(sums[:, 0]):
-            rows = slice(ends[cohort] - sums[cohort, 0], ends[cohort])
-            sums[cohort, 1:] = self.oracle.tally(bits[rows])
+        cohorts = pd.Series(reports[:, 0])
+        members: Any = cohorts.groupby(cohorts).indices
+        for cohort, rows in members.items():
+            sums[cohort, 0] = rows.size
+            sums[cohort, 1:] = self.oracle.tally(reports[rows, 1:])
         return sums
 
     def parameters(self) -> dict[str, Any]:
