@@ -183,7 +183,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         ``misfit`` of the model as total variation distances, and whether it is ``usable`` (noise of at most 0.1).
     pair_scores_ : DataFrame
         Noisy scores of pairs (L1 distance from independent columns, in records), their standard errors, and whether the
-        pair was measured.
+        pair was measured. ``attrs["n_searched"]`` is the number of marginals of 3, 4 and 5 columns among which
+        interactions were searched: 0 if the noise is too large, or if there are too many marginals.
     model_ : GraphicalModel
         Distribution of the rows.
     n_rows_ : float
@@ -409,6 +410,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         for clique, score in fitted.scores.items():
             if len(clique) == 2:
                 self._scores[clique] = score
+        self._searched = dict(fitted.searched)
         self._shapes = fitted.shapes
         # Private bins are wide, so the numbers within them depend on each other.
         ranked = fitted.shapes if self.bins == "private" else {}
@@ -543,7 +545,9 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         titles = ["first", "second", "score", "std_error", "measured"]
         table = pd.DataFrame(rows, columns=titles)
         dtypes = {"score": float, "std_error": float, "measured": bool}
-        return table.astype(dtypes).set_index(["first", "second"])
+        table = table.astype(dtypes).set_index(["first", "second"])
+        table.attrs["n_searched"] = self._searched
+        return table
 
     def sample(self, n_samples: int | None = None) -> Any:
         """Draw synthetic rows.

@@ -93,7 +93,7 @@ def test_rule_with_much_noise_is_kept_in_a_part_of_the_budget():
 
 
 def test_sample_of_records_suffices_for_the_search(monkeypatch):
-    monkeypatch.setattr(interactions, "MAX_ROWS", 3_000)
+    monkeypatch.setattr(interactions, "MIN_ROWS", 3_000)
     draws = []
     with watch_draws(lambda sampler, drawn, values: draws.append((sampler, np.size(drawn), np.sum(drawn))) or drawn):
         synthesizer = fit(make_sign())
@@ -125,7 +125,7 @@ def make_plan(sizes, max_cells=1_000, target=None, workload=()):
 
 def test_all_marginals_of_three_to_five_columns_are_listed():
     subsets = [clique for order in (3, 4, 5) for clique in itertools.combinations(range(5), order)]
-    assert interactions.list_interactions(make_plan((3, 2, 3, 2, 3, 1)), 16) == subsets
+    assert interactions.list_interactions(make_plan((3, 2, 3, 2, 3, 1)), 48) == subsets
     assert interactions.list_interactions(make_plan((3,) * 5, max_cells=81), 16) == subsets[:15]
     assert interactions.list_interactions(make_plan((3,) * 5, workload=((0, 1),)), 16) == []
 
@@ -133,11 +133,18 @@ def test_all_marginals_of_three_to_five_columns_are_listed():
 def test_marginals_with_the_target_or_else_with_a_label_are_listed_if_all_are_too_many():
     triples = list(itertools.combinations(range(6), 3))
     for target, label in ((4, 4), (None, 5)):
-        listed = interactions.list_interactions(make_plan((3, 3, 3, 3, 3, 2), target=target), 32)
+        listed = interactions.list_interactions(make_plan((3, 3, 3, 3, 3, 2), target=target), 60)
         assert listed[:20] == triples
         larger = set(map(frozenset, listed[20:]))
-        assert len(larger) == len(listed[20:]) == 10
-        assert all(label in clique and len(clique) == 4 for clique in larger)
+        assert len(larger) == len(listed[20:]) == 10 + 5
+        assert all(label in clique for clique in larger)
+
+
+def test_search_scores_as_many_records_as_a_small_fraction_requires():
+    counts = private_counts([[0] * 12], (2,) * 12, make_budget("gaussian", Fraction(1, 30)))
+    search = interactions.Search.plan(counts, make_plan((2,) * 12), 20_000)
+    assert search.fraction == Fraction(1, 256)
+    assert interactions.MIN_ROWS < search.sampling_rate * 20_000 < 12_000
 
 
 # Sensitivity
@@ -203,7 +210,7 @@ REPLAYED = {
 def replay_neighbors(name, n_neighbors, monkeypatch):
     """Replay fits on a table with an interaction, and without the rows of the last person."""
     if name == "sample":
-        monkeypatch.setattr(interactions, "MAX_ROWS", 1_000)
+        monkeypatch.setattr(interactions, "MIN_ROWS", 1_000)
     epsilon, parameters = REPLAYED[name]
     synthesizer = DPMarginalSynthesizer(epsilon, domain=CODE_DOMAIN, **parameters)
     n_rows = synthesizer.max_rows_per_person
@@ -230,3 +237,8 @@ def test_replay_of_a_search_costs_at_most_the_guarantee(name, monkeypatch):
 @pytest.mark.parametrize("name", REPLAYED)
 def test_replays_of_500_neighbors_cost_at_most_the_guarantee(name, monkeypatch):
     replay_neighbors(name, 125, monkeypatch)
+
+
+@each("parameters, n", [({}, {3: 35, 4: 35, 5: 21}), ({"epsilon": 0.05}, {3: 0, 4: 0, 5: 0})])
+def test_pair_scores_state_how_many_marginals_were_searched(parameters, n):
+    assert fit(make_sign(), **parameters).pair_scores_.attrs["n_searched"] == n

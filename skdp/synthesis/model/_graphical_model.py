@@ -110,6 +110,11 @@ class Propagation:
         self._projections = []
         for clique, columns in zip(tree.cliques, projected, strict=True):
             self._projections.append(_Projection(clique, columns, tree.sizes))
+        # For each clique except the root, the projection to the separator alone.
+        self._to_parent = [self._projections[0]]
+        for link in tree.links:
+            clique = tree.cliques[link.child]
+            self._to_parent.append(_Projection(clique, [link.separator], tree.sizes))
 
     def run(self, factors: Table) -> tuple[list[Table], Table]:
         """Return the distributions of all cliques, and the measured marginals, given the logarithms of the factors.
@@ -131,7 +136,8 @@ class Propagation:
         sums = [self._projections[0].sum(beliefs[0])]
         for link in self._tree.links:
             target = sums[link.parent][link.separator]
-            ratio = divide(target, messages[link.child])
+            # The target is 0 where the message is.
+            ratio = target / np.maximum(messages[link.child], MIN_MESSAGE)
             clique = self._tree.cliques[link.child]
             beliefs[link.child] *= expand(ratio, link.separator, clique)
             sums.append(self._projections[link.child].sum(beliefs[link.child]))
@@ -171,7 +177,7 @@ class Propagation:
             beliefs[index] = belief
             if index > 0:
                 link = self._tree.links[index - 1]
-                message = project(belief, self._tree.cliques[index], link.separator)
+                message = self._to_parent[index].sum(belief)[link.separator].copy()
                 message[message < MIN_MESSAGE] = 0
                 messages[index] = message
                 with np.errstate(divide="ignore"):

@@ -30,20 +30,23 @@ from skdp.synthesis.selection._scores import MEAN_ABSOLUTE, NOISE_COST, Interact
 ORDERS = (3, 4, 5)
 """Numbers of columns of the marginals that are scored."""
 
-LEVELS = (2, 4, 6, 8, 12, 16)
-"""Numbers of groups of the values of a column. Even numbers keep the sign of symmetric numbers."""
+LEVELS = (2, 3, 4, 6, 8, 12, 16)
+"""Numbers of groups of the values of a column. Even numbers keep the sign of symmetric numbers, so they come first."""
 
 MAX_SCORED_CELLS, MAX_MEASURED_CELLS = 256, 4096
 """Largest numbers of cells of a marginal that is scored first, and of one that is measured."""
 
-MAX_LISTED, MAX_COUNTED = 50_000, 1 << 30
+MAX_LISTED, MAX_COUNTED = 30_000, 1 << 30
 """Largest number of marginals, and of marginals times rows: two seconds."""
 
 MIN_ROWS, MAX_ROWS = 1 << 13, 100_000
 """Numbers of rows of the model that are counted, and smallest and largest number of records."""
 
-CHOICE_FRACTIONS = [Fraction(1, 1 << power) for power in (8, 7, 6, 5)]
+CHOICE_FRACTIONS = [Fraction(1, 1 << power) for power in range(11, 4, -1)]
 """Fractions of the budget for a choice; the first one is used for which there are enough records."""
+
+MIN_LARGE_FRACTION = CHOICE_FRACTIONS[3]
+"""Smallest fraction for which more than `MIN_ROWS` records are scored."""
 
 MAX_CHOICE_ERROR = 0.08
 """Largest error of a choice, relative to the number of scored records."""
@@ -70,9 +73,11 @@ class Search:
             error = private.budget.choice_error(fraction, len(cliques))
             n_records = total
             if private.can_sample:
-                n_records = min(total, max(MIN_ROWS, error / MAX_CHOICE_ERROR))
-                most = MAX_COUNTED / len(cliques) - MIN_ROWS
-                n_records = min(n_records, MAX_ROWS, most)
+                n_records = min(total, MIN_ROWS)
+                if fraction >= MIN_LARGE_FRACTION:
+                    most = min(total, MAX_ROWS, MAX_COUNTED / len(cliques) - MIN_ROWS)
+                    needed = 1.01 * error / MAX_CHOICE_ERROR
+                    n_records = min(max(n_records, needed), most)
             if error <= MAX_CHOICE_ERROR * n_records:
                 rate = n_records / total
                 return cls(cliques, fraction, Fraction(rate).limit_denominator(1 << 20))
@@ -84,9 +89,10 @@ def list_interactions(plan: Plan, max_listed: int) -> list[Clique]:
     listed: list[Clique] = []
     columns = [column for column, size in enumerate(plan.sizes) if size > 1]
     labels = sorted(plan.labels) if plan.target is None else [plan.target]
+    max_unlabeled = max_listed // 3 if labels else max_listed
     for order in () if plan.workload else ORDERS:  # a workload has larger marginals
         cliques: Iterable[Clique] = itertools.combinations(columns, order)
-        if len(listed) + math.comb(len(columns), order) > max_listed:
+        if len(listed) + math.comb(len(columns), order) > max_unlabeled:
             n_others = len(columns) - 1
             if len(listed) + len(labels) * math.comb(n_others, order - 1) > max_listed:
                 continue
@@ -109,10 +115,11 @@ def _list_with(
 
 @cache
 def _largest_level(sizes: tuple[int, ...], max_cells: int) -> int:
-    """Return the largest number of groups per column such that a marginal has at most `max_cells` cells."""
+    """Return the largest even number of groups per column such that a marginal has at most `max_cells` cells."""
     largest = LEVELS[0]
     for level in LEVELS:
-        if math.prod(min(size, level) for size in sizes) <= max_cells:
+        n_cells = math.prod(min(size, level) for size in sizes)
+        if level % 2 == 0 and n_cells <= max_cells:
             largest = level
     return largest
 
@@ -191,7 +198,7 @@ def find_interactions(
     lacking: Mapping[Clique, float],
     fraction: Fraction,
 ) -> Interactions:
-    """Choose marginals that differ from the model, and measure by how many records; spend at most half of the budget.
+    """Choose marginals that differ from the model, and measure by how many records; keep a quarter of the budget.
 
     `lacking` is the excess of pairs that are not measured. An interaction is measured with about a `fraction` of the
     remaining budget.
@@ -212,7 +219,7 @@ def find_interactions(
     candidates = list(range(len(listed)))
     excess: dict[Clique, float] = {}
     groups: dict[Clique, Groups] = {}
-    min_remaining = budget.remaining / 2 + 2 * search.fraction
+    min_remaining = budget.remaining / 4 + 2 * search.fraction
     while candidates and len(excess) < MAX_CHOICES and budget.remaining > min_remaining:
         index = scores.choose(candidates, expected, search.fraction)
         # The same excess may be in fewer columns, also in a pair, or in fewer groups.

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -39,7 +40,7 @@ from skdp.synthesis.model import (
 )
 from skdp.synthesis.selection._budget import PrivateCounts, groups_of
 from skdp.synthesis.selection._cell_counts import NumberCounts
-from skdp.synthesis.selection._interactions import Search, find_interactions
+from skdp.synthesis.selection._interactions import ORDERS, Search, find_interactions
 from skdp.synthesis.selection._plan import Plan, is_within
 from skdp.synthesis.selection._scores import (
     MEAN_ABSOLUTE,
@@ -85,6 +86,8 @@ class Fitted:
     n_steps: int
     scores: Mapping[Clique, tuple[float, float]] = field(default_factory=dict)
     shapes: Mapping[int, Shape] = field(default_factory=dict)
+    searched: Mapping[int, int] = field(default_factory=dict)
+    """Number of marginals among which interactions were searched, by their number of columns."""
 
 
 NO_NUMBERS = NumberCounts({}, {}, {}, is_gaussian=False)
@@ -168,7 +171,10 @@ def _measure_selected(
     noisy_scores = {}
     for clique, score in scores.noisy.items():
         noisy_scores[clique] = score, scores.std_errors[clique]
-    return replace(fitted, scores=noisy_scores)
+    searched = dict.fromkeys(ORDERS, 0)
+    if search.fraction and (is_precise or is_searched):
+        searched |= Counter(map(len, search.cliques))
+    return replace(fitted, scores=noisy_scores, searched=searched)
 
 
 def _weigh(
