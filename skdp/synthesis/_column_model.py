@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
@@ -102,11 +102,11 @@ def fit_model(
 
     def loss(position: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         logits = position * units
-        log_normalizer, expected = rows.evaluate(layout.split(logits))
+        log_normalizer, expected = rows.evaluate(logits)
         distance = logits - prior
         penalty_gradient = penalty * distance
         value = log_normalizer - logits @ counts + penalty_gradient @ distance / 2
-        gradient = layout.join(expected) - counts + penalty_gradient
+        gradient = expected - counts + penalty_gradient
         return value, gradient * units
 
     # The gradient is in standard deviations of a count, so smaller gradients are noise.
@@ -151,137 +151,106 @@ class _DistinctRows:
     """The distinct combinations of public cells of all rows, which have equal distributions."""
 
     # A table with a public column has one private column. So the score of a combination
-    # of private values in a row is a sum of three: of the value of the last private
-    # column, of the values of all other private columns, and an offset for all rows.
-    # Sums of the exponentials are products of matrices.
+    # of private values in a row is a sum of three: an offset for all rows, a score of the
+    # values of all private columns but the last, and a score of the last one. Sums of the
+    # exponentials are products of matrices.
 
     def __init__(
         self, crosses: Sequence[Cross], public: Sequence[Codes], n_rows: int
     ) -> None:
-        """Find the distinct combinations of public cells of the rows, and count the rows of each.
+        """Find the distinct combinations of public cells of the rows.
 
         `cell_counts` has the number of rows in each public cell, by table.
         """
-        self._crosses = crosses
-        self._n_rows = n_rows
         last = max(max(cross.private) for cross in crosses)
         n_combinations, n_last = crosses[last].value_of.size, crosses[last].n_values
-        self._shape = n_combinations // n_last, n_last
-        combinations = np.arange(n_combinations).reshape(self._shape)
-        self._sides = _Side(combinations[:, 0]), _Side(combinations[0])
+        combinations = np.arange(n_combinations).reshape(-1, n_last)
+        self._shape = combinations.shape
         self.cell_counts = []
-        cells = []
+        parts = [combinations.ravel(), combinations[:, 0], combinations[0]]
+        # For each of the three parts of a score, and each of its tables: the index of the logit of each cell and
+        # combination, and the cell of each row.
+        indices: list[list[NDArray]] = [
+            [np.zeros((0, part.size), int)] for part in parts
+        ]
+        cells: list[list[NDArray]] = [[np.zeros((0, n_rows), int)] for _ in parts]
         distinct = np.zeros(n_rows, np.intp)
-        for index, cross in enumerate(crosses):
-            cells.append(cross.cells_of(public, n_rows))
-            counts = np.bincount(cells[-1], minlength=cross.n_cells).astype(float)
-            self.cell_counts.append(counts)
-            if cross.public is not None:
-                self._sides[last in cross.private].add(index, cross, counts)
-                distinct = distinct * cross.n_cells + cells[-1]
-                distinct = np.unique(distinct, return_inverse=True)[1]
+        start = 0
+        for cross in crosses:
+            cell_of_row = cross.cells_of(public, n_rows)
+            counts = np.bincount(cell_of_row, minlength=cross.n_cells)
+            self.cell_counts.append(counts.astype(float))
+            part = 0 if cross.public is None else 1 + (last in cross.private)
+            first_logits = start + cross.n_values * np.arange(cross.n_cells)
+            start += cross.n_values * cross.n_cells
+            n_cells = sum(map(len, indices[part]))
+            cells[part].append(cell_of_row[np.newaxis] + n_cells)
+            indices[part].append(
+                np.add.outer(first_logits, cross.value_of[parts[part]])
+            )
+            distinct = distinct * cross.n_cells + cell_of_row
+            distinct = np.unique(distinct, return_inverse=True)[1]
+        self._indices = list(map(np.concatenate, indices))
         _, first, counts = np.unique(distinct, return_index=True, return_counts=True)
+        # Matrices (n_distinct, n_cells): a row has a one for its cell of each table.
+        designs = []
+        for index, part_cells in zip(self._indices, cells, strict=True):
+            columns = np.concatenate(part_cells)[:, first].T
+            row_starts = np.arange(first.size + 1) * columns.shape[1]
+            entries = np.ones(columns.size), columns.ravel(), row_starts
+            designs.append(csr_array(entries, shape=(first.size, len(index))))
+        self._weights = counts.astype(float)
         # A block has at most 2**17 scores: one megabyte.
         step = max(1, (1 << 17) // sum(self._shape))
         self._blocks = []
-        for start in range(0, first.size, step):
-            block = slice(start, start + step)
-            designs = []
-            for side in self._sides:
-                designs.append(side.make_design(cells, first[block]))
-            self._blocks.append((counts[block].astype(float), *designs))
+        for block in map(
+            slice, range(0, first.size, step), range(step, first.size + step, step)
+        ):
+            self._blocks.append(
+                (self._weights[block], designs[1][block], designs[2][block])
+            )
+        self._cell_weights = [design.T @ self._weights for design in designs]
 
     def evaluate(
-        self, logits: Sequence[NDArray[np.float64]]
-    ) -> tuple[float, list[NDArray[np.float64]]]:
-        """Return the sum of log Z over all rows, and the expected counts of each table (n_cells, n_values).
+        self, logits: NDArray[np.float64]
+    ) -> tuple[float, NDArray[np.float64]]:
+        """Return the sum of log Z over all rows, and the expected counts, both for the logits of all tables in a row.
 
-        `logits` has a table (n_cells, n_values) for each measured table. The score of a combination of private values
-        in a row is the sum of its logits over all tables, and Z is the sum of the exponentials of the scores of all
-        combinations.
+        The score of a combination of private values in a row is the sum of its logits over all tables, and Z is the
+        sum of the exponentials of the scores of all combinations.
         """
-        offset = np.zeros(self._shape)
-        for cross, table in zip(self._crosses, logits, strict=True):
-            if cross.public is None:
-                offset += table[0][cross.value_of].reshape(self._shape)
+        offsets, left_logits, right_logits = (logits[index] for index in self._indices)
+        offset = offsets.sum(axis=0).reshape(self._shape)
         factors = np.exp(offset - offset.max())
-        log_normalizer = self._n_rows * float(offset.max())
-        scores = []
-        for side in self._sides:
-            joined = side.join(logits)
-            # Exponentials are relative to the highest logit of each cell.
-            highest = joined.max(axis=1, initial=-np.inf)
-            log_normalizer += float(side.cell_counts @ highest)
-            scores.append(joined - highest[:, np.newaxis])
-        expected = [np.zeros(cells.shape) for cells in scores]
+        log_normalizer = self._weights.sum() * float(offset.max())
+        # Exponentials are relative to the highest logit of each cell.
+        for table, weights in zip(
+            (left_logits, right_logits), self._cell_weights[1:], strict=True
+        ):
+            highest = table.max(axis=1, initial=-np.inf, keepdims=True)
+            log_normalizer += float(weights @ highest[:, 0])
+            table -= highest
         joint = np.zeros(self._shape)
+        left_expected, right_expected = (
+            np.zeros(left_logits.shape),
+            np.zeros(right_logits.shape),
+        )
         for weights, left_design, right_design in self._blocks:
-            left = np.exp(left_design @ scores[0])
-            right = np.exp(right_design @ scores[1])
+            left = np.exp(left_design @ left_logits)
+            right = np.exp(right_design @ right_logits)
             products = left * (right @ factors.T)
             sums = products @ np.ones(self._shape[0])
             log_normalizer += float(weights @ np.log(sums))
             relative = (weights / sums)[:, np.newaxis]
-            expected[0] += left_design.T @ (products * relative)
+            left_expected += left_design.T @ (products * relative)
             left *= relative
-            expected[1] += right_design.T @ (right * (left @ factors))
+            right_expected += right_design.T @ (right * (left @ factors))
             joint += left.T @ right
-        # From combinations back to the values of each table.
-        joint *= factors
-        counts: list[NDArray[np.float64]] = []
-        for cross in self._crosses:
-            values = cross.value_of
-            counts.append(joint.reshape(1, -1) @ np.eye(cross.n_values)[values])
-        for side, cells in zip(self._sides, expected, strict=True):
-            for index, table in side.split(cells):
-                counts[index] = table
-        return log_normalizer, counts
-
-
-class _Side:
-    """The tables with a public column and with one of some private columns."""
-
-    def __init__(self, combinations: NDArray[np.intp]) -> None:
-        """Store one combination of all private values for each combination of values of these private columns."""
-        self._combinations = combinations
-        self._tables: list[tuple[int, Cross, slice]] = []
-        self.cell_counts = np.zeros(0)
-        """The number of rows in each cell of all tables; shape (n_cells,)."""
-
-    def add(self, index: int, cross: Cross, counts: NDArray[np.float64]) -> None:
-        """Add the table with an index, and with these numbers of rows in its cells."""
-        start = self.cell_counts.size
-        self._tables.append((index, cross, slice(start, start + cross.n_cells)))
-        self.cell_counts = np.append(self.cell_counts, counts)
-
-    def make_design(
-        self, cells: Sequence[NDArray[np.intp]], rows: NDArray[np.intp]
-    ) -> csr_array:
-        """Return a matrix (n_rows, n_cells) of zeros and ones: a row has a one for its cell of each table.
-
-        `cells` has the cell of each row of the data, by index of the table.
-        """
-        columns = np.empty((rows.size, len(self._tables)), np.intp)
-        for position, (index, _, cells_of_table) in enumerate(self._tables):
-            columns[:, position] = cells_of_table.start + cells[index][rows]
-        starts = np.arange(rows.size + 1) * len(self._tables)
-        entries = np.ones(columns.size), columns.ravel(), starts
-        return csr_array(entries, shape=(rows.size, self.cell_counts.size))
-
-    def join(self, logits: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Return the logit of each combination in each cell of the tables; shape (n_cells, n_combinations)."""
-        joined = np.empty((self.cell_counts.size, self._combinations.size))
-        for index, cross, cells in self._tables:
-            joined[cells] = logits[index][:, cross.value_of[self._combinations]]
-        return joined
-
-    def split(
-        self, expected: NDArray[np.float64]
-    ) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """Sum expected counts of combinations to the values of each table; also return the index of each table."""
-        for index, cross, cells in self._tables:
-            values = cross.value_of[self._combinations]
-            yield index, expected[cells] @ np.eye(cross.n_values)[values]
+        offset_expected = np.tile((joint * factors).ravel(), len(offsets))
+        expected = [offset_expected, left_expected.ravel(), right_expected.ravel()]
+        index = np.concatenate(list(map(np.ravel, self._indices)))
+        counts = np.bincount(index, np.concatenate(expected), logits.size)
+        return float(log_normalizer), np.asarray(counts, float)
 
 
 def draw_balanced(
