@@ -25,13 +25,6 @@ ONE = 1 << 64
 # blocks, and the bytes of a row would then depend on the other rows.
 MAX_ROWS = 1 << 12
 
-# Largest number of cells of a set that is drawn by words of 32 bits. They take half the
-# time, and 16 times as many bytes.
-MAX_RANKED_CELLS = 512
-
-# Bits of a block of sets: each block has some 20 steps of about 20 microseconds.
-_BLOCK_BITS = 1 << 19
-
 # Bytes that SHAKE-256 computes at once (FIPS 202: rate of 1,088 bits).
 _SHAKE_BYTES = 136
 
@@ -604,11 +597,9 @@ def subsets(
 ) -> NDArray[np.bool_]:
     """Draw independent sets of cells, each uniform among all sets of a size.
 
-    A set consists of the cells with the smallest of independent random numbers, whose
-    orders are equally likely. Up to `MAX_RANKED_CELLS` cells, and streams for each row,
-    use words of 32 bits; if the largest word of the set is also the word of another cell,
-    all words of this set are drawn again. More cells use bits, which are drawn only for
-    cells that the first bits do not decide: about 2 bits a cell.
+    A set consists of the cells with the smallest of independent random words of 32 bits,
+    whose orders are equally likely. If the largest word of the set is also the word of
+    another cell, all words of this set are drawn again.
 
     Parameters
     ----------
@@ -645,15 +636,6 @@ def subsets(
     bits = np.zeros((n, n_cells), bool)
     if size == 0:
         return bits
-    # Rows with streams read equally many bytes, and keep the sets of permanent reports.
-    has_streams = isinstance(source, RowStreams | StreamsOfRows)
-    if n_cells > MAX_RANKED_CELLS and not has_streams:
-        step = max(1, _BLOCK_BITS // n_cells)
-        for start in range(0, n, step):
-            block = slice(start, start + step)
-            held = None if required is None else required[block]
-            _draw_by_bits(source, bits[block], size, held)
-        return bits
     step = max(1, BLOCK // n_cells)
     for start in range(0, n, step):
         rows = np.arange(start, min(start + step, n))
@@ -668,60 +650,6 @@ def subsets(
             bits[rows] = words <= last_words
             rows = rows[np.count_nonzero(bits[rows], axis=1) > size]
     return bits
-
-
-def _draw_by_bits(
-    source: ByteSource,
-    bits: NDArray[np.bool_],
-    size: int,
-    required: NDArray[np.integer] | None,
-) -> None:
-    """Draw a uniform set of a size for each row of `bits`, and set its cells to True.
-
-    `bits` is False everywhere. See `subsets`.
-    """
-    # Each undecided cell of a row draws one bit. If at least as many cells have the bit 1
-    # as the set still needs, the other cells are excluded, and these cells remain
-    # undecided. Otherwise, these cells belong to the set, and the other cells remain
-    # undecided. A row ends if it needs none or all of its undecided cells. The fair bits
-    # are exchangeable, and so is the set: all sets of the size are equally likely.
-    n_rows, n_cells = bits.shape
-    chosen = bits.reshape(-1)
-    n_needed = np.full(n_rows, size)
-    n_drawn = np.full(n_rows, n_cells)
-    n_undecided = n_drawn.copy()
-    excluded = np.empty(0, np.intp)
-    if required is not None:
-        rows = np.flatnonzero(required >= 0)
-        excluded = rows * n_cells + required[rows]
-        chosen[excluded] = True
-        n_needed[rows] -= 1
-        n_undecided[rows] -= 1
-    cells: Any = None  # flat indices of the undecided cells, row by row; None for all
-    while n_drawn.size:
-        n_bits = int(n_drawn.sum())
-        drawn = np.unpackbits(source.bytes(-(-n_bits // 8)), count=n_bits)
-        drawn[excluded] = 0
-        starts = np.cumsum(n_drawn) - n_drawn
-        dtype = np.min_scalar_type(n_cells)  # several times as fast as 64 bits
-        n_ones = np.add.reduceat(drawn, starts, dtype=dtype).astype(np.intp)
-        are_among = n_ones >= n_needed
-        n_undecided = np.where(are_among, n_ones, n_undecided - n_ones)
-        n_needed = np.where(are_among, n_needed, n_needed - n_ones)
-        is_one, are_ones_kept = drawn.view(bool), np.repeat(are_among, n_drawn)
-        is_kept, is_chosen = is_one == are_ones_kept, is_one > are_ones_kept
-        is_kept[excluded] = False
-        is_open = (n_needed > 0) & (n_needed < n_undecided)
-        if not is_open.all():
-            is_chosen |= is_kept & np.repeat(n_needed == n_undecided, n_drawn)
-            is_kept &= np.repeat(is_open, n_drawn)
-        indices, kept = np.flatnonzero(is_chosen), np.flatnonzero(is_kept)
-        if cells is not None:
-            indices, kept = cells.take(indices), cells.take(kept)
-        chosen[indices] = True
-        cells, excluded = kept, excluded[:0]
-        n_needed, n_undecided = n_needed[is_open], n_undecided[is_open]
-        n_drawn = n_undecided
 
 
 def check_size(

@@ -1,27 +1,18 @@
 from __future__ import annotations
 
-from collections import Counter
-from fractions import Fraction
-from itertools import combinations, permutations, product
+from itertools import combinations, permutations
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest, chi2_contingency, chisquare
 
 from skdp.oracles import SubsetSelection
-from skdp.randomness import RowStreams, SecureSource, SeededSource, _draws, subsets
+from skdp.randomness import SecureSource, SeededSource, subsets
 from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 
 
-@pytest.fixture(params=["words", "bits"])
-def method(request, monkeypatch):
-    """Draw all sets by words, or all sets by bits."""
-    monkeypatch.setattr(_draws, "MAX_RANKED_CELLS", {"words": 1 << 20, "bits": 0}[request.param])
-
-
-@pytest.mark.usefixtures("method")
 @each("n_cells", [1, 2, 17, 99, 4097])
 @each("n", [0, 1, 60])
 def test_sets_have_their_sizes_and_hold_what_they_should(n_cells, n):
@@ -72,99 +63,6 @@ def test_a_tie_at_the_end_of_a_set_is_drawn_again(scripted_source):
     assert source.used == source.script.size
 
 
-def list_masses(n_cells, size, required, n_steps):
-    """Return the exact probability of each set after some steps of bits, and of sets that are not decided then."""
-    masses, undecided, waiting = Counter(), Fraction(0), [((), Fraction(1))]
-    while waiting:
-        steps, mass = waiting.pop()
-        source = iter(steps)
-        n_missing = []
-
-        def unpack(drawn, count, source=source, n_missing=n_missing):
-            step = next(source, None)
-            if step is None:
-                n_missing.append(count)
-                raise StopIteration
-            return np.array(step, np.uint8)
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_draws.np, "unpackbits", unpack)
-            try:
-                bits = subsets(SecureSource(), n_cells, size, 1, required)
-            except StopIteration:
-                if len(steps) == n_steps:
-                    undecided += mass
-                else:
-                    (count,) = n_missing
-                    waiting += [((*steps, step), mass / 2**count) for step in product((0, 1), repeat=count)]
-            else:
-                masses[tuple(np.flatnonzero(bits[0]).tolist())] += mass
-    return masses, undecided
-
-
-@each("n_cells, size", [(1, 1), (2, 1), (3, 1), (4, 2), (5, 2), (5, 4)])
-@each("required", [None, 1, -1])
-def test_bits_give_each_set_the_same_exact_probability(n_cells, size, required, monkeypatch):
-    """By enumeration of all bits of the first steps, for which the undecided sets become rare."""
-    if required == 1 == n_cells:
-        return
-    monkeypatch.setattr(_draws, "MAX_RANKED_CELLS", 0)
-    masses, undecided = list_masses(n_cells, size, None if required is None else np.array([required]), 4)
-    possible = [s for s in combinations(range(n_cells), size) if required in (None, -1) or required in s]
-    assert sorted(masses) == possible
-    assert len(set(masses.values())) == 1
-    assert sum(masses.values()) + undecided == 1
-    assert undecided < Fraction(1, 4)
-
-
-@each("size", [1, 2, 129, 130])
-@each("required", [None, 0, 77])
-def test_large_sets_are_equally_likely(size, required, monkeypatch):
-    n_cells, n = 131, 60_000
-    monkeypatch.setattr(_draws, "MAX_RANKED_CELLS", 130)
-    held = None if required is None else np.full(n, required)
-    bits = subsets(SeededSource("large", size), n_cells, size, n, held)
-    rare = bits if size < 100 else ~bits  # the members, or the other cells
-    others = np.delete(rare, required, axis=1) if required is not None else rare
-    n_rare = others.sum() // n
-    assert (others.sum(axis=1) == n_rare).all()
-    if n_rare == 1:
-        seen = others.sum(axis=0)
-    elif n_rare == 2:
-        first, last = others.argmax(axis=1), others.shape[1] - 1 - others[:, ::-1].argmax(axis=1)
-        seen = np.bincount(first * others.shape[1] + last, minlength=others.shape[1] ** 2)
-        seen = seen.reshape(others.shape[1], -1)[np.triu_indices(others.shape[1], 1)]
-    else:
-        return
-    assert chisquare(seen).pvalue > FALSE_ALARM
-
-
-class CountingSource(SecureSource):
-    used = 0
-
-    def bytes(self, size):
-        self.used += size
-        return super().bytes(size)
-
-
-@each("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0])
-def test_large_sets_use_two_bits_a_cell(epsilon):
-    source, n = CountingSource(), 200
-    oracle = SubsetSelection(1_000, epsilon)
-    reports = oracle.report(np.arange(n, dtype=np.uint16), source)
-    assert (reports.sum(axis=1) == oracle.subset_size).all()
-    assert source.used <= 270 * n
-
-
-def test_permanent_sets_are_drawn_by_words():
-    """Otherwise a new version would draw permanent reports again, from the same bytes."""
-    seeds = np.arange(64, dtype=np.uint8).reshape(2, 32)
-    bits = subsets(RowStreams(seeds), 600, 3, 2)
-    words = RowStreams(seeds).bytes(2 * 4 * 600).view(">u4").reshape(2, 600)
-    assert [np.flatnonzero(row).tolist() for row in bits] == np.sort(words.argsort(axis=1)[:, :3], axis=1).tolist()
-
-
-@pytest.mark.usefixtures("method")
 @each("required", [None, 0])
 @each("n_cells, size", [(9, 8), (18, 2), (35, 1), (12, 5)])
 def test_all_sets_of_a_size_are_equally_likely(n_cells, size, required):
