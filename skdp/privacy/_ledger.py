@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -405,23 +406,17 @@ def _describe_charge(
 ) -> dict[str, Any]:
     """Return the facts about a charge that are logged, from the account after it."""
     budget = account.budget
-    converted = budget.convert(guarantee)
-    cost = {"epsilon": converted.epsilon, "delta": converted.delta}
-    spent = _list_amounts(get_amounts(converted))
-    *amounts, mu_squared = map(round_down, account.remaining())
-    remaining = {}
-    for name, amount, rest in zip(
-        _AMOUNTS, spent, [*amounts, mu_squared**0.5], strict=True
-    ):
-        if name in budget.numbers():
-            cost[name], remaining[name] = amount, rest
+    cost = get_amounts(budget.convert(guarantee))._asdict()
+    remaining = account.remaining()._asdict()
+    # A budget limits epsilon and delta, rho, or the square of mu.
+    limited = [name for name, amount in remaining.items() if amount != math.inf]
     return {
         "release": format_text(what),
         "mechanism": format_text(guarantee.mechanism),
         "columns": list(map(format_name, guarantee.scope)),
         "relation": budget.relation,
-        "cost": cost,
-        "remaining": remaining,
+        "cost": {x: float(cost[x]) for x in ("epsilon", "delta", *limited)},
+        "remaining": {x: round_down(remaining[x]) for x in limited},
     }
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from skdp.privacy._book import MISSING, TIMEOUT_SECONDS, Book, Budget, lock
 
@@ -22,8 +22,9 @@ _OPTIONS = {
     "application_name": "skdp",
 }
 
-# Words of an address that are not stored.
+# Parameters of an address that are not stored, and the text of an address with them.
 _SECRETS = ("password", "sslpassword")
+_PASSWORD = re.compile(r"(?<!:):(?!//)[^@/?]*(?=@)|(?<=[?&])(ssl)?password=[^&]*(&|$)")
 
 # A server that answers commits before they are on the disk could undo a charge. The
 # server ends transactions of clients that have lost their connection or power.
@@ -59,9 +60,9 @@ class ServerBook(Book):
         options = _parse_address(address)
         self._secrets = {name: options.pop(name, None) for name in _SECRETS}
         self._options = options
-        self._address = address
-        if any(self._secrets.values()):
-            self._address = _write_address(options)
+        self._address = _PASSWORD.sub("", address).rstrip("?&")
+        if not _parse_address(self._address).keys().isdisjoint(_SECRETS):
+            raise ValueError("`path` must not quote the word 'password' of its query.")
         self._connection: Any = None
         self._process = os.getpid()
         super().__init__(budget)
@@ -189,14 +190,6 @@ def _parse_address(address: str) -> dict[str, Any]:
         "`path` must be an address such as 'postgresql://user@host:5432/database', got "
         "one that cannot be parsed. Write '@' in a name as '%40'."
     )
-
-
-def _write_address(options: dict[str, Any]) -> str:
-    """Return the address with these parameters."""
-    query = dict(options)
-    user, database = (quote(query.pop(name, ""), "") for name in ("user", "dbname"))
-    text = f"postgresql://{user}@/{database}" if user else f"postgresql:///{database}"
-    return f"{text}?{urlencode(query, quote_via=quote)}" if query else text
 
 
 def _explain(error: Any) -> str:

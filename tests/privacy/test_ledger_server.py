@@ -295,6 +295,11 @@ def test_password_is_neither_shown_nor_stored(with_password, monkeypatch, caplog
         PrivacyLedger(path=wrong)
     with pytest.raises(ValueError, match="one that cannot be parsed") as unparsed:
         PrivacyLedger(path=f"{with_password}&nonsense={PASSWORD}")
+    in_query = with_password.replace(f":{PASSWORD}@", "@")
+    for query in (f"&password={PASSWORD}", f"&password={PASSWORD}&application_name=x"):
+        assert PASSWORD not in PrivacyLedger(path=f"{in_query}{query}").path
+    with pytest.raises(ValueError, match="must not quote the word 'password'"):
+        PrivacyLedger(path=f"{in_query}&p%61ssword={PASSWORD}")
     shown = [repr(ledger), ledger.path, str(privacy_statement(ledger)), privacy_statement(ledger).to_json()]
     shown += [repr(fitted), fitted._repr_html_(), caplog.text, joblib.hash(ledger)]
     for error in (raised, refused, unparsed):
