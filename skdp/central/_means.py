@@ -46,7 +46,7 @@ from skdp.central.statistics import (
     make_frame,
     to_float,
 )
-from skdp.domain import DomainLike
+from skdp.domain import Domain, DomainLike
 from skdp.privacy import Loss, Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
 from skdp.tables import to_objects
@@ -124,6 +124,10 @@ class DPMean(WeightedStatistic):
     >>> mean = DPMean(epsilon=0.1, bounds=(0, 100), random_state=0).fit(ages)
     >>> mean.mean_.round(2), ages.to_numpy().mean().round(2)
     (array([38.63]), np.float64(38.58))
+    >>> mean.to_frame().round(2)
+             mean  std_error  lower  upper
+    column
+    age     38.63       0.03  38.56  38.69
     >>> print(mean.guarantee_)
     epsilon = 0.1, central model, adding or removing one record's values of: age,
     NOT SECURE: the randomness comes from a seed
@@ -154,16 +158,35 @@ class DPMean(WeightedStatistic):
         max_weight = self._check_max_weight(rows)
         sums = sum_columns(rows, bounds, max_weight=max_weight)
         size = count_noisy_numbers(len(sums.bounds), squares=False, shared_count=False)
-        return Plan(sums, (Noise.joint(budget, GRID, size),))
+        exact = sums, library_of(rows.table)
+        return Plan(exact, (Noise.joint(budget, GRID, size),))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the sums, and set the means with standard errors and confidence intervals."""
         (noise,) = plan.noises
+        sums, self._library = plan.exact
         level = check_confidence_level(self.confidence_level)
-        noisy = NoisySums.draw(plan.exact, noise, source)
-        estimate = estimate_means(noisy, plan.exact.bounds, noise, level)
+        noisy = NoisySums.draw(sums, noise, source)
+        estimate = estimate_means(noisy, sums.bounds, noise, level)
         self.mean_, self.std_error_ = estimate.value[0], estimate.std_error[0]
         self.interval_ = np.column_stack([estimate.lower[0], estimate.upper[0]])
+
+    def to_frame(self) -> Any:
+        """Return the means as a table.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            Table in the library of X (pandas for an array) with a row for each column of X, and the columns ``mean``,
+            ``std_error``, ``lower`` and ``upper``. The names of the columns of X are the index in pandas, and the
+            column ``column`` elsewhere.
+        """
+        check_is_fitted(self)
+        lower, upper = self.interval_.T
+        columns = {"mean": self.mean_, "std_error": self.std_error_}
+        columns |= {"lower": lower, "upper": upper}
+        names = self.guarantee_.scope[: self.n_features_in_]
+        return make_frame(Domain({"column": names}), columns, self._library)
 
 
 Statistic = Literal["count", "mean", "sum", "median"] | float

@@ -269,6 +269,43 @@ def _add_synthesize(command: Any) -> None:
     )
 
 
+def _add_table_command(command: Any) -> None:
+    """Add the options of ``skdp table``, which writes noisy statistics of groups."""
+    add = command.add_argument
+    _add_table(command, f"the private table: {TABLE}")
+    _add_release(command)
+    add("--epsilon", type=float, help="privacy loss of all statistics together")
+    add("--by", nargs="+", default=[], metavar="KEY", help="columns of the groups")
+    add(
+        "--columns",
+        nargs="+",
+        default=[],
+        metavar="COLUMN",
+        help="numeric columns to measure, with declared bounds",
+    )
+    add(
+        "--statistics",
+        nargs="+",
+        default=["count"],
+        metavar="S",
+        help=(
+            "count, mean, sum, median, or the probability of a quantile, such as 0.9"
+            " (default: count)"
+        ),
+    )
+    add("--weight", metavar="COLUMN", help="column of the weights of the rows")
+    add("--max-weight", type=float, metavar="W", help="largest weight of a row")
+    add(
+        "--max-rows-per-person",
+        type=int,
+        default=1,
+        help="largest number of rows of one person (default: 1)",
+    )
+    add("--person-column", help="column that identifies the person of a row")
+    _add_handle_unknown(command, ["error", "ignore"], "ignore the row")
+    add("--statement", type=Path, metavar="PAGE", help="a new file, .html or .json")
+
+
 def _add_privatize(command: Any) -> None:
     """Add the options of ``skdp privatize``, which writes a randomized report of each row.
 
@@ -437,6 +474,16 @@ COMMANDS = {
         "Measure noisy marginals of a table, and write synthetic rows (central model:"
         " the user is trusted with the table). Only the columns of the domain file are"
         " read. The names of the files state their formats: CSV, Parquet or Arrow.",
+    ),
+    "table": (
+        "_table",
+        _add_table_command,
+        ("out", ".csv"),
+        "write noisy counts, means and quantiles of groups",
+        "Write a CSV file with the counts, means, sums and quantiles of all declared"
+        " groups of a table, with standard errors and intervals (central model: the"
+        " user is trusted with the table). Keys and bounds are declared by the domain"
+        " file.",
     ),
     "privatize": (
         "_release",

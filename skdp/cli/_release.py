@@ -75,7 +75,7 @@ def run_privatize(options: argparse.Namespace) -> Path:
     transformer, columns = _make_transformer(options)
     keep = _choose_kept_columns(options, columns)
     # All errors of options are raised before the charge, because no row has been read.
-    transformer.set_params(ledger=_open_ledger(options))
+    transformer.set_params(ledger=open_ledger(options))
     privatize_file(
         options.data,
         options.out,
@@ -135,7 +135,7 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
             # names.
             transformer.fit(pd.DataFrame({name: [""] for name in columns}))
         return transformer, columns
-    domain = _load_domain(options)
+    domain = load_domain(options)
     # Without --columns, all declared columns are privatized.
     domain = domain.select(_split_names(options.columns, domain))
     parameters["epsilon"] = options.epsilon
@@ -151,7 +151,7 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
     return TRANSFORMERS[options.transformer](**parameters), list(domain.columns)
 
 
-def _load_domain(options: argparse.Namespace) -> Domain:
+def load_domain(options: argparse.Namespace) -> Domain:
     """Read the domain file of a release; raise an error if --domain or --epsilon is missing."""
     for name in ("domain", "epsilon"):
         if getattr(options, name) is None:
@@ -218,7 +218,7 @@ def _print_excluded(columns: list[Any], table: TableFile) -> None:
         print(f"Excluded: {', '.join(names)}", file=sys.stderr)
 
 
-def _open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
+def open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
     """Open the ledger of --ledger, or create it with --budget; None without --ledger."""
     if options.ledger is None:
         if options.budget is not None:
@@ -298,7 +298,7 @@ def run_synthesize(options: argparse.Namespace) -> Path:
         model = DPMarginalSynthesizer.load(options.data)
         model.set_params(random_state=options.random_state)
         return sample_file(model, options.out, n_samples=options.rows)
-    domain = _load_domain(options)
+    domain = load_domain(options)
     table = TableFile(options.data, delimiter=options.delimiter)
     table.check_columns(domain.columns)
     _print_excluded([*domain.columns, options.person_column], table)
@@ -317,7 +317,7 @@ def run_synthesize(options: argparse.Namespace) -> Path:
         bins=options.bins,
         max_rows_per_person=options.max_rows_per_person,
         handle_unknown=options.handle_unknown,
-        ledger=_open_ledger(options),
+        ledger=open_ledger(options),
         random_state=options.random_state,
     )
     synthesize_file(

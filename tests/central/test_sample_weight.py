@@ -137,3 +137,17 @@ def test_mistakes_raise_errors_before_the_charge(parameters, weights, match):
     with pytest.raises(ValueError, match=match):
         DPGroupBy(by="key", keys=KEYS, bounds=(0, 1), ledger=ledger, **parameters).fit(frame, sample_weight=weights)
     assert ledger.spent.epsilon == 0
+
+
+def test_means_are_a_table_of_the_library_of_X():
+    frame = pd.DataFrame({"x": [1.0, 2.0] * 200, "y": [30.0, 60.0] * 200})
+    model = DPMean(bounds=(0, 100), random_state=0)
+    for table, names in ((frame, ["x", "y"]), (pl.from_pandas(frame), ["x", "y"]), (frame.to_numpy(), None)):
+        found = model.fit(table).to_frame()
+        if isinstance(table, pl.DataFrame):
+            assert found["column"].to_list() == names
+            found = found.to_pandas()
+        elif names:
+            assert found.index.tolist() == names
+        assert found["mean"].tolist() == model.mean_.tolist()
+        assert found[["lower", "upper"]].to_numpy().tolist() == model.interval_.tolist()

@@ -1,0 +1,68 @@
+"""``skdp table``."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from skdp.central import DPGroupBy
+from skdp.cli._release import load_domain, open_ledger, write_new_file
+from skdp.domain import Categories
+from skdp.engines import TableFile, check_path, read_frame
+from skdp.privacy import privacy_statement
+from skdp.tables import drop_missing
+
+
+def run_table(options: argparse.Namespace) -> Path:
+    """Write statistics of the groups of a table, and their statement; return the path of the new file."""
+    domain = load_domain(options)
+    for path in (options.out, options.statement):
+        if path is not None:
+            check_path(path)
+    suffix = ".json" if options.statement is None else options.statement.suffix.lower()
+    if suffix not in (".html", ".json"):
+        raise ValueError(
+            f"--statement must end in .html or .json, got {options.statement.name!r}."
+        )
+    names = [*options.by, *options.columns]
+    others = [options.weight, options.person_column]
+    names += [name for name in others if name is not None]
+    TableFile(options.data, delimiter=options.delimiter).check_columns(names)
+    frame = read_frame(Path(options.data), delimiter=options.delimiter, find_dates=True)
+    statistics = []
+    for statistic in options.statistics:
+        is_number = statistic.replace(".", "", 1).isdecimal()
+        statistics.append(float(statistic) if is_number else statistic)
+    bounds: dict[str, Any] = dict(domain.select(options.columns))
+    for name, attribute in bounds.items():
+        if isinstance(attribute, Categories):  # listed numbers
+            listed = drop_missing(attribute.values)
+            bounds[name] = min(listed), max(listed)
+    groups = DPGroupBy(
+        options.epsilon,
+        by=options.by or None,
+        keys=domain.select(options.by) if options.by else None,
+        statistics=statistics,
+        bounds=bounds or None,
+        max_weight=options.max_weight,
+        max_rows_per_person=options.max_rows_per_person,
+        handle_unknown=options.handle_unknown,
+        ledger=open_ledger(options),
+        random_state=options.random_state,
+    )
+    person = options.person_column
+    groups.fit(
+        frame[[*options.by, *options.columns]],
+        sample_weight=None if options.weight is None else frame[options.weight],
+        groups=None if person is None else frame[person],
+    )
+    found = groups.to_frame()
+    write_new_file(options.out, found.to_csv(index=bool(options.by)))
+    if options.statement is not None:
+        statement = privacy_statement([groups])
+        is_page = suffix == ".html"
+        text = statement.to_html() if is_page else f"{statement.to_json()}\n"
+        write_new_file(options.statement, text)
+    print(groups.guarantee_)
+    return Path(options.out)

@@ -1,0 +1,100 @@
+"""``skdp table``."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skdp import Domain, Interval, PrivacyLedger
+from skdp.cli import main
+from tests.cli.commands import call, refuse
+from tests.conftest import each
+
+DOMAIN = Domain({"region": ["n", "s"], "sex": ["f", "m"], "income": Interval(0.0, 1000.0, bins=4), "employed": [0, 1]})
+rng = np.random.default_rng(0)
+PEOPLE = pd.DataFrame(
+    {
+        "name": [f"secret {index}" for index in range(400)],
+        "region": rng.choice(["n", "s"], 400),
+        "sex": rng.choice(["f", "m"], 400),
+        "income": rng.uniform(0, 1000, 400).round(2),
+        "employed": rng.integers(0, 2, 400),
+        "weight": rng.choice([1.0, 2.5], 400),
+        "person": np.arange(400) // 2,
+    }
+)
+
+
+@pytest.fixture
+def files(tmp_path):
+    PEOPLE.to_csv(tmp_path / "people.csv", index=False)
+    PEOPLE.to_parquet(tmp_path / "people.parquet")
+    (tmp_path / "domain.toml").write_text(DOMAIN.to_toml(), encoding="utf-8")
+    (tmp_path / "old.json").write_text("{}")
+    return tmp_path
+
+
+@each("name", ["people.csv", "people.parquet"])
+def test_the_statistics_of_all_groups_are_written(name, files, capsys):
+    out, page = files / f"{name}.out.csv", files / f"{name}.json"
+    options = ["--by", "region", "sex", "--columns", "income", "employed", "--statistics", "count", "mean", "0.25"]
+    ledger = ["--ledger", files / f"{name}.ledger", "--budget", 1e6]
+    words = ["--domain", files / "domain.toml", "--epsilon", 1e5, "--statement", page, *ledger]
+    assert call("table", files / name, out, *words, *options) == 0
+    found = pd.read_csv(out).set_index(["region", "sex"])
+    groups = PEOPLE.groupby(["region", "sex"])
+    assert found["count"].tolist() == groups.size().tolist()
+    np.testing.assert_allclose(found["income_mean"], groups["income"].mean(), rtol=1e-3)
+    np.testing.assert_allclose(found["employed_mean"], groups["employed"].mean(), rtol=1e-3)
+    lower, higher = (groups["income"].quantile(0.25, method) for method in ("lower", "higher"))
+    assert (found["income_q25"].between(lower - 0.2, higher + 0.2)).all()
+    assert json.loads(page.read_text())["total"]["epsilon"] == 1e5
+    assert PrivacyLedger(path=files / f"{name}.ledger").spent.epsilon == 1e5
+    assert "secret" not in out.read_text() + page.read_text() + capsys.readouterr().out
+
+
+def test_weights_and_persons_are_columns(files, capsys):
+    known = ["--domain", files / "domain.toml", "--epsilon", 1e5, "--seed", 0]
+    options = ["--weight", "weight", "--max-weight", 2.5, "--statistics", "count", "--by", "sex"]
+    assert call("table", files / "people.csv", "-", *known, *options) == 0
+    counts = [float(line.split(",")[1]) for line in capsys.readouterr().out.splitlines()[1:]]
+    assert counts == pytest.approx(PEOPLE.groupby("sex")["weight"].sum().tolist(), abs=0.01)
+    persons = ["--person-column", "person", "--columns", "income", "--statistics", "sum", "count"]
+    assert call("table", files / "people.csv", files / "one.csv", *known, *persons) == 0
+    assert pd.read_csv(files / "one.csv")["count"].tolist() == [200]
+    assert "all rows of one person" in capsys.readouterr().out
+
+
+@each(
+    "words, match",
+    [
+        (["--by", "town"], "must have the columns ['town']"),
+        (["--by", "name"], "name"),
+        (["--by", "sex", "--statistics", "mode"], "--statistics"),
+        (["--by", "sex", "--weight", "weight"], "--max-weight"),
+        (["--by", "sex", "--columns", "region", "--statistics", "mean"], "region"),
+        (["--by", "sex", "--statement", "page.txt"], "--statement must end in .html or .json"),
+        (["--by", "sex", "--statement", "old.json"], "must be a new file"),
+    ],
+)
+def test_mistakes_raise_errors_before_the_charge(words, match, files, capsys, monkeypatch):
+    monkeypatch.chdir(files)
+    ledger = files / "ledger.json"
+    if not ledger.exists():
+        PrivacyLedger(5.0, path=ledger)
+    shown = refuse(
+        capsys, "table", "people.csv", "out.csv", "--domain", "domain.toml", "--epsilon", 1, "--ledger", ledger, *words
+    )
+    assert match in shown, words
+    assert "secret" not in shown
+    assert not (files / "out.csv").exists()
+    assert PrivacyLedger(path=ledger).spent.epsilon == 0
+
+
+def test_the_command_is_listed(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "table" in capsys.readouterr().out
