@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from skdp.survey import ReportLinearRegression as ReportLinearRegression
     from skdp.survey import ReportLogisticRegression as ReportLogisticRegression
     from skdp.synthesis import DPColumnSynthesizer as DPColumnSynthesizer
+    from skdp.synthesis import DPLinkedSynthesizer as DPLinkedSynthesizer
     from skdp.synthesis import DPMarginalSynthesizer as DPMarginalSynthesizer
     from skdp.synthesis import SyntheticResampler as SyntheticResampler
     from skdp.synthesis import synthetic_inference as synthetic_inference
@@ -93,6 +94,7 @@ _MODULES = {
     "DPHistogram": "skdp.central",
     "DPKBinsDiscretizer": "skdp.central",
     "DPLinearRegression": "skdp.central",
+    "DPLinkedSynthesizer": "skdp.synthesis",
     "DPLogisticRegression": "skdp.central",
     "DPMarginalSynthesizer": "skdp.synthesis",
     "DPMean": "skdp.central",

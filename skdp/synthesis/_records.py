@@ -315,13 +315,18 @@ class CodedRecords:
     """Private records in memory, as integer codes of each column."""
 
     def __init__(
-        self, codes: Sequence[NDArray[np.integer]], sizes: Sequence[int]
+        self,
+        codes: Sequence[NDArray[np.integer]],
+        sizes: Sequence[int],
+        weights: NDArray[np.int64] | None = None,
     ) -> None:
-        self._codes = codes
+        """Store the codes of each column, and an integer weight of each record, by default 1."""
+        self.codes = codes
         self._sizes = tuple(sizes)
+        self._weights = weights
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
-        """Count the records of each cell of marginals, one after the other."""
+        """Add up the weights of the records in each cell of marginals, one after the other."""
         # Successive marginals often differ in the last column only.
         shared: tuple[Clique, int] | None = None
         scaled = np.zeros(self.n_records, np.intp)
@@ -334,35 +339,39 @@ class CodedRecords:
                 scaled[:] = 0
                 for column in others:
                     scaled *= self._sizes[column]
-                    scaled += self._codes[column]
+                    scaled += self.codes[column]
                 scaled *= size
             shape = shape_of(clique, self._sizes)
-            np.add(scaled, self._codes[last], out=cells)
-            yield np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
+            np.add(scaled, self.codes[last], out=cells)
+            counts = np.bincount(cells, self._weights, minlength=math.prod(shape))
+            # Sums of weights are floats, which are exact below 2**53.
+            yield counts.astype(np.int64, copy=False).reshape(shape)
 
     @property
     def n_records(self) -> int:
         """The number of records."""
-        return len(self._codes[0])
+        return len(self.codes[0])
 
     def select(self, is_selected: NDArray[np.bool_]) -> CodedRecords:
         """Select some records."""
-        codes = [column_codes[is_selected] for column_codes in self._codes]
-        return CodedRecords(codes, self._sizes)
+        codes = [column_codes[is_selected] for column_codes in self.codes]
+        weights = None if self._weights is None else self._weights[is_selected]
+        return CodedRecords(codes, self._sizes, weights)
 
     def group(self, columns: Sequence[GroupedColumn]) -> CodedRecords:
         """Return the records with groups of values as codes: `columns` has the group of each value of columns."""
-        codes = [groups[self._codes[column]] for column, groups in columns]
-        return CodedRecords(codes, [int(groups.max()) + 1 for _, groups in columns])
+        codes = [groups[self.codes[column]] for column, groups in columns]
+        sizes = [int(groups.max()) + 1 for _, groups in columns]
+        return CodedRecords(codes, sizes, self._weights)
 
     def coarsen(
         self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]
     ) -> CodedRecords:
         """Replace the codes of some columns by larger bins; `domain` has these bins."""
-        codes = list(self._codes)
+        codes = list(self.codes)
         for column, bin_of_cell in bins.items():
             codes[column] = bin_of_cell[codes[column]]
-        return CodedRecords(codes, domain.sizes)
+        return CodedRecords(codes, domain.sizes, self._weights)
 
 
 class LargeRecords:

@@ -596,6 +596,17 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         self, template: Table, n: int, rng: np.random.Generator
     ) -> dict[Any, Any]:
         """Draw n rows that satisfy all constraints, as columns by name, in the library of a template."""
+        rows = self._draw_rows(template, n, rng)
+        values = write_rows(template, rows)
+        columns = dict(zip(self.domain_.columns, values, strict=True))
+        columns |= compute_derived(template, rows)
+        order = [*self._features, *self.domain_.derived, *self.domain_.columns]
+        return {name: columns[name] for name in order}
+
+    def _draw_rows(
+        self, template: Table, n: int, rng: np.random.Generator
+    ) -> DrawnRows:
+        """Draw n rows that satisfy all constraints; `template` has the library in which these are evaluated."""
 
         def draw(indices: NDArray[np.intp]) -> DrawnRows:
             codes = self.model_.sample(indices.size, rng)
@@ -614,11 +625,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
             )
         if invalid.size:
             rows.replace(invalid, rows, rng.choice(valid, invalid.size))
-        values = write_rows(template, rows)
-        columns = dict(zip(self.domain_.columns, values, strict=True))
-        columns |= compute_derived(template, rows)
-        order = [*self._features, *self.domain_.derived, *self.domain_.columns]
-        return {name: columns[name] for name in order}
+        return rows
 
     def sample_batches(
         self, n_samples: int | None = None, *, batch_size: int = 1 << 18

@@ -62,6 +62,12 @@ class Structure:
 
     sizes: tuple[int, ...]
     masks: Masks = ()
+    given: frozenset[int] = frozenset()
+    """Columns of which all others are drawn given; empty if all columns are drawn."""
+    max_steps: int = MAX_STEPS
+    """Largest number of steps of a fit."""
+    min_decreases: tuple[float, float] = (MIN_DECREASE, MIN_DECREASE_UNEXPLAINED)
+    """Smallest relative decreases of the loss in a window: in general, and while the residuals exceed the noise."""
 
 
 def fit_model(
@@ -87,10 +93,10 @@ def fit_model(
     merged, is_tail = _replace_tails(merged, tails, total)
     cliques = [marginal.clique for marginal in merged]
     masked = [clique for clique, _ in structure.masks]
-    tree = JunctionTree(structure.sizes, [*cliques, *masked])
+    tree = JunctionTree(structure.sizes, [*cliques, *masked], structure.given)
     potentials = _make_potentials(tree, structure, merged, tails, total)
     loss = _Loss(tree, merged, total, potentials)
-    state, n_steps = _descend(loss)
+    state, n_steps = _descend(loss, structure)
     # Iterative proportional fitting: the noise of pairs is not in the tails.
     for _ in range(N_FITS):
         state = loss.fit_targets(state, is_tail)
@@ -263,12 +269,12 @@ class _Loss:
         return 1 / curvature
 
 
-def _descend(loss: _Loss) -> tuple[_State, int]:
+def _descend(loss: _Loss, structure: Structure) -> tuple[_State, int]:
     """Take gradient steps with momentum until the loss decreases too slowly; also return the number of steps."""
     state = loss.start()
     losses: list[float] = []
     n_switches = n_steps = 0
-    while n_steps < MAX_STEPS:
+    while n_steps < structure.max_steps:
         n_steps += 1
         if not losses:  # at the start, and after a change of rates
             length = _find_step_length(loss, state)
@@ -292,9 +298,7 @@ def _descend(loss: _Loss) -> tuple[_State, int]:
         else:
             length /= 2
             n_halvings += 1
-        min_decrease = MIN_DECREASE
-        if not state.is_explained:
-            min_decrease = MIN_DECREASE_UNEXPLAINED
+        min_decrease = structure.min_decreases[not state.is_explained]
         is_slow = n_halvings == MAX_HALVINGS
         if len(losses) > STOPPING_WINDOW:
             decrease = losses[-1 - STOPPING_WINDOW] - state.loss

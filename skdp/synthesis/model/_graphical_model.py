@@ -284,15 +284,43 @@ class GraphicalModel:
                     continue
                 parents = tuple(parent for parent in clique if parent in drawn)
                 weights = project(self.beliefs[index], clique, (*parents, column))
-                # One group of rows for each combination of the values of the parents.
-                groups = np.zeros(n, np.int64)
-                for parent in parents:
-                    groups *= tree.sizes[parent]
-                    groups += rows[parent]
-                weights = weights.reshape(-1, tree.sizes[column])
-                rows[column] = draw_values(weights, groups, rng)
+                self._draw_column(rows, column, parents, weights, rng)
                 drawn.append(column)
         return rows
+
+    def sample_given(
+        self, given: Mapping[int, NDArray[np.integer]], rng: np.random.Generator
+    ) -> NDArray[np.int32]:
+        """Draw rows given the codes of the columns `given` of the tree; shape (n_columns, n)."""
+        # In the reverse order of elimination: the neighbors of a column at its
+        # elimination are drawn before it, and it is independent of all other drawn
+        # columns given them.
+        n_rows = len(next(iter(given.values())))
+        rows = np.zeros((len(self.tree.sizes), n_rows), np.int32)
+        for column, codes in given.items():
+            rows[column] = codes
+        for column, parents in self.tree.steps:
+            if column not in given:
+                weights = self.marginal((*parents, column))
+                self._draw_column(rows, column, parents, weights, rng)
+        return rows
+
+    def _draw_column(
+        self,
+        rows: NDArray[np.int32],
+        column: int,
+        parents: Clique,
+        weights: Table,
+        rng: np.random.Generator,
+    ) -> None:
+        """Draw a column of rows given its parents, in place; `weights` has the parents' axes first."""
+        # One group of rows for each combination of the values of the parents.
+        groups = np.zeros(rows.shape[1], np.int64)
+        for parent in parents:
+            groups *= self.tree.sizes[parent]
+            groups += rows[parent]
+        weights = weights.reshape(-1, self.tree.sizes[column])
+        rows[column] = draw_values(weights, groups, rng)
 
 
 def draw_values(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from skdp.synthesis.model._tables import Clique, n_cells_of, shape_of
@@ -18,9 +18,18 @@ class Elimination:
     # clique, and the neighbors become neighbors of each other.
     # .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press.
 
-    def __init__(self, sizes: Sequence[int], marginals: Iterable[Clique] = ()) -> None:
-        """Connect the columns of each marginal in a graph, and eliminate them; `sizes` are numbers of values."""
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        marginals: Iterable[Clique] = (),
+        given: Collection[int] = (),
+    ) -> None:
+        """Connect the columns of each marginal in a graph, and eliminate them; `sizes` are numbers of values.
+
+        The columns `given` are eliminated after all other columns.
+        """
         self._sizes = sizes
+        self._given = given
         self._n_retries = 0
         self._neighbors = [{column} for column in range(len(sizes))]
         for marginal in marginals:
@@ -43,7 +52,7 @@ class Elimination:
         self._ranks: dict[int, int] = {}
         self._cliques: dict[int, set[int]] = {}
         while costs:
-            column = min(costs, key=costs.__getitem__)
+            column = min(costs, key=lambda c: (c in self._given, costs[c]))
             del costs[column]
             clique = neighbors[column]
             self._ranks[column] = len(self._ranks)
@@ -74,6 +83,15 @@ class Elimination:
             if clique not in remainders:
                 maximal.append(tuple(sorted(clique)))
         return maximal
+
+    @property
+    def steps(self) -> list[tuple[int, Clique]]:
+        """Each column with the columns given which it is drawn, in the reverse order of elimination."""
+        order = sorted(self._ranks, key=self._ranks.__getitem__, reverse=True)
+        return [
+            (column, tuple(sorted(self._cliques[column] - {column})))
+            for column in order
+        ]
 
     @property
     def n_cells(self) -> tuple[int, int]:
@@ -156,10 +174,17 @@ class JunctionTree:
     # Running intersection property: the cliques that contain a column are connected in
     # the tree. So messages along the links suffice for exact inference.
 
-    def __init__(self, sizes: Sequence[int], marginals: Iterable[Clique]) -> None:
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        marginals: Iterable[Clique],
+        given: Collection[int] = (),
+    ) -> None:
+        """Build the tree of the cliques; all columns except `given` can be drawn given these, in the order `steps`."""
         self.sizes = tuple(sizes)
-        cliques = Elimination(sizes, marginals).cliques
-        self.cliques, self.links = _span_tree(cliques)
+        elimination = Elimination(sizes, marginals, given)
+        self.steps = elimination.steps
+        self.cliques, self.links = _span_tree(elimination.cliques)
 
     def shape(self, index: int) -> tuple[int, ...]:
         """Return the shape of the table of a clique."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -60,7 +61,8 @@ class NoiseBudget:
         """Choose the form of the budget: epsilon for Laplace noise, or mu for Gaussian noise.
 
         With a `delta`, it is the largest mu that implies (epsilon, delta), unless this budget is too small for any
-        result. `remaining` is the fraction of the budget that is not spent.
+        result. `remaining` is the fraction of the budget that is not spent. Integers are measured in units of
+        1 / `unit` records.
         """
         # With a delta, the budget is the largest mu that implies (epsilon, delta).
         kind, amount = budget.kind, budget.amount
@@ -81,6 +83,16 @@ class NoiseBudget:
             )
         self._budget = PrivacyBudget(kind, amount, rows=max_rows_per_person)
         self.remaining = Fraction(1)
+        self.unit = 1
+
+    def split(self, fraction: Fraction, unit: int = 1) -> NoiseBudget:
+        """Spend a fraction of the budget on a budget of its own, for integers in units of 1 / `unit` records."""
+        self._spend(fraction)
+        part = copy(self)
+        part._budget = self._budget * fraction
+        part.remaining = Fraction(1)
+        part.unit = unit
+        return part
 
     @property
     def is_gaussian(self) -> bool:
@@ -108,7 +120,11 @@ class NoiseBudget:
     def _make_noise(self, fraction: Fraction, sensitivity: Sensitivity) -> Noise:
         """Return the noise of integers that are measured with a fraction of the budget."""
         budget = self._budget * fraction
-        return Noise.from_budget(budget, sensitivity.l1, sensitivity.l2_squared)
+        l1, l2_squared = (
+            sensitivity.l1 * self.unit,
+            sensitivity.l2_squared * self.unit**2,
+        )
+        return Noise.from_budget(budget, l1, l2_squared)
 
     def _split_scores(
         self, fraction: Fraction, n_scores: int, change: int
@@ -124,7 +140,7 @@ class NoiseBudget:
         blocks = []
         for block in range(n_blocks):
             size = n_scores // n_blocks + (block < n_scores % n_blocks)
-            blocks.append((size, Noise.joint(budget, change, size)))
+            blocks.append((size, Noise.joint(budget, change * self.unit, size)))
         return blocks
 
     def std_error(
@@ -132,14 +148,14 @@ class NoiseBudget:
     ) -> float:
         """Return the standard error of counts that are measured with a fraction of the budget."""
         noise = self._make_noise(fraction, sensitivity)
-        return max(MIN_STD_ERROR, float(noise.std))
+        return max(MIN_STD_ERROR, float(noise.std) / self.unit)
 
     def score_std_error(
         self, fraction: Fraction, n_scores: int, change: int = 1
     ) -> float:
         """Return the standard error of scores that are measured with a fraction of the budget."""
         _, noise = self._split_scores(fraction, n_scores, change)[0]
-        return max(MIN_STD_ERROR, float(noise.std))
+        return max(MIN_STD_ERROR, float(noise.std) / self.unit)
 
     def add_to_counts(
         self,
@@ -150,12 +166,12 @@ class NoiseBudget:
     ) -> NDArray[np.float64]:
         """Spend a fraction of the budget on noise for integers, such as the counts of disjoint cells.
 
-        `sensitivity` is the largest change of all these integers by one record.
+        `sensitivity` is the largest change of all these integers by one record. The result is in records.
         """
         self._spend(fraction)
         noise = self._make_noise(fraction, sensitivity)
         drawn = noise.draw(source, counts.size)
-        return _add_noise(counts, drawn.reshape(counts.shape))
+        return _add_noise(counts, drawn.reshape(counts.shape)) / self.unit
 
     def add_to_scores(
         self,
@@ -169,7 +185,7 @@ class NoiseBudget:
         drawn = []
         for size, noise in self._split_scores(fraction, scores.size, change):
             drawn.append(noise.draw(source, size))
-        return _add_noise(scores, np.concatenate(drawn))
+        return _add_noise(scores, np.concatenate(drawn)) / self.unit
 
     def choice_error(self, fraction: Fraction, n_scores: int) -> float:
         """Bound the expected distance of a chosen score from the best one, with a fraction of the budget."""
@@ -183,7 +199,7 @@ class NoiseBudget:
         """Spend a fraction of the budget to choose the index of a large score; a record changes each by at most 1."""
         self._spend(fraction)
         # One score may increase by 1 while another one decreases by 1.
-        return choose(source, scores, self._budget * fraction, 2)
+        return choose(source, scores, self._budget * fraction, 2 * self.unit)
 
     def _spend(self, fraction: Fraction) -> None:
         """Subtract a fraction from the remaining budget, before noise is drawn."""
@@ -229,14 +245,6 @@ def groups_of(clique: Clique, groups: Groups) -> Groups | None:
         if group_of_value is not None:
             return clique_groups
     return None
-
-
-def _measure_distance(exact: NDArray[np.int64], guess: NDArray[np.float64]) -> int:
-    """Return the L1 distance of counts from guessed counts, an integer, which a record changes by 1."""
-    # Guesses are rounded to integers. No table has 2**36 records, and a sum of 2**26 such
-    # cells is below 2**63.
-    rounded = np.rint(np.clip(guess, 0, 1 << 36)).astype(np.int64)
-    return int(np.abs(exact - rounded).sum())
 
 
 class PrivateScores:
@@ -353,7 +361,7 @@ class PrivateCounts:
         distances = []
         for clique, counts in zip(cliques, self._records.count(cliques), strict=True):
             exact = sum_groups(counts, groups_of(clique, groups))
-            distances.append(_measure_distance(exact, guesses[clique]))
+            distances.append(self._measure_distance(exact, guesses[clique]))
         exact_scores = np.array(distances, np.int64)
         return self.budget.add_to_scores(self._source, exact_scores, fraction)
 
@@ -389,8 +397,17 @@ class PrivateCounts:
         for guess, exact in zip(
             guesses, records.group(columns).count(cliques), strict=True
         ):
-            distances.append(_measure_distance(exact, guess))
+            distances.append(self._measure_distance(exact, guess))
         return PrivateScores(np.array(distances, np.int64), self.budget, self._source)
+
+    def _measure_distance(
+        self, exact: NDArray[np.int64], guess: NDArray[np.float64]
+    ) -> int:
+        """Return the L1 distance of counts from guessed counts, an integer, which a record changes by one unit."""
+        # Guesses are rounded to integers. The sum of their cells is below 2**63.
+        largest = (1 << 62) // exact.size
+        units = np.clip(guess * self.budget.unit, 0, largest)
+        return int(np.abs(exact - np.rint(units).astype(np.int64)).sum())
 
     @property
     def can_sample(self) -> bool:

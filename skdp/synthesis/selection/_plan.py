@@ -49,8 +49,10 @@ class Plan:
     """The marginals to measure; None if they are selected by noisy scores."""
     workload: tuple[Clique, ...]
     """The marginals that matter; empty if all do."""
-    target: int | None
+    target: int | None = None
     """The column that downstream models predict."""
+    favored: frozenset[Clique] = frozenset()
+    """Pairs whose errors have a larger weight."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -79,7 +81,8 @@ class Plan:
     def start_elimination(self, cliques: Iterable[Clique] = ()) -> Elimination:
         """Return the graph of a model with some marginals and all constraints."""
         masked = [clique for clique, _ in self.structure.masks]
-        return Elimination(self.sizes, [*cliques, *masked])
+        marginals = [*cliques, *masked]
+        return Elimination(self.sizes, marginals, self.structure.given)
 
     def candidates(self, order: int) -> dict[Clique, int]:
         """List the marginals of `order` columns, with the number of marginals of the workload that contain each."""

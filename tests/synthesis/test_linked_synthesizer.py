@@ -1,0 +1,369 @@
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import skdp
+import skdp.synthesis._events as events_module
+from skdp import BudgetExceeded, Domain, DPLinkedSynthesizer, Interval, PrivacyLedger, privacy_statement
+from skdp.privacy import parse_budget
+from skdp.randomness import SeededSource
+from skdp.synthesis._events import UNIT, measure_events
+from skdp.synthesis._histories import EventColumns
+from skdp.synthesis._linked_tables import EventCodes
+from skdp.synthesis.model import Marginal, Structure, fit_model
+from skdp.synthesis.selection import NoiseBudget
+from skdp.testing import replay_release
+
+DOMAIN = Domain(
+    {
+        "sex": ["f", "m"],
+        "age": Interval(0, 100, bins=5),
+        "ward": ["er", "gp", "lab"],
+        "dose": Interval(0.0, 8.0, bins=4),
+        "day": Interval(0, 365, bins=4),
+    }
+)
+
+
+def make_tables(n_persons, seed=0):
+    """Make patients with 0 to 4 visits: the ward tends to repeat, and the dose is a lasting trait of the patient."""
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 100, n_persons)
+    patients = pd.DataFrame({"id": np.arange(n_persons), "sex": rng.choice(["f", "m"], n_persons), "age": age})
+    n_visits = rng.binomial(4, np.where(age > 50, 0.7, 0.3))
+    persons = np.repeat(np.arange(n_persons), n_visits)
+    usual = rng.choice(["er", "gp", "lab"], n_persons, p=[0.3, 0.5, 0.2])
+    is_usual = rng.random(persons.size) < 0.7
+    other = rng.choice(["er", "gp", "lab"], persons.size)
+    trait = rng.uniform(1, 7, n_persons)
+    dose = np.clip(trait[persons] + rng.normal(0, 0.7, persons.size), 0, 8)
+    visits = pd.DataFrame(
+        {
+            "id": persons,
+            "ward": np.where(is_usual, usual[persons], other),
+            "dose": dose,
+            "day": rng.integers(0, 366, persons.size),
+        }
+    )
+    return patients, visits
+
+
+def make_synthesizer(**parameters):
+    defaults = {"epsilon": 3.0, "domain": DOMAIN, "key": "id", "max_rows_per_person": 4, "random_state": 0}
+    return DPLinkedSynthesizer(**defaults | parameters)
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return make_tables(4_000)
+
+
+@pytest.fixture(scope="module", params=["day", None], ids=["ordered", "unordered"])
+def fitted(request, tables):
+    return make_synthesizer(delta=1e-6, order_by=request.param).fit(*tables)
+
+
+# Privacy
+
+
+def count_weights(n_values, events, n_persons, has_order, monkeypatch):
+    """Count all marginals of a table of events exactly, in units of 1 / UNIT persons."""
+    counted = {}
+
+    def count_all(private, plan, numbers):
+        columns = range(len(plan.sizes))
+        cliques = [clique for n in (1, 2, 3) for clique in itertools.combinations(columns, n)]
+        counted.update(zip(cliques, private._records.count(cliques), strict=True))
+
+    monkeypatch.setattr(events_module, "measure_and_fit", count_all)
+    persons = np.repeat(np.arange(n_persons), [len(values) for values in events])
+    codes = [np.array(list(itertools.chain(*events)), np.uint8)]
+    columns = EventColumns((n_values,), (2,), (False,), (False,), 0, has_order)
+    measure_events(
+        EventCodes(persons, codes),
+        columns,
+        Domain({"x": range(n_values)}),
+        {},
+        [np.arange(n_persons) % 2],
+        NoiseBudget(parse_budget(1.0), Fraction(0)).split(Fraction(1), UNIT),
+        SeededSource(0),
+        bins="declared",
+        max_cells=1000,
+    )
+    return counted
+
+
+@pytest.mark.parametrize("has_order", [True, False])
+def test_person_changes_marginals_by_at_most_one_unit(has_order, monkeypatch):
+    # All pairs of people with up to three events of two values; the second person is removed.
+    histories = [values for n in range(4) for values in itertools.product(range(2), repeat=n)]
+    largest = 0
+    for first, second in itertools.product(histories, histories):
+        both = count_weights(2, [first, second], 2, has_order, monkeypatch)
+        one = count_weights(2, [first, ()], 2, has_order, monkeypatch)
+        for clique, counts in both.items():
+            change = np.abs(counts - one[clique])
+            assert change.sum() <= UNIT
+            assert (change**2).sum() <= UNIT**2
+            largest = max(largest, change.sum())
+    assert largest == UNIT
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("order_by", ["day", None])
+def test_replay_without_a_person_stays_within_the_guarantee(delta, order_by):
+    patients, visits = make_tables(40)
+    used = []
+    for n_events in (0, 1, 4, 7):
+        rng = np.random.default_rng(n_events)
+        person = pd.DataFrame({"id": [99], "sex": ["m"], "age": [70]})
+        extra = pd.DataFrame(
+            {
+                "id": [99] * n_events,
+                "ward": rng.choice(["er", "lab"], n_events),
+                "dose": rng.uniform(0, 8, n_events),
+                "day": rng.integers(0, 366, n_events),
+            }
+        )
+        joined = pd.concat([patients, person], ignore_index=True)
+        both = pd.concat([visits, extra], ignore_index=True)
+
+        def release(people, both=both, order_by=order_by):
+            visits = both[both["id"].isin(people["id"])]
+            return make_synthesizer(epsilon=5.0, delta=delta, order_by=order_by).fit(people, visits)
+
+        replay = replay_release(release, joined, patients)
+        assert replay.passed, replay.findings
+        used.append(replay.epsilon / replay.guarantee.epsilon)
+    assert max(used) == pytest.approx(1, rel=0.02) or delta
+
+
+@pytest.mark.parametrize("bins", ["declared", "private"])
+def test_replay_of_a_single_table_stays_within_the_guarantee(bins):
+    patients, visits = make_tables(40)
+    rows = patients.merge(visits, on="id")
+    synthesizer = make_synthesizer(epsilon=5.0, person_columns=["sex", "age"], bins=bins)
+    last = rows["id"] == rows["id"].iloc[-1]
+    replay = replay_release(synthesizer.fit, rows, rows[~last])
+    assert replay.passed, replay.findings
+    assert replay.epsilon == pytest.approx(5, rel=0.02)
+
+
+def test_fit_charges_the_ledger_once(tables):
+    ledger = PrivacyLedger(3.0)
+    patients, visits = tables
+    children = {"visits": visits[["id", "ward", "day"]], "doses": visits[["id", "dose"]]}
+    synthesizer = make_synthesizer(ledger=ledger).fit(patients, children)
+    assert ledger.spent.epsilon == synthesizer.guarantee_.epsilon == 3
+    assert synthesizer.guarantee_.unit == "person"
+    assert privacy_statement(synthesizer).total == synthesizer.guarantee_
+    with pytest.raises(BudgetExceeded):
+        synthesizer.fit(patients, children)
+
+
+# Events
+
+
+def test_sample_given_draws_the_conditional_distribution():
+    rng = np.random.default_rng(0)
+    sizes = (2, 3, 2, 3, 2)
+    joint = rng.dirichlet(np.full(np.prod(sizes), 0.3)).reshape(sizes)
+    cliques = [(0, 1), (0, 3), (1, 4), (2, 3), (3, 4), (2, 4)]
+    marginals = []
+    for clique in cliques:
+        others = tuple(column for column in range(5) if column not in clique)
+        marginals.append(Marginal(clique, 1e6 * joint.sum(axis=others), 1.0))
+    model, _ = fit_model(Structure(sizes, given=frozenset({0, 1})), marginals)
+    joint = model.marginal(range(5))
+    for given in np.ndindex(2, 3):
+        n = 20_000
+        rows = model.sample_given({0: np.full(n, given[0]), 1: np.full(n, given[1])}, rng)
+        cells = np.ravel_multi_index(tuple(rows[2:]), sizes[2:])
+        drawn = np.bincount(cells, minlength=12) / n
+        expected = joint[given].ravel() / joint[given].sum()
+        # Rows are stratified; independent rows would be within 0.03 with probability 1 - 1e-6.
+        assert np.abs(drawn - expected).sum() / 2 < 0.03
+
+
+def probability_of_equal(visits):
+    """Estimate the probability that two visits of a patient are in the same ward."""
+    counts = visits.groupby("id")["ward"].value_counts().unstack(fill_value=0).to_numpy()
+    n = counts.sum(axis=1)
+    pairs = (counts * (counts - 1)).sum(axis=1)[n > 1] / (n * (n - 1))[n > 1]
+    return pairs.mean()
+
+
+def intraclass_correlation(visits):
+    """Estimate the intraclass correlation of the dose, from the variance between and within patients."""
+    groups = visits.groupby("id")["dose"]
+    n = groups.size()
+    within = (visits["dose"] - groups.transform("mean")).pow(2).sum() / (len(visits) - len(n))
+    between = (n * (groups.mean() - visits["dose"].mean()) ** 2).sum() / (len(n) - 1)
+    size = (n.sum() - (n**2).sum() / n.sum()) / (len(n) - 1)
+    return (between - within) / (between + (size - 1) * within)
+
+
+def test_synthetic_events_depend_on_the_person(tables, fitted):
+    patients, visits = tables
+    people, events = fitted.sample()
+    assert abs(probability_of_equal(events) - probability_of_equal(visits)) < 0.05
+    real = intraclass_correlation(visits)
+    assert abs(intraclass_correlation(events) - real) < 0.15 < real - 0.3
+    for old in (True, False):
+        n_real = visits["id"].isin(patients["id"][(patients["age"] >= 60) == old]).sum()
+        n_synthetic = events["id"].isin(people["id"][(people["age"] >= 60) == old]).sum()
+        assert abs(n_synthetic / n_real - 1) < 0.08
+
+
+def test_sample_has_new_keys_and_sorted_events(tables, fitted):
+    people, events = fitted.sample(500)
+    assert people["id"].tolist() == list(range(500))
+    assert events["id"].is_monotonic_increasing
+    assert events["id"].isin(people["id"]).all()
+    assert events["id"].value_counts().max() <= 4
+    assert list(people) == list(tables[0])
+    assert list(events) == list(tables[1])
+    if fitted.order_by:
+        assert (events.groupby("id")["day"].diff().dropna() >= 0).all()
+
+
+def test_constraints_and_derived_columns_use_the_person():
+    patients, visits = make_tables(500)
+    visits = visits.merge(patients[["id", "age"]], on="id")
+    visits["at"] = np.minimum(visits["age"] + visits["day"] % 10, 100)
+    visits = visits[["id", "ward", "at"]].assign(gap=0)
+    columns = {name: DOMAIN[name] for name in ("sex", "age", "ward")} | {"at": Interval(0, 100, bins=10)}
+    domain = Domain(columns, constraints=["at >= age"], derived={"gap": "at - age"})
+    people, events = make_synthesizer(domain=domain).fit(patients, visits).sample()
+    joined = events.merge(people, on="id")
+    assert len(joined) > 100
+    assert (joined["at"] >= joined["age"]).all()
+    assert (joined["gap"] == joined["at"] - joined["age"]).all()
+
+
+def test_missing_values_and_ignored_events():
+    patients, visits = make_tables(300)
+    visits.loc[::3, "ward"] = None
+    domain = Domain({name: DOMAIN[name] for name in DOMAIN.columns} | {"ward": ["er", "gp", "lab", None]})
+    _, events = make_synthesizer(domain=domain).fit(patients, visits).sample()
+    assert 0.2 < events["ward"].isna().mean() < 0.45
+    _, events = make_synthesizer(handle_unknown="ignore").fit(patients, visits).sample()
+    assert events["ward"].notna().all()
+
+
+# Tables
+
+
+@pytest.mark.parametrize("convert", [pl.from_pandas, pa.Table.from_pandas], ids=["polars", "arrow"])
+def test_tables_keep_their_library(convert, tables):
+    expected = make_synthesizer(order_by="day").fit(*tables).sample(50)
+    synthesizer = make_synthesizer(order_by="day").fit(*map(convert, tables))
+    for table, pandas_table in zip(synthesizer.sample(50), expected, strict=True):
+        assert type(table) is type(convert(tables[0]))
+        assert table.to_pandas().astype(str).equals(pandas_table.astype(str))
+
+
+def test_single_table_keeps_person_columns_constant(tables):
+    rows = tables[0].merge(tables[1], on="id")
+    synthesizer = make_synthesizer(person_columns=["age", "sex"], order_by="day").fit(rows)
+    synthetic = synthesizer.sample()
+    assert list(synthetic) == list(rows)
+    assert (synthetic.groupby("id")[["age", "sex"]].nunique() == 1).all(axis=None)
+    assert abs(synthetic["id"].nunique() / rows["id"].nunique() - 1) < 0.02
+
+
+def test_order_by_an_undeclared_column_is_not_modeled(tables):
+    patients, visits = tables
+    visits = visits.assign(number=visits.index % 7)
+    _, events = make_synthesizer(order_by="number").fit(patients, visits).sample(20)
+    assert "number" not in events.columns
+
+
+def test_people_have_counts_with_intervals(tables, fitted):
+    counts = fitted.people_.marginal(["sex"])
+    true = tables[0]["sex"].value_counts()
+    assert (counts["lower"].to_numpy() <= true[counts["sex"]].to_numpy()).all()
+    assert (counts["upper"].to_numpy() >= true[counts["sex"]].to_numpy()).all()
+    without = fitted.people_.count({"n_events": (0, 1)})
+    assert abs(without - (~tables[0]["id"].isin(tables[1]["id"])).sum()) < 50
+
+
+def test_link_quality_lists_measured_marginals(fitted):
+    quality = fitted.link_quality_
+    assert ("events", "ward, history of ward") in quality.index
+    assert quality["usable"].all()
+    assert (quality["misfit"] < 0.1).all()
+
+
+@pytest.mark.parametrize("bins", ["declared", "private"])
+def test_saved_synthesizer_draws_the_same_tables(bins, tables, tmp_path):
+    path = tmp_path / "linked.skops"
+    synthesizer = make_synthesizer(bins=bins, order_by="day").fit(*tables)
+    skdp.save(synthesizer, path)
+    loaded = skdp.load(path)
+    assert loaded.guarantee_ == synthesizer.guarantee_
+    assert privacy_statement(loaded).total == synthesizer.guarantee_
+    for table, expected in zip(loaded.sample(100), synthesizer.sample(100), strict=True):
+        pd.testing.assert_frame_equal(table, expected)
+
+
+# Errors
+
+
+@pytest.mark.parametrize(
+    ("change", "parameters", "message"),
+    [
+        ({}, {"key": "patient"}, "`key` must name a column"),
+        ({}, {"order_by": "hour"}, "`order_by` must name a column"),
+        ({}, {"max_rows_per_person": 0}, "`max_rows_per_person`"),
+        ({}, {"domain": None}, "`domain` must be a Domain"),
+        ({}, {"person_columns": ["sex"]}, "either a table of `events`"),
+        ({"sex": "f"}, {}, "must be in one table only"),
+        ({"ward": "attic"}, {}, "'ward' contains a value outside"),
+        ({"note": "x"}, {}, r"no values for the columns \['note'\]"),
+    ],
+)
+def test_fit_raises_before_the_charge(change, parameters, message, tables):
+    patients, visits = tables
+    ledger = PrivacyLedger(3.0)
+    with pytest.raises((TypeError, ValueError), match=message):
+        make_synthesizer(ledger=ledger, **parameters).fit(patients, visits.assign(**change))
+    assert ledger.spent.epsilon == 0
+
+
+def test_keys_must_be_unique_present_and_of_one_type(tables):
+    patients, visits = tables
+    fit = make_synthesizer().fit
+    with pytest.raises(ValueError, match="a key that occurs twice"):
+        fit(pd.concat([patients, patients]), visits)
+    with pytest.raises(ValueError, match="missing keys"):
+        fit(patients.assign(id=patients["id"].where(patients["id"] > 0)), visits)
+    with pytest.raises(ValueError, match="must have one type in all tables"):
+        fit(patients, visits.assign(id=visits["id"].astype(str)))
+
+
+def test_varying_person_column_is_an_error(tables):
+    rows = tables[0].merge(tables[1], on="id")
+    with pytest.raises(ValueError, match="'ward' of `person_columns` must be constant"):
+        make_synthesizer(person_columns=["sex", "age", "ward"]).fit(rows)
+
+
+def test_tables_must_be_in_memory(tables):
+    patients, visits = tables
+    with pytest.raises(TypeError, match="dataframe in memory"):
+        make_synthesizer().fit(pl.from_pandas(patients).lazy(), visits)
+
+
+@pytest.mark.parametrize(("n_people", "n_events"), [(0, 0), (50, 0), (0, 50)])
+def test_tables_without_rows_are_synthesized(n_people, n_events, tables):
+    patients, visits = tables
+    people, events = make_synthesizer().fit(patients[:n_people], visits[:n_events]).sample(30)
+    assert len(people) == 30
+    assert list(events) == list(visits)
