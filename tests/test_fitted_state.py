@@ -19,6 +19,7 @@ WORDS = pd.DataFrame({"job": ["clerk", "nurse"] * 20, "sex": ["f", "m", "m", "f"
 DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
 BOUNDS = (0, 100)
 KEY = bytes(range(32))
+EVENTS = WORDS.sort_values("sex", ignore_index=True).assign(id=np.arange(len(WORDS)) // 2)
 FINDER = skdp.HeavyHitters(4.0, alphabet="ab", max_length=2, random_state=0)
 
 # Choices and parameters that are not those of `EVERY`.
@@ -30,6 +31,7 @@ SUBJECTS = [
     (skdp.DPGroupBy(5.0, by="sex", keys={"sex": ["f", "m"]}, bounds=BOUNDS), WORDS[["sex"]].assign(age=50.0)),
     (skdp.DPRidge(delta=1e-6, bounds=BOUNDS, target_bounds=(0, 1)), NUMBERS),
     (skdp.DPMarginalSynthesizer(domain=DECLARED), WORDS),
+    (skdp.DPLinkedSynthesizer(domain=DECLARED, key="id", max_rows_per_person=2, person_columns=["sex"]), EVENTS),
     (skdp.SyntheticResampler(skdp.DPMarginalSynthesizer(domain=DECLARED)), WORDS),
     (skdp.RandomizedResponseEncoder(categories=DECLARED), WORDS),
     (

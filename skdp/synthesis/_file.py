@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -36,6 +36,20 @@ PARTS = {
 def describe_fit(synthesizer: Any) -> dict[str, Any]:
     """Describe the fitted parts by names of columns, as values that a file can store; `restore_fit` reads them."""
     names = synthesizer.domain_.columns
+
+    def describe(marginal: Marginal) -> dict[str, Any]:
+        return {
+            "columns": [names[column] for column in marginal.clique],
+            "groups": marginal.groups,
+            "counts": marginal.counts,
+            "std_error": marginal.std_error,
+        }
+
+    cells = []
+    for column, shape in synthesizer._shapes.items():
+        levels = [describe(marginal) for marginal in shape.levels]
+        edges = list(shape.cells.edges)
+        cells.append({"column": names[column], "edges": edges, "levels": levels})
     scores = []
     for pair, (score, std_error) in synthesizer._scores.items():
         scores.append([[names[column] for column in pair], score, std_error])
@@ -45,38 +59,10 @@ def describe_fit(synthesizer: Any) -> dict[str, Any]:
         "template": synthesizer._template,
         "features": list(synthesizer._features),
         "named": hasattr(synthesizer, "feature_names_in_"),
-        "marginals": describe_marginals(synthesizer.marginals_, names),
+        "marginals": list(map(describe, synthesizer.marginals_)),
         "scores": scores,
-        "cells": describe_cells(synthesizer._shapes, names),
+        "cells": cells,
     }
-
-
-def describe_marginals(
-    marginals: Iterable[Marginal], names: Sequence[Any]
-) -> list[dict[str, Any]]:
-    """Describe noisy marginals by the names of their columns."""
-    described = []
-    for marginal in marginals:
-        about = {
-            "columns": [names[column] for column in marginal.clique],
-            "groups": marginal.groups,
-            "counts": marginal.counts,
-            "std_error": marginal.std_error,
-        }
-        described.append(about)
-    return described
-
-
-def describe_cells(
-    shapes: Mapping[int, Shape], names: Sequence[Any]
-) -> list[dict[str, Any]]:
-    """Describe the noisy counts of the fine cells of columns."""
-    cells = []
-    for column, shape in shapes.items():
-        levels = describe_marginals(shape.levels, names)
-        edges = list(shape.cells.edges)
-        cells.append({"column": names[column], "edges": edges, "levels": levels})
-    return cells
 
 
 def restore_fit(synthesizer: Any, parts: dict[str, Any]) -> None:
@@ -95,12 +81,12 @@ def restore_fit(synthesizer: Any, parts: dict[str, Any]) -> None:
             "The domain, the guarantee and the features of a synthesizer must have "
             "matching columns."
         )
-    marginals = [read_marginal(about, domain) for about in parts["marginals"]]
+    marginals = [_read_marginal(about, domain) for about in parts["marginals"]]
     scores = {}
     for names, score, std_error in parts["scores"]:
         scores[_read_clique(names, domain)] = float(score), _read_error(std_error)
     structure = structure_of(domain, synthesizer.max_cells)
-    numbers = read_numbers(parts["cells"], domain, guarantee.rho is not None)
+    numbers = _read_numbers(parts["cells"], domain, guarantee.rho is not None)
     # Nothing is set before all parts are read.
     fitted = replace(fit_numbers(structure, marginals, numbers), scores=scores)
     template = make_template(template, domain)
@@ -121,7 +107,7 @@ def _read_clique(names: Any, domain: Domain) -> Clique:
     return clique
 
 
-def read_marginal(about: Mapping[str, Any], domain: Domain) -> Marginal:
+def _read_marginal(about: Mapping[str, Any], domain: Domain) -> Marginal:
     """Check and read a measured marginal of `describe_fit`: its columns, groups, noisy counts and standard error."""
     clique = _read_clique(about["columns"], domain)
     shape = list(shape_of(clique, domain.sizes))
@@ -137,7 +123,7 @@ def read_marginal(about: Mapping[str, Any], domain: Domain) -> Marginal:
     return Marginal(clique, counts, _read_error(about["std_error"]), groups)
 
 
-def read_numbers(
+def _read_numbers(
     listed: list[Mapping[str, Any]], domain: Domain, is_gaussian: bool
 ) -> NumberCounts:
     """Read the noisy counts of the fine cells of columns, listed as in `describe_fit`; check that cells divide bins."""
@@ -149,7 +135,7 @@ def read_numbers(
         (column,) = find_columns(domain, [name], "cells")
         cells[column] = _read_cells(find_intervals(domain)[column], about["edges"])
         fine = Domain(values | {name: cells[column]})
-        levels[column] = tuple(read_marginal(one, fine) for one in about["levels"])
+        levels[column] = tuple(_read_marginal(one, fine) for one in about["levels"])
     return NumberCounts(find_intervals(domain), cells, levels, is_gaussian)
 
 

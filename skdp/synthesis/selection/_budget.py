@@ -404,9 +404,10 @@ class PrivateCounts:
         self, exact: NDArray[np.int64], guess: NDArray[np.float64]
     ) -> int:
         """Return the L1 distance of counts from guessed counts, an integer, which a record changes by one unit."""
-        # Guesses are rounded to integers. The sum of their cells is below 2**63.
-        largest = (1 << 62) // exact.size
-        units = np.clip(guess * self.budget.unit, 0, largest)
+        # Guesses are rounded to integers. No table has 2**36 records, and the sum of all
+        # cells is below 2**63.
+        unit = self.budget.unit
+        units = np.clip(guess * unit, 0, min(unit << 36, (1 << 62) // exact.size))
         return int(np.abs(exact - np.rint(units).astype(np.int64)).sum())
 
     @property
