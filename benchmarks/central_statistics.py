@@ -280,6 +280,32 @@ def pad_edges(edges: Any) -> Numbers:
 
 
 RELEASE_SLOWLY = partial(release, n_repeats=N_SLOW_REPEATS)
+
+
+def release_opendp_medians(table: NumberTable, epsilon: float, seed: int) -> Sample:
+    """Choose the median of each column among evenly spaced candidates with OpenDP."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    part = epsilon / len(table.bounds)
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+    space = domain, dp.symmetric_distance()
+    medians = []
+    for values, (low, high) in zip(table.values.T, table.bounds, strict=True):
+        candidates = np.linspace(low, high, 10_001).tolist()
+        scores = space >> dp.t.then_quantile_score_candidates(candidates, 0.5)
+        choice = dp.binary_search_chain(
+            lambda scale, scores=scores: (
+                scores
+                >> dp.m.then_noisy_max(dp.max_divergence(), scale=scale, negate=True)
+            ),
+            d_in=1,
+            d_out=part,
+        )
+        medians.append([candidates[choice(values.tolist())]])
+    return {"median": [np.array(medians)]}
+
+
 QUANTILE_METHODS: dict[str, Callable[..., Sample]] = {
     "DPQuantileTransformer": partial(
         RELEASE_SLOWLY,
@@ -287,6 +313,14 @@ QUANTILE_METHODS: dict[str, Callable[..., Sample]] = {
         n_quantiles=21,
         read=lambda m: {"5 % steps": np.asarray(m.quantiles_).T},
     ),
+    "DPGroupBy, median": partial(
+        RELEASE_SLOWLY,
+        name="DPGroupBy",
+        by=None,
+        statistics="median",
+        read=lambda m: {"median": np.array([[e[0, 0]] for e in m.estimates_.values()])},
+    ),
+    "OpenDP, median": release_opendp_medians,
     "DPKBinsDiscretizer": partial(
         RELEASE_SLOWLY,
         name="DPKBinsDiscretizer",
