@@ -86,6 +86,22 @@ def test_rule_over_unordered_columns_is_kept():
     assert measure_accuracy(synthesizer, rule) > 0.9
 
 
+def test_rule_over_an_unordered_column_of_many_values_is_kept():
+    """Neighboring values have different effects, so that groups of them have little."""
+    table = make_sign(10_000, 2)
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, 30, len(table))
+    is_reversed = rng.integers(0, 2, 30)
+    table["f"] = codes
+    table["label"] ^= is_reversed[codes]
+    synthesizer = fit(table, SIGN_DOMAIN | {"f": list(range(30))}, epsilon=10.0)
+
+    def rule(rows):
+        return sign_of(rows, 2) ^ is_reversed[rows["f"]]
+
+    assert measure_accuracy(synthesizer, rule) > 0.9
+
+
 def test_rule_with_much_noise_is_kept_in_a_part_of_the_budget():
     """Without second scores, all pairs are measured first."""
     synthesizer = fit(make_sign(20_000), epsilon=1.0)

@@ -33,6 +33,9 @@ ORDERS = (3, 4, 5)
 LEVELS = (2, 3, 4, 6, 8, 12, 16)
 """Numbers of groups of the values of a column. Even numbers keep the sign of symmetric numbers, so they come first."""
 
+MAX_VALUES = 64
+"""Number of groups of an unordered column, besides `LEVELS`: its neighboring values may have different effects."""
+
 MAX_SCORED_CELLS, MAX_MEASURED_CELLS = 256, 4096
 """Largest numbers of cells of a marginal that is scored first, and of one that is measured."""
 
@@ -54,6 +57,10 @@ MAX_CHOICE_ERROR = 0.08
 MAX_CHOICES = 8
 
 
+Level = tuple[int, int]
+"""Numbers of groups of the values of an unordered and of an ordered column."""
+
+
 @dataclass(frozen=True)
 class Search:
     """Public facts of a search: the marginals, the budget of a choice, and the number of records that are scored."""
@@ -63,6 +70,8 @@ class Search:
     """Fraction of the budget for a choice; 0 without a search."""
     sampling_rate: Fraction
     """Probability of each record to be scored."""
+    is_ordered: Sequence[bool]
+    """True for each column with an order."""
 
     @classmethod
     def plan(cls, private: PrivateCounts, plan: Plan, total: float) -> Search:
@@ -80,8 +89,9 @@ class Search:
                     n_records = min(max(n_records, needed), most)
             if error <= MAX_CHOICE_ERROR * n_records:
                 rate = n_records / total
-                return cls(cliques, fraction, Fraction(rate).limit_denominator(1 << 20))
-        return cls(cliques, Fraction(0), Fraction(0))
+                exact_rate = Fraction(rate).limit_denominator(1 << 20)
+                return cls(cliques, fraction, exact_rate, plan.is_ordered)
+        return cls(cliques, Fraction(0), Fraction(0), plan.is_ordered)
 
 
 def list_interactions(plan: Plan, max_listed: int) -> list[Clique]:
@@ -142,6 +152,7 @@ class Comparison:
         self.n_records = float(self._rate) * total
         self._scale = self.n_records / MIN_ROWS
         self.sizes = model.tree.sizes
+        self.is_ordered = search.is_ordered
         rows = model.sample(MIN_ROWS, np.random.default_rng(0))
         self._rows = CodedRecords(list(rows), self.sizes)
         self._counts = [total * model.marginal((c,)) for c in range(len(self.sizes))]
@@ -150,17 +161,18 @@ class Comparison:
         self._square = float(self._rate) ** 2 * float(np.mean(squares))
         self.cut = cache(self._cut)
 
-    def _cut(self, column: int, level: int) -> NDArray[np.intp]:
-        """Return the group of each value of a column: ascending, with about equal counts, at most `level` groups."""
+    def _cut(self, column: int, level: Level) -> NDArray[np.intp]:
+        """Return the group of each value of a column: ascending, with about equal counts."""
         counts = self._counts[column]
-        if counts.size <= level:
+        n_groups = level[self.is_ordered[column]]
+        if counts.size <= n_groups:
             return np.arange(counts.size)
         middles = np.cumsum(counts) - counts / 2
-        groups = (middles / counts.sum() * level).astype(np.intp)
+        groups = (middles / counts.sum() * n_groups).astype(np.intp)
         return np.unique(groups, return_inverse=True)[1]
 
     def score(
-        self, marginals: Sequence[tuple[Clique, int]]
+        self, marginals: Sequence[tuple[Clique, Level]]
     ) -> tuple[PrivateScores, NDArray[np.float64]]:
         """Score marginals with levels; also return their expected scores if the model is right."""
         keys = {(c, level): 0 for clique, level in marginals for c in clique}
@@ -214,7 +226,8 @@ def find_interactions(
     listed = []
     for clique in search.cliques:
         sizes = tuple(map(compared.sizes.__getitem__, clique))
-        listed.append((clique, _largest_level(sizes, MAX_SCORED_CELLS)))
+        n_groups = _largest_level(sizes, MAX_SCORED_CELLS)
+        listed.append((clique, (n_groups, n_groups)))
     scores, expected = compared.score(listed)
     candidates = list(range(len(listed)))
     excess: dict[Clique, float] = {}
@@ -223,7 +236,7 @@ def find_interactions(
     while candidates and len(excess) < MAX_CHOICES and budget.remaining > min_remaining:
         index = scores.choose(candidates, expected, search.fraction)
         # The same excess may be in fewer columns, also in a pair, or in fewer groups.
-        parts = list_parts(search.cliques[index], compared.sizes)
+        parts = list_parts(search.cliques[index], compared.sizes, search.is_ordered)
         part_scores, part_expected = compared.score([part for part, _ in parts])
         costs = part_expected + cell_cost * np.array([cells for _, cells in parts])
         part = part_scores.choose(range(len(parts)), costs, search.fraction / 2)
@@ -250,16 +263,19 @@ def find_interactions(
 
 
 def list_parts(
-    clique: Clique, sizes: Sequence[int]
-) -> list[tuple[tuple[Clique, int], int]]:
+    clique: Clique, sizes: Sequence[int], is_ordered: Sequence[bool]
+) -> list[tuple[tuple[Clique, Level], int]]:
     """List the marginals within a marginal, each with several numbers of groups per column, and their cells."""
+    levels = [(n, n) for n in LEVELS] + [(MAX_VALUES, n) for n in LEVELS]
     parts = []
     for order in range(2, len(clique) + 1):
         for part in itertools.combinations(sorted(clique), order):
-            n_cells = 0
-            for level in LEVELS:
-                finer = math.prod(min(sizes[column], level) for column in part)
-                if n_cells < finer <= max(MAX_MEASURED_CELLS, LEVELS[0] ** order):
-                    n_cells = finer
+            shapes = set()
+            for level in levels:
+                shape = tuple(min(sizes[c], level[is_ordered[c]]) for c in part)
+                n_cells = math.prod(shape)
+                is_small = n_cells <= MAX_MEASURED_CELLS or level == levels[0]
+                if is_small and shape not in shapes:
+                    shapes.add(shape)
                     parts.append(((part, level), n_cells))
     return parts
