@@ -86,6 +86,21 @@ def test_rule_over_unordered_columns_is_kept():
     assert measure_accuracy(synthesizer, rule) > 0.9
 
 
+def test_parity_of_thirds_is_kept():
+    """With an even number of groups per column, a third is divided between two groups."""
+    numbers = np.random.default_rng(0).random((10_000, 6))
+    table = pd.DataFrame(numbers, columns=list("abcdef"))
+
+    def rule(rows):
+        return np.floor(3 * rows.to_numpy(float)[:, :3]).sum(axis=1) % 2
+
+    table["label"] = rule(table).astype(int)
+    domain = {name: Interval(0.0, 1.0, bins=9) for name in "abcdef"} | {"label": [0, 1]}
+    synthesizer = fit(table, domain, epsilon=3.0)
+    assert ("a", "b", "c", "label") in synthesizer.selected_cliques_
+    assert measure_accuracy(synthesizer, rule) > 0.9
+
+
 def test_rule_over_an_unordered_column_of_many_values_is_kept():
     """Neighboring values have different effects, so that groups of them have little."""
     table = make_sign(10_000, 2)

@@ -39,6 +39,9 @@ MAX_VALUES = 64
 MAX_SCORED_CELLS, MAX_MEASURED_CELLS = 256, 4096
 """Largest numbers of cells of a marginal that is scored first, and of one that is measured."""
 
+MAX_SCORED_TWICE = 2_500
+"""Largest number of marginals that are also scored by thirds of each column."""
+
 MAX_LISTED, MAX_COUNTED = 30_000, 1 << 30
 """Largest number of marginals, and of marginals times rows: two seconds."""
 
@@ -226,8 +229,14 @@ def find_interactions(
     listed = []
     for clique in search.cliques:
         sizes = tuple(map(compared.sizes.__getitem__, clique))
-        n_groups = _largest_level(sizes, MAX_SCORED_CELLS)
-        listed.append((clique, (n_groups, n_groups)))
+        largest = _largest_level(sizes, MAX_SCORED_CELLS)
+        # Even numbers of groups hide a rule over thirds.
+        is_few = (
+            len(search.cliques) <= MAX_SCORED_TWICE
+            and 3 ** len(clique) <= MAX_SCORED_CELLS
+        )
+        for n_groups in (largest, 3) if is_few else (largest,):
+            listed.append((clique, (n_groups, n_groups)))
     scores, expected = compared.score(listed)
     candidates = list(range(len(listed)))
     excess: dict[Clique, float] = {}
@@ -236,7 +245,7 @@ def find_interactions(
     while candidates and len(excess) < MAX_CHOICES and budget.remaining > min_remaining:
         index = scores.choose(candidates, expected, search.fraction)
         # The same excess may be in fewer columns, also in a pair, or in fewer groups.
-        parts = list_parts(search.cliques[index], compared.sizes, search.is_ordered)
+        parts = list_parts(listed[index][0], compared.sizes, search.is_ordered)
         part_scores, part_expected = compared.score([part for part, _ in parts])
         costs = part_expected + cell_cost * np.array([cells for _, cells in parts])
         part = part_scores.choose(range(len(parts)), costs, search.fraction / 2)
@@ -251,7 +260,7 @@ def find_interactions(
         # share three columns probably differ for the same reason.
         later = []
         for candidate in candidates:
-            clique = search.cliques[candidate]
+            clique, _ = listed[candidate]
             n_shared = len(set(chosen).intersection(clique))
             is_larger = n_shared == len(chosen) < len(clique)
             if is_larger:

@@ -41,7 +41,7 @@ TARGET_WEIGHT, LABEL_WEIGHT, FAVORED_WEIGHT = 10.0, 1.5, 8.0
 TARGET_WEIGHT_PER_COLUMN = 0.6
 """Smallest weight of errors of pairs with the target, per column: they are 2 / n_columns of all pairs."""
 
-INTERACTION_WEIGHT = 5.0
+INTERACTION_WEIGHT = 2.0
 """Weight of errors of an interaction."""
 
 N_PAIRS_PER_LABEL = 2
