@@ -60,7 +60,7 @@ class Elimination:
             for neighbor in clique - {column}:
                 neighbors[neighbor] = (neighbors[neighbor] | clique) - {column}
                 costs[neighbor] = self._count_cells(neighbors[neighbor])
-        _, self._total = self.n_cells
+        self._largest, self._total = self.n_cells
         self._total_at_elimination = self._total
 
     def _count_cells(self, columns: Iterable[int]) -> int:
@@ -152,8 +152,7 @@ class Elimination:
         """
         present_order = self._ranks, self._cliques, self._total
         self._eliminate()
-        largest, total = self.n_cells
-        if largest <= max_cells and total <= max_total:
+        if self._largest <= max_cells and self._total <= max_total:
             return True
         self._ranks, self._cliques, self._total = present_order
         return False

@@ -16,7 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from skdp.oracles import project_to_simplex
 from skdp.synthesis._cells import Shape
+from skdp.synthesis._records import CodedRecords
 from skdp.synthesis.model import (
     Clique,
     GraphicalModel,
@@ -35,7 +36,6 @@ from skdp.synthesis.model import (
     estimate_counts,
     estimate_total,
     fit_model,
-    shape_of,
     sum_groups,
 )
 from skdp.synthesis.selection._budget import PrivateCounts, groups_of
@@ -421,20 +421,20 @@ def list_second_candidates(
 
 
 def estimate_marginals(
-    model: GraphicalModel, cliques: Iterable[Clique]
+    model: GraphicalModel, cliques: Collection[Clique]
 ) -> dict[Clique, NDArray[np.float64]]:
     """Compute the proportions of marginals within one clique, and estimate other marginals from sampled rows."""
     # A sample takes less time than variable elimination for each marginal. Its seed is
     # fixed, so that equal models have equal marginals.
     n_rows = 1 << 15
-    rows = model.sample(n_rows, np.random.default_rng(0))
+    sampled = model.sample(n_rows, np.random.default_rng(0))
+    rows = CodedRecords(list(sampled), model.tree.sizes)
+    outside = [clique for clique in cliques if model.tree.find(clique) is None]
+    counts = dict(zip(outside, rows.count(outside), strict=True))
     marginals = {}
     for clique in cliques:
-        if model.tree.find(clique) is None:
-            shape = shape_of(clique, model.tree.sizes)
-            cells = np.ravel_multi_index(tuple(rows[list(clique)]), shape)
-            counts = np.bincount(cells, minlength=math.prod(shape)).reshape(shape)
-            marginals[clique] = counts / n_rows
+        if clique in counts:
+            marginals[clique] = counts[clique] / n_rows
         else:
             marginals[clique] = model.marginal(clique)
     return marginals
