@@ -550,13 +550,9 @@ class DPGroupBy(WeightedStatistic):
 
         level = check_confidence_level(self.confidence_level)
         if n_counts:
-            if max_weight is None:
-                counts = _estimate_counts(numbers[:, 0], noise, level, unit)
-            else:
-                weights = numbers[:, 0] / GRID * max_weight
-                error = np.full_like(weights, to_float(noise.std) / GRID * max_weight)
-                margin = to_float(noise.margin_of_error(level)) / GRID * max_weight
-                counts = Estimate(weights, error, weights - margin, weights + margin)
+            counts = _estimate_counts(
+                numbers[:, 0], noise, level, unit=unit, max_weight=max_weight
+            )
             self.estimates_["count"] = np.column_stack(counts)
         noisy = NoisySums.of(numbers[:, n_counts:], len(names), squares=False)
         estimates = {}
@@ -569,8 +565,18 @@ class DPGroupBy(WeightedStatistic):
         return estimates
 
 
-def _estimate_counts(counts: Floats, noise: Noise, level: float, unit: int) -> Estimate:
-    """Estimate the number of rows of each group from noisy counts, which are multiplied by `unit`."""
-    value = np.clip(np.rint(counts / unit), -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
-    error = np.full_like(counts, to_float(noise.std) / unit)
-    return Estimate(value, error, *count_interval(value.astype(np.int64), error, level))
+def _estimate_counts(
+    counts: Floats, noise: Noise, level: float, *, unit: int, max_weight: float | None
+) -> Estimate:
+    """Estimate the number of rows, or the sum of weights, of each group from noisy counts.
+
+    Counts of rows are multiplied by `unit`, and sums of weights are in steps of the grid.
+    """
+    if max_weight is None:
+        value = np.clip(np.rint(counts / unit), -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
+        value, scale = value.astype(np.int64), 1 / unit
+    else:
+        scale = max_weight / GRID
+        value = counts * scale
+    error = np.full_like(counts, to_float(noise.std) * scale)
+    return Estimate(value, error, *count_interval(value, error, level))
