@@ -151,6 +151,38 @@ def test_replay_without_a_person_stays_within_the_guarantee(delta, order_by):
     assert max(used) == pytest.approx(1, rel=0.02) or delta
 
 
+@pytest.mark.long
+def test_replay_of_500_neighbors_stays_within_the_guarantee():
+    # The last person, who is removed, has up to three times as many events as are used.
+    columns = {"ward": range(3), "dose": Interval(0, 20, bins=2), "day": range(4)}
+    for seed in range(500):
+        rng = np.random.default_rng(seed)
+        n_persons = int(rng.integers(1, 8))
+        people = pd.DataFrame({"id": np.arange(n_persons), "sex": rng.integers(0, 2, n_persons)})
+        # Events of person -1 belong to nobody, and some events have no key.
+        persons = np.sort(np.append(rng.integers(-1, n_persons, 10), [n_persons - 1] * rng.integers(0, 6)))
+        events = pd.DataFrame({"id": np.where(rng.random(persons.size) < 0.1, np.nan, persons)})
+        for name, values in columns.items():
+            events[name] = rng.integers(0, 20 if name == "dose" else len(values), persons.size)
+        synthesizer = DPLinkedSynthesizer(
+            4.0,
+            delta=float(rng.choice([0, 1e-6])),
+            domain={"sex": range(2), **columns},
+            key="id",
+            max_rows_per_person=int(rng.integers(1, 4)),
+            order_by=rng.choice(["day", None]),
+            bins=str(rng.choice(["declared", "private"])),
+            random_state=seed,
+        )
+
+        def release(people, events=events, synthesizer=synthesizer):
+            kept = events["id"].isin(people["id"]) | (events["id"] == -1) | events["id"].isna()
+            return synthesizer.fit(people, events[kept])
+
+        replay = replay_release(release, people, people[:-1])
+        assert replay.passed, (seed, replay.findings)
+
+
 @pytest.mark.parametrize("bins", ["declared", "private"])
 def test_replay_of_a_single_table_stays_within_the_guarantee(bins):
     patients, visits = make_tables(40)
