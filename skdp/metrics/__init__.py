@@ -12,6 +12,7 @@ from skdp.metrics._fairness import debiased_fairness, fairness_report
 from skdp.metrics._inputs import list_privileged as list_privileged
 from skdp.metrics._inputs import parse_classes as parse_classes
 from skdp.metrics._inputs import parse_columns as parse_columns
+from skdp.metrics._links import link_errors
 from skdp.metrics._mitigation import (
     private_parity,
     private_reweighing,
@@ -32,6 +33,7 @@ __all__ = [
     "fairness_report",
     "from_aif360",
     "joint_distribution",
+    "link_errors",
     "marginal_error",
     "marginal_errors",
     "percent_error",

@@ -1,0 +1,136 @@
+"""Errors of the dependence within people, between real and synthetic linked tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+MAX_VALUES = 20
+"""Largest number of different numbers that are not cut into bins."""
+
+
+def link_errors(
+    people: Any, events: Any, synthetic_people: Any, synthetic_events: Any, *, key: Any
+) -> pd.Series:
+    """Compare the dependence within people in synthetic and in real linked tables.
+
+    Parameters
+    ----------
+    people : dataframe
+        One row per person, with the key.
+    events : dataframe
+        Real events with the key of their person. The events of each person are in their order.
+    synthetic_people : dataframe
+        Synthetic people, as returned by `DPLinkedSynthesizer`.
+    synthetic_events : dataframe
+        Events of the synthetic people.
+    key : column name
+        Column that identifies the person.
+
+    Returns
+    -------
+    pandas.Series
+        Errors from 0 (equal) to 1, as means over columns. ``count`` is the total variation distance of the numbers of
+        events, ``person`` of pairs of columns of events and of people, and ``next`` of pairs of an event and the next
+        one. ``equal`` is the error of the probability that two events of a person are equal, and ``icc`` of the
+        intraclass correlation of numbers, the correlation of two events of a person; both as means over people with at
+        least two events. Numbers with more than 20 values are cut at the deciles of the real tables.
+
+    Raises
+    ------
+    ValueError
+        If a table lacks the key, or the synthetic tables lack columns of the real ones.
+
+    See Also
+    --------
+    marginal_errors : Compare counts of single tables.
+    skdp.DPLinkedSynthesizer : Synthesize linked tables.
+
+    Notes
+    -----
+    **Privacy.** The result depends on the real tables and has no guarantee. Do not publish it if these are private.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp.metrics import link_errors
+    >>> people = pd.DataFrame({"id": [0, 1], "sex": ["f", "m"]})
+    >>> visits = pd.DataFrame({"id": [0, 0, 1, 1], "ward": ["er", "er", "gp", "gp"]})
+    >>> mixed = visits.assign(ward=["er", "gp", "er", "gp"])
+    >>> link_errors(people, visits, people, mixed, key="id")
+    count     0.0
+    equal     1.0
+    next      1.0
+    person    0.5
+    dtype: float64
+    """
+    tables = []
+    for table in (people, events, synthetic_people, synthetic_events):
+        tables.append(nw.from_native(table, eager_only=True).to_pandas())
+    missing = {key, *tables[0], *tables[1]} - {*tables[2], *tables[3]}
+    if missing or not all(key in table for table in tables):
+        raise ValueError(
+            f"All tables must have the key {key!r}, and the synthetic tables all columns "
+            f"of the real ones, which lack {sorted(map(str, missing))}."
+        )
+    real = _describe(*tables[:2], *tables[:2], key=key)
+    synthetic = _describe(*tables[2:], *tables[:2], key=key)
+    errors = {}
+    for index, proportions in real.items():
+        difference = proportions.sub(synthetic[index], fill_value=0)
+        errors[index] = difference.abs().sum() / 2
+    return pd.Series(errors).groupby(level=0).mean()
+
+
+def _describe(
+    people: pd.DataFrame,
+    events: pd.DataFrame,
+    real_people: pd.DataFrame,
+    real_events: pd.DataFrame,
+    *,
+    key: Any,
+) -> dict[tuple[str, Any, Any], pd.Series]:
+    """Return proportions by measure and columns; numbers with many values are cut at deciles of real tables."""
+    groups = events[key]
+    sizes = groups.value_counts()
+    later = groups.groupby(groups).cumcount(ascending=False) > 0
+    counts = sizes.reindex(people[key], fill_value=0)
+    described: dict[tuple[str, Any, Any], pd.Series] = {}
+    described["count", None, None] = counts.value_counts(normalize=True)
+    cut_people = {name: _cut(people[name], real_people[name]) for name in real_people}
+    for name in real_events.columns.drop(key):
+        values = _cut(events[name], real_events[name])
+        persons = pd.DataFrame(cut_people | {key: people[key]})
+        joined = pd.DataFrame({key: groups, name: values}).merge(persons, on=key)
+        for column in real_people.columns.drop(key):
+            pairs = joined[[name, column]].value_counts(normalize=True, dropna=False)
+            described["person", name, column] = pairs
+        pairs = pd.DataFrame({0: values, 1: values.groupby(groups).shift(-1)})[later]
+        described["next", name, None] = pairs.value_counts(normalize=True, dropna=False)
+        # Pairs of different events of a person with n events: n (n - 1).
+        cells = values.groupby([groups, values], dropna=False).size()
+        described["equal", name, None] = _mean_pairs(cells**2, cells, sizes)
+        if pd.api.types.is_numeric_dtype(events[name]):
+            scores = (events[name] - events[name].mean()) / events[name].std()
+            sums = scores.groupby(groups).sum()
+            squares = (scores**2).groupby(groups).sum()
+            described["icc", name, None] = _mean_pairs(sums**2, squares, sizes)
+    return described
+
+
+def _cut(values: pd.Series, real: pd.Series) -> pd.Series:
+    """Cut numbers with many values at the deciles of real ones."""
+    if not pd.api.types.is_numeric_dtype(real) or real.nunique() <= MAX_VALUES:
+        return values
+    deciles = real.quantile(np.arange(1, 10) / 10)
+    return pd.Series(np.searchsorted(deciles, values, "right"), values.index)
+
+
+def _mean_pairs(sums: pd.Series, squares: pd.Series, sizes: pd.Series) -> pd.Series:
+    """Return the mean of the products of pairs of events of a person, over people, and 1 minus this mean."""
+    products = (sums - squares).groupby(level=0).sum()
+    mean = (products / (sizes * (sizes - 1)))[sizes > 1].mean()
+    return pd.Series([mean, 1 - mean])

@@ -1,0 +1,73 @@
+"""Errors of links: distances and probabilities within people, against direct computation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from skdp.metrics import link_errors
+
+
+def make_tables(seed, trait=1.0):
+    rng = np.random.default_rng(seed)
+    people = pd.DataFrame({"id": np.arange(400), "sex": rng.choice(["f", "m"], 400)})
+    persons = np.repeat(people["id"], rng.integers(0, 5, 400)).to_numpy()
+    usual = rng.normal(0, trait, 400)
+    dose = usual[persons] + rng.normal(0, 1, persons.size)
+    ward = np.where(usual[persons] + rng.normal(0, 0.5, persons.size) > 0, "er", "gp")
+    return people, pd.DataFrame({"id": persons, "ward": ward, "dose": dose})
+
+
+def test_equal_tables_have_no_error():
+    tables = make_tables(0)
+    errors = link_errors(*tables, *tables, key="id")
+    assert list(errors.index) == ["count", "equal", "icc", "next", "person"]
+    assert (errors == 0).all()
+
+
+def test_events_of_other_people_change_links_only():
+    people, events = make_tables(0)
+    mixed = events.assign(**events[["ward", "dose"]].sample(frac=1, random_state=0).reset_index(drop=True))
+    errors = link_errors(people, events, people, mixed, key="id")
+    assert errors["count"] == 0
+    assert errors["person"] < 0.08
+    assert errors["equal"] > 0.1
+    assert errors["next"] > 0.15
+    # The variances of the trait and of the noise are 1.
+    assert errors["icc"] == pytest.approx(0.5, abs=0.2)
+
+
+def test_errors_equal_direct_computation():
+    people = pd.DataFrame({"id": [1, 2, 3], "sex": ["f", "f", "m"]})
+    events = pd.DataFrame({"id": [1, 1, 1, 2, 2], "x": [0, 0, 1, 5, 5]})
+    other_people = pd.DataFrame({"id": [7, 8], "sex": ["f", "m"]})
+    other_events = pd.DataFrame({"id": [7, 7, 8, 8], "x": [0, 1, 5, 0]})
+    errors = link_errors(people, events, other_people, other_events, key="id")
+    # Numbers of events: 3, 2, 0 and 2, 2.
+    assert errors["count"] == pytest.approx(2 / 3)
+    # (f, 0), (f, 1), (f, 5): 2, 1, 2 of 5, and (f, 0), (f, 1), (m, 5), (m, 0): 1 of 4 each.
+    assert errors["person"] == pytest.approx((0.4 - 0.25 + 0.25 - 0.2 + 0.4 + 0.5) / 2)
+    # Of the three pairs of person 1, one is equal, and the pair of person 2.
+    assert errors["equal"] == pytest.approx((1 / 3 + 1) / 2)
+    # (0, 0), (0, 1), (5, 5) and (0, 1), (5, 0).
+    assert errors["next"] == pytest.approx((1 / 3 + 1 / 6 + 1 / 3 + 1 / 2) / 2)
+
+
+def test_other_libraries_and_missing_values():
+    people, events = make_tables(0)
+    events["ward"] = events["ward"].where(events.index % 5 > 0)
+    other_people, other = make_tables(1)
+    errors = link_errors(people, events, other_people, other, key="id")
+    tables = map(pl.from_pandas, (people, events, other_people, other))
+    pd.testing.assert_series_equal(link_errors(*tables, key="id"), errors)
+    assert errors["person"] > 0.1
+
+
+def test_tables_without_a_column_are_an_error():
+    people, events = make_tables(0)
+    with pytest.raises(ValueError, match=r"lack \['ward'\]"):
+        link_errors(people, events, people, events.drop(columns="ward"), key="id")
+    with pytest.raises(ValueError, match="must have the key 'person'"):
+        link_errors(people, events, people, events, key="person")
