@@ -17,6 +17,7 @@ from skdp.randomness import SeededSource, watch_draws
 from skdp.synthesis.model import Structure
 from skdp.synthesis.selection import NoiseBudget, Plan
 from skdp.synthesis.selection import _interactions as interactions
+from skdp.synthesis.selection._budget import PrivateScores
 from skdp.testing import replay_release
 from tests.conftest import each
 from tests.synthesis.budgets import make_budget, private_counts
@@ -228,6 +229,12 @@ def test_choice_uses_its_fraction_of_the_budget(kind, n_rows):
         assert epsilon == Fraction(1, 16)
     else:  # mu is 1 / 4, of a choice with at most epsilon / 2 on both sides
         assert epsilon == pytest.approx(2 * 0.25 * np.sqrt(2 / np.pi), rel=0.01)
+
+
+def test_choice_compares_scores_of_weighted_records_with_expected_records():
+    budget = make_budget("laplace", 1_000).split(Fraction(1, 2), unit=100)
+    scores = PrivateScores(np.array([500, 1_400]), budget, SeededSource(0))
+    assert scores.choose([0, 1], np.array([0.0, 12.0]), Fraction(1)) == 0
 
 
 REPLAYED = {

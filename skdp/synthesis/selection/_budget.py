@@ -253,7 +253,7 @@ class PrivateScores:
     def __init__(
         self, scores: NDArray[np.int64], budget: NoiseBudget, source: ByteSource
     ) -> None:
-        """Store scores, each of which a record changes by at most 1; shape (n_scores,)."""
+        """Store scores, in units of the budget, each of which a record changes by at most one unit; (n_scores,)."""
         self._scores = scores
         self._budget = budget
         self._source = source
@@ -266,9 +266,10 @@ class PrivateScores:
     ) -> int:
         """Choose one of some scores that probably exceeds its expected value most, with a fraction of the budget.
 
-        `candidates` are indices of scores, and `expected` has a public number for each score.
+        `candidates` are indices of scores, and `expected` has a public number of records for each score.
         """
-        excess = self._scores - np.rint(expected).astype(np.int64)
+        units = np.rint(expected * self._budget.unit).astype(np.int64)
+        excess = self._scores - units
         scores = excess[list(candidates)]
         return candidates[self._budget.choose(self._source, scores, fraction)]
 
