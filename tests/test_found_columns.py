@@ -246,7 +246,7 @@ def test_iterator_as_values_is_an_error_that_names_list(make):
             estimator.fit(table)
 
 
-def test_single_declared_value_is_not_called_observed():
+def test_error_of_a_single_declared_value_does_not_mention_the_data():
     table = pd.DataFrame({"region": ["south"] * 50})
     with pytest.raises(ValueError, match=r"Column 'region' must have at least 2 categories, got 1[.]"):
         skdp.RandomizedResponseEncoder(1.0, categories={"region": ["south"]}).fit(table)

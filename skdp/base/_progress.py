@@ -23,8 +23,8 @@ def show_progress() -> Iterator[None]:
 
 
 def track(items: Iterable[T], label: str, unit: str) -> Generator[T, None, None]:
-    """Yield items with a progress bar on standard error, if a command runs in a terminal."""
-    # The bar counts items, such as blocks of a file, and no rows, whose number is private.
+    """Yield items, with a progress bar on standard error if a command runs in a terminal."""
+    # The bar counts items, such as blocks of a file, because the number of rows is private.
     if _IS_SHOWN.get():
         from tqdm import tqdm
 

@@ -171,7 +171,8 @@ class Domain(Mapping[Any, Categories | Interval]):
                     values = Categories(values)
                 self._attributes[name] = values
         # A domain in which nothing was found has a release without columns.
-        self.releases = _join_releases([releases], self._attributes)
+        found = list_releases(self._attributes)
+        self.releases = tuple(dict.fromkeys([*releases, *found]))
         # The type of each column, for expressions; derived columns are added.
         self._operands: dict[Any, Operand] = {}
         for name, attribute in self._attributes.items():
@@ -291,7 +292,7 @@ class Domain(Mapping[Any, Categories | Interval]):
             raise ValueError(f"`columns` must be distinct, got {columns}.")
         selected = copy(self)
         selected._attributes = {column: self[column] for column in columns}
-        selected.releases = _join_releases([], selected._attributes)
+        selected.releases = list_releases(selected._attributes)
         available = set(columns)
         selected._derived = {}
         for name, expression in self._derived.items():
@@ -340,7 +341,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         epsilon = 0.2, delta = 0.000001, central model, adding or removing one record's values of: age
         """
         if guarantee is None:
-            return _set_releases(self, {}, ())
+            return _set_releases(self, {})
         if not isinstance(guarantee, PrivacyGuarantee):
             raise TypeError(
                 "`guarantee` must be a PrivacyGuarantee or None, got "
@@ -817,26 +818,18 @@ def draft_table(
 DomainType = TypeVar("DomainType", bound=Domain)
 
 
-def _join_releases(
-    releases: Iterable[Iterable[Release]], columns: Mapping[Any, Categories | Interval]
-) -> tuple[Release, ...]:
-    """Return the different releases in tuples of releases and of columns."""
-    of_columns = [attribute.releases for attribute in columns.values()]
-    return tuple(dict.fromkeys(chain(*releases, *of_columns)))
-
-
 def _set_releases(
     domain: DomainType,
     by_column: Mapping[Any, tuple[Release, ...]],
-    releases: tuple[Release, ...],
+    releases: tuple[Release, ...] = (),
 ) -> DomainType:
-    """Return a domain with the releases that found each column, and with all releases."""
+    """Return a domain whose columns have the releases `by_column`; `releases` are of the domain, too."""
     found = copy(domain)
     found._attributes = {}
     for name, attribute in domain.items():
         found._attributes[name] = copy(attribute)
         found._attributes[name].releases = by_column.get(name, ())
-    found.releases = releases
+    found.releases = tuple(dict.fromkeys(chain(releases, *by_column.values())))
     return found
 
 
@@ -881,9 +874,7 @@ def add_guarantee(domain: DomainType, fields: Any) -> DomainType:
         for name in names:
             release = Release(str(field["release_id"]), guarantee)
             by_column[name] = (*by_column[name], release)
-    return _set_releases(
-        domain, by_column, tuple(dict.fromkeys(chain(*by_column.values())))
-    )
+    return _set_releases(domain, by_column)
 
 
 def copy_guarantee(domain: DomainType, *sources: Any) -> DomainType:
@@ -893,8 +884,7 @@ def copy_guarantee(domain: DomainType, *sources: Any) -> DomainType:
         name: tuple(dict.fromkeys([*attribute.releases, *releases]))
         for name, attribute in domain.items()
     }
-    joined = tuple(dict.fromkeys([*domain.releases, *releases]))
-    return _set_releases(domain, by_column, joined)
+    return _set_releases(domain, by_column, (*domain.releases, *releases))
 
 
 # Cached, because making a decoder takes as long as encoding a small batch.
@@ -916,7 +906,7 @@ def _find_decoder(
 
 
 def _find_order(attribute: Categories | Interval, is_categorical: bool) -> bool | None:
-    """Return True for a dtype of ordered categories, and None for a dtype without categories."""
+    """Return whether the dtype of a column has ordered categories; None for a dtype without categories."""
     if is_categorical and isinstance(attribute, Categories):
         return attribute.ordered
     return None
@@ -932,7 +922,7 @@ def type_of_attribute(attribute: Categories | Interval) -> str:
 def dtype_of_attribute(
     attribute: Categories | Interval, library: str, *, is_categorical: bool = False
 ) -> Any:
-    """Return the dtype of declared values in a library, a dtype of categories if possible and `is_categorical`."""
+    """Return the dtype of declared values in a library; with `is_categorical`, a dtype of categories if possible."""
     declared_type = type_of_attribute(attribute)
     # pandas has no dtype of days, so bins of dates become datetimes.
     is_binned = isinstance(attribute, Interval)

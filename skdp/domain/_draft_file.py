@@ -45,15 +45,15 @@ _CODES_COMMENT = (
     "date of the calendar. Write dates as 2024-01-31 in the table, and draft again."
 )
 
-# Fraction of distinct values above which at least 90 % of the values occur once, and the
-# smallest number of distinct values for this test.
+# Smallest fraction and number of distinct values of a column that identifies people. At
+# least 90 % of its values then occur once.
 _UNIQUE_FRACTION = 0.95
 _MIN_UNIQUE_VALUES = 6
 # Names of columns that identify people, such as "name", "id", "person_id" and "personID".
 _IDENTIFIER_NAME = re.compile(r"(?:(?:^|[\W_])(?i:uuid|id|e-?mail|name)|[a-z]I[dD])$")
 
-# Rows per value of a column, and rows without the most frequent value of another column,
-# from which this column is unlikely to follow from the first one by chance.
+# Smallest number of rows per value of a column, and of rows without the most frequent value
+# of a column that follows from it. With fewer rows, it may follow by chance.
 _MIN_ROWS = 5
 
 
@@ -84,7 +84,7 @@ def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> s
     lines = _DRAFT_COMMENT.split("\n")
     for name, reason in excluded.items():
         lines.append(f"Column {name!r} is excluded: it {reason}.")
-    head = "\n".join(f"# {line}" for line in lines)
+    header = "\n".join(f"# {line}" for line in lines)
     comments = _describe_hierarchies(frame, list(columns))
     for name, values in columns.items():
         if isinstance(values, Interval) and values.dtype.kind == "f":
@@ -92,13 +92,13 @@ def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> s
             if find_date_codes(values.edges) is not None:
                 remark = _CODES_COMMENT
             comments[name] = f"{comments.get(name, '')}\n{remark}".strip()
-    return f"{head}\n\n{Domain(columns).to_toml(comments=comments)}"
+    return f"{header}\n\n{Domain(columns).to_toml(comments=comments)}"
 
 
 def _draft_groups(table: Table, values: Values, bins: int) -> Values:
-    """Return a draft of the column of a table that does not list people; raise an error if it identifies them.
+    """Return the draft of a column, with bins in place of unique values; raise an error if it identifies people.
 
-    `values` is the draft of the column for a public table.
+    `table` has this column only, and `values` is its draft for a public table.
     """
     (name,), (column,) = table.names, table.columns
     if isinstance(values, list) and len(values) == 1:

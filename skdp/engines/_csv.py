@@ -105,9 +105,9 @@ def _keep_last(lines: Iterable[str], last: list[str]) -> Iterator[str]:
 
 
 def is_regular(source: Any) -> bool:
-    """Check if Arrow reads the same rows from a CSV `TableFile` as `read_csv_rows`, or an error.
+    """Check if Arrow reads a CSV `TableFile` like `read_csv_rows`.
 
-    All values are without quotes, or in quotes and without line breaks.
+    In a regular file, values have no quotes, or are in quotes and have no line breaks.
     """
     mark = re.escape(source.delimiter)
     value = rf'[^"\n{mark}]*+|"(?:[^"\n]|"")*+"'
@@ -117,7 +117,7 @@ def is_regular(source: Any) -> bool:
         io.TextIOWrapper(source.open(), "utf-8-sig") as file,
     ):
         while text := file.read(BLOCK_CHARACTERS) + file.readline():
-            # The values that `csv.reader` reads have a limited length.
+            # `csv.reader` limits the length of values.
             is_long = max(map(len, text.split("\n"))) > csv.field_size_limit()
             # Arrow skips the first line as the header, even if it is empty.
             if is_long or text[0] == "\n" or ('"' in text and not rows.fullmatch(text)):
@@ -144,7 +144,7 @@ def read_regular(source: Any, columns: Sequence[str]) -> Generator[Any, None, No
         for batch in arrow_csv.open_csv(file, read, parse, convert):
             yield pyarrow.Table.from_batches([batch]).rename_columns(columns)
         return
-    # The other reader finds the line of the error; a header without rows is none.
+    # `read_csv_rows` names the line of the error. A header without rows is not an error.
     if sum(1 for _ in read_csv_rows(source)) > 1:
         raise source.describe_damage()
 

@@ -16,8 +16,8 @@ T = TypeVar("T")
 def on_one_thread(function: Callable[P, T]) -> Callable[P, T]:
     """Limit BLAS and OpenMP to one thread while a function runs.
 
-    The threads of small fits wait for each other, twenty times as long as they compute
-    on a machine whose cores are busy.
+    On a machine whose cores are busy, the threads of small fits wait for each other
+    twenty times as long as they compute.
     """
 
     @wraps(function)

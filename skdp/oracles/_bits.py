@@ -466,7 +466,7 @@ class SubsetSelection(BitOracle):
 
     def _read(self, columns: NDArray[Any]) -> NDArray[Any]:
         bits = super()._read(columns)
-        # Sums in few bytes are several times as fast.
+        # Sums of a small dtype are several times as fast.
         sizes = bits.sum(axis=1, dtype=np.min_scalar_type(self.k))
         if (sizes != self.subset_size).any():
             raise ValueError(

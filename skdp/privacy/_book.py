@@ -68,6 +68,9 @@ from skdp.privacy._losses import (
 # An exact sum of privacy losses; infinite if a release has no finite loss of this measure.
 Total = Fraction | float
 
+# Relative tolerance of stored sums, whose rho and mu are rounded.
+_TOLERANCE = Fraction(1, 10**9)
+
 
 def to_decimal(number: float) -> Total:
     """Return the shortest decimal of a float as a fraction, so that 0.1 is exactly 1 / 10."""
@@ -398,10 +401,10 @@ class Book(ABC):
     _row_lock = ""
 
     def __init__(self, budget: Budget | None) -> None:
-        # Without a budget, the tables must exist. Otherwise, they are created, or they
-        # must have this budget.
         # Error message of all calls; None while the book is open.
         self._closed_message: str | None = None
+        # Without a budget, the tables must exist. Otherwise, they are created, or they
+        # must have this budget.
         if budget is not None:
             with self._transaction(create=True) as database:
                 if not self._has_tables(database):
@@ -517,7 +520,7 @@ class Book(ABC):
         return [Charge(what, guarantees[text], time) for what, text, time in rows]
 
     def _check_sums(self, account: Account, charges: Sequence[Charge]) -> None:
-        """Raise an error unless the stored sums are the sums of the charges."""
+        """Raise an error unless the stored sums cover the charges."""
         expected = NO_CHARGES
         try:
             for guarantee, count in Counter(x.guarantee for x in charges).items():
@@ -525,14 +528,13 @@ class Book(ABC):
                 expected = expected.plus(get_amounts(converted), count)
         except ValueError:
             raise self._damaged("a charge does not fit its budget") from None
-        # Other versions may compute a smaller delta, rho or mu of a guarantee.
-        is_complete = account.sums.epsilon == expected.epsilon and all(
+        # Stored sums of delta, rho and mu may be larger, from a version with larger bounds
+        # on the losses of guarantees.
+        is_covered = account.sums.epsilon == expected.epsilon and all(
             stored >= amount * (1 - _TOLERANCE)
-            if amount < math.inf
-            else stored == amount
             for stored, amount in zip(account.sums, expected, strict=True)
         )
-        if not is_complete or (charges and account.budget.relation is None):
+        if not is_covered or (charges and account.budget.relation is None):
             raise self._damaged("its sums are not the sums of its charges")
 
     def _check_budget(self, budget: Budget) -> None:
@@ -568,10 +570,6 @@ class Book(ABC):
 
 class _DamagedError(ValueError):
     """Error of a database that is not a valid ledger."""
-
-
-# Relative tolerance of sums, whose rho and mu are rounded.
-_TOLERANCE = Fraction(1, 10**9)
 
 
 class FileBook(Book):

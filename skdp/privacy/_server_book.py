@@ -38,7 +38,7 @@ _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 # Reason of an error if the answer to COMMIT is lost.
 _LOST = "the connection was lost during the charge, which may count. Nothing was drawn"
 
-# Connections of parents, which a forked process must not close by deleting them.
+# Connections of parent processes. A forked process keeps them, because deleting closes them.
 _inherited: list[Any] = []
 
 # Key of the lock of two clients that create the same tables: the bytes of "skdp".
@@ -62,7 +62,7 @@ class ServerBook(Book):
         self._options = options
         self._address = _PASSWORD.sub("", address).rstrip("?&")
         if not _parse_address(self._address).keys().isdisjoint(_SECRETS):
-            raise ValueError("`path` must not quote the word 'password' of its query.")
+            raise ValueError("`path` must not percent-encode the name 'password'.")
         self._connection: Any = None
         self._process = os.getpid()
         super().__init__(budget)
@@ -111,7 +111,7 @@ class ServerBook(Book):
             except psycopg.errors.UndefinedTable:
                 raise FileNotFoundError(MISSING.format(self.address)) from None
             except psycopg.Error as error:
-                reason = _LOST if is_committing else _explain(error)
+                reason = _LOST if is_committing else _describe_error(error)
                 raise OSError(
                     f"The ledger {self.address} cannot be used: {reason}."
                 ) from None
@@ -180,7 +180,7 @@ def _import_psycopg() -> Any:
 
 
 def _parse_address(address: str) -> dict[str, Any]:
-    """Return the parameters of an address; errors do not contain its words."""
+    """Return the parameters of an address; errors do not contain the address."""
     psycopg = _import_psycopg()
     # The error of psycopg contains the address, so it is not the context of the next one.
     with suppress(psycopg.Error):
@@ -192,8 +192,8 @@ def _parse_address(address: str) -> dict[str, Any]:
     )
 
 
-def _explain(error: Any) -> str:
-    """Return why a charge or a connection failed, without words of the server."""
+def _describe_error(error: Any) -> str:
+    """Describe an error of a charge or a connection, without words of the server."""
     reasons = {
         # A connection that fails has no code.
         None: "the server cannot be reached, or rejects the database, role or password "

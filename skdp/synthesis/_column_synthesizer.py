@@ -399,7 +399,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         return _Records(table, modeled, domain, private, ordered), excluded
 
     def _describe_fit(self) -> dict[str, Any]:
-        """Return the fitted parts for `skdp.save`."""
+        """Return the fitted state for `skdp.save`."""
         fitted = {}
         for name in _SAVED_ATTRIBUTES:
             if name in vars(self):

@@ -37,7 +37,7 @@ from skdp.tables import LargeTable, Table, wrap_table
 Codes = NDArray[np.unsignedinteger]
 
 GroupedColumn = tuple[int, NDArray[np.intp]]
-"""The index of a column, and the group of each of its values, ascending."""
+"""The index of a column, and the group of each of its values in ascending order."""
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
@@ -182,7 +182,7 @@ def _encode_replacement(name: Any, values: Categories | Interval, value: Any) ->
 
 
 def _round(codes: Codes, interval: Interval, column: Any, *, is_clipped: bool) -> None:
-    """Change the codes of numbers with more decimals than declared to the nearest declared number, or to undeclared."""
+    """Change the codes of numbers with more decimals than declared: to undeclared, or by rounding if `is_clipped`."""
     numbers = interval.read(column)
     precision = np.finfo(numbers.dtype).eps
     rounded = round_numbers(interval, numbers)
@@ -359,7 +359,7 @@ class CodedRecords:
         return CodedRecords(codes, self._sizes, weights)
 
     def group(self, columns: Sequence[GroupedColumn]) -> CodedRecords:
-        """Return the records with groups of values as codes: `columns` has the group of each value of columns."""
+        """Return records of `columns`, whose codes are the groups of the values."""
         codes = [groups[self.codes[column]] for column, groups in columns]
         sizes = [int(groups.max()) + 1 for _, groups in columns]
         return CodedRecords(codes, sizes, self._weights)
@@ -385,14 +385,15 @@ class LargeRecords:
         *,
         uses_pairs: bool = False,
     ) -> None:
-        """Store a table in an engine and the domain of its codes; `_counts` has the marginals counted so far.
+        """Store a table in an engine and the domain of its codes.
 
-        With `uses_pairs`, all pairs of columns will be counted.
+        `uses_pairs` states that all pairs of columns will be counted.
         """
         self._uses_pairs = uses_pairs
         self._table = table
         self._domain = domain
         self._handle_unknown = handle_unknown
+        # Marginals counted so far.
         self._counts: dict[Clique, NDArray[np.int64]] = {}
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
@@ -403,7 +404,7 @@ class LargeRecords:
             yield self._counts[clique]
 
     def group(self, columns: Sequence[GroupedColumn]) -> GroupedRecords:
-        """Return the records with groups of values as codes: `columns` has the group of each value of columns."""
+        """Return records of `columns`, whose codes are the groups of the values."""
         return GroupedRecords(self._table, self._domain, self._handle_unknown, columns)
 
     def coarsen(

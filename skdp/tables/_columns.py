@@ -234,7 +234,8 @@ def has_categories(column: Any) -> bool:
     if library == "polars":
         return str(column.dtype.base_type()) in ("Categorical", "Enum")
     dtype = column.type if library == "pyarrow" else column.dtype
-    return isinstance(dtype, pd.CategoricalDtype) or hasattr(dtype, "index_type")
+    is_arrow_dictionary = hasattr(dtype, "index_type")
+    return isinstance(dtype, pd.CategoricalDtype) or is_arrow_dictionary
 
 
 def type_of_column(column: Any) -> str:

@@ -90,6 +90,6 @@ def test_bins_missing_and_undeclared_keys():
     assert bins.to_frame()["count"].tolist() == [(PEOPLE["age"] < 50).sum(), (PEOPLE["age"] >= 50).sum()]
 
 
-def test_a_repeated_statistic_raises_an_error_that_names_the_parameter():
+def test_repeated_statistic_raises_an_error_that_names_the_parameter():
     with pytest.raises(ValueError, match=r"`statistics` must not name a statistic twice, got \['mean', 'mean'\]"):
         grouped("job", 1.0, statistics=["mean", "mean"]).fit(PEOPLE)

@@ -56,7 +56,7 @@ def test_endpoint_exceeds_the_quantile_of_no_table_more_often_than_stated(probab
 
 
 @each("probability", PROBABILITIES)
-def test_a_value_changes_the_distances_by_at_most_the_sensitivity(probability):
+def test_added_value_changes_distances_by_at_most_the_sensitivity(probability):
     changes = []
     for counts in TABLES:
         before = list_distances(make_scores(counts, probability))
@@ -84,7 +84,7 @@ VALUES = (0.0, 30.0, 100.0, math.nan)
 
 @each("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
 @pytest.mark.parametrize("persons", [False, True])
-def test_a_record_or_a_person_costs_at_most_epsilon(epsilon, persons, monkeypatch):
+def test_neighbors_by_record_or_person_cost_at_most_epsilon(epsilon, persons, monkeypatch):
     monkeypatch.setattr("skdp.central._group_quantiles.make_candidates", lambda low, high: np.linspace(low, high, 5))
     model = DPGroupBy(
         epsilon,
@@ -137,7 +137,7 @@ def test_intervals_cover_quantiles_of_tables_of_any_shape(epsilon, level):
         assert np.mean((lower <= quantiles) & (quantiles <= upper)) >= level - slack, (name, suffix)
 
 
-def test_a_large_epsilon_gives_the_quantiles_of_all_libraries():
+def test_quantiles_at_large_epsilon_are_exact_in_all_libraries():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {"key": rng.choice(["a", "b", "c"], 3000), "x": rng.integers(0, 101, 3000), "y": rng.random(3000)}

@@ -87,7 +87,7 @@ def test_intervals_of_all_levels_cover(method):
 
 
 @each("method", ["flat", "hierarchical"])
-def test_a_record_costs_at_most_epsilon(method):
+def test_neighbors_cost_at_most_epsilon(method):
     used = []
     for seed, city in enumerate([*CITIES, "elsewhere"] * 2):
         table = pd.DataFrame({"city": [*CITIES[:2], city]})

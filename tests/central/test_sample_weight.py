@@ -35,7 +35,7 @@ RECORDS = list(itertools.product(["a", "b", "c"], [0.0, 50.0, 100.0, math.nan], 
 @each("name", list(MODELS))
 @each("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
 @pytest.mark.parametrize("n_rows", [1, 2])
-def test_a_record_or_a_person_costs_at_most_epsilon(name, epsilon, n_rows):
+def test_neighbors_by_record_or_person_cost_at_most_epsilon(name, epsilon, n_rows):
     model = MODELS[name].set_params(epsilon=epsilon, max_rows_per_person=n_rows)
     columns = [*COLUMNS[name], "w"]
     rng = np.random.default_rng(0)
@@ -61,7 +61,7 @@ def weighted_table(n, seed=0):
 
 
 @each("name", list(MODELS))
-def test_a_large_epsilon_gives_weighted_statistics_of_all_libraries(name):
+def test_weighted_statistics_at_large_epsilon_are_exact_in_all_libraries(name):
     frame = weighted_table(2000)[[*COLUMNS[name], "w"]]
     model = MODELS[name].set_params(epsilon=1e6, max_rows_per_person=1, random_state=0)
     rows, weights = frame.drop(columns="w"), frame["w"]

@@ -110,7 +110,7 @@ BINS_OF_CATEGORIES = {
 
 
 @each("make", [pd.DataFrame, pl.DataFrame])
-def test_the_statistic_becomes_a_category(make):
+def test_statistic_is_added_to_the_categories(make):
     column = pd.Series(pd.Categorical(["y", None] * 20, categories=["y", "z"]))
     if make is pl.DataFrame:
         column = pl.Series(["y", None] * 20, dtype=pl.Enum(["y", "z"]))
@@ -137,7 +137,7 @@ def test_categories_without_the_statistic_are_converted(name):
     assert (last.date() if isinstance(last, datetime) else last) == imputer.statistics_[0], name
 
 
-def test_a_dtype_that_cannot_be_filled_raises_before_the_charge(monkeypatch):
+def test_dtype_without_the_declared_value_raises_before_the_charge(monkeypatch):
     def fail(column, value):
         raise TypeError(value)
 

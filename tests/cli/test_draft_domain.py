@@ -66,7 +66,7 @@ def test_identifiers_are_excluded_with_a_comment(name, values):
     assert "@" not in text
 
 
-def test_a_table_of_a_few_people_lists_none_of_them():
+def test_draft_of_few_people_lists_no_identifiers():
     frame = pd.DataFrame({"who": PEOPLE, "sex": ["f", "m"] * 30, "weight": RNG.normal(70, 9, 60), "pay": range(60)})
     frame["born"] = np.arange(60).astype("datetime64[M]").astype("datetime64[s]")
     frame["code"] = [int(f"{day:%Y%m%d}") for day in frame["born"]]
@@ -93,7 +93,7 @@ def test_columns_of_groups_and_amounts_are_drafted(name, values):
     assert draft(**{name: values})[1].columns == ("sex", name)
 
 
-def test_a_column_that_follows_from_another_has_a_comment():
+def test_column_that_follows_from_another_has_a_comment():
     city = RNG.integers(20, size=ROWS)
     age = RNG.integers(18, 90, size=ROWS)
     text, domain = draft(
@@ -117,7 +117,7 @@ def test_a_column_that_follows_from_another_has_a_comment():
     assert set(domain.columns) == {"sex", "city", "age", "rare", *remarks}
 
 
-def test_chance_is_no_hierarchy():
+def test_hierarchy_by_chance_has_no_comment():
     columns = {f"c{index}": RNG.integers(2 + index, size=40) for index in range(8)}
     assert "follows from" not in draft_domain_toml(pd.DataFrame(columns))
 
@@ -135,7 +135,7 @@ def test_times_with_a_zone_are_excluded():
 
 @each("delimiter", [";", "\t", "|"])
 @each("end", ["", "x"])
-def test_another_delimiter_is_named(capsys, delimiter, end):
+def test_error_of_another_delimiter_names_the_option(capsys, delimiter, end):
     Path("in.csv").write_text(f"sex{delimiter}age\n" + f"f{delimiter}30{end}\nm{delimiter}40\n" * 20)
     assert "Use --delimiter to set the character" in refuse(capsys, "draft-domain", "in.csv", "out.toml")
     # A file of one column may have such a name.
@@ -191,13 +191,13 @@ def test_bins_of_codes_of_dates_end_at_dates(values, edges):
 
 
 @each("values, drafted", [(["0.0", "-0.0", "1.5"], (0, 1.5)), (["0", "-0", "1"], (0, 1)), (["-0.0", "1.5"], (0, 1.5))])
-def test_a_negative_zero_is_a_number(values, drafted):
+def test_negative_zero_is_read_as_a_number(values, drafted):
     text = draft_csv(f"{len(values)}{values[0]}.csv", "x,sex", *[f"{value},f" for value in values * 100])
     Path("domain.toml").unlink()
     assert Domain.from_toml(text)["x"].values == drafted
 
 
-def test_a_constant_column_is_excluded():
+def test_constant_column_is_excluded():
     text, domain = draft(region=["south"] * ROWS, filled=["south", None] * (ROWS // 2), flag=[True] * ROWS)
     assert "# Column 'region' is excluded: it has a single value" in text
     assert domain.columns == ("sex", "filled", "flag")

@@ -93,7 +93,7 @@ def test_errors_name_the_options_of_the_command(files, capsys):
 
 
 @each("command", ["privatize", "synthesize", "estimate"])
-def test_an_absent_column_is_not_called_a_wrong_delimiter(files, capsys, command):
+def test_error_of_an_absent_column_does_not_name_the_delimiter(files, capsys, command):
     declared = Domain.from_toml(TOML)
     RandomizedResponseEncoder(1.0, categories=declared).fit(pd.DataFrame({"sex": ["F"], "age": [1]})).save("p.json")
     (files / "in.csv").write_text("id,sex\n" + "1,F\n2,M\n" * 20)
@@ -105,7 +105,7 @@ def test_an_absent_column_is_not_called_a_wrong_delimiter(files, capsys, command
 
 @each("name, command", [("cut.csv.gz", "privatize"), ("cut.csv.gz", "draft-domain"), ("bits.csv.gz", "report"),
     ("bits.parquet", "privatize"), ("bits.parquet", "draft-domain"), ("bits.arrow", "synthesize")])  # fmt: skip
-def test_a_damaged_file_is_named(tmp_path, monkeypatch, capsys, name, command):
+def test_error_of_a_damaged_file_names_it(tmp_path, monkeypatch, capsys, name, command):
     monkeypatch.chdir(tmp_path)
     sexes = pd.DataFrame({"sex": np.random.default_rng(0).choice(["F", "M"], 30_000), "age": 1})
     if name.endswith("gz"):
@@ -144,7 +144,7 @@ def test_a_damaged_file_is_named(tmp_path, monkeypatch, capsys, name, command):
         ["statement", "gone.json"],
     ],
 )
-def test_a_missing_file_is_named(files, capsys, words):
+def test_error_of_a_missing_file_names_it(files, capsys, words):
     error = refuse(capsys, *words)
     assert re.search(r": There is no file gone\.\w+\.$", error.strip()), error
 
@@ -194,7 +194,7 @@ def test_a_protocol_of_words_is_loaded(files):
     assert abs(encoder.decode(reports, ["Lyon"]).loc["Lyon", "count"] - ROWS) < 2_000
 
 
-def test_the_protocol_of_a_text_file_is_beside_it(files, capsys):
+def test_protocol_of_a_csv_file_is_written_beside_it(files, capsys):
     for name in ("out.csv", "out.tsv", "out.csv.gz"):
         run("privatize", "in.csv", name, "--seed", 1)
         assert f"Protocol: {name}.protocol.json" in capsys.readouterr().err
@@ -212,7 +212,7 @@ def test_the_protocol_of_a_text_file_is_beside_it(files, capsys):
     assert not (files / "saved.csv.protocol.json").exists()
 
 
-def test_another_protocol_beside_a_text_file_is_an_error(files, capsys):
+def test_other_protocol_beside_a_csv_file_raises_an_error(files, capsys):
     run("privatize", "in.csv", "out.csv", "--columns", "sex")
     call("privatize", "in.csv", "other.csv", *BASE, "--columns", "sex")
     error = refuse(capsys, "estimate", "out.csv", "--protocol", "other.csv.protocol.json")

@@ -92,7 +92,7 @@ def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
     assert PrivacyLedger(path=ledger).spent.epsilon == 2
 
 
-def test_a_delta_that_no_ledger_covers_is_an_error_before_reading(table, domain, tmp_path, capsys, monkeypatch):
+def test_delta_without_budget_raises_before_reading(table, domain, tmp_path, capsys, monkeypatch):
     ledger = tmp_path / "ledger.sqlite"
     delta = ["--epsilon", 1, "--delta", 1e-9, "--ledger", ledger]
     shown = refuse(capsys, "synthesize", table, tmp_path / "one.csv", "--domain", domain, *delta, "--budget", 6)

@@ -87,7 +87,7 @@ def test_both_readers_limit_the_length_of_a_value(tmp_path, length, end):
         assert "line 3: a quoted value is not closed, is followed by other text or is too long" in read(path, ",")
 
 
-def test_lines_of_errors_are_found_after_many_rows(tmp_path):
+def test_error_names_the_line_after_many_rows(tmp_path):
     path, rows = tmp_path / "in.csv", "f,1\n" * 400_000
     path.write_text(f"sex,n\n{rows}m,1,SECRET\n{rows}")
     assert read(path, ",") == "in.csv, line 400002: expected 2 values as in the header, got 3."

@@ -121,7 +121,7 @@ def test_audit_tries_each_value_beside_other_columns(columns):
     assert audit_epsilon(never_noised("d", columns), n_draws=60_000, random_state=0).rejected
 
 
-def test_audit_of_more_values_names_the_number_that_is_tried():
+def test_warning_of_the_audit_names_the_number_of_tried_values():
     encoder = sound(categories={"value": range(200), "other": [0, 1]})
     with pytest.warns(UserWarning, match=r"Column 'value' has 200 declared values, of which the audit tries 50"):
         assert not audit_epsilon(encoder, n_draws=20_000, random_state=0).rejected

@@ -128,7 +128,7 @@ LATER = {
 
 
 @each("name", LATER)
-def test_file_of_a_later_format_is_named(name):
+def test_error_of_a_later_file_advises_to_upgrade(name):
     file, pattern, later, load = LATER[name]
     text, count = re.subn(pattern, later, read(FOLDERS[0] / file), count=1)
     assert count == 1
@@ -136,7 +136,7 @@ def test_file_of_a_later_format_is_named(name):
         load(text)
 
 
-def test_estimator_of_a_later_format_is_named(tmp_path):
+def test_error_of_a_later_estimator_advises_to_upgrade(tmp_path):
     import zipfile
 
     path = tmp_path / "later.skops"

@@ -47,7 +47,7 @@ def make_encoder(name, strategy="split"):
 
 @each("name", COLUMNS)
 @each("library", LIBRARIES)
-def test_values_within_bins_are_no_reports(name, library):
+def test_values_other_than_midpoints_raise_an_error(name, library):
     for strategy in ("split", "joint", "sample"):
         encoder, columns = make_encoder(name, strategy)
         table = LIBRARIES[library](columns)
@@ -76,14 +76,14 @@ def test_reports_of_text_files_are_read():
             pd.testing.assert_frame_equal(encoder.estimate_counts(stored), counts)
 
 
-def test_times_of_the_day_of_a_midpoint_are_no_reports():
+def test_times_of_day_on_a_midpoint_date_raise_an_error():
     encoder, columns = make_encoder("day")
     reports = encoder.transform(pd.DataFrame(columns))
     with pytest.raises(ValueError, match="'day'"):
         encoder.estimate_counts(reports.assign(day=reports["day"] + pd.Timedelta(hours=9)))
 
 
-def test_one_true_value_among_reports_is_found():
+def test_single_true_value_among_reports_raises_an_error():
     encoder, columns = make_encoder("age")
     reports = encoder.transform(pd.DataFrame(columns))
     reports.loc[300, "age"] = 16
@@ -91,7 +91,7 @@ def test_one_true_value_among_reports_is_found():
         encoder.tally(reports)
 
 
-def test_metrics_and_models_take_no_true_values():
+def test_metrics_and_models_raise_an_error_for_true_values():
     encoder, columns = make_encoder("age")
     table = pd.DataFrame(columns)
     y = np.arange(366) % 2
@@ -106,7 +106,7 @@ def test_metrics_and_models_take_no_true_values():
             call()
 
 
-def test_engines_take_no_true_values(tmp_path):
+def test_engines_raise_an_error_for_true_values(tmp_path):
     encoder, columns = make_encoder("age")
     table = pl.DataFrame(columns)
     assert tally(privatize(table.lazy(), encoder), encoder).n_reports == 366
@@ -120,7 +120,7 @@ def test_engines_take_no_true_values(tmp_path):
 
 
 @each("dtype", ["uint8", "int64", "float64", "bool", object])
-def test_sets_of_another_size_are_no_reports(dtype):
+def test_sets_of_another_size_raise_an_error(dtype):
     for size in (1, 3):
         oracle = SubsetSelection(8, 1.0, subset_size=size)
         reports = oracle.report(np.arange(8), skdp.randomness.SeededSource(0)).astype(dtype)

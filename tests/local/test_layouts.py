@@ -48,7 +48,7 @@ def test_sums_of_reports_do_not_depend_on_their_layout(kind, strategy):
 
 
 @pytest.mark.parametrize("number", [2, 255])
-def test_a_bit_of_another_value_is_found_in_every_layout(number):
+def test_values_other_than_bits_raise_an_error_in_every_layout(number):
     encoder = skdp.UnaryEncodingTransformer(1.0, categories=DECLARED, random_state=0).fit(TABLE)
     reports = encoder.transform(TABLE)
     reports.iloc[433, 7] = number

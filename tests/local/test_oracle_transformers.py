@@ -184,7 +184,7 @@ def test_intervals_of_large_counts_reach_as_far_as_their_errors():
 
 
 @each("values", [([0, 1, 2], [True, False]), ([True, False, None], [1, 2]), ([0.5, 1.0], [False, True])])
-def test_estimates_tell_booleans_from_numbers(values):
+def test_estimates_distinguish_booleans_from_numbers(values):
     first, second = values
     table = pd.DataFrame({"a": first[:2] * 50, "b": second[:2] * 50}, dtype=object)
     encoder = skdp.RandomizedResponseEncoder(50.0, categories={"a": first, "b": second}, random_state=0)

@@ -101,8 +101,8 @@ class TestChannel:
         assert chisquare(np.bincount(indices, minlength=128)).pvalue > FALSE_ALARM
 
 
-def test_equal_words_of_different_types_have_equal_bytes():
-    """True is no word of the number 1, and 1, 1.0 and "1" are one word."""
+def test_equal_texts_of_different_types_have_equal_bytes():
+    """True and 1 are different words; 1, 1.0 and "1" are one word."""
     column = pd.Series([True, 1, 1.0, "1", "a", "a", np.int64(1)], dtype=object)
     one_type = [pd.Series([True]), pd.Series([1]), pd.Series([1.0]), pd.Series(["1"]), pd.Series(["a"])]
     encoder = fitted(n_cohorts=1)

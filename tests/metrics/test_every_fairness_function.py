@@ -143,6 +143,6 @@ def test_a_mapping_of_privileged_values_is_that_of_a_named_column(name):
 
 @each("name", WITH_PRIVILEGED)
 @each("privileged", [lambda groups: groups == "b", [str.isupper], {"group": lambda groups: groups == "b"}])
-def test_function_as_privileged_value_is_named(name, privileged):
+def test_error_of_a_function_as_privileged_value_names_it(name, privileged):
     with pytest.raises(TypeError, match="`privileged` must be a value, a list of values or a mapping, got a function"):
         run(name, privileged=privileged)

@@ -180,7 +180,7 @@ def check_damaged(ledger, path):
 
 
 @each("edit", EDITS)
-def test_edited_sums_and_charges_are_damage(edit, tmp_path_factory):
+def test_edited_sums_and_charges_raise_an_error(edit, tmp_path_factory):
     """A ledger whose sum was edited to -5 had 8 left."""
     path = tmp_path_factory.mktemp("edited") / "ledger.sqlite"
     ledger = charged_ledger(path)
@@ -201,7 +201,7 @@ def test_negative_sum_charges_nothing(name, tmp_path_factory):
         ledger.charge(ONE, "third")
 
 
-def test_ledger_of_a_later_version_is_named(path):
+def test_error_of_a_later_ledger_advises_to_upgrade(path):
     PrivacyLedger(3.0, path=path)
     with sqlite3.connect(path) as database:
         database.execute("UPDATE account SET budget = replace(budget, '{', '{\"version\": 2, ')")

@@ -65,7 +65,7 @@ def encoder(ledger):
     return RandomizedResponseEncoder(1.0, categories={"a": ["x", "y"]}, ledger=ledger).fit(FRAME)
 
 
-def test_budget_outlives_its_object(address):
+def test_budget_remains_after_the_ledger_object_is_deleted(address):
     PrivacyLedger(3.0, delta=1e-6, path=address).charge(PrivacyGuarantee(1, delta=1e-7), "first")
     for again in (PrivacyLedger(path=address), PrivacyLedger(3, delta=1e-6, path=address)):
         assert (again.epsilon, again.delta, again.relation, again.path) == (3.0, 1e-6, "replace", address)
@@ -204,7 +204,7 @@ def test_charge_whose_answer_is_lost_counts(server, schema, address):
     assert (ledger.spent.epsilon, len(ledger.report())) == (1.0, 1)
 
 
-def test_order_and_times_of_charges_are_of_the_server(address, monkeypatch):
+def test_server_determines_order_and_times_of_charges(address, monkeypatch):
     """Two clients whose clocks are years apart."""
     first, second = (PrivacyLedger(4.0, path=address) for _ in range(2))
 
@@ -298,7 +298,7 @@ def test_password_is_neither_shown_nor_stored(with_password, monkeypatch, caplog
     in_query = with_password.replace(f":{PASSWORD}@", "@")
     for query in (f"&password={PASSWORD}", f"&password={PASSWORD}&application_name=x"):
         assert PASSWORD not in PrivacyLedger(path=f"{in_query}{query}").path
-    with pytest.raises(ValueError, match="must not quote the word 'password'"):
+    with pytest.raises(ValueError, match="must not percent-encode the name 'password'"):
         PrivacyLedger(path=f"{in_query}&p%61ssword={PASSWORD}")
     shown = [repr(ledger), ledger.path, str(privacy_statement(ledger)), privacy_statement(ledger).to_json()]
     shown += [repr(fitted), fitted._repr_html_(), caplog.text, joblib.hash(ledger)]
@@ -357,7 +357,7 @@ def test_charge_waits_for_the_charge_of_another_machine(address, server, schema)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_fork_has_a_connection_of_its_own(address):
+def test_forked_process_opens_its_own_connection(address):
     ledger = PrivacyLedger(3.0, path=address)
     ledger.charge(ONE, "parent")
     child = os.fork()
@@ -414,7 +414,7 @@ def test_budget_moves_from_a_file_to_a_server(budget, server, tmp_path_factory):
 
 
 @each("edit", EDITS)
-def test_edited_sums_and_charges_are_damage(edit, server):
+def test_edited_sums_and_charges_raise_an_error(edit, server):
     schema = next(schemas)
     with server.connect(schema) as database:
         database.execute(f"CREATE SCHEMA {schema}")
@@ -458,7 +458,7 @@ def test_kills_leave_no_release_without_its_charge_and_no_charge_above_the_budge
         server.stop()
 
 
-def test_commands_share_a_ledger(address, tmp_path, monkeypatch, capsys):
+def test_commands_charge_the_same_ledger(address, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     FRAME.to_csv("people.csv", index=False)
     Path("domain.toml").write_text(Domain({"a": ["x", "y"]}).to_toml(), encoding="utf-8")

@@ -159,7 +159,7 @@ def test_statement_of_version_1_follows_the_schema():
     assert not VALID.is_valid(old | {"version": 2})
 
 
-def test_record_of_a_later_version_is_named():
+def test_error_of_a_later_record_advises_to_upgrade():
     content = json.loads(skdp.PrivacyGuarantee(1.0).to_json()) | {"version": 2, "more": 1}
     with pytest.raises(ValueError, match=r"written by a later version of skdp.*got 2\. Upgrade skdp"):
         skdp.PrivacyGuarantee.from_json(json.dumps(content))

@@ -176,7 +176,7 @@ def test_ignored_fractions_exclude_rows():
         (pd.array([1, None, 2], "Int64"), 0),
     ],
 )
-def test_rounding_errors_of_floats_are_no_decimals(values, decimals):
+def test_rounding_errors_of_floats_are_not_counted_as_decimals(values, decimals):
     table = pd.DataFrame({"x": values})
     declared = Interval(0, 4, bins=4, decimals=decimals, missing=True)
     rows = DPMarginalSynthesizer(1e3, domain={"x": declared}, random_state=0)
