@@ -45,10 +45,12 @@ _CODES_COMMENT = (
     "date of the calendar. Write dates as 2024-01-31 in the table, and draft again."
 )
 
-# Smallest fraction and number of distinct values of a column that identifies people. At
-# least 90 % of its values then occur once.
+# Smallest fraction and number of distinct values of a column that identifies people (at
+# least 90 % of its values then occur once), and largest fraction of its texts that occur
+# in several rows.
 _UNIQUE_FRACTION = 0.95
 _MIN_UNIQUE_VALUES = 6
+_REPEATED_FRACTION = 0.1
 # Names of columns that identify people, such as "name", "id", "person_id" and "personID".
 _IDENTIFIER_NAME = re.compile(r"(?:(?:^|[\W_])(?i:uuid|id|e-?mail|name)|[a-z]I[dD])$")
 
@@ -107,9 +109,14 @@ def _draft_groups(table: Table, values: Values, bins: int) -> Values:
     value_type = type_of_value(distinct[0])
     if name in domains_of_dtypes(table) or value_type == "boolean":
         return values
-    n_present = nw.from_native(column, series_only=True).count()
-    is_unique = len(distinct) >= max(_MIN_UNIQUE_VALUES, _UNIQUE_FRACTION * n_present)
     is_text = value_type == "string"
+    series = nw.from_native(column, series_only=True).drop_nulls()
+    least = _UNIQUE_FRACTION * len(series)
+    if is_text:
+        # Beside the names, a word such as "unknown" may occur in many rows.
+        n_repeated = series.filter(series.is_duplicated()).n_unique()
+        least = min(least, n_repeated / _REPEATED_FRACTION)
+    is_unique = len(distinct) >= max(_MIN_UNIQUE_VALUES, least)
     is_whole = value_type == "number" and all(value % 1 == 0 for value in distinct)
     is_date = is_whole and find_date_codes(distinct) is not None
     is_month = is_date and distinct[-1] < 1_000_000
@@ -118,10 +125,10 @@ def _draft_groups(table: Table, values: Values, bins: int) -> Values:
         if is_unique:
             clause = describe_texts(distinct) if is_text else ""
             raise ColumnError(
-                f"has another value in nearly every row{clause}; drop it, or declare "
+                f"has values that nearly all occur once{clause}; drop it, or declare "
                 "groups or bins"
             )
-        if has_name or (is_text and "@" in distinct[0]):
+        if has_name or (is_text and any("@" in text for text in distinct)):
             raise ColumnError(
                 "seems to identify people; drop it, or declare it from public knowledge"
             )

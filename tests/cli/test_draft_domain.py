@@ -56,6 +56,11 @@ PEOPLE = [f"Person {row}" for row in range(60)]
         ("person_id", [*range(100)] * 6),
         ("personID", [*range(100)] * 6),
         ("patient.id", PEOPLE * 10),
+        # A word beside the names or addresses, which occurs in many rows.
+        ("customer", [PEOPLE[row] if row < 60 else "unknown" for row in range(ROWS)]),
+        ("customer", PEOPLE + PEOPLE[:4] * 135),
+        ("customer", [f"{row % 60}@mail.org" if row % 5 else "-" for row in range(ROWS)]),
+        ("customer", pd.Categorical([PEOPLE[row] if row < 60 else "unknown" for row in range(ROWS)])),
     ],
 )
 def test_identifiers_are_excluded_with_a_comment(name, values):
@@ -85,6 +90,8 @@ def test_draft_of_few_people_lists_no_identifiers():
         ("age", [*range(18, 78)] * 10),
         ("hospital_id", [*range(20)] * 30),
         ("name", ["left", "right", "none"] * 200),
+        # Texts of which 15 % occur in several rows.
+        ("city", [f"city {row % 3 if row > 20 else row}" for row in range(ROWS)]),
         ("pay", RNG.normal(3e4, 1e4, ROWS).round(2)),
         ("day", np.arange(ROWS).astype("datetime64[D]").astype("datetime64[s]")),
     ],

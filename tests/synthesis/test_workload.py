@@ -30,6 +30,14 @@ def odd_share(synthesizer):
     return sum(cells[bits] for bits in itertools.product((0, 1), repeat=4) if not sum(bits) % 2)
 
 
+@each("name", ["marginals", "workload"])
+@each("listed", [iter([ALL]), (pair for pair in [ALL]), [iter(ALL)]])
+def test_marginals_of_an_iterator_are_an_error(name, listed):
+    """A second fit would read no column from them."""
+    with pytest.raises(TypeError, match=f"`{name}` must be a list of tuples"):
+        fitted(**{name: listed})
+
+
 @pytest.mark.parametrize("delta", [0, 1e-9])
 @pytest.mark.parametrize(
     "parameters", [*({"marginals": method} for method in ("auto", "full", [ALL])), {"workload": None, "epsilon": 8.0}]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -234,14 +234,16 @@ def find_columns(domain: Domain, names: Iterable[Any], parameter: str) -> list[i
 
 def read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:
     """Read tuples of column names as cliques."""
-    if isinstance(cliques, str | Mapping) or not isinstance(cliques, Iterable):
+    if isinstance(cliques, str | Mapping | Iterator) or not isinstance(
+        cliques, Iterable
+    ):
         raise TypeError(
             f"`{name}` must be a list of tuples of column names, got "
             f"{type(cliques).__name__}."
         )
     indices = []
     for names in cliques:
-        if isinstance(names, str) or not isinstance(names, Iterable):
+        if isinstance(names, str | Iterator) or not isinstance(names, Iterable):
             raise TypeError(
                 f"`{name}` must be a list of tuples of column names, got "
                 f"{type(names).__name__} in the list."
