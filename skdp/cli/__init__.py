@@ -70,11 +70,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return OUTPUT_CLOSED
     except (ImportError, OSError, ValueError, TypeError) as error:
         # Some errors state the remedy in their notes.
-        text = " ".join([_describe(error), *getattr(error, "__notes__", ())])
+        text = " ".join([_describe_error(error), *getattr(error, "__notes__", ())])
         command.exit(ERROR, _format(text, command))
 
 
-def _describe(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     """Return the text of an error; errors of the operating system name the file without an error number."""
     if not isinstance(error, OSError) or error.filename is None:
         return str(error)

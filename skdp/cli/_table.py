@@ -8,7 +8,7 @@ from typing import Any
 
 from skdp.central import DPGroupBy
 from skdp.cli._release import load_domain, open_ledger, write_new_file
-from skdp.domain import Categories
+from skdp.domain import Categories, Domain
 from skdp.engines import TableFile, check_path, read_frame
 from skdp.privacy import privacy_statement
 from skdp.tables import drop_missing
@@ -30,27 +30,7 @@ def run_table(options: argparse.Namespace) -> Path:
     names += [name for name in others if name is not None]
     TableFile(options.data, delimiter=options.delimiter).check_columns(names)
     frame = read_frame(Path(options.data), delimiter=options.delimiter, find_dates=True)
-    statistics = []
-    for statistic in options.statistics:
-        is_number = statistic.replace(".", "", 1).isdecimal()
-        statistics.append(float(statistic) if is_number else statistic)
-    bounds: dict[str, Any] = dict(domain.select(options.columns))
-    for name, attribute in bounds.items():
-        if isinstance(attribute, Categories):  # listed numbers
-            listed = drop_missing(attribute.values)
-            bounds[name] = min(listed), max(listed)
-    groups = DPGroupBy(
-        options.epsilon,
-        by=options.by or None,
-        keys=domain.select(options.by) if options.by else None,
-        statistics=statistics,
-        bounds=bounds or None,
-        max_weight=options.max_weight,
-        max_rows_per_person=options.max_rows_per_person,
-        handle_unknown=options.handle_unknown,
-        ledger=open_ledger(options),
-        random_state=options.random_state,
-    )
+    groups = _make_groups(options, domain)
     person = options.person_column
     groups.fit(
         frame[[*options.by, *options.columns]],
@@ -66,3 +46,28 @@ def run_table(options: argparse.Namespace) -> Path:
         write_new_file(options.statement, text)
     print(groups.guarantee_)
     return Path(options.out)
+
+
+def _make_groups(options: argparse.Namespace, domain: Domain) -> DPGroupBy:
+    """Return an estimator of the statistics in the options, whose keys and bounds are declared by a domain."""
+    statistics = []
+    for statistic in options.statistics:
+        is_number = statistic.replace(".", "", 1).isdecimal()
+        statistics.append(float(statistic) if is_number else statistic)
+    bounds: dict[str, Any] = dict(domain.select(options.columns))
+    for name, attribute in bounds.items():
+        if isinstance(attribute, Categories):  # listed numbers
+            listed = drop_missing(attribute.values)
+            bounds[name] = min(listed), max(listed)
+    return DPGroupBy(
+        options.epsilon,
+        by=options.by or None,
+        keys=domain.select(options.by) if options.by else None,
+        statistics=statistics,
+        bounds=bounds or None,
+        max_weight=options.max_weight,
+        max_rows_per_person=options.max_rows_per_person,
+        handle_unknown=options.handle_unknown,
+        ledger=open_ledger(options),
+        random_state=options.random_state,
+    )

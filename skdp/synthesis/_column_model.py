@@ -168,8 +168,8 @@ class _DistinctRows:
         self._shape = combinations.shape
         self.cell_counts = []
         parts = [combinations.ravel(), combinations[:, 0], combinations[0]]
-        # For each of the three parts of a score, and each of its tables: the index of the logit of each cell and
-        # combination, and the cell of each row.
+        # For the offset, left and right part of a score, and each of its tables: the index
+        # of the logit of each cell and combination, and the cell of each row.
         indices: list[list[NDArray]] = [
             [np.zeros((0, part.size), int)] for part in parts
         ]
@@ -192,24 +192,18 @@ class _DistinctRows:
             distinct = np.unique(distinct, return_inverse=True)[1]
         self._indices = list(map(np.concatenate, indices))
         _, first, counts = np.unique(distinct, return_index=True, return_counts=True)
-        # Matrices (n_distinct, n_cells): a row has a one for its cell of each table.
-        designs = []
-        for index, part_cells in zip(self._indices, cells, strict=True):
-            columns = np.concatenate(part_cells)[:, first].T
-            row_starts = np.arange(first.size + 1) * columns.shape[1]
-            entries = np.ones(columns.size), columns.ravel(), row_starts
-            designs.append(csr_array(entries, shape=(first.size, len(index))))
+        left, right = [
+            _make_design(np.concatenate(part_cells)[:, first], len(index))
+            for part_cells, index in zip(cells[1:], self._indices[1:], strict=True)
+        ]
         self._weights = counts.astype(float)
         # A block has at most 2**17 scores: one megabyte.
         step = max(1, (1 << 17) // sum(self._shape))
         self._blocks = []
-        for block in map(
-            slice, range(0, first.size, step), range(step, first.size + step, step)
-        ):
-            self._blocks.append(
-                (self._weights[block], designs[1][block], designs[2][block])
-            )
-        self._cell_weights = [design.T @ self._weights for design in designs]
+        for first_row in range(0, first.size, step):
+            block = slice(first_row, first_row + step)
+            self._blocks.append((self._weights[block], left[block], right[block]))
+        self._cell_weights = left.T @ self._weights, right.T @ self._weights
 
     def evaluate(
         self, logits: NDArray[np.float64]
@@ -225,16 +219,14 @@ class _DistinctRows:
         log_normalizer = self._weights.sum() * float(offset.max())
         # Exponentials are relative to the highest logit of each cell.
         for table, weights in zip(
-            (left_logits, right_logits), self._cell_weights[1:], strict=True
+            (left_logits, right_logits), self._cell_weights, strict=True
         ):
             highest = table.max(axis=1, initial=-np.inf, keepdims=True)
             log_normalizer += float(weights @ highest[:, 0])
             table -= highest
         joint = np.zeros(self._shape)
-        left_expected, right_expected = (
-            np.zeros(left_logits.shape),
-            np.zeros(right_logits.shape),
-        )
+        left_expected = np.zeros(left_logits.shape)
+        right_expected = np.zeros(right_logits.shape)
         for weights, left_design, right_design in self._blocks:
             left = np.exp(left_design @ left_logits)
             right = np.exp(right_design @ right_logits)
@@ -251,6 +243,14 @@ class _DistinctRows:
         index = np.concatenate(list(map(np.ravel, self._indices)))
         counts = np.bincount(index, np.concatenate(expected), logits.size)
         return float(log_normalizer), np.asarray(counts, float)
+
+
+def _make_design(cells: NDArray[np.intp], n_cells: int) -> csr_array:
+    """Return the matrix (n_rows, n_cells) with ones in the cells of each row; `cells` is (n_tables, n_rows)."""
+    n_tables, n_rows = cells.shape
+    row_starts = n_tables * np.arange(n_rows + 1)
+    entries = np.ones(cells.size), cells.T.ravel(), row_starts
+    return csr_array(entries, shape=(n_rows, n_cells))
 
 
 def draw_balanced(
