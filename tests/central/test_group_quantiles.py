@@ -1,4 +1,4 @@
-"""Quantiles by group: the law of the endpoints of intervals is enumerated for all small tables."""
+"""Quantiles by group: the distribution of the endpoints of intervals is enumerated for all small tables."""
 
 from __future__ import annotations
 

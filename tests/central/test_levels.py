@@ -14,7 +14,7 @@ from skdp.privacy import Rho
 from skdp.testing import replay_release
 from tests.conftest import each
 
-# The cities of a region are no neighbors in the declaration.
+# The cities of a region are not neighbors in the declaration.
 CITIES = [f"city {index}" for index in range(9)]
 REGIONS = dict(zip(CITIES, ["n", "s", "w", "n", "s", "w", "n", "e", "s"], strict=True))
 COUNTRIES = {"n": "A", "s": "B", "w": "A", "e": "B"}

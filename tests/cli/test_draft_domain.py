@@ -172,7 +172,7 @@ def test_codes_of_months_are_listed():
     frame = pd.DataFrame({"month": np.resize(months, ROWS)})
     assert Domain.from_toml(draft_domain_toml(frame))["month"].values == tuple(months)
     assert Domain.from_frame(frame)["month"].values == tuple(months)
-    # Each month once is no identifier.
+    # A column with each month once is not an identifier.
     assert Domain.from_toml(draft_domain_toml(pd.DataFrame({"month": months})))["month"].values == tuple(months)
 
 

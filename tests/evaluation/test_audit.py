@@ -104,7 +104,7 @@ def never_noised(value, categories=None):
 
 @each("value", TEN)
 def test_audit_tries_each_of_ten_values(value):
-    """Six of them were tried, without the fourth."""
+    """Before, six values were tried, without the fourth."""
     assert audit_epsilon(never_noised(value), n_draws=20_000, random_state=0).rejected
 
 

@@ -1,4 +1,4 @@
-"""The dtype of reports follows from the declared values and the container, as one record may decide other dtypes."""
+"""Reports have the dtype of the declared values and the container, because one record may determine other dtypes."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_engines_keep_categories(kind, tmp_path):
     lazy = table.lazy() if isinstance(table, pl.DataFrame) else table
     reports = privatize(lazy, encoder, path=tmp_path / f"{kind}.parquet")
     if isinstance(table, pl.DataFrame):
-        # A Categorical would show the order in which the process read values.
+        # A Categorical would reveal the order in which the process read values.
         assert reports.collect_schema()["x"] == pl.Enum(WARDS)
         reports = reports.collect()
     assert categories_of(reports["x"]) == WARDS

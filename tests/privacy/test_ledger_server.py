@@ -1,4 +1,4 @@
-"""A ledger in PostgreSQL: one budget for several machines, whatever is killed, cut or refused."""
+"""A ledger in PostgreSQL: one budget for several machines, also if processes, servers or connections fail."""
 
 from __future__ import annotations
 
@@ -375,7 +375,7 @@ def test_forked_process_opens_its_own_connection(address):
 
 @pytest.mark.skipif(not hasattr(signal, "raise_signal"), reason="no signals here")
 def test_charge_within_a_charge_is_refused(address):
-    """It would be committed with the first one, or rolled back after its draw."""
+    """The inner charge would be committed with the outer one, or rolled back after its draw."""
     ledger = PrivacyLedger(3.0, path=address)
 
     class Interrupted(PrivacyGuarantee):
@@ -396,7 +396,7 @@ def test_charge_within_a_charge_is_refused(address):
 
 @each("budget", [{"epsilon": 3.0, "delta": 1e-6}, {"rho": 1.0}, {"epsilon": 3.0, "relation": "add_remove"}])
 def test_budget_moves_from_a_file_to_a_server(budget, server, tmp_path_factory):
-    """As docs/guide/production.md describes."""
+    """The rights are in docs/guide/production.md."""
     page = Path(__file__).parents[2].joinpath("docs/guide/production.md").read_text(encoding="utf-8")
     code = re.search(r"def move.*?\n\n", page, re.DOTALL)[0]
     names = {"PrivacyGuarantee": PrivacyGuarantee}

@@ -145,5 +145,5 @@ def test_guarantee_without_a_release_names_the_central_model(estimator, X):
     guarantee = clone(estimator).fit(X).guarantee_
     assert (guarantee.epsilon, guarantee.trust) == (0.0, "central")
     assert "epsilon = 0, central model" in str(privacy_statement(clone(estimator).fit(X)))
-    # It requires no trust beside reports.
+    # Reports together with this guarantee do not require a trusted curator.
     assert (guarantee + skdp.PrivacyGuarantee(1.0)).trust == "local"
