@@ -255,10 +255,10 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9585.0       21.0   9527.0   9612.0       True
-    1  Female   >50K   1163.0       21.0   1101.0   1186.0       True
-    2    Male  <=50K  15126.0       21.0  15060.0  15145.0       True
-    3    Male   >50K   6674.0       32.0   6593.0   6678.0       True
+    0  Female  <=50K   9596.0       21.0   9534.0   9619.0       True
+    1  Female   >50K   1154.0       21.0   1103.0   1188.0       True
+    2    Male  <=50K  15130.0       21.0  15066.0  15152.0       True
+    3    Male   >50K   6671.0       33.0   6588.0   6673.0       True
     """
 
     protects_rows = True
