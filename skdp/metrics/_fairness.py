@@ -15,13 +15,16 @@ from skdp.base import (
     Privileged,
     TableLike,
     check_choice,
+    check_confidence_level,
     check_row_order,
 )
 from skdp.local import ReportTransformer
+from skdp.local.protocol import check_sample_weight
 from skdp.metrics._inputs import (
     Cells,
     Codes,
     Mask,
+    Numbers,
     code_cells,
     encode_predictions,
     find_privileged,
@@ -71,8 +74,10 @@ def fairness_report(
     *,
     privileged: Privileged | None = None,
     positive_label: Label | None = None,
+    sample_weight: ColumnLike | None = None,
+    confidence_level: float = 0.95,
 ) -> pd.DataFrame:
-    """Compute group fairness metrics of predictions, with 95 % confidence intervals.
+    """Compute group fairness metrics of predictions, with confidence intervals.
 
     Parameters
     ----------
@@ -89,6 +94,11 @@ def fairness_report(
     positive_label : label, default=None
         Favorable label. If None, it is 1, and all labels must be 0 and 1, or False and
         True.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Survey weight of each row, the number of people that it represents. If None, all
+        weights are equal.
+    confidence_level : float, default=0.95
+        Coverage probability of each interval.
 
     Returns
     -------
@@ -142,7 +152,8 @@ def fairness_report(
     **Intervals** treat the rows as an independent sample and cover the metric of the
     population. At 95 %, they cover in at least 93 % of samples with 50 rows per group.
 
-    - Rates: Clopper and Pearson [3]_.
+    - Rates: Clopper and Pearson [3]_. Weighted rows count as the number of equally
+      weighted rows with the same linearized variance [7]_.
     - Differences: method 10 of Newcombe [4]_, and MOVER for average odds [5]_.
     - Ratios: MOVER-R [6]_.
     - Largest minus smallest rate: the endpoint next to equality holds for all pairs of
@@ -166,6 +177,9 @@ def fairness_report(
        measures: a general approach. Statistics in Medicine 27.
     .. [6] A. Donner, G. Y. Zou (2012). Closed-form confidence intervals for functions of
        the normal mean and standard deviation. Statistical Methods in Medical Research 21.
+    .. [7] E. L. Korn, B. I. Graubard (1998). Confidence intervals for proportions with
+       small expected number of positive counts estimated from survey data. Survey
+       Methodology 24.
 
     Examples
     --------
@@ -207,6 +221,7 @@ def fairness_report(
     >>> (rates - rates["Male", "White"]).tolist()
     [0.0, -0.5, 0.5, 0.0]
     """
+    check_confidence_level(confidence_level)
     check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
     columns = parse_columns(sensitive_features, "sensitive_features")
     n_rows = max(map(len, columns.values()))
@@ -217,9 +232,12 @@ def fairness_report(
     if privileged is not None:
         is_privileged = find_privileged(privileged, list(columns), cells)
     names, groups = _group_cells(cells, is_privileged)
-    sums = sum_known_groups(codes, groups[cell_of_row], len(names))
+    weights = _scale_weights(sample_weight, sensitive_features, n_rows)
+    sums = sum_known_groups(codes, groups[cell_of_row], len(names), weights)
     has_privileged = privileged is not None
-    return _tabulate_metrics(sums, names, has_privileged, "population")
+    return _tabulate_metrics(
+        sums, names, has_privileged, "population", confidence_level
+    )
 
 
 def debiased_fairness(
@@ -232,6 +250,8 @@ def debiased_fairness(
     positive_label: Label | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
     rows: Rows = "population",
+    sample_weight: ColumnLike | None = None,
+    confidence_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate group fairness metrics of predictions from privatized groups.
 
@@ -255,6 +275,11 @@ def debiased_fairness(
     rows : {"population", "table"}, default="population"
         Target of inference. "population" treats the rows as an independent sample of a
         population; "table" accounts for the noise of the reports only.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Survey weight of each row, the number of people that it represents. If None, all
+        weights are equal.
+    confidence_level : float, default=0.95
+        Coverage probability of each interval.
 
     Returns
     -------
@@ -299,8 +324,9 @@ def debiased_fairness(
     **Intervals.** A rate a / b has the Fieller interval [2]_: all t for which ``a − t b``,
     whose mean is 0, is at most z standard errors from 0. Differences, ratios and
     average odds combine these intervals by MOVER, with the correlation of the noise of
-    two groups [3]_, [4]_. The largest rate is compared with the smallest as in
-    `fairness_report`. Intervals add the noise of two selected and two other rows [5]_,
+    two groups [3]_, [4]_. With `sample_weight`, the variances are
+    linearized. The largest rate is compared with the smallest as in `fairness_report`.
+    Intervals add the noise of two selected and two other rows [5]_,
     because few rows may be misreported. At 95 %, they cover in at least 93 % of tables
     with 50 rows per group.
 
@@ -353,6 +379,7 @@ def debiased_fairness(
     9        average_odds_difference          None -0.134      0.016 -0.165 -0.103
     """
     check_choice("rows", rows, get_args(Rows))
+    check_confidence_level(confidence_level)
     check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
     domain, indicators = debias_groups(sensitive_features, encoder, columns)
     codes = encode_predictions(y_true, y_pred, positive_label, len(indicators))
@@ -362,8 +389,18 @@ def debiased_fairness(
     names, groups = _group_cells(list_cells(domain), is_privileged)
     # The indicator of a group is the sum over its cells, and stays unbiased.
     indicators = indicators @ np.eye(len(names))[groups]
-    sums = sum_reported_groups(codes, indicators)
-    return _tabulate_metrics(sums, names, privileged is not None, rows)
+    weights = _scale_weights(sample_weight, sensitive_features, len(indicators))
+    sums = sum_reported_groups(codes, indicators, weights)
+    has_privileged = privileged is not None
+    return _tabulate_metrics(sums, names, has_privileged, rows, confidence_level)
+
+
+def _scale_weights(sample_weight: Any, features: Any, n_rows: int) -> Numbers:
+    """Check the weight of each row, and scale the weights to a mean of 1."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    weights: Numbers = check_sample_weight(sample_weight, features, n_rows)
+    return weights / weights.mean()
 
 
 def _group_cells(cells: Cells, is_privileged: Mask | None) -> tuple[list[Any], Codes]:
@@ -383,15 +420,19 @@ def _group_cells(cells: Cells, is_privileged: Mask | None) -> tuple[list[Any], C
 
 
 def _tabulate_metrics(
-    sums: GroupSums, names: list[Any], has_privileged: bool, rows: Rows
+    sums: GroupSums,
+    names: list[Any],
+    has_privileged: bool,
+    rows: Rows,
+    level: float,
 ) -> pd.DataFrame:
     """Build the table of `fairness_report` from the numbers of rows of each group.
 
     `names` are the groups, in the order of `sums`; if `has_privileged`, they are the unprivileged and the privileged
-    rows. `rows` is "population" or "table".
+    rows. `rows` is "population" or "table", and `level` the confidence level.
     """
     lines: list[tuple[str, str, Any, Estimate]] = []
-    rates = estimate_rates(sums, rows)
+    rates = estimate_rates(sums, rows, level)
     for index, (metric, definition) in enumerate(RATES.items()):
         for group, name in enumerate(names):
             lines.append((metric, definition, name, rates[index, group]))
@@ -399,7 +440,7 @@ def _tabulate_metrics(
     if len(names) > 1:
         compare = compare_with_privileged if has_privileged else compare_extremes
         texts = WITH_PRIVILEGED if has_privileged else WITHOUT_PRIVILEGED
-        comparisons = zip(COMPARISONS.items(), compare(sums, rows), strict=True)
+        comparisons = zip(COMPARISONS.items(), compare(sums, rows, level), strict=True)
         for (metric, text), estimate in comparisons:
             lines.append((metric, text.format(**texts), None, estimate))
     metrics, definitions, groups, estimates = zip(*lines, strict=True)

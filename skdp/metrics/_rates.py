@@ -23,9 +23,6 @@ from skdp.metrics._inputs import Codes, Mask, Numbers
 SELECTED = np.array([[0, 1, 0, 1], [0, 0, 0, 1], [0, 1, 0, 0]])
 UNSELECTED = np.array([[1, 0, 1, 0], [0, 0, 1, 0], [1, 0, 0, 0]])
 
-# Nominal coverage of the intervals.
-LEVEL = 0.95
-
 # Estimated numbers of rows below this are rounding errors of 0.
 MIN_ROWS = 1e-9
 
@@ -55,9 +52,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class GroupSums:
-    """Estimated numbers of selected and unselected rows by rate and group, with their noise."""
+    """Estimated sums of the weights of selected and unselected rows by rate and group, with their noise."""
 
-    # Numbers of rows; shape (n_rates, n_groups).
+    # Sums of weights, or numbers of rows without weights; shape (n_rates, n_groups).
     selected: Numbers
     unselected: Numbers
     # Covariances over the noise of the reports; shape (n_rates, n_groups, n_groups). They are
@@ -66,11 +63,14 @@ class GroupSums:
     unselected_covariance: Numbers
     # Variance that widens the intervals of rates of few rows; shape (n_rates, n_groups).
     extra_variance: Numbers
+    # Design effect: ratio of the variance of sampling to the variance for weights of 1 and the
+    # same sums; shape (n_rates, n_groups).
+    design_effect: Numbers
     is_reported: bool
 
     @property
     def total(self) -> Numbers:
-        """Number of rows that a rate divides by."""
+        """Sum of the weights of the rows that a rate divides by."""
         return self.selected + self.unselected
 
     def noise_variances(self) -> tuple[Numbers, Numbers]:
@@ -79,45 +79,64 @@ class GroupSums:
         unselected = np.diagonal(self.unselected_covariance, axis1=1, axis2=2)
         return selected, unselected
 
-    def count_sampled_rows(self, rows: str) -> Numbers:
-        """Return the number of rows that have a sampling error: 0 if rows="table"."""
+    def size_of_sample(self, rows: str) -> Numbers:
+        """Return the factor of ``rate * (1 - rate)`` in the variance of sampling: 0 if rows="table"."""
         # The rows of a table are fixed, so only the noise of their reports is random.
-        return np.maximum(self.total, 0) * (rows == "population")
+        total = np.maximum(self.total, 0)
+        return total * self.design_effect * (rows == "population")
 
 
-def sum_known_groups(codes: Codes, groups: Codes, n_groups: int) -> GroupSums:
-    """Count the rows of each code of labels and each true group, without noise.
+def sum_known_groups(
+    codes: Codes, groups: Codes, n_groups: int, weights: Numbers
+) -> GroupSums:
+    """Sum the weights of the rows of each code of labels and each true group, without noise.
 
-    `codes` are the codes of `encode_predictions`, and `groups` the group of each row.
+    `codes` are the codes of `encode_predictions`; `groups` and `weights` have the group and the weight of each row.
     """
-    counts = np.bincount(codes * n_groups + groups, minlength=4 * n_groups)
-    counts = counts.reshape(4, n_groups).astype(float)
+
+    def sum_by_cell(values: Numbers) -> Numbers:
+        cells = codes * n_groups + groups
+        sums = np.bincount(cells, values, 4 * n_groups).astype(float)
+        return sums.reshape(4, n_groups)
+
+    counts = sum_by_cell(weights)
     noise = np.zeros((len(SELECTED), n_groups, n_groups))
-    extra = np.zeros((len(SELECTED), n_groups))
-    return GroupSums(SELECTED @ counts, UNSELECTED @ counts, noise, noise, extra, False)
+    return GroupSums(
+        selected=SELECTED @ counts,
+        unselected=UNSELECTED @ counts,
+        selected_covariance=noise,
+        unselected_covariance=noise,
+        extra_variance=np.zeros((len(SELECTED), n_groups)),
+        design_effect=_estimate_design_effect(counts, sum_by_cell(weights**2), weights),
+        is_reported=False,
+    )
 
 
-def sum_reported_groups(codes: Codes, indicators: Numbers) -> GroupSums:
-    """Sum unbiased indicators of the groups, (n_rows, n_groups), over the rows of each code.
+def sum_reported_groups(
+    codes: Codes, indicators: Numbers, weights: Numbers
+) -> GroupSums:
+    """Sum weighted unbiased indicators of the groups, (n_rows, n_groups), over the rows of each code.
 
-    `codes` are 2 for truly positive rows plus 1 for rows predicted to be, as in `encode_predictions`.
+    `codes` are 2 for truly positive rows plus 1 for rows predicted to be, as in `encode_predictions`; `weights` have a
+    mean of 1.
     """
     n_groups = indicators.shape[1]
-    counts = np.zeros((4, n_groups))
+    counts, squares = np.zeros((2, 4, n_groups))
     noise = np.zeros((4, n_groups, n_groups))
     # A record is in one group, so the mean of the product of its indicators of two
     # groups is their covariance. A true indicator equals its square, so the mean of
     # ``indicator**2 - indicator`` is the variance. Its estimate may be negative.
     for code in range(4):
-        block = indicators[codes == code]
-        counts[code] = block.sum(axis=0)
-        noise[code] = block.T @ block
-        variances = noise[code].diagonal() - counts[code]
+        block, weight = indicators[codes == code], weights[codes == code]
+        counts[code], squares[code] = weight @ block, weight**2 @ block
+        weighted = block * weight[:, np.newaxis]
+        noise[code] = weighted.T @ weighted
+        variances = noise[code].diagonal() - squares[code]
         np.fill_diagonal(noise[code], np.maximum(variances, 0))
     # Normal intervals are too narrow if few rows are misreported, so they add the noise
     # of two selected and two unselected rows, whose report is either of two values with
     # probability 1/2 (after Agresti and Coull 1998).
-    variance_of_row = (np.ptp(indicators, axis=0) / 2) ** 2
+    variance_of_row = (np.ptp(indicators, axis=0) / 2) ** 2 * np.mean(weights**2)
     n_rows = np.bincount(codes, minlength=4)
     is_mixed = (SELECTED @ n_rows > 0) & (UNSELECTED @ n_rows > 0)
     return GroupSums(
@@ -126,8 +145,33 @@ def sum_reported_groups(codes: Codes, indicators: Numbers) -> GroupSums:
         selected_covariance=np.tensordot(SELECTED, noise, axes=1),
         unselected_covariance=np.tensordot(UNSELECTED, noise, axes=1),
         extra_variance=2 * np.outer(is_mixed, variance_of_row * noise.any()),
+        design_effect=_estimate_design_effect(counts, squares, weights),
         is_reported=True,
     )
+
+
+@IGNORE_DIVISION
+def _estimate_design_effect(
+    counts: Numbers, squares: Numbers, weights: Numbers
+) -> Numbers:
+    """Estimate the design effect of each rate and group; shape (n_rates, n_groups).
+
+    `counts` and `squares` are sums of weights and of squared weights by code and group, of shape (4, n_groups).
+    """
+    # The linearized variance of ``selected - rate * total`` is ``squares of selected rows *
+    # (1 - rate)**2 + squares of unselected rows * rate**2`` (Woodruff 1971).
+    means = []
+    for mask in (SELECTED, UNSELECTED):
+        total = mask @ counts
+        mean = np.where(total > MIN_ROWS, mask @ squares / total, np.nan)
+        # Noise may move the mean weight of a few rows outside the possible weights.
+        means.append(np.clip(mean, weights.min(), weights.max()))
+    # Without selected rows, the mean of unselected rows replaces theirs, and conversely.
+    selected = np.where(np.isnan(means[0]), means[1], means[0])
+    unselected = np.where(np.isnan(means[1]), means[0], means[1])
+    rate = np.clip((SELECTED @ counts) / ((SELECTED + UNSELECTED) @ counts), 0, 1)
+    effect: Numbers = selected + (unselected - selected) * rate
+    return np.nan_to_num(effect, nan=1.0)
 
 
 @dataclass(frozen=True)
@@ -149,12 +193,12 @@ class Rates:
 
 
 @IGNORE_DIVISION
-def score_rates(sums: GroupSums, rows: str, level: float = LEVEL) -> Rates:
+def score_rates(sums: GroupSums, rows: str, level: float) -> Rates:
     """Estimate rates with score intervals of the confidence level `level`; shape (n_rates, n_groups).
 
     `rows` is "population" if the rows are a sample, and "table" if only the noise of reports is random.
     """
-    total, n_sampled = sums.total, sums.count_sampled_rows(rows)
+    total, n_sampled = sums.total, sums.size_of_sample(rows)
     raw_rate = np.where(total > MIN_ROWS, sums.selected / total, np.nan)
     rate = np.clip(raw_rate, 0, 1)
     # The variance of ``(1 - rate) * selected - rate * unselected`` is the variance of
@@ -189,15 +233,17 @@ def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Numbers, Numb
     return (linear - root) / squared, (linear + root) / squared
 
 
-def estimate_rates(sums: GroupSums, rows: str) -> Estimate:
+def estimate_rates(sums: GroupSums, rows: str, level: float) -> Estimate:
     """Estimate rates, with Clopper-Pearson intervals unless the groups are reported; shape (n_rates, n_groups)."""
-    rates = score_rates(sums, rows).clipped
+    rates = score_rates(sums, rows, level).clipped
     if sums.is_reported:
         return rates
     # The Wilson interval of a rate of 0.0035 covers in only 84 % of samples of 50 rows.
     # Comparisons use score intervals because the coverage of MOVER depends on them.
-    tail = (1 - LEVEL) / 2
-    selected, unselected = sums.selected, sums.unselected
+    tail = (1 - level) / 2
+    # Weighted rows count as fewer rows (Korn and Graubard 1998).
+    selected = sums.selected / sums.design_effect
+    unselected = sums.unselected / sums.design_effect
     # betaincinv requires positive parameters.
     lower = betaincinv(np.maximum(selected, MIN_ROWS), unselected + 1, tail)
     upper = betaincinv(selected + 1, np.maximum(unselected, MIN_ROWS), 1 - tail)
@@ -206,12 +252,12 @@ def estimate_rates(sums: GroupSums, rows: str) -> Estimate:
     return replace(rates, lower=lower, upper=upper)
 
 
-def compare_with_privileged(sums: GroupSums, rows: str) -> list[Estimate]:
+def compare_with_privileged(sums: GroupSums, rows: str, level: float) -> list[Estimate]:
     """Compare group 0 (unprivileged) with group 1 (privileged).
 
     Return parity difference, disparate impact, opportunity and average odds difference.
     """
-    rates = score_rates(sums, rows)
+    rates = score_rates(sums, rows, level)
     pair = np.array([0]), np.array([1])
     difference = subtract_rates(rates, *pair)
     impact = divide_rates(rates, *pair)
@@ -220,15 +266,15 @@ def compare_with_privileged(sums: GroupSums, rows: str) -> list[Estimate]:
 
 
 @IGNORE_DIVISION
-def compare_extremes(sums: GroupSums, rows: str) -> list[Estimate]:
+def compare_extremes(sums: GroupSums, rows: str, level: float) -> list[Estimate]:
     """Compare the largest rate with the smallest, by the metrics of `compare_with_privileged`."""
     # The largest and the smallest estimate differ more than the true rates, so the
     # endpoint next to equality must hold for all pairs of groups (Bonferroni). The other
     # endpoint requires the interval of one pair only.
     n_groups = sums.selected.shape[1]
     pairs = np.nonzero(~np.eye(n_groups, dtype=bool))
-    pairwise = score_rates(sums, rows)
-    simultaneous_level = 1 - 2 * (1 - LEVEL) / (n_groups * (n_groups - 1))
+    pairwise = score_rates(sums, rows, level)
+    simultaneous_level = 1 - 2 * (1 - level) / (n_groups * (n_groups - 1))
     simultaneous = score_rates(sums, rows, simultaneous_level)
     lower = subtract_rates(simultaneous, *pairs).lower.max(axis=1).clip(0, 1)
     upper = subtract_rates(pairwise, *pairs).upper.max(axis=1).clip(0, 1)
