@@ -27,11 +27,11 @@ def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> F
     return exact
 
 
-def check_delta(value: Any, *, name: str = "delta") -> Fraction:
-    """Check a failure probability and return it as an exact fraction."""
-    exact = _to_fraction(value, name, "a number in [0, 1)")
+def check_delta(value: Any) -> Fraction:
+    """Check the parameter `delta`, a failure probability, and return it as an exact fraction."""
+    exact = _to_fraction(value, "delta", "a number in [0, 1)")
     if exact is None or not 0 <= exact < 1:
-        raise ValueError(f"`{name}` must be a number in [0, 1), got {value}.")
+        raise ValueError(f"`delta` must be a number in [0, 1), got {value}.")
     return exact
 
 
