@@ -60,7 +60,7 @@ def _expand(app: Any, docname: str, source: list[str]) -> None:
             (ROOT / path).read_text(encoding="utf-8"), path, page
         )
 
-    if docname.split("/")[0] in ("project", "benchmarks"):
+    if docname.split("/")[0] in ("index", "project", "benchmarks"):
         source[0] = _INCLUDE.sub(included, source[0])
     elif docname.split("/")[0] in ("how_to",):
         source[0] = rewrite_links(source[0], page, page)
