@@ -33,6 +33,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "skdp_benchmarks",
+    "skdp_names",
     "skdp_repository",
 ]
 smartquotes = False  # values of parameters are in straight quotes

@@ -3,8 +3,10 @@
 import importlib
 import inspect
 import re
+import runpy
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -127,3 +129,22 @@ def test_every_object_has_an_example(name):
     assert ">>> " not in head
     assert re.search(">>> (.*)", examples)[1].startswith(("from ", "import ")), "its first line imports nothing"
     assert re.search(r"^>>> .*\n(\.\.\. .*\n)*(?!>>> |\.\.\. |\n)", examples, re.MULTILINE), "has no output"
+
+
+def test_names_in_text_and_code_link_to_the_api():
+    link_names = runpy.run_path(str(DOCS / "_ext" / "skdp_names.py"))["_link_names"]
+    app = SimpleNamespace(builder=SimpleNamespace(get_relative_uri=lambda page, target: f"{target}.html"))
+    literal = '<code class="docutils literal notranslate"><span class="pre">{}</span></code>'
+    linked = [literal.format("DPMean"), literal.format("DPMean(0.5)")]
+    linked += ['<div class="highlight-python notranslate"><pre><span class="n">DPMean</span></pre>']
+    plain = [
+        f'<a href="x">{linked[0]}</a>',
+        f"<h2>{linked[0]}</h2>",
+        literal.format("numpy.DPMean"),
+        literal.format("mean"),
+    ]
+    for page, texts, n_links in [("choose", linked, 1), ("choose", plain, 0), ("api/generated/skdp.DPMean", linked, 0)]:
+        for text in texts:
+            context = {"body": text}
+            link_names(app, page, "", context, None)
+            assert context["body"].count('href="api/generated/skdp.DPMean.html#skdp.DPMean"') == n_links, text
