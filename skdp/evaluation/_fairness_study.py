@@ -23,6 +23,7 @@ from sklearn.utils import check_consistent_length
 from skdp.base import (
     ColumnLike,
     ColumnName,
+    Label,
     Privileged,
     check_choice,
     check_row_order,
@@ -34,6 +35,7 @@ from skdp.evaluation._threads import on_one_thread
 from skdp.local import OracleEncoder
 from skdp.metrics import (
     fairness_report,
+    find_positive_label,
     import_optional,
     list_privileged,
     parse_classes,
@@ -61,8 +63,9 @@ def fairness_study(
     encoder: OracleEncoder,
     epsilons: Iterable[float],
     domain: DomainLike,
-    sensitive: ColumnName,
+    sensitive: ColumnName | list[ColumnName],
     privileged: Privileged,
+    positive_label: Label | None = None,
     methods: Sequence[str] = ("without privacy", "columns excluded", "reported"),
     n_splits: int = 20,
     n_jobs: int | None = None,
@@ -81,19 +84,24 @@ def fairness_study(
         True rows. Columns that the domain declares as categories are one-hot encoded;
         all other columns must be numeric.
     y : array-like of shape (n_samples,)
-        True labels, 0 and 1, where 1 is favorable; such as ``income == ">50K"``.
+        True labels. All labels except the positive label are negative.
     encoder : encoder of categories
         Encoder of the protected columns. If it has `categories`, these are the protected
-        columns, otherwise only `sensitive` is protected. The study sets its epsilon and
+        columns, otherwise only the columns of `sensitive` are protected. The study sets its epsilon and
         its seed.
     epsilons : iterable of float
         Distinct values of epsilon, > 0.
     domain : Domain or mapping
         Declared values of the protected columns and of other categories.
-    sensitive : column name
-        Protected column whose groups are compared.
-    privileged : value or list of values
-        Privileged values of `sensitive`.
+    sensitive : column name or list of column names
+        Protected columns whose groups are compared. With several columns, the groups of
+        each column and of their intersection are compared.
+    privileged : value, list of values or mapping of column name to such
+        Privileged values of `sensitive`. For several columns, a mapping: in the
+        intersection, a row is privileged if it matches in all columns.
+    positive_label : label, default=None
+        Favorable label. If None, it is 1, and all labels must be 0 and 1, or False and
+        True.
     methods : sequence of str, default=("without privacy", "columns excluded", "reported")
         Methods to compare. All of them predict test rows with true values.
 
@@ -120,9 +128,10 @@ def fairness_study(
     -------
     pandas.DataFrame
         Columns ``method, epsilon, split, metric, value, n_train, n_test``, one row for
-        each score. Methods without privacy have an infinite epsilon. Use
-        ``compare_to_baseline(study, baseline="columns excluded")`` to estimate
-        differences with intervals.
+        each score. With several columns in `sensitive`, the names of fairness metrics
+        end in the compared columns, such as "disparate_impact [sex, race]". Methods
+        without privacy have an infinite epsilon. To estimate differences with intervals,
+        use ``compare_to_baseline(study, baseline="columns excluded")``.
 
     Raises
     ------
@@ -191,7 +200,10 @@ def fairness_study(
         raise TypeError(
             f"`encoder` must be an encoder of categories, got {type(encoder).__name__}."
         )
-    table = _read_table(X, y, encoder, domain, sensitive, privileged, methods)
+    names = sensitive if isinstance(sensitive, list) else [sensitive]
+    table = _read_table(
+        X, y, encoder, domain, names, privileged, positive_label, methods
+    )
     seed = draw_seed(random_state)
     calls, keys = [], []
     for position, name in enumerate(methods):
@@ -217,13 +229,23 @@ class _Table:
     labels: NDArray[np.int64]
     domain: Domain
     protected: list[Any]
-    sensitive: Any
-    privileged: list[Any]
+    sensitive: list[Any]
+    privileged: dict[Any, list[Any]]
 
     def take(self, positions: NDArray[np.intp]) -> _Table:
         """Return the rows at some positions."""
         X = self.X.iloc[positions].reset_index(drop=True)
         return replace(self, X=X, labels=self.labels[positions])
+
+    def list_comparisons(self) -> list[list[Any]]:
+        """List the columns whose groups are compared: each alone, and the intersection of several columns."""
+        alone = [[name] for name in self.sensitive]
+        return alone if len(alone) == 1 else [*alone, self.sensitive]
+
+    def find_privileged(self, names: list[Any]) -> pd.Series:
+        """Return a mask of the rows that are privileged in all columns of `names`."""
+        values = {name: self.privileged[name] for name in names}
+        return self.X[names].isin(values).all(axis=1)
 
     def features(self) -> pd.DataFrame:
         """Return numeric features without the protected columns."""
@@ -257,8 +279,9 @@ def _read_table(
     y: Any,
     encoder: Any,
     domain: Any,
-    sensitive: Any,
+    sensitive: list[Any],
     privileged: Any,
+    positive_label: Any,
     methods: Sequence[str],
 ) -> _Table:
     """Check the parameters of `fairness_study`, and return its rows, labels and groups."""
@@ -270,32 +293,40 @@ def _read_table(
     protected = _list_protected(encoder, sensitive)
     _check_columns(X, domain, protected, methods)
     true = parse_classes(y, "y")
-    if set(true.unique()) != {0, 1}:
+    is_positive = true.isin([find_positive_label(positive_label, y=true)])
+    if is_positive.nunique() < 2:
         raise ValueError(
-            "y must have both labels 0 and 1, got other labels. Convert them with "
-            "`y == favorable_label`."
+            "y must have both the positive label and another label, got one of them."
         )
-    labels = true.to_numpy().astype(np.int64)
-    (values,) = list_privileged(privileged, [sensitive])
-    if X[sensitive].isin(values).nunique() < 2:
-        raise ValueError(
-            f"Column {sensitive!r} of X must have both privileged and unprivileged "
-            "values, got only one of them."
-        )
-    return _Table(
+    labels = is_positive.to_numpy().astype(np.int64)
+    values = dict(zip(sensitive, list_privileged(privileged, sensitive), strict=True))
+    table = _Table(
         X.reset_index(drop=True), labels, domain, protected, sensitive, values
     )
+    for names in table.list_comparisons():
+        if table.find_privileged(names).nunique() < 2:
+            title = ", ".join(map(repr, names))
+            raise ValueError(
+                f"Column {title} of X must have both privileged and unprivileged "
+                "values, got only one of them."
+            )
+    return table
 
 
-def _list_protected(encoder: Any, sensitive: Any) -> list[Any]:
+def _list_protected(encoder: Any, sensitive: list[Any]) -> list[Any]:
     """Return the columns that an encoder declares, or only `sensitive` if it declares none."""
-    protected = [sensitive]
+    if not sensitive or len(set(sensitive)) < len(sensitive):
+        raise ValueError(
+            f"`sensitive` must be one or more distinct columns, got {sensitive}."
+        )
+    protected = sensitive
     if isinstance(encoder.categories, Mapping):
         protected = list(encoder.categories)
-    if sensitive not in protected:
-        raise ValueError(
-            f"`sensitive` must be a column of encoder, {protected}, got {sensitive!r}."
-        )
+    for name in sensitive:
+        if name not in protected:
+            raise ValueError(
+                f"`sensitive` must be a column of encoder, {protected}, got {name!r}."
+            )
     return protected
 
 
@@ -355,21 +386,30 @@ def _score_method(
     scores = {"accuracy": accuracy_score(test.labels, predicted)}
     if probabilities is not None:
         scores["roc_auc"] = roc_auc_score(test.labels, probabilities)
-    groups = test.X[test.sensitive]
-    values: dict[Any, float] = dict.fromkeys(FAIRNESS, math.nan)
-    # A small test split may have rows of one group only.
-    if groups.isin(test.privileged).nunique() == 2:
-        with warnings.catch_warnings(action="ignore", category=UndefinedMetricWarning):
-            report = fairness_report(
-                test.labels,
-                predicted,
-                groups,
-                privileged=test.privileged,
-                positive_label=1,
-            )
-        values = report.set_index("metric")["value"].loc[list(FAIRNESS)].to_dict()
-    scores = {name: float(value) for name, value in (scores | values).items()}
+    for names in test.list_comparisons():
+        ending = f" [{', '.join(map(str, names))}]" if len(test.sensitive) > 1 else ""
+        scores |= {
+            metric + ending: value
+            for metric, value in _compare_groups(test, predicted, names).items()
+        }
+    scores = {name: float(value) for name, value in scores.items()}
     return scores, len(train.X), len(test.X)
+
+
+def _compare_groups(
+    test: _Table, predicted: NDArray[Any], names: list[Any]
+) -> dict[str, float]:
+    """Compare the privileged rows in all columns of `names` with the other rows."""
+    is_privileged = test.find_privileged(names)
+    # A small test split may have rows of one group only.
+    if is_privileged.nunique() < 2:
+        return dict.fromkeys(FAIRNESS, math.nan)
+    with warnings.catch_warnings(action="ignore", category=UndefinedMetricWarning):
+        report = fairness_report(
+            test.labels, predicted, is_privileged, privileged=True, positive_label=1
+        )
+    values = report.set_index("metric")["value"]
+    return {metric: values.loc[metric] for metric in FAIRNESS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -432,15 +472,15 @@ def _choose_thresholds(model: Any, task: _Task) -> Predictions:
     optimizer = postprocessing.ThresholdOptimizer(
         estimator=model, constraints="demographic_parity", predict_method="auto"
     )
-    name = task.train.sensitive
+    names = task.train.sensitive
     optimizer.fit(
         task.train.true_features(),
         task.train.labels,
-        sensitive_features=task.train.X[name],
+        sensitive_features=task.train.X[names],
     )
     labels = optimizer.predict(
         task.test.true_features(),
-        sensitive_features=task.test.X[name],
+        sensitive_features=task.test.X[names],
         random_state=task.seed,
     )
     return np.asarray(labels), None
@@ -478,8 +518,8 @@ def _train_on_reports(model: Any, task: _Task) -> Predictions:
 def _constrain_parity(model: Any, task: _Task) -> Predictions:
     """Train with demographic parity of reported groups ("private parity"), and predict the test rows."""
     reductions = import_optional("fairlearn.reductions")
-    encoder = task.fit_encoder([task.train.sensitive])
-    reports = encoder.transform(task.train.X[[task.train.sensitive]])
+    encoder = task.fit_encoder(task.train.sensitive)
+    reports = encoder.transform(task.train.X[task.train.sensitive])
     # The private groups replace the true groups in a constraint of fairlearn.
     learner = reductions.ExponentiatedGradient(
         model,

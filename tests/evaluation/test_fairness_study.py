@@ -153,6 +153,34 @@ def test_seeds():
     assert not first["value"].equals(second["value"])
 
 
+TWO = {"sensitive": ["sex", "job"], "privileged": {"sex": "m", "job": ["clerk", "shop"]}}
+
+
+@pytest.mark.filterwarnings("ignore:The noise of the reports gives the rate", "ignore:Setting a value on a Series")
+def test_several_columns_and_their_intersection_are_compared():
+    result = study(methods=["without privacy", "reported", "post-processed", "private parity"], epsilons=[8.0], **TWO)
+    dummies = pd.get_dummies(PEOPLE["job"]).to_numpy(float)
+    numbers = PEOPLE[["age", "hours"]].to_numpy(float)
+    matrix = np.column_stack([numbers, PEOPLE["sex"] == "f", PEOPLE["sex"] == "m", dummies])
+    is_man, is_clerk = (PEOPLE["sex"] == "m").to_numpy(), (PEOPLE["job"] != "farm").to_numpy()
+    masks = {"sex": is_man, "job": is_clerk, "sex, job": is_man & is_clerk}
+    for number in range(2):
+        labels, train, test = split(number)
+        predicted = MODEL.fit(matrix[train], labels[train]).predict(matrix[test])
+        for name, mask in masks.items():
+            parity = predicted[~mask[test]].mean() - predicted[mask[test]].mean()
+            found = rows_of(result, "without privacy", f"{PARITY} [{name}]")[number]
+            assert found == pytest.approx(parity)
+    assert result.groupby("method")["metric"].nunique().min() >= 13
+    assert result["value"].notna().all()
+
+
+def test_text_labels_give_the_study_of_booleans():
+    named = HIRED.map({True: "hired", False: "rejected"})
+    expected = study(methods=["without privacy"])
+    pd.testing.assert_frame_equal(study(y=named, positive_label="hired", methods=["without privacy"]), expected)
+
+
 OF_JOBS = skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})
 
 
@@ -168,7 +196,10 @@ OF_JOBS = skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})
         ({"domain": {"sex": ["f", "m"]}}, ValueError, "Column 'job' must be declared in domain"),
         ({"domain": DOMAIN, "methods": ["synthetic rows"]}, ValueError, "Column 'hours' must be declared in domain"),
         ({"domain": DOMAIN | {"sex": ["f", "secret"]}}, ValueError, "Column 'sex' must have only values in the domain"),
-        ({"y": HIRED.map({True: "yes", False: "no"})}, ValueError, "y must have both labels 0 and 1"),
+        ({"y": HIRED.map({True: "yes", False: "no"})}, ValueError, "`positive_label` must be a label"),
+        ({"positive_label": "yes"}, ValueError, "y must have both the positive label"),
+        ({"sensitive": ["sex", "sex"]}, ValueError, "`sensitive` must be one or more distinct columns"),
+        ({"sensitive": ["sex", "job"]}, ValueError, r"`privileged` must be a mapping with the keys"),
         ({"y": HIRED.sample(frac=1, random_state=0)}, ValueError, "row labels in the order of"),
         ({"n_splits": 1}, ValueError, "`n_splits` must be at least 2"),
     ],
