@@ -56,6 +56,14 @@ class ServerBook(Book):
     _row_lock = " FOR UPDATE"
 
     def __init__(self, budget: Budget | None, address: str) -> None:
+        # libpq ends a user and a password at the first "@" or "/", so the rest of a
+        # password with one of them would be in the name of the host or of the database.
+        authority, _, rest = address.partition("://")[2].partition("/")
+        if authority.count("@") > 1 or "@" in rest:
+            raise ValueError(
+                "`path` must write '@' and '/' in a user, a password or a name as '%40' "
+                "and '%2F', got an '@' that does not precede the host."
+            )
         # The password is not stored in a copy, which reads it from the environment.
         options = _parse_address(address)
         self._secrets = {name: options.pop(name, None) for name in _SECRETS}

@@ -14,6 +14,7 @@ import tempfile
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote
 
 import joblib
 import pandas as pd
@@ -311,6 +312,19 @@ def test_password_is_neither_shown_nor_stored(with_password, monkeypatch, caplog
     again.charge(ONE, "copy")
     assert (ledger.spent.epsilon, again.path) == (2.0, ledger.path)
     assert PrivacyLedger(path=ledger.path).spent.epsilon == 2.0
+
+
+@pytest.mark.parametrize("word", ["x@{}", "x/{}", "x/{}?y", "{}@x", "1/{}"])
+def test_password_with_unquoted_characters_is_not_shown(word):
+    address = f"postgresql://user:{word.format(PASSWORD)}@127.0.0.1:1/database"
+    with pytest.raises(
+        ValueError, match="must write '@' and '/' in a user, a password or a name as '%40' and '%2F'"
+    ) as raised:
+        PrivacyLedger(3.0, path=address)
+    assert PASSWORD not in str(raised.value)
+    quoted = address.replace(word.format(PASSWORD), quote(word.format(PASSWORD), safe=""))
+    with pytest.raises(OSError, match=r"postgresql://user@127.0.0.1:1/database cannot be used"):
+        PrivacyLedger(3.0, path=quoted)
 
 
 def test_threads_and_processes_charge_one_after_another(address):
