@@ -41,6 +41,7 @@ from skdp.metrics._rates import (
 )
 from skdp.metrics._reported_groups import debias_groups, find_declared, list_cells
 from skdp.pages import warn
+from skdp.survey import PerHalf, ReportDesign
 
 Rows = Literal["population", "table"]
 
@@ -244,7 +245,7 @@ def debiased_fairness(
     y_true: ColumnLike,
     y_pred: ColumnLike,
     sensitive_features: TableLike,
-    encoder: ReportTransformer,
+    encoder: ReportTransformer | PerHalf | ReportDesign,
     *,
     privileged: Privileged | None = None,
     positive_label: Label | None = None,
@@ -261,8 +262,8 @@ def debiased_fairness(
         True and predicted labels. All labels except the positive label are negative.
     sensitive_features : dataframe or array-like
         Reports of the groups, as for `joint_distribution`.
-    encoder : fitted local transformer
-        Encoder of the reports.
+    encoder : fitted local transformer, PerHalf or ReportDesign
+        Encoder of the reports, or the design of a questionnaire.
     privileged : value, list of values or mapping of column name to such, default=None
         Declared values of privileged rows (labels of the bins of an `Interval`), as
         for `fairness_report`. If None, the group with the largest rate is compared with

@@ -31,6 +31,7 @@ from skdp.metrics._inputs import (
     parse_column,
 )
 from skdp.oracles import project_to_simplex
+from skdp.survey import PerHalf, ReportDesign
 from skdp.tables import is_frame, wrap_table
 
 
@@ -42,6 +43,9 @@ def debias_groups(
     An indicator is a number whose mean over the noise of the report is 1 if the true value of the row is in the group,
     and 0 otherwise. Groups are the combinations of the values of `columns`, in the order of `list_cells`.
     """
+    if isinstance(encoder, ReportDesign | PerHalf):
+        domain, blocks = _debias_designs(reports, encoder, columns)
+        return domain, _multiply_blocks(blocks)
     names = check_encoder(encoder, columns)
     protocol = encoder.protocol_
     reports = _convert_to_table(reports, protocol.report_columns)
@@ -57,15 +61,40 @@ def debias_groups(
     blocks = [debiased]
     if protocol.strategy == "split":
         blocks = np.split(debiased, np.cumsum(domain.sizes)[:-1], axis=1)
-    indicators = np.ones((len(debiased), 1))
+    return domain, _multiply_blocks(blocks)
+
+
+def _debias_designs(
+    reports: Any, encoder: ReportDesign | PerHalf, columns: Any
+) -> tuple[Domain, list[Numbers]]:
+    """Return the domain of the groups, and unbiased indicators of each column of a questionnaire."""
+    if isinstance(encoder, ReportDesign):
+        designs = {encoder.column: encoder}
+    else:
+        check_is_fitted(encoder)
+        declared = encoder.encoders_[0].domain_.columns
+        designs = {name: encoder.design(name) for name in declared}
+    names = _list_columns(columns, list(designs))
+    blocks = []
+    for name in names:
+        # Only the warning is used: proportions outside [0, 1] mean a wrong design.
+        designs[name].estimate_frequencies(reports)
+        unbiased = wrap_table(designs[name].debias(reports)).columns
+        blocks.append(np.column_stack(list(map(np.asarray, unbiased))))
+    return Domain({name: designs[name].values for name in names}), blocks
+
+
+def _multiply_blocks(blocks: list[Numbers]) -> Numbers:
+    """Multiply the unbiased indicators of columns with independent noise; shape (n_rows, n_groups)."""
+    indicators = np.ones((len(blocks[0]), 1))
     for block in blocks:
         # A row has exactly one value, so its true indicators add up to 1. The nearest
         # indicators with this sum have less noise and are unbiased.
         block = block + (1 - block.sum(axis=1, keepdims=True)) / block.shape[1]
         # Columns have independent noise, so the product of indicators is unbiased.
         indicators = indicators[:, :, np.newaxis] * block[:, np.newaxis, :]
-        indicators = indicators.reshape(len(debiased), -1)
-    return domain, indicators
+        indicators = indicators.reshape(len(block), -1)
+    return indicators
 
 
 def _convert_to_table(reports: Any, names: list[Any]) -> Any:
@@ -110,16 +139,22 @@ def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
             f"RandomizedResponseEncoder, got {encoder_class.__name__}{remedy}."
         )
     declared = list(protocol.domain.columns)
+    names = _list_columns(columns, declared)
+    if protocol.strategy == "sample" and len(declared) > 1:
+        raise ValueError(
+            "`encoder` must have strategy='split' or 'joint', got 'sample', with which "
+            "a row reports one of its columns only."
+        )
+    return names
+
+
+def _list_columns(columns: Any, declared: list[Any]) -> list[Any]:
+    """Return `columns` as a list, by default all declared columns; raise an error for other names."""
     names = declared if columns is None else columns
     names = list(names) if isinstance(names, list) else [names]
     if not names or not {*names} <= {*declared} or len({*names}) < len(names):
         raise ValueError(
             f"`columns` must be distinct names from {declared}, got {names}."
-        )
-    if protocol.strategy == "sample" and len(declared) > 1:
-        raise ValueError(
-            "`encoder` must have strategy='split' or 'joint', got 'sample', with which "
-            "a row reports one of its columns only."
         )
     return names
 
@@ -186,7 +221,7 @@ def joint_distribution(
     y_true: ColumnLike | None,
     y_pred: ColumnLike | None,
     reports: TableLike,
-    encoder: ReportTransformer,
+    encoder: ReportTransformer | PerHalf | ReportDesign,
     *,
     columns: ColumnName | list[ColumnName] | None = None,
     postprocess: Literal["none", "simplex"] = "none",
@@ -201,9 +236,9 @@ def joint_distribution(
     reports : array-like or dataframe, as returned by the encoder's `transform`
         Privatized group of each row, matched by position. A series or 1-D array is
         accepted if the encoder has one output column.
-    encoder : local transformer
+    encoder : local transformer, PerHalf or ReportDesign
         Fitted encoder of the reports, with ``strategy="split"`` or ``"joint"``, or of
-        one column.
+        one column; or the design of a questionnaire, whose columns are in `reports`.
     columns : column name or list of column names, default=None
         Columns whose combinations are the groups. If None, all columns of the encoder.
     postprocess : {"none", "simplex"}, default="none"

@@ -5,9 +5,10 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 
-from skdp import FrequencyOracleEncoder, Interval, RandomizedResponseEncoder
+from skdp import FrequencyOracleEncoder, Interval, PerHalf, RandomizedResponseEncoder
 from skdp.local import NumericPerturber, SubsetSelectionEncoder, UnaryEncodingTransformer
 from skdp.metrics import debiased_fairness, fairness_report, joint_distribution
+from skdp.survey import ReportDesign
 from tests.conftest import each
 from tests.oracles.conftest import all_reports, floats
 
@@ -236,3 +237,51 @@ def test_average_odds_are_covered_where_a_group_may_have_no_rows():
         odds = table.loc["average_odds_difference"]
         covered += odds["lower"] <= -0.415 <= odds["upper"]
     assert covered >= 53
+
+
+def test_design_of_a_questionnaire_gives_the_table_of_an_equal_encoder():
+    people, true, predicted = table(600)
+    encoder = RandomizedResponseEncoder(1.0, categories=SEX, random_state=0)
+    reports = encoder.fit_transform(people[["sex"]])
+    expected = debiased_fairness(true, predicted, reports, encoder, privileged="Male")
+    order = ["Male", "Female"]
+    design = ReportDesign.warner("sex", np.e / (1 + np.e), values={"yes": "Male", "no": "Female"})
+    found = debiased_fairness(true, predicted, reports, design, privileged="Male")
+    pd.testing.assert_frame_equal(found, expected)
+    joint = joint_distribution(true, None, reports, ReportDesign("sex", design.channels[None], values=order))
+    known = joint_distribution(true, None, reports, encoder)
+    pd.testing.assert_frame_equal(joint.sort_index(), known.sort_index())
+    with pytest.raises(ValueError, match=r"`columns` must be distinct names from \['sex'\]"):
+        debiased_fairness(true, predicted, reports, design, columns="race")
+
+
+@pytest.mark.long
+@each("columns", [["sex"], ["race", "sex"]])
+def test_reports_of_two_halves_give_covering_intervals(columns):
+    people, true, predicted = table(4_000)
+    privileged = {"race": "White", "sex": "Male"}
+    given = {"privileged": {name: privileged[name] for name in columns}}
+    truth = fairness_report(true, predicted, people[columns], **given)["value"]
+    covered = []
+    for seed in range(100):
+        encoder = RandomizedResponseEncoder(categories=BOTH, random_state=seed)
+        halves = PerHalf(encoder, epsilons=(1.0, 4.0))
+        reports = halves.fit_transform(people)
+        found = debiased_fairness(true, predicted, reports, halves, columns=columns, rows="table", **given)
+        covered.append((found["lower"] <= truth) & (truth <= found["upper"]))
+    # The seeds are fixed; 86 of 100 has a probability of 2e-4 for a coverage of 0.95.
+    assert (np.sum(covered, axis=0) >= 86).all()
+
+
+def test_halves_are_debiased_by_their_own_channel():
+    people, true, predicted = table(2_000)
+    halves = PerHalf(RandomizedResponseEncoder(categories=SEX, random_state=0), epsilons=(0.5, 3.0))
+    reports = halves.fit_transform(people[["sex"]])
+    joint = joint_distribution(None, None, reports, halves)
+    expected = sum(
+        encoder.estimate_joint_counts(reports.loc[reports["half"] == half, ["sex"]])["count"]
+        for half, encoder in enumerate(halves.encoders_)
+    )
+    np.testing.assert_allclose(joint["count"], expected)
+    with pytest.raises(NotFittedError):
+        debiased_fairness(true, predicted, reports, PerHalf(RandomizedResponseEncoder(categories=SEX)))
