@@ -380,7 +380,7 @@ class PrivacyGuarantee(JsonRecord):
         Returns
         -------
         str
-            Two sentences: the largest factor between the probabilities of a result, and
+            The largest factor between the probabilities of a result, and
             the largest probability of a correct guess between two neighboring inputs
             that are equally likely before the release: ``(e**epsilon + delta) / (1 +
             e**epsilon)``.
@@ -389,7 +389,8 @@ class PrivacyGuarantee(JsonRecord):
         -----
         **Privacy.** A bound for the attacker who knows everything but one record, in the columns of the scope. Other
         knowledge about the record, such as its other columns, is not covered: "right about 50 times in 100" is the
-        success of this attacker before the release.
+        success of this attacker before the release. With noise from a seed, the bound does not hold, and the text
+        states so instead.
 
         References
         ----------
@@ -405,15 +406,22 @@ class PrivacyGuarantee(JsonRecord):
         at most 74 times in 100 after seeing the release.
         """
         compared = f"for data that differ by {self._format_scope()}"
+        guess = format_guess(self.epsilon, self.delta)
+        if not self.secure:
+            return (
+                "Do not publish. The noise comes from a seed, and whoever knows or "
+                "guesses it can compute the true result. These numbers do not hold: "
+                f"{format_amounts(self.epsilon, self.delta)}, {guess} correct "
+                "guesses in 100."
+            )
         if self.delta:
-            excess = format_number(self.delta, 2)
+            excess = format_number(self.delta)
             compared += f" (or its probability is larger by up to delta, {excess})"
         return (
             f"Any result is {format_ratio(self.epsilon)} times as likely for the data "
             f"as {compared}. An attacker who knows all other data, and is right about "
             "50 times in 100 when guessing between the two, is right "
-            f"{format_guess(self.epsilon, self.delta)} times in 100 after seeing the "
-            "release."
+            f"{guess} times in 100 after seeing the release."
         )
 
     def _to_loss(self) -> StatedLoss:

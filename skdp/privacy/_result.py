@@ -240,7 +240,7 @@ class PrivacyStatement(JsonRecord):
         True
         """
         guess = None
-        if self.total is not None:
+        if self.total is not None and self.total.secure:
             guess = format_guess(self.total.epsilon, self.total.delta)
         page = _load_template().render(
             self.to_dict(), guess=guess, source=_SOURCES.get(self.secure)
@@ -334,6 +334,7 @@ def _describe_total(total: PrivacyGuarantee) -> dict[str, Any]:
             f"{total._format_unit()}. A single record of a person with several is "
             "protected less, because it may replace another record of the person"
         )
+    guess = guess_probability(total.epsilon, total.delta)
     return {
         "protected": total._format_scope(),
         "trust_model": f"{total.trust} model",
@@ -342,5 +343,5 @@ def _describe_total(total: PrivacyGuarantee) -> dict[str, Any]:
         "neighbors": _NEIGHBORS[total.relation],
         "unit": unit,
         "odds": total.in_odds(),
-        "guess_probability": guess_probability(total.epsilon, total.delta),
+        "guess_probability": guess if total.secure else None,
     }

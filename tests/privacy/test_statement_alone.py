@@ -46,7 +46,7 @@ def test_total_of_a_single_curator_equals_its_guarantee(estimator, X):
     statement = privacy_statement(estimator)
     assert amounts(statement.total) == amounts(estimator.guarantee_)
     assert statement.total.scope == tuple(estimator.guarantee_.scope)
-    assert "times in 100" in statement.to_html()
+    assert "<h2>In odds</h2>" in statement.to_html()
 
 
 GROUPED = {
