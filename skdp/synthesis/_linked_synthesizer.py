@@ -137,8 +137,8 @@ class DPLinkedSynthesizer(CentralEstimator):
 
     Events without a person are excluded. `sample` without a number returns the noisy number of people.
 
-    Not covered: an error reveals that an undeclared value, a repeated or a missing key occurs, and synthetic tables
-    have the libraries of the inputs.
+    Not covered: an error reveals that an undeclared value, a repeated or a missing key, or a key or an order of another
+    type occurs, and synthetic tables have the libraries of the inputs.
 
     A model of events has the dependence between two columns of an event, of a column and the person, and of a column
     and its history: the previous value if `order_by` is given, otherwise the most frequent earlier value. Dependence
