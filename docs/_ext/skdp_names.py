@@ -93,9 +93,12 @@ def _list_names(_app: Any, docname: str, source: list[str]) -> None:
     for page in re.findall(r"^   (\w+)$", source[0], re.MULTILINE):
         text = (API / f"{page}.rst").read_text(encoding="utf-8")
         title = text.partition("\n")[0]
-        names = "\n".join(f"   {name}" for name in _ENTRY.findall(text))
+        names = "\n".join(
+            f"   {'~' if name.count('.') == 1 else ''}{name}"
+            for name in _ENTRY.findall(text)
+        )
         source[0] += (
-            f"\n\n{title}\n{'-' * len(title)}\n\n:doc:`{page}`\n\n"
+            f"\n\n{title}\n{'-' * len(title)}\n\nBy task, with notes: :doc:`{page}`.\n\n"
             f".. autosummary::\n   :nosignatures:\n\n{names}\n"
         )
 

@@ -7,7 +7,7 @@
 
 // Words of a question that do not describe its subject.
 const QUESTION_WORDS = new Set(
-  ["can", "does", "get", "make", "mani", "mean", "much", "need", "put", "see", "thing", "use", "want", "way", "without", "work"],
+  ["can", "does", "get", "make", "mean", "need", "put", "see", "thing", "use", "want", "way", "without", "work"],
 );
 const TEXT = 1;
 const HEADING = 2;
@@ -21,7 +21,7 @@ const GROUPS = [
   [/./, 0.3], // changelog, benchmarks and others contain nearly all words
 ];
 const MAX_SCORE = 60; // a keyword that is equal to the question has 100
-const MAX_PAGES = 30;
+const MAX_PAGES = 20;
 const START_PAGES = ["guide/index", "choose", "answers/index", "answers/glossary", "api/index"];
 
 const pageTables = () => {
@@ -80,7 +80,7 @@ Search.performTermsSearch = (searchTerms, excludedTerms) => {
   }
   const best = Math.max(...scores);
   const found = best > 0
-    ? docnames.map((_, file) => file).filter((file) => scores[file] > best / 10)
+    ? docnames.map((_, file) => file).filter((file) => scores[file] > 0)
     : docnames.map((_, file) => file).filter((file) => START_PAGES.includes(docnames[file]));
   return found
     .sort((a, b) => scores[b] - scores[a])
