@@ -27,11 +27,19 @@ class PanelDisplay:
     figure_: Any
 
     def _use_panels(
-        self, ax: Any, number: int, *, width: float = 4.0, height: float = 3.2
+        self,
+        ax: Any,
+        number: int,
+        *,
+        width: float = 4.0,
+        height: float = 3.2,
+        max_columns: int = 3,
     ) -> list[Any]:
         """Set `ax_` and `figure_`, and return `number` panels; sizes are in inches."""
         if ax is None:
-            ax = make_panels(number, width=width, height=height)
+            ax = make_panels(
+                number, width=width, height=height, max_columns=max_columns
+            )
         panels = list(np.ravel(ax))
         if len(panels) != number:
             raise ValueError(f"`ax` must have {number} panels, got {len(panels)}.")
@@ -70,9 +78,11 @@ def import_pyplot() -> Any:
     return pyplot
 
 
-def make_panels(number: int, *, width: float, height: float) -> list[Any]:
-    """Make a figure with `number` panels, at most three per row; sizes are in inches."""
-    n_columns = min(number, 3)
+def make_panels(
+    number: int, *, width: float, height: float, max_columns: int = 3
+) -> list[Any]:
+    """Make a figure with `number` panels, at most `max_columns` per row; sizes are in inches."""
+    n_columns = min(number, max_columns)
     n_rows = math.ceil(number / n_columns)
     size = max(width * n_columns, 5.5), height * n_rows + 0.5
     _, panels = import_pyplot().subplots(

@@ -162,6 +162,23 @@ class TestFairness:
         assert display.ax_[3].lines[-1].get_xdata() == [0, 0]
         assert display.ax_[4].lines[-1].get_xdata() == [1, 1]
 
+    def test_panels_are_below_each_other(self):
+        display = FairnessDisplay.from_reports({"raw": REPORT})
+        assert display.figure_.get_figwidth() <= 5.5
+        assert len({axes.get_position().y0 for axes in display.ax_}) == 5
+
+    @each("values", [[0.99, 1.0], [0.0, 0.01], [0.5, 0.5], [7.0, 8.0]])
+    def test_axis_fits_values_and_markers_are_whole(self, values):
+        metrics = ["selection_rate"] * 2 if max(values) <= 1 else ["disparate_impact"] * 2
+        report = pd.DataFrame({"metric": metrics, "group": ["a", "b"], "value": values})
+        (axes,) = FairnessDisplay.from_reports({"raw": report}).ax_
+        low, high = axes.get_xlim()
+        assert low < min(values)
+        assert max(values) < high
+        if max(values) <= 1:
+            assert high - low < 0.05
+        assert not axes.lines[0].get_clip_on()
+
 
 class TestMarginals:
     def test_bars_and_steps_are_proportions(self):

@@ -143,7 +143,9 @@ class FairnessDisplay(PanelDisplay):
         names = list(dict.fromkeys(self.table["report"]))
         n_rows = self.table.groupby("panel")["label"].nunique().max()
         height = 0.9 + n_rows * (0.2 + 0.06 * len(names))
-        panels = self._use_panels(ax, len(titles), width=4.4, height=height)
+        # One panel per row is readable on the screen of a phone.
+        size = {"width": 4.4, "height": height}
+        panels = self._use_panels(ax, len(titles), **size, max_columns=1)
         for axes, title in zip(panels, titles, strict=True):
             rows = self.table[self.table["panel"] == title]
             _draw_panel(axes, rows, names)
@@ -156,7 +158,7 @@ class FairnessDisplay(PanelDisplay):
             style = choose_series_style(position)
             handles.append(make_legend_entry(name, ls="none", **style))
         if self.table["lower"].notna().any():
-            handles.append(make_legend_entry("95 % interval", lw=2, alpha=0.6))
+            handles.append(make_legend_entry("confidence interval", lw=2, alpha=0.6))
         self._draw_legend(ax, handles)
         return self
 
@@ -190,10 +192,16 @@ def _draw_panel(axes: Any, table: pd.DataFrame, names: list[str]) -> None:
         limits = report[["lower", "upper"]].to_numpy(float).clip(-1e6, 1e6)
         style = choose_series_style(position)
         axes.hlines(heights, *limits.T, color=style["color"], lw=2, alpha=0.6)
-        axes.plot(report["value"], heights, ls="none", ms=5.5, **style)
+        # Markers at the bounds of the axis are drawn whole.
+        axes.plot(report["value"], heights, ls="none", ms=5.5, clip_on=False, **style)
     # The axis excludes very large limits, which would make all other intervals invisible.
     limits = table[["value", "lower", "upper"]].to_numpy(float)
-    visible = limits[np.isfinite(limits) & (np.abs(limits) <= 3)]
+    is_shown = np.isfinite(limits) & (np.abs(limits) <= 3)
+    is_shown[:, 0] = np.isfinite(limits[:, 0])
+    visible = limits[is_shown]
     if visible.size:
-        margin = 0.05 * max(np.ptp(visible), 0.1)
-        axes.set_xlim(min(visible.min(), 0) - margin, visible.max() + margin)
+        # The line of parity is drawn, too.
+        parity = [PARITY[title] for title in table["panel"].unique() if title in PARITY]
+        low, high = min([*visible, *parity]), max([*visible, *parity])
+        margin = 0.08 * (high - low) or 0.01
+        axes.set_xlim(low - margin, high + margin)
