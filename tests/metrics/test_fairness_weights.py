@@ -112,6 +112,17 @@ def test_noise_of_weighted_reports_has_the_variance_of_independent_misreports():
     assert (np.abs(np.mean(estimates, axis=0) - truth) < 5 * scale / np.sqrt(300)).all()
 
 
+def test_noise_variance_of_weighted_rates_is_the_variance_of_misreports():
+    inputs = privatize(GROUP, 4.0)
+    table = debiased_fairness(TRUE, PREDICTED, *inputs, sample_weight=WEIGHT, rows="table")
+    variance = np.exp(4) / (np.exp(4) - 1) ** 2
+    for group in (0, 1):
+        rate = table["value"][group]
+        size = WEIGHT @ (group == GROUP)
+        error = np.sqrt(variance * np.sum((WEIGHT * (PREDICTED - rate)) ** 2)) / size
+        assert table["std_error"][group] == pytest.approx(error, rel=0.25)
+
+
 def test_rows_of_weight_zero_are_not_counted():
     keep = np.arange(900) % 3 > 0
     table = fairness_report(TRUE, PREDICTED, GROUP, privileged=1, sample_weight=WEIGHT * keep)
