@@ -85,15 +85,22 @@ UNITS: tuple[Unit, ...] = get_args(Unit)
 Trust = Literal["local", "shuffle", "central"]
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
 
-# Parties that must be trusted, by trust model, for the HTML page of a statement.
+# Parties that must be trusted, by trust model, and an explanation.
 TRUSTED = {
-    "local": "only the process that randomizes each record; no one who receives reports",
+    "local": (
+        "only the process that randomizes each record",
+        ". Whoever receives reports, including the collector, need not be trusted",
+    ),
     "shuffle": (
         "the process that randomizes each record, and those who shuffle or sum the "
-        "reports: they must not look at single reports, and must have the stated "
-        "number of honest ones"
+        "reports",
+        ": they must not look at single reports, and must have the stated number of "
+        "honest ones",
     ),
-    "central": "the curator: the process and the people that hold the table before noise is added",
+    "central": (
+        "the curator",
+        ": the process and the people that hold the table before noise is added",
+    ),
 }
 
 

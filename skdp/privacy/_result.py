@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -20,7 +21,12 @@ from skdp.privacy._formats import (
     format_text,
     guess_probability,
 )
-from skdp.privacy._guarantee import TRUSTED, PrivacyGuarantee
+from skdp.privacy._guarantee import (
+    TRUSTED,
+    TRUSTS,
+    PrivacyGuarantee,
+    join_names,
+)
 from skdp.privacy._walk import (
     CHARGED,
     NOT_FITTED,
@@ -92,8 +98,8 @@ class PrivacyStatement(JsonRecord):
         Budgets of the ledgers that the estimators charge, or of the ledger: ``epsilon, delta, rho, mu, relation,
         columns``.
     written : dict, default=None
-        Date in UTC, and versions of skdp, Python and the packages that compute the noise and the proofs; by default of
-        this process.
+        Date, its time zone UTC, and versions of skdp, Python and the packages that compute the noise and the proofs; by
+        default of this process.
 
     Attributes
     ----------
@@ -176,7 +182,10 @@ class PrivacyStatement(JsonRecord):
         if not self.facts:
             return "The ledger has no charges."
         if all(fact.protection == CHARGED for fact in self.facts):
-            texts.append("Charges of a ledger, which lists no release without a charge")
+            texts.append(
+                "Only charged releases are listed. Others may exist, and are not in "
+                "this total"
+            )
         elif unprotected or not (pending or transformed):
             texts.append(f"Unprotected columns: {', '.join(unprotected) or 'none'}")
         if transformed:
@@ -204,7 +213,7 @@ class PrivacyStatement(JsonRecord):
             "headline": format_text(self._headline()),
             "columns": list(map(_list_fact, self.facts)),
             "total": None if total is None else total._to_fields(),
-            "meaning": None if total is None else _describe_total(total),
+            "meaning": None if total is None else _describe_total(total, self.steps),
             "secure": self.secure,
             "ledgers": list(self.ledgers),
             "steps": [step._to_fields() for step in self.steps],
@@ -254,20 +263,26 @@ class PrivacyStatement(JsonRecord):
                 lines.append(f"{name.capitalize()}: {getattr(self, name)}")
         lines.append(self._headline())
         if self.total is not None:
-            meaning = _describe_total(self.total)
-            lines += [f"Trusted: {meaning['trusted']}.", meaning["odds"]]
+            meaning = _describe_total(self.total, self.steps)
+            lines += [
+                f"Trusted: {meaning['trusted']}.",
+                f"Unit of privacy: {meaning['unit']}.",
+                f"Neighbors: {meaning['neighbors']}.",
+                meaning["odds"],
+            ]
         if self.facts:
-            table = self.rows.drop(columns="trust")
             lines.append(
-                table.to_string(index=False, na_rep="", float_format=format_number)
+                self.rows.to_string(index=False, na_rep="", float_format=format_number)
             )
         lines += [f"- {text}" for text in self.notes]
         if self.secure is not None:
             lines.append(f"Randomness: {_SOURCES[self.secure]}.")
         lines += [f"Budget of the ledger: {_format_budget(x)}." for x in self.ledgers]
         lines += ["Not covered:", *(f"- {text}" for text in _NOT_COVERED)]
-        versions = ", ".join(f"{name} {text}" for name, text in self.written.items())
-        lines.append(f"Written: {versions}.")
+        names = [name for name in self.written if name not in ("date", "timezone")]
+        versions = ", ".join(f"{name} {self.written[name]}" for name in names)
+        date = f"{self.written['date']} ({self.written['timezone']})"
+        lines.append(f"Written: {date}, {versions}.")
         return format_text("\n".join(lines))
 
     __repr__ = __str__
@@ -275,14 +290,18 @@ class PrivacyStatement(JsonRecord):
 
 def _describe_versions() -> dict[str, str]:
     """Return the date in UTC, and the versions of Python and the packages of a statement."""
-    versions = {"date": f"{datetime.now(UTC):%Y-%m-%d}"}
+    versions = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "timezone": "UTC"}
     versions |= {name: version(name) for name in _PACKAGES}
     return versions | {"python": platform.python_version()}
 
 
 def _format_budget(budget: dict[str, Any]) -> str:
     """Format the budget of a ledger."""
-    parts = [f"{name} = {value}" for name, value in budget.items() if value]
+    parts = []
+    for name, value in budget.items():
+        if value:
+            text = format_number(value) if isinstance(value, float) else value
+            parts.append(f"{name} = {text}")
     return ", ".join(parts)
 
 
@@ -326,19 +345,58 @@ def _name_variant(guarantee: PrivacyGuarantee) -> str:
     return f"{'approximate' if guarantee.delta else 'pure'} differential privacy"
 
 
-def _describe_total(total: PrivacyGuarantee) -> dict[str, Any]:
+def _list_counted(
+    total: PrivacyGuarantee, steps: Iterable[StatedStep]
+) -> list[StatedStep]:
+    """Return the steps whose losses a total counts; steps without a loss only if no step has one."""
+    scope = set(total.scope)
+    counted = [step for step in steps if not scope.isdisjoint(step.guarantee.scope)]
+    lossy = [s for s in counted if s.guarantee.epsilon or s.guarantee.delta]
+    return lossy or counted
+
+
+def _describe_trust(total: PrivacyGuarantee, counted: Sequence[StatedStep]) -> str:
+    """Name the parties that must be trusted, for each step if the trust models of the steps differ."""
+    by_trust = {
+        trust: [step for step in counted if step.guarantee.trust == trust]
+        for trust in TRUSTS
+    }
+    parts = []
+    for trust, steps in by_trust.items():
+        if steps:
+            names = [
+                f"{step.step} ({join_names(step.guarantee.scope)})" for step in steps
+            ]
+            parts.append(f"for {', '.join(names)}, {TRUSTED[trust][0]}")
+    if len(parts) < 2:
+        return "".join(TRUSTED[total.trust])
+    return format_text(
+        f"{'; '.join(parts)}. The total is stated for the weaker, {total.trust} model"
+    )
+
+
+def _describe_total(
+    total: PrivacyGuarantee, steps: Iterable[StatedStep]
+) -> dict[str, Any]:
     """Return explanations of a total guarantee for readers without knowledge of differential privacy, by topic."""
+    counted = _list_counted(total, steps)
     unit = f"{total._format_unit()}. A person with more records is protected less"
     if total.unit != "record":
-        unit = (
-            f"{total._format_unit()}. A single record of a person with several is "
+        unit = f"{total._format_unit()}. "
+        if total.unit == "person":
+            # A sum of guarantees has the smallest number of rows of its releases.
+            limits = [step.guarantee.max_rows_per_person for step in counted]
+            rows = max(limits, default=total.max_rows_per_person)
+            unit += f"Each release uses at most {rows} of them (max_rows_per_person). "
+        unit += (
+            "A single record of a person with several is "
             "protected less, because it may replace another record of the person"
         )
     guess = guess_probability(total.epsilon, total.delta)
     return {
         "protected": total._format_scope(),
         "trust_model": f"{total.trust} model",
-        "trusted": TRUSTED[total.trust],
+        "trusted": _describe_trust(total, counted),
         "variant": _name_variant(total),
         "neighbors": _NEIGHBORS[total.relation],
         "unit": unit,

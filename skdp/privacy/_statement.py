@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from skdp.privacy._conversions import gaussian_epsilon, zcdp_epsilon
-from skdp.privacy._formats import format_name
+from skdp.privacy._formats import format_name, format_number
 from skdp.privacy._guarantee import PrivacyGuarantee, add_guarantees
 from skdp.privacy._ledger import PrivacyLedger
 from skdp.privacy._result import PrivacyStatement
@@ -397,9 +397,22 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
             **_describe_spending(ledger),
             losses=(),
         )
-    notes = (f"{ledger!r}.", *_LEDGER_NOTES)
+    notes = (_format_spending(ledger), *_LEDGER_NOTES)
     budget = account.budget.to_fields()
     return PrivacyStatement(tuple(facts), total, notes, tuple(steps), ledgers=(budget,))
+
+
+def _format_spending(ledger: PrivacyLedger) -> str:
+    """State the spent fraction of the budget of a ledger in a sentence."""
+    balance = ledger.balance()
+    spent: dict[Any, float] = balance.loc["spent"].to_dict()
+    budget: dict[Any, float] = balance.loc["budget"].to_dict()
+    parts = [
+        f"{name} {format_number(spent[name])} of {format_number(budget[name])}"
+        for name in budget
+        if budget[name] > 0
+    ]
+    return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} spent."
 
 
 def _describe_spending(ledger: PrivacyLedger) -> dict[str, Any]:

@@ -62,10 +62,17 @@ NOTES = {
     "statistics": (
         "The guarantee is for the numbers that fit learns, not for rows: {steps}."
     ),
+    "reports": (
+        "Randomizing the same people again costs the same again, unless the same "
+        "reports are reused (memoize=True): {steps}."
+    ),
+    "synthetic": (
+        "You may sample any number of rows. Fitting again on the data costs the same "
+        "again: {steps}."
+    ),
     "rows": (
         "Each further fit that reads the data, and each further call that privatizes "
-        "rows without memoize=True, costs the same again: {steps}. Rows that are "
-        "sampled from fitted statistics use no budget."
+        "rows, costs the same again: {steps}."
     ),
     "after": "Post-processing of protected columns, without privacy loss: {steps}.",
     "target": "The target is unprotected, because true values are learned by: {steps}.",
@@ -364,6 +371,8 @@ class Walk:
             fitted=hasattr(estimator, "guarantee_"),
         )
         self._add_step(stated, _PROTECTIONS[protects_rows], targets)
+        if protects_rows:
+            self.notes[_find_reuse(estimator, guarantee)].append(step)
         self._add_origins(estimator, stated, flow)
 
         has_rows = hasattr(estimator, "transform")
@@ -413,8 +422,8 @@ class Walk:
                 stated.guarantee,
             )
             self.facts[fact] = None
-        protects_rows = protection != STATISTICS
-        self.notes["rows" if protects_rows else "statistics"].append(stated.step)
+        if protection == STATISTICS:
+            self.notes["statistics"].append(stated.step)
 
     def _add_origins(self, estimator: Any, stated: StatedStep, flow: Flow) -> None:
         """Add facts about the origin of a guarantee, of inferred categories and of discovered domains."""
@@ -490,6 +499,13 @@ def _select_columns(
     if is_named and (flow.is_unknown or set(listed) <= set(flow.names)):
         return tuple(listed)
     return None
+
+
+def _find_reuse(estimator: Any, guarantee: PrivacyGuarantee) -> str:
+    """Return the name of the note about the privacy loss of further rows."""
+    if guarantee.trust != "central":
+        return "reports"
+    return "synthetic" if hasattr(estimator, "sample") else "rows"
 
 
 def _find_targets(

@@ -129,6 +129,6 @@ def test_a_ledger_states_its_charges(tmp_path, capsys):
     assert main(["statement", str(tmp_path / "ledger.sqlite")]) == 0
     printed = capsys.readouterr().out
     assert "Guarantee: epsilon = 5, central model, replacing" in printed
-    assert "which lists no release without a charge" in printed
+    assert "Only charged releases are listed. Others may exist, and are not in this total." in printed
     assert "Unprotected columns" not in printed
     assert ledger.spent.epsilon == 5

@@ -105,7 +105,17 @@ def test_filed_statement_has_title_purpose_contact_date_and_versions(make):
     written = record["written"]
     datetime.strptime(written["date"], "%Y-%m-%d")
     assert written["skdp"] == skdp.__version__
-    assert set(written) == {"date", "skdp", "python", "numpy", "scipy", "pandas", "narwhals", "scikit-learn"}
+    assert set(written) == {
+        "date",
+        "timezone",
+        "skdp",
+        "python",
+        "numpy",
+        "scipy",
+        "pandas",
+        "narwhals",
+        "scikit-learn",
+    }
     assert record["secure"] == (None if not record["steps"] else all(s["guarantee"]["secure"] for s in record["steps"]))
     page = html.unescape(statement.to_html())
     for text in (str(statement), page):
@@ -127,7 +137,7 @@ def test_filed_statement_has_the_budgets_of_its_ledgers():
     assert json.loads(statement.to_json())["ledgers"] == [first, second]
     assert json.loads(skdp.privacy_statement(ledger).to_json())["ledgers"] == [first]
     for text in (str(statement), statement.to_html()):
-        assert "epsilon = 3.0, delta = 1e-06, relation = replace" in text
+        assert "epsilon = 3, delta = 0.000001, relation = replace" in text
         assert "rho = 0.5" in text
 
 

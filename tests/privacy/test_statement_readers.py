@@ -28,7 +28,8 @@ def mean(**options):
 
 
 def charged_ledger(**charge):
-    ledger = skdp.PrivacyLedger(epsilon=3.0)
+    values = {"relation": "replace_values", "columns": ["sex"]}
+    ledger = skdp.PrivacyLedger(epsilon=3.0, **(values if charge.get("relation") == "replace_values" else {}))
     ledger.charge(PrivacyGuarantee(1.0, scope=("sex",), **charge), "survey")
     return ledger
 
@@ -77,3 +78,151 @@ def test_secure_statement_has_odds(estimator):
 def test_odds_of_a_seeded_guarantee_have_delta():
     odds = PrivacyGuarantee(1.0, delta=1e-6, secure=False).in_odds()
     assert odds.endswith("do not hold: epsilon = 1, delta = 0.000001, at most 74 correct guesses in 100.")
+
+
+def test_trust_of_each_charge_is_stated():
+    ledger = charged_ledger()
+    ledger.charge(PrivacyGuarantee(0.5, relation="add_remove", trust="central", scope=("age",)), "mean")
+    statement = privacy_statement(ledger)
+    trusted = (
+        "for survey (sex), only the process that randomizes each record; for mean (age), the curator. "
+        "The total is stated for the weaker, central model"
+    )
+    text, page, record = read(statement)
+    assert f"Trusted: {trusted}." in text
+    assert f"{trusted}." in page
+    assert record["meaning"]["trusted"] == trusted
+    assert record["meaning"]["trust_model"] == "central model"
+    assert [row["trust"] for row in record["columns"]] == ["local", "central"]
+    rows = [line.split() for line in text.splitlines() if " as charged " in line]
+    assert ["local" in rows[0], "central" in rows[1]] == [True, True]
+    assert page.count('<td data-name="trust">local</td>') == 1
+    assert page.count('<td data-name="trust">central</td>') == 1
+
+
+def test_trust_of_each_estimator_is_stated():
+    trusted = read(privacy_statement([sex().fit(SEX), mean().fit(AGE)]))[2]["meaning"]["trusted"]
+    assert trusted.startswith("for 0: RandomizedResponseEncoder (sex), only the process that randomizes each record; ")
+    assert "for 1: DPMean (age), the curator. The total is stated for the weaker, central model" in trusted
+
+
+def test_trust_ignores_charges_without_a_loss():
+    ledger = charged_ledger()
+    ledger.charge(PrivacyGuarantee(0.0, relation="add_remove", trust="central", scope=("age",)), "declared")
+    assert "Trusted: only the process that randomizes each record. Whoever" in str(privacy_statement(ledger))
+
+
+def test_local_statement_names_the_trusted_party():
+    text, page, _ = read(privacy_statement(sex().fit(SEX)))
+    trusted = (
+        "only the process that randomizes each record. Whoever receives reports, including the collector, need not be "
+        "trusted."
+    )
+    assert f"Trusted: {trusted}\n" in text
+    limits = (
+        "For everyone else, the odds below limit what the release reveals about the protected values. "
+        "They see unprotected columns as they are."
+    )
+    assert f"{trusted} {limits}" in page
+
+
+UNITS = {
+    "one record": (
+        {},
+        "one record. A person with more records is protected less.",
+        "bounded: the number of records is public.",
+    ),
+    "three records": (
+        {"relation": "add_remove", "max_rows_per_person": 3},
+        "3 records. A person with more records is protected less.",
+        "unbounded: the number of records is protected.",
+    ),
+    "person": (
+        {"relation": "add_remove", "unit": "person", "max_rows_per_person": 2},
+        "all rows of one person. Each release uses at most 2 of them (max_rows_per_person). A single record of",
+        "unbounded: the number of records is protected.",
+    ),
+    "limited person": (
+        {"unit": "limited_person", "max_rows_per_person": 2},
+        "all rows of one person with at most 2. A single record of",
+        "bounded: the number of records is public.",
+    ),
+    "values": (
+        {"relation": "replace_values"},
+        "one record. A person with more records is protected less.",
+        "bounded: the number of records and all other columns are public.",
+    ),
+}
+
+
+@each("name", UNITS)
+def test_text_has_the_unit_and_the_neighbors(name):
+    fields, unit, neighbors = UNITS[name]
+    text, page, _ = read(privacy_statement(charged_ledger(**fields)))
+    lines = text.splitlines()
+    trusted = next(index for index, line in enumerate(lines) if line.startswith("Trusted: "))
+    assert lines[trusted + 1].startswith(f"Unit of privacy: {unit}")
+    assert lines[trusted + 2] == f"Neighbors: {neighbors}"
+    assert unit.rstrip(".") in page
+
+
+def test_unit_of_a_sum_has_the_largest_number_of_rows():
+    limits = {"relation": "add_remove", "unit": "person", "trust": "central"}
+    ledger = charged_ledger(max_rows_per_person=5, **limits)
+    ledger.charge(PrivacyGuarantee(1.0, scope=("age",), max_rows_per_person=2, **limits), "mean")
+    assert "Each release uses at most 5 of them (max_rows_per_person)." in str(privacy_statement(ledger))
+
+
+def test_privacy_loss_of_further_rows_is_stated_for_each_class():
+    domain = {"sex": ["f", "m"]}
+    again = "Fitting again on the data costs the same again"
+    reused = "unless the same reports are reused (memoize=True)"
+    synthesizer = skdp.DPMarginalSynthesizer(1.0, domain=domain)
+    columns = skdp.DPColumnSynthesizer(["sex"], domain=domain)
+    local, synthetic, resampled = (str(privacy_statement(one.fit(SEX))) for one in (sex(), synthesizer, columns))
+    assert f"Randomizing the same people again costs the same again, {reused}: RandomizedResponseEncoder." in local
+    assert f"You may sample any number of rows. {again}: DPMarginalSynthesizer." in synthetic
+    assert "You may sample" not in local + resampled
+    assert "memoize" not in synthetic + resampled
+    assert "costs the same again: DPColumnSynthesizer." in resampled
+
+
+BUDGETS = {
+    "epsilon": ({"epsilon": 3.0}, "epsilon 2 of 3 is spent."),
+    "delta": ({"epsilon": 3.0, "delta": 1e-6}, "epsilon 2 of 3 and delta 0 of 0.000001 are spent."),
+    "rho": ({"rho": 4.0}, "rho 2 of 4 is spent."),
+    "mu": ({"mu": 4.0}, " of 4 is spent."),
+}
+
+
+@each("name", BUDGETS)
+def test_spent_budget_is_stated_in_words(name):
+    budget, sentence = BUDGETS[name]
+    ledger = skdp.PrivacyLedger(**budget)
+    ledger.charge(PrivacyGuarantee(2.0, scope=("sex",)), "survey")
+    for written in read(privacy_statement(ledger))[:2]:
+        assert sentence in written
+        assert "PrivacyLedger(" not in written
+
+
+def test_date_of_a_statement_is_in_utc():
+    text, page, record = read(privacy_statement(sex().fit(SEX)))
+    date = record["written"]["date"]
+    assert record["written"]["timezone"] == "UTC"
+    assert f"Written: {date} (UTC), skdp " in text
+    assert f"Date (UTC)</th><td>{date}</td>" in page
+
+
+def test_delta_is_rounded_in_one_way():
+    ledger = skdp.PrivacyLedger(epsilon=3.0, delta=1.23456e-5)
+    ledger.charge(PrivacyGuarantee(2.0, delta=1.23456e-5, scope=("sex",)), "survey")
+    for written in read(privacy_statement(ledger))[:2]:
+        assert written.count("0.0000123456") >= 4
+        assert "0.000013" not in written
+        assert "e-05" not in written
+
+
+def test_ledger_statement_lists_only_charged_releases():
+    sentence = "Only charged releases are listed. Others may exist, and are not in this total. Guarantee: epsilon = 1"
+    for written in read(privacy_statement(charged_ledger()))[:2]:
+        assert sentence in written
