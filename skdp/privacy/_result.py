@@ -387,7 +387,10 @@ def _describe_total(
             # A sum of guarantees has the smallest number of rows of its releases.
             limits = [step.guarantee.max_rows_per_person for step in counted]
             rows = max(limits, default=total.max_rows_per_person)
-            unit += f"Each release uses at most {rows} of them (max_rows_per_person). "
+            unit += (
+                f"Each release uses at most {rows} of them per table "
+                "(max_rows_per_person). "
+            )
         unit += (
             "A single record of a person with several is "
             "protected less, because it may replace another record of the person"

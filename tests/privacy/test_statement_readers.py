@@ -139,7 +139,7 @@ UNITS = {
     ),
     "person": (
         {"relation": "add_remove", "unit": "person", "max_rows_per_person": 2},
-        "all rows of one person. Each release uses at most 2 of them (max_rows_per_person). A single record of",
+        "all rows of one person. Each release uses at most 2 of them per table (max_rows_per_person). A single record",
         "unbounded: the number of records is protected.",
     ),
     "limited person": (
@@ -170,7 +170,7 @@ def test_unit_of_a_sum_has_the_largest_number_of_rows():
     limits = {"relation": "add_remove", "unit": "person", "trust": "central"}
     ledger = charged_ledger(max_rows_per_person=5, **limits)
     ledger.charge(PrivacyGuarantee(1.0, scope=("age",), max_rows_per_person=2, **limits), "mean")
-    assert "Each release uses at most 5 of them (max_rows_per_person)." in str(privacy_statement(ledger))
+    assert "Each release uses at most 5 of them per table (max_rows_per_person)." in str(privacy_statement(ledger))
 
 
 def test_privacy_loss_of_further_rows_is_stated_for_each_class():
