@@ -11,13 +11,13 @@ from tests.conftest import each
 EVIL = "<script>alert(1)</script>"
 
 
-def test_text_is_escaped_and_a_seed_is_said():
+def test_html_escapes_text_and_warns_of_a_seed():
     people = pd.DataFrame({EVIL: ["f", "m"]})
     encoder = RandomizedResponseEncoder(1.0, categories={EVIL: ["f", "m"]}, random_state=0).fit(people)
     shown = privacy_statement(encoder).to_html()
     assert "<script" not in shown
     assert html.escape(EVIL) in shown
-    assert "Everyone who knows the seed can undo the noise" in shown
+    assert "Do not publish. The noise comes from a seed" in shown
 
 
 @each(
