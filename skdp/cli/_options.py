@@ -238,17 +238,38 @@ def _add_synthesize(command: Any) -> None:
     add(
         "--rows",
         type=int,
-        help="number of rows to write (default: the estimated number of records)",
+        help=(
+            "number of rows to write, of people with --events (default: the estimated"
+            " number of records)"
+        ),
     )
     # If a column identifies people, the guarantee is for all rows of a person.
     add(
         "--max-rows-per-person",
         type=int,
-        default=1,
-        help="largest number of rows of one person (default: 1)",
+        help=(
+            "largest number of rows of one person (default: 1; required with --events,"
+            " for the events of one person)"
+        ),
+    )
+    add(
+        "--events",
+        nargs=2,
+        metavar=("EVENTS", "EVENTS_OUT"),
+        help=(
+            "table of events of the people in DATA, and a new file for synthetic events;"
+            " both tables are read into memory, and the guarantee covers all rows of"
+            " one person in both"
+        ),
+    )
+    add(
+        "--order-by",
+        metavar="COLUMN",
+        help="declared column that orders the events of a person",
     )
     add(
         "--person-column",
+        "--key",
         help=(
             "column that identifies the person of a row: rows of a person above"
             " --max-rows-per-person are excluded, and the guarantee covers all rows of"

@@ -23,6 +23,7 @@ from skdp.engines import (
     read_frame,
     sample_file,
     synthesize_file,
+    synthesize_linked_files,
 )
 from skdp.local import (
     FrequencyOracleEncoder,
@@ -36,7 +37,7 @@ from skdp.local import (
     UnaryEncodingTransformer,
 )
 from skdp.privacy import PrivacyLedger
-from skdp.synthesis import DPMarginalSynthesizer
+from skdp.synthesis import DPLinkedSynthesizer, DPMarginalSynthesizer
 
 # Transformers by their name in --transformer.
 TRANSFORMERS: dict[str, type[Any]] = {
@@ -292,15 +293,14 @@ def run_synthesize(options: argparse.Namespace) -> Path:
     """Write synthetic rows of a table, or of a saved model; return the path of the new file."""
     # The parameters of a fitted model cannot be changed.
     if options.load:
-        names = {action.dest for action in options.parser._actions}
-        names -= {"help", "data", "out", "load", "rows", "random_state"}
-        _check_unused(options, sorted(names), "must not be given with --load")
+        others = {action.dest for action in options.parser._actions}
+        others -= {"help", "data", "out", "load", "rows", "random_state"}
+        _check_unused(options, sorted(others), "must not be given with --load")
         model = DPMarginalSynthesizer.load(options.data)
         model.set_params(random_state=options.random_state)
         return sample_file(model, options.out, n_samples=options.rows)
     domain = load_domain(options)
     table = TableFile(options.data, delimiter=options.delimiter)
-    table.check_columns(domain.columns)
     _print_excluded([*domain.columns, options.person_column], table)
     # A new ledger is not created if it cannot cover this release.
     if options.budget is not None and options.delta > options.budget_delta:
@@ -308,17 +308,34 @@ def run_synthesize(options: argparse.Namespace) -> Path:
             f"--budget-delta must be at least --delta, {options.delta}, got "
             f"{options.budget_delta}."
         )
+    names = ["epsilon", "delta", "max_rows_per_person", "bins", "handle_unknown"]
+    parameters = {name: getattr(options, name) for name in [*names, "random_state"]}
+    parameters["domain"] = domain
+    if options.events is not None:
+        unused = ["marginals", "target", "save"]
+        _check_unused(options, unused, "must not be given with --events")
+        source, target = options.events
+        events = TableFile(source, delimiter=options.delimiter)
+        _print_excluded([*domain.columns, options.person_column], events)
+        linked = DPLinkedSynthesizer(
+            **parameters,
+            key=options.person_column,
+            order_by=options.order_by,
+            ledger=open_ledger(options),
+        )
+        targets = [options.out, target]
+        synthesize_linked_files([table, events], targets, linked, options.rows)
+        print(linked.guarantee_, f"Wrote {target}", sep="\n")
+        return Path(options.out)
+    _check_unused(options, ["order_by"], "requires --events")
+    table.check_columns(domain.columns)
+    if options.max_rows_per_person is None:
+        parameters["max_rows_per_person"] = 1
     synthesizer = DPMarginalSynthesizer(
-        options.epsilon,
-        delta=options.delta,
-        domain=domain,
+        **parameters,
         marginals=options.marginals,
         target=options.target,
-        bins=options.bins,
-        max_rows_per_person=options.max_rows_per_person,
-        handle_unknown=options.handle_unknown,
         ledger=open_ledger(options),
-        random_state=options.random_state,
     )
     synthesize_file(
         options.data,

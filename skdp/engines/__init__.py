@@ -53,6 +53,7 @@ from skdp.engines._reports import list_unprotected_columns as list_unprotected_c
 from skdp.engines._reports import tally_files as tally_files
 from skdp.engines._synthesize import sample_file as sample_file
 from skdp.engines._synthesize import synthesize_file
+from skdp.engines._synthesize import synthesize_linked_files as synthesize_linked_files
 
 __all__ = [
     "estimate_file",

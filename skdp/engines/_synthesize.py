@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -22,8 +22,14 @@ from skdp.engines._files import (
     find_format,
     write_file,
 )
-from skdp.engines._io import check_path, check_target, write_atomically
-from skdp.synthesis import DPMarginalSynthesizer, check_n_samples
+from skdp.engines._io import Extra, check_path, check_target, write_atomically
+from skdp.synthesis import (
+    DPLinkedSynthesizer,
+    DPMarginalSynthesizer,
+    check_n_samples,
+)
+
+pyarrow = Extra("pyarrow")
 
 
 def synthesize_file(
@@ -120,22 +126,56 @@ def synthesize_file(
     if model == path:
         raise ValueError("`save` and `target` must be different files.")
     rows = _open_rows(TableFile(source, delimiter=delimiter), domain, person_column)
-    # Most errors of writing are raised here, before the charge.
-    schema = rows.sample.select(domain.columns).schema
-    check_writable(schema, find_format(path.name))
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
-        pass
-    # A budget that is too small raises an error before rows are read. The rho or mu of
-    # the noise is not known yet.
-    ledger = synthesizer.ledger
-    if ledger is not None and ledger.epsilon is not None:
-        planned = synthesizer._planned_guarantee()
-        ledger.check(replace(planned, scope=tuple(schema.names)), "synthesize_file")
+    _check_release(synthesizer, rows.sample.select(domain.columns).schema, path)
     synthesizer.fit(rows, groups=person_column)
     if model is not None:
         with write_atomically(model) as partial:
             synthesizer.save(partial)
     return sample_file(synthesizer, path, n_samples=n_samples)
+
+
+def _check_release(synthesizer: Any, schema: Any, path: Path) -> None:
+    """Raise most errors of writing and of the ledger, before rows are read."""
+    check_writable(schema, find_format(path.name))
+    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
+        pass
+    # The rho or mu of the noise is not known yet.
+    ledger = synthesizer.ledger
+    if ledger is not None and ledger.epsilon is not None:
+        planned = synthesizer._planned_guarantee()
+        ledger.check(replace(planned, scope=tuple(schema.names)), "synthesize_file")
+
+
+def synthesize_linked_files(
+    files: Sequence[TableFile],
+    targets: Sequence[Any],
+    synthesizer: DPLinkedSynthesizer,
+    n_persons: int | None = None,
+) -> None:
+    """Fit a synthesizer to files of people and of their events, and write synthetic tables to two new files.
+
+    The key and the declared columns are read into memory, with the types of `synthesize_file`. An undeclared order of
+    events is not read, because its type in a CSV file would depend on the values of all people.
+    """
+    check_n_samples(n_persons, "n_persons")
+    paths = list(map(check_target, targets))
+    if paths[0] == paths[1]:
+        raise ValueError("Synthetic people and events must be in different files.")
+    domain = synthesizer._declared
+    files[1].check_columns(set(domain.columns) - set(files[0].header))
+    rows = []
+    for file, path in zip(files, paths, strict=True):
+        declared = domain.select([n for n in domain.columns if n in file.header])
+        rows.append(_open_rows(file, declared, synthesizer.key))  # type: ignore[arg-type]
+        _check_release(synthesizer, rows[-1].sample.schema, path)
+    synthesizer.fit(*(pyarrow.concat_tables(r.read(r.column_names())) for r in rows))
+    samples = synthesizer.sample(n_persons)
+    with write_atomically(paths[0]) as people, write_atomically(paths[1]) as events:
+        for i, partial in enumerate([people, events]):
+            # Numbers of a CSV file are read as floats.
+            schema = rows[i].sample.schema if files[i].is_csv else samples[i].schema
+            table = samples[i].cast(schema)
+            write_file([table], schema, partial, find_format(paths[i].name))
 
 
 def sample_file(

@@ -31,7 +31,9 @@ DOMAIN = Domain({"sex": ["f", "m"], "race": ["a", "b"], "age": Interval(0, 120, 
 def test_commands_run(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     people = pd.DataFrame({"sex": ["f", "m"] * 30, "race": ["a", "a", "b"] * 20, "age": range(20, 80)})
-    for name in ("people", "sample", "march"):
+    people["patient_id"] = range(60)
+    people[["patient_id"]].assign(ward="er").to_csv("visits.csv", index=False)
+    for name in ("people", "sample", "march", "patients"):
         people.to_csv(f"{name}.csv", index=False)
     people.to_parquet("people.parquet")
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(people[["sex"]])
@@ -55,7 +57,8 @@ def test_commands_run(block, tmp_path, monkeypatch):
         command = [path for word in words for path in (sorted(glob(word)) or [word])]
         domain = next((word for word in command if word.endswith(".toml")), None)
         if domain is not None and command[1] != "draft-domain":
-            Path(domain).write_text(DOMAIN.to_toml())  # the draft, checked
+            events = {"ward": ["er", "gp"]} if "--events" in command else {}
+            Path(domain).write_text(Domain(DOMAIN | events).to_toml())  # the draft, checked
         if command[:1] == ["skdp"] and command[1] != "report":
             with redirected(command, monkeypatch) as words:
                 assert main(words[1:]) == 0

@@ -1,10 +1,13 @@
 """``skdp synthesize``."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
-from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp import Domain, DPLinkedSynthesizer, DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.cli import main
+from skdp.engines import _synthesize as synthesize_module
 from tests.cli.commands import call, refuse
 from tests.conftest import each
 
@@ -155,3 +158,112 @@ def test_a_ledger_that_was_charged_stays(table, domain, tmp_path, monkeypatch):
     ledger = tmp_path / "ledger.sqlite"
     assert run(table, tmp_path / "out.csv", domain, "--epsilon", 1, "--ledger", ledger, "--budget", 3) == 130
     assert PrivacyLedger(path=ledger).spent.epsilon == 1
+
+
+LINKED = Domain({"sex": ["f", "m"], "day": Interval(0, 40, bins=4), "ward": ["er", "gp"]})
+
+
+@pytest.fixture
+def linked(tmp_path, monkeypatch):
+    """Two files of people and their visits: person 007 is not person 7."""
+    monkeypatch.chdir(tmp_path)
+    keys = ["7", "007", *map(str, range(100, 298))]
+    people = pd.DataFrame({"id": keys, "sex": ["f", "m"] * 100, "name": "secret"})
+    visits = pd.DataFrame({"id": keys * 2, "day": [*range(40)] * 10, "ward": ["er", "gp"] * 200})
+    for suffix in ("csv", "parquet"):
+        for name, table in (("people", people), ("visits", visits)):
+            getattr(table, f"to_{suffix}")(f"{name}.{suffix}", index=False)
+    (tmp_path / "domain.toml").write_text(LINKED.to_toml(), encoding="utf-8")
+    return people, visits
+
+
+def linked_words(suffix="csv", key="id", epsilon=20):
+    words = [f"people.{suffix}", f"out.{suffix}", "--events", f"visits.{suffix}", f"events.{suffix}"]
+    return ["synthesize", *words, "--key", key, "--domain", "domain.toml", "--epsilon", epsilon]
+
+
+@each("suffix", ["csv", "parquet"])
+@each("order", [[], ["--order-by", "day"]])
+def test_linked_files_are_synthesized_as_tables_in_memory(linked, suffix, order, capsys):
+    for name in ("out", "events"):
+        Path(f"{name}.{suffix}").unlink(missing_ok=True)
+    words = ["--max-rows-per-person", 3, "--seed", 0, "--rows", 150]
+    assert call(*linked_words(suffix), *words, *order) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith("epsilon = 20, central model, adding or removing all rows of one person")
+    assert shown.out.endswith(f"\nWrote events.{suffix}\nWrote out.{suffix}\n")
+    assert shown.err == "Excluded: name\n"
+    order_by = order[1] if order else None
+    options = {"key": "id", "max_rows_per_person": 3, "order_by": order_by, "random_state": 0}
+    synthesizer = DPLinkedSynthesizer(20, domain=LINKED, **options)
+    people, visits = linked
+    expected = synthesizer.fit(people[["id", "sex"]], visits).sample(150)
+    for name, table in zip(("out", "events"), expected, strict=True):
+        written = getattr(pd, f"read_{suffix}")(f"{name}.{suffix}")
+        assert written.astype(str).values.tolist() == table.astype(str).values.tolist()
+        assert list(written) == list(table)
+
+
+def test_linked_release_charges_ledger_once(linked, capsys, monkeypatch):
+    ledger = ["--max-rows-per-person", 3, "--ledger", "ledger.sqlite"]
+    assert call(*linked_words(epsilon=2), *ledger, "--budget", 3) == 0
+    assert PrivacyLedger(path="ledger.sqlite").spent.epsilon == 2
+    # The budget is checked before the files are read.
+    monkeypatch.setattr(DPLinkedSynthesizer, "fit", None)
+    words = linked_words("parquet", epsilon=2)
+    with pytest.raises(SystemExit) as caught:
+        call(*words, *ledger)
+    assert caught.value.code == 3
+    delta = ["--delta", 1e-9, "--max-rows-per-person", 3, "--ledger", "new.sqlite", "--budget", 3]
+    assert "--budget-delta must be at least --delta" in refuse(capsys, *words, *delta)
+    assert not any(Path(name).exists() for name in ("out.parquet", "events.parquet", "new.sqlite"))
+    assert PrivacyLedger(path="ledger.sqlite").spent.epsilon == 2
+
+
+LINKED_MISTAKES = {
+    "--max-rows-per-person must be an int >= 1, got None": [],
+    "--max-rows-per-person must be an int >= 1, got 0": ["--max-rows-per-person", 0],
+    "visits.csv must have the columns ['name'], which its header lacks": ["--key", "name"],
+    "--order-by must name a column of events, got 'sex'": ["--order-by", "sex"],
+    "--order-by must name a column of events, got 'hour'": ["--order-by", "hour"],
+    "--save must not be given with --events": ["--save", "model"],
+    "must be in different files": ["--events", "visits.csv", "out.csv"],
+    "must be a new file, got 'people.csv'": ["--events", "visits.csv", "people.csv"],
+    "visits.csv must have the columns ['town'], which its header lacks": ["--domain", "other.toml"],
+    "must have a different key in each row, got missing keys": ["--events", "visits.csv", "events.csv"],
+}
+
+
+def test_linked_mistakes_leave_no_file(linked, capsys):
+    people, visits = linked
+    visits.assign(hour="secret").to_csv("visits.csv", index=False)
+    other = LINKED | {"town": ["a", "b"]}
+    Path("other.toml").write_text(Domain(other).to_toml(), encoding="utf-8")
+    for message, words in LINKED_MISTAKES.items():
+        if "missing keys" in message:
+            people.replace({"id": {"007": ""}}).to_csv("people.csv", index=False)
+        limit = [] if "None" in message else ["--max-rows-per-person", 3]
+        ledger = ["--ledger", "ledger.sqlite", "--budget", 50]
+        shown = refuse(capsys, *linked_words(), *limit, *ledger, *words)
+        assert message in shown
+        assert "secret" not in shown
+        assert not {"out.csv", "events.csv"} & {path.name for path in Path().iterdir()}
+    assert PrivacyLedger(path="ledger.sqlite").spent.epsilon == 0
+    words = ["--domain", "sex.toml", "--epsilon", 1, "--order-by", "sex"]
+    Path("sex.toml").write_text(LINKED.select(["sex"]).to_toml(), encoding="utf-8")
+    assert "--order-by requires --events" in refuse(capsys, "synthesize", "people.csv", "out.csv", *words)
+
+
+def test_linked_files_are_not_left_if_writing_events_fails(linked, monkeypatch):
+    write = synthesize_module.write_file
+
+    def fail_at_events(tables, schema, target, file_format):
+        if "day" in schema.names and tables:
+            raise OSError(28, "No space left on device", "events.csv")
+        write(tables, schema, target, file_format)
+
+    monkeypatch.setattr(synthesize_module, "write_file", fail_at_events)
+    files = {path.name for path in Path().iterdir()}
+    with pytest.raises(SystemExit):
+        call(*linked_words(), "--max-rows-per-person", 3)
+    assert {path.name for path in Path().iterdir()} == files
