@@ -81,7 +81,7 @@ class GroupQuantiles:
         if self.budget.kind != "epsilon":
             return ()
         n_endpoints = 2 * len(self.cells) * len(self.probabilities)
-        loss = exponential_loss((self._endpoint_budget).amount)
+        loss = exponential_loss(self._endpoint_budget.amount)
         return (*self._select_group(0).losses, replace(loss, count=n_endpoints))
 
     @property

@@ -26,7 +26,7 @@ from skdp.synthesis.selection import CLIQUES_PER_MODEL, Plan
 
 MAX_STEPS, MIN_DECREASES = 600, (0.02, 0.005)
 """Number of steps, and relative decreases of the loss at which the descent stops, of models of events. Known marginals
-of given columns slow the descent (benchmarks/linked.py)."""
+of given columns slow the descent, so that it needs more steps than other models."""
 
 N_RAKES = 20
 """Rounds of raking of a table; its margins are nearly consistent."""

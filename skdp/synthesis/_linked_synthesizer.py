@@ -59,7 +59,7 @@ from skdp.synthesis.selection import NoiseBudget, check_width, make_plan
 from skdp.tables import Table, to_column, wrap_table
 
 PEOPLE_FRACTION = Fraction(1, 5)
-"""Fraction of the budget for people and their numbers of events (benchmarks/linked.py)."""
+"""Fraction of the budget for people and their numbers of events, whose few columns need less."""
 
 
 class DPLinkedSynthesizer(CentralEstimator):
