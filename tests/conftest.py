@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import gc
-import inspect
 import os
 import secrets
 from contextlib import contextmanager
 from functools import wraps
 from random import Random
-from unittest import SkipTest
 
 # Tests run in several processes already, and threads that wait for each other on busy cores make seconds minutes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -118,35 +116,6 @@ def repeatable_draws(request):
 def often(values, chosen):
     """List the values of a parameter, with those that are not chosen left to `make test-long`."""
     return [value if value in chosen else pytest.param(value, marks=pytest.mark.long) for value in values]
-
-
-def each(names, values):
-    """Run a test for each value of a parameter in one case: for what takes less time than a case of pytest."""
-    values = list(values)  # of an iterator, too, each time
-    assert values, "a loop of no cases would pass"
-
-    def decorate(test):
-        given = inspect.signature(test)
-        own = names.replace(",", " ").split()
-
-        @wraps(test)
-        def loop(*args, **fixtures):
-            for value in values:
-                case = dict(zip(own, value if len(own) > 1 else [value], strict=True))
-                try:
-                    test(*args, **fixtures, **case)
-                except (pytest.skip.Exception, SkipTest) as error:
-                    raise AssertionError(f"the case {case} would leave out those after it") from error
-                except BaseException as error:
-                    error.add_note(f"in the case {case}")
-                    raise
-
-        del loop.__wrapped__  # pytest would ask it for its parameters
-        rest = [parameter for name, parameter in given.parameters.items() if name not in own]
-        loop.__signature__ = given.replace(parameters=rest)
-        return loop
-
-    return decorate
 
 
 @contextmanager

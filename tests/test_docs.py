@@ -13,7 +13,7 @@ import pytest
 
 import skdp
 from skdp import pages
-from tests.conftest import each, often
+from tests.conftest import often
 from tests.test_docstrings import ROOMS
 
 ROOT = Path(__file__).parent.parent
@@ -121,7 +121,7 @@ def test_code_of_pages_runs(path, tmp_path, monkeypatch):
     pyplot.close("all")
 
 
-@each("name", sorted({*LISTED} - {*DATA}))
+@pytest.mark.parametrize("name", sorted({*LISTED} - {*DATA}))
 def test_every_object_has_an_example(name):
     package, _, own = name.rpartition(".")
     thing = inspect.unwrap(getattr(importlib.import_module(package), own))

@@ -5,10 +5,10 @@ import inspect
 import pkgutil
 import pydoc
 
+import pytest
 from numpydoc.validate import ERROR_MSGS, validate
 
 import skdp
-from tests.conftest import each
 
 # All checks but the sections that not every method has: extended summary, See Also, Examples.
 CHECKS = {*ERROR_MSGS} - {"ES01", "SA01", "EX01"}
@@ -70,7 +70,7 @@ def owner_of(path):
 INHERITED = {path for path in OURS.values() if (found := owner_of(path)) and inherits_docstring(*found)}
 
 
-@each("path", sorted({*OURS.values()} - INHERITED))
+@pytest.mark.parametrize("path", sorted({*OURS.values()} - INHERITED))
 def test_public_docstrings(monkeypatch, path):
     # No comment in the code may switch a check off; to look for some takes a quarter of the time.
     monkeypatch.setattr("numpydoc.validate.extract_ignore_validation_comments", lambda file: {})
@@ -79,6 +79,6 @@ def test_public_docstrings(monkeypatch, path):
     assert not [f"{code}: {text}" for code, text in validate(path)["errors"] if code in checks]
 
 
-@each("name", sorted(INTERNAL))
+@pytest.mark.parametrize("name", sorted(INTERNAL))
 def test_internal_rooms_say_so(name):
     assert "\n\nInternal: import nothing from here outside of skdp." in importlib.import_module(name).__doc__

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import skdp
-from tests.conftest import each
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -25,7 +24,7 @@ def absent_files(text):
     return [name for new, name in found if not new and not (ROOT / name).exists()]
 
 
-@each("path", DOCUMENTS)
+@pytest.mark.parametrize("path", DOCUMENTS)
 def test_links_and_files_exist(path):
     text = path.read_text(encoding="utf-8")
     assert not absent_links(path, text)

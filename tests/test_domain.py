@@ -19,7 +19,6 @@ import skdp
 from skdp.metrics import count_error
 from skdp.privacy import GaussianLoss, WeakGuaranteeWarning, privacy_statement
 from skdp.tables import wrap_table
-from tests.conftest import each
 
 
 def years(first, last, **options):
@@ -48,8 +47,8 @@ REPEATED = [[1, 1.0], ["a", "a"], [True, True], [None, float("nan")], [None, pd.
 MIXED = [[1, "1"], [1, True], [1.0, True], ["a", 1, None]]
 
 
-@each(
-    "columns error match",
+@pytest.mark.parametrize(
+    ("columns", "error", "match"),
     [
         *[({"x": values}, ValueError, "Column 'x': expected distinct values, got duplicates") for values in REPEATED],
         *[({"x": values}, TypeError, "Column 'x': expected values of one type") for values in MIXED],
@@ -150,8 +149,10 @@ class TestDates:
             (2019, 11, 28, 9), (2020, 2, 28, 9), (2020, 5, 28, 9), (2020, 8, 28, 9), (2020, 11, 28, 9),
         ]  # fmt: skip
 
-    @each("moment", [date, datetime])
-    @each("ends", [((2020, 1, 1), (2020, 3, 1)), ((2020, 1, 1), (2020, 4, 2)), ((1, 1, 1), (9999, 12, 31))])
+    @pytest.mark.parametrize("moment", [date, datetime])
+    @pytest.mark.parametrize(
+        "ends", [((2020, 1, 1), (2020, 3, 1)), ((2020, 1, 1), (2020, 4, 2)), ((1, 1, 1), (9999, 12, 31))]
+    )
     def test_other_ranges_are_cut_into_equal_widths_rounded_down(self, ends, moment):
         low, high = (moment(*end) for end in ends)
         unit = timedelta.resolution if moment is datetime else timedelta(days=1)
@@ -167,8 +168,8 @@ class TestDates:
         middles = [*interval.values, None]
         assert interval.encode(np.array(middles, object)[:-1]).tolist() == list(range(len(interval)))
 
-    @each(
-        "edges, error, match",
+    @pytest.mark.parametrize(
+        ("edges", "error", "match"),
         [
             ([date(2000, 1, 1), datetime(2001, 1, 1)], TypeError, "all numbers, all dates, or all datetimes"),
             ([date(2001, 1, 1), date(2000, 1, 1)], ValueError, "must increase|must be less"),
@@ -183,8 +184,8 @@ class TestDates:
                 skdp.Interval(*arguments, **options)
 
 
-@each(
-    "ends options error message",
+@pytest.mark.parametrize(
+    ("ends", "options", "error", "message"),
     [
         ((), {}, ValueError, "either `edges`, or `low` and `high`"),
         ((0, 1), {"bins": 0}, ValueError, "whole number of at least 1, got 0"),
@@ -227,8 +228,8 @@ class TestFoundDomains:
         assert domain.select(["age"]).guarantee == domain.guarantee
         assert domain.with_guarantee(None).guarantee is None
 
-    @each(
-        "table message",
+    @pytest.mark.parametrize(
+        ("table", "message"),
         [
             ("guarantee = 1", "`guarantee` must be a table with the keys"),
             ("[guarantee]\nepsilon = 1.0", "`guarantee` must be a table with the keys"),
@@ -336,8 +337,8 @@ def test_true_counts_have_the_cells_of_estimates(make_frame):
         WIDE.value_counts(pd.DataFrame({"height": [1], "sex": ["f"]}))
 
 
-@each(
-    "make columns",
+@pytest.mark.parametrize(
+    ("make", "columns"),
     [
         (lambda domain: skdp.RandomizedResponseEncoder(1.0, categories=domain, random_state=0), ["sex", "age"]),
         (lambda domain: skdp.UnaryEncodingTransformer(1.0, categories=domain, random_state=0), ["sex", "age"]),

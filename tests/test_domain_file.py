@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from skdp import Domain, Interval
 from skdp.domain import Categories
-from tests.conftest import each
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 KINDS = [st.text(), st.integers() | FINITE, st.booleans(), st.dates(), st.datetimes(timezones=st.none())]
@@ -88,8 +87,8 @@ def test_the_file_is_what_a_person_would_write():
     )
 
 
-@each(
-    "columns, error, match",
+@pytest.mark.parametrize(
+    ("columns", "error", "match"),
     [
         ({"x": ["a"], 3: ["a"]}, TypeError, "Column 3: .* names that are strings, got int"),
         ({"x": [decimal.Decimal(1)]}, TypeError, "Column 'x': .* got Decimal"),
@@ -119,7 +118,7 @@ WRONG = {
 }
 
 
-@each("text", WRONG)
+@pytest.mark.parametrize("text", WRONG)
 def test_a_wrong_file_is_explained(text):
     error, match = WRONG[text]
     with pytest.raises(error, match=match):

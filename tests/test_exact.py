@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp.exact import exp_bounds, exp_minus_bounds, log_upper, round_up
-from tests.conftest import each
 
 
-@each(
-    "bound, numbers, message",
+@pytest.mark.parametrize(
+    ("bound", "numbers", "message"),
     [
         (exp_bounds, [-1.0], "at least 0"),
         (exp_minus_bounds, [Fraction(-1), 8], "at least 0"),

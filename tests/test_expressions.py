@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from skdp import Domain, Interval
-from tests.conftest import each
 
 COLUMNS = {
     "a": Interval(0, 10, missing=True),
@@ -42,8 +41,8 @@ ROWS = {
 }
 
 
-@each(
-    "constraint expected",
+@pytest.mark.parametrize(
+    ("constraint", "expected"),
     [
         ("a < b", [True, False, False]),  # missing satisfies no comparison
         ("not a < b", [False, True, True]),
@@ -73,8 +72,8 @@ def test_constraints_mean_what_they_say(make_frame, constraint, expected):
     assert domain.constraints == (constraint,)
 
 
-@each(
-    "constraint message",
+@pytest.mark.parametrize(
+    ("constraint", "message"),
     [
         ("__import__('os').system('x') == 0", "is not allowed. Use columns"),
         ("len(a) > 1", "'len.a.' is not allowed"),
@@ -106,8 +105,8 @@ def test_all_else_is_refused_when_the_domain_is_made(constraint, message):
         Domain(COLUMNS, constraints=[constraint])
 
 
-@each(
-    "options error message",
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
     [
         ({"constraints": "a > b"}, TypeError, "`constraints` must be a list of expressions, got str"),
         ({"constraints": [1]}, TypeError, "Constraint 1: expected text, got int"),

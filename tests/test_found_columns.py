@@ -13,7 +13,6 @@ from sklearn.base import clone
 import skdp
 from skdp import Domain, Interval, PrivacyGuarantee, privacy_statement
 from skdp.domain import Categories
-from tests.conftest import each
 
 N = 400
 PEOPLE = pd.DataFrame({"job": ["clerk", "nurse"] * (N // 2), "age": [20, 40, 60, 30] * (N // 4)})
@@ -108,7 +107,7 @@ def test_toml_keeps_the_release_of_each_column():
     assert Domain.from_toml(one.to_toml())["age"].releases == one.releases
 
 
-@each("columns", ["'job'", "['name']", "[['job']]", "1"])
+@pytest.mark.parametrize("columns", ["'job'", "['name']", "[['job']]", "1"])
 def test_toml_release_of_an_unknown_column_is_an_error(columns):
     text = found_twice()[0].to_toml() + f"columns = {columns}\n"
     with pytest.raises(ValueError, match="`columns` of `guarantee` must be a list of columns of the domain"):
@@ -172,7 +171,7 @@ def test_statement_counts_each_release_of_the_columns_once(name, form, tmp_path)
     assert count_found(fitted, skdp.RandomizedResponseEncoder(1.0, categories=[one["job"]])) == [0.25, 0.25]
 
 
-@each(
+@pytest.mark.parametrize(
     "make",
     [
         lambda age: skdp.DPMean(1.0, bounds={"age": age}),
@@ -201,12 +200,12 @@ def test_bounds_of_found_interval_equal_the_pair():
             skdp.DPMean(1.0, bounds={"age": wrong}).fit(PEOPLE[["age"]])
 
 
-@each(
+@pytest.mark.parametrize(
     "make",
     [
-        lambda domain: skdp.DPLogisticRegression(1.0, bounds=domain, classes=[0, 1]),
-        lambda domain: skdp.DPAdditiveClassifier(1.0, delta=1e-6, bounds=domain, classes=[0, 1]),
-        lambda domain: skdp.DPAdditiveClassifier(1.0, delta=1e-6, categories=domain, classes=[0, 1]),
+        lambda domain: skdp.DPLogisticRegression(100.0, bounds=domain, classes=[0, 1]),
+        lambda domain: skdp.DPAdditiveClassifier(100.0, delta=1e-6, bounds=domain, classes=[0, 1]),
+        lambda domain: skdp.DPAdditiveClassifier(100.0, delta=1e-6, categories=domain, classes=[0, 1]),
     ],
 )
 def test_domain_of_classifiers_may_have_further_columns(make):
@@ -234,7 +233,9 @@ def test_protocol_of_first_version_has_one_release_of_all_columns():
     assert count_found(skdp.RandomizedResponseEncoder.from_json(old)) == [0.25]
 
 
-@each("make", [lambda: iter(["f", "m"]), lambda: (letter for letter in "fm"), lambda: map(str, "fm")])
+@pytest.mark.parametrize(
+    "make", [lambda: iter(["f", "m"]), lambda: (letter for letter in "fm"), lambda: map(str, "fm")]
+)
 def test_iterator_as_values_is_an_error_that_names_list(make):
     table = pd.DataFrame({"sex": ["f", "m"] * 20})
     for estimator in (

@@ -3,10 +3,10 @@
 import html
 
 import pandas as pd
+import pytest
 
 from skdp import NumericPerturber, PrivacyLedger, RandomizedResponseEncoder, RapporEncoder
 from skdp.privacy import privacy_statement
-from tests.conftest import each
 
 EVIL = "<script>alert(1)</script>"
 
@@ -20,8 +20,8 @@ def test_html_escapes_text_and_warns_of_a_seed():
     assert "Do not publish. The noise comes from a seed" in shown
 
 
-@each(
-    "encoder values",
+@pytest.mark.parametrize(
+    ("encoder", "values"),
     [
         (RandomizedResponseEncoder(1.0, categories={"x": [1, 2]}, random_state=0), [1, 2]),
         (NumericPerturber(bounds=(0, 10), grid_size=10, random_state=0), [1.0, 9.0]),

@@ -17,7 +17,6 @@ from skdp.randomness import (
     categorical,
     uniform_integers,
 )
-from tests.conftest import each
 
 pytestmark = pytest.mark.secure
 
@@ -44,13 +43,13 @@ def test_a_tie_of_all_eight_bytes_is_not_below(scripted_source):
     assert bernoulli(scripted_source(digits), threshold + 1, 1)[0]
 
 
-@each("high", [1, 2, 4, 64, 256])
+@pytest.mark.parametrize("high", [1, 2, 4, 64, 256])
 def test_bytes_split_evenly_into_powers_of_two(scripted_source, high):
     drawn = uniform_integers(scripted_source(np.arange(256)), high, 256)
     assert np.bincount(drawn, minlength=high).tolist() == [256 // high] * high
 
 
-@each("high", [3, 5, 100, 255])
+@pytest.mark.parametrize("high", [3, 5, 100, 255])
 def test_every_word_gives_each_integer_equally_often_or_is_drawn_again(scripted_source, high):
     words = np.arange(1 << 16, dtype="<u2")
     kept = (words.astype(np.uint64) * high & 0xFFFF) >= (1 << 16) % high
@@ -65,7 +64,7 @@ def test_every_word_gives_each_integer_equally_often_or_is_drawn_again(scripted_
     assert set(drawn[~kept].tolist()) <= {high - 1}
 
 
-@each("high", [257, 1000, 65_536, 65_537, 1_000_000, 2**32])
+@pytest.mark.parametrize("high", [257, 1000, 65_536, 65_537, 1_000_000, 2**32])
 def test_larger_integers_are_uniform(high):
     drawn = uniform_integers(SeededSource(high), high, 400_000)
     assert drawn.dtype == np.min_scalar_type(high - 1)
@@ -89,7 +88,7 @@ def test_categories_follow_their_weights_at_every_boundary(scripted_source):
         assert categorical(scripted_source(ends.view(np.uint8)), weights, 2).tolist() == last
 
 
-@each("size", [0, 1, 7, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
+@pytest.mark.parametrize("size", [0, 1, 7, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 5])
 def test_sources_give_as_many_bytes_as_asked(size):
     for source in (SecureSource(), SeededSource(1)):
         assert source.bytes(size).shape == (size,)
@@ -118,7 +117,7 @@ def test_the_seeded_stream_never_changes_between_versions():
     assert SeededSource(0, "sex").bytes(8).tobytes().hex() == "cbb60e284547fa85"
 
 
-@each("numerator, denominator", [(0, 1), (1, 1), (1, 3), (2, 6), (255, 256), (1, 2**70), (3, 7)])
+@pytest.mark.parametrize(("numerator", "denominator"), [(0, 1), (1, 1), (1, 3), (2, 6), (255, 256), (1, 2**70), (3, 7)])
 def test_a_rational_coin_compares_with_all_digits(scripted_source, numerator, denominator):
     for pair in range(0, 1 << 16, 251):
         for filler in (0, 255):
@@ -129,8 +128,8 @@ def test_a_rational_coin_compares_with_all_digits(scripted_source, numerator, de
             assert coin == (drawn < Fraction(numerator, denominator)) or drawn == Fraction(numerator, denominator)
 
 
-@each("last, heads", [(0x54, True), (0x56, False)])
-@each("ties", [1, 8, 100])
+@pytest.mark.parametrize(("last", "heads"), [(0x54, True), (0x56, False)])
+@pytest.mark.parametrize("ties", [1, 8, 100])
 def test_ties_of_a_rational_coin_go_on_beyond_any_word(scripted_source, ties, last, heads):
     source = scripted_source([0x55] * ties, last)
     assert bernoulli_ratio(source, 1, 3, 1).tolist() == [heads]
@@ -144,8 +143,8 @@ def test_a_rational_coin_that_ends_ends_the_tie(scripted_source):
     assert bernoulli_ratio(scripted_source(), 5, 5, 100).all()
 
 
-@each(
-    "draw, error, name",
+@pytest.mark.parametrize(
+    ("draw", "error", "name"),
     [
         (lambda source: bernoulli(source, -1, 1), ValueError, "threshold"),
         (lambda source: bernoulli(source, 0.5, 1), TypeError, "`threshold` must be an integer, got"),

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from skdp import Domain, Interval, PrivacyLeakWarning, RandomizedResponseEncoder
 from skdp.domain import draft_domain_toml
-from tests.conftest import each
 
 
 def draft(frame, **options):
@@ -43,8 +42,8 @@ def test_every_value_of_the_table_is_declared(values, bins):
     assert (domain.encode([frame["x"]])[0] < domain.sizes[0]).all()
 
 
-@each(
-    "values, interval",
+@pytest.mark.parametrize(
+    ("values", "interval"),
     [
         (range(17, 91), Interval(15, 95, bins=16)),
         (range(101), Interval(0, 105, bins=21)),
@@ -83,8 +82,8 @@ def test_what_each_column_becomes():
     assert domain["income"] == Interval(0, 120, bins=24, missing=True)
 
 
-@each(
-    "frame, options, error, match",
+@pytest.mark.parametrize(
+    ("frame", "options", "error", "match"),
     [
         (np.zeros((2, 2)), {}, TypeError, "X must be a pandas, polars or pyarrow table, got ndarray"),
         (pl.LazyFrame({"a": [1]}), {}, TypeError, "lazy"),
@@ -103,8 +102,8 @@ def test_mistakes_are_explained(frame, options, error, match):
             draft_domain_toml(frame, **options)
 
 
-@each("convert", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
-@each("dtype", ["float32", pd.CategoricalDtype(np.array([0.1, 0.2, 0.7], "float32"))])
+@pytest.mark.parametrize("convert", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
+@pytest.mark.parametrize("dtype", ["float32", pd.CategoricalDtype(np.array([0.1, 0.2, 0.7], "float32"))])
 def test_numbers_of_32_bits_are_drafted_with_their_digits(convert, dtype):
     frame = convert(pd.DataFrame({"dose": np.repeat(np.array([0.1, 0.2, 0.7], "float32"), 50)}).astype(dtype))
     domain = Domain.from_frame(frame)

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 import skdp
-from tests.conftest import each
 
 GROUPS = ["young", "old"]
 AGES = pd.DataFrame({"age": np.arange(100) % 90})
@@ -45,7 +44,7 @@ def released(estimator, table):
     return estimator.fit_transform(table) if hasattr(estimator, "tally") else estimator.fit(table)
 
 
-@each("make", MAKERS)
+@pytest.mark.parametrize("make", MAKERS)
 def test_a_dtype_that_can_hold_none_of_the_declared_values_is_refused(make):
     """With 'uniform', 5,000 numbers against categories of text became coin flips without a word."""
     ledger = skdp.PrivacyLedger(epsilon=9)
@@ -59,8 +58,8 @@ def test_a_dtype_that_can_hold_none_of_the_declared_values_is_refused(make):
 SPELLING = "Declare all values that can occur, in the same spelling, and None for missing values (NaN)."
 
 
-@each(
-    "declared, cells, remedy",
+@pytest.mark.parametrize(
+    ("declared", "cells", "remedy"),
     [
         (GROUPS, ["young", "hush"], f"{SPELLING} Or set"),
         ([7, None], [8, None], f"{SPELLING} Or set"),
@@ -77,7 +76,9 @@ def test_the_remedy_depends_on_the_declared_values(declared, cells, remedy):
     assert "44" not in str(caught.value)
 
 
-@each("declared, value", [(GROUPS, "old"), ([1, 2], 1.0), (skdp.Interval(0, 5), 2.0), ([True, False], True)])
+@pytest.mark.parametrize(
+    ("declared", "value"), [(GROUPS, "old"), ([1, 2], 1.0), (skdp.Interval(0, 5), 2.0), ([True, False], True)]
+)
 def test_missing_values_that_are_not_declared_are_named(declared, value):
     people = pd.DataFrame({"age": [value, None]})
     for table in (people, people.astype(object), pl.from_pandas(people), pa.Table.from_pandas(people)):
@@ -102,7 +103,7 @@ def test_values_that_were_read_from_the_data_are_not_shown():
         assert "hunter2" not in str(caught.value)
 
 
-@each("other", [2, 2.5, None, "z"])
+@pytest.mark.parametrize("other", [2, 2.5, None, "z"])
 def test_a_record_of_a_list_is_read_independently_of_the_others(other):
     """NumPy would choose one dtype for all values, in which True is 1, and 2**53 + 1 a float."""
     rows = [[True], [1]] * 500 + [[other]]

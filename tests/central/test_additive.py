@@ -12,7 +12,6 @@ from sklearn.preprocessing import OneHotEncoder
 
 from skdp import DPAdditiveClassifier, DPAdditiveRegressor, PrivacyLedger
 from skdp.privacy import Mu
-from tests.conftest import each
 
 rng = np.random.default_rng(0)
 N = 3_000
@@ -88,8 +87,8 @@ def test_undeclared_values():
     assert logits == pytest.approx(model.shape_("c").values[X["c"].map({"x": 0, "y": 1, "z": 2})])
 
 
-@each(
-    "parameters, message",
+@pytest.mark.parametrize(
+    ("parameters", "message"),
     [
         ({"max_bins": 1}, "max_bins"),
         ({"handle_unknown": "drop"}, "handle_unknown"),
@@ -178,6 +177,6 @@ def test_bands_of_several_classes_cover():
 
 
 @pytest.mark.long
-@each("epsilon, least", [(0.5, 0.8), (1.0, 0.9), (4.0, 0.9)])
+@pytest.mark.parametrize(("epsilon", "least"), [(0.5, 0.8), (1.0, 0.9), (4.0, 0.9)])
 def test_bands_cover_as_often_as_stated(epsilon, least):
     assert covered(40, epsilon) > least

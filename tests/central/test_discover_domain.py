@@ -21,7 +21,7 @@ from skdp.central._discover_domain import Cells
 from skdp.central._discover_domain import _count_texts as count_texts
 from skdp.privacy import gaussian_delta
 from skdp.testing import replay_release
-from tests.conftest import FRAME_KINDS, each, often
+from tests.conftest import FRAME_KINDS, often
 
 N = 20_000
 JOBS = ["clerk"] * 400 + ["nurse"] * 300
@@ -122,7 +122,7 @@ class TestTextThreshold:
         return worst
 
     @pytest.mark.filterwarnings("ignore::skdp.WeakGuaranteeWarning")
-    @each("case", CASES)
+    @pytest.mark.parametrize("case", CASES)
     def test_neighbors_differ_by_delta_and_a_lower_threshold_would_not_do(self, monkeypatch, case):
         epsilon, delta, rows = case
         threshold = self.smallest_published(monkeypatch, epsilon, delta, max_rows_per_person=rows)
@@ -175,8 +175,8 @@ class TestReplay:
         monkeypatch.setattr("skdp.central._discover_domain.MIN_POWER", -4)
         monkeypatch.setattr("skdp.central._discover_domain.MAX_POWER", 20)
 
-    @each("other", OTHERS)
-    @each("epsilon", [5.0, 0.1])
+    @pytest.mark.parametrize("other", OTHERS)
+    @pytest.mark.parametrize("epsilon", [5.0, 0.1])
     def test_one_record(self, other, epsilon):
         added = pd.DataFrame([other]).astype(FOUND.dtypes)
         table = pd.concat([FOUND, added], ignore_index=True)
@@ -186,8 +186,8 @@ class TestReplay:
             assert replay.findings == ()
             assert replay.epsilon <= replay.guarantee.epsilon * (1 + 1e-9)
 
-    @each("k", [1, 2, 3])
-    @each("n_columns", [1, 12])
+    @pytest.mark.parametrize("k", [1, 2, 3])
+    @pytest.mark.parametrize("n_columns", [1, 12])
     def test_the_rows_of_one_person(self, k, n_columns):
         """All rows alike: the worst case. With 12 columns, noise is Gaussian."""
         table = numbers([4.0] * 40)
@@ -227,7 +227,7 @@ class Text(str):
     __hash__ = str.__hash__
 
 
-@each(
+@pytest.mark.parametrize(
     "value",
     [
         *[b"x", (1, 2), [1], {}, 1, True, 1j, Decimal("sNaN"), pd.Timestamp(0), dt.date(2020, 1, 1)],
@@ -297,8 +297,8 @@ class TestErrors:
 
     TABLE = pd.DataFrame({"x": [1.5, 2.5], "t": ["secret", "secret"]})
 
-    @each(
-        "options, match",
+    @pytest.mark.parametrize(
+        ("options", "match"),
         [
             ({"epsilon": 0}, "`epsilon` must be"),
             ({"delta": 0}, r"`delta` must be in \(0, 1\), got 0. The strings of columns \['t'\]"),
@@ -349,7 +349,7 @@ class TestAccuracy:
         noise = (high - low) / X.size / 0.8 * math.hypot(1, (2 * mean - low - high) / (high - low))
         return noise**2 + (mean - X.mean()) ** 2
 
-    @each("kind", ["skewed", "centred", "heavy", "uniform", "negative", "far", "tiny"])
+    @pytest.mark.parametrize("kind", ["skewed", "centred", "heavy", "uniform", "negative", "far", "tiny"])
     def test_the_mean_is_nearly_as_good_as_with_good_bounds(self, kind):
         """Good bounds are the range of the values."""
         X = column(kind)
@@ -366,7 +366,7 @@ class TestAccuracy:
         assert ends(find(numbers(-X), 1.0))[1] == 0
         assert ends(find(numbers(np.append(X, -X[:1000] / 20)), 0.2))[0] < -3
 
-    @each("kind, n", [("centred", 1000), ("heavy", 1000), ("centred", 700)])
+    @pytest.mark.parametrize(("kind", "n"), [("centred", 1000), ("heavy", 1000), ("centred", 700)])
     def test_values_that_are_spread_over_many_cells_are_found(self, kind, n):
         """No window of one power of 2 holds enough of them."""
         for seed in range(10):
@@ -414,14 +414,14 @@ TEXT_COLUMNS = {
 }
 
 
-@each("kind", list(TEXT_COLUMNS))
+@pytest.mark.parametrize("kind", list(TEXT_COLUMNS))
 def test_texts_are_counted_equally_in_all_libraries(kind):
     # A category that does not occur is not counted, because its name may be private.
     assert count_texts(TEXT_COLUMNS[kind]) == {"clerk": 3, "nurse": 2, None: 4}
 
 
-@each("center", [0.0, 3.7, -1e9])
-@each("cells_per_octave", [1, 4, 16])
+@pytest.mark.parametrize("center", [0.0, 3.7, -1e9])
+@pytest.mark.parametrize("cells_per_octave", [1, 4, 16])
 def test_cells_of_numbers_are_found_by_their_edges(center, cells_per_octave):
     cells = Cells(cells_per_octave, center)
     edges = cells.edges()

@@ -17,7 +17,6 @@ from skdp import PrivacyLedger, central
 from skdp.base import split_if_supervised
 from skdp.privacy import Mu, Rho
 from tests.central.estimators import EVERY, NUMERIC, OTHERS, WITH_GAPS, N, fitted, made, released, whole
-from tests.conftest import each
 from tests.persistence.forgery import forged, saved
 
 pytestmark = [
@@ -27,7 +26,7 @@ pytestmark = [
 ]
 
 
-@each("name", list(EVERY))
+@pytest.mark.parametrize("name", list(EVERY))
 def test_a_person_may_have_several_rows(name):
     persons = np.arange(N) // 3
     large = pl.from_pandas(whole(name).assign(who=persons)).select("who", pl.exclude("who")).lazy()
@@ -38,7 +37,7 @@ def test_a_person_may_have_several_rows(name):
         assert (guarantee.unit, guarantee.max_rows_per_person) == ("person", 2)
 
 
-@each("name", list(EVERY))
+@pytest.mark.parametrize("name", list(EVERY))
 def test_a_share_of_a_budget_is_charged_as_it_is(name):
     for share in (Rho(0.2, delta=1e-6), Mu(0.2, delta=1e-6)):
         ledger = PrivacyLedger(**{share.name: 1.0})
@@ -54,7 +53,7 @@ EXTREMES = list(itertools.product(TINY_AND_HUGE, [1e-290, 8e307], [0, N]))
 @pytest.mark.parametrize(
     "extremes", [EXTREMES[3::3], pytest.param(EXTREMES, marks=pytest.mark.long)], ids=["some", "all"]
 )
-@each("name", list(EVERY))
+@pytest.mark.parametrize("name", list(EVERY))
 def test_tiny_and_huge_epsilons_and_bounds_are_answered(name, extremes):
     for epsilon, high, rows in extremes:
         table, bounds = whole(name)[:rows], {}
@@ -108,7 +107,7 @@ def with_object(name, value):
     return table
 
 
-@each("name", WITH_GAPS)
+@pytest.mark.parametrize("name", WITH_GAPS)
 def test_what_is_no_number_counts_as_missing(name):
     """It was an error, which shows that there is such a record, and with which one person could stop a release."""
     wanted = fitted(made(name), with_object(name, None))
@@ -122,7 +121,7 @@ def test_what_is_no_number_counts_as_missing(name):
             np.testing.assert_array_equal(*rows)
 
 
-@each("name", [name for name in NUMERIC if name not in WITH_GAPS])
+@pytest.mark.parametrize("name", [name for name in NUMERIC if name not in WITH_GAPS])
 def test_what_is_no_number_is_an_error_where_a_missing_value_is_one(name):
     for value in (None, *NO_NUMBERS):
         ledger = PrivacyLedger(epsilon=5)
@@ -140,7 +139,7 @@ def test_a_column_of_objects_is_told_by_its_dtype_alone():
         assert len(caught) == 1
 
 
-@each("name", list(EVERY))
+@pytest.mark.parametrize("name", list(EVERY))
 def test_an_edited_guarantee_is_not_loaded(name):
     data = saved(fitted(made(name), whole(name)))
     guarantee = skdp.load(io.BytesIO(data)).guarantee_
@@ -161,7 +160,7 @@ def test_an_edited_guarantee_is_not_loaded(name):
             skdp.load(io.BytesIO(forged(data, change)))
 
 
-@each("name", list(EVERY))
+@pytest.mark.parametrize("name", list(EVERY))
 def test_guarantees_of_budgets_are_loaded(name):
     for given in (Rho(0.2, delta=1e-6), Mu(0.4, delta=1e-6)):
         estimator = fitted(made(name, epsilon=given), whole(name))

@@ -16,7 +16,6 @@ from skdp import DPGroupBy, PrivacyLedger
 from skdp.central._group_quantiles import EndpointScores
 from skdp.privacy import Mu, PrivacyBudget, Rho
 from skdp.testing import replay_release
-from tests.conftest import each
 
 N_CANDIDATES = 4
 TABLES = [list(counts) for counts in itertools.product(range(4), repeat=N_CANDIDATES)]
@@ -40,9 +39,9 @@ def exceedance(scores, counts, probability):
     return weights[is_above].sum() / weights.sum()
 
 
-@each("probability", PROBABILITIES)
-@each("epsilon", [0.01, 0.5, 4.0])
-@each("tail", [Fraction(1, 40), Fraction(1, 4)])
+@pytest.mark.parametrize("probability", PROBABILITIES)
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 4.0])
+@pytest.mark.parametrize("tail", [Fraction(1, 40), Fraction(1, 4)])
 def test_endpoint_exceeds_the_quantile_of_no_table_more_often_than_stated(probability, epsilon, tail):
     budget = PrivacyBudget("epsilon", Fraction(epsilon))
     largest = 0.0
@@ -55,7 +54,7 @@ def test_endpoint_exceeds_the_quantile_of_no_table_more_often_than_stated(probab
         assert largest >= tail / 8
 
 
-@each("probability", PROBABILITIES)
+@pytest.mark.parametrize("probability", PROBABILITIES)
 def test_added_value_changes_distances_by_at_most_the_sensitivity(probability):
     changes = []
     for counts in TABLES:
@@ -68,7 +67,7 @@ def test_added_value_changes_distances_by_at_most_the_sensitivity(probability):
     assert max(changes) == max(numerator, denominator - numerator)
 
 
-@each("probability", PROBABILITIES)
+@pytest.mark.parametrize("probability", PROBABILITIES)
 def test_ranges_of_candidates_agree_with_their_distances(probability):
     for counts in TABLES:
         scores = make_scores(counts, probability)
@@ -82,7 +81,7 @@ KEYS = {"key": ["a", "b"]}
 VALUES = (0.0, 30.0, 100.0, math.nan)
 
 
-@each("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
+@pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
 @pytest.mark.parametrize("persons", [False, True])
 def test_neighbors_by_record_or_person_cost_at_most_epsilon(epsilon, persons, monkeypatch):
     monkeypatch.setattr("skdp.central._group_quantiles.make_candidates", lambda low, high: np.linspace(low, high, 5))
@@ -107,7 +106,7 @@ def test_neighbors_by_record_or_person_cost_at_most_epsilon(epsilon, persons, mo
     assert 0.25 < max(used) <= 1 + 1e-9
 
 
-@each("epsilon, level", [(1.0, 0.95), (Rho(0.05, delta=1e-6), 0.5)])
+@pytest.mark.parametrize(("epsilon", "level"), [(1.0, 0.95), (Rho(0.05, delta=1e-6), 0.5)])
 def test_intervals_cover_quantiles_of_tables_of_any_shape(epsilon, level):
     rng, n_groups, n_rows = np.random.default_rng(1), 50, 60
     keys = np.repeat(np.arange(n_groups), n_rows)
@@ -182,8 +181,8 @@ def test_without_keys_all_rows_are_one_group():
         DPGroupBy(by=None, statistics="count").fit(frame)
 
 
-@each(
-    "parameters, match",
+@pytest.mark.parametrize(
+    ("parameters", "match"),
     [
         ({"statistics": [1.0]}, r"`statistics` must be in \[1e-6, 1 - 1e-6\]"),
         ({"statistics": ["median", 0.5, 0.5]}, "must not name a statistic twice"),

@@ -10,7 +10,6 @@ from scipy.stats import chisquare
 from skdp import Domain, DPHistogram, Interval
 from skdp.central.statistics import Estimate
 from skdp.randomness import watch_draws
-from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 
@@ -148,7 +147,7 @@ class TestCells:
                 return
         raise AssertionError("no seed gave a negative total")
 
-    @each("value", ["z", None, 5])
+    @pytest.mark.parametrize("value", ["z", None, 5])
     def test_undeclared_values_may_be_left_out(self, value):
         frame = pd.DataFrame({"a": pd.Series(["x", value, "y", "x"], dtype=object), "b": [1, 1, 2, 2]})
         histogram = DPHistogram(100.0, domain={"a": ["x", "y"], "b": [1, 2]}, handle_unknown="ignore").fit(frame)
@@ -201,8 +200,8 @@ class TestRanges:
         assert (histogram.to_frame()["lower"] < frame["lower"]).all()
         assert frame["std_error"].tolist() == histogram.std_error_.tolist()
 
-    @each(
-        "domain, ends, error, message",
+    @pytest.mark.parametrize(
+        ("domain", "ends", "error", "message"),
         [
             (
                 EDGES,

@@ -12,7 +12,6 @@ from skdp.central._ranges import DeclaredLevels
 from skdp.domain import Domain
 from skdp.privacy import Rho
 from skdp.testing import replay_release
-from tests.conftest import each
 
 # The cities of a region are not neighbors in the declaration.
 CITIES = [f"city {index}" for index in range(9)]
@@ -31,8 +30,8 @@ def histogram(epsilon=1.0, **parameters):
     return DPHistogram(epsilon, **{"domain": CITY, "levels": LEVELS, "random_state": 0} | parameters)
 
 
-@each("method", ["auto", "flat", "hierarchical"])
-@each("epsilon", [0.05, 1.0, Rho(0.1, delta=1e-6)])
+@pytest.mark.parametrize("method", ["auto", "flat", "hierarchical"])
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, Rho(0.1, delta=1e-6)])
 def test_counts_of_all_levels_are_whole_and_add_up(method, epsilon):
     frame = people(500)
     for table in (frame, pl.from_pandas(frame)):
@@ -63,7 +62,7 @@ def test_estimates_are_the_least_squares_solution():
         assert tree.variance(weights) == pytest.approx(weights @ covariance @ weights)
 
 
-@each("method", ["flat", "hierarchical"])
+@pytest.mark.parametrize("method", ["flat", "hierarchical"])
 def test_intervals_of_all_levels_cover(method):
     frame = people(2000)
     truth = {
@@ -86,7 +85,7 @@ def test_intervals_of_all_levels_cover(method):
         assert 0.93 < np.sqrt(np.mean(np.square(errors[level]))) < 1.07, level
 
 
-@each("method", ["flat", "hierarchical"])
+@pytest.mark.parametrize("method", ["flat", "hierarchical"])
 def test_neighbors_cost_at_most_epsilon(method):
     used = []
     for seed, city in enumerate([*CITIES, "elsewhere"] * 2):
@@ -107,8 +106,8 @@ def test_auto_measures_levels_of_many_values_only():
     assert histogram(domain={"city": many}, levels=levels).fit(frame).method_ == "hierarchical"
 
 
-@each(
-    "parameters, match",
+@pytest.mark.parametrize(
+    ("parameters", "match"),
     [
         ({"levels": {}}, "`levels` must be a nonempty mapping"),
         ({"levels": [REGIONS]}, "`levels` must be a nonempty mapping"),

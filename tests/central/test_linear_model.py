@@ -13,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 
 from skdp import DPLinearRegression, DPLogisticRegression, DPRidge
 from skdp.privacy import Mu
-from tests.conftest import each
 
 rng = np.random.default_rng(0)
 TABLE = pd.DataFrame(rng.normal(size=(2_000, 4)).clip(-3, 3), columns=["a", "b", "c", "d"])
@@ -39,8 +38,8 @@ def test_with_little_noise_it_is_linear_or_ridge_regression():
     assert model.intercept_ == pytest.approx(wanted.intercept_, abs=0.002)
 
 
-@each("delta", [None, 1e-6])
-@each("size", [1e-6, 1e-200])
+@pytest.mark.parametrize("delta", [None, 1e-6])
+@pytest.mark.parametrize("size", [1e-6, 1e-200])
 def test_the_penalty_of_a_small_column_takes_nothing_from_others(size, delta):
     """Of a column of 1e-12, it made a coefficient of .1 a thousandth of a millionth."""
     X = np.random.default_rng(0).normal(size=(20_000, 2)).clip(-3, 3)
@@ -89,9 +88,9 @@ def test_standard_errors_cover_what_the_ridge_takes():
     assert np.mean(held, axis=0).min() > 0.8
 
 
-@each("bounds", [(1900.0, 2025.0), (-2025.0, -1900.0), (-1e-6, 1e-6), (1e300, 1e300 + 1e293)])
-@each(
-    "model, tolerance",
+@pytest.mark.parametrize("bounds", [(1900.0, 2025.0), (-2025.0, -1900.0), (-1e-6, 1e-6), (1e300, 1e300 + 1e293)])
+@pytest.mark.parametrize(
+    ("model", "tolerance"),
     [
         (DPLinearRegression(4.0, target_bounds=(0, 3)), 0.05),
         (DPLinearRegression(4.0, target_bounds=(0, 3), delta=1e-6), 0.05),
@@ -119,7 +118,7 @@ def test_too_few_rows_are_warned_of_and_coefficients_are_small(delta):
     assert np.abs(model.predict(TABLE)).max() < 24
 
 
-@each("correlation", [0.0, 0.95])
+@pytest.mark.parametrize("correlation", [0.0, 0.95])
 def test_scaled_steps_arrive_where_the_loss_is_least(correlation):
     """After 20 steps of rows that were not weighted, the loss was 3 percent above the least at every epsilon."""
     draw = np.random.default_rng(0)

@@ -17,7 +17,6 @@ import skdp.engines
 from skdp import PrivacyLedger
 from skdp.privacy import Rho
 from tests.central.estimators import EVERY, NUMBERS, VALUES, WORDS, Y, fitted, made, whole
-from tests.conftest import each
 
 RHO = Rho(0.1, delta=1e-6)
 
@@ -35,7 +34,7 @@ def refuse(name, table, match, y=None, *, groups=None, **parameters):
     assert not model.__sklearn_is_fitted__()
 
 
-@each("name", list(EVERY))
+@pytest.mark.parametrize("name", list(EVERY))
 def test_parameters_that_all_have(name):
     refuse(name, whole(name), "`epsilon` must be", epsilon="1")
     refuse(name, whole(name), "`max_rows_per_person` must be between", max_rows_per_person=0)
@@ -44,9 +43,9 @@ def test_parameters_that_all_have(name):
         fitted(made(name, ledger=5.0), whole(name))
 
 
-@each("name", ["DPMean", "DPKBinsDiscretizer", "DPRidge"])
-@each(
-    "bounds, match",
+@pytest.mark.parametrize("name", ["DPMean", "DPKBinsDiscretizer", "DPRidge"])
+@pytest.mark.parametrize(
+    ("bounds", "match"),
     [
         (None, "`bounds` must be"),
         ((1, 1), "`bounds` of column 'a' must be finite with low < high"),
@@ -61,8 +60,8 @@ def test_bounds(name, bounds, match):
     refuse(name, whole(name), match, bounds=bounds)
 
 
-@each(
-    "name, parameters, match",
+@pytest.mark.parametrize(
+    ("name", "parameters", "match"),
     [
         ("DPMean", {"confidence_level": 1}, "`confidence_level` must be"),
         *(
@@ -114,15 +113,15 @@ def test_parameters(name, parameters, match):
     refuse(name, whole(name), match, **parameters)
 
 
-@each("name", ["DPRidge", "DPPCA", "DPSelectKBest", "DPGaussianNB"])
+@pytest.mark.parametrize("name", ["DPRidge", "DPPCA", "DPSelectKBest", "DPGaussianNB"])
 def test_a_missing_value_may_be_an_error(name):
     for hole in (math.nan, math.inf):
         table = whole(name).assign(b=NUMBERS["b"].where(np.arange(60) != 7, hole))
         refuse(name, table, "olumn 'b' (must not have|contains a) missing")
 
 
-@each(
-    "name, y, match",
+@pytest.mark.parametrize(
+    ("name", "y", "match"),
     [
         ("DPRidge", Y[:-1], "X and y must have the same number of rows"),
         ("DPRidge", Y.where(Y == 0), "must not have missing|contains a missing value"),
@@ -138,8 +137,8 @@ def test_targets(name, y, match):
         made(name).fit(EVERY[name][1], None)
 
 
-@each(
-    "groups, match",
+@pytest.mark.parametrize(
+    ("groups", "match"),
     [
         ([None] * 60, "`groups` must not contain missing"),
         (np.zeros((60, 2)), "`groups` must be 1-dimensional"),
@@ -151,8 +150,8 @@ def test_groups(groups, match):
     refuse("DPMean", NUMBERS, match, groups=groups)
 
 
-@each(
-    "name, parameters, match",
+@pytest.mark.parametrize(
+    ("name", "parameters", "match"),
     [
         ("DPHistogram", {}, "Column 'a' contains a value outside the declared domain"),
         ("DPGroupBy", {}, "Column 'a' contains a value outside the declared keys"),
@@ -174,7 +173,7 @@ LAZY = {
 }
 
 
-@each("name", EVERY)
+@pytest.mark.parametrize("name", EVERY)
 def test_lazy_tables_where_rows_are_read(name):
     assert skdp.engines  # with which `fit` reads lazy tables
     X = EVERY[name][1]

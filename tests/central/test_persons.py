@@ -17,7 +17,6 @@ import skdp
 from skdp.central.statistics import choose
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import SeededSource
-from tests.conftest import each
 
 
 def test_choices_are_as_of_scores_a_third_as_large():
@@ -61,7 +60,7 @@ RELEASES = {
 
 
 class TestUnit:
-    @each("name", list(RELEASES))
+    @pytest.mark.parametrize("name", list(RELEASES))
     def test_a_second_row_replaces_the_first_and_the_guarantee_is_for_all_rows(self, name):
         # Without the second row, the counts are (1, 0): adding it changes both of them by 1, and the noise is for
         # one. At epsilon 2, this loses ln((1 + e**4) / 2) = 3.3.
@@ -108,7 +107,7 @@ REVEALING = {"synthesizer": state_synthesizer, "target encoder": state_encoder}
 
 
 class TestRevealedNumberOfRows:
-    @each("name", list(REVEALING))
+    @pytest.mark.parametrize("name", list(REVEALING))
     def test_nothing_is_promised_for_replacing_a_person(self, name):
         """Replacing a person of 11 rows by one of 1 row changes the number of rows, which is seen with certainty."""
         statement = skdp.privacy_statement(Pipeline([(name, *REVEALING[name]("who"))]))

@@ -12,7 +12,6 @@ from sklearn.linear_model import LogisticRegression
 from skdp import DPLogisticRegression, PrivacyLedger, privacy_statement
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
-from tests.conftest import each
 
 OF_TARGET = {"relation": "replace_values", "columns": ["target"]}
 
@@ -39,7 +38,7 @@ class TestPrivacy:
     """What another target of one row changes is covered by the noise: replayed, with the noise moved."""
 
     @pytest.mark.parametrize("n_neighbors", [4, pytest.param(504, marks=pytest.mark.long)])
-    @each("name", list(MODELS))
+    @pytest.mark.parametrize("name", list(MODELS))
     def test_neighbors_that_differ_in_the_target(self, name, n_neighbors):
         """Up to 504 neighbors of each model: tables of 1 to 24 rows, with and without delta, all kinds of shares."""
         make, values = MODELS[name]
@@ -65,7 +64,7 @@ class TestPrivacy:
         # The bound is reached, but for rounding to steps of the noise: the test would see a larger change.
         assert max(largest.values()) > 0.5
 
-    @each("name", list(MODELS))
+    @pytest.mark.parametrize("name", list(MODELS))
     def test_public_columns_are_no_secret(self, name):
         """Nothing is promised of X, and nothing of X is said to be protected."""
         make, values = MODELS[name]
@@ -152,7 +151,7 @@ class TestModels:
         np.testing.assert_allclose(model.coef_, exact.coef_, atol=0.02 * np.abs(exact.coef_).max())
         np.testing.assert_allclose(model.intercept_, exact.intercept_, atol=0.02 * abs(exact.intercept_).max())
 
-    @each("name", list(MODELS))
+    @pytest.mark.parametrize("name", list(MODELS))
     def test_numbers_of_any_size(self, name):
         """Differences that no float scales are none; squares beyond all floats are refused before the charge."""
         make, values = MODELS[name]

@@ -11,7 +11,6 @@ import pytest
 from skdp import DPKBinsDiscretizer, DPMinMaxScaler
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
-from tests.conftest import each
 
 MODULE = "skdp.central._quantiles"
 VALUES = (0.0, 0.5, 2.0, 7.0, math.nan)
@@ -59,7 +58,7 @@ def test_adding_a_record_costs_at_most_epsilon(model, epsilon):
 
 
 @pytest.mark.usefixtures("few_candidates")
-@each("n", [1, 3])
+@pytest.mark.parametrize("n", [1, 3])
 def test_rows_of_a_person_cost_as_much_as_one(n):
     rows = np.array([2.0] * 6 + [0.0] * n)[:, np.newaxis]
     model = DPKBinsDiscretizer(0.5, n_bins=2, bounds=(0, 2), max_rows_per_person=n)

@@ -24,7 +24,6 @@ from skdp import (
 )
 from skdp.privacy import Mu
 from skdp.testing import replay_release
-from tests.conftest import each
 
 pytestmark = pytest.mark.filterwarnings("ignore:The noise:UserWarning")  # there are few rows
 
@@ -114,7 +113,7 @@ def test_sums_are_exact_so_that_the_order_of_rows_does_not_show(name, monkeypatc
     assert found[0] == found[1] == found[2]
 
 
-@each("name", ["mean", "scaler", "groups"])
+@pytest.mark.parametrize("name", ["mean", "scaler", "groups"])
 def test_sums_of_columns_are_equal_for_all_sizes_of_blocks(name, monkeypatch):
     rng = np.random.default_rng(0)
     numbers = rng.normal(size=(500, 3)) * [1, 1e-300, 1e6]

@@ -14,7 +14,6 @@ from skdp import PrivacyLedger
 from skdp.central import sample_and_aggregate
 from skdp.privacy import Mu
 from skdp.testing import replay_release
-from tests.conftest import each
 
 
 def aggregate(X=None, statistic=np.mean, **parameters):
@@ -72,7 +71,9 @@ class TestSampleAndAggregate:
             assert found == pytest.approx([found[0]] * 3, abs=0.5)
 
     @pytest.mark.parametrize("epsilon", [0.7, Mu(0.5, delta=1e-6)])
-    @each("there, elsewhere", [(100, 0), (0, 100), (math.nan, 100), (0, math.nan), ([100, 0], [0, 100])])
+    @pytest.mark.parametrize(
+        ("there", "elsewhere"), [(100, 0), (0, 100), (math.nan, 100), (0, math.nan), ([100, 0], [0, 100])]
+    )
     def test_the_replayed_noise_covers_whatever_a_chunk_gives(self, epsilon, there, elsewhere):
         """A record moves the answer of its chunk from one bound to the other, or to none."""
 
@@ -104,8 +105,8 @@ class TestSampleAndAggregate:
         assert release.std_error == pytest.approx([alone * math.hypot(1, share / 2) for share in (0.2, 0.4)], rel=0.05)
 
 
-@each(
-    "parameters message",
+@pytest.mark.parametrize(
+    ("parameters", "message"),
     [
         ({"statistic": "mean"}, "`statistic` must be callable"),
         ({"bounds": (1, 0)}, "bounds"),

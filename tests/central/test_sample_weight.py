@@ -14,7 +14,6 @@ import skdp.engines  # noqa: F401, so that `fit` reads a LazyFrame
 from skdp import DPGroupBy, DPHistogram, DPMean, Interval, PrivacyLedger
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
-from tests.conftest import each
 
 KEYS = {"key": ["a", "b"]}
 MODELS = {
@@ -32,8 +31,8 @@ COLUMNS = {"mean": ["x"], "groups": ["key", "x"], "group counts": ["key"], "hist
 RECORDS = list(itertools.product(["a", "b", "c"], [0.0, 50.0, 100.0, math.nan], [0.0, 1.5, 4.0, 9.0, -1.0, math.nan]))
 
 
-@each("name", list(MODELS))
-@each("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
+@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
 @pytest.mark.parametrize("n_rows", [1, 2])
 def test_neighbors_by_record_or_person_cost_at_most_epsilon(name, epsilon, n_rows):
     model = MODELS[name].set_params(epsilon=epsilon, max_rows_per_person=n_rows)
@@ -60,7 +59,7 @@ def weighted_table(n, seed=0):
     return table.assign(w=rng.choice([0.5, 2.0, 4.0], n))
 
 
-@each("name", list(MODELS))
+@pytest.mark.parametrize("name", list(MODELS))
 def test_weighted_statistics_at_large_epsilon_are_exact_in_all_libraries(name):
     frame = weighted_table(2000)[[*COLUMNS[name], "w"]]
     model = MODELS[name].set_params(epsilon=1e6, max_rows_per_person=1, random_state=0)
@@ -95,7 +94,7 @@ def test_equal_weights_have_the_same_accuracy_as_counts():
     assert weighted["count"].dtype.kind == "f"
 
 
-@each("level", [0.5, 0.95])
+@pytest.mark.parametrize("level", [0.5, 0.95])
 def test_intervals_cover_weighted_statistics(level):
     n_groups = 1000
     rng = np.random.default_rng(1)
@@ -119,8 +118,8 @@ def test_intervals_cover_weighted_statistics(level):
         assert level - slack <= np.mean((lower <= truth) & (truth <= upper)) <= 1 - (1 - level) / 10
 
 
-@each(
-    "parameters, weights, match",
+@pytest.mark.parametrize(
+    ("parameters", "weights", "match"),
     [
         ({}, [1.0, 2.0], "`max_weight` must be the largest weight"),
         ({"max_weight": 0}, [1.0, 2.0], "`max_weight` must be"),

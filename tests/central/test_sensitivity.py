@@ -14,7 +14,6 @@ from sklearn.base import clone
 from skdp import DPGaussianNB, DPGroupBy, DPMean, DPStandardScaler
 from skdp.privacy import Mu
 from skdp.testing import replay_release
-from tests.conftest import each
 from tests.testing.central_releases import fitted
 
 MU = Mu(0.5, delta=1e-6)
@@ -57,7 +56,7 @@ def test_the_noise_covers_a_record_or_a_person_and_no_more(name, persons):
     assert max(used) == pytest.approx(1)
 
 
-@each("kind", [DPMean, DPStandardScaler])
+@pytest.mark.parametrize("kind", [DPMean, DPStandardScaler])
 def test_sums_do_not_depend_on_the_order_of_rows_or_on_blocks(kind):
     values = np.random.default_rng(0).normal(size=200_001) * 1e5
     values[::7] = np.nan
@@ -67,7 +66,7 @@ def test_sums_do_not_depend_on_the_order_of_rows_or_on_blocks(kind):
     assert found[0] == found[1] == found[2]
 
 
-@each("low, high", [(0.1, 0.7), (1e9, 1e9 + 2), (-1e-300, 1e-300), (-8e307, 8e307)])
+@pytest.mark.parametrize(("low", "high"), [(0.1, 0.7), (1e9, 1e9 + 2), (-1e-300, 1e-300), (-8e307, 8e307)])
 def test_values_beyond_the_bounds_are_at_the_bounds(low, high):
     rows = np.array([[low, high, -np.inf, np.inf]] * 1_000)
     found = DPMean(1e9, bounds=(low, high)).fit(rows).mean_

@@ -22,7 +22,6 @@ from skdp.privacy import (
     laplace_loss,
     parse_budget,
 )
-from tests.conftest import each
 
 DELTA = 1e-6
 AMOUNTS = [1e-6, 0.01, 0.3, 1.0, 5.0, 12.0]
@@ -47,7 +46,7 @@ ORDERS = [1.0001, 1.1, 1.5, 2, 3, 8, 30]
 
 
 class TestWhatAShareBuys:
-    @each("amount", AMOUNTS)
+    @pytest.mark.parametrize("amount", AMOUNTS)
     def test_a_choice_has_the_rho_wherever_its_losses_are(self, amount):
         epsilon = float(parse_budget(Rho(amount, DELTA)).choice)
         for place in np.linspace(0.02, 0.98, 25):
@@ -93,7 +92,7 @@ class TestGuarantee:
         assert compose([mean] * 30 + [rounded] * 20, delta=DELTA).epsilon == pytest.approx(8.055, abs=0.005)
 
     @pytest.mark.filterwarnings("ignore:.* fewer bins than:UserWarning")
-    @each("n_bins, n_levels", [(2, 1), (5, 3), (20, 5)])
+    @pytest.mark.parametrize(("n_bins", "n_levels"), [(2, 1), (5, 3), (20, 5)])
     def test_of_the_halvings_of_two_columns(self, n_bins, n_levels):
         (loss,) = DPKBinsDiscretizer(0.6, bounds=(0, 100), n_bins=n_bins, random_state=0).fit(NUMBERS).guarantee_.losses
         assert (type(loss), loss.count) == (PureLoss, 2 * n_levels)

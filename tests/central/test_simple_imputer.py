@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from skdp import DPSimpleImputer, Interval, PrivacyLedger, discover_domain
-from tests.conftest import each
 
 NUMERIC = ["mean", "median"]
 
@@ -38,8 +37,8 @@ class TestMostFrequent:
         assert imputer.statistics_.tolist() == [12.5]
         assert imputer.transform(X)[:4].tolist() == [[1.0], [12.0], [13.0], [12.5]]
 
-    @each(
-        "bins, number, middle",
+    @pytest.mark.parametrize(
+        ("bins", "number", "middle"),
         [
             (Interval([1, 3, 4, 7]), 3, 3),
             (Interval([3, 6, 9], missing=True), 3, 4),  # 3, 4 and 5
@@ -79,7 +78,7 @@ DATE_COLUMNS = {
 }
 
 
-@each("library", list(DATE_COLUMNS))
+@pytest.mark.parametrize("library", list(DATE_COLUMNS))
 def test_dates_of_a_found_domain_keep_their_dtype(library):
     frame = DATE_COLUMNS[library]
     found = discover_domain(frame, epsilon=5.0, delta=1e-6, random_state=0)
@@ -109,7 +108,7 @@ BINS_OF_CATEGORIES = {
 }
 
 
-@each("make", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
 def test_statistic_is_added_to_the_categories(make):
     column = pd.Series(pd.Categorical(["y", None] * 20, categories=["y", "z"]))
     if make is pl.DataFrame:
@@ -121,7 +120,7 @@ def test_statistic_is_added_to_the_categories(make):
     assert list(categories) == ["y", "z", "x"]
 
 
-@each("name", list(CATEGORY_COLUMNS))
+@pytest.mark.parametrize("name", list(CATEGORY_COLUMNS))
 def test_categories_without_the_statistic_are_converted(name):
     frame = CATEGORY_COLUMNS[name]
     imputer = DPSimpleImputer(
@@ -150,7 +149,7 @@ def test_dtype_without_the_declared_value_raises_before_the_charge(monkeypatch):
 
 
 class TestNumbers:
-    @each("bounds", [(0, 100), (-3.5, 250.25), (0, 12_345), (1, 98)])
+    @pytest.mark.parametrize("bounds", [(0, 100), (-3.5, 250.25), (0, 12_345), (1, 98)])
     def test_medians(self, bounds):
         X = table(3000).round()
         imputer = DPSimpleImputer(20.0, strategy="median", bounds=bounds).fit(X)

@@ -15,7 +15,6 @@ import pytest
 from skdp import Domain, Interval
 from skdp.domain import draft_domain_toml
 from tests.cli.commands import call, refuse
-from tests.conftest import each
 
 RNG = np.random.default_rng(0)
 ROWS = 600
@@ -43,8 +42,8 @@ def draft_csv(name, *lines, options=()):
 PEOPLE = [f"Person {row}" for row in range(60)]
 
 
-@each(
-    "name, values",
+@pytest.mark.parametrize(
+    ("name", "values"),
     [
         ("customer", [f"Person {row}" for row in range(ROWS)]),
         ("customer", range(10_000, 10_000 + ROWS)),
@@ -83,8 +82,8 @@ def test_draft_of_few_people_lists_no_identifiers():
     assert isinstance(Domain.from_toml(draft_domain_toml(frame[:12]))["weight"], Interval)
 
 
-@each(
-    "name, values",
+@pytest.mark.parametrize(
+    ("name", "values"),
     [
         ("grade", [1, 2, 3] * 200),
         ("age", [*range(18, 78)] * 10),
@@ -140,8 +139,8 @@ def test_times_with_a_zone_are_excluded():
         Domain.from_frame(pd.DataFrame({"seen": times}))
 
 
-@each("delimiter", [";", "\t", "|"])
-@each("end", ["", "x"])
+@pytest.mark.parametrize("delimiter", [";", "\t", "|"])
+@pytest.mark.parametrize("end", ["", "x"])
 def test_error_of_another_delimiter_names_the_option(capsys, delimiter, end):
     Path("in.csv").write_text(f"sex{delimiter}age\n" + f"f{delimiter}30{end}\nm{delimiter}40\n" * 20)
     assert "Use --delimiter to set the character" in refuse(capsys, "draft-domain", "in.csv", "out.toml")
@@ -149,7 +148,7 @@ def test_error_of_another_delimiter_names_the_option(capsys, delimiter, end):
     assert call("draft-domain", "in.csv", f"{ord(delimiter)}{end}.toml", "--delimiter", ",") == 0
 
 
-@each("text", ["90+", ".", '"1,234"', "<5", "unknown"])
+@pytest.mark.parametrize("text", ["90+", ".", '"1,234"', "<5", "unknown"])
 def test_numbers_with_other_text_are_described(text):
     rows = [f"{text},f" if row % 5 == 0 else f"{row % 300},m" for row in range(ROWS)]
     drafted = draft_csv(f"{len(text)}.csv", "income,sex", *rows)
@@ -176,8 +175,8 @@ def test_codes_of_months_are_listed():
     assert Domain.from_toml(draft_domain_toml(pd.DataFrame({"month": months})))["month"].values == tuple(months)
 
 
-@each(
-    "values, edges",
+@pytest.mark.parametrize(
+    ("values", "edges"),
     [
         (codes("1990-01-01", "2009-12-01", "%Y%m"), lambda edge: edge % 100 == 1),
         (codes("1950-01-01", "1989-12-31", "%Y%m%d"), lambda edge: edge % 10_000 == 101),
@@ -197,7 +196,9 @@ def test_bins_of_codes_of_dates_end_at_dates(values, edges):
     assert "These numbers are dates" not in draft_domain_toml(pd.DataFrame({"pay": np.resize(values, 20_000) + 50}))
 
 
-@each("values, drafted", [(["0.0", "-0.0", "1.5"], (0, 1.5)), (["0", "-0", "1"], (0, 1)), (["-0.0", "1.5"], (0, 1.5))])
+@pytest.mark.parametrize(
+    ("values", "drafted"), [(["0.0", "-0.0", "1.5"], (0, 1.5)), (["0", "-0", "1"], (0, 1)), (["-0.0", "1.5"], (0, 1.5))]
+)
 def test_negative_zero_is_read_as_a_number(values, drafted):
     text = draft_csv(f"{len(values)}{values[0]}.csv", "x,sex", *[f"{value},f" for value in values * 100])
     Path("domain.toml").unlink()

@@ -14,7 +14,6 @@ from skdp import Domain, Interval, NumericPerturber, RandomizedResponseEncoder, 
 from skdp.cli import main
 from skdp.engines import estimate_file, privatize_file, tally_files
 from tests.cli.commands import refuse
-from tests.conftest import each
 
 DOMAIN = Domain({"sex": ["f", "m"], "rooms": [1, 2, 3, 4], "age": Interval(0, 120, bins=4)})
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50, "rooms": [1, 2, 3, 4] * 25, "age": [5, 35, 65, 95] * 25})
@@ -48,7 +47,7 @@ def inside(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
-@each("name", REPORTS)
+@pytest.mark.parametrize("name", REPORTS)
 def test_a_file_needs_no_option(capsys, name):
     assert main(["estimate", f"{name}.parquet"]) == 0
     printed = capsys.readouterr().out

@@ -14,7 +14,6 @@ from skdp.engines import estimate_file
 from skdp.local import RapporEncoder, ReportTransformer
 from skdp.oracles import POSTPROCESSORS
 from tests.cli.commands import call, refuse
-from tests.conftest import each
 
 TOML = """
 [columns.sex]
@@ -92,7 +91,7 @@ def test_errors_name_the_options_of_the_command(files, capsys):
     assert PrivacyLedger(path="ledger").spent.epsilon == 0
 
 
-@each("command", ["privatize", "synthesize", "estimate"])
+@pytest.mark.parametrize("command", ["privatize", "synthesize", "estimate"])
 def test_error_of_an_absent_column_does_not_name_the_delimiter(files, capsys, command):
     declared = Domain.from_toml(TOML)
     RandomizedResponseEncoder(1.0, categories=declared).fit(pd.DataFrame({"sex": ["F"], "age": [1]})).save("p.json")
@@ -103,8 +102,9 @@ def test_error_of_an_absent_column_does_not_name_the_delimiter(files, capsys, co
     (files / "p.json").unlink()
 
 
-@each("name, command", [("cut.csv.gz", "privatize"), ("cut.csv.gz", "draft-domain"), ("bits.csv.gz", "report"),
-    ("bits.parquet", "privatize"), ("bits.parquet", "draft-domain"), ("bits.arrow", "synthesize")])  # fmt: skip
+@pytest.mark.parametrize(("name", "command"), [("cut.csv.gz", "privatize"), ("cut.csv.gz", "draft-domain"),
+    ("bits.csv.gz", "report"), ("bits.parquet", "privatize"),
+    ("bits.parquet", "draft-domain"), ("bits.arrow", "synthesize")])  # fmt: skip
 def test_error_of_a_damaged_file_names_it(tmp_path, monkeypatch, capsys, name, command):
     monkeypatch.chdir(tmp_path)
     sexes = pd.DataFrame({"sex": np.random.default_rng(0).choice(["F", "M"], 30_000), "age": 1})
@@ -128,7 +128,7 @@ def test_error_of_a_damaged_file_names_it(tmp_path, monkeypatch, capsys, name, c
     (tmp_path / name).unlink()
 
 
-@each(
+@pytest.mark.parametrize(
     "words",
     [
         ["estimate", "gone.json"],

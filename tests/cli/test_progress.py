@@ -12,7 +12,6 @@ import pytest
 from skdp import Domain, DPMarginalSynthesizer, Interval, RandomizedResponseEncoder
 from skdp.engines import privatize_file, synthesize_file
 from tests.cli.commands import call
-from tests.conftest import each
 
 ROWS = 7_919
 DOMAIN = Domain({"sex": ["f", "m"], "age": Interval(0, 100)})
@@ -49,7 +48,7 @@ def run(name, command):
     assert call(command, *words) == 0
 
 
-@each("command", ["privatize", "synthesize", "draft-domain", "estimate", "tally"])
+@pytest.mark.parametrize("command", ["privatize", "synthesize", "draft-domain", "estimate", "tally"])
 def test_commands_show_a_bar_on_a_terminal_only(table, tmp_path, monkeypatch, capsys, command):
     source = "reports.parquet" if command in ("estimate", "tally") else table
     terminal = Terminal()

@@ -11,7 +11,6 @@ from skdp.cli import main
 from skdp.engines import privatize_file, tally_files
 from skdp.privacy import privacy_statement
 from tests.cli.commands import refuse
-from tests.conftest import each
 
 CODE = """
 import pandas as pd
@@ -92,7 +91,7 @@ def files(tmp_path_factory):
     return folder
 
 
-@each("name", ["reports.parquet", "reports.arrow", "tally.json", "protocol.json"])
+@pytest.mark.parametrize("name", ["reports.parquet", "reports.arrow", "tally.json", "protocol.json"])
 def test_files_state_what_they_promise(files, name, capsys):
     assert main(["statement", str(files / name)]) == 0
     printed = capsys.readouterr().out

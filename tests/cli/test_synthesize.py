@@ -9,7 +9,6 @@ from skdp import Domain, DPLinkedSynthesizer, DPMarginalSynthesizer, Interval, P
 from skdp.cli import main
 from skdp.engines import _synthesize as synthesize_module
 from tests.cli.commands import call, refuse
-from tests.conftest import each
 
 
 @pytest.fixture
@@ -138,7 +137,7 @@ def test_mistakes_are_explained_without_a_value(table, domain, tmp_path, capsys,
     assert not (tmp_path / "out.csv").exists()
 
 
-@each("command", ["synthesize", "privatize"])
+@pytest.mark.parametrize("command", ["synthesize", "privatize"])
 def test_a_ledger_of_a_release_that_fails_has_no_charge(table, domain, tmp_path, capsys, command):
     words = ["--domain", domain, "--epsilon", 1, "--ledger", tmp_path / f"{command}.ledger", "--budget", 3]
     for out in ("no folder/out.csv", "out.txt"):
@@ -182,8 +181,8 @@ def linked_words(suffix="csv", key="id", epsilon=20):
     return ["synthesize", *words, "--key", key, "--domain", "domain.toml", "--epsilon", epsilon]
 
 
-@each("suffix", ["csv", "parquet"])
-@each("order", [[], ["--order-by", "day"]])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("order", [[], ["--order-by", "day"]])
 def test_linked_files_are_synthesized_as_tables_in_memory(linked, suffix, order, capsys):
     for name in ("out", "events"):
         Path(f"{name}.{suffix}").unlink(missing_ok=True)

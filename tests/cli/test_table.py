@@ -11,7 +11,6 @@ import pytest
 from skdp import Domain, Interval, PrivacyLedger
 from skdp.cli import main
 from tests.cli.commands import call, refuse
-from tests.conftest import each
 
 DOMAIN = Domain({"region": ["n", "s"], "sex": ["f", "m"], "income": Interval(0.0, 1000.0, bins=4), "employed": [0, 1]})
 rng = np.random.default_rng(0)
@@ -37,7 +36,7 @@ def files(tmp_path):
     return tmp_path
 
 
-@each("name", ["people.csv", "people.parquet"])
+@pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
 def test_the_statistics_of_all_groups_are_written(name, files, capsys):
     out, page = files / f"{name}.out.csv", files / f"{name}.json"
     options = ["--by", "region", "sex", "--columns", "income", "employed", "--statistics", "count", "mean", "0.25"]
@@ -68,8 +67,8 @@ def test_weights_and_persons_are_columns(files, capsys):
     assert "all rows of one person" in capsys.readouterr().out
 
 
-@each(
-    "words, match",
+@pytest.mark.parametrize(
+    ("words", "match"),
     [
         (["--by", "town"], "must have the columns ['town']"),
         (["--by", "name"], "name"),

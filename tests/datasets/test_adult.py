@@ -10,7 +10,6 @@ import pytest
 from sklearn.utils import Bunch
 
 from skdp.datasets import load_adult, load_adult_aif360
-from tests.conftest import each
 
 NAMES = [
     *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
@@ -65,8 +64,8 @@ def test_the_facts_that_others_state():
     assert missing[missing > 0].to_dict() == MISSING
 
 
-@each("subset", ["train", "test", "all"])
-@each("dropna", [False, True])
+@pytest.mark.parametrize("subset", ["train", "test", "all"])
+@pytest.mark.parametrize("dropna", [False, True])
 def test_the_domain_declares_every_value_of_every_column(subset, dropna):
     adult = load_adult(subset=subset, dropna=dropna)
     assert adult.domain.columns == tuple(adult.frame.columns)
@@ -84,7 +83,7 @@ def test_the_domain_declares_every_value_of_every_column(subset, dropna):
         assert not adult.frame[name].cat.ordered
 
 
-@each("as_frame", [False, True])
+@pytest.mark.parametrize("as_frame", [False, True])
 def test_data_and_target_alone_and_as_arrays(as_frame):
     expected = load_adult(subset="test", dropna=True)
     loaded = load_adult(subset="test", dropna=True, as_frame=as_frame)
@@ -98,7 +97,7 @@ def test_data_and_target_alone_and_as_arrays(as_frame):
     assert "CC BY 4.0" in loaded.DESCR
 
 
-@each("subset", ["Train", None, "validation"])
+@pytest.mark.parametrize("subset", ["Train", None, "validation"])
 def test_an_unknown_subset_is_refused(subset):
     with pytest.raises(ValueError, match="`subset` must be"):
         load_adult(subset=subset)

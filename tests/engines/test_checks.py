@@ -13,7 +13,7 @@ import pytest
 from skdp import DPHistogram, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize, privatize_file, tally
 from skdp.local import LocalHashingEncoder, NumericPerturber, RapporEncoder, SecretKey
-from tests.conftest import each, often
+from tests.conftest import often
 from tests.engines.tables import everything_said
 from tests.outside_transformer import SaidField, SaidTransformer
 
@@ -198,7 +198,7 @@ KEY = b"the key of permanent reports...."
 PERMANENT = {"memoize": True, "secret_key": KEY}
 
 
-@each(
+@pytest.mark.parametrize(
     "transformer",
     [
         encoder(**PERMANENT),

@@ -11,7 +11,6 @@ from skdp import RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines._release import WHOLE_TABLE as WHOLE
 from skdp.engines._release import KeyedSource, Release
 from skdp.local import NumericPerturber, RapporEncoder, SecretKey
-from tests.conftest import each
 
 KEY = SecretKey(b"a key of 32 bytes for the tests.")
 
@@ -76,7 +75,7 @@ def test_values_that_are_written_alike_have_random_bits_of_their_own():
 SECOND_ROUND = {"memoize": True, "secret_key": KEY, "instantaneous_epsilon": 0.1}
 
 
-@each(
+@pytest.mark.parametrize(
     "made",
     [
         UnaryEncodingTransformer(60.0, variant="symmetric", categories={"word": ["a", "b"]}, **SECOND_ROUND),

@@ -13,7 +13,6 @@ import pytest
 from skdp import Domain, Interval, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import estimate_file, privatize, privatize_file
 from skdp.local import OnFitOnly, SecretKey
-from tests.conftest import each
 from tests.engines.tables import FORMATS, encoder, everything_said, read, write
 
 PART = 4096
@@ -137,7 +136,7 @@ def test_wrong_parameters_and_columns_are_refused_before_anything_is_made(people
     assert not list(tmp_path.glob("*out*"))
 
 
-@each("form", FORMATS)
+@pytest.mark.parametrize("form", FORMATS)
 def test_no_rows_give_no_reports(people, tmp_path, form):
     source = write(people.slice(0, 0), tmp_path / f"in.{form}")
     found = privatize_file(source, tmp_path / f"{form}.parquet", encoder(), keep=["number"])
@@ -191,7 +190,7 @@ def test_the_text_of_csv_is_read_by_the_domain(tmp_path):
     ]
 
 
-@each("text", ["x\n\nx\n", 'x\n""\nx\n', "x\r\n\r\nx"])
+@pytest.mark.parametrize("text", ["x\n\nx\n", 'x\n""\nx\n', "x\r\n\r\nx"])
 def test_an_empty_line_of_one_column_is_a_missing_value(tmp_path, text):
     """Many libraries write a missing value of a single column as an empty line."""
     (tmp_path / "in.csv").write_text(f"word\n{text}", newline="")
@@ -203,7 +202,7 @@ def test_an_empty_line_of_one_column_is_a_missing_value(tmp_path, text):
         privatize_file(tmp_path / "in.csv", found, RandomizedResponseEncoder(1.0, categories={"word": ["x", "y"]}))
 
 
-@each("text", ["word\nx\ny\rx\n", "word\r\nx\r\ny\rx\r\n", "word\rx\ry\nx\r"])
+@pytest.mark.parametrize("text", ["word\nx\ny\rx\n", "word\r\nx\r\ny\rx\r\n", "word\rx\ry\nx\r"])
 def test_a_line_break_within_a_value_is_no_record(tmp_path, text):
     """pandas writes a carriage return without quotes, and the others quote it."""
     (tmp_path / "in.csv").write_text(text, newline="")
@@ -255,8 +254,8 @@ def test_a_csv_row_that_is_refused_is_not_shown(tmp_path, row, text, check):
     assert list(tmp_path.iterdir()) == [source]
 
 
-@each(
-    "content message",
+@pytest.mark.parametrize(
+    ("content", "message"),
     [
         (b"", "header"),
         (b"\xff\xfe\x00", "line 1: expected UTF-8 text"),

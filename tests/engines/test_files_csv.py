@@ -7,7 +7,6 @@ from skdp import Domain, DPMarginalSynthesizer, NumericPerturber, PrivacyLedger,
 from skdp.domain import draft_domain_toml
 from skdp.engines import estimate_file, privatize_file, read_frame, synthesize_file, tally_files
 from tests.cli.commands import refuse
-from tests.conftest import each
 from tests.engines.tables import everything_said
 
 DOMAIN = Domain({"sex": ["f", "m"]})
@@ -54,8 +53,8 @@ def test_a_quote_that_is_not_closed_is_an_error_that_names_the_line(tmp_path, re
     assert list(tmp_path.iterdir()) == [path]
 
 
-@each("end", ["\n", "\r\n"])
-@each("note", ['"ok"', '""', '"5"" wide"', '5" wide', '"two\nlines"', '"a,b"', '""""', '"\r\n"'])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("note", ['"ok"', '""', '"5"" wide"', '5" wide', '"two\nlines"', '"a,b"', '""""', '"\r\n"'])
 def test_other_quotes_are_read(tmp_path, note, end):
     path = tmp_path / "in.csv"
     path.write_bytes(end.join(["sex,note", *[f"f,{note}", f'"m",{note}'] * 200, ""]).encode())
@@ -109,7 +108,7 @@ def test_codes_are_drafted_as_the_texts_that_they_are(tmp_path):
     assert released.exists()
 
 
-@each(
+@pytest.mark.parametrize(
     "transformer", [RandomizedResponseEncoder(categories={"pay": [1.5, 2.5]}), NumericPerturber(bounds={"pay": (0, 9)})]
 )
 def test_a_decimal_comma_is_named(tmp_path, transformer):

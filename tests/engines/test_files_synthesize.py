@@ -11,7 +11,6 @@ import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.engines import sample_file, synthesize_file
-from tests.conftest import each
 from tests.engines.tables import FORMATS, SURVEY, read, survey, write
 
 N = 3_000
@@ -138,8 +137,8 @@ def test_an_undeclared_value_is_refused(rows, tmp_path, form, person):
     refuse(source, r"Column 'color' contains a value.*outside the declared domain", person_column=person)
 
 
-@each(
-    "options error match",
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
     [
         ({"n_samples": -1}, ValueError, "`n_samples` must be between 0"),
         ({"target": "out.txt"}, ValueError, "must end in one of"),
@@ -168,7 +167,7 @@ def test_no_more_rows_of_a_person_are_counted(source, rows, tmp_path, most):
     assert "person" not in found.domain_.columns
 
 
-@each("person", ["", "NA", '""'])
+@pytest.mark.parametrize("person", ["", "NA", '""'])
 def test_rows_without_a_person_are_refused(tmp_path, person):
     (tmp_path / "in.csv").write_text("color,person\n" + "red,7\n" * 3_000 + f"red,{person}\n")
     message = "`groups` must not contain missing"

@@ -9,7 +9,6 @@ import pytest
 
 from skdp import Interval, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import privatize_file, tally_files
-from tests.conftest import each
 
 FORMATS = ["csv", "csv.gz", "tsv", "parquet", "arrow"]
 VALUES = {
@@ -65,7 +64,9 @@ def test_true_rows_of_csv_are_read_as_what_was_declared(people, tmp_path):
     check(tally_files(privatize_file(tmp_path / "in.csv", tmp_path / "out.parquet", made)), OF_CSV)
 
 
-@each("values", [["", "x", None], VALUES["large whole numbers"], Interval(edges=[0, 2.0**60, 2.0**61], real=True)])
+@pytest.mark.parametrize(
+    "values", [["", "x", None], VALUES["large whole numbers"], Interval(edges=[0, 2.0**60, 2.0**61], real=True)]
+)
 def test_a_format_that_cannot_be_read_is_refused_before_the_charge(tmp_path, values):
     plain = [2.0**59] if isinstance(values, Interval) else values
     pq.write_table(pa.table({"answer": plain}), tmp_path / "in.parquet")

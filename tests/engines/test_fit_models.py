@@ -11,7 +11,6 @@ from sklearn.base import clone
 from skdp import Domain, DPGaussianNB, DPMarginalSynthesizer, DPMean, DPSimpleImputer, Interval, PrivacyLedger
 from skdp.engines._local import ArrowTable
 from tests.central.estimators import EVERY, WITH_GAPS, fitted, made, released, whole
-from tests.conftest import each
 
 rng = np.random.default_rng(0)
 X = pd.DataFrame(rng.normal(size=(1_200, 3)).clip(-3, 3), columns=["a", "b", "c"])
@@ -47,7 +46,7 @@ def test_a_seeded_fit_is_the_one_in_memory(lazy_engine, case):
     assert released(model) == expected
 
 
-@each("name", [name for name in EVERY if EVERY[name][0]._requires_rows])
+@pytest.mark.parametrize("name", [name for name in EVERY if EVERY[name][0]._requires_rows])
 def test_models_that_read_rows_several_times_refuse(lazy_engine, name):
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     table = pa.Table.from_pandas(large_table(name))
@@ -80,8 +79,8 @@ def test_text_among_numbers_costs_nothing(lazy_engine):
     assert ledger.spent.epsilon == 0
 
 
-@each(
-    "frame y error message",
+@pytest.mark.parametrize(
+    ("frame", "y", "error", "message"),
     [
         (X.assign(y=CLASS), None, ValueError, "requires y"),
         (X.assign(y=CLASS), NUMBER, TypeError, "`y` must be the name of a column of X for a large table"),
@@ -104,7 +103,7 @@ def test_classes_are_declared():
         DPGaussianNB(bounds=(-3, 3)).fit(frame.lazy(), "y")
 
 
-@each("bins", ["declared", "private"])
+@pytest.mark.parametrize("bins", ["declared", "private"])
 def test_synthesizer_reads_a_large_table_at_most_four_times(monkeypatch, bins):
     rng = np.random.default_rng(0)
     columns = {name: rng.choice(["x", "y", "z"], 3_000) for name in "abc"}

@@ -8,7 +8,6 @@ import pytest
 from skdp import NumericPerturber, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize, privatize_file, tally
 from skdp.local import RapporEncoder, ReportProtocol, SecretKey
-from tests.conftest import each
 from tests.engines.tables import DOMAIN, write
 
 KEY = SecretKey(b"a key of 32 bytes for the tests.")
@@ -68,8 +67,8 @@ def refused(frame, make, message, **options):
     assert len(ledger.report()) == 0
 
 
-@each(
-    "ids memoize message",
+@pytest.mark.parametrize(
+    ("ids", "memoize", "message"),
     [
         (None, True, "`record_id` must be the column of the record ids if"),
         ("nobody", True, "must be distinct columns"),

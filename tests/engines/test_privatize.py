@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from skdp import BudgetExceeded, Domain, PrivacyLedger, RandomizedResponseEncoder, SecretKey, UnaryEncodingTransformer
 from skdp.engines import privatize, tally
 from skdp.local import LocalHashingEncoder, NumericPerturber, OnFitOnly, PosteriorFeatures, RapporEncoder
-from tests.conftest import each, often
+from tests.conftest import often
 from tests.engines.tables import DOMAIN, encoder
 
 pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
@@ -219,8 +219,8 @@ NOT_LAZY = [pd.DataFrame({"color": ["red"]}), pl.DataFrame({"color": ["red"]})]
 NO_TABLES = [[[1]], 3, None, pa.array([1]), pl.Series([1])]
 
 
-@each(
-    "frame message",
+@pytest.mark.parametrize(
+    ("frame", "message"),
     [
         *((frame, "Use `transform` of the transformer") for frame in NOT_LAZY),
         *((frame, "`frame` must be") for frame in NO_TABLES),

@@ -11,7 +11,7 @@ import pytest
 
 from skdp import Domain, DPHistogram, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
-from tests.conftest import each, often
+from tests.conftest import often
 
 # Of each column: the type, and the declared values, of which the second never occurs.
 COLUMNS = {
@@ -92,8 +92,8 @@ if pd.__version__ >= "3":
     TEXT += [pd.StringDtype(storage, na_value=np.nan) for storage in ("python", "pyarrow")]
 
 
-@each("converted", [True, False])  # to Dask's text
-@each("dtype", TEXT)
+@pytest.mark.parametrize("converted", [True, False])  # to Dask's text
+@pytest.mark.parametrize("dtype", TEXT)
 def test_text_of_pandas(dtype, converted):
     import dask
     import dask.dataframe as dd

@@ -23,7 +23,7 @@ from skdp import Interval, RandomizedResponseEncoder
 from skdp.evaluation import attribute_inference, bayes_accuracy
 from skdp.local import LocalHashingEncoder, SubsetSelectionEncoder, UnaryEncodingTransformer
 from skdp.oracles import LocalHashing, RandomizedResponse, UnaryEncoding
-from tests.conftest import each, few_kinds, often
+from tests.conftest import few_kinds, often
 
 N = 600
 ILLNESS = {"illness": ["none", "common", "rare"]}
@@ -102,7 +102,7 @@ def test_the_bound_of_reports_of_several_columns(strategy):
     assert alone.bayes_bound == pytest.approx(exact if strategy == "split" else (exact + prior.max()) / 2)
 
 
-@each("kind", [RandomizedResponseEncoder, UnaryEncodingTransformer, LocalHashingEncoder])
+@pytest.mark.parametrize("kind", [RandomizedResponseEncoder, UnaryEncodingTransformer, LocalHashingEncoder])
 def test_reports_of_copies_stay_under_the_bound(kind):
     """Three reported copies together reveal more of one of them than its own report can."""
     n_rows = 400 if kind is LocalHashingEncoder else 4000  # the trees have a column for each seed of a hash
@@ -139,7 +139,7 @@ class TestRecall:
             interval = binomtest(round(n_right), round(row.proportion * 2_000)).proportion_ci(0.95, "wilson")
             assert (row.lower, row.upper) == pytest.approx((interval.low, interval.high), abs=1e-9)
 
-    @each("kind", [SubsetSelectionEncoder, LocalHashingEncoder])
+    @pytest.mark.parametrize("kind", [SubsetSelectionEncoder, LocalHashingEncoder])
     def test_declared_values_that_do_not_occur_have_no_row(self, kind):
         truth = pd.DataFrame({"illness": ["none"] * 150 + ["rare"] * 50})
         encoder = kind(2.0, categories=ILLNESS, random_state=0)
@@ -164,8 +164,8 @@ class TestRecall:
         assert attack(frame, truth).accuracy == pytest.approx(50 / 51)
 
 
-@each(
-    "options, error, message",
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
     [
         ({"cv": N + 1}, ValueError, "n_splits=601"),
         ({"estimator": LinearRegression()}, TypeError, "`estimator` must be a classifier, got LinearRegression"),
@@ -236,7 +236,7 @@ def test_large_channels_and_hashing_have_no_sum():
     assert bayes_accuracy(LocalHashing(5, 1.0), [0.2] * 5) is None
 
 
-@each("prior", [[], [0.5, 0.4, 0], [math.nan, 1.0, 0]])
+@pytest.mark.parametrize("prior", [[], [0.5, 0.4, 0], [math.nan, 1.0, 0]])
 def test_priors_that_are_none_are_refused(prior):
     with pytest.raises(ValueError, match=r"`prior` must (be a 1-D array|have 3 entries)"):
         bayes_accuracy(RandomizedResponse(3, 1.0), prior)

@@ -14,7 +14,6 @@ from sklearn.preprocessing import FunctionTransformer
 
 import skdp
 from skdp.evaluation import audit_epsilon
-from tests.conftest import each
 from tests.evaluation import broken_transformers as broken
 from tests.evaluation.broken_transformers import one
 
@@ -62,7 +61,7 @@ def test_a_probability_that_rounds_to_one_is_refuted_by_the_exact_value():
 
 
 @pytest.mark.long
-@each(
+@pytest.mark.parametrize(
     "estimator",
     [
         skdp.RandomizedResponseEncoder(categories=[[0, 1], ["a", "b"]]),
@@ -102,13 +101,13 @@ def never_noised(value, categories=None):
     return NeverNoised(1.0, categories=categories or {"value": TEN})
 
 
-@each("value", TEN)
+@pytest.mark.parametrize("value", TEN)
 def test_audit_tries_each_of_ten_values(value):
     """Before, six values were tried, without the fourth."""
     assert audit_epsilon(never_noised(value), n_draws=20_000, random_state=0).rejected
 
 
-@each(
+@pytest.mark.parametrize(
     "columns",
     [
         {"value": TEN, "other": list("xy")},
@@ -198,7 +197,7 @@ def test_what_delta_allows_is_not_refuted():
 class TestCurators:
     """What `fit` learns is audited, and a callable's result."""
 
-    @each("estimator", [skdp.DPMean(bounds=(0, 1)), skdp.DPHistogram(domain={"a": [0, 1]})])
+    @pytest.mark.parametrize("estimator", [skdp.DPMean(bounds=(0, 1)), skdp.DPHistogram(domain={"a": [0, 1]})])
     def test_one_table_may_have_a_row_less(self, estimator):
         result = audit_epsilon(estimator, [CELLS[0], CELLS[0][:3]], n_draws=100, random_state=0)
         assert (result.epsilon_claimed, result.rejected) == (1.0, False)
@@ -239,7 +238,7 @@ def test_nothing_is_charged_and_nothing_is_changed():
     pd.testing.assert_frame_equal(encoder.transform(frame), expected)
 
 
-@each(
+@pytest.mark.parametrize(
     "release",
     [
         lambda rows: rows,
@@ -259,8 +258,8 @@ def test_the_result_shows_no_value(release):
     assert "other" not in repr(result)
 
 
-@each(
-    "arguments options error match",
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "match"),
     [
         ((len,), {}, ValueError, "`neighbors` are required"),
         ((len, TWO), {"epsilon": None}, ValueError, "`epsilon` is required"),
@@ -299,7 +298,7 @@ def test_tables_that_differ_in_public_columns_are_no_neighbors():
 
 
 class TestBound:
-    @each("delta", [0.0, 0.1])
+    @pytest.mark.parametrize("delta", [0.0, 0.1])
     def test_both_probabilities_have_half_of_the_level(self, delta):
         """Clopper and Pearson, of 350 hits in 350 draws and none in 350; 300 other draws choose the event."""
         result = audit_epsilon(FunctionTransformer(lambda rows: rows), TWO, epsilon=1.0, delta=delta, n_draws=1_000)
@@ -318,7 +317,7 @@ class TestBound:
 UNLIKE = [("1", 1), (0.0, -0.0), (None, "None"), ((1,), 1), ([1], [1, 2]), ([1, 2], [2, 1])]
 
 
-@each("values, is_refuted", [((math.nan, -math.nan), False), *((pair, True) for pair in UNLIKE)])
+@pytest.mark.parametrize(("values", "is_refuted"), [((math.nan, -math.nan), False), *((pair, True) for pair in UNLIKE)])
 def test_outputs_are_told_apart_by_their_values(values, is_refuted):
     def release(rows):
         cells = np.empty(len(rows), object)

@@ -29,7 +29,6 @@ from skdp.evaluation import (
 )
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import fairness_report
-from tests.conftest import each
 
 RNG = np.random.default_rng(0)
 COUNTS = pd.DataFrame({"count": [1.0], "lower": [0.0], "upper": [2.0]}, index=pd.Index(["a"], name="x"))
@@ -65,7 +64,7 @@ MAKERS = {
 }
 
 
-@each("name", MAKERS)
+@pytest.mark.parametrize("name", MAKERS)
 def test_a_figure_is_new_or_given(name):
     display = MAKERS[name]()
     assert len(plt.get_fignums()) == 1
@@ -78,7 +77,7 @@ def test_a_figure_is_new_or_given(name):
     plt.close("all")
 
 
-@each("name", MAKERS)
+@pytest.mark.parametrize("name", MAKERS)
 def test_without_matplotlib_the_error_says_what_to_install(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match="pip install matplotlib"):
@@ -167,7 +166,7 @@ class TestFairness:
         assert display.figure_.get_figwidth() <= 5.5
         assert len({axes.get_position().y0 for axes in display.ax_}) == 5
 
-    @each("values", [[0.99, 1.0], [0.0, 0.01], [0.5, 0.5], [7.0, 8.0]])
+    @pytest.mark.parametrize("values", [[0.99, 1.0], [0.0, 0.01], [0.5, 0.5], [7.0, 8.0]])
     def test_axis_fits_values_and_markers_are_whole(self, values):
         metrics = ["selection_rate"] * 2 if max(values) <= 1 else ["disparate_impact"] * 2
         report = pd.DataFrame({"metric": metrics, "group": ["a", "b"], "value": values})
@@ -231,8 +230,8 @@ def with_true(counts, labels):
     return CountEstimateDisplay.from_estimates(COUNTS, true_counts=pd.Series(counts, index=labels))
 
 
-@each(
-    "make error message",
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
     [
         (lambda: CountEstimateDisplay(COUNTS.assign(lower="secret")), TypeError, "in the column lower"),
         (lambda: with_true(["secret"], ["a"]), TypeError, "`true_counts` must be numeric"),

@@ -14,7 +14,6 @@ from sklearn.model_selection import train_test_split
 
 import skdp
 from skdp.evaluation import fairness_study
-from tests.conftest import each
 
 RNG = np.random.default_rng(7)
 N = 600
@@ -87,7 +86,7 @@ ENCODERS = {
 }
 
 
-@each("name", ENCODERS)
+@pytest.mark.parametrize("name", ENCODERS)
 def test_all_encoders(name):
     """At a large epsilon, reports are the truth, and the model is the one without privacy."""
     encoder = clone(ENCODERS[name]).set_params(categories={name: DOMAIN[name] for name in ("sex", "job")})
@@ -184,8 +183,8 @@ def test_text_labels_give_the_study_of_booleans():
 OF_JOBS = skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})
 
 
-@each(
-    "options error message",
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
     [
         ({"X": PEOPLE.to_numpy()}, TypeError, "X must be a pandas DataFrame, got ndarray"),
         ({"methods": ["best"]}, ValueError, "`methods.i.` must be one of"),

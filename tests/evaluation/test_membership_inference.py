@@ -10,7 +10,7 @@ import pytest
 
 from skdp import DPMarginalSynthesizer, PrivacyGuarantee
 from skdp.evaluation import membership_inference
-from tests.conftest import each, few_kinds
+from tests.conftest import few_kinds
 
 VALUES = {"sex": ["F", "M"], "job": [*"abcdefgh"], "town": [*range(30)]}
 
@@ -78,8 +78,8 @@ def test_distances_are_those_of_gower():
     assert membership_inference(synthetic, members, others, random_state=0).auc == 1
 
 
-@each("epsilon", [0.1, 1.0, 5.0, 2000.0])
-@each("delta", [0.0, 1e-3])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0, 2000.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
 def test_the_bound_is_the_formula_and_randomized_response_reaches_it(epsilon, delta):
     rows = draw(10, 0)
     promise = PrivacyGuarantee(epsilon, delta=delta, relation="replace", trust="central", mechanism="m", scope=("sex",))
@@ -92,8 +92,8 @@ def test_the_bound_is_the_formula_and_randomized_response_reaches_it(epsilon, de
     assert bound <= 1
 
 
-@each(
-    "options error message",
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
     [
         ({"members": pd.DataFrame({"sex": ["F"]})}, ValueError, "`members` must have the columns of synthetic"),
         ({"members": draw(1, 0)}, ValueError, "`members` and `non_members` must have at least two rows each"),

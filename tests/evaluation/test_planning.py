@@ -13,7 +13,7 @@ import pytest
 import skdp
 from skdp.privacy import Mu, Rho
 from skdp.survey import ReportDesign
-from tests.conftest import each, often
+from tests.conftest import often
 
 SEX, JOB = ["F", "M"], [f"job {number}" for number in range(6)]
 VALUES = {"sex": SEX, "job": JOB}
@@ -130,8 +130,8 @@ def test_a_test_of_two_groups_has_the_planned_power():
 DICE = ReportDesign.forced("smokes", yes=2 / 12, no=1 / 12)
 
 
-@each(
-    "design, yes, no, rates",
+@pytest.mark.parametrize(
+    ("design", "yes", "no", "rates"),
     [
         (DICE, 2 / 12, 1 / 12, (0.05, 0.1)),
         (ReportDesign.warner("smokes", 0.75), 1 / 4, 1 / 4, (0.1, 0.3)),
@@ -152,8 +152,8 @@ TEST = {"power": 0.8, "within": None, "rates": (0.2, 0.3)}
 LEVELS = ReportDesign.by_group({1: ReportDesign.warner("a", 0.9), 2: ReportDesign.warner("a", 0.7)}, "g")
 
 
-@each(
-    "source, options, error, message",
+@pytest.mark.parametrize(
+    ("source", "options", "error", "message"),
     [
         (skdp.RandomizedResponseEncoder(), {}, TypeError, "categories of RandomizedResponseEncoder must be a mapping"),
         (skdp.LocalTableEncoder(), {}, TypeError, "`source` must be an encoder .*, got LocalTableEncoder"),
@@ -175,8 +175,8 @@ def test_errors_of_plan_epsilon(source, options, error, message):
         skdp.plan_epsilon(source, **{"within": 0.5, "n_rows": 9, **options})
 
 
-@each(
-    "source, options, message",
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
     [
         (ENCODER, {"within": 20}, "`within` must be a float between 0 and 1, got 20"),
         (LEVELS, {}, "without groups"),

@@ -21,7 +21,6 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import skdp
 from skdp.evaluation import compare_to_baseline, privacy_curve
-from tests.conftest import each
 
 ENCODER = "columns__private__encoder"
 EPSILON = f"{ENCODER}__epsilon"
@@ -129,7 +128,7 @@ class TestScores:
             curve(pipeline(encoder), n_jobs=2)
 
 
-@each("wrap", ["vote", "posterior"])
+@pytest.mark.parametrize("wrap", ["vote", "posterior"])
 def test_all_scorers_see_one_release_of_the_test_rows(wrap):
     """Labels and probabilities of one release agree; of two releases at a small epsilon they do not."""
 
@@ -200,8 +199,8 @@ def test_each_release_is_charged_and_a_refusal_passes():
     assert ledger.spent.epsilon <= 1
 
 
-@each(
-    "parameters error message",
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
     [
         ({"param_name": "epsilon"}, ValueError, "`param_name` must be a parameter of the estimator, got 'epsilon'"),
         ({"epsilons": [1, 1.0]}, ValueError, "`epsilons` must be distinct"),

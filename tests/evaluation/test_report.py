@@ -17,7 +17,6 @@ from skdp.cli import main
 from skdp.datasets import load_adult
 from skdp.evaluation import age_sex_report, study_report
 from tests.cli.commands import refuse
-from tests.conftest import each
 
 
 class Page(HTMLParser):
@@ -130,8 +129,8 @@ class TestStudyReport:
         assert files[0] == files[1]
         assert not any(files[0][name] == files[2][name] for name in drawn)
 
-    @each(
-        "options, message",
+    @pytest.mark.parametrize(
+        ("options", "message"),
         [
             ({"columns": ["shoes"]}, "`columns` must be declared in domain, ['sex', 'age'"),
             ({"target": "sex"}, "`target` must not be one of the protected columns"),
@@ -187,8 +186,8 @@ class TestCommand:
         assert "secret" not in page.html
         assert self.run("--data", "own.parquet", *given[2:], "age", "--out", "other") == 0
 
-    @each(
-        "words, message",
+    @pytest.mark.parametrize(
+        ("words", "message"),
         [
             (["--columns", "sex"], "--columns requires --data"),
             (["--target", "pay"], "--target requires --data"),
@@ -206,7 +205,7 @@ class TestCommand:
         assert not Path("out").exists()
 
 
-@each("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_draft_is_written_once_with_its_warning(tmp_path, capsys, suffix):
     people = {"age": [*range(20, 80)] * 2, "sex": ["f", "m", None] * 40, "name": [f"p{i}" for i in range(120)]}
     pd.DataFrame(people).to_csv(tmp_path / "people.csv", index=False)
@@ -225,8 +224,8 @@ def test_a_draft_is_written_once_with_its_warning(tmp_path, capsys, suffix):
         assert message in refuse(capsys, *words[:2], tmp_path / place)
 
 
-@each(
-    "values, labels",
+@pytest.mark.parametrize(
+    ("values", "labels"),
     [
         ([10001, 10002], ["10001", "10002"]),
         ([7, 8, None], ["7", "8", "missing"]),

@@ -16,7 +16,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import skdp
 from skdp import evaluation
 from skdp.evaluation import _attacks
-from tests.conftest import each
 
 N = 80
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * (N // 2), "age": np.arange(N) % 50})
@@ -66,8 +65,8 @@ def report():
         evaluation.study_report(frame, domain, f"{folder}/page", epsilons=[1.0], **options)
 
 
-@each(
-    "study, owner, name",
+@pytest.mark.parametrize(
+    ("study", "owner", "name"),
     [
         (attack, HistGradientBoostingClassifier, "fit"),
         (curve, LogisticRegression, "fit"),

@@ -15,7 +15,6 @@ from jsonschema import Draft202012Validator
 
 import skdp
 from skdp.cli import main
-from tests.conftest import each
 from tests.golden.write import AGE, TABLES, amounts
 
 FOLDERS = sorted(path for path in Path(__file__).parent.iterdir() if (path / "expected.json").exists())
@@ -43,7 +42,7 @@ def test_files_of_each_release_are_stored():
     assert [folder.name for folder in FOLDERS][:1] == ["0.1.0"]
 
 
-@each("path", list_files("protocol.json"))
+@pytest.mark.parametrize("path", list_files("protocol.json"))
 def test_protocol_and_tally_of_a_release_are_read(path):
     name, expected = expect(path)
     encoder = skdp.read_protocol(path)
@@ -57,13 +56,13 @@ def test_protocol_and_tally_of_a_release_are_read(path):
         assert encoder.estimate_counts(tally)["count"].tolist() == pytest.approx(expected["counts"], rel=1e-12)
 
 
-@each("path", list_files("reports.parquet"))
+@pytest.mark.parametrize("path", list_files("reports.parquet"))
 def test_protocol_in_reports_of_a_release_is_read(path):
     _, expected = expect(path)
     assert amounts(skdp.read_protocol(path).guarantee_) == expected["guarantee"]
 
 
-@each("path", list_files("skops"))
+@pytest.mark.parametrize("path", list_files("skops"))
 def test_estimator_of_a_release_is_loaded(path):
     name, expected = expect(path)
     estimator = skdp.load(path)
@@ -80,7 +79,7 @@ def test_estimator_of_a_release_is_loaded(path):
     assert steps == expected.get("steps", [expected["guarantee"]])
 
 
-@each("path", list_files("ledger.sqlite"))
+@pytest.mark.parametrize("path", list_files("ledger.sqlite"))
 def test_ledger_of_a_release_is_opened_and_charged(path, tmp_path_factory):
     expected = EXPECTED[path.parent]["ledgers"][path.name.partition(".")[0]]
     copy = shutil.copy(path, tmp_path_factory.mktemp("ledger"))
@@ -95,7 +94,7 @@ def test_ledger_of_a_release_is_opened_and_charged(path, tmp_path_factory):
     assert ledger.spent.epsilon == pytest.approx(0.5)
 
 
-@each("path", list_files("domain.toml"))
+@pytest.mark.parametrize("path", list_files("domain.toml"))
 def test_domain_of_a_release_is_read(path):
     name, expected = expect(path)
     domain = skdp.Domain.from_toml(read(path))
@@ -104,7 +103,7 @@ def test_domain_of_a_release_is_read(path):
     assert (None if domain.guarantee is None else amounts(domain.guarantee)) == expected.get("guarantee")
 
 
-@each("folder", FOLDERS)
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_records_of_a_release_are_read(folder):
     text = read(folder / "guarantee.json")
     assert skdp.PrivacyGuarantee.from_json(text).to_json() == text
@@ -113,7 +112,7 @@ def test_records_of_a_release_are_read(folder):
         Draft202012Validator(schema).validate(json.loads(read(folder / name)))
 
 
-@each("path", [*list_files("protocol.json"), *list_files("reports.parquet"), *list_files("skops")])
+@pytest.mark.parametrize("path", [*list_files("protocol.json"), *list_files("reports.parquet"), *list_files("skops")])
 def test_command_states_files_of_a_release(path, capsys):
     assert main(["statement", str(path)]) == 0
     assert "Guarantee: epsilon" in capsys.readouterr().out
@@ -127,7 +126,7 @@ LATER = {
 }
 
 
-@each("name", LATER)
+@pytest.mark.parametrize("name", LATER)
 def test_error_of_a_later_file_advises_to_upgrade(name):
     file, pattern, later, load = LATER[name]
     text, count = re.subn(pattern, later, read(FOLDERS[0] / file), count=1)

@@ -12,7 +12,6 @@ import pytest
 from skdp import PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize
 from skdp.local import OnFitOnly, ReportTransformer
-from tests.conftest import each
 
 KEY = "skdp.protocol"
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50})
@@ -101,7 +100,7 @@ def test_what_is_read_otherwise_but_means_the_same_is_accepted():
     assert encoder(ledger=PrivacyLedger(epsilon=9), random_state=1).tally(reports).n_reports == 100
 
 
-@each("text", ["", "{}", "[", "NaN", '{"format": "skdp-protocol", "version": 3}', "\ud800"])
+@pytest.mark.parametrize("text", ["", "{}", "[", "NaN", '{"format": "skdp-protocol", "version": 3}', "\ud800"])
 def test_a_note_that_is_no_protocol_is_refused(text):
     reports = encoder().transform(PEOPLE)
     reports.attrs[KEY] = text

@@ -11,12 +11,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from skdp import DPColumnSynthesizer, DPMarginalSynthesizer, Interval, RandomizedResponseEncoder, load, save
 from skdp.domain import Categories
 from skdp.engines import privatize
-from tests.conftest import each
 
 DAYS = [dt.date(2020, 1, 1), dt.date(2020, 3, 1), dt.date(2021, 1, 1)]
 TIMES = [dt.datetime(day.year, day.month, day.day) for day in DAYS]
@@ -69,7 +69,7 @@ def categories_of(column):
     return column.chunk(0).dictionary.to_pylist()
 
 
-@each("kind", DTYPES)
+@pytest.mark.parametrize("kind", DTYPES)
 def test_reports_have_the_container_of_the_column(kind):
     declared, of_pandas, of_polars, of_arrow = DTYPES[kind]
     for table in tables(declared):
@@ -84,7 +84,7 @@ def test_reports_have_the_container_of_the_column(kind):
             assert str(reports["x"].dtype) == (of_polars if isinstance(reports, pl.DataFrame) else of_pandas)
 
 
-@each("declared", [WARDS, [1, 2], [True, False], DAYS, TIMES, [0.5, 1]])
+@pytest.mark.parametrize("declared", [WARDS, [1, 2], [True, False], DAYS, TIMES, [0.5, 1]])
 def test_sampled_categories_have_the_declared_categories(declared):
     table = pd.DataFrame({"x": pd.Categorical([declared[0]] * 50), "y": ["f"] * 50})
     categories = {"x": Categories(declared, ordered=True), "y": ["f", "m"]}
@@ -132,7 +132,7 @@ def releases(table):
     yield resampled.transform(two)
 
 
-@each("kind", ["category", "dictionary", "Enum", "Categorical"])
+@pytest.mark.parametrize("kind", ["category", "dictionary", "Enum", "Categorical"])
 def test_categories_of_a_release_are_the_declared_ones(kind):
     for table in releases(category_tables(WARDS, SECRET)[kind]):
         assert is_categorical(table)
@@ -140,7 +140,7 @@ def test_categories_of_a_release_are_the_declared_ones(kind):
         assert not getattr(getattr(table["x"], "cat", None), "ordered", False)
 
 
-@each("kind", ["category", "dictionary", "Enum"])
+@pytest.mark.parametrize("kind", ["category", "dictionary", "Enum"])
 def test_saved_synthesizers_keep_categories(kind, tmp_path):
     table = category_tables(WARDS, SECRET)[kind]
     synthesizer = DPMarginalSynthesizer(1.0, domain={"x": WARDS}, random_state=0).fit(table)
@@ -155,15 +155,15 @@ def test_categories_are_ordered_if_declared_so():
     assert reports["x"].cat.ordered
 
 
-@each("kind", ["category", "dictionary", "Enum"])
-@each("output", ["pandas", "polars"])
+@pytest.mark.parametrize("kind", ["category", "dictionary", "Enum"])
+@pytest.mark.parametrize("output", ["pandas", "polars"])
 def test_set_output_keeps_categories(kind, output):
     encoder = RandomizedResponseEncoder(1.0, categories={"x": WARDS}).set_output(transform=output)
     reports = encoder.fit_transform(category_tables(WARDS, SECRET)[kind])
     assert categories_of(reports["x"]) == WARDS
 
 
-@each("kind", ["category", "dictionary", "Enum", "Categorical"])
+@pytest.mark.parametrize("kind", ["category", "dictionary", "Enum", "Categorical"])
 def test_reports_of_categories_can_be_read(kind):
     table = category_tables(WARDS, SECRET)[kind]
     for strategy in ("split", "joint"):
@@ -187,7 +187,7 @@ def test_arrays_are_as_wide_as_the_declared_values():
     assert numbers.fit_transform(np.array([[1], [2]], np.int8)).dtype == np.float64
 
 
-@each("kind", ["dictionary", "Enum", "Categorical"])
+@pytest.mark.parametrize("kind", ["dictionary", "Enum", "Categorical"])
 def test_engines_keep_categories(kind, tmp_path):
     table = category_tables(WARDS, SECRET)[kind]
     encoder = RandomizedResponseEncoder(1.0, categories={"x": WARDS}, random_state=0)

@@ -15,7 +15,7 @@ from sklearn.compose import ColumnTransformer
 
 import skdp
 from skdp.testing import privatizer_checks
-from tests.conftest import each, often
+from tests.conftest import often
 
 PEOPLE = pd.DataFrame({"sex": ["Female", "Male", "Male"] * 20, "job": ["clerk", None, "sales"] * 20})
 NUMBERS = pd.DataFrame({"age": [17.0, 38.0, 90.0] * 20, "hours": [0.0, 40.0, 60.5] * 20, "rooms": [1.0, 2.0, 5.0] * 20})
@@ -79,8 +79,8 @@ def test_a_ledger_that_is_set_after_fit_is_refused_and_one_that_is_taken_away_is
     assert second.spent == first.spent
 
 
-@each(
-    "X, error, message",
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
     [
         (pd.DataFrame({"x": []}), ValueError, "0 sample"),
         (pd.DataFrame(index=[0]), ValueError, "0 feature"),
@@ -93,7 +93,7 @@ def test_a_ledger_that_is_set_after_fit_is_refused_and_one_that_is_taken_away_is
         (np.ma.masked_array([[1.0]], [[True]]), TypeError, "Masked arrays are not supported"),
     ],
 )
-@each("kind", ["response", "numbers", "words"])
+@pytest.mark.parametrize("kind", ["response", "numbers", "words"])
 def test_what_is_no_table_is_refused(kind, X, error, message):
     declared = {"response": {"categories": [["a", "b"]]}, "numbers": {"bounds": (0, 1)}, "words": {}}[kind]
     transformer = type(TRANSFORMERS[kind][0])(**declared)
@@ -161,7 +161,7 @@ ENCODERS = {
 }
 
 
-@each("name", ENCODERS)
+@pytest.mark.parametrize("name", ENCODERS)
 def test_a_level_with_the_name_of_a_protected_column_is_refused_before_the_charge(name):
     ledger = skdp.PrivacyLedger(epsilon=10.0)
     labels = pd.Index(SEXES["sex"])

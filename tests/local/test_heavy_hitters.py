@@ -15,7 +15,6 @@ from skdp import PrivacyLedger
 from skdp.local import HeavyHitters
 from skdp.oracles import RandomizedResponse
 from skdp.testing import list_error_texts
-from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 
@@ -32,7 +31,7 @@ def buckets_of(hashes, number):
 
 
 class TestProtocol:
-    @each("epsilon", [1e-9, 0.1, 1.0, 4.0, 20.0, 700.0])
+    @pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1.0, 4.0, 20.0, 700.0])
     def test_the_bucket_is_a_randomized_response_with_all_of_epsilon(self, epsilon):
         """Group and hash function are drawn blindly. Where no bucket is misreported, each one is the hash."""
         finder = HeavyHitters(epsilon, max_length=2, random_state=0)
@@ -64,7 +63,7 @@ class TestProtocol:
         assert not np.array_equal(same[~shorter], other[~shorter])
 
 
-@each("epsilon", [0.1, 1.0, 2.0, 5.0])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0, 5.0])
 def test_the_words_with_most_matches_are_found_with_unbiased_counts(epsilon):
     """All words of two symbols are counted one by one; two words collide with probability 1 / k."""
     letters = "abcde"
@@ -131,8 +130,8 @@ class TestFinding:
 
 
 class TestFrames:
-    @each(
-        "words error message",
+    @pytest.mark.parametrize(
+        ("words", "error", "message"),
         [
             (["a", None], TypeError, "`words` must be strings"),
             (["a", b"secret"], TypeError, "`words` must be strings"),
@@ -148,8 +147,8 @@ class TestFrames:
         assert "secret" not in str(caught.value)
         assert ledger.spent == (0.0, 0.0)
 
-    @each(
-        "change message",
+    @pytest.mark.parametrize(
+        ("change", "message"),
         [
             (lambda reports: reports.iloc[:, :-1], "the columns"),
             *[
@@ -173,7 +172,7 @@ class TestSecrets:
         assert pickle.dumps(finders[0]) == pickle.dumps(finders[1])
         assert set(vars(finders[0])) == {*finders[0].get_params(), "_calls"}
 
-    @each("value", ["s3cr3t", 72_619.25, [72_619], b"s3cr3t"])
+    @pytest.mark.parametrize("value", ["s3cr3t", 72_619.25, [72_619], b"s3cr3t"])
     def test_reports_that_are_true_words_by_mistake_are_not_shown(self, value):
         finder = HeavyHitters(max_length=6)
         reports = finder.report(pd.Series(["a"] * 200))

@@ -17,7 +17,6 @@ from skdp.engines import estimate_file, privatize, tally
 from skdp.metrics import debiased_fairness
 from skdp.oracles import SubsetSelection
 from skdp.survey import ReportLogisticRegression
-from tests.conftest import each
 
 DAYS = [dt.date(2024, 1, 1) + dt.timedelta(number) for number in range(366)]
 COLUMNS = {
@@ -45,8 +44,8 @@ def make_encoder(name, strategy="split"):
     return encoder.fit(pd.DataFrame(table)), table
 
 
-@each("name", COLUMNS)
-@each("library", LIBRARIES)
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("library", LIBRARIES)
 def test_values_other_than_midpoints_raise_an_error(name, library):
     for strategy in ("split", "joint", "sample"):
         encoder, columns = make_encoder(name, strategy)
@@ -119,7 +118,7 @@ def test_engines_raise_an_error_for_true_values(tmp_path):
             estimate_file(tmp_path / name, encoder)
 
 
-@each("dtype", ["uint8", "int64", "float64", "bool", object])
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float64", "bool", object])
 def test_sets_of_another_size_raise_an_error(dtype):
     for size in (1, 3):
         oracle = SubsetSelection(8, 1.0, subset_size=size)

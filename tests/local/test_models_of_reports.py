@@ -21,7 +21,6 @@ from skdp.local import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from tests.conftest import each
 from tests.oracles.conftest import all_reports, floats
 
 CATEGORIES = {"sex": ["Female", "Male"], "job": ["clerk", None, "sales"]}
@@ -81,9 +80,9 @@ KINDS = [
 ]
 
 
-@each("k", [2, 5])
-@each("epsilon", [0.01, 1.0, 6.0])
-@each("kind", KINDS)
+@pytest.mark.parametrize("k", [2, 5])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 6.0])
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_posterior_of_every_report_is_bayes_rule_on_the_channel(kind, epsilon, k):
     inner = kind(epsilon, categories=[range(k)], random_state=0)
     rows = np.resize(np.arange(k), (200, 1))

@@ -13,7 +13,6 @@ from scipy.stats import chisquare
 from skdp import NumericPerturber
 from skdp.datasets import load_adult
 from skdp.exact import exp_bounds
-from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 MECHANISMS = ["optimal", "square_wave", "laplace"]
@@ -90,15 +89,15 @@ class TestDistribution:
         distance = np.abs(np.cumsum(found["frequency"] - truth)).sum() / 32
         assert distance < 0.01
 
-    @each("mechanism", ["optimal", "laplace"])
+    @pytest.mark.parametrize("mechanism", ["optimal", "laplace"])
     def test_other_mechanisms_have_none(self, mechanism):
         fitted = NumericPerturber(mechanism=mechanism, bounds=(0, 1)).fit([[0.5]])
         with pytest.raises(ValueError, match="`estimate_distribution` requires mechanism='square_wave'"):
             fitted.estimate_distribution(fitted.transform([[0.5]]))
 
 
-@each(
-    "bounds error match",
+@pytest.mark.parametrize(
+    ("bounds", "error", "match"),
     [
         (None, ValueError, "`bounds` must be"),
         *[(bounds, TypeError, "`bounds` must be") for bounds in ("auto", 3)],

@@ -12,7 +12,6 @@ import pytest
 
 import skdp
 from skdp.oracles import ORACLES
-from tests.conftest import each
 from tests.oracles.conftest import all_reports, floats
 
 CATEGORIES = {
@@ -131,7 +130,7 @@ def test_values_that_would_share_a_name_are_refused():
         skdp.UnaryEncodingTransformer(categories=twins).fit(pd.DataFrame({"a": ["d"], "a_b": ["d"]}))
 
 
-@each("k, epsilon", list(product([2, 3, 5, 14, 40, 300, 1000], [0.25, 1.0, 4.0])))
+@pytest.mark.parametrize(("k", "epsilon"), list(product([2, 3, 5, 14, 40, 300, 1000], [0.25, 1.0, 4.0])))
 def test_the_best_oracle_is_never_beaten(k, epsilon):
     encoder = skdp.FrequencyOracleEncoder(epsilon, categories=[range(k)]).fit([[0]])
     oracles = {name: make_oracle(k, epsilon) for name, make_oracle in ORACLES.items()}
@@ -183,7 +182,9 @@ def test_intervals_of_large_counts_reach_as_far_as_their_errors():
     assert ((found["upper"] - found["lower"]) / 2).tolist() == pytest.approx((1.959964 * found["std_error"]).tolist())
 
 
-@each("values", [([0, 1, 2], [True, False]), ([True, False, None], [1, 2]), ([0.5, 1.0], [False, True])])
+@pytest.mark.parametrize(
+    "values", [([0, 1, 2], [True, False]), ([True, False, None], [1, 2]), ([0.5, 1.0], [False, True])]
+)
 def test_estimates_distinguish_booleans_from_numbers(values):
     first, second = values
     table = pd.DataFrame({"a": first[:2] * 50, "b": second[:2] * 50}, dtype=object)

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 
 import skdp
 from skdp.oracles import Optimal
-from tests.conftest import counted_draws, each
+from tests.conftest import counted_draws
 from tests.local.test_randomized_response import KINDS
 from tests.oracles.conftest import all_reports
 
@@ -74,8 +74,8 @@ def test_they_are_the_same_over_calls_orders_batches_pickles_and_clones(name):
 
 
 # Not the outcomes of the optimal mechanism, which are another solver's business.
-@each(
-    "transformer, rows, expected",
+@pytest.mark.parametrize(
+    ("transformer", "rows", "expected"),
     [
         (make(skdp.RandomizedResponseEncoder), ROWS, "bac2b1c0092a"),
         (make(skdp.UnaryEncodingTransformer), ROWS, "3f063a13d865"),
@@ -119,7 +119,7 @@ def agreement_of_numbers(**change):
     return (reports() == reports(**change)).sum()
 
 
-@each(
+@pytest.mark.parametrize(
     "change", [{"secret_key": KEY + b"x"}, {"prefix": "q"}, {"bounds": (0, 1.5)}, {"grid_size": 3}, {"epsilon": 0.002}]
 )
 def test_numbers_are_a_function_of_all_parameters(change):
@@ -127,7 +127,7 @@ def test_numbers_are_a_function_of_all_parameters(change):
     assert 140 < agreement_of_numbers(**change) < 260
 
 
-@each(
+@pytest.mark.parametrize(
     "change",
     [
         {"secret_key": KEY + b"x"},
@@ -271,8 +271,8 @@ def test_each_call_is_charged_before_anything_is_computed(name, monkeypatch):
 
 
 class TestErrors:
-    @each(
-        "parameters error match",
+    @pytest.mark.parametrize(
+        ("parameters", "error", "match"),
         [
             ({"secret_key": None}, ValueError, "memoize=True requires a `secret_key`"),
             ({"secret_key": "hush, this is a secret"}, TypeError, "`secret_key` must be None or bytes, got str"),
@@ -288,8 +288,8 @@ class TestErrors:
             make(skdp.UnaryEncodingTransformer, **{"instantaneous_epsilon": 1.0} | parameters).fit(ROWS)
         assert "hush" not in str(caught.value)
 
-    @each(
-        "ids, error, match",
+    @pytest.mark.parametrize(
+        ("ids", "error", "match"),
         [
             (None, ValueError, r"Permanent reports require `record_id`, .*set_transform_request\(record_id=True\)"),
             ([1, 2, 1], ValueError, "`record_id` has repeated entries. Pass one row"),
@@ -305,7 +305,7 @@ class TestErrors:
               for odd in ({"secret"}, Decimal("sNaN"), 10**5000, np.timedelta64(3, "s"))],
         ],
     )  # fmt: skip
-    @each("name", ["RandomizedResponseEncoder, split", "numbers, laplace", "words"])
+    @pytest.mark.parametrize("name", ["RandomizedResponseEncoder, split", "numbers, laplace", "words"])
     def test_record_ids_before_any_charge(self, name, ids, error, match):
         transformer, rows = PERMANENT[name]
         ledger = skdp.PrivacyLedger(epsilon=100.0)
@@ -332,7 +332,7 @@ class TestErrors:
         assert bytes(KEY) in pickle.dumps(encoder)  # as is documented
 
 
-@each("name", ["RandomizedResponseEncoder, split", "numbers, laplace", "words"])
+@pytest.mark.parametrize("name", ["RandomizedResponseEncoder, split", "numbers, laplace", "words"])
 def test_ids_are_routed(name):
     transformer, rows = PERMANENT[name]
     with sklearn.config_context(enable_metadata_routing=True):
@@ -357,7 +357,7 @@ EQUAL_IDS = [
 OTHER_IDS = [[f"0{number}" for number in WHOLE], [f"+{number}" for number in WHOLE], ["yes", *map(str, WHOLE[1:])]]
 
 
-@each("name", ["RandomizedResponseEncoder, split", "words"])
+@pytest.mark.parametrize("name", ["RandomizedResponseEncoder, split", "words"])
 def test_an_integer_and_its_decimal_text_are_one_id_and_other_texts_are_others(name):
     transformer, rows = PERMANENT[name]
     fitted = clone(transformer).fit(rows)

@@ -21,7 +21,7 @@ import skdp
 from skdp.engines import tally_files
 from skdp.local import ReportTransformer
 from skdp.privacy import shuffled_guarantee
-from tests.conftest import each, often
+from tests.conftest import often
 
 CLIENT = Path(__file__).parent.parent.parent / "examples" / "client"
 PEOPLE = pd.DataFrame({"sex": ["f", "m", "f", "m"] * 50, "rooms": [1, 2, 3, 1] * 50})
@@ -140,7 +140,7 @@ def test_nothing_secret_is_written():
     assert again.secret_key not in (None, KEY)
 
 
-@each(
+@pytest.mark.parametrize(
     "text",
     [
         *["", "{}", "[]", "1", "null", '{"format": "skdp-protocol", "version": 3}', "\ud800"],
@@ -152,8 +152,8 @@ def test_what_is_no_protocol_is_refused(text):
         ReportTransformer.from_json(text)
 
 
-@each(
-    "part, change, message",
+@pytest.mark.parametrize(
+    ("part", "change", "message"),
     [
         ("parameters", {"epsilon": 1.5}, "does not follow from"),
         *[("parameters", {secret: 1}, "must have valid parameters")
@@ -178,8 +178,8 @@ def test_another_protocol_is_refused(part, change, message):
         skdp.LocalHashingEncoder.from_json(FITTED["response"][0].to_json())
 
 
-@each(
-    "name, key, value",
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
     [
         ("response", "threshold", "0"),  # a client that tells the truth always, under a guarantee of epsilon 1
         *[("one of two", "size", size) for size in (True, 1.0, "1")],  # equal in Python, but not in other languages
@@ -198,7 +198,7 @@ def test_whole_numbers_that_javascript_confuses_are_not_offered():
         assert (json.loads(encoder.to_json())["client"] is not None) == is_offered
 
 
-@each("name", FITTED)
+@pytest.mark.parametrize("name", FITTED)
 def test_clients_are_given_what_they_need_or_the_reason_why_not(name):
     encoder = FITTED[name][0].fit(FITTED[name][1])
     content = json.loads(encoder.to_json())
@@ -234,8 +234,8 @@ def test_the_client_passes_its_own_tests():
     assert done.returncode == 0, done.stdout
 
 
-@each("seed", [None, 0])
-@each("name", ["response", "numbers", "rappor"])
+@pytest.mark.parametrize("seed", [None, 0])
+@pytest.mark.parametrize("name", ["response", "numbers", "rappor"])
 def test_what_reads_a_protocol_states_whether_its_reports_are_secure(name, seed):
     made = clone(FITTED[name][0]).set_params(random_state=seed).fit(FITTED[name][1])
     reader = ReportTransformer.from_json(made.to_json())

@@ -15,13 +15,12 @@ from scipy.stats import chisquare
 import skdp
 from skdp.exact import exp_bounds
 from skdp.oracles import LocalHashing
-from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 
 
 class TestDomain:
-    @each(
+    @pytest.mark.parametrize(
         "column",
         [
             pd.Categorical(["a", "b"], ordered=True),
@@ -36,7 +35,7 @@ class TestDomain:
         values = column.dtype.categories
         assert fitted.domain_ == skdp.Domain({"x": list(values)})
 
-    @each(
+    @pytest.mark.parametrize(
         "frame",
         [
             pd.DataFrame({"x": ["b", "a", "b"]}, dtype="category"),
@@ -59,7 +58,7 @@ class TestDomain:
         ):
             skdp.RandomizedResponseEncoder().fit(pd.DataFrame({"x": pd.cut([1, 5, 9], 3)}))
 
-    @each("categories", [["a", "b"], ["b", "a"], ["b", "a", "c"]])
+    @pytest.mark.parametrize("categories", [["a", "b"], ["b", "a"], ["b", "a", "c"]])
     def test_no_record_decides_whether_unordered_categories_warn(self, categories):
         """They warned only if all of them occurred: a rare record switched the warning."""
         dtype, messages = pd.CategoricalDtype(categories), set()
@@ -69,8 +68,8 @@ class TestDomain:
             messages.add((str(caught[0].message), len(caught)))
         assert len(messages) == 1
 
-    @each(
-        "categories error match",
+    @pytest.mark.parametrize(
+        ("categories", "error", "match"),
         [
             ("public", ValueError, "`categories` must be 'auto'"),
             ([["Female", "Male"], ["a", "b"]], ValueError, "a list of values for each of the columns .* got 2 lists"),
@@ -104,8 +103,10 @@ class TestUnknownValues:
         )
         assert values_of(fitted.fit_transform(frame), "sex") == ["F", stand_in, stand_in]
 
-    @each("stand_in, got", [("Z", "'Z'"), (1, "a value of type int"), (pd.Series(["F"]), "a value of type Series")])
-    @each("maker", [skdp.RandomizedResponseEncoder, skdp.LocalTableEncoder])
+    @pytest.mark.parametrize(
+        ("stand_in", "got"), [("Z", "'Z'"), (1, "a value of type int"), (pd.Series(["F"]), "a value of type Series")]
+    )
+    @pytest.mark.parametrize("maker", [skdp.RandomizedResponseEncoder, skdp.LocalTableEncoder])
     def test_a_stand_in_must_be_declared(self, maker, stand_in, got):
         expected = f"'error', 'uniform' or a value .*, got {got}, which column 'sex' does not declare"
         with pytest.raises(ValueError, match=expected):

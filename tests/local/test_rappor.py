@@ -16,7 +16,7 @@ from scipy.stats import binomtest, chisquare, norm
 from skdp import PrivacyLedger, RapporEncoder
 from skdp.exact import exp_bounds
 from skdp.oracles import channel_of_bits
-from tests.conftest import each, often
+from tests.conftest import often
 from tests.oracles.conftest import largest_ratio
 
 FALSE_ALARM = 1e-6
@@ -39,8 +39,8 @@ def filters(n_bits, n_hashes):
 
 
 class TestGuarantee:
-    @each("epsilon", [1e-9, 0.1, 1.0, 4.0, 20.0, 700.0])
-    @each("n_bits, n_hashes", [(2, 1), (2, 2), (3, 2), (4, 1), (4, 2), (5, 2)])
+    @pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1.0, 4.0, 20.0, 700.0])
+    @pytest.mark.parametrize(("n_bits", "n_hashes"), [(2, 1), (2, 2), (3, 2), (4, 1), (4, 2), (5, 2)])
     def test_every_pair_of_filters_is_within_epsilon(self, n_bits, n_hashes, epsilon):
         encoder = fitted(epsilon, n_bits=n_bits, n_hashes=n_hashes)
         field = field_of(encoder)
@@ -178,14 +178,14 @@ class TestDecoding:
         with pytest.raises(ValueError, match="`candidates` must be a dict with a list of values"):
             encoder.decode(encoder.transform(rows), ["x", "y"])
 
-    @each("candidates", [[], ["a", "a"], "a", [["secret"]], [None]])
+    @pytest.mark.parametrize("candidates", [[], ["a", "a"], "a", [["secret"]], [None]])
     def test_odd_candidates(self, candidates):
         encoder = fitted()
         with pytest.raises(ValueError, match="`candidates` of 'x'") as caught:
             encoder.decode(encoder.transform(pd.DataFrame({"x": ["a"]})), candidates)
         assert "secret" not in str(caught.value)
 
-    @each("cohort", [-1, 2, 0.5])
+    @pytest.mark.parametrize("cohort", [-1, 2, 0.5])
     def test_cohorts_of_something_else_are_refused(self, cohort):
         encoder, rows = fitted(n_bits=4, n_cohorts=2), pd.DataFrame({"x": ["a"] * 80})
         with pytest.raises(ValueError, match="Column 'x_cohort' must have integers from 0 to 1"):
@@ -197,7 +197,7 @@ SINGLE += [pa.table({"x": pa.array([0.1, 0.2], pa.float32())}), pl.DataFrame({"x
 SINGLE += [SINGLE[0].astype(pd.ArrowDtype(pa.float32()))]
 
 
-@each("table", SINGLE)
+@pytest.mark.parametrize("table", SINGLE)
 def test_words_of_single_precision_are_refused_before_a_charge(table):
     """As doubles they were other words than 0.1 and 0.2, with other bits, and were estimated as rare."""
     ledger = PrivacyLedger(epsilon=9)

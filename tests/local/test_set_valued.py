@@ -13,7 +13,6 @@ import pytest
 
 from skdp import PrivacyLedger, SetValuedEncoder
 from skdp.exact import exp_bounds
-from tests.conftest import each
 
 VALUES = {"tags": ["a", "b", "c", "d", "e"]}
 RNG = np.random.default_rng(2)
@@ -80,7 +79,7 @@ def test_frames_of_every_kind_give_the_same_reports():
         assert np.array_equal(np.asarray(reports), expected), kind
 
 
-@each(
+@pytest.mark.parametrize(
     "cells", [["a", "b"], [["a"], None], [["a"], "b"], [["a"], np.zeros((1, 1))], [{"a": 1}, ["b"]], [["a"], [["b"]]]]
 )
 def test_what_is_no_list_is_refused(cells):

@@ -14,7 +14,6 @@ from skdp.central import DPMean
 from skdp.local import SecretKey, shuffle_reports
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyGuarantee, local_epsilon, shuffled_guarantee
-from tests.conftest import each
 
 N, DELTA = 10_000, 1e-6
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50, "age": [20, 30, 40, 50] * 25})
@@ -61,7 +60,7 @@ def test_permanent_reports_are_refused():
             shuffled_guarantee(reporter.fit(PEOPLE), n=N, delta=DELTA)
 
 
-@each("released", ["reports", "tally"])
+@pytest.mark.parametrize("released", ["reports", "tally"])
 def test_the_local_epsilon_of_a_transformer_is_found(released):
     def fitted(local):
         return encoder(local).fit(PEOPLE)
@@ -80,7 +79,9 @@ def test_only_local_transformers_are_shuffled():
         shuffled_guarantee(persons, n=N, delta=DELTA)
 
 
-@each("convert", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas, lambda frame: frame.to_numpy()])
+@pytest.mark.parametrize(
+    "convert", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas, lambda frame: frame.to_numpy()]
+)
 def test_shuffled_reports_are_the_same_rows_in_another_order(convert):
     table = convert(PEOPLE.assign(row=range(100)))
     shuffled = shuffle_reports(table)

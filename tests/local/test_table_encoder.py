@@ -12,7 +12,7 @@ import pytest
 
 from skdp import Domain, FrequencyOracleEncoder, LocalTableEncoder, NumericPerturber, PrivacyLedger, recommend_plan
 from skdp.exact import exp_bounds
-from tests.conftest import each, often
+from tests.conftest import often
 
 VALUES = {"sex": ["F", "M"], "job": ["a", "b", "c", "d"], "town": [*"uvwxyz", None]}
 BOUNDS = {"age": (0, 100), "rooms": (0, 10)}
@@ -63,7 +63,7 @@ class TestPlan:
         if columns == 1:
             assert plan.error == pytest.approx(errors[0])
 
-    @each("purpose", ["margins", "pairs"])
+    @pytest.mark.parametrize("purpose", ["margins", "pairs"])
     def test_the_probabilities_are_the_best_ones(self, purpose):
         """Moving probability between any two groups makes the error larger."""
         plan = recommend_plan(VALUES, 3.0, bounds=BOUNDS, purpose=purpose)
@@ -196,8 +196,8 @@ def test_columns_of_several_groups_have_no_joint_counts():
         fitted.estimate_joint_counts(reports, ["sex", "age"])
 
 
-@each(
-    "parameters, error, message",
+@pytest.mark.parametrize(
+    ("parameters", "error", "message"),
     [
         ({"purpose": "other"}, ValueError, "`purpose` must be one of"),
         *[({"weights": weights}, ValueError, "`weights` must|the weight of column")

@@ -15,7 +15,6 @@ import pytest
 from sklearn.base import clone
 
 from skdp import RandomizedResponseEncoder, ReportTally, SetValuedEncoder
-from tests.conftest import each
 from tests.local.test_every_transformer import BOUNDS, TRANSFORMERS, every_transformer
 
 
@@ -51,8 +50,8 @@ def test_tallies_add_up_are_stored_and_give_the_estimates_of_the_rows(name):
         pd.testing.assert_frame_equal(estimates(fitted, again)[0], estimates(fitted, whole)[0])
 
 
-@each(
-    "name, changes",
+@pytest.mark.parametrize(
+    ("name", "changes"),
     [
         ("numbers", {"mechanism": "laplace"}),
         ("numbers", {"grid_size": 21}),
@@ -127,13 +126,13 @@ def test_tallies_are_not_added_beyond_what_fits():
         one + one
 
 
-@each("text", ["[]", "1", "[" * 100_000, "[" + "0," * (1 << 23) + "0]"])
+@pytest.mark.parametrize("text", ["[]", "1", "[" * 100_000, "[" + "0," * (1 << 23) + "0]"])
 def test_what_is_no_tally_is_refused(text):
     with pytest.raises(ValueError, match=r"[Aa] tally"):
         ReportTally.from_json(text)
 
 
-@each("errors, warns", [(0, False), (5.8, False), (6.2, True)])
+@pytest.mark.parametrize(("errors", "warns"), [(0, False), (5.8, False), (6.2, True)])
 def test_estimates_warn_from_six_standard_errors_on(errors, warns):
     encoder = RandomizedResponseEncoder(1.0, categories={"x": ["a", "b"]}).fit(pd.DataFrame({"x": ["a", "b"]}))
     n, q = 10_000, float(encoder.oracles_[0].q)

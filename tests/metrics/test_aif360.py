@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from skdp.metrics import from_aif360, to_aif360
-from tests.conftest import each
 
 aif360_datasets = pytest.importorskip("aif360.datasets")
 
@@ -80,8 +79,8 @@ def test_a_missing_value_is_refused_by_the_name_of_its_column(column, missing):
         to_aif360(frame, LABELS, "sex", privileged="Male", positive_label="yes")
 
 
-@each(
-    "change message",
+@pytest.mark.parametrize(
+    ("change", "message"),
     [
         ({"y": ["no", "yes"]}, "same length, got 4 and 2"),
         ({"y": ["no", "yes", None, "no"]}, "`y` has missing values"),
@@ -108,7 +107,7 @@ ODD_COLUMNS = {
 }
 
 
-@each("library", [lambda data: pd.DataFrame(data, dtype=object), pl.DataFrame, pa.table])
+@pytest.mark.parametrize("library", [lambda data: pd.DataFrame(data, dtype=object), pl.DataFrame, pa.table])
 def test_what_is_a_number_in_some_sense_stays_one_column(library):
     dataset = to_aif360(library(ODD_COLUMNS), [0, 1, 0], "sex", privileged="Male", positive_label=1)
     assert dataset.feature_names == list(ODD_COLUMNS)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from skdp import Domain, RandomizedResponseEncoder
 from skdp.metrics import count_error, percent_error
-from tests.conftest import each
 
 pairs = st.integers(1, 8).flatmap(
     lambda size: st.tuples(*[st.lists(st.integers(0, 10**6), min_size=size, max_size=size)] * 2)
@@ -56,9 +55,9 @@ def test_a_missing_label_is_one_label(dtype, missing):
     )
 
 
-@each("error", [count_error, percent_error])
-@each(
-    "true, estimate, message",
+@pytest.mark.parametrize("error", [count_error, percent_error])
+@pytest.mark.parametrize(
+    ("true", "estimate", "message"),
     [
         (pd.Series({"a": 1}), pd.Series({"b": 1}), "same labels"),
         (pd.Series({"a": 1, "b": 1}), pd.Series([1, 1], index=["a", "a"]), "distinct labels"),
@@ -78,7 +77,7 @@ def test_what_cannot_be_compared_is_refused(error, true, estimate, message):
         error(true=true, estimate=estimate)
 
 
-@each("true, estimate, name", [([0, 0], [1, 1], "true"), ([1, 1], [2, -2], "estimate")])
+@pytest.mark.parametrize(("true", "estimate", "name"), [([0, 0], [1, 1], "true"), ([1, 1], [2, -2], "estimate")])
 def test_proportions_of_no_counts_are_refused(true, estimate, name):
     with pytest.raises(ValueError, match=f"`{name}` must have counts with a positive sum"):
         count_error(true=true, estimate=estimate, metric="total_variation")
@@ -86,7 +85,7 @@ def test_proportions_of_no_counts_are_refused(true, estimate, name):
         count_error(true=true, estimate=estimate, metric="l3")
 
 
-@each(
+@pytest.mark.parametrize(
     "column",
     [
         np.array,
@@ -116,7 +115,7 @@ def test_percent_error_returns_the_kind_it_got():
         percent_error(true=[-1], estimate=[1])
 
 
-@each("error", [count_error, percent_error])
+@pytest.mark.parametrize("error", [count_error, percent_error])
 def test_the_table_of_estimates_is_read_by_its_counts(error):
     encoder = RandomizedResponseEncoder(1.0, categories=[["no", "yes"]], random_state=0)
     reports = encoder.fit_transform(pd.DataFrame({"smokes": ["no"] * 7 + ["yes"] * 3}))
@@ -126,7 +125,7 @@ def test_the_table_of_estimates_is_read_by_its_counts(error):
     np.testing.assert_array_equal(found, expected)
 
 
-@each("error", [count_error, percent_error])
+@pytest.mark.parametrize("error", [count_error, percent_error])
 def test_counts_are_passed_by_keyword(error):
     """Swapped arguments changed the percentage silently."""
     with pytest.raises(TypeError, match="positional argument"):

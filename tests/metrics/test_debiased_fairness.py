@@ -9,7 +9,6 @@ from skdp import FrequencyOracleEncoder, Interval, PerHalf, RandomizedResponseEn
 from skdp.local import NumericPerturber, SubsetSelectionEncoder, UnaryEncodingTransformer
 from skdp.metrics import debiased_fairness, fairness_report, joint_distribution
 from skdp.survey import ReportDesign
-from tests.conftest import each
 from tests.oracles.conftest import all_reports, floats
 
 SEX = {"sex": ["Female", "Male"]}
@@ -28,8 +27,8 @@ def table(n=600, seed=0):
     return people, true.astype(int), predicted.astype(int)
 
 
-@each("make", [RandomizedResponseEncoder, SubsetSelectionEncoder, UnaryEncodingTransformer])
-@each("k", [2, 3])
+@pytest.mark.parametrize("make", [RandomizedResponseEncoder, SubsetSelectionEncoder, UnaryEncodingTransformer])
+@pytest.mark.parametrize("k", [2, 3])
 def test_the_mean_over_all_reports_is_the_truth_and_so_is_that_of_the_variance(make, k):
     encoder = make(0.7, categories={"race": RACES[:k]}, random_state=0).fit(pd.DataFrame({"race": RACES[:k]}))
     (oracle,) = encoder.oracles_
@@ -117,8 +116,8 @@ def arguments(**changes):
     return given | {"privileged": "Male", "positive_label": 1} | changes
 
 
-@each(
-    "changes error message",
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
     [
         ({"y_true": [1, 0]}, ValueError, "must have the same length, got 2, 50 and 50"),
         ({"privileged": "male"}, ValueError, "declared values of column 'sex'"),
@@ -142,7 +141,7 @@ def test_what_does_not_fit_is_refused(changes, error, message):
         debiased_fairness(**arguments(**changes))
 
 
-@each("privileged", [None, ["White", None], "[38, 120]"])
+@pytest.mark.parametrize("privileged", [None, ["White", None], "[38, 120]"])
 def test_the_table_is_that_of_known_groups(privileged):
     """Without noise, with missing values or bins."""
     rng = np.random.default_rng(0)
@@ -200,8 +199,8 @@ def test_a_group_that_is_estimated_to_have_no_rows_leaves_the_extremes_unknown()
 
 
 @pytest.mark.filterwarnings("ignore:Undefined")
-@each("columns", [["race"], ["race", "sex"]])
-@each("strategy", ["split", "joint"])
+@pytest.mark.parametrize("columns", [["race"], ["race", "sex"]])
+@pytest.mark.parametrize("strategy", ["split", "joint"])
 def test_reports_that_do_not_fit_the_encoder_are_a_warning(strategy, columns):
     """Rows that are selected by their reports had intervals with a coverage of 65 %, in silence."""
     people, true, predicted = table(6_000)
@@ -256,7 +255,7 @@ def test_design_of_a_questionnaire_gives_the_table_of_an_equal_encoder():
 
 
 @pytest.mark.long
-@each("columns", [["sex"], ["race", "sex"]])
+@pytest.mark.parametrize("columns", [["sex"], ["race", "sex"]])
 def test_reports_of_two_halves_give_covering_intervals(columns):
     people, true, predicted = table(4_000)
     privileged = {"race": "White", "sex": "Male"}

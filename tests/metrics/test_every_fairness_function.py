@@ -17,7 +17,6 @@ from skdp.metrics import (
     private_threshold_optimizer,
     to_aif360,
 )
-from tests.conftest import each
 
 pytest.importorskip("fairlearn")
 pytest.importorskip("aif360")
@@ -84,7 +83,7 @@ def run(name, **changes):
     return np.asarray(call(**inputs | options | changes), object)
 
 
-@each("name", FUNCTIONS)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_the_same_labels_in_another_order_are_refused(name):
     for key, rows in FUNCTIONS[name][1].items():
         with pytest.raises(ValueError, match=r"must have its row labels in the order of \w+.*\.reindex\(\w+\.index\)"):
@@ -92,7 +91,7 @@ def test_the_same_labels_in_another_order_are_refused(name):
 
 
 @pytest.mark.long
-@each("name", FUNCTIONS)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_reports_of_one_column_of_any_kind_are_the_table(name):
     (key,) = {key for key, rows in FUNCTIONS[name][1].items() if rows is REPORTS} or {None}
     series = REPORTS["group"]
@@ -109,7 +108,7 @@ def test_a_series_of_other_reports_is_refused():
         joint_distribution(None, None, REPORTS["group"], unary)
 
 
-@each("name", [*WITH_PRIVILEGED, "private_threshold_optimizer"])
+@pytest.mark.parametrize("name", [*WITH_PRIVILEGED, "private_threshold_optimizer"])
 def test_1_is_the_positive_label_and_other_labels_need_one(name):
     labels = [key for key in FUNCTIONS[name][1] if key.startswith("y")]
     if name == "private_threshold_optimizer":
@@ -124,7 +123,7 @@ def test_1_is_the_positive_label_and_other_labels_need_one(name):
     run(name, **named, positive_label="yes")
 
 
-@each("name", FUNCTIONS)
+@pytest.mark.parametrize("name", FUNCTIONS)
 def test_scores_are_refused_where_classes_are_expected(name):
     scores = pd.Series(np.tile([0.0, 0.4, 0.8, 1.0], N // 4))
     key = "y" if "y" in FUNCTIONS[name][1] else "y_true"
@@ -133,7 +132,7 @@ def test_scores_are_refused_where_classes_are_expected(name):
             run(name, **{key: column})
 
 
-@each("name", WITH_PRIVILEGED)
+@pytest.mark.parametrize("name", WITH_PRIVILEGED)
 def test_a_mapping_of_privileged_values_is_that_of_a_named_column(name):
     np.testing.assert_array_equal(run(name, privileged={"group": "b"}), run(name))
     for groups in (GROUP.to_numpy(), GROUP.rename(None), pl.Series(GROUP).rename("")):
@@ -141,8 +140,10 @@ def test_a_mapping_of_privileged_values_is_that_of_a_named_column(name):
             run("fairness_report", sensitive_features=groups, privileged={"group": "b"})
 
 
-@each("name", WITH_PRIVILEGED)
-@each("privileged", [lambda groups: groups == "b", [str.isupper], {"group": lambda groups: groups == "b"}])
+@pytest.mark.parametrize("name", WITH_PRIVILEGED)
+@pytest.mark.parametrize(
+    "privileged", [lambda groups: groups == "b", [str.isupper], {"group": lambda groups: groups == "b"}]
+)
 def test_error_of_a_function_as_privileged_value_names_it(name, privileged):
     with pytest.raises(TypeError, match="`privileged` must be a value, a list of values or a mapping, got a function"):
         run(name, privileged=privileged)

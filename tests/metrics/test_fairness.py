@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from sklearn.exceptions import UndefinedMetricWarning
 
 from skdp.metrics import fairness_report
-from tests.conftest import each
 from tests.metrics.test_fairness_intervals import METRICS
 
 pytest.importorskip("aif360")
@@ -190,8 +189,8 @@ def test_several_columns_of_any_library_make_the_groups(make):
 TRUE, PREDICTED, GROUPS = [0, 1, 0, 1], [0, 1, 1, 1], ["a", "a", "b", "b"]
 
 
-@each(
-    "columns message",
+@pytest.mark.parametrize(
+    ("columns", "message"),
     [
         ((TRUE, PREDICTED[1:], GROUPS), "same length, got 4, 3 and 4"),
         (([0, 1, None, 1], PREDICTED, GROUPS), "`y_true` has missing values"),
@@ -208,7 +207,7 @@ def test_what_cannot_be_compared_is_refused(columns, message):
         fairness_report(*columns, privileged="a", positive_label=1)
 
 
-@each(
+@pytest.mark.parametrize(
     "make",
     [
         pl.Series,

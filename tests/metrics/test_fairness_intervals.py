@@ -12,7 +12,6 @@ from scipy import stats
 from skdp import RandomizedResponseEncoder
 from skdp.local import UnaryEncodingTransformer
 from skdp.metrics import debiased_fairness, fairness_report
-from tests.conftest import each
 
 METRICS = [
     "statistical_parity_difference",
@@ -56,7 +55,7 @@ def test_the_lower_bound_of_the_largest_difference_holds_for_all_pairs():
     assert lower == pytest.approx(0.3 - np.hypot(0.6 - high.low, low.high - 0.3))
 
 
-@each("n_rows", [5, 50])
+@pytest.mark.parametrize("n_rows", [5, 50])
 def test_rates_of_known_groups_have_the_intervals_of_clopper_and_pearson(n_rows):
     for count in range(n_rows + 1):
         expected = stats.binomtest(count, n_rows).proportion_ci(0.95, "exact")

@@ -9,7 +9,6 @@ from scipy import stats
 
 from skdp import RandomizedResponseEncoder
 from skdp.metrics import debiased_fairness, fairness_report
-from tests.conftest import each
 
 COMPARISONS = [
     "statistical_parity_difference",
@@ -71,8 +70,8 @@ def test_weighted_metrics_equal_aif360():
     np.testing.assert_allclose(select_comparisons(table), expected, rtol=0, atol=1e-12)
 
 
-@each("rows", ["population", "table"])
-@each("epsilon", [None, 1.0])
+@pytest.mark.parametrize("rows", ["population", "table"])
+@pytest.mark.parametrize("epsilon", [None, 1.0])
 def test_unit_of_weights_does_not_change_the_table(epsilon, rows):
     def report(weight):
         if epsilon is None:
@@ -130,7 +129,7 @@ def test_rows_of_weight_zero_are_not_counted():
     pd.testing.assert_frame_equal(table, fairness_report(*inputs, privileged=1, sample_weight=WEIGHT[keep]))
 
 
-@each("report", ["known", "private"])
+@pytest.mark.parametrize("report", ["known", "private"])
 def test_confidence_level_sets_the_width_of_all_intervals(report):
     inputs = [GROUP] if report == "known" else privatize(GROUP, 2.0)
     function = fairness_report if report == "known" else debiased_fairness
@@ -144,7 +143,7 @@ def test_confidence_level_sets_the_width_of_all_intervals(report):
         function(TRUE, PREDICTED, *inputs, confidence_level=95)
 
 
-@each("weight", [-WEIGHT, WEIGHT[1:], np.full(900, np.nan), np.zeros(900), ["heavy"] * 900])
+@pytest.mark.parametrize("weight", [-WEIGHT, WEIGHT[1:], np.full(900, np.nan), np.zeros(900), ["heavy"] * 900])
 def test_weights_that_are_no_weights_raise(weight):
     for function, inputs in ((fairness_report, [GROUP]), (debiased_fairness, privatize(GROUP, 1.0))):
         with pytest.raises(ValueError, match="`sample_weight` must be"):

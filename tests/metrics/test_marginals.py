@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from skdp import Domain, Interval
 from skdp.metrics import count_error, marginal_error, marginal_errors, marginal_table
-from tests.conftest import each
 
 mpl.use("agg")
 
@@ -56,7 +55,7 @@ def test_the_error_of_every_marginal_of_every_kind_of_frame(make_frame, order):
     assert mean == pytest.approx(table["error"].mean(), rel=1e-12)
 
 
-@each("missing", [None, float("nan"), pd.NA, pd.NaT])
+@pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT])
 def test_missing_is_one_value_however_it_is_written(missing):
     real = pd.DataFrame({"a": pd.Series(["x", None], dtype=object)})
     synthetic = pd.DataFrame({"a": pd.Series(["x", missing], dtype=object)})
@@ -147,8 +146,8 @@ def test_the_cells_beyond_the_values_are_there_only_if_there_are_such_rows():
 ONE = pd.DataFrame({"a": [1, 2], "b": pd.array(["secret", "s"], "string")})
 
 
-@each(
-    "real, synthetic, options, message",
+@pytest.mark.parametrize(
+    ("real", "synthetic", "options", "message"),
     [
         (ONE, ONE[["a"]], {}, r"same columns, got columns in one of them only: \['b'\]"),
         (ONE, ONE[:0], {}, "`synthetic` must have at least one row"),

@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 from skdp import RandomizedResponseEncoder
 from skdp.local import SubsetSelectionEncoder, UnaryEncodingTransformer
 from skdp.metrics import joint_distribution, private_parity, private_reweighing, private_threshold_optimizer
-from tests.conftest import each
 
 pytest.importorskip("fairlearn")
 pytest.importorskip("aif360")
@@ -216,8 +215,8 @@ def test_a_bound_below_the_noise_is_a_warning_with_the_standard_error():
 # --- what does not fit ------------------------------------------------------------------------------------------------
 
 
-@each(
-    "function, change, message",
+@pytest.mark.parametrize(
+    ("function", "change", "message"),
     [
         (private_reweighing, {"privileged": "male"}, "declared values"),
         (private_reweighing, {"positive_label": "yes"}, "rows with and without positive_label"),
@@ -237,8 +236,8 @@ def test_arguments_are_checked(function, change, message):
         function(**given | change)
 
 
-@each(
-    "y, message",
+@pytest.mark.parametrize(
+    ("y", "message"),
     [(np.full(50, 2), "must have the labels 0 and 1"), (np.r_[1, np.zeros(49)], "number of rows of each group")],
 )
 def test_data_of_the_constraint_are_checked(y, message):

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp.metrics import range_query_error
-from tests.conftest import each
 from tests.metrics.test_marginals import REAL, SYNTHETIC
 
 QUERIES = [
@@ -74,8 +73,8 @@ def test_an_infinite_number_is_above_every_bound():
         assert range_query_error(real, synthetic, [{"a": (1e300, None)}]) == 0.5
 
 
-@each(
-    "queries message",
+@pytest.mark.parametrize(
+    ("queries", "message"),
     [
         ([], "at least one query"),
         ([{}], "must be a non-empty mapping"),
@@ -99,7 +98,9 @@ def test_what_does_not_fit_is_refused(queries, message):
 DAYS = [date(2020, 1, 1), date(2020, 1, 2), date(2020, 2, 1), None]
 
 
-@each("make", [pd.DataFrame, lambda data: pd.DataFrame(data).astype({"day": "datetime64[us]"}), pl.DataFrame])
+@pytest.mark.parametrize(
+    "make", [pd.DataFrame, lambda data: pd.DataFrame(data).astype({"day": "datetime64[us]"}), pl.DataFrame]
+)
 def test_ranges_of_dates_count_half_open(make):
     table, other = make({"day": DAYS}), make({"day": [date(1990, 1, 1)]})
 

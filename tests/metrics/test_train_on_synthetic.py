@@ -16,7 +16,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skdp.metrics import train_on_synthetic
-from tests.conftest import each
 
 
 def table(size, seed, labels=("no", "yes")):
@@ -94,8 +93,8 @@ def test_scores_are_named():
     assert scores(own).loc["synthetic", "own"] == 7
 
 
-@each(
-    "model, labels, label, dtype",
+@pytest.mark.parametrize(
+    ("model", "labels", "label", "dtype"),
     [
         (HistGradientBoostingClassifier(), ("no", "yes"), "yes", "category"),
         (LogisticRegression(), (0, 1), 1, object),
@@ -119,8 +118,8 @@ def test_synthetic_rows_of_one_class_teach_a_constant(model, labels, label, dtyp
 FRAME = pd.DataFrame({"age": [20, 30], "buys": ["no", "yes"]})
 
 
-@each(
-    "synthetic test target message",
+@pytest.mark.parametrize(
+    ("synthetic", "test", "target", "message"),
     [
         (FRAME, FRAME, "sells", r"`synthetic` must have the column 'sells', got \['age', 'buys'\]"),
         (FRAME[:0], FRAME, "buys", "`synthetic` must have at least one row"),

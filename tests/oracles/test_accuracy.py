@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from skdp.randomness import SeededSource
-from tests.conftest import each, often
+from tests.conftest import often
 from tests.oracles.conftest import ORACLES
 
 
-@each("epsilon", [0.3, 1.0, 3.0])
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
 def test_textbook_variances(epsilon):
     """Of a value that nobody has, n times the variance of its frequency."""
     power, half = math.exp(epsilon), math.exp(epsilon / 2)

@@ -25,7 +25,7 @@ from skdp.oracles import (
     lie_threshold,
 )
 from skdp.randomness import MAX_ROWS, ONE, DigestSource, RowStreams, SeededSource
-from tests.conftest import ScriptedSource, each
+from tests.conftest import ScriptedSource
 from tests.oracles.conftest import ORACLES, all_reports, check_channel, floats
 
 SOME = [(2, 0.1), (3, 1.0), (5, 2.0), (6, 4.0)]
@@ -35,7 +35,7 @@ TWO_ROUNDS = {"two rounds": lambda k, epsilon: TwoRoundUnaryEncoding(UnaryEncodi
 # The channel: privacy, draws, bias and variance, all exact.
 
 
-@each("k", [2, 3, 5])
+@pytest.mark.parametrize("k", [2, 3, 5])
 def test_every_report_keeps_the_promise(make_oracle, k, epsilon):
     oracle = make_oracle(k, epsilon)
     for channel in islice(oracle.channels(), 4):
@@ -50,7 +50,7 @@ DRAWN = [*(make(k, 1.3) for make in ORACLES.values() for k in (2, 3, 4)), *SUBSE
 DRAWN += [TwoRoundUnaryEncoding(UnaryEncoding(2, 2.0), 1.0)]
 
 
-@each("oracle", DRAWN)
+@pytest.mark.parametrize("oracle", DRAWN)
 def test_what_is_drawn_has_the_law_of_the_channel(oracle, exact_law):
     if type(oracle) is RandomizedResponse or oracle.shows_hash:
         return  # random words are counted, and hash functions listed, in their own tests
@@ -60,7 +60,7 @@ def test_what_is_drawn_has_the_law_of_the_channel(oracle, exact_law):
         assert [law[report] for report in reports] == row
 
 
-@each("k, epsilon", SOME)
+@pytest.mark.parametrize(("k", "epsilon"), SOME)
 def test_estimates_have_no_bias_and_the_stated_variance(make_enumerated, k, epsilon):
     """The support of a value is a sum of independent terms: one a record."""
     oracle, counts = make_enumerated(k, epsilon), np.arange(k) ** 2
@@ -80,7 +80,7 @@ def test_the_summed_variance_does_not_depend_on_the_data(data):
         assert oracle.variance(counts, n).sum() == pytest.approx(n * k * oracle.mean_squared_error, rel=1e-9)
 
 
-@each("k", [2, 3, 6])
+@pytest.mark.parametrize("k", [2, 3, 6])
 def test_pairs_of_values_are_supported_as_in_the_channel(make_enumerated, k):
     oracle = make_enumerated(k, 1.0)
     channel, supports = floats(oracle.channel()), oracle.supports(all_reports(oracle))
@@ -95,7 +95,7 @@ GUESSED += [SubsetSelection(5, 1.0, subset_size=size) for size in range(1, 5)]
 GUESSED += [UnaryEncoding(5, p=Fraction(9, 10), q=Fraction(1, 3)), TwoRoundUnaryEncoding(UnaryEncoding(5, 2.0), 0.7)]
 
 
-@each("oracle", GUESSED)
+@pytest.mark.parametrize("oracle", GUESSED)
 def test_the_best_guess_is_that_of_the_channel(oracle):
     prior, groups = np.array([0.1, 0.35, 0.05, 0.2, 0.3]), np.array([1, 0, 0, 2, 1])
     if oracle.shows_hash:
@@ -107,7 +107,7 @@ def test_the_best_guess_is_that_of_the_channel(oracle):
     assert oracle.guess_accuracy(prior, groups) == pytest.approx(together.max(axis=0).sum(), rel=1e-12)
 
 
-@each("k", [2, 3, 5])
+@pytest.mark.parametrize("k", [2, 3, 5])
 def test_the_total_variation_is_bounded(make_oracle, k):
     oracle = make_oracle(k, 0.8)
     distances = [
@@ -121,7 +121,7 @@ def test_the_total_variation_is_bounded(make_oracle, k):
         assert max(distances) == oracle.variation
 
 
-@each("k", [2, 3, 9])
+@pytest.mark.parametrize("k", [2, 3, 9])
 def test_the_pair_for_shuffling_has_the_worst_ratio(make_oracle, k):
     oracle = make_oracle(k, 1.3)
     pair, worst = oracle.shuffle_pair(), oracle.worst_ratio
@@ -134,14 +134,16 @@ def test_the_pair_for_shuffling_has_the_worst_ratio(make_oracle, k):
 # Parameters.
 
 
-@each("epsilon", [1e7, 1e300, 10**400, Fraction(10**400), np.float32(1e9), np.int64(10**9), 1000])
+@pytest.mark.parametrize("epsilon", [1e7, 1e300, 10**400, Fraction(10**400), np.float32(1e9), np.int64(10**9), 1000])
 def test_huge_epsilon_gives_the_probabilities_of_a_large_one(make_oracle, epsilon):
     oracle = make_oracle(6, epsilon)
     assert oracle.parameters() == make_oracle(6, 1000).parameters()
     assert 0 < oracle.epsilon < 100
 
 
-@each("epsilon", [Fraction(1, 3), 1, np.float64(0.3), np.float32(0.3), np.float16(0.3), np.int8(2), np.uint64(3)])
+@pytest.mark.parametrize(
+    "epsilon", [Fraction(1, 3), 1, np.float64(0.3), np.float32(0.3), np.float16(0.3), np.int8(2), np.uint64(3)]
+)
 def test_epsilon_may_be_any_number(make_oracle, epsilon):
     exact = Fraction(epsilon.item() if isinstance(epsilon, np.generic) else epsilon)
     oracle = make_oracle(np.int16(6), epsilon)
@@ -153,8 +155,10 @@ def test_epsilon_may_be_any_number(make_oracle, epsilon):
 TINY = [1e-300, 5e-324, Fraction(1, 10**400)]
 
 
-@each("size, error", [(1, ValueError), (2**32, ValueError), (4.0, TypeError), (np.True_, TypeError), ("4", TypeError)])
-@each("loss", [0, -(10**400), math.nan, math.inf, "1", True, *TINY])
+@pytest.mark.parametrize(
+    ("size", "error"), [(1, ValueError), (2**32, ValueError), (4.0, TypeError), (np.True_, TypeError), ("4", TypeError)]
+)
+@pytest.mark.parametrize("loss", [0, -(10**400), math.nan, math.inf, "1", True, *TINY])
 def test_parameters_out_of_range_are_refused(make_oracle, size, error, loss):
     with pytest.raises(error):
         make_oracle(size, 1)
@@ -162,7 +166,7 @@ def test_parameters_out_of_range_are_refused(make_oracle, size, error, loss):
         make_oracle(4, loss)
 
 
-@each("oracle", [UnaryEncoding(17, 1), SubsetSelection(40, 1)])
+@pytest.mark.parametrize("oracle", [UnaryEncoding(17, 1), SubsetSelection(40, 1)])
 def test_a_channel_of_too_many_reports_is_refused(oracle):
     with pytest.raises(ValueError, match="`channel` supports at most"):
         oracle.channel()
@@ -182,7 +186,7 @@ def test_parameters_are_plain(make_oracle):
 CODES = [*map(np.array, ([[0], [1]], 3, [-1, 2], [2**32], [0.0, np.nan], [True, False], ["0"], [None]))]
 
 
-@each("codes", [np.array([0, 6], np.uint8), np.array([0, 255], np.uint8), *CODES])
+@pytest.mark.parametrize("codes", [np.array([0, 6], np.uint8), np.array([0, 255], np.uint8), *CODES])
 def test_codes_that_cannot_be_hidden_are_refused_before_a_draw(make_oracle, codes):
     with pytest.raises(ValueError, match="`codes` must be"):
         make_oracle(6, 1.0).report(codes, ScriptedSource())
@@ -236,8 +240,8 @@ def test_many_permanent_reports_are_the_reports_of_each_record_alone(oracle):
     assert len(np.unique(reports, axis=0)) > 1
 
 
-@each("k", [2, 300])
-@each("name", ["optimized_unary_encoding", "two rounds"])
+@pytest.mark.parametrize("k", [2, 300])
+@pytest.mark.parametrize("name", ["optimized_unary_encoding", "two rounds"])
 def test_permanent_bits_equal_reports_of_single_records(name, k):
     oracle = (ORACLES | TWO_ROUNDS)[name](k, 1.0)
     digests = SeededSource("rows").bytes(32 * 500).reshape(500, 32)
@@ -258,7 +262,7 @@ def test_the_tally_adds_over_reports(make_oracle):
     assert oracle.estimate(tally, 1_000) == pytest.approx(oracle.unbiased(reports).sum(axis=0), abs=1e-6)
 
 
-@each("name", [*ORACLES, *TWO_ROUNDS])
+@pytest.mark.parametrize("name", [*ORACLES, *TWO_ROUNDS])
 def test_columns_of_whole_numbers_are_read_as_reports(name):
     oracle = (ORACLES | TWO_ROUNDS)[name](6, 1.0)
     fields = oracle.fields("abcdef")
@@ -294,8 +298,8 @@ def test_the_report_without_noise_supports_the_value_alone(make_oracle):
             oracle.encode(codes)
 
 
-@each("weight", [1, 2, Fraction(7, 3), 1000])
-@each("epsilon", [Fraction(1, 10**15), 1e-9, 0.5, Fraction(3, 2), 20.0, 10**400])
+@pytest.mark.parametrize("weight", [1, 2, Fraction(7, 3), 1000])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10**15), 1e-9, 0.5, Fraction(3, 2), 20.0, 10**400])
 def test_a_lie_is_as_rare_as_epsilon_allows_and_no_rarer(epsilon, weight):
     """A report that supports the value is ``1 + w (1 - l) / l`` times likelier: at most e^epsilon."""
     threshold = lie_threshold(epsilon, weight)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from skdp.oracles import LocalHashing, RandomizedResponse
 from skdp.randomness import SeededSource
-from tests.conftest import each, often
+from tests.conftest import often
 from tests.oracles.conftest import check_channel
 
 SMALL, LARGE = 65_521, 2**31 - 1
@@ -34,7 +34,7 @@ def hash_family(k, g):
     return LocalHashing(k, 1.0, n_buckets=g).hash_family
 
 
-@each("g", range(2, 12))
+@pytest.mark.parametrize("g", range(2, 12))
 def test_two_values_meet_with_the_stated_probability(small_prime, g):
     family = hash_family(11, g)
     buckets = family(ALL_SEEDS[:, np.newaxis], np.arange(11))
@@ -42,7 +42,9 @@ def test_two_values_meet_with_the_stated_probability(small_prime, g):
         assert Fraction(int((buckets[:, one] == buckets[:, other]).sum()), 121) == family.collision
 
 
-@each("k, g, prime", [(4, 3, SMALL), (65_521, 65_521, SMALL), (65_522, 3, LARGE), (9, 4, SMALL)])
+@pytest.mark.parametrize(
+    ("k", "g", "prime"), [(4, 3, SMALL), (65_521, 65_521, SMALL), (65_522, 3, LARGE), (9, 4, SMALL)]
+)
 def test_the_prime_fits_the_domain(k, g, prime):
     family = hash_family(k, g)
     assert family.prime == prime
@@ -76,7 +78,7 @@ def test_hash_values_are_the_same_for_ever():
     assert hash_family(100, 4)(seeds, np.arange(5)).tolist() == [1, 1, 2, 3, 0]
 
 
-@each("n_buckets, error", [(1, ValueError), (65_522, ValueError), (2.0, TypeError)])
+@pytest.mark.parametrize(("n_buckets", "error"), [(1, ValueError), (65_522, ValueError), (2.0, TypeError)])
 def test_parameters_out_of_range_are_refused(n_buckets, error):
     with pytest.raises(error, match=r"must be|at most|the limit is"):
         LocalHashing(100, 1.0, n_buckets=n_buckets)
@@ -100,7 +102,7 @@ def ratios(oracle, epsilon):
         yield check_channel(oracle, oracle.channel(), epsilon)
 
 
-@each("k, g", [(5, 2), (5, 3), (5, 5), (7, 3)])
+@pytest.mark.parametrize(("k", "g"), [(5, 2), (5, 3), (5, 5), (7, 3)])
 def test_every_partition_of_the_values_keeps_the_promise(k, g):
     for epsilon in (1e-9, 1.0, 40) if k == 5 else (1.0,):
         oracle = LocalHashing(k, epsilon, n_buckets=g)
@@ -130,14 +132,14 @@ def test_over_all_seeds_the_estimate_is_unbiased(small_prime, g):
     assert all(support[v][x] / 121 == (oracle.p if v == x else oracle.q) for v, x in product(range(6), repeat=2))
 
 
-@each("k", [2, 3, 4, 14, 100])
-@each("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0])
+@pytest.mark.parametrize("k", [2, 3, 4, 14, 100])
+@pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0])
 def test_the_number_of_buckets_is_about_the_best_one(k, epsilon):
     errors = [LocalHashing(k, epsilon, n_buckets=g).mean_squared_error for g in range(2, max(3, k + 1))]
     assert LocalHashing(k, epsilon).mean_squared_error <= 1.04 * min(errors)
 
 
-@each("k", [10, 70_000])
+@pytest.mark.parametrize("k", [10, 70_000])
 def test_a_report_is_the_randomized_bucket_of_its_seed(k):
     """Where noise is out of reach: a lie has a probability of 2**-64 or so."""
     oracle, codes = LocalHashing(k, 60.0, n_buckets=5), (np.arange(1_000) * 7 % k).astype(np.uint32)
@@ -151,7 +153,7 @@ def test_a_report_is_the_randomized_bucket_of_its_seed(k):
     assert honest.mean() == pytest.approx(float(RandomizedResponse(5, 1.0).p), abs=0.013)
 
 
-@each(
+@pytest.mark.parametrize(
     "reports",
     [
         np.zeros(3, np.uint64),

@@ -16,7 +16,7 @@ from skdp import NumericPerturber
 from skdp.exact import exp_bounds
 from skdp.oracles import ClampedLaplace, Optimal, SquareWave, round_at_random
 from skdp.randomness import ONE, SecureSource
-from tests.conftest import ScriptedSource, each, often
+from tests.conftest import ScriptedSource, often
 from tests.oracles.conftest import floats, largest_ratio
 
 MAX_STEPS = 1 << 16
@@ -27,9 +27,8 @@ mechanisms = pytest.mark.parametrize("make", MECHANISMS)
 
 
 def every_case(test):
-    return mechanisms(
-        pytest.mark.parametrize("steps", often([1, 2, 5, 16, 40], [1, 5]))(each("epsilon", EPSILONS)(test))
-    )
+    steps = pytest.mark.parametrize("steps", often([1, 2, 5, 16, 40], [1, 5]))
+    return mechanisms(steps(pytest.mark.parametrize("epsilon", EPSILONS)(test)))
 
 
 @every_case
@@ -59,7 +58,7 @@ def test_every_report_is_private_and_stands_for_an_unbiased_estimate(make, steps
         assert mechanism.report_distribution(weights) == pytest.approx(weights @ floats(channel), rel=1e-9, abs=1e-15)
 
 
-@each("k", [1, 4, 9])
+@pytest.mark.parametrize("k", [1, 4, 9])
 @mechanisms
 def test_the_total_variation_is_bounded(make, k):
     mechanism = make(k, 1.3)
@@ -70,7 +69,7 @@ def test_the_total_variation_is_bounded(make, k):
 DRAWN = [*product([SquareWave], [5], [4.0, 1.4, 1e-3]), *product([ClampedLaplace], [1, 2, 3, 4, 7, 8], [1.0])]
 
 
-@each("make, steps, epsilon", DRAWN)
+@pytest.mark.parametrize(("make", "steps", "epsilon"), DRAWN)
 def test_every_draw_follows_the_channel(exact_law, make, steps, epsilon):
     mechanism = make(steps, epsilon)
     for position, row in enumerate(mechanism.channel()):
@@ -112,8 +111,8 @@ def test_no_mixture_of_outcomes_has_a_smaller_variance(n_nodes, epsilon):
 TWO = Optimal(2, 1.0).outcomes
 
 
-@each(
-    "outcomes message",
+@pytest.mark.parametrize(
+    ("outcomes", "message"),
     [
         *[(odd, "triples of int") for odd in ([], "abc", [[1.0, 2, 3]], [[1, 2]], [[True, 2, 3]])],
         ([[-1, 2, 3]], "positive probabilities"),
@@ -130,7 +129,7 @@ def test_outcomes_that_are_none_are_refused(outcomes, message):
         Optimal(2, 1.0, outcomes=outcomes)
 
 
-@each("place", [0, 1, 2])
+@pytest.mark.parametrize("place", [0, 1, 2])
 def test_any_outcomes_that_are_accepted_are_private_and_unbiased(place):
     """A file of others decides on the outcomes: not on epsilon."""
     accepted = 0
@@ -191,14 +190,14 @@ def test_permanent_reports_need_the_outcomes():
 SUBSTEPS = 1 << 16
 
 
-@each("part", [0, 1, 255, 256, 40_000, SUBSTEPS - 1])
+@pytest.mark.parametrize("part", [0, 1, 255, 256, 40_000, SUBSTEPS - 1])
 def test_every_pair_of_bytes_rounds_without_bias(scripted_source, part):
     words = np.arange(SUBSTEPS, dtype="<u2").view(np.uint8)
     rounded = round_at_random(np.full(SUBSTEPS, 3 * SUBSTEPS + part), scripted_source(words))
     assert np.bincount(rounded, minlength=5).tolist() == [0, 0, 0, SUBSTEPS - part, part]
 
 
-@each("n_bins", [1, 7, 10])
+@pytest.mark.parametrize("n_bins", [1, 7, 10])
 def test_the_smooth_estimate_stays_the_same_if_it_is_updated_and_averaged(n_bins):
     """Of most numbers in one bin; the bins of the grid of ten steps are those of a fine sum."""
     ages = np.append(np.full(7_000, 15.0), np.random.default_rng(0).uniform(0, 100, 3_000))[:, np.newaxis]
@@ -232,7 +231,7 @@ def test_parameters_and_positions_out_of_range_are_refused(make):
     assert make(4, 1.0).report(np.empty(0, np.int64), SecureSource()).size == 0
 
 
-@each("epsilon", [1.0, 4.0])
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_a_word_of_64_bits_falls_into_the_share_of_its_report(epsilon):
     """Of all words, each report has those of its share: the first and the last of them are its own."""
     mechanism = Optimal(4, epsilon)

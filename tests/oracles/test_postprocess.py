@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from skdp.oracles import POSTPROCESSORS, project_to_simplex
-from tests.conftest import each
 
 COUNTS = st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=8)
 
@@ -19,7 +18,7 @@ def test_projected_counts_are_consistent(counts, total):
     assert projected.sum() == pytest.approx(total, abs=1e-6)
 
 
-@each("counts", [[8, 4, -2], [1, 1, 1], [100, -50, 30, 30], [-5, -6, -7]])
+@pytest.mark.parametrize("counts", [[8, 4, -2], [1, 1, 1], [100, -50, 30, 30], [-5, -6, -7]])
 def test_the_projection_is_the_nearest_point(counts):
     projected = project_to_simplex(counts, 10)
     nearest = minimize(
@@ -31,14 +30,14 @@ def test_the_projection_is_the_nearest_point(counts):
     assert projected == pytest.approx(nearest.x, abs=1e-3)
 
 
-@each("name", POSTPROCESSORS)
+@pytest.mark.parametrize("name", POSTPROCESSORS)
 def test_counts_that_need_no_repair_are_kept(name):
     counts = np.array([500.0, 300.0, 200.0])
     assert POSTPROCESSORS[name](counts, 1000) == pytest.approx(counts, rel=1e-9)
     assert POSTPROCESSORS[name](np.zeros(3), 0).tolist() == [0, 0, 0]
 
 
-@each("name", [name for name in POSTPROCESSORS if name != "none"])
+@pytest.mark.parametrize("name", [name for name in POSTPROCESSORS if name != "none"])
 @given(COUNTS, st.floats(0, 1e4))
 def test_repaired_counts_are_in_range_and_in_order(name, counts, total):
     repaired = POSTPROCESSORS[name](np.array(counts), total)

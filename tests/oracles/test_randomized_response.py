@@ -12,15 +12,14 @@ from scipy.stats import chisquare
 from skdp.exact import exp_bounds
 from skdp.oracles import RandomizedResponse
 from skdp.randomness import ONE, SeededSource
-from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 KS = [2, 3, 4, 16, 257]
 EPSILONS = [1e-9, 1e-3, 0.1, math.log(3), 1, 4, 20, 36, 40, 700]
 
 
-@each("k", KS)
-@each("epsilon", EPSILONS)
+@pytest.mark.parametrize("k", KS)
+@pytest.mark.parametrize("epsilon", EPSILONS)
 def test_the_lie_is_the_least_that_keeps_the_promise(k, epsilon):
     """The rounding is the least possible: one step less of lying breaks the bound."""
     oracle = RandomizedResponse(k, epsilon)
@@ -35,8 +34,8 @@ def test_the_lie_is_the_least_that_keeps_the_promise(k, epsilon):
     assert other == 0 or truth / other > exp_bounds(epsilon)[1]
 
 
-@each("k", [2, 3, 100, 256])
-@each("epsilon", [1e-9, 1, 20, 700])
+@pytest.mark.parametrize("k", [2, 3, 100, 256])
+@pytest.mark.parametrize("epsilon", [1e-9, 1, 20, 700])
 def test_the_sampler_follows_the_channel_for_every_pair_of_bytes(scripted_source, monkeypatch, k, epsilon):
     """All 2**16 words, once with all ties lying and once with all telling the truth.
 

@@ -11,7 +11,7 @@ import pytest
 from skdp.exact import exp_bounds
 from skdp.oracles import SetSelection, pad_sets
 from skdp.randomness import SeededSource
-from tests.conftest import each, often
+from tests.conftest import often
 from tests.oracles.conftest import largest_ratio
 
 SIZES = [(2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 2)]
@@ -22,8 +22,8 @@ def padded(oracle, members):
     return [*members, *range(oracle.k + len(members), oracle.k + oracle.max_size)]
 
 
-@each("size", SIZES)
-@each("epsilon", EPSILONS)
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("epsilon", EPSILONS)
 def test_whole_sets_keep_the_promise(size, epsilon):
     """Every pair of sets of at most m values, whatever their sizes, and every report."""
     oracle = SetSelection(*size, epsilon)
@@ -62,14 +62,14 @@ def test_every_draw_follows_the_channel(exact_law, size):
         assert [law[bits] for bits in product((0, 1), repeat=k)] == row
 
 
-@each("size", [(8, 1), (12, 2), (40, 5), (100, 3)])
-@each("epsilon", [0.1, 1.0, 2.0, 5.0])
+@pytest.mark.parametrize("size", [(8, 1), (12, 2), (40, 5), (100, 3)])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0, 5.0])
 def test_the_size_of_the_sets_is_the_best_one(size, epsilon):
     errors = [SetSelection(*size, epsilon, subset_size=count).mean_squared_error for count in range(1, size[0] + 1)]
     assert SetSelection(*size, epsilon).mean_squared_error == pytest.approx(min(errors), rel=1e-9)
 
 
-@each("m", [1, 2, 4])
+@pytest.mark.parametrize("m", [1, 2, 4])
 def test_padding(m):
     sizes = np.array([0, 1, 4, 6, 3])
     values = np.concatenate([np.arange(size) for size in sizes]).astype(np.uint8)
@@ -85,8 +85,8 @@ def test_padding(m):
             assert np.abs(counts - expected).max() < 5 * np.sqrt(n) * (size > m) + 1e-9
 
 
-@each(
-    "make, message",
+@pytest.mark.parametrize(
+    ("make", "message"),
     [
         (lambda: SetSelection(1, 1, 1.0), "`k` must be between 2"),
         (lambda: SetSelection(4, 0, 1.0), "`max_size` must be between 1 and 4, got 0"),

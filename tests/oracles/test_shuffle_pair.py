@@ -6,7 +6,6 @@ from itertools import chain
 import pytest
 
 from skdp.oracles import ClampedLaplace, LocalHashing, RandomizedResponse, SquareWave, SubsetSelection, UnaryEncoding
-from tests.conftest import each
 from tests.oracles.outside_oracle import FlippedBits
 from tests.privacy.shuffle_exact import AllTables
 
@@ -69,7 +68,7 @@ def test_no_table_of_others_reveals_more_than_is_promised(name):
         assert tables.is_bounded(oracle.shuffle_pair(), part * oracle.epsilon)
 
 
-@each("mechanism", [SquareWave, ClampedLaplace])
+@pytest.mark.parametrize("mechanism", [SquareWave, ClampedLaplace])
 def test_the_pair_of_numbers_has_the_worst_ratio(mechanism):
     oracle = mechanism(50, 2.0)
     # Rounded up to a float where nothing but the ratio is known.

@@ -11,7 +11,6 @@ import pytest
 from skdp.exact import exp_bounds
 from skdp.oracles import SubsetSelection
 from skdp.randomness import ONE, SeededSource
-from tests.conftest import each
 from tests.oracles.conftest import all_reports, check_channel
 
 SIZES = [(k, size) for k in range(2, 9) for size in range(1, k)]
@@ -26,7 +25,7 @@ def test_every_set_keeps_the_promise(epsilon):
         assert (oracle.p, oracle.q) == (shares[0], shares[1])
 
 
-@each("epsilon", [1e-18, 1e-12, 1.0, 40.0])
+@pytest.mark.parametrize("epsilon", [1e-18, 1e-12, 1.0, 40.0])
 def test_no_smaller_probability_of_a_lie_keeps_the_promise(epsilon):
     for k, size in SIZES:
         oracle = SubsetSelection(k, epsilon, subset_size=size)
@@ -35,15 +34,17 @@ def test_no_smaller_probability_of_a_lie_keeps_the_promise(epsilon):
         assert less == 0 or 1 + Fraction(k, size) * (1 - less) / less > exp_bounds(epsilon)[1]
 
 
-@each("k", [2, 3, 4, 7, 14, 40, 100])
-@each("epsilon", [0.01, 0.5, 1.0, 2.0, 4.0, 8.0])
+@pytest.mark.parametrize("k", [2, 3, 4, 7, 14, 40, 100])
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 2.0, 4.0, 8.0])
 def test_the_size_is_the_best_one(k, epsilon):
     errors = [SubsetSelection(k, epsilon, subset_size=size).mean_squared_error for size in range(1, k)]
     assert SubsetSelection(k, epsilon).mean_squared_error == min(errors)
 
 
-@each("epsilon", [1e-9, 2.0, 700.0])
-@each("k, size", [(2, 1), (14, 7), (100, 1), (100, 50), (300, 2), (300, 80), (256, 255), (257, 256)])
+@pytest.mark.parametrize("epsilon", [1e-9, 2.0, 700.0])
+@pytest.mark.parametrize(
+    ("k", "size"), [(2, 1), (14, 7), (100, 1), (100, 50), (300, 2), (300, 80), (256, 255), (257, 256)]
+)
 def test_large_sets_have_their_size_and_hold_what_they_should(epsilon, k, size):
     n = 600
     oracle = SubsetSelection(k, epsilon, subset_size=size)
@@ -59,7 +60,7 @@ def test_large_sets_have_their_size_and_hold_what_they_should(epsilon, k, size):
     assert abs(bits.sum(axis=0) - m * q).max() <= 6 * math.sqrt(m * q * (1 - q)) + 1
 
 
-@each("size, error", [(0, ValueError), (4, ValueError), (1.0, TypeError), (True, TypeError)])
+@pytest.mark.parametrize(("size", "error"), [(0, ValueError), (4, ValueError), (1.0, TypeError), (True, TypeError)])
 def test_sizes_out_of_range_are_refused(size, error):
     with pytest.raises(error):
         SubsetSelection(4, 1.0, subset_size=size)

@@ -12,7 +12,7 @@ import pytest
 from skdp.exact import exp_bounds
 from skdp.oracles import TwoRoundUnaryEncoding, UnaryEncoding
 from skdp.randomness import ONE, SecureSource
-from tests.conftest import each, often
+from tests.conftest import often
 from tests.oracles.conftest import largest_ratio
 
 PAIRS = [(2e-9, 1e-9), (0.5, 0.1), (1.0, 0.999), (2.0, 1.0), (8.0, 0.5), (40.0, 3.0), (700.0, 20.0), (700.0, 699.0)]
@@ -38,7 +38,7 @@ def compose(first, second):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@each("epsilon, single", PAIRS)
+@pytest.mark.parametrize(("epsilon", "single"), PAIRS)
 def test_channel_composes_both_rounds_within_epsilon(variant, epsilon, single):
     oracle = make(variant, epsilon, single)
     assert oracle.worst_ratio <= exp_bounds(single)[1]
@@ -62,7 +62,7 @@ def test_many_reports_of_one_permanent_report_keep_its_epsilon(variant, pair):
         assert oracle.worst_ratio**n_reports > exp_bounds(epsilon)[1]
 
 
-@each("p, q", [(0.5, 0.1), (0.9, 0.6), (0.3, 0.01), (0.999, 0.001), (0.51, 0.5)])
+@pytest.mark.parametrize(("p", "q"), [(0.5, 0.1), (0.9, 0.6), (0.3, 0.01), (0.999, 0.001), (0.51, 0.5)])
 def test_flip_is_the_smallest_within_epsilon(p, q):
     permanent, epsilon = UnaryEncoding(2, p=p, q=q), 0.01
     oracle = TwoRoundUnaryEncoding(permanent, epsilon)

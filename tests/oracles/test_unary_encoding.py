@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 from skdp.exact import exp_bounds
 from skdp.oracles import UnaryEncoding
 from skdp.randomness import ONE, SeededSource
-from tests.conftest import each, often
+from tests.conftest import often
 from tests.oracles.conftest import check_channel, floats
 
 VARIANTS = ["optimized", "symmetric"]
@@ -27,7 +27,9 @@ def test_two_bits_use_all_of_epsilon(epsilon):
     assert tighter == 0 or (1 - tighter) / tighter > exp_bounds(epsilon)[1]
 
 
-@each("p, q", [(0.75, 0.25), (0.5, 0.1), (Fraction(2, 3), Fraction(1, 3)), (1 - 2**-53, 2.0**-60), (0.5, 0.4999)])
+@pytest.mark.parametrize(
+    ("p", "q"), [(0.75, 0.25), (0.5, 0.1), (Fraction(2, 3), Fraction(1, 3)), (1 - 2**-53, 2.0**-60), (0.5, 0.4999)]
+)
 def test_given_probabilities_are_rounded_toward_more_noise(p, q):
     oracle = UnaryEncoding(3, p=p, q=q)
     assert Fraction(p) - Fraction(1, ONE) < oracle.p <= Fraction(p)
@@ -59,7 +61,7 @@ VAGUE = [{"epsilon": 1, "variant": "best"}, {}, {"epsilon": 1, "p": 0.5, "q": 0.
 PAIRS = [(0.5, 0.5), (0.2, 0.5), (1, 0.5), (0.5, 0.0), (math.nan, 0.1), (Fraction(1, 2) + Fraction(1, 2**70), 0.5)]
 
 
-@each("arguments", [*VAGUE, *({"p": p, "q": q} for p, q in PAIRS)])
+@pytest.mark.parametrize("arguments", [*VAGUE, *({"p": p, "q": q} for p, q in PAIRS)])
 def test_probabilities_that_make_no_sense_are_refused(arguments):
     with pytest.raises(ValueError, match=r"epsilon|`p` and `q`|variant|NaN"):
         UnaryEncoding(4, **arguments)

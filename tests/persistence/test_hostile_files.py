@@ -13,7 +13,6 @@ import skops.io
 from sklearn import compose, linear_model, pipeline, preprocessing
 
 import skdp
-from tests.conftest import each
 from tests.persistence.forgery import content_of, forged, saved
 from tests.test_fitted_state import BOUNDS, DECLARED, FINDER, NUMBERS, WORDS
 
@@ -71,12 +70,14 @@ def test_damaged_files_are_refused_or_unchanged():
     assert n_refused > 75
 
 
-@each("data", [b"", b"PK", b"x" * 1000, pickle.dumps(1), b"{}", b'{"format": "skdp-protocol"}'])
+@pytest.mark.parametrize("data", [b"", b"PK", b"x" * 1000, pickle.dumps(1), b"{}", b'{"format": "skdp-protocol"}'])
 def test_other_files_are_refused(data):
     refused(data, "must be a file of skdp.save")
 
 
-@each("name", ["os.system", "load", "Domain", "PrivacyLedger", "privacy_statement", "__builtins__", "", "Popen"])
+@pytest.mark.parametrize(
+    "name", ["os.system", "load", "Domain", "PrivacyLedger", "privacy_statement", "__builtins__", "", "Popen"]
+)
 def test_a_record_names_only_estimators_of_skdp(name):
     record = skops.io.loads(SCALER, trusted=["skdp.persistence.Record"])
     record.type_name = name
@@ -91,7 +92,7 @@ def test_types_of_others_are_loaded_on_request():
     assert skdp.load(io.BytesIO(data), trusted=[function])[0].func is skdp.save
 
 
-@each("attribute", ["fit", "__class__", "_validate_params", "transform", "set_output"])
+@pytest.mark.parametrize("attribute", ["fit", "__class__", "_validate_params", "transform", "set_output"])
 def test_methods_are_not_replaced(attribute):
     refused(edited(SCALER, "fitted", **{attribute: 1}), "must not replace methods of the class, got DPStandardScaler")
 

@@ -19,7 +19,6 @@ from sklearn.base import BaseEstimator, clone
 import skdp
 from skdp.domain import Categories
 from skdp.privacy import Rho
-from tests.conftest import each
 from tests.local.test_protocol_file import FITTED
 from tests.persistence.forgery import saved
 from tests.test_fitted_state import BOUNDS, DECLARED, NUMBERS, SUBJECTS, WORDS
@@ -180,7 +179,7 @@ def test_dtypes_of_ordered_categories_stay():
     assert passed_through(synthesizer).sample(20)["job"].dtype == synthesizer.sample(20)["job"].dtype
 
 
-@each(
+@pytest.mark.parametrize(
     "estimator",
     [
         skdp.RandomizedResponseEncoder(Fraction(1, 3), categories=skdp.Domain(DECLARED)),
@@ -202,7 +201,7 @@ def test_before_fit(estimator):
     assert vars(again).get("_sklearn_output_config") == vars(estimator).get("_sklearn_output_config")
 
 
-@each("key", [skdp.SecretKey(b"nobody may see it"), b"nobody may see it"])
+@pytest.mark.parametrize("key", [skdp.SecretKey(b"nobody may see it"), b"nobody may see it"])
 def test_secret_keys_are_refused(key):
     encoder = skdp.RandomizedResponseEncoder(memoize=True, secret_key=key, categories=DECLARED)
     for estimator in (encoder, encoder.fit(WORDS), pipeline.make_pipeline(skdp.OnFitOnly(encoder))):
@@ -258,7 +257,7 @@ class TestLedgers:
             skdp.load(io.BytesIO(), ledger=1.0)
 
 
-@each("changes", [{"epsilon": 2.0}, {"handle_unknown": "uniform"}])
+@pytest.mark.parametrize("changes", [{"epsilon": 2.0}, {"handle_unknown": "uniform"}])
 def test_parameters_that_were_changed_after_fit(changes):
     encoder = skdp.RandomizedResponseEncoder(categories=DECLARED).fit(WORDS)
     with pytest.raises(ValueError, match="changed after fit"):

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skdp.privacy import Mu, gaussian_delta, gaussian_epsilon, largest_mu, zcdp_epsilon
-from tests.conftest import each
 
 DELTAS = st.floats(1e-300, 0.99)
 DIGITS = 700
@@ -80,7 +79,7 @@ EXTREMES = [0, 5e-324, 1e-300, 1e-6, 1e-3, 1, 1e4, 1e16, 1e300, 1.7e308]
 
 
 @pytest.mark.parametrize("epsilon", EXTREMES)
-@each("delta", [5e-324, 1e-300, 1e-15, 0.5, 1 - 2**-53])
+@pytest.mark.parametrize("delta", [5e-324, 1e-300, 1e-15, 0.5, 1 - 2**-53])
 def test_extremes_are_safe_and_finite(epsilon, delta):
     mu = largest_mu(epsilon, delta)
     assert 0 < mu < math.inf
@@ -103,8 +102,8 @@ def test_delta_of_extremes():
     assert zcdp_epsilon(Fraction(1, 2), Fraction(1, 10**6)) == pytest.approx(5.221534444530169)
 
 
-@each(
-    "convert, numbers, message",
+@pytest.mark.parametrize(
+    ("convert", "numbers", "message"),
     [
         (gaussian_delta, (-1, 1), "`mu` must be"),
         (gaussian_epsilon, (1, 0), r"`delta` must be in \(0, 1\), got 0"),
@@ -118,7 +117,7 @@ def test_impossible_parameters_are_refused(convert, numbers, message):
         convert(*numbers)
 
 
-@each("epsilon", [5e-324, 1e-300, 1e-15])
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e-15])
 def test_the_share_of_a_tiny_epsilon_is_found(epsilon):
     """It is that of delta alone, whose own epsilon is larger than this one but for many steps of a float."""
     mu = Mu.of(epsilon, 1e-6).mu

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from skdp import PrivacyGuarantee, PrivacyLedger
 from skdp.exact import exp_bounds
 from skdp.privacy import GaussianLoss, PureLoss, StatedLoss, check_delta, check_epsilon, gaussian_epsilon
-from tests.conftest import each
 
 EPSILONS = st.floats(0, 100)
 DELTAS = st.floats(0, 0.3)
@@ -93,8 +92,8 @@ def test_replace_does_not_imply_add_remove():
         PrivacyGuarantee(1).to("swap")
 
 
-@each(
-    "arguments error",
+@pytest.mark.parametrize(
+    ("arguments", "error"),
     [
         ({"epsilon": -1}, ValueError),
         ({"epsilon": True}, TypeError),
@@ -129,13 +128,13 @@ def test_losses_are_those_of_all_that_is_stated():
     assert PrivacyGuarantee(0.5, delta=1e-6, losses=(PureLoss(1.0),)).epsilon == 0.5  # as composed
 
 
-@each("value", [1, 1.0, np.float64(1), np.float32(1), np.int8(1), np.longdouble(1), Fraction(1)])
+@pytest.mark.parametrize("value", [1, 1.0, np.float64(1), np.float32(1), np.int8(1), np.longdouble(1), Fraction(1)])
 def test_any_real_number_is_taken_exactly(value):
     assert check_epsilon(value) == 1
 
 
-@each(
-    "check value error",
+@pytest.mark.parametrize(
+    ("check", "value", "error"),
     [
         *((check_epsilon, value, ValueError) for value in (0, -1, math.nan, math.inf, 10**400, Fraction(10**400))),
         *((check_delta, value, ValueError) for value in (-0.1, 1, math.nan)),
@@ -147,7 +146,7 @@ def test_what_is_no_number_in_range(check, value, error):
         check(value)
 
 
-@each("epsilon", [5e-324, 1e-323, 1e-310, 1e-170, 1e-160, 1e-150, 1e-20])
+@pytest.mark.parametrize("epsilon", [5e-324, 1e-323, 1e-310, 1e-170, 1e-160, 1e-150, 1e-20])
 def test_the_smallest_losses_count_in_every_budget(epsilon):
     exact = Fraction(epsilon)
     for unit, least in (("mu", exact * Fraction("1.2533")), ("rho", exact**2 / 2)):  # the root of pi / 2

@@ -27,7 +27,6 @@ from skdp import (
     privacy_statement,
 )
 from skdp.privacy import GaussianLoss, gaussian_epsilon, zcdp_epsilon
-from tests.conftest import each
 
 
 def test_ten_charges_of_a_tenth_fit_into_1_exactly(make):
@@ -37,7 +36,9 @@ def test_ten_charges_of_a_tenth_fit_into_1_exactly(make):
     assert (ledger.spent, ledger.remaining()) == ((1, 0), (0, 0))
 
 
-@each("charge, what", [(PrivacyGuarantee(0.5), "epsilon=0.5"), (PrivacyGuarantee(0.1, delta=1e-6), "delta=1e-06")])
+@pytest.mark.parametrize(
+    ("charge", "what"), [(PrivacyGuarantee(0.5), "epsilon=0.5"), (PrivacyGuarantee(0.1, delta=1e-6), "delta=1e-06")]
+)
 def test_over_the_budget_nothing_is_charged(make, charge, what):
     ledger = make(epsilon=0.4, delta=1e-7)
     with pytest.raises(BudgetExceeded, match=rf"^DPMean requires {what}, but the ledger has .* left\.$"):
@@ -125,7 +126,7 @@ def model(ledger, *, on_fit_only=True):
     return make_pipeline(first, OneHotEncoder(), LogisticRegression())
 
 
-@each("on_fit_only, spent", [(True, 5), (False, 10)])
+@pytest.mark.parametrize(("on_fit_only", "spent"), [(True, 5), (False, 10)])
 def test_every_fit_of_a_search_is_charged_and_what_is_privatized_for_scores(make, on_fit_only, spent):
     ledger = make(epsilon=spent)
     cross_val_score(model(ledger, on_fit_only=on_fit_only), FRAME, ILL, cv=5, error_score="raise")
@@ -146,7 +147,7 @@ def test_worker_processes_share_a_file_and_get_no_budget_of_a_pickled_memory(tmp
     assert in_memory.spent == (0, 0)
 
 
-@each("spent", [1e-20, 1e-300, 1 / 3, 0.7])
+@pytest.mark.parametrize("spent", [1e-20, 1e-300, 1 / 3, 0.7])
 def test_what_remains_is_rounded_down(spent):
     ledger = PrivacyLedger(epsilon=1.0, delta=0.999)
     ledger.charge(PrivacyGuarantee(spent, delta=spent), "release")
@@ -238,7 +239,7 @@ def test_records_and_files_keep_the_budget(tmp_path, budget):
         PrivacyLedger(1.0, path=path)
 
 
-@each("budget", [{"rho": 0.5}, {"mu": 1.0}])
+@pytest.mark.parametrize("budget", [{"rho": 0.5}, {"mu": 1.0}])
 def test_the_statement_adds_no_deltas_of_charges_to_a_budget_without_one(budget):
     ledger = PrivacyLedger(**budget)
     for delta in (1e-3, 1e-9):

@@ -17,7 +17,6 @@ import pytest
 
 from skdp import PrivacyGuarantee, PrivacyLedger, RandomizedResponseEncoder, privacy_statement
 from skdp.randomness import SecureSource
-from tests.conftest import each
 from tests.privacy import ledger_users
 
 ONE = PrivacyGuarantee(1)
@@ -120,8 +119,8 @@ def test_a_charge_that_cannot_be_written_draws_nothing(path, monkeypatch):
     assert PrivacyLedger(path=path).spent == (1, 0)
 
 
-@each(
-    "make, error, message",
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
     [
         (lambda path: PrivacyLedger(path=path), FileNotFoundError, "set epsilon"),
         (lambda path: PrivacyLedger(1, path=path / "no" / "ledger"), OSError, "cannot be used: unable to open"),
@@ -179,7 +178,7 @@ def check_damaged(ledger, path):
         privacy_statement(ledger)
 
 
-@each("edit", EDITS)
+@pytest.mark.parametrize("edit", EDITS)
 def test_edited_sums_and_charges_raise_an_error(edit, tmp_path_factory):
     """A ledger whose sum was edited to -5 had 8 left."""
     path = tmp_path_factory.mktemp("edited") / "ledger.sqlite"
@@ -190,7 +189,7 @@ def test_edited_sums_and_charges_raise_an_error(edit, tmp_path_factory):
     check_damaged(ledger, path)
 
 
-@each("name", ["epsilon", "delta", "rho", "mu_squared"])
+@pytest.mark.parametrize("name", ["epsilon", "delta", "rho", "mu_squared"])
 def test_negative_sum_charges_nothing(name, tmp_path_factory):
     path = tmp_path_factory.mktemp("edited") / "ledger.sqlite"
     ledger = charged_ledger(path)
@@ -216,8 +215,8 @@ def another_database(path):
     database.close()
 
 
-@each(
-    "write, why",
+@pytest.mark.parametrize(
+    ("write", "why"),
     [
         (lambda path: path.write_bytes(b""), "no such table: account"),
         (lambda path: path.write_bytes(b"age,sex\n" * 200), "file is not a database"),

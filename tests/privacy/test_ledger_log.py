@@ -13,7 +13,6 @@ from sklearn.base import clone
 import skdp
 from skdp import PrivacyGuarantee, PrivacyLedger
 from skdp.cli import main
-from tests.conftest import each
 from tests.test_fitted_state import SUBJECTS
 
 FIELDS = ["ledger", "release", "mechanism", "columns", "relation", "cost", "remaining"]
@@ -55,7 +54,7 @@ def test_log_of_a_charge_has_cost_and_remaining_budget(log, tmp_path):
     }
 
 
-@each("budget, name", [({"rho": 0.5}, "rho"), ({"mu": 1.0}, "mu_squared")])
+@pytest.mark.parametrize(("budget", "name"), [({"rho": 0.5}, "rho"), ({"mu": 1.0}, "mu_squared")])
 def test_log_of_other_budgets_has_their_measure(budget, name, caplog):
     caplog.set_level(logging.INFO, "skdp")
     ledger = PrivacyLedger(**budget)
@@ -110,7 +109,7 @@ COMMANDS = {
 }
 
 
-@each("name", COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_each_charge_of_a_command_is_logged(name, tmp_path_factory, caplog):
     caplog.set_level(logging.INFO, "skdp")
     with pytest.MonkeyPatch.context() as patch:

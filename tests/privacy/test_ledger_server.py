@@ -24,7 +24,7 @@ from skdp import BudgetExceeded, Domain, PrivacyGuarantee, PrivacyLedger, Random
 from skdp.cli import main
 from skdp.privacy import _book
 from skdp.randomness import SecureSource
-from tests.conftest import counted_draws, each
+from tests.conftest import counted_draws
 from tests.privacy import ledger_users, postgres_server
 from tests.privacy.test_ledger_files import EDITS, charged_ledger, check_damaged
 
@@ -75,7 +75,9 @@ def test_budget_remains_after_the_ledger_object_is_deleted(address):
     assert PrivacyLedger(path=address).report()["what"].tolist() == ["first", "second"]
 
 
-@each("options", [{"epsilon": 4.0}, {"epsilon": 3.0, "delta": 1e-9}, {"rho": 3.0}, {"epsilon": 3.0, "columns": ["a"]}])
+@pytest.mark.parametrize(
+    "options", [{"epsilon": 4.0}, {"epsilon": 3.0, "delta": 1e-9}, {"rho": 3.0}, {"epsilon": 3.0, "columns": ["a"]}]
+)
 def test_budget_with_other_settings_is_refused(options, server):
     address = server.address("other")
     with server.connect() as database:
@@ -226,8 +228,8 @@ def test_server_determines_order_and_times_of_charges(address, monkeypatch):
     assert set(charges["time"].dt.year) == {datetime.now(UTC).year}
 
 
-@each(
-    "rights, reason",
+@pytest.mark.parametrize(
+    ("rights", "reason"),
     [
         ("SELECT", "its role may not read or change the tables"),
         ("SELECT, INSERT", "its role may not read or change the tables"),
@@ -408,7 +410,9 @@ def test_charge_within_a_charge_is_refused(address):
     assert ledger.report()["what"].tolist() == ["second"]
 
 
-@each("budget", [{"epsilon": 3.0, "delta": 1e-6}, {"rho": 1.0}, {"epsilon": 3.0, "relation": "add_remove"}])
+@pytest.mark.parametrize(
+    "budget", [{"epsilon": 3.0, "delta": 1e-6}, {"rho": 1.0}, {"epsilon": 3.0, "relation": "add_remove"}]
+)
 def test_budget_moves_from_a_file_to_a_server(budget, server, tmp_path_factory):
     """The rights are in docs/guide/production.md."""
     page = Path(__file__).parents[2].joinpath("docs/guide/production.md").read_text(encoding="utf-8")
@@ -427,7 +431,7 @@ def test_budget_moves_from_a_file_to_a_server(budget, server, tmp_path_factory):
     assert new.remaining() == pytest.approx(old.remaining(), rel=1e-12)
 
 
-@each("edit", EDITS)
+@pytest.mark.parametrize("edit", EDITS)
 def test_edited_sums_and_charges_raise_an_error(edit, server):
     schema = next(schemas)
     with server.connect(schema) as database:

@@ -24,7 +24,6 @@ from sklearn.linear_model import LogisticRegression
 
 import skdp
 from skdp.privacy import compose
-from tests.conftest import each
 
 SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
 VALID = Draft202012Validator(SCHEMA)
@@ -51,7 +50,7 @@ def test_any_guarantee_comes_back(epsilon, delta, rho, scope, mechanism):
         assert skdp.PrivacyGuarantee.from_json(text).to_json() == text
 
 
-@each("text", ["{", "[" * 1_000_000, "[]", " " * ((1 << 24) + 1)])
+@pytest.mark.parametrize("text", ["{", "[" * 1_000_000, "[]", " " * ((1 << 24) + 1)])
 def test_what_is_no_record(text):
     with pytest.raises(ValueError, match=r"`text` must (be a JSON object|have at most 16,777,216 characters)"):
         skdp.PrivacyGuarantee.from_json(text)
@@ -96,7 +95,7 @@ MAKERS = {
 DETAILS = {"title": "Survey <2026>", "purpose": "Table 7 of the yearbook", "contact": "dpo@example.org"}
 
 
-@each("make", MAKERS.values())
+@pytest.mark.parametrize("make", MAKERS.values())
 def test_filed_statement_has_title_purpose_contact_date_and_versions(make):
     statement = skdp.privacy_statement(make(), **DETAILS)
     record = json.loads(statement.to_json())
@@ -141,7 +140,7 @@ def test_filed_statement_has_the_budgets_of_its_ledgers():
         assert "rho = 0.5" in text
 
 
-@each("name", DETAILS)
+@pytest.mark.parametrize("name", DETAILS)
 def test_detail_of_a_statement_is_text(name):
     for source in (sex(), skdp.PrivacyLedger(1.0)):
         with pytest.raises(TypeError, match=f"`{name}` must be a str, got int"):
@@ -175,7 +174,7 @@ def test_error_of_a_later_record_advises_to_upgrade():
         skdp.PrivacyGuarantee.from_json(json.dumps(content))
 
 
-@each("make", MAKERS.values())
+@pytest.mark.parametrize("make", MAKERS.values())
 def test_the_record_of_a_statement_follows_the_schema(make):
     statement = skdp.privacy_statement(make())
     VALID.validate(json.loads(statement.to_json()))
@@ -217,7 +216,7 @@ WRONG = [
 ]
 
 
-@each("field, value, message", WRONG)
+@pytest.mark.parametrize(("field", "value", "message"), WRONG)
 def test_what_is_wrong_is_named(field, value, message):
     content = json.loads(skdp.PrivacyGuarantee(0.5, rho=0.2, scope=("sex",)).to_json())
     with pytest.raises(ValueError, match=message) as caught:

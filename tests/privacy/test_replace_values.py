@@ -15,7 +15,6 @@ from jsonschema import Draft202012Validator
 from skdp import PrivacyGuarantee
 from skdp.exact import exp_bounds
 from skdp.privacy import compose
-from tests.conftest import each
 from tests.privacy.test_records import SCHEMA
 
 COLUMNS = ("a", "b")
@@ -161,7 +160,7 @@ def promises(channel, relation, *scope, epsilon=100, delta=0.1):
     return all(excess(channel, pair, ratio) <= Fraction(delta) for pair in neighbors(relation, scope))
 
 
-@each("name", list(MECHANISMS))
+@pytest.mark.parametrize("name", list(MECHANISMS))
 def test_the_mechanisms_keep_what_they_state(name):
     channel, stated = MECHANISMS[name]
     assert holds(channel, stated)
@@ -169,7 +168,7 @@ def test_the_mechanisms_keep_what_they_state(name):
     assert not holds(channel, replace(stated, epsilon=0.9 * stated.epsilon))
 
 
-@each("name", list(MECHANISMS))
+@pytest.mark.parametrize("name", list(MECHANISMS))
 def test_every_conversion_holds(name):
     channel, stated = MECHANISMS[name]
     n_conversions = 0
@@ -192,7 +191,7 @@ def test_every_conversion_holds(name):
 PAIRS = list(product(MECHANISMS, MECHANISMS))
 
 
-@each("first second", PAIRS)
+@pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_sums_hold_and_what_is_refused_does_not(first, second):
     (channel, one), (other_channel, other) = MECHANISMS[first], MECHANISMS[second]
     both = together(channel, other_channel)
@@ -223,8 +222,8 @@ class TestGuarantee:
         text = str(promise(1.0, "replace_values", "a"))
         assert text.endswith("replacing the values of a in one record, all other columns are public")
 
-    @each(
-        "relation columns message",
+    @pytest.mark.parametrize(
+        ("relation", "columns", "message"),
         [
             ("replace", None, "does not cover whole records, because it may"),
             ("add_remove", None, "does not cover whole records"),
@@ -242,7 +241,9 @@ OF_A = {"relation": "replace_values", "columns": ["a"]}
 
 
 class TestLedger:
-    @each("names", [("reports of a", "a by b"), ("count of b", "a beside b"), ("a and b", "reports of records")])
+    @pytest.mark.parametrize(
+        "names", [("reports of a", "a by b"), ("count of b", "a beside b"), ("a and b", "reports of records")]
+    )
     def test_spent_bounds_the_loss_of_its_columns(self, names, make):
         ledger = make(epsilon=20, **OF_A)
         channels = []
@@ -252,7 +253,7 @@ class TestLedger:
             channels.append(channel)
         assert holds(together(*channels), promise(ledger.spent.epsilon, "replace_values", "a"))
 
-    @each("relation", [None, "replace", "add_remove"])
+    @pytest.mark.parametrize("relation", [None, "replace", "add_remove"])
     def test_of_whole_records_refuses_with_the_reason(self, relation, make):
         ledger = make(epsilon=20, relation=relation)
         _, stated = MECHANISMS["a beside b"]

@@ -14,7 +14,7 @@ from skdp import HeavyHitters, RandomizedResponseEncoder
 from skdp.exact import exp_bounds
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyGuarantee, ReportPair, compose, gaussian_delta, local_epsilon, shuffled_guarantee
-from tests.conftest import each, often
+from tests.conftest import often
 from tests.privacy.shuffle_exact import AllTables, attained_delta
 
 PARTS = 0.01, 0.3, 0.6, 0.9
@@ -38,7 +38,7 @@ def test_no_table_of_others_reveals_more_than_is_promised(size, epsilon):
         assert tables.delta(exp_bounds(promise.epsilon)[0]) <= Fraction(promise.delta) + Fraction(1, 10**60)
 
 
-@each("swapped", [False, True])
+@pytest.mark.parametrize("swapped", [False, True])
 def test_the_two_values_of_a_pair_may_differ_in_what_they_reveal(swapped):
     channel = [[Fraction(6, 10), Fraction(3, 10), Fraction(1, 10)], [Fraction(2, 10), Fraction(3, 10), Fraction(5, 10)]]
     pair = ReportPair(tuple((first, second, min(first, second)) for first, second in zip(*channel, strict=True)))
@@ -48,7 +48,7 @@ def test_the_two_values_of_a_pair_may_differ_in_what_they_reveal(swapped):
             assert tables.is_bounded(pair.swapped() if swapped else pair, epsilon)
 
 
-@each("seed", range(6))
+@pytest.mark.parametrize("seed", range(6))
 def test_any_local_randomizer_is_bounded_by_its_epsilon_alone(seed):
     numbers = np.random.default_rng(seed).integers(1, 12, (3, 3))
     channel = [[Fraction(int(entry), int(row.sum())) for entry in row] for row in numbers]
@@ -58,8 +58,8 @@ def test_any_local_randomizer_is_bounded_by_its_epsilon_alone(seed):
         assert tables.is_bounded(pair, part * math.log(ratio))
 
 
-@each("n", [1, 2, 60])
-@each("part", [0, *PARTS, 1])
+@pytest.mark.parametrize("n", [1, 2, 60])
+@pytest.mark.parametrize("part", [0, *PARTS, 1])
 def test_the_bound_of_any_randomizer_is_the_report_among_its_clones(n, part):
     """[1]_: of the other records, Bin(n - 1, 1 / ratio) report a fair coin, and the record one of ratio to 1.
 
@@ -76,7 +76,7 @@ def test_the_bound_of_any_randomizer_is_the_report_among_its_clones(n, part):
     assert exact * (1 - 1e-9) - 1e-12 <= bound <= 1.02 * exact + 1e-9
 
 
-@each("together", [False, True, "by ratio"])
+@pytest.mark.parametrize("together", [False, True, "by ratio"])
 def test_parts_are_bounded_for_all_pairs_of_records(together):
     """Reports of both parts, of which one may be known by its ratio only, or of one of them by chance."""
     one, other = RandomizedResponse(2, 1.0), RandomizedResponse(3, 0.7)
@@ -110,7 +110,7 @@ class Columns:
         return tuple(oracle.shuffle_pair() for oracle in self.oracles)
 
 
-@each("delta", [0.3, 0.1])
+@pytest.mark.parametrize("delta", [0.3, 0.1])
 def test_columns_that_are_summed_apart_are_bounded_together(delta):
     promise = shuffled_guarantee(Columns(), n=3, delta=delta, released="tally")
     assert promise.epsilon < 1.5
@@ -144,7 +144,7 @@ def test_randomized_response_is_nearly_attained(case):
     assert attained(math.exp(bound / ratio)) > delta
 
 
-@each("oracle, n", [(RandomizedResponse(3, 0.5), 4), (RandomizedResponse(2, 2.0), 6)])
+@pytest.mark.parametrize(("oracle", "n"), [(RandomizedResponse(3, 0.5), 4), (RandomizedResponse(2, 2.0), 6)])
 def test_the_losses_dominate_all_tables(oracle, n):
     tables = AllTables(oracle.channel(), n)
     noise, failed = shuffled_guarantee(oracle, n=n, delta=0.3).losses
@@ -153,7 +153,7 @@ def test_the_losses_dominate_all_tables(oracle, n):
         assert float(tables.delta(exp_bounds(epsilon)[0])) <= stated * (1 + 1e-9)
 
 
-@each("n_releases, least", [(10, 3), (100, 6)])
+@pytest.mark.parametrize(("n_releases", "least"), [(10, 3), (100, 6)])
 @pytest.mark.parametrize("k", often([2, 4], [4]))
 def test_several_releases_compose_by_their_losses(k, n_releases, least):
     promise = shuffled_guarantee(RandomizedResponse(k, 3.0), n=45_222, delta=1e-6)
@@ -184,8 +184,8 @@ def test_the_largest_local_epsilon_reaches_what_is_asked_for():
     assert local_epsilon(1.0, delta=1e-6, n=1, reporter=make) == 1.0  # nobody else is there
 
 
-@each(
-    "changes error match",
+@pytest.mark.parametrize(
+    ("changes", "error", "match"),
     [
         ({"n": 0}, ValueError, "`n` must be at least 1 and below"),
         ({"n": 1 << 64, "reporter": RandomizedResponse(2, 4.0)}, ValueError, r"below 2\*\*63"),

@@ -24,7 +24,6 @@ from sklearn.tree import DecisionTreeClassifier
 import skdp
 from skdp import OnFitOnly, RandomizedResponseEncoder
 from skdp.privacy import Mu, PrivacyGuarantee
-from tests.conftest import each
 
 # So few rows, and classes that are read from them.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -280,7 +279,7 @@ def test_what_is_said_of_each_column_and_in_total(case):
     assert (said(statement), total_of(statement)) == (expected, case.total)
 
 
-@each("kind", [RowsAlways, RowsAtFit])
+@pytest.mark.parametrize("kind", [RowsAlways, RowsAtFit])
 def test_rows_show_how_many_there_are(kind):
     """Also where those of fit_transform alone are protected: a promise for adding a record would not hold."""
     statement = skdp.privacy_statement(kind(0.5, bounds=(0, 40)).fit(AGE), trusted=[kind])
@@ -302,8 +301,8 @@ META = {
 }
 
 
-@each("name", META)
-@each("protected", [at_fit, always])
+@pytest.mark.parametrize("name", META)
+@pytest.mark.parametrize("protected", [at_fit, always])
 def test_what_is_made_of_estimators_is_unprotected(name, protected):
     """Each of its fits is a release, and it may keep scores, predictions, classes or the number of rows."""
     ledger = skdp.PrivacyLedger(epsilon=1000)
@@ -317,8 +316,8 @@ def test_what_is_made_of_estimators_is_unprotected(name, protected):
     assert any("target is unprotected" in note for note in statement.notes)
 
 
-@each(
-    "selector, learns",
+@pytest.mark.parametrize(
+    ("selector", "learns"),
     [
         (SelectFromModel(LogisticRegression()), True),
         (GenericUnivariateSelect(), True),
@@ -385,8 +384,8 @@ def test_only_names_of_x_are_read():
     assert list(said(skdp.privacy_statement(sex().fit(SEX), table))) == ["sex", "column_names", "collect_schema"]
 
 
-@each(
-    "estimator, table, error, message",
+@pytest.mark.parametrize(
+    ("estimator", "table", "error", "message"),
     [
         (RandomizedResponseEncoder, None, TypeError, "got the class RandomizedResponseEncoder"),
         ([], None, ValueError, "got an empty list"),

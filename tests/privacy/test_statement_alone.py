@@ -12,7 +12,6 @@ from sklearn.preprocessing import OneHotEncoder
 
 import skdp
 from skdp import privacy_statement
-from tests.conftest import each
 from tests.test_fitted_state import SUBJECTS, fit
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -58,7 +57,7 @@ GROUPED = {
 }
 
 
-@each("name", GROUPED)
+@pytest.mark.parametrize("name", GROUPED)
 def test_total_with_groups_protects_all_rows_of_a_person(name, tmp_path_factory):
     make, X, y = GROUPED[name]
     fitted = make(max_rows_per_person=2).fit(X, y, groups=PERSONS)
@@ -100,7 +99,7 @@ def test_total_contains_the_domain_once():
     assert (total.epsilon, total.unit) == (1.0 + domain.guarantee.epsilon, "person")
 
 
-@each(
+@pytest.mark.parametrize(
     "make",
     [
         lambda: make_pipeline(synthesizer()).fit(TABLE),
@@ -134,8 +133,8 @@ def test_rows_of_a_single_scaler_are_listed_as_unprotected():
     assert "unprotected in transform: true values are in its output" in page
 
 
-@each(
-    "estimator, X",
+@pytest.mark.parametrize(
+    ("estimator", "X"),
     [
         (skdp.DPMinMaxScaler(bounds=(0, 60)), AGE),
         (skdp.DPOneHotEncoder(categories={"sex": SEXES}), TABLE[["sex"]]),

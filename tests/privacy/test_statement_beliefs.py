@@ -18,7 +18,6 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler,
 
 import skdp
 from skdp.oracles import ORACLES, RandomizedResponse
-from tests.conftest import each
 
 PEOPLE = pd.DataFrame({"sex": ["F", "M"] * 10, "age": np.arange(20.0), "hours": np.arange(20.0) + 1})
 NUMBERS, ILL = PEOPLE[["age", "hours"]], np.array([0, 1] * 10)
@@ -82,7 +81,7 @@ LOOKS = {
 }
 
 
-@each("attributes", LOOKS.values())
+@pytest.mark.parametrize("attributes", LOOKS.values())
 def test_attributes_are_not_believed(attributes):
     duck = Duck(**attributes()).fit(NUMBERS)
     for estimator in (duck, Pipeline([("duck", duck)]), FrozenEstimator(duck)):
@@ -125,7 +124,7 @@ WRAPPED = {
 }
 
 
-@each("make", WRAPPED.values())
+@pytest.mark.parametrize("make", WRAPPED.values())
 def test_our_wrappers_are_not_believed_around_what_is_not_ours(make):
     wrapper = make()
     if hasattr(wrapper, "fit_resample"):

@@ -16,7 +16,6 @@ from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardSca
 import skdp
 from skdp import privacy_statement
 from skdp.privacy import Mu, PrivacyGuarantee, Rho
-from tests.conftest import each
 from tests.test_fitted_state import SUBJECTS
 
 N = 120
@@ -83,7 +82,7 @@ def plans_of_every_estimator():
             yield clone(estimator).set_params(**own), X
 
 
-@each("estimator, X", plans_of_every_estimator())
+@pytest.mark.parametrize(("estimator", "X"), list(plans_of_every_estimator()))
 def test_a_plan_never_states_less_than_is_charged(estimator, X):
     ledger = skdp.PrivacyLedger(epsilon=1e4, delta=0.5)
     copy = with_ledger(estimator, ledger)
@@ -120,7 +119,7 @@ PIPELINES = {
 }
 
 
-@each("name", PIPELINES)
+@pytest.mark.parametrize("name", PIPELINES)
 def test_a_plan_of_a_pipeline_is_what_the_ledger_is_charged(name):
     estimator, columns = PIPELINES[name]
     ledger, X = skdp.PrivacyLedger(epsilon=1000.0, delta=0.1), TABLE if columns is None else TABLE[columns]
@@ -141,7 +140,7 @@ UNKNOWN = {
 }
 
 
-@each("name", UNKNOWN)
+@pytest.mark.parametrize("name", UNKNOWN)
 def test_what_is_not_known_before_fit_has_no_total(name):
     for X in (None, TABLE, skdp.Domain(DECLARED | {"age": [20, 30], "hours": [1, 2]})):
         assert privacy_statement(UNKNOWN[name], X).total is None

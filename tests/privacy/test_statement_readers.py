@@ -12,7 +12,6 @@ from jsonschema import Draft202012Validator
 
 import skdp
 from skdp import PrivacyGuarantee, privacy_statement
-from tests.conftest import each
 
 SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 20, "age": range(40)})
@@ -50,7 +49,7 @@ SEEDED = {
 }
 
 
-@each("name", SEEDED)
+@pytest.mark.parametrize("name", SEEDED)
 def test_seeded_statement_has_no_odds(name):
     statement = privacy_statement(SEEDED[name]())
     text, page, record = read(statement)
@@ -66,7 +65,7 @@ def test_seeded_statement_has_no_odds(name):
     assert record["meaning"]["guess_probability"] is None
 
 
-@each("estimator", [sex().fit(SEX), mean().fit(AGE), charged_ledger()])
+@pytest.mark.parametrize("estimator", [sex().fit(SEX), mean().fit(AGE), charged_ledger()])
 def test_secure_statement_has_odds(estimator):
     text, page, record = read(privacy_statement(estimator))
     for written in (text, page):
@@ -155,7 +154,7 @@ UNITS = {
 }
 
 
-@each("name", UNITS)
+@pytest.mark.parametrize("name", UNITS)
 def test_text_has_the_unit_and_the_neighbors(name):
     fields, unit, neighbors = UNITS[name]
     text, page, _ = read(privacy_statement(charged_ledger(**fields)))
@@ -195,7 +194,7 @@ BUDGETS = {
 }
 
 
-@each("name", BUDGETS)
+@pytest.mark.parametrize("name", BUDGETS)
 def test_spent_budget_is_stated_in_words(name):
     budget, sentence = BUDGETS[name]
     ledger = skdp.PrivacyLedger(**budget)

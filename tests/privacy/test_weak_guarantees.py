@@ -16,7 +16,6 @@ from sklearn.preprocessing import OneHotEncoder
 
 import skdp
 from skdp.privacy import Mu
-from tests.conftest import each
 
 DOMAIN = {"a": ["x", "y", "z"], "b": [1, 2]}
 ROWS = pd.DataFrame({"a": ["x", "y"] * 50, "b": [1, 1, 2, 2] * 25})
@@ -48,9 +47,9 @@ WORKS = {
 }
 
 
-@each("name", WORKS)
-@each(
-    "encoder, category",
+@pytest.mark.parametrize("name", WORKS)
+@pytest.mark.parametrize(
+    ("encoder", "category"),
     [
         (skdp.RandomizedResponseEncoder(12.0, categories=DOMAIN), skdp.WeakGuaranteeWarning),
         (skdp.RandomizedResponseEncoder(1.0), skdp.PrivacyLeakWarning),
@@ -64,7 +63,7 @@ def test_each_fit_warns_at_the_line_of_the_user(name, encoder, category):
         assert (warning.category, warning.lineno) == (category, inspect.getsourcelines(work)[1])
 
 
-@each("epsilon", [10.5, 200.0, 1e9])
+@pytest.mark.parametrize("epsilon", [10.5, 200.0, 1e9])
 def test_the_success_of_an_attack_is_stated(epsilon):
     (message,) = told(lambda: skdp.DPMean(epsilon, bounds=(0, 1)).fit(NUMBERS))
     failure = 1 / (1 + math.exp(min(epsilon, 700)))
@@ -84,7 +83,7 @@ def test_a_curator_is_told_before_the_charge():
     assert book.spent == (0, 0)
 
 
-@each("n_rows", [1, 999, 1000, 1001])
+@pytest.mark.parametrize("n_rows", [1, 999, 1000, 1001])
 def test_a_delta_is_told_of_whatever_the_number_of_rows(n_rows):
     """The number of rows is private: a warning that began at 1 / n would show one record."""
     table = pd.DataFrame({"a": ["x"] * n_rows})

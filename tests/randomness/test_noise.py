@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import gamma, laplace, norm
 
 from skdp.randomness import SecureSource, SeededSource, cube_noise, discrete_laplace, geometric, rounded_gaussian
-from tests.conftest import each, often
+from tests.conftest import often
 
 FALSE_ALARM = 1e-6
 SCALES = [Fraction(1, 700), Fraction(1, 5), Fraction(1, 2), 1, Fraction(7, 3), 18, 19, 100, 1000, 2**20]
@@ -32,7 +32,7 @@ def edges(scale):
     return sorted(set(ends))
 
 
-@each("scale", SCALES)
+@pytest.mark.parametrize("scale", SCALES)
 def test_geometric_numbers_have_their_law(fits, scale):
     n = 200_000
     drawn = geometric(SeededSource("geometric", str(scale)), scale, n)
@@ -43,7 +43,7 @@ def test_geometric_numbers_have_their_law(fits, scale):
     assert fits(observed, law, n) > FALSE_ALARM
 
 
-@each("scale", SCALES)
+@pytest.mark.parametrize("scale", SCALES)
 def test_discrete_laplace_has_its_law_on_both_sides(fits, scale):
     n = 200_000
     drawn = discrete_laplace(SeededSource("laplace", str(scale)), scale, n)
@@ -56,7 +56,7 @@ def test_discrete_laplace_has_its_law_on_both_sides(fits, scale):
     assert fits([*above, *below], [*side, *(share * a for share in side)], n) > FALSE_ALARM
 
 
-@each("variance", VARIANCES)
+@pytest.mark.parametrize("variance", VARIANCES)
 def test_gaussian_noise_has_its_law(fits, variance):
     """Of real numbers that are rounded."""
     n, deviation = 200_000, math.sqrt(variance)
@@ -75,8 +75,8 @@ def test_gaussian_noise_has_its_law(fits, variance):
     assert fits([counts[start : start + width].sum() for start in starts], shares, n) > FALSE_ALARM
 
 
-@each("scale", [Fraction(1, 5), 1, Fraction(7, 3)])
-@each("dimension", [1, 2, 3])
+@pytest.mark.parametrize("scale", [Fraction(1, 5), 1, Fraction(7, 3)])
+@pytest.mark.parametrize("dimension", [1, 2, 3])
 def test_cube_noise_has_its_law_at_every_point(fits, scale, dimension):
     n, reach, a = 100_000, 6, math.exp(-1 / scale)
     drawn = cube_noise(SeededSource("cube", str(scale), dimension), scale, dimension, n)
@@ -91,7 +91,7 @@ def test_cube_noise_has_its_law_at_every_point(fits, scale, dimension):
     assert fits(np.bincount(index, minlength=len(points)), law, n) > FALSE_ALARM
 
 
-@each("scale, dimension", [(2**40, 11), (2**40, 2), (2**30, 100), (10**30, 3), (10**300, 2)])
+@pytest.mark.parametrize(("scale", "dimension"), [(2**40, 11), (2**40, 2), (2**30, 100), (10**30, 3), (10**300, 2)])
 def test_large_noise_has_the_continuous_law(fits, scale, dimension):
     """The maximum norm of density e^(-max |z|) has the gamma law of shape D, the parts are uniform, given the norm."""
     n = 1_000
@@ -120,16 +120,16 @@ def test_enormous_noise_is_of_python_integers_and_has_the_continuous_law(fits, n
     assert 0.3 < np.mean([int(value) & 1 for value in drawn]) < 0.7  # down to the last bit
 
 
-@each("name", KINDS)
-@each("scale", [Fraction(1, 100), Fraction(1, 10**30), Fraction(1, 10**300)])
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("scale", [Fraction(1, 100), Fraction(1, 10**30), Fraction(1, 10**300)])
 def test_tiny_noise_is_0(name, scale):
     assert not KINDS[name](SecureSource(), scale, 200).any()
     # The radius of a cube is drawn without rejection, which would accept 0 once in 2^D D!.
     assert not cube_noise(SecureSource(), scale, 30, 50).any()
 
 
-@each("name", KINDS)
-@each("size", [0, 1, 2, (1 << 14) + 1, (1 << 16) + 3])
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("size", [0, 1, 2, (1 << 14) + 1, (1 << 16) + 3])
 def test_there_is_as_much_noise_as_asked_for(name, size):
     drawn = KINDS[name](SeededSource(size), 1000, size)
     assert drawn.shape == (size,)
@@ -146,17 +146,17 @@ def test_draws_of_many_threads_are_reproducible():
         assert list(pool.map(draw, scales * 2)) == [draw(scale) for scale in scales] * 2
 
 
-@each(
+@pytest.mark.parametrize(
     "draw", [geometric, discrete_laplace, rounded_gaussian, lambda source, scale, size: cube_noise(source, scale, size)]
 )
-@each("scale", [0, Fraction(-1, 3), 1.0, math.nan, True, np.float64(2), "1", None])
+@pytest.mark.parametrize("scale", [0, Fraction(-1, 3), 1.0, math.nan, True, np.float64(2), "1", None])
 def test_a_scale_that_is_none_is_refused_before_any_draw(scripted_source, draw, scale):
     error = ValueError if isinstance(scale, int | Fraction) and scale is not True else TypeError
     with pytest.raises(error, match=r"`(scale|variance)` must be"):
         draw(scripted_source(), scale, 1)
 
 
-@each("dimension, error", [(0, ValueError), (2.0, TypeError)])
+@pytest.mark.parametrize(("dimension", "error"), [(0, ValueError), (2.0, TypeError)])
 def test_a_dimension_that_is_none_is_refused_before_any_draw(scripted_source, dimension, error):
     with pytest.raises(error, match="dimension"):
         cube_noise(scripted_source(), 1, dimension)

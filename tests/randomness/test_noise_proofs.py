@@ -13,13 +13,12 @@ from skdp.exact import exp_bounds, exp_minus_bounds
 from skdp.randomness import SeededSource, rounded_gaussian
 from skdp.randomness import _noise as module
 from skdp.randomness._noise import GeometricDigits, Uniform, _eulerian_numbers, _radius_bounds
-from tests.conftest import each
 
 # Geometric numbers, digit by digit.
 
 
-@each("scale", [Fraction(1, 700), Fraction(1, 5), 1, Fraction(7, 3), 100])
-@each("number", [0, 1, 2, 3, 7, 40])
+@pytest.mark.parametrize("scale", [Fraction(1, 700), Fraction(1, 5), 1, Fraction(7, 3), 100])
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 7, 40])
 def test_the_digits_multiply_to_the_law(scale, number):
     """P(g) by the bounds of the coins, digit by digit, is (1 - a) a^g; the coins themselves are tested elsewhere."""
     digits = GeometricDigits(Fraction(scale))
@@ -37,7 +36,7 @@ def test_the_digits_multiply_to_the_law(scale, number):
     assert float(lower) == pytest.approx(exact, rel=1e-12, abs=0)
 
 
-@each("scale", [Fraction(1, 700), Fraction(1, 5), 1, Fraction(7, 3), 18, 1000, 2**20])
+@pytest.mark.parametrize("scale", [Fraction(1, 700), Fraction(1, 5), 1, Fraction(7, 3), 18, 1000, 2**20])
 def test_the_sign_has_the_odds_of_a_step(scale):
     """a / (1 + a): the numbers -1 - g < 0 begin one step further from 0 than the numbers g."""
     lower, upper = (Fraction(bound, 2**1_200) for bound in GeometricDigits(Fraction(scale))._sign._bounds(1_200))
@@ -51,7 +50,7 @@ def head(coin):
     return [0] * (zeros + 1)
 
 
-@each("scale", [Fraction(1, 5), 1, Fraction(7, 3), 100, 2**30])
+@pytest.mark.parametrize("scale", [Fraction(1, 5), 1, Fraction(7, 3), 100, 2**30])
 def test_each_digit_and_the_sign_have_their_place(scripted_source, scale):
     digits = GeometricDigits(Fraction(scale))
     n_digits = len(digits._digits)
@@ -65,8 +64,8 @@ def test_each_digit_and_the_sign_have_their_place(scripted_source, scale):
         assert turned.tolist() == [-1 - (1 << place)]
 
 
-@each("scale", [Fraction(1, 700), Fraction(1, 5), 1, Fraction(7, 3), 100])
-@each("times", [1, 30])
+@pytest.mark.parametrize("scale", [Fraction(1, 700), Fraction(1, 5), 1, Fraction(7, 3), 100])
+@pytest.mark.parametrize("times", [1, 30])
 def test_the_tail_goes_on_for_ever(scripted_source, scale, times):
     digits = GeometricDigits(Fraction(scale))
     low = [255] * len(digits._digits)
@@ -78,7 +77,7 @@ def test_the_tail_goes_on_for_ever(scripted_source, scale, times):
 # The rounded Gaussian.
 
 
-@each("variance", [Fraction(256), Fraction(1000, 3), Fraction(1023), Fraction(10**9)])
+@pytest.mark.parametrize("variance", [Fraction(256), Fraction(1000, 3), Fraction(1023), Fraction(10**9)])
 def test_what_is_accepted_has_the_normal_density_exactly(variance):
     """The proposal e^(-k / t) times the coin e^-f is a constant times e^(-(k + U)^2 / 2s), and f is at least 0."""
     scale = math.isqrt(math.floor(variance))
@@ -91,8 +90,8 @@ def test_what_is_accepted_has_the_normal_density_exactly(variance):
     assert len(rest) == 1
 
 
-@each("variance", [Fraction(256), Fraction(2000, 7)])
-@each("bits", [1, 3, 5, 64])
+@pytest.mark.parametrize("variance", [Fraction(256), Fraction(2000, 7)])
+@pytest.mark.parametrize("bits", [1, 3, 5, 64])
 def test_a_coin_is_certain_only_if_it_is_so_for_the_whole_interval_of_places(scripted_source, variance, bits):
     scale = math.isqrt(math.floor(variance))
     for cell in [0, 1, scale, 3 * scale]:
@@ -148,8 +147,8 @@ def test_proven_digits_decide_every_coin_as_floats_do(monkeypatch, variance):
     assert len(settled) > n
 
 
-@each("cell", [0, 5, 16, 40])
-@each("place", [2**57, 2**61 + 12345, 2**63 - 1])
+@pytest.mark.parametrize("cell", [0, 5, 16, 40])
+@pytest.mark.parametrize("place", [2**57, 2**61 + 12345, 2**63 - 1])
 def test_coins_at_the_bound_are_settled_by_more_bits_of_both_numbers(scripted_source, cell, place):
     variance, scale = Fraction(2000, 7), 16
     middle = module._exponent(cell, Fraction(2 * place + 1, 2**64), variance, scale)
@@ -193,7 +192,7 @@ def test_a_cell_rounds_to_the_nearest_integer(monkeypatch, scripted_source, vari
 # Cubes.
 
 
-@each("dimension", range(1, 8))
+@pytest.mark.parametrize("dimension", range(1, 8))
 def test_the_radius_is_a_number_of_type_b_plus_geometric_numbers(dimension):
     """(2 M + 1)^D a^M = sum_k B(D, k) a^k C(M - k + D, D) a^(M - k): the second power is D + 1 geometric numbers'."""
     numbers = _eulerian_numbers(dimension)
@@ -205,9 +204,9 @@ def test_the_radius_is_a_number_of_type_b_plus_geometric_numbers(dimension):
         assert (2 * radius + 1) ** dimension == sum(ways)
 
 
-@each("dimension", [1, 2, 5, 30])
-@each("exponent", [Fraction(1, 2**40), Fraction(1, 3), Fraction(5), Fraction(1000)])
-@each("bits", [62, 126])
+@pytest.mark.parametrize("dimension", [1, 2, 5, 30])
+@pytest.mark.parametrize("exponent", [Fraction(1, 2**40), Fraction(1, 3), Fraction(5), Fraction(1000)])
+@pytest.mark.parametrize("bits", [62, 126])
 def test_the_shares_are_enclosed_tightly(dimension, exponent, bits):
     with decimal.localcontext(prec=600):
         a = (-decimal.Decimal(exponent.numerator) / decimal.Decimal(exponent.denominator)).exp()

@@ -17,7 +17,7 @@ from skdp.randomness import SecureSource, SeededSource
 from skdp.randomness import _noise as module
 from skdp.randomness._draws import uniform_below
 from skdp.randomness._noise import IrrationalBernoulli, Uniform, bernoulli_exp, real_categories
-from tests.conftest import each, often
+from tests.conftest import often
 
 
 def test_exp_of_numpy_is_as_exact_as_assumed():
@@ -57,7 +57,7 @@ def words(*values):
     return np.array(values, "<u4").view(np.uint8)
 
 
-@each("exponent", [Fraction(1, 10**6), Fraction(1, 3), 1, 7, 22, 31, Fraction(64, 2)])
+@pytest.mark.parametrize("exponent", [Fraction(1, 10**6), Fraction(1, 3), 1, 7, 22, 31, Fraction(64, 2)])
 def test_words_at_the_bound_are_settled_by_proven_digits(scripted_source, exponent):
     low = exp_minus_bounds(Fraction(exponent), 32)[0]
     more = exp_minus_bounds(Fraction(exponent), 96)[0] - (low << 64)
@@ -80,7 +80,7 @@ def test_huge_exponents_of_tiny_rates_are_of_any_size():
         assert abs(heads - math.exp(-1)) < 5 * math.sqrt(0.25 / n)
 
 
-@each("dtype", [np.int8, np.uint16, np.int64, np.uint64, object])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int64, np.uint64, object])
 def test_coins_have_their_probabilities(fits, dtype):
     n = 4_000 if dtype in (np.uint64, object) else 40_000
     exponents = np.repeat(np.arange(12), n).astype(dtype)
@@ -91,8 +91,8 @@ def test_coins_have_their_probabilities(fits, dtype):
     assert heads[0] == n
 
 
-@each(
-    "exponents, rate, error, name",
+@pytest.mark.parametrize(
+    ("exponents", "rate", "error", "name"),
     [
         ([-1], 1, ValueError, "exponents"),
         (1, 1, ValueError, "exponents"),
@@ -119,7 +119,7 @@ def digits_of(exponent, places):
 
 
 @pytest.mark.parametrize("exponent", often(EXPONENTS, EXPONENTS[1::3]))
-@each("filler", [0, 255])
+@pytest.mark.parametrize("filler", [0, 255])
 def test_a_real_coin_compares_all_digits_for_every_pair_of_bytes(scripted_source, exponent, filler):
     coin = IrrationalBernoulli(partial(exp_minus_bounds, exponent))
     digits = digits_of(exponent, 130)
@@ -133,7 +133,7 @@ def test_a_real_coin_compares_all_digits_for_every_pair_of_bytes(scripted_source
     assert drawn.sum() - digits[0] * 256 - digits[1] in (0, 1)
 
 
-@each("share", [Fraction(1, 3), Fraction(2, 7), Fraction(1, 10**9), 1 - Fraction(1, 10**12)])
+@pytest.mark.parametrize("share", [Fraction(1, 3), Fraction(2, 7), Fraction(1, 10**9), 1 - Fraction(1, 10**12)])
 def test_bounds_are_tightened_until_a_digit_is_certain(scripted_source, share):
     def bounds(bits):
         slack = 1 << max(0, min(bits - 40, 200 - bits))  # they tell 40 bits; beyond 120, ever more

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from skdp.randomness import SecureSource, SeededSource, exponential_mechanism, permute_and_flip, unimodal_choice
-from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 
@@ -39,9 +38,9 @@ def test_choices_have_their_laws(fits, scores):
     assert fits(chosen, [p / sum(heads) for p in heads], n // 4) > FALSE_ALARM
 
 
-@each("choose", [permute_and_flip, exponential_mechanism])
-@each(
-    "scores, rate, error, name",
+@pytest.mark.parametrize("choose", [permute_and_flip, exponential_mechanism])
+@pytest.mark.parametrize(
+    ("scores", "rate", "error", "name"),
     [
         ([], 1, ValueError, "scores"),
         ([[1, 2]], 1, ValueError, "scores"),

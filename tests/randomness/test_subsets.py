@@ -8,13 +8,12 @@ from scipy.stats import binomtest, chi2_contingency, chisquare
 
 from skdp.oracles import SubsetSelection
 from skdp.randomness import SecureSource, SeededSource, subsets
-from tests.conftest import each
 
 FALSE_ALARM = 1e-6
 
 
-@each("n_cells", [1, 2, 17, 99, 4097])
-@each("n", [0, 1, 60])
+@pytest.mark.parametrize("n_cells", [1, 2, 17, 99, 4097])
+@pytest.mark.parametrize("n", [0, 1, 60])
 def test_sets_have_their_sizes_and_hold_what_they_should(n_cells, n):
     required = np.arange(n) % (n_cells + 1) - 1
     for size in {0, 1, n_cells // 4, n_cells - 1, n_cells}:
@@ -28,7 +27,7 @@ def test_sets_have_their_sizes_and_hold_what_they_should(n_cells, n):
             assert bits[held, required[held]].all()
 
 
-@each("n_cells, size, required", [(10, 11, None), (10, -1, None), (10, 0, np.array([-1]))])
+@pytest.mark.parametrize(("n_cells", "size", "required"), [(10, 11, None), (10, -1, None), (10, 0, np.array([-1]))])
 def test_sizes_that_no_sets_have_are_refused(n_cells, size, required):
     with pytest.raises(ValueError, match="`size` must be between"):
         subsets(SecureSource(), n_cells, size, 1, required)
@@ -38,7 +37,7 @@ def as_bytes(*words):
     return np.array(words, ">u4").view(np.uint8)
 
 
-@each("n_cells, size", [(3, 1), (4, 2), (5, 3)])
+@pytest.mark.parametrize(("n_cells", "size"), [(3, 1), (4, 2), (5, 3)])
 def test_all_orders_of_the_words_give_each_set_equally_often(scripted_source, n_cells, size):
     """By enumeration: distinct words are in each order with the same probability."""
     orders = np.array(list(permutations([5, 7, 1 << 31, (1 << 32) - 2, (1 << 32) - 1][:n_cells])))
@@ -63,8 +62,8 @@ def test_a_tie_at_the_end_of_a_set_is_drawn_again(scripted_source):
     assert source.used == source.script.size
 
 
-@each("required", [None, 0])
-@each("n_cells, size", [(9, 8), (18, 2), (35, 1), (12, 5)])
+@pytest.mark.parametrize("required", [None, 0])
+@pytest.mark.parametrize(("n_cells", "size"), [(9, 8), (18, 2), (35, 1), (12, 5)])
 def test_all_sets_of_a_size_are_equally_likely(n_cells, size, required):
     n = 80_000  # more than a block
     held = None if required is None else np.full(n, required)
@@ -81,7 +80,7 @@ def test_all_sets_of_a_size_are_equally_likely(n_cells, size, required):
         assert chi2_contingency(pairs).pvalue > FALSE_ALARM
 
 
-@each("epsilon", [0.5, 2.0])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_large_sets_contain_the_true_value_with_the_stated_probability(epsilon):
     n = 20_000
     oracle = SubsetSelection(600, epsilon)

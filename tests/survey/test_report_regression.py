@@ -20,7 +20,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import skdp
 from skdp import LocalHashingEncoder, NumericPerturber, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression
-from tests.conftest import each
 
 CASES = Path(__file__).parent / "cases"
 FIGURES = json.loads((CASES / "figures.json").read_text())
@@ -415,8 +414,8 @@ def test_rows_in_another_order_are_refused():
             model.fit(reports.iloc[:0], y[:0])
 
 
-@each(
-    "options, message",
+@pytest.mark.parametrize(
+    ("options", "message"),
     [
         ({"y": np.array(["secret"] * 400, dtype=object)}, "y must be numeric"),
         ({"y": np.full(400, 77123.5 + 1j)}, "Complex data not supported: y must have real numbers"),

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp import DPMarginalSynthesizer, Interval
-from tests.conftest import each
 
 N = 600
 PEOPLE = pd.DataFrame(
@@ -42,8 +41,8 @@ def fitted(epsilon=2.0, **parameters):
 SYNTHESIZER = fitted()
 
 
-@each(
-    "condition error message",
+@pytest.mark.parametrize(
+    ("condition", "error", "message"),
     [
         ("smokes", TypeError, "must be a mapping"),
         ({"colour": "red"}, ValueError, "must name columns of the model"),
@@ -69,7 +68,7 @@ moments = st.one_of(
 )
 
 
-@each("name, ends", [("age", st.integers(-30, 90) | st.floats(-30, 90)), ("day", moments)])
+@pytest.mark.parametrize(("name", "ends"), [("age", st.integers(-30, 90) | st.floats(-30, 90)), ("day", moments)])
 @given(st.data())
 def test_counts_of_ranges_add_up(name, ends, data):
     """Ranges are half-open but at the upper bound; missing values are in none."""
@@ -87,7 +86,7 @@ def test_counts_of_ranges_add_up(name, ends, data):
     assert total == pytest.approx(parts[1] + parts[2], abs=1e-8)
 
 
-@each("name, outside", [("age", 60.1), ("age", 70), ("day", date(2020, 2, 2))])
+@pytest.mark.parametrize(("name", "outside"), [("age", 60.1), ("age", 70), ("day", date(2020, 2, 2))])
 def test_a_range_outside_the_bins_has_no_records(name, outside):
     assert SYNTHESIZER.count({name: (outside, None)}) == 0
     assert SYNTHESIZER.count({name: (None, outside)}) == SYNTHESIZER.count({name: (None, None)})
@@ -131,7 +130,9 @@ def test_intervals_of_sums_of_many_nearly_empty_cells_cover(names, epsilon):
     assert (covered >= MIN_COVERED).all()
 
 
-@each("delta level margin", [(1e-6, 0.95, 1.96), (0, 0.95, 2.118), (0, 0.5, 0.674), (0, 0.99, 3.256)])
+@pytest.mark.parametrize(
+    ("delta", "level", "margin"), [(1e-6, 0.95, 1.96), (0, 0.95, 2.118), (0, 0.5, 0.674), (0, 0.99, 3.256)]
+)
 def test_laplace_noise_has_the_wider_tail(delta, level, margin):
     synthesizer = fitted(0.001, delta=delta, marginals=[("wet",)])
     marginal = synthesizer.marginals_[0]
@@ -209,9 +210,9 @@ def test_numbers_that_were_clipped_to_the_upper_bound_are_drawn_there(high, deci
     assert (drawn == high).mean() == pytest.approx(0.5, abs=0.01)
 
 
-@each("bins", ["declared", "private"])
-@each(
-    "interval, bound, expected",
+@pytest.mark.parametrize("bins", ["declared", "private"])
+@pytest.mark.parametrize(
+    ("interval", "bound", "expected"),
     [
         (Interval([20, 40, 60, 90]), 90, 500),
         (Interval(20, 90, bins=3, decimals=2), 90.0, 500),
@@ -238,7 +239,7 @@ def test_every_record_and_no_record():
     assert (nobody.count, nobody.lower, nobody.upper) == (0, 0, 0)
 
 
-@each("level", [0, 1, "high", True, math.nan])
+@pytest.mark.parametrize("level", [0, 1, "high", True, math.nan])
 def test_levels_that_are_refused(level):
     with pytest.raises(ValueError, match="`confidence_level` must be"):
         SYNTHESIZER.marginal("wet", confidence_level=level)

@@ -13,7 +13,6 @@ import skdp.engines  # noqa: F401 so that `fit` knows the engines
 from skdp import Domain, DPMarginalSynthesizer, Interval
 from skdp.synthesis._cells import cut_domain
 from skdp.testing import replay_release
-from tests.conftest import each
 from tests.testing.central_releases import fitted as with_persons
 
 N = 3_000
@@ -62,8 +61,8 @@ def test_a_person_costs_what_is_promised(bins, rows):
 # Cells
 
 
-@each(
-    "declared, inside",
+@pytest.mark.parametrize(
+    ("declared", "inside"),
     [
         (Interval(0, 2, bins=3), [0.0, 1.0]),
         (Interval(0, 1_000_000, bins=20), [0.0, 1.0]),
@@ -85,8 +84,8 @@ def test_cells_follow_from_the_declaration(declared, inside):
         assert not any(edge.microsecond for edge in fine.edges)
 
 
-@each(
-    "declared, step",
+@pytest.mark.parametrize(
+    ("declared", "step"),
     [
         (Interval(0, 10, bins=5), 1),
         (Interval([0, 50, 99.7, 100], decimals=0), 1),

@@ -19,7 +19,6 @@ import skdp
 from skdp import Domain, DPColumnSynthesizer, Interval, PrivacyLedger, SyntheticResampler, privacy_statement
 from skdp.privacy import Mu, Rho
 from skdp.testing import check_curator, replay_release
-from tests.conftest import each
 from tests.persistence.forgery import forged, saved
 
 DOMAIN = {
@@ -67,8 +66,8 @@ def release_of(epsilon, n_values, **parameters):
 
 
 class TestPrivacy:
-    @each("epsilon", [50.0, Mu(50.0, delta=1e-6)])
-    @each("n_values", [2, 3])
+    @pytest.mark.parametrize("epsilon", [50.0, Mu(50.0, delta=1e-6)])
+    @pytest.mark.parametrize("n_values", [2, 3])
     def test_another_value_costs_as_much_as_stated(self, epsilon, n_values):
         """Moves of a record from one value to another; with so little noise, all pairs are counted."""
         for table in small_tables(n_values):
@@ -81,7 +80,7 @@ class TestPrivacy:
                 used.append(replay.epsilon / replay.guarantee.epsilon)
             assert max(used) == pytest.approx(1)
 
-    @each("epsilon", [50.0, Mu(50.0, delta=1e-6)])
+    @pytest.mark.parametrize("epsilon", [50.0, Mu(50.0, delta=1e-6)])
     def test_another_number_costs_as_much_as_stated(self, epsilon):
         """A number moves to another bin, block and fine cell, or to another fine cell of its bin alone."""
         table = pd.DataFrame({"cell": ["a", "b"] * 5, "value": np.arange(10.0) * 4})
@@ -98,7 +97,7 @@ class TestPrivacy:
         assert max(used) == pytest.approx(1)
 
     @pytest.mark.parametrize("n_neighbors", [5, pytest.param(170, marks=pytest.mark.long)])
-    @each("columns", [["age", "sex"], ["income"], ["sex", "job"]])
+    @pytest.mark.parametrize("columns", [["age", "sex"], ["income"], ["sex", "job"]])
     def test_neighbors_that_differ_in_private_columns(self, columns, n_neighbors):
         rng = np.random.default_rng(1)
         budgets = [
@@ -124,7 +123,7 @@ class TestPrivacy:
             largest = max(largest, replay.epsilon / replay.guarantee.epsilon)
         assert largest > 0.3
 
-    @each("y_name", ["income", "job"])
+    @pytest.mark.parametrize("y_name", ["income", "job"])
     def test_a_target_is_public(self, y_name):
         """Rows follow it, and nothing else of the private values."""
         table = people(40)
@@ -138,8 +137,8 @@ class TestPrivacy:
     def test_contract_of_curators(self):
         check_curator(synthesizer(delta=1e-6), people(60).reset_index(drop=True))
 
-    @each(
-        "parameters message",
+    @pytest.mark.parametrize(
+        ("parameters", "message"),
         [
             ({"columns": "sex"}, "`columns` must be a list"),
             ({"columns": []}, "at least one column"),
@@ -159,7 +158,7 @@ class TestPrivacy:
             release.fit(people(50))
         assert ledger.spent == (0, 0)
 
-    @each("y", [lambda X: X["sex"], lambda X: X[["sex"]], lambda X: X["job"].rename("sex")])
+    @pytest.mark.parametrize("y", [lambda X: X["sex"], lambda X: X[["sex"]], lambda X: X["job"].rename("sex")])
     def test_a_target_of_the_name_of_a_private_column_is_refused(self, y):
         ledger = PrivacyLedger(epsilon=5, relation="replace_values", columns=["sex"])
         with pytest.raises(ValueError, match="X must not have a column with the name of y, 'sex'"):
@@ -222,8 +221,8 @@ class TestRows:
         assert ((made["sex"] == "m") == (target == "high")).mean() == pytest.approx(0.9, abs=0.02)
         assert ((release.transform(frame)["sex"] == "m") == (target == "high")).mean() < 0.6
 
-    @each(
-        "values interval",
+    @pytest.mark.parametrize(
+        ("values", "interval"),
         [
             (lambda rng: rng.normal(5, 2, 20_000).clip(0, 10).round(1) // 0.5 / 2, Interval(0, 10, bins=5, decimals=1)),
             (lambda rng: rng.lognormal(1, 0.6, 20_000).clip(0, 50), Interval(0.0, 50.0, bins=16, real=True)),
@@ -245,15 +244,17 @@ class TestRows:
         loaded = skdp.load(io.BytesIO(saved(release))).set_params(random_state=0)
         pd.testing.assert_frame_equal(loaded.transform(people(500)), release.transform(people(500)))
 
-    @each("change", [{"proportions": -np.ones(80)}, {"proportions": np.ones(80)}, {"edges": [0.0, 1.0, 80.5]}])
+    @pytest.mark.parametrize(
+        "change", [{"proportions": -np.ones(80)}, {"proportions": np.ones(80)}, {"edges": [0.0, 1.0, 80.5]}]
+    )
     def test_damaged_distributions_of_numbers_are_refused(self, change):
         release = synthesizer(["age"]).fit(people(100))
         data = forged(saved(release), lambda content: content["fitted"]["shapes"][0].update(change))
         with pytest.raises(ValueError, match="must be an unchanged file"):
             skdp.load(io.BytesIO(data))
 
-    @each(
-        "part value message",
+    @pytest.mark.parametrize(
+        ("part", "value", "message"),
         [
             ("tables", [{}], "cannot be read"),
             ("guarantee_", 3, "cannot be read"),
@@ -283,8 +284,8 @@ def wide_table(n_rows=400):
 
 
 class TestPublicColumns:
-    @each(
-        "name value",
+    @pytest.mark.parametrize(
+        ("name", "value"),
         [
             ("job", "c"),
             ("wage", 1e9),
@@ -325,7 +326,7 @@ def require_kept(columns, made, table):
 
 
 class TestDomainOfSeveralColumns:
-    @each("given", ["total", "twice"])
+    @pytest.mark.parametrize("given", ["total", "twice"])
     def test_a_column_derived_from_private_ones_is_refused(self, given):
         """With it and the public columns, the private ones can be computed."""
         domain = Domain(
@@ -350,7 +351,7 @@ class TestDomainOfSeveralColumns:
         part = table.drop(columns="b")
         require_kept(["age"], synthesizer(["age"], domain=domain, random_state=0).fit_transform(part), part)
 
-    @each("library", ["pandas", "polars", "pyarrow"])
+    @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
     def test_private_values_satisfy_constraints(self, library):
         domain = Domain(
             DOMAIN | {"since": Interval(0, 80, bins=4)},
@@ -400,7 +401,7 @@ class TestResampler:
         total = privacy_statement(model).total
         assert (total.relation, total.scope) == ("replace_values", ("sex",))
 
-    @each("parameters", [{"n_samples": 5}, {}])
+    @pytest.mark.parametrize("parameters", [{"n_samples": 5}, {}])
     def test_rows_are_neither_added_nor_left_out(self, parameters):
         resampler = SyntheticResampler(synthesizer(), **parameters)
         groups = None if parameters else np.arange(50)

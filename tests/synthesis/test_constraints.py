@@ -11,7 +11,7 @@ import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler, privacy_statement
 from skdp.testing import replay_release
-from tests.conftest import counted_draws, each
+from tests.conftest import counted_draws
 
 N = 3_000
 
@@ -59,8 +59,8 @@ def require_valid(rows):
         assert ((rows["end"] > 20) == rows["late"]).all()
 
 
-@each("bins", ["declared", "private"])
-@each("epsilon", [0.1, 10.0])
+@pytest.mark.parametrize("bins", ["declared", "private"])
+@pytest.mark.parametrize("epsilon", [0.1, 10.0])
 def test_hold_in_all_rows(bins, epsilon):
     synthesizer = fitted(epsilon=epsilon, bins=bins)
     rows = synthesizer.sample(1_000)
@@ -78,7 +78,7 @@ def test_hold_in_all_rows(bins, epsilon):
         assert list(copy.sample(5)) == list(rows)
 
 
-@each("library", ["polars", "pyarrow", "lazy"])
+@pytest.mark.parametrize("library", ["polars", "pyarrow", "lazy"])
 def test_in_other_libraries(library):
     module = pytest.importorskip("pyarrow" if library == "pyarrow" else "polars")
     frame = module.Table.from_pandas(people()) if library == "pyarrow" else module.DataFrame(people())

@@ -8,7 +8,6 @@ import pytest
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.privacy import Rho
-from tests.conftest import each
 from tests.persistence.forgery import forged, saved
 
 SEED = 987_654_321
@@ -67,8 +66,8 @@ def test_the_seed_and_the_ledger_are_not_in_the_file(tmp_path):
     assert (synthesizer.random_state, synthesizer.ledger) == (SEED, ledger)
 
 
-@each(
-    "table domain options",
+@pytest.mark.parametrize(
+    ("table", "domain", "options"),
     [
         (pd.DataFrame({("a", "x"): [0, 1] * 20}), {("a", "x"): [0, 1]}, {}),
         (pd.DataFrame({"a": [0, 1] * 20}), {"a": [0, 1]}, {"epsilon": Rho(0.5, delta=1e-6), "delta": 0}),
@@ -100,8 +99,8 @@ class TestDamage:
     def load(change):
         return DPMarginalSynthesizer.load(io.BytesIO(forged(FILE, change)))
 
-    @each(
-        "place, value, message",
+    @pytest.mark.parametrize(
+        ("place", "value", "message"),
         [
             (["domain"], {"sex": ["F", "M"]}, "cannot be read"),
             (["guarantee"], "epsilon = 0", "cannot be read"),

@@ -10,7 +10,6 @@ import pytest
 
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.synthesis import synthetic_inference
-from tests.conftest import each
 
 N = 5_000
 DOMAIN = {"age": Interval(0, 80, bins=8), "sex": ["f", "m"], "income": Interval(0, 100, bins=10, real=True)}
@@ -131,7 +130,7 @@ def test_statistics_that_no_row_changes_are_not_supported():
     assert set(found["reason"]) == {reason}
 
 
-@each("bins", ["declared", "private"])
+@pytest.mark.parametrize("bins", ["declared", "private"])
 def test_a_jump_within_a_bin_is_not_supported(bins):
     table = people(20_000)[["age"]]
     synthesizer = fitted(table, 5.0, bins=bins, domain={"age": DOMAIN["age"]}, marginals=[("age",)])
@@ -151,7 +150,7 @@ def test_a_jump_within_a_bin_is_not_supported(bins):
     assert "an edge of a bin at each limit" in found.loc["from 33", "reason"]
 
 
-@each("domain", [{"age": DOMAIN["age"]}, {"age": Interval(0, 80, bins=40, real=True)}])
+@pytest.mark.parametrize("domain", [{"age": DOMAIN["age"]}, {"age": Interval(0, 80, bins=40, real=True)}])
 def test_means_of_small_groups_do_not_jump(domain):
     table = people(20_000)
     table["sex"] = np.where(np.arange(20_000) < 60, "f", "m")
@@ -212,8 +211,8 @@ def test_missing_numbers_and_dates_in_bins(bins):
 
 
 class TestErrors:
-    @each(
-        "options error message",
+    @pytest.mark.parametrize(
+        ("options", "error", "message"),
         [
             ({"synthesizer": people(3)}, TypeError, "must be a DPMarginalSynthesizer, got DataFrame"),
             ({"statistic": 3}, TypeError, "must be a function of a table, got int"),

@@ -19,7 +19,6 @@ from skdp.synthesis.selection import NoiseBudget, Plan
 from skdp.synthesis.selection import _interactions as interactions
 from skdp.synthesis.selection._budget import PrivateScores
 from skdp.testing import replay_release
-from tests.conftest import each
 from tests.synthesis.budgets import make_budget, private_counts
 from tests.testing.central_releases import fitted
 
@@ -61,7 +60,7 @@ def sign_of(rows, n_factors=3):
     return (rows.to_numpy(float)[:, :n_factors].prod(axis=1) > 0).astype(int)
 
 
-@each(
+@pytest.mark.parametrize(
     "parameters",
     [{}, {"target": "label"}, {"target": "label", "delta": 0}, {"max_rows_per_person": 2, "epsilon": 8.0}],
 )
@@ -140,7 +139,7 @@ def test_rule_in_a_lazy_table_is_kept():
     assert ("a", "b", "c", "label") in synthesizer.selected_cliques_
 
 
-@each("target", [None, "e"])
+@pytest.mark.parametrize("target", [None, "e"])
 def test_chain_of_columns_has_no_interaction(target):
     rng = np.random.default_rng(0)
     columns = [rng.integers(0, 4, N)]
@@ -194,7 +193,7 @@ def score(rows, rate, seed=0):
     return counts.open_scores(COLUMNS, MARGINALS, GUESSES, rate)._scores
 
 
-@each("rate", [Fraction(1), Fraction(1, 2)])
+@pytest.mark.parametrize("rate", [Fraction(1), Fraction(1, 2)])
 def test_record_changes_each_score_by_at_most_one_in_all_tables(rate):
     """All tables of up to three records, and each record beside them; the other records are sampled alike."""
     changes = []
@@ -214,7 +213,7 @@ def test_person_with_three_records_changes_each_score_by_at_most_three():
     assert np.max(changes) == 3
 
 
-@each("kind, n_rows", itertools.product(["laplace", "gaussian"], [1, 3]))
+@pytest.mark.parametrize(("kind", "n_rows"), list(itertools.product(["laplace", "gaussian"], [1, 3])))
 def test_choice_uses_its_fraction_of_the_budget(kind, n_rows):
     """One score may rise by the rows of a person while another one falls by as much."""
     budget = NoiseBudget(
@@ -277,6 +276,6 @@ def test_replays_of_500_neighbors_cost_at_most_the_guarantee(name, monkeypatch):
     replay_neighbors(name, 125, monkeypatch)
 
 
-@each("parameters, n", [({}, {3: 35, 4: 35, 5: 21}), ({"epsilon": 0.05}, {3: 0, 4: 0, 5: 0})])
+@pytest.mark.parametrize(("parameters", "n"), [({}, {3: 35, 4: 35, 5: 21}), ({"epsilon": 0.05}, {3: 0, 4: 0, 5: 0})])
 def test_pair_scores_state_how_many_marginals_were_searched(parameters, n):
     assert fit(make_sign(), **parameters).pair_scores_.attrs["n_searched"] == n

@@ -21,7 +21,6 @@ from skdp import (
     SyntheticResampler,
 )
 from skdp.engines import synthesize_file
-from tests.conftest import each
 
 N = 20_000
 
@@ -136,8 +135,8 @@ def test_fractions_of_whole_column_are_an_error_before_the_charge(fit, tmp_path)
     assert ledger.spent[0] > 0
 
 
-@each(
-    "policy, expected",
+@pytest.mark.parametrize(
+    ("policy", "expected"),
     [
         ("clip", {8.0: 40, 18.0: 40, 30.0: 40}),
         ({"wage": "clip"}, {8.0: 40, 18.0: 40, 30.0: 40}),
@@ -166,8 +165,8 @@ def test_ignored_fractions_exclude_rows():
     assert abs(synthesizer.n_rows_ - 40) < 10
 
 
-@each(
-    "values, decimals",
+@pytest.mark.parametrize(
+    ("values", "decimals"),
     [
         ([0.1 + 0.2, 1.1 * 3, sum([0.1] * 25)], 1),
         (np.array([0.1, 0.7, 2.9], "float32"), 1),
@@ -212,8 +211,8 @@ def test_derived_date_keeps_the_fraction_of_a_day():
     assert domain.add_derived(table[1:])["end"].tolist() == [pd.Timestamp("2024-01-07")]
 
 
-@each(
-    "declared, is_real",
+@pytest.mark.parametrize(
+    ("declared", "is_real"),
     [
         (Interval([0, 1]), False),
         (Interval([0.0, 1.0]), True),

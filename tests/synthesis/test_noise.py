@@ -21,14 +21,13 @@ from skdp.privacy import Mu, PrivacyBudget, gaussian_delta
 from skdp.randomness import SeededSource, watch_draws
 from skdp.synthesis.selection import NoiseBudget
 from skdp.testing import replay_release
-from tests.conftest import each
 from tests.synthesis.budgets import make_budget, private_counts
 from tests.testing.central_releases import fitted
 
 PROMISES = [(epsilon, delta) for epsilon in (1e-3, 0.1, 1, 10, 1000) for delta in (1e-12, 1e-9, 1e-2)]
 
 
-@each("epsilon, delta", PROMISES)
+@pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
 def test_gaussian_privacy_is_used_up_and_not_exceeded(epsilon, delta):
     budget = NoiseBudget(PrivacyBudget("epsilon", Fraction(epsilon)), Fraction(delta))
     mu = math.sqrt(2 * budget.rho)
@@ -114,7 +113,7 @@ METHODS = {
 
 
 @pytest.mark.filterwarnings("ignore::skdp.WeakGuaranteeWarning")
-@each("epsilon", [20.0, Mu(20.0, delta=1e-6)])
+@pytest.mark.parametrize("epsilon", [20.0, Mu(20.0, delta=1e-6)])
 @pytest.mark.parametrize("name", METHODS)
 def test_a_row_or_a_person_costs_exactly_what_is_promised(name, epsilon):
     """Each row that there may be, beside others or nobody; with so little noise, all pairs are measured."""
@@ -134,7 +133,7 @@ def test_a_row_or_a_person_costs_exactly_what_is_promised(name, epsilon):
     assert max(used) == pytest.approx(1)
 
 
-@each("epsilon", [0.5, 5.0])
+@pytest.mark.parametrize("epsilon", [0.5, 5.0])
 def test_a_row_costs_what_is_promised_where_values_are_counted_together(epsilon):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.geometric(0.4, (300, 4)).clip(1, 12), columns=list("abcd"))
@@ -153,7 +152,7 @@ def test_scores_in_several_blocks_cost_their_fraction():
     assert sum(rates) == Fraction(5, 3)
 
 
-@each("guess", [2.0**36, 2.0**62, 1e300, -1e300])
+@pytest.mark.parametrize("guess", [2.0**36, 2.0**62, 1e300, -1e300])
 def test_absurd_guesses_do_not_wrap_around(guess):
     """A sum or product beyond 64 bits would change by much more than 1 with a row."""
     found = []

@@ -12,7 +12,6 @@ import pytest
 
 from skdp import DPMarginalSynthesizer
 from skdp.testing import list_error_texts
-from tests.conftest import each
 
 SECRET = "s3cr3t"
 N = 40
@@ -63,7 +62,7 @@ def target(kind, last):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@each("library", TABLES)
+@pytest.mark.parametrize("library", TABLES)
 def test_one_value_that_other_libraries_cannot_hold_is_like_any_undeclared_one(library, kind, capfd):
     _, declared, *values = KINDS[kind]
     domain = {"x0" if library == "numpy" else "k": ["u", "w"], "target" if kind == "no text" else "c": declared}

@@ -11,7 +11,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler
-from tests.conftest import each
 
 DOMAIN = {"sex": ["F", "M"], "age": Interval(0, 100, bins=10), "ill": ["no", "yes"]}
 DATA = {"sex": ["F", "M"] * 100, "age": [20, 40, 60, 80] * 50}
@@ -57,7 +56,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("y", [Y, pl.Series("ill", ILL), pa.table({"ill": ILL})], ids=["pandas", "polars", "pyarrow"])
-@each("library", TABLES)
+@pytest.mark.parametrize("library", TABLES)
 def test_rows_and_target_are_of_the_library_of_the_table(library, y):
     table, column = TABLES[library]
     domain = {"x0": ["F", "M"], "ill": DOMAIN["ill"]} if library == "numpy" else DOMAIN
@@ -77,8 +76,8 @@ def test_groups_bound_the_contribution():
         resampler().fit_resample(X, Y, groups=[1, 2, 3])
 
 
-@each(
-    "options, error, message",
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
     [
         ({"n_samples": -1}, ValueError, "`n_samples` must be between 0"),
         ({"n_samples": 2.0}, TypeError, "`n_samples` must be an integer, got float"),

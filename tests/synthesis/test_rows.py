@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
+import pytest
 from scipy.stats import chi2
 
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.synthesis.model import JunctionTree
-from tests.conftest import each
 from tests.synthesis.conftest import model_of
 
 FALSE_ALARM = 1e-6
@@ -25,7 +25,7 @@ def fitted():
     return DPMarginalSynthesizer(10.0, domain=DOMAIN, random_state=0).fit(people())
 
 
-@each("n, size", [(0, 5), (1, 5), (5, 5), (6, 5), (17, 5), (3, 1)])
+@pytest.mark.parametrize(("n", "size"), [(0, 5), (1, 5), (5, 5), (6, 5), (17, 5), (3, 1)])
 def test_batches_have_the_size_that_was_asked_for(n, size):
     batches = fitted().sample_batches(n, batch_size=size)
     assert isinstance(batches, Iterator)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from skdp import DPMarginalSynthesizer, PrivacyLedger
 from skdp.synthesis.selection import NoiseBudget
-from tests.conftest import each
 from tests.synthesis.budgets import assert_sound
 
 METHODS = ["auto", "independent", "full"]
@@ -76,8 +75,8 @@ def test_where_all_noisy_counts_are_negative(method, delta, monkeypatch):
     assert len(synthesizer.sample()) == 1
 
 
-@each("marginals", ["auto", "full"])
-@each("epsilon, delta", [(1e-300, 0), (1e-300, 1e-300), (1e-31, 1e-31)])
+@pytest.mark.parametrize("marginals", ["auto", "full"])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-300, 0), (1e-300, 1e-300), (1e-31, 1e-31)])
 def test_noise_without_end_is_refused(marginals, epsilon, delta):
     """Its variance overflowed, when it was charged."""
     ledger = PrivacyLedger(epsilon=100)
@@ -86,8 +85,8 @@ def test_noise_without_end_is_refused(marginals, epsilon, delta):
     assert ledger.spent.epsilon == 0
 
 
-@each("marginals", ["auto", "full"])
-@each("epsilon, delta", [(1e-29, 0), (1e-29, 1e-29), (1e300, 0), (1e300, 0.999)])
+@pytest.mark.parametrize("marginals", ["auto", "full"])
+@pytest.mark.parametrize(("epsilon", "delta"), [(1e-29, 0), (1e-29, 1e-29), (1e300, 0), (1e300, 0.999)])
 def test_extreme_promises_are_kept(marginals, epsilon, delta):
     synthesizer = fitted(epsilon=epsilon, delta=delta, marginals=marginals)
     assert len(synthesizer.sample(3)) == 3

@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import chi2
 
 from skdp import DPMarginalSynthesizer, Interval
-from tests.conftest import counted_draws, each, often
+from tests.conftest import counted_draws, often
 
 FALSE_ALARM = 1e-6
 N = 1500
@@ -86,7 +86,7 @@ class TestSample:
 
 
 class TestEstimates:
-    @each("names", [["a"], ["job", "a"], ["wage", "b"], ["b", "a", "job", "wage"], "job"])
+    @pytest.mark.parametrize("names", [["a"], ["job", "a"], ["wage", "b"], ["b", "a", "job", "wage"], "job"])
     def test_marginals(self, synthesizer, whole, names):
         table = synthesizer.marginal(names)
         names = [names] if isinstance(names, str) else names
@@ -98,7 +98,7 @@ class TestEstimates:
         np.testing.assert_allclose(table["count"], synthesizer.n_rows_ * wanted.ravel(), rtol=1e-9, atol=1e-9)
         assert table["count"].sum() == pytest.approx(synthesizer.n_rows_)
 
-    @each("names", [[], ["a", "a"], ["q"], "q"])
+    @pytest.mark.parametrize("names", [[], ["a", "a"], ["q"], "q"])
     def test_marginals_that_there_are_not(self, synthesizer, names):
         with pytest.raises(ValueError, match="column"):
             synthesizer.marginal(names)
@@ -109,7 +109,9 @@ class TestEstimates:
 
 
 class TestQueries:
-    @each("low, high", [(None, None), (10, 30), (15, 15), (12.5, 71), (None, 5), (79, None), (-9, 99)])
+    @pytest.mark.parametrize(
+        ("low", "high"), [(None, None), (10, 30), (15, 15), (12.5, 71), (None, 5), (79, None), (-9, 99)]
+    )
     def test_ranges_of_numbers(self, synthesizer, whole, low, high):
         ends = 0 if low is None else max(low, 0), 80 if high is None else min(high, 80)
         first, last = (np.clip(np.arange(start, start + 80, 10), *ends) for start in (0, 10))
@@ -118,8 +120,8 @@ class TestQueries:
         wanted = synthesizer.n_rows_ * (whole.sum(axis=(0, 1, 2)) @ inside)
         assert synthesizer.count({"wage": (low, high)}) == pytest.approx(wanted, abs=1e-9)
 
-    @each(
-        "conditions, cells",
+    @pytest.mark.parametrize(
+        ("conditions", "cells"),
         [
             ({}, np.s_[:, :, :, :]),
             ({"a": 2}, np.s_[2:3, :, :, :]),

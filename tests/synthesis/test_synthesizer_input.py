@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
-from tests.conftest import counted_draws, each
+from tests.conftest import counted_draws
 
 DATES = [date(2020, 1, 1), date(2021, 6, 1)]
 DATA = {
@@ -75,8 +75,9 @@ class TestTarget:
         assert synthesizer.guarantee_.scope == ("a", "b", "target")
         assert list(dtypes(synthesizer.transform(X))) == ["a", "b"]
 
-    @each("y, message", [(pd.Series([0] * 100, name="a"), r"\['target'\]"), ([0] * 99, "same number of rows"),
-         (np.zeros((100, 2)), "one column"), ([0, 1] * 50, r"\['target'\]")])  # fmt: skip
+    @pytest.mark.parametrize(("y", "message"), [(pd.Series([0] * 100, name="a"), r"\['target'\]"),
+         ([0] * 99, "same number of rows"), (np.zeros((100, 2)), "one column"),
+         ([0, 1] * 50, r"\['target'\]")])  # fmt: skip
     def test_what_does_not_fit(self, y, message):
         with pytest.raises(ValueError, match=message):
             fitted(SMALL, y)
@@ -142,7 +143,7 @@ WRONG = [
 ]  # fmt: skip
 
 
-@each("parameters message", WRONG)
+@pytest.mark.parametrize(("parameters", "message"), WRONG)
 def test_a_wrong_parameter_is_named_and_costs_nothing(parameters, message):
     ledger = PrivacyLedger(epsilon=10)
     with counted_draws() as drawn, pytest.raises((TypeError, ValueError), match=message):

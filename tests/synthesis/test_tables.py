@@ -15,13 +15,12 @@ from skdp import DPMarginalSynthesizer
 from skdp.domain import Interval
 from skdp.synthesis.model import JunctionTree
 from skdp.tables import to_dates
-from tests.conftest import each
 from tests.persistence.forgery import content_of, saved
 from tests.synthesis.conftest import model_of
 
 
-@each(
-    "columns, name, called",
+@pytest.mark.parametrize(
+    ("columns", "name", "called"),
     [
         ("ab", "c", "c"),
         ("ab", "a", "target"),
@@ -54,7 +53,7 @@ def empty(dtype):
     return pd.Series([], dtype=dtype)
 
 
-@each("dtype", ["int8", "float32", object, "category", "Int32", "double[pyarrow]"])
+@pytest.mark.parametrize("dtype", ["int8", "float32", object, "category", "Int32", "double[pyarrow]"])
 def test_numbers_have_the_declared_dtype(dtype):
     for real, expected in ((False, np.int64), (True, np.float64)):
         column = sample(empty(dtype), Interval(edges=[0, 7, 30, 31, 100], real=real))
@@ -63,7 +62,7 @@ def test_numbers_have_the_declared_dtype(dtype):
         assert column.nunique() > (1000 if real else 90)
 
 
-@each("edges", [[0.2, 0.4, 0.6, 3], [0.5, 0.7, 3], [-5, -0.5, -0.25, 2.5], [0, 1000, 2000]])
+@pytest.mark.parametrize("edges", [[0.2, 0.4, 0.6, 3], [0.5, 0.7, 3], [-5, -0.5, -0.25, 2.5], [0, 1000, 2000]])
 def test_a_bin_without_a_whole_number_gives_one_of_the_domain(edges):
     column = sample(empty("int8"), Interval(edges=edges, decimals=0))
     assert column.dtype == np.int64
@@ -119,7 +118,7 @@ PAIRS = [
 ]  # fmt: skip
 
 
-@each("first, second, declared", PAIRS)
+@pytest.mark.parametrize(("first", "second", "declared"), PAIRS)
 def test_no_record_decides_a_dtype_of_the_release(first, second, declared):
     """A record that is missing or undeclared stands for the first declared value."""
     releases = []

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer, PrivacyLedger
-from tests.conftest import each
 
 N = 4000
 BITS = np.random.default_rng(0).integers(0, 2, (3, N))
@@ -30,8 +29,8 @@ def odd_share(synthesizer):
     return sum(cells[bits] for bits in itertools.product((0, 1), repeat=4) if not sum(bits) % 2)
 
 
-@each("name", ["marginals", "workload"])
-@each("listed", [iter([ALL]), (pair for pair in [ALL]), [iter(ALL)]])
+@pytest.mark.parametrize("name", ["marginals", "workload"])
+@pytest.mark.parametrize("listed", [iter([ALL]), (pair for pair in [ALL]), [iter(ALL)]])
 def test_marginals_of_an_iterator_are_an_error(name, listed):
     """A second fit would read no column from them."""
     with pytest.raises(TypeError, match=f"`{name}` must be a list of tuples"):
@@ -51,8 +50,8 @@ def test_the_parity_of_three_bits_is_learnt(parameters, delta):
     assert odd_share(synthesizer) > 0.95
 
 
-@each(
-    "parameters, message",
+@pytest.mark.parametrize(
+    ("parameters", "message"),
     [
         ({"marginals": "independent"}, r"\('a', 'b', 'c', 'label'\) \(not in `marginals`"),
         ({"marginals": [("a", "b"), ("c", "label")]}, r"\('a', 'b', 'c', 'label'\) \(not in `marginals`"),

@@ -20,7 +20,6 @@ from skdp.tables import (
     to_python,
     wrap_table,
 )
-from tests.conftest import each
 
 STRINGS = ["a", "", "b", None, "ü"]
 MISSING = [None, float("nan"), np.nan, pd.NA, pd.NaT, np.datetime64("NaT", "s"), np.float32("nan")]
@@ -40,8 +39,8 @@ def test_values_without_a_dtype_of_the_library_are_an_error():
         decode(np.array([0]), [2**70, -1], pa.chunked_array([[1]]))
 
 
-@each(
-    "values, data",
+@pytest.mark.parametrize(
+    ("values", "data"),
     [
         (STRINGS, ["a", "b", "ü", "", "a", None]),
         ([3, 1, 2], [1, 2, 3, 3]),
@@ -67,7 +66,7 @@ def test_an_object_column_that_mixes_kinds_is_coded_value_by_value():
     assert ValueCoder([True]).encode(pd.Series(mixed)).tolist() == [1, 0, 1, 1, 1, 1, 1, 1, 1]
 
 
-@each("missing", MISSING)
+@pytest.mark.parametrize("missing", MISSING)
 def test_all_kinds_of_missing_are_one(missing):
     assert is_missing(missing)
     assert to_python(missing) is None
@@ -99,8 +98,8 @@ def narrow_columns(numbers, dtype):
     return columns
 
 
-@each(
-    "dtype values",
+@pytest.mark.parametrize(
+    ("dtype", "values"),
     [
         (np.float32, [1e300, 1e-300, 5.0]),
         (np.float32, [-1e300, -1e-300, 5.0]),
@@ -131,8 +130,8 @@ def test_values_beyond_the_range_of_a_small_code_dtype():
 # Columns as numbers, and their distinct values.
 
 
-@each(
-    "given, numbers",
+@pytest.mark.parametrize(
+    ("given", "numbers"),
     [
         (pa.chunked_array([[5, 2**53 + 1]]), [5.0, 2.0**53]),  # rounded, not shown
         (pd.Series([5, 2**53 + 1], dtype="int64[pyarrow]"), [5.0, 2.0**53]),
@@ -157,14 +156,15 @@ def test_numbers_of_any_dtype(given, numbers):
     assert read.dtype == (np.float32 if isinstance(numbers[0], np.float32) else np.float64)
 
 
-@each(
-    "data, values, missing", [(["b", "a", "b"], ["a", "b"], False), (["b", None], ["b"], True), ([2, 1], [1, 2], False)]
+@pytest.mark.parametrize(
+    ("data", "values", "missing"),
+    [(["b", "a", "b"], ["a", "b"], False), (["b", None], ["b"], True), ([2, 1], [1, 2], False)],
 )
 def test_distinct_values_are_sorted_and_say_whether_some_are_missing(make_frame, data, values, missing):
     assert distinct_values(column(make_frame({"x": data}))) == (values, missing)
 
 
-@each("data", [[1, True], [0.0, False], [True, 1.0]])
+@pytest.mark.parametrize("data", [[1, True], [0.0, False], [True, 1.0]])
 def test_numbers_and_truth_values_that_are_equal_are_not_one_value(data):
     with pytest.raises(ValueError, match="must have values of one type"):
         distinct_values(np.array(data, object))
@@ -179,7 +179,7 @@ def test_the_levels_of_a_categorical_may_be_in_any_order_and_unused():
     assert ValueCoder([1, 2, 3]).encode(integers).tolist() == [2, 0]
 
 
-@each("values", [["a", "a\0"], [-1, 2**63]])
+@pytest.mark.parametrize("values", [["a", "a\0"], [-1, 2**63]])
 def test_a_value_that_the_usual_dtype_would_change_is_decoded_as_it_is(values):
     for like in (np.array(values, object), pd.Series(values, dtype=object)):
         assert list(decode(np.arange(2), values, like)) == values

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from skdp import Interval
 from skdp.tables import to_dates
-from tests.conftest import each
 
 UNITS = {"s": timedelta(seconds=1), "ms": timedelta(milliseconds=1), "us": timedelta.resolution}
 DAY = timedelta(days=1)
@@ -90,8 +89,8 @@ def test_a_column_of_any_dtype_is_cut_exactly(kind, data):
     assert interval.encode(make(times)).tolist() == expected
 
 
-@each("unit", ["Y", "M", "W", "D", "h", "s", "ms"])
-@each("dtype", ["datetime64[D]", "datetime64[us]"])
+@pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "s", "ms"])
+@pytest.mark.parametrize("dtype", ["datetime64[D]", "datetime64[us]"])
 def test_years_that_python_does_not_know_do_not_overflow_into_those_that_it_knows(unit, dtype):
     far = np.array([-(1 << 62), 1 << 62], "int64").astype(f"datetime64[{unit}]")
     read = to_dates(far, dtype)

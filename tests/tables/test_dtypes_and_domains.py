@@ -13,7 +13,6 @@ import pytest
 
 from skdp import Domain, Interval, RandomizedResponseEncoder
 from skdp.tables import ValueCoder
-from tests.conftest import each
 
 DAYS = [dt.date(2020, 1, 1), dt.date(2020, 1, 2)]
 TIMES = [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 2)]
@@ -96,8 +95,8 @@ def arrow_array(values, dtype):
 NOT_IN_POLARS = [pa.dictionary(pa.int32(), pa.decimal128(9, 1)), pa.decimal256(40, 1), pa.date64()]
 
 
-@each("domain", DOMAINS)
-@each("reader", READERS)
+@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("dtype", ARROW, ids=str)
 def test_a_dtype_of_arrow_is_right_or_refused(dtype, reader, domain):
     if reader == "polars" and dtype in NOT_IN_POLARS:
@@ -106,9 +105,9 @@ def test_a_dtype_of_arrow_is_right_or_refused(dtype, reader, domain):
     check(READERS[reader](arrow_array(values, dtype)), expected, domain)
 
 
-@each("domain", DOMAINS)
-@each("library", [np.asarray, pd.Series])
-@each("dtype", NUMPY)
+@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("library", [np.asarray, pd.Series])
+@pytest.mark.parametrize("dtype", NUMPY)
 def test_a_dtype_of_numpy_is_right_or_refused(dtype, library, domain):
     values, expected = NUMPY[dtype]
     array = np.array(values, "S1").view("V1") if dtype == "V1" else np.array(values).astype(dtype)
@@ -130,8 +129,8 @@ NOTHING = {
 }
 
 
-@each("missing", [False, True])
-@each("domain", DOMAINS)
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize("kind", NOTHING)
 def test_a_column_without_values_is_missing_whatever_its_dtype(kind, domain, missing):
     declared = DOMAINS[domain]

@@ -16,7 +16,6 @@ from skdp.local import HeavyHitters
 from skdp.metrics import fairness_report
 from skdp.tables import ValueCoder, distinct_values, to_dates, to_numbers
 from skdp.testing import list_error_texts
-from tests.conftest import each
 
 SECRET = "s3cr3t"
 
@@ -71,8 +70,8 @@ def error_of(call, *arguments, **options):
         return error
 
 
-@each("odd", ODD.values())
-@each("values", [["a", "b"], [1, 2], [0.5, 7.5], [True, False]])
+@pytest.mark.parametrize("odd", ODD.values())
+@pytest.mark.parametrize("values", [["a", "b"], [1, 2], [0.5, 7.5], [True, False]])
 def test_an_odd_object_is_not_declared_and_changes_no_other_code(values, odd):
     column = column_with(odd, values)
     missing = odd is pd.NaT or odd is pd.NA
@@ -81,7 +80,7 @@ def test_an_odd_object_is_not_declared_and_changes_no_other_code(values, odd):
         assert ValueCoder([*values, None]).encode(series).tolist() == [0, 1, 2 if missing else 3]
 
 
-@each("odd", ODD.values())
+@pytest.mark.parametrize("odd", ODD.values())
 def test_an_odd_object_is_no_number_and_no_date(odd):
     numbers = to_numbers(column_with(odd, [1, 2.5]))
     assert numbers[:2].tolist() == [1, 2.5]

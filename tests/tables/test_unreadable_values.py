@@ -11,7 +11,6 @@ import pytest
 
 from skdp import Domain, DPHistogram, DPMarginalSynthesizer
 from skdp.testing import list_error_texts
-from tests.conftest import each
 
 DAY = date(2020, 1, 2)
 DAYS = 18_263
@@ -71,7 +70,7 @@ def codes_of(column, values):
     return codes.tolist()
 
 
-@each("kind", TIMES)
+@pytest.mark.parametrize("kind", TIMES)
 def test_a_time_beyond_python_is_not_declared_and_changes_no_other_code(kind):
     make, number, far, declared = TIMES[kind]
     column = make([number, *far, None, number])
@@ -81,7 +80,7 @@ def test_a_time_beyond_python_is_not_declared_and_changes_no_other_code(kind):
     assert codes_of(column, [None]) == [1, *undeclared, 0, 1]
 
 
-@each("kind", TEXTS)
+@pytest.mark.parametrize("kind", TEXTS)
 def test_bytes_that_are_no_text_are_not_declared_and_change_no_other_code(kind):
     column = TEXTS[kind]()
     assert codes_of(column, ["b", "a"]) == [1, 2, 2, 1]
@@ -89,7 +88,7 @@ def test_bytes_that_are_no_text_are_not_declared_and_change_no_other_code(kind):
     assert codes_of(column, [None]) == [1, 1, 0, 1]
 
 
-@each("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_times_are_compared_exactly_in_every_unit(unit):
     """A declared time that the unit cannot hold is none of its times, as it would be if it were rounded."""
     fraction = pd.Timestamp("2020-01-02 12:00:00.000000001")
@@ -113,7 +112,7 @@ FAR = {
 }
 
 
-@each("library", FAR)
+@pytest.mark.parametrize("library", FAR)
 def test_one_date_beyond_python_is_like_one_that_is_not_declared(library):
     """It made `fit` fail, and so anybody saw whether its record was there."""
     counts = []
@@ -123,7 +122,7 @@ def test_one_date_beyond_python_is_like_one_that_is_not_declared(library):
     assert counts == counts[:1] * 4
 
 
-@each("library", ["Arrow", "pandas"])
+@pytest.mark.parametrize("library", ["Arrow", "pandas"])
 def test_a_date_beyond_python_is_not_drafted(library):
     assert Domain.from_frame(FAR[library]([DAYS, DAYS, 2 * 10**9])) == Domain({"d": [DAY]})
 

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pytest
 from scipy import sparse
 from sklearn.dummy import DummyClassifier
 
 from skdp import Domain, Interval, PrivacyGuarantee
 from skdp.randomness import SeededSource, discrete_laplace
 from skdp.testing import replay_release
-from tests.conftest import each
 
 CLAIM = PrivacyGuarantee(1.0, relation="add_remove", trust="central")
 AGES = np.array([20, 30, 100])
@@ -93,7 +93,7 @@ def release_with(wrap):
     return release
 
 
-@each("way", WAYS)
+@pytest.mark.parametrize("way", WAYS)
 def test_an_exact_number_is_seen(way):
     release = release_with(WAYS[way])
     replay = replay_release(release, AGES, AGES[:2], guarantee=CLAIM)
@@ -102,7 +102,7 @@ def test_an_exact_number_is_seen(way):
     assert "the result.total_" not in replay.findings[0]
 
 
-@each("way", WAYS)
+@pytest.mark.parametrize("way", WAYS)
 def test_equal_releases_are_equal(way):
     """Whatever addresses their objects have."""
     assert replay_release(release_with(WAYS[way]), AGES, AGES.copy(), guarantee=CLAIM).passed

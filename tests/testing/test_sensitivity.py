@@ -23,7 +23,7 @@ from skdp.randomness import (
     rounded_gaussian,
 )
 from skdp.testing import check_curator, replay_release
-from tests.conftest import each, often
+from tests.conftest import often
 from tests.testing import broken_curators as broken
 from tests.testing.central_releases import RELEASES, fitted, neighbors_of
 
@@ -45,7 +45,7 @@ def check_sensitivity(release, X, neighbors=None):
         assert replay.passed, replay.findings
 
 
-@each("name, fault", broken.FAULTS.items())
+@pytest.mark.parametrize(("name", "fault"), broken.FAULTS.items())
 def test_each_fault_is_found(name, fault):
     last = broken.TABLE["value"].to_numpy().copy()
     last[-1] = 0
@@ -120,8 +120,8 @@ def total(noise):
 X, ONE_LESS = np.array([0, 3, 10]), np.array([0, 3])
 
 
-@each(
-    "noise, epsilon, rho",
+@pytest.mark.parametrize(
+    ("noise", "epsilon", "rho"),
     [
         (lambda source: discrete_laplace(source, 5, 1), 2.0, 2 * np.tanh(1)),
         (lambda source: cube_noise(source, 5, 1), 2.0, 2 * np.tanh(1)),
@@ -134,14 +134,14 @@ def test_the_loss_of_noise_is_that_of_the_difference_and_the_scale(noise, epsilo
     assert not replay.passed
 
 
-@each("rho, passed", [(2.0, True), (1.9, False)])
+@pytest.mark.parametrize(("rho", "passed"), [(2.0, True), (1.9, False)])
 def test_a_stated_rho_covers_what_is_drawn(rho, passed):
     claim = replace(CLAIM, epsilon=100.0, delta=1e-6, rho=rho)
     replay = replay_release(total(lambda source: rounded_gaussian(source, 25, 1)), X, ONE_LESS, guarantee=claim)
     assert replay.findings == (() if passed else ("the draws lose rho 2 together, more than the stated 1.9",))
 
 
-@each("losses", [(), (PureLoss(1.0),)])
+@pytest.mark.parametrize("losses", [(), (PureLoss(1.0),)])
 def test_noise_of_whole_numbers_on_numbers_that_are_none_has_no_bound(losses):
     noise = partial(discrete_laplace, scale=100, size=1)
     claim = replace(CLAIM, losses=losses)
@@ -160,7 +160,9 @@ def cubes_of_columns(table):
     return sums + cube_noise(SeededSource(0), 40, 2, 2)
 
 
-@each("release, change, too_little", [(noisy_table, 12, (6, 4)), (cubes_of_columns, 9, (6, 3))])
+@pytest.mark.parametrize(
+    ("release", "change", "too_little"), [(noisy_table, 12, (6, 4)), (cubes_of_columns, 9, (6, 3))]
+)
 def test_noise_of_several_columns_is_composed_as_it_is_stated(release, change, too_little):
     """Noise on each number is independent: taken for one chain, it would lose more than the columns together."""
     table = np.array([[1, 2], [3, 3]])
@@ -174,8 +176,8 @@ def test_noise_of_several_columns_is_composed_as_it_is_stated(release, change, t
     assert replay.draws["rho"][0] <= 2 * epsilon * np.tanh(epsilon / 2) * (1 + 1e-9)
 
 
-@each("scale", [1, 3])
-@each("delta", [0.2, 0.1, 0.01, 1e-4])
+@pytest.mark.parametrize("scale", [1, 3])
+@pytest.mark.parametrize("delta", [0.2, 0.1, 0.01, 1e-4])
 def test_the_loss_of_several_numbers_is_that_of_all_their_results(scale, delta):
     """The least epsilon by all results of noise on two numbers that change by 1 and 3, and not much more."""
     values = np.arange(-60, 64)
@@ -207,7 +209,7 @@ def test_the_loss_of_a_choice_is_the_spread_of_the_changes(sampler):
     assert replay.passed
 
 
-@each(
+@pytest.mark.parametrize(
     "add",
     [
         lambda numbers, noise: numbers + noise,

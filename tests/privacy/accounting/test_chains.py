@@ -11,7 +11,6 @@ import pytest
 
 from skdp.central.statistics import choice_loss
 from skdp.privacy import PrivacyBudget, PureLoss, exponential_loss, laplace_loss
-from tests.conftest import each
 
 STEPS = 25
 
@@ -53,8 +52,8 @@ def joint_laplace(rate, shifts, reach):
     return law.ravel()
 
 
-@each("sensitivity", [1, 2, 3, 4, 7])
-@each("epsilon", [0.05, 0.7, 3.0])
+@pytest.mark.parametrize("sensitivity", [1, 2, 3, 4, 7])
+@pytest.mark.parametrize("epsilon", [0.05, 0.7, 3.0])
 def test_a_change_of_one_integer_has_exactly_the_total_variation(sensitivity, epsilon):
     loss, rate = laplace_loss(Fraction(epsilon), sensitivity), epsilon / sensitivity
     reach = sensitivity + math.ceil(40 / rate)
@@ -64,8 +63,8 @@ def test_a_change_of_one_integer_has_exactly_the_total_variation(sensitivity, ep
     assert reached(one, other, ends) == pytest.approx(divergences(loss, ends), abs=1e-12)
 
 
-@each("shifts", [(1, 1), (2, 1), (1, -3), (2, -2), (4, 0), (0, 3), (1, 0)])
-@each("rate", [0.5, 1.5])
+@pytest.mark.parametrize("shifts", [(1, 1), (2, 1), (1, -3), (2, -2), (4, 0), (0, 3), (1, 0)])
+@pytest.mark.parametrize("rate", [0.5, 1.5])
 def test_changes_of_several_integers_are_less(shifts, rate):
     reach = 4 + math.ceil(34 / rate)
     sensitivity = 4
@@ -80,8 +79,8 @@ def cube_law(rate, shift, reach):
     return np.exp(-rate * norm).ravel()
 
 
-@each("dimension", [2, 3])
-@each("sensitivity", [1, 2, 3])
+@pytest.mark.parametrize("dimension", [2, 3])
+@pytest.mark.parametrize("sensitivity", [1, 2, 3])
 def test_cube_noise_is_at_most_laplace_noise(dimension, sensitivity):
     """For all changes of each number by at most the sensitivity; of all numbers by just as much it is close."""
     rate = 1.3
@@ -124,7 +123,7 @@ def exponential_law(scores, rate):
     return law / law.sum()
 
 
-@each("law", [flip_law, exponential_law])
+@pytest.mark.parametrize("law", [flip_law, exponential_law])
 def test_choices_are_at_most_what_they_state(law):
     """All scores up to 3 of three candidates, and all changes by up to 2 from each other."""
     triples = np.array(list(itertools.product(range(6), repeat=3)))

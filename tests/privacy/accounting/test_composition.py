@@ -13,7 +13,6 @@ from scipy.special import ndtri_exp
 
 from skdp import PrivacyGuarantee, PrivacyLedger
 from skdp.privacy import PureLoss, StatedLoss, compose, gaussian_delta, pure_mu, zcdp_epsilon
-from tests.conftest import each
 from tests.privacy.accounting.enumerated import exp, true_delta
 
 
@@ -84,14 +83,14 @@ def test_stated_rhos_are_converted_together():
         compose([*parts, PrivacyGuarantee(0.5, delta=1e-7)], delta=1e-8)
 
 
-@each("guarantees, delta", [([], None), ([1.0], None), ([PrivacyGuarantee(1)], 1.0)])
+@pytest.mark.parametrize(("guarantees", "delta"), [([], None), ([1.0], None), ([PrivacyGuarantee(1)], 1.0)])
 def test_impossible_requests_are_refused(guarantees, delta):
     with pytest.raises((TypeError, ValueError), match=r"at least one|PrivacyGuarantees, got float|`delta` must be"):
         compose(guarantees, delta=delta)
 
 
-@each("share", [1 - 2.0**-53, 1 - 2.9e-13, 1 - 1e-9, 0.5, 1e-3])
-@each("epsilon", [27.871783952016408, 30.3, 33.22121659457197, 36.7, 40.0])
+@pytest.mark.parametrize("share", [1 - 2.0**-53, 1 - 2.9e-13, 1 - 1e-9, 0.5, 1e-3])
+@pytest.mark.parametrize("epsilon", [27.871783952016408, 30.3, 33.22121659457197, 36.7, 40.0])
 def test_the_mu_of_nearly_all_reports_is_not_too_small(epsilon, share):
     """At order 1 the divergence is the total variation; 1 minus it does not fit into a float beside 1."""
     mu = pure_mu(Fraction(epsilon), share)
@@ -105,8 +104,8 @@ def test_the_mu_of_nearly_all_reports_is_not_too_small(epsilon, share):
     assert gaussian_delta(mu, 0) >= share * math.tanh(epsilon / 2) * (1 - 1e-15)
 
 
-@each("epsilon", [0.01, 1.0, 4.0])
-@each("share", [0.9, 0.2, 1e-3])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0])
+@pytest.mark.parametrize("share", [0.9, 0.2, 1e-3])
 def test_the_mu_of_a_report_of_many_values_is_the_smallest(epsilon, share):
     """Noise of this mu covers the worst channel at every order, and noise of a smaller one does not."""
     mu = float(pure_mu(Fraction(epsilon), share))
@@ -117,8 +116,8 @@ def test_the_mu_of_a_report_of_many_values_is_the_smallest(epsilon, share):
         assert (np.array(reached) >= worst).all() == covers
 
 
-@each("share", [1e-200, 1e-320, 5e-324])
-@each("epsilon", [1e-4, 1.0, 387.0, 499.0])
+@pytest.mark.parametrize("share", [1e-200, 1e-320, 5e-324])
+@pytest.mark.parametrize("epsilon", [1e-4, 1.0, 387.0, 499.0])
 def test_the_rarest_reports_are_counted(epsilon, share):
     report = PrivacyGuarantee(epsilon, losses=(PureLoss(epsilon, share=share),))
     for budget in ({"mu": 1e3}, {"rho": 1e6}):

@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from skdp import PrivacyLedger
 from skdp.privacy import GaussianLoss, PrivacyGuarantee, PureLoss, StatedLoss, compose, smallest_epsilon
-from tests.conftest import each, often
+from tests.conftest import often
 from tests.privacy.accounting.enumerated import outcomes_of, pair_of, true_delta
 
 
@@ -57,7 +57,7 @@ def test_never_below_the_truth_and_close_on_a_fine_grid(points, steps, mixes, mo
                 assert true_delta(losses, below, outcomes) > Fraction(delta)
 
 
-@each("k, most", [(4, 3.4), (16, 1.7), (148, 0.61)])
+@pytest.mark.parametrize(("k", "most"), [(4, 3.4), (16, 1.7), (148, 0.61)])
 def test_a_hundred_reports_of_many_values(k, most):
     loss = PureLoss(0.1, share=(math.exp(0.1) + 1) / (math.exp(0.1) + k - 1), count=100)
     found = compose([PrivacyGuarantee(0.1, losses=(PureLoss(0.1, share=loss.share),))] * 100, delta=1e-6).epsilon
@@ -67,8 +67,8 @@ def test_a_hundred_reports_of_many_values(k, most):
     assert true_delta([loss], found - 2e-3, outcomes) > Fraction(1e-6)
 
 
-@each(
-    "losses, published",
+@pytest.mark.parametrize(
+    ("losses", "published"),
     [
         ([GaussianLoss(0.2, count=20)], 4.306),
         ([PureLoss(0.1, count=100), PureLoss(0.5, count=2)], 5.581),
@@ -80,7 +80,7 @@ def test_numbers_of_another_accountant(losses, published):
     assert smallest_epsilon(losses, Fraction(1e-6)) == pytest.approx(published, rel=2e-4)
 
 
-@each("mu", [0.05, 0.3, 2.0])
+@pytest.mark.parametrize("mu", [0.05, 0.3, 2.0])
 def test_gaussian_noise_and_answers(mu):
     answers, delta = [PureLoss(0.3), PureLoss(0.5), PureLoss(1.0, share=0.4)], 1e-3
     found = smallest_epsilon([*answers, GaussianLoss(mu)], Fraction(delta))
@@ -130,8 +130,8 @@ def test_the_least_rho_is_the_largest_divergence_over_its_order(loss):
     assert found <= loss.epsilon**2 / 2 * (1 + 1e-9)
 
 
-@each("part", [0.3, 0.9, 0.999])
-@each("share", [1e-3, 1e-6, 1e-9, 3.6e-11, 1e-14, 1e-200])
+@pytest.mark.parametrize("part", [0.3, 0.9, 0.999])
+@pytest.mark.parametrize("share", [1e-3, 1e-6, 1e-9, 3.6e-11, 1e-14, 1e-200])
 def test_the_rarest_losses_count(share, part):
     """With a delta a little below the total variation, epsilon is small."""
     for losses in (

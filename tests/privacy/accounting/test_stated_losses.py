@@ -14,11 +14,11 @@ import pytest
 from skdp import PrivacyGuarantee, RandomizedResponseEncoder, RapporEncoder
 from skdp.oracles import ClampedLaplace, Optimal, SquareWave, channel_of_bits
 from skdp.privacy import compose
-from tests.conftest import each, often
+from tests.conftest import often
 from tests.privacy.accounting.enumerated import exp, pair_of
 
 
-@each("strategy", ["split", "sample", "joint"])
+@pytest.mark.parametrize("strategy", ["split", "sample", "joint"])
 def test_the_channel_of_all_columns_is_dominated_by_the_losses(strategy):
     """Enumerated: the divergence of any two records is at most that of the stated pairs together."""
     fitted = RandomizedResponseEncoder(0.8, categories={"a": [0, 1, 2], "b": [0, 1]}, strategy=strategy)
@@ -75,8 +75,10 @@ def test_losses_of_numbers_dominate(name, n_releases):
         assert deltas(laws, epsilon, n_releases) <= delta * (1 + 1e-9)
 
 
-@each("permanent", [False, True])
-@each("filters", [((1, 1, 0, 0), (0, 0, 1, 1)), ((1, 1, 0, 0), (0, 1, 0, 1)), ((1, 1, 0, 0), (0, 0, 1, 0))])
+@pytest.mark.parametrize("permanent", [False, True])
+@pytest.mark.parametrize(
+    "filters", [((1, 1, 0, 0), (0, 0, 1, 1)), ((1, 1, 0, 0), (0, 1, 0, 1)), ((1, 1, 0, 0), (0, 0, 1, 0))]
+)
 def test_losses_of_rappor_dominate(permanent, filters):
     encoder = RapporEncoder(
         3.0, instantaneous_epsilon=1.0, n_bits=4, n_hashes=2, n_cohorts=1, secret_key=bytes(16)
