@@ -137,29 +137,6 @@ class RandomizedResponseEncoder(OracleEncoder):
     _mechanism = "k-ary randomized response"
     _reports_values = True
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        strategy: ReportStrategy = "split",
-        shares: Shares = "uniform",
-        categories: Categories = "auto",
-        handle_unknown: HandleUnknown = "error",
-        memoize: bool = False,
-        secret_key: bytes | None = None,
-        ledger: PrivacyLedger | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.strategy = strategy
-        self.shares = shares
-        self.categories = categories
-        self.handle_unknown = handle_unknown
-        self.memoize = memoize
-        self.secret_key = secret_key
-        self.ledger = ledger
-        self.random_state = random_state
-
     def _make_oracle(self, k: int, epsilon: Any) -> RandomizedResponse:
         return RandomizedResponse(k, epsilon)
 
@@ -275,19 +252,21 @@ class UnaryEncodingTransformer(OracleEncoder):
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
+        super().__init__(
+            strategy=strategy,
+            shares=shares,
+            categories=categories,
+            handle_unknown=handle_unknown,
+            memoize=memoize,
+            secret_key=secret_key,
+            ledger=ledger,
+            random_state=random_state,
+        )
         self.epsilon = epsilon
         self.variant = variant
         self.p = p
         self.q = q
-        self.strategy = strategy
-        self.shares = shares
-        self.categories = categories
-        self.handle_unknown = handle_unknown
-        self.memoize = memoize
-        self.secret_key = secret_key
         self.instantaneous_epsilon = instantaneous_epsilon
-        self.ledger = ledger
-        self.random_state = random_state
 
     def _check_parameters(self) -> Fraction | None:
         """Check the parameters that do not depend on X, and return epsilon, or None if p and q are given."""
@@ -440,29 +419,6 @@ class SubsetSelectionEncoder(OracleEncoder):
 
     _mechanism = "subset selection"
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        *,
-        strategy: ReportStrategy = "split",
-        shares: Shares = "uniform",
-        categories: Categories = "auto",
-        handle_unknown: HandleUnknown = "error",
-        memoize: bool = False,
-        secret_key: bytes | None = None,
-        ledger: PrivacyLedger | None = None,
-        random_state: int | None = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.strategy = strategy
-        self.shares = shares
-        self.categories = categories
-        self.handle_unknown = handle_unknown
-        self.memoize = memoize
-        self.secret_key = secret_key
-        self.ledger = ledger
-        self.random_state = random_state
-
     def _make_oracle(self, k: int, epsilon: Any) -> SubsetSelection:
         return SubsetSelection(k, epsilon)
 
@@ -566,16 +522,18 @@ class LocalHashingEncoder(OracleEncoder):
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
-        self.epsilon = epsilon
+        super().__init__(
+            epsilon,
+            strategy=strategy,
+            shares=shares,
+            categories=categories,
+            handle_unknown=handle_unknown,
+            memoize=memoize,
+            secret_key=secret_key,
+            ledger=ledger,
+            random_state=random_state,
+        )
         self.n_buckets = n_buckets
-        self.strategy = strategy
-        self.shares = shares
-        self.categories = categories
-        self.handle_unknown = handle_unknown
-        self.memoize = memoize
-        self.secret_key = secret_key
-        self.ledger = ledger
-        self.random_state = random_state
 
     def _make_oracle(self, k: int, epsilon: Any) -> LocalHashing:
         return LocalHashing(k, epsilon, n_buckets=self.n_buckets)
@@ -674,16 +632,18 @@ class FrequencyOracleEncoder(OracleEncoder):
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
-        self.epsilon = epsilon
+        super().__init__(
+            epsilon,
+            strategy=strategy,
+            shares=shares,
+            categories=categories,
+            handle_unknown=handle_unknown,
+            memoize=memoize,
+            secret_key=secret_key,
+            ledger=ledger,
+            random_state=random_state,
+        )
         self.oracle = oracle
-        self.strategy = strategy
-        self.shares = shares
-        self.categories = categories
-        self.handle_unknown = handle_unknown
-        self.memoize = memoize
-        self.secret_key = secret_key
-        self.ledger = ledger
-        self.random_state = random_state
 
     def _check_parameters(self) -> Fraction | None:
         check_choice("oracle", self.oracle, ("auto", *ORACLES))

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     ColumnLike,
+    HandleUnknown,
     ReportStrategy,
     TableLike,
     apply_set_output,
@@ -41,7 +42,7 @@ from skdp.local.protocol import (
     make_total_guarantee,
 )
 from skdp.oracles import FrequencyOracle, Postprocess
-from skdp.privacy import PrivacyGuarantee, check_epsilon
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 from skdp.tables import Table, to_objects
 
 # Fractions of epsilon of the columns, for strategy="split".
@@ -69,11 +70,6 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
     guarantees, and implements `_make_oracle`.
     """
 
-    strategy: Any
-    shares: Any
-    categories: Any
-    handle_unknown: Any
-
     domain_: Domain
     oracles_: tuple[FrequencyOracle, ...]
 
@@ -81,6 +77,29 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
     _mechanism: str
     # True if reports are values of the input columns, and not codes or bits.
     _reports_values: bool = False
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        strategy: ReportStrategy = "split",
+        shares: Shares = "uniform",
+        categories: Categories = "auto",
+        handle_unknown: HandleUnknown = "error",
+        memoize: bool = False,
+        secret_key: bytes | None = None,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.strategy = strategy
+        self.shares = shares
+        self.categories = categories
+        self.handle_unknown = handle_unknown
+        self.memoize = memoize
+        self.secret_key = secret_key
+        self.ledger = ledger
+        self.random_state = random_state
 
     @abstractmethod
     def _make_oracle(self, k: int, epsilon: Any) -> FrequencyOracle:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy import PureLoss, ReportPair, check_epsilon
-from skdp.randomness import BLOCK, MAX_ROWS, ONE, ByteSource, DigestSource, RowStreams
+from skdp.randomness import BLOCK, MAX_ROWS, ONE, ByteSource, RowStreams
 
 
 def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
@@ -686,11 +686,9 @@ class FrequencyOracle(LocalMechanism):
         self, codes: NDArray[Any], digests: NDArray[np.uint8]
     ) -> NDArray[Any]:
         """Draw the report of each code from the random bits of its digest, a row of 32 bytes."""
-        # An empty report determines the dtype and shape of the result for 0 records.
-        reports = [self.report(codes[:0], DigestSource(b""))]
-        for row, digest in enumerate(digests):
-            reports.append(self.report(codes[row : row + 1], DigestSource(digest)))
-        return np.concatenate(reports)
+        # One record at a time, because `report` of another package may read more bytes for
+        # some of several records. `width` is the largest for which a block has one row.
+        return draw_by_row(self.report, digests, codes, head=0, width=BLOCK)
 
 
 # Post-processing of estimated counts, the values of ``postprocess=``.

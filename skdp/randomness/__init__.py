@@ -16,7 +16,6 @@ from skdp.randomness._draws import (
     check_size,
     uniform_integers,
 )
-from skdp.randomness._draws import DigestSource as DigestSource
 from skdp.randomness._draws import RowStreams as RowStreams
 from skdp.randomness._draws import bernoulli_ratio as bernoulli_ratio
 from skdp.randomness._draws import restrict_source as restrict_source

@@ -115,28 +115,6 @@ class SeededSource(ByteSource):
         return np.asarray(words).astype("<u8", copy=False).view(np.uint8)[:size]
 
 
-class DigestSource(ByteSource):
-    """Stream of bytes that SHAKE-256 derives from a secret digest, for permanent reports."""
-
-    # Bytes of the stream reveal neither the digest nor other bytes.
-
-    def __init__(self, digest: bytes | NDArray[np.uint8]) -> None:
-        # The stream of random bytes is the SHAKE-256 hash of the digest; `_n_read`
-        # bytes were returned.
-        self._shake = hashlib.shake_256(bytes(digest))
-        self._stream = self._shake.digest(_SHAKE_BYTES)
-        self._n_read = 0
-
-    def bytes(self, size: int) -> NDArray[np.uint8]:
-        # Return the next bytes of the stream, of shape (size,), and compute more of it
-        # if necessary.
-        start = self._n_read
-        self._n_read += size
-        if self._n_read > len(self._stream):
-            self._stream = self._shake.digest(_shake_length(self._n_read))
-        return np.frombuffer(self._stream, np.uint8, size, start)
-
-
 def _shake_length(n_bytes: int) -> int:
     """Return the length of a digest that has at least `n_bytes`."""
     # A longer digest begins with the shorter one and is computed from its beginning, so

@@ -24,7 +24,7 @@ from skdp.oracles import (
     draw_by_row,
     lie_threshold,
 )
-from skdp.randomness import MAX_ROWS, ONE, DigestSource, RowStreams, SeededSource
+from skdp.randomness import MAX_ROWS, ONE, RowStreams, SeededSource
 from tests.conftest import ScriptedSource
 from tests.oracles.conftest import ORACLES, all_reports, check_channel, floats
 
@@ -247,7 +247,7 @@ def test_permanent_bits_equal_reports_of_single_records(name, k):
     digests = SeededSource("rows").bytes(32 * 500).reshape(500, 32)
     codes = (np.arange(500) % k).astype(np.uint16)
     reports = oracle.report_keyed(codes, codes.view(np.uint8), lambda purpose, values: digests)
-    alone = [oracle.report(codes[[row]], DigestSource(digest)) for row, digest in enumerate(digests)]
+    alone = [oracle.report(codes[[row]], RowStreams(digests[[row]])) for row in range(500)]
     assert reports.dtype == np.uint8
     np.testing.assert_array_equal(reports, np.concatenate(alone))
 

@@ -7,7 +7,6 @@ import pytest
 
 from skdp.randomness import (
     ONE,
-    DigestSource,
     RowStreams,
     SeededSource,
     bernoulli,
@@ -43,7 +42,8 @@ def test_together_as_alone(draw):
 def test_several_draws_of_each_row_equal_draws_from_its_stream(threshold):
     """One draw in 256 needs a second byte, and later draws have the bytes behind it."""
     digests = SeededSource("rows").bytes(32 * 400).reshape(400, 32)
-    streams, alone = RowStreams(digests), list(map(DigestSource, digests))
+    streams = RowStreams(digests)
+    alone = [RowStreams(digests[[row]]) for row in range(400)]
     for size in (150, 1, 20):
         expected = np.concatenate([bernoulli(source, threshold, size) for source in alone])
         np.testing.assert_array_equal(bernoulli(streams, threshold, 400 * size), expected)
