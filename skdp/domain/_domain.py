@@ -23,7 +23,7 @@ from skdp.domain._attributes import (
     Release,
     name_column_in_errors,
 )
-from skdp.domain._draft import draft_columns
+from skdp.domain._draft import draft_table
 from skdp.domain._expressions import (
     Operand,
     declare_operand,
@@ -37,8 +37,6 @@ from skdp.tables import (
     call_safely,
     find_dtype,
     has_categories,
-    is_frame,
-    is_whole_number,
     library_of,
     make_decoder,
     to_column,
@@ -439,8 +437,9 @@ class Domain(Mapping[Any, Categories | Interval]):
         TypeError
             If X is not a table.
         ValueError
-            If the values of a column cannot be declared, such as text with more than
-            `max_values` distinct values, or infinite numbers.
+            If the values of a column cannot be declared, such as text, or dates that are
+            written as numbers (20240131), with more than `max_values` distinct values,
+            or infinite numbers.
 
         Notes
         -----
@@ -792,26 +791,6 @@ class Domain(Mapping[Any, Categories | Interval]):
             name = self.columns[0]
             return pd.Index(labels[0], dtype=dtype, name=name, tupleize_cols=False)
         return pd.MultiIndex.from_product(labels, names=self.columns)
-
-
-def draft_table(
-    X: Any, bins: Any, max_values: Any
-) -> tuple[dict[Any, Any], dict[Any, str]]:
-    """Check the parameters of a draft, and return the columns with drafted values, and the reasons for all others.
-
-    Text and dates with up to `max_values` distinct values are listed. More dates, and
-    many numbers, are cut into at most `bins` bins.
-    """
-    for name, number in (("bins", bins), ("max_values", max_values)):
-        if not is_whole_number(number) or number < 1:
-            raise ValueError(
-                f"`{name}` must be a whole number of at least 1, got {number!r}."
-            )
-    if not is_frame(X):
-        raise TypeError(
-            f"X must be a pandas, polars or pyarrow table, got {type(X).__name__}."
-        )
-    return draft_columns(wrap_table(X), bins=bins, max_values=max_values)
 
 
 # A domain, or a subclass of it.

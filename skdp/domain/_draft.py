@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from fractions import Fraction
@@ -21,9 +21,12 @@ from skdp.tables import (
     Table,
     distinct_values,
     is_declarable,
+    is_frame,
+    is_whole_number,
     to_dates,
     to_numbers,
     type_of_value,
+    wrap_table,
 )
 
 # A list of values, or bins.
@@ -31,8 +34,6 @@ Values: TypeAlias = list[Any] | Interval
 
 # Characters of numbers as text, with thousands separators, signs and units.
 _NUMBER_CHARACTERS = "0123456789.,+-<>~%$€£ "
-# Formats of dates that are written as whole numbers, by the number of digits.
-_CODE_FORMATS = {6: "%Y%m", 8: "%Y%m%d"}
 
 
 def domains_of_dtypes(table: Table) -> dict[Any, list[Any]]:
@@ -53,15 +54,36 @@ def domains_of_dtypes(table: Table) -> dict[Any, list[Any]]:
     return declared
 
 
+def draft_table(
+    X: Any, bins: Any, max_values: Any, **options: Any
+) -> tuple[dict[Any, Values], dict[Any, str]]:
+    """Check a table and the parameters of a draft, and return the result of `draft_columns`."""
+    for name, number in (("bins", bins), ("max_values", max_values)):
+        if not is_whole_number(number) or number < 1:
+            raise ValueError(
+                f"`{name}` must be a whole number of at least 1, got {number!r}."
+            )
+    if not is_frame(X):
+        raise TypeError(
+            f"X must be a pandas, polars or pyarrow table, got {type(X).__name__}."
+        )
+    return draft_columns(wrap_table(X), bins=bins, max_values=max_values, **options)
+
+
 def draft_columns(
-    table: Table, *, bins: int, max_values: int, max_numbers: int | None = None
+    table: Table,
+    *,
+    bins: int,
+    max_values: int,
+    max_numbers: int | None = None,
+    draft_values: Callable[..., Values] | None = None,
 ) -> tuple[dict[Any, Values], dict[Any, str]]:
     """Draft the values of each column from the rows of a table.
 
     Parameters
     ----------
     table : Table
-        A public table.
+        A table, which is public unless `draft_values` checks its columns.
     bins : int
         Largest number of bins of numbers and dates.
     max_values : int
@@ -69,6 +91,8 @@ def draft_columns(
     max_numbers : int, default=None
         Largest number of listed numbers. Columns with more numbers get bins. None uses
         `bins`.
+    draft_values : callable, default=None
+        Function in place of `list_or_cut`, with a further argument `name`.
 
     Returns
     -------
@@ -78,48 +102,41 @@ def draft_columns(
         Reason for each column without a draft.
     """
     declared = domains_of_dtypes(table)
+    limits = {
+        "bins": bins,
+        "max_values": max_values,
+        "max_numbers": bins if max_numbers is None else max_numbers,
+    }
     columns: dict[Any, Values] = {}
     excluded = {}
+    values: Values
     for name, column in zip(table.names, table.columns, strict=True):
         try:
             distinct, has_missing = distinct_values(column)
             if name in declared:
-                values: Values = declared[name]
-            elif distinct and type_of_value(distinct[0]) == "number":
-                n_listed = bins if max_numbers is None else max_numbers
-                if {math.inf, -math.inf} & {*distinct}:
-                    raise ColumnError("has infinite numbers")
-                if len(distinct) <= n_listed:
-                    values = [int(x) if x == int(x) else x for x in distinct]
-                elif find_date_codes(distinct) is not None:
-                    is_short = len(distinct) <= max_values
-                    values = distinct if is_short else _cut_date_codes(distinct, bins)
-                else:
-                    values = _cut_numbers(column, bins)
+                values = declared[name]
+            elif draft_values is None:
+                values = list_or_cut(column, distinct, **limits)
             else:
-                values = _draft_list(column, distinct, bins, max_values)
+                values = draft_values(column, distinct, name=name, **limits)
         except ColumnError as error:
             excluded[name] = str(error)
             continue
         if has_missing:
             if isinstance(values, Interval):
-                values = Interval(
-                    edges=values.edges,
-                    missing=True,
-                    real=values.real,
-                    decimals=values.decimals,
-                )
+                values.missing = True
             else:
                 values = [*values, None]
         columns[name] = values
     return columns, excluded
 
 
-def _draft_list(column: Any, values: list[Any], bins: int, max_values: int) -> Values:
-    """List the booleans, strings or dates of a column, or cut the range of many dates into bins.
+def list_or_cut(
+    column: Any, values: list[Any], *, bins: int, max_values: int, max_numbers: int
+) -> Values:
+    """List the distinct values of a column, or cut the range of many numbers or dates into bins.
 
-    `values` are the distinct values. Dates are cut if there are more than `max_values`
-    of them.
+    `max_values` is the largest number of listed values, and `max_numbers` of numbers.
     """
     # `distinct_values` has checked that all values have the same type.
     value_type = type_of_value(values[0]) if values else None
@@ -127,6 +144,20 @@ def _draft_list(column: Any, values: list[Any], bins: int, max_values: int) -> V
         return [False, True]
     if value_type is None:
         raise ColumnError("has no value")
+    if value_type == "number":
+        if {math.inf, -math.inf} & {*values}:
+            raise ColumnError("has infinite numbers")
+        are_dates = are_date_codes(values)
+        if are_dates:
+            max_numbers = max(max_numbers, max_values)
+        if len(values) <= max_numbers:
+            return [int(x) if x == int(x) else x for x in values]
+        if are_dates:
+            # Numbers within a bin may be no date of the calendar.
+            raise ColumnError(
+                "has numbers that are dates, such as 20240131; write them as 2024-01-31"
+            )
+        return cut_numbers(column, bins)
     if value_type not in ("string", "date", "datetime"):
         raise ColumnError(f"has values of type {value_type}, which no domain declares")
     if not all(map(is_declarable, values)):
@@ -156,28 +187,17 @@ def describe_texts(texts: Sequence[str]) -> str:
     )
 
 
-def find_date_codes(values: Sequence[Any]) -> list[date] | None:
-    """Return the dates that whole numbers such as 202401 or 20240131 encode; None for other numbers.
-
-    `values` are distinct numbers in ascending order.
-    """
+def are_date_codes(values: Sequence[Any]) -> bool:
+    """Check if distinct numbers in ascending order encode dates, such as 202401 or 20240131."""
     texts = [f"{value:.15g}" for value in values]
-    text_format = _CODE_FORMATS.get(len(texts[0]))
+    text_format = {6: "%Y%m", 8: "%Y%m%d"}.get(len(texts[0]))
     if text_format is not None and "1900" <= texts[0] <= texts[-1] < "2100":
         with suppress(ValueError):
-            return [datetime.strptime(text, text_format).date() for text in texts]
-    return None
+            return all(datetime.strptime(text, text_format) for text in texts)
+    return False
 
 
-def _cut_date_codes(values: Sequence[Any], bins: int) -> Interval:
-    """Cut the range of whole numbers that encode dates into bins of days, months or years."""
-    text_format = _CODE_FORMATS[len(f"{values[0]:.15g}")]
-    days = _cut_dates(np.array(find_date_codes(values), "datetime64[us]"), bins).edges
-    edges = dict.fromkeys(int(f"{day:{text_format}}") for day in days)
-    return Interval(edges=list(edges), real=False)
-
-
-def _cut_numbers(column: Any, bins: int) -> Interval:
+def cut_numbers(column: Any, bins: int) -> Interval:
     """Cut the range of a column of numbers into bins of a round width.
 
     A round width is 1, 2 or 5 times a power of ten.

@@ -11,21 +11,15 @@ import numpy as np
 import pandas as pd
 
 from skdp.domain._attributes import Interval
-from skdp.domain._domain import Domain, draft_table
+from skdp.domain._domain import Domain
 from skdp.domain._draft import (
     Values,
+    are_date_codes,
     describe_texts,
-    domains_of_dtypes,
-    draft_columns,
-    find_date_codes,
+    draft_table,
+    list_or_cut,
 )
-from skdp.tables import (
-    ColumnError,
-    Table,
-    distinct_values,
-    type_of_value,
-    wrap_table,
-)
+from skdp.tables import ColumnError, type_of_value
 
 # Comment at the beginning of a drafted file.
 _DRAFT_COMMENT = (
@@ -38,11 +32,6 @@ _DRAFT_COMMENT = (
 _REAL_COMMENT = (
     "Numbers with any decimals are declared. If all numbers are rounded, such as amounts\n"
     "to cents, declare decimals = 2."
-)
-
-_CODES_COMMENT = (
-    "These numbers are dates, such as 20240131. Synthetic numbers within a bin may be no\n"
-    "date of the calendar. Write dates as 2024-01-31 in the table, and draft again."
 )
 
 # Smallest fraction and number of distinct values of a column that identifies people (at
@@ -67,16 +56,11 @@ def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> s
     columns with a single value, are excluded.
     """
     # **Privacy.** The draft contains values of the data; its first lines warn of it.
-    columns, excluded = draft_table(frame, bins, max_values)
-    table = wrap_table(frame)
-    for name, column in zip(table.names, table.columns, strict=True):
-        if name in columns:
-            part = Table((name,), (column,), table.native)
-            try:
-                columns[name] = _draft_groups(part, columns[name], bins)
-            except ColumnError as error:
-                excluded[name] = str(error)
-                del columns[name]
+    columns, excluded = draft_table(frame, bins, max_values, draft_values=_draft_groups)
+    for name, values in list(columns.items()):
+        if isinstance(values, list) and len(values) == 1:
+            excluded[name] = "has a single value; declare further values, or drop it"
+            del columns[name]
     if not columns:
         reasons = [f"{name!r} {reason}" for name, reason in excluded.items()]
         raise ValueError(
@@ -89,53 +73,41 @@ def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> s
     header = "\n".join(f"# {line}" for line in lines)
     comments = _describe_hierarchies(frame, list(columns))
     for name, values in columns.items():
-        if isinstance(values, Interval) and values.dtype.kind == "f":
-            remark = _REAL_COMMENT if values.real else ""
-            if find_date_codes(values.edges) is not None:
-                remark = _CODES_COMMENT
-            comments[name] = f"{comments.get(name, '')}\n{remark}".strip()
+        if isinstance(values, Interval) and values.real:
+            comments[name] = f"{comments.get(name, '')}\n{_REAL_COMMENT}".strip()
     return f"{header}\n\n{Domain(columns).to_toml(comments=comments)}"
 
 
-def _draft_groups(table: Table, values: Values, bins: int) -> Values:
-    """Return the draft of a column, with bins in place of unique values; raise an error if it identifies people.
-
-    `table` has this column only, and `values` is its draft for a public table.
-    """
-    (name,), (column,) = table.names, table.columns
-    if isinstance(values, list) and len(values) == 1:
-        raise ColumnError("has a single value; declare further values, or drop it")
-    distinct, _ = distinct_values(column)
-    value_type = type_of_value(distinct[0])
-    if name in domains_of_dtypes(table) or value_type == "boolean":
-        return values
+def _draft_groups(
+    column: Any, values: list[Any], *, name: Any, bins: int, **limits: Any
+) -> Values:
+    """List or cut the distinct values of a column, but cut unique values; raise an error if they identify people."""
+    value_type = type_of_value(values[0]) if values else None
     is_text = value_type == "string"
     series = nw.from_native(column, series_only=True).drop_nulls()
-    least = _UNIQUE_FRACTION * len(series)
+    n_rows = _UNIQUE_FRACTION * len(series)
     if is_text:
         # Beside the names, a word such as "unknown" may occur in many rows.
         n_repeated = series.filter(series.is_duplicated()).n_unique()
-        least = min(least, n_repeated / _REPEATED_FRACTION)
-    is_unique = len(distinct) >= max(_MIN_UNIQUE_VALUES, least)
-    is_whole = value_type == "number" and all(value % 1 == 0 for value in distinct)
-    is_date = is_whole and find_date_codes(distinct) is not None
-    is_month = is_date and distinct[-1] < 1_000_000
+        n_rows = min(n_rows, n_repeated / _REPEATED_FRACTION)
+    is_unique = len(values) >= max(_MIN_UNIQUE_VALUES, n_rows)
+    is_whole = value_type == "number" and all(value % 1 == 0 for value in values)
+    is_date = is_whole and are_date_codes(values)
     if is_text or (is_whole and not is_date):
-        has_name = len(distinct) > bins and _IDENTIFIER_NAME.search(str(name))
         if is_unique:
-            clause = describe_texts(distinct) if is_text else ""
+            clause = describe_texts(values) if is_text else ""
             raise ColumnError(
                 f"has values that nearly all occur once{clause}; drop it, or declare "
                 "groups or bins"
             )
-        if has_name or (is_text and any("@" in text for text in distinct)):
+        has_name = len(values) > bins and _IDENTIFIER_NAME.search(str(name))
+        if has_name or (is_text and any("@" in text for text in values)):
             raise ColumnError(
                 "seems to identify people; drop it, or declare it from public knowledge"
             )
-    elif is_unique and not is_month:
-        drafted, _ = draft_columns(table, bins=bins, max_values=0, max_numbers=0)
-        return drafted.get(name, values)
-    return values
+    elif is_unique and not (is_date and values[-1] < 1_000_000):  # a day, not a month
+        limits = {"max_values": 0, "max_numbers": 0}
+    return list_or_cut(column, values, bins=bins, **limits)
 
 
 def _describe_hierarchies(frame: Any, names: list[Any]) -> dict[Any, str]:

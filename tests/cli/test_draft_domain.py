@@ -75,10 +75,10 @@ def test_draft_of_few_people_lists_no_identifiers():
     frame["born"] = np.arange(60).astype("datetime64[M]").astype("datetime64[s]")
     frame["code"] = [int(f"{day:%Y%m%d}") for day in frame["born"]]
     domain = Domain.from_toml(draft_domain_toml(frame))
-    assert domain.columns == ("sex", "weight", "born", "code")
-    assert all(isinstance(domain[name], Interval) for name in ("weight", "born", "code"))
+    assert domain.columns == ("sex", "weight", "born")
+    assert all(isinstance(domain[name], Interval) for name in ("weight", "born"))
     # The same for a table with fewer rows than bins.
-    assert Domain.from_toml(draft_domain_toml(frame[:12])).columns == ("sex", "weight", "born", "code")
+    assert Domain.from_toml(draft_domain_toml(frame[:12])).columns == ("sex", "weight", "born")
     assert isinstance(Domain.from_toml(draft_domain_toml(frame[:12]))["weight"], Interval)
 
 
@@ -176,24 +176,24 @@ def test_codes_of_months_are_listed():
 
 
 @pytest.mark.parametrize(
-    ("values", "edges"),
+    "values",
     [
-        (codes("1990-01-01", "2009-12-01", "%Y%m"), lambda edge: edge % 100 == 1),
-        (codes("1950-01-01", "1989-12-31", "%Y%m%d"), lambda edge: edge % 10_000 == 101),
-        (codes("2024-01-01", "2024-12-31", "%Y%m%d"), lambda edge: edge % 100 == 1),
+        codes("1990-01-01", "2009-12-01", "%Y%m"),
+        codes("1950-01-01", "1989-12-31", "%Y%m%d"),
+        codes("2024-01-01", "2024-12-31", "%Y%m%d"),
         # The first days of months, as days.
-        (sorted(code * 100 + 1 for code in codes("1990-01-01", "2009-12-01", "%Y%m")), lambda edge: edge % 100 == 1),
+        sorted(code * 100 + 1 for code in codes("1990-01-01", "2009-12-01", "%Y%m")),
     ],
 )
-def test_bins_of_codes_of_dates_end_at_dates(values, edges):
+def test_many_codes_of_dates_are_excluded_with_a_remedy(values):
+    remedy = "has numbers that are dates, such as 20240131; write them as 2024-01-31"
+    text, domain = draft(day=np.resize(values, ROWS))
+    assert f"# Column 'day' is excluded: it {remedy}." in text
+    assert domain.columns == ("sex",)
     frame = pd.DataFrame({"day": np.resize(values, 20_000)})
-    text = draft_domain_toml(frame)
-    drafted = Domain.from_toml(text)["day"]
-    assert Domain.from_frame(frame, bins=32)["day"] == drafted
-    assert "# These numbers are dates, such as 20240131." in text
-    assert all(map(edges, drafted.edges))
-    assert (drafted.encode(frame["day"]) < len(drafted)).all()
-    assert "These numbers are dates" not in draft_domain_toml(pd.DataFrame({"pay": np.resize(values, 20_000) + 50}))
+    with pytest.raises(ValueError, match=f"^Column 'day' {remedy}"):
+        Domain.from_frame(frame, bins=32)
+    assert "are dates" not in draft(pay=np.resize(values, ROWS) + 50)[0]
 
 
 @pytest.mark.parametrize(
