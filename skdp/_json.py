@@ -17,10 +17,6 @@ import pandas as pd
 MAX_FILE_BYTES = 1 << 24
 MAX_DECLARED_VALUES = 1 << 17
 
-# Largest integer that is written as a number: JavaScript and other readers use 64-bit
-# floats.
-_MAX_INTEGER = (1 << 53) - 1
-
 _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf}
 
 
@@ -75,7 +71,8 @@ def value_to_json(value: Any) -> Any:
     value = _to_python(value)
     if isinstance(value, str | bool | None):
         return value
-    if type(value) is int and abs(value) <= _MAX_INTEGER:
+    # JavaScript and other readers use 64-bit floats.
+    if type(value) is int and abs(value) < 1 << 53:
         return value
     if type(value) is float and math.isfinite(value):
         return value

@@ -17,12 +17,7 @@ from tempfile import TemporaryDirectory
 from skdp import __version__
 from skdp.cli._options import add_commands
 
-# Exit statuses. The last two are 128 plus the number of the signal that ended a command,
-# as in shells.
-ERROR = 2
-BUDGET_EXCEEDED = 3
-INTERRUPTED = 130
-OUTPUT_CLOSED = 141
+# The last two are 128 plus the number of the signal that ended a command, as in shells.
 STATUSES = (
     "exit status: 0 for success; 2 for an error, such as wrong options, a file that "
     "cannot be read, or an undeclared value; 3 if the release would exceed the budget "
@@ -57,21 +52,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         print("Stopped. A charge to a ledger remains.", file=sys.stderr)
-        return INTERRUPTED
+        return 130
     except BudgetExceeded as error:
         text = (
             f"ledger {options.ledger}: {error} --budget and --budget-delta are the "
             "budget of a new ledger."
         )
-        command.exit(BUDGET_EXCEEDED, _format(text, command))
+        command.exit(3, _format(text, command))
     except BrokenPipeError:
         # Python flushes standard output at exit, which would raise the error again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OUTPUT_CLOSED
+        return 141
     except (ImportError, OSError, ValueError, TypeError) as error:
         # Some errors state the remedy in their notes.
         text = " ".join([_describe_error(error), *getattr(error, "__notes__", ())])
-        command.exit(ERROR, _format(text, command))
+        command.exit(2, _format(text, command))
 
 
 def _describe_error(error: BaseException) -> str:

@@ -36,7 +36,7 @@ from skdp.local import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.privacy import PrivacyLedger
+from skdp.privacy import PrivacyLedger, PrivacyStatement
 from skdp.synthesis import DPLinkedSynthesizer, DPMarginalSynthesizer
 
 # Transformers by their name in --transformer.
@@ -68,6 +68,20 @@ def write_new_file(path: Path, text: str) -> Path:
     with path.open("x", encoding="utf-8", newline="") as file:
         file.write(text)
     return path
+
+
+def check_page(options: argparse.Namespace, name: str) -> None:
+    """Raise an error if the option `name` is not a new file in a format of statements; None is allowed."""
+    path = check_path(getattr(options, name))
+    if path is not None and path.suffix.lower() not in (".html", ".json"):
+        raise ValueError(f"--{name} must end in .html or .json, got {path.name!r}.")
+
+
+def write_statement(statement: PrivacyStatement, path: Path) -> Path:
+    """Write a statement as a page or as JSON, by the suffix of the new file."""
+    is_page = path.suffix.lower() == ".html"
+    text = statement.to_html() if is_page else f"{statement.to_json()}\n"
+    return write_new_file(path, text)
 
 
 def run_privatize(options: argparse.Namespace) -> Path:

@@ -15,9 +15,11 @@ from typing import Any
 
 from skdp.cli._options import SOURCES
 from skdp.cli._release import (
+    check_page,
     load_domain_file,
     load_protocol_file,
     write_new_file,
+    write_statement,
 )
 from skdp.engines import (
     estimate_file,
@@ -81,16 +83,12 @@ def _read_protocol(source: str, remedy: str) -> ReportTransformer:
 
 def run_statement(options: argparse.Namespace) -> Path | None:
     """Print or write the privacy statement of a file or an object; return the path of the new file, or None."""
+    check_page(options, "out")
     statement = _make_statement(options.source)
     if options.out is None:
         print(statement)
         return None
-    # The suffix of the output determines its format.
-    suffix = options.out.suffix.lower()
-    if suffix not in (".html", ".json"):
-        raise ValueError(f"--out must end in .html or .json, got {options.out.name!r}.")
-    text = statement.to_html() if suffix == ".html" else f"{statement.to_json()}\n"
-    return write_new_file(options.out, text)
+    return write_statement(statement, options.out)
 
 
 def _make_statement(source: str) -> PrivacyStatement:

@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from skdp.central import DPGroupBy
-from skdp.cli._release import load_domain, open_ledger, write_new_file
+from skdp.cli._release import (
+    check_page,
+    load_domain,
+    open_ledger,
+    write_new_file,
+    write_statement,
+)
 from skdp.domain import Categories, Domain
 from skdp.engines import TableFile, check_path, read_frame
 from skdp.privacy import privacy_statement
@@ -17,14 +23,8 @@ from skdp.tables import drop_missing
 def run_table(options: argparse.Namespace) -> Path:
     """Write statistics of the groups of a table, and their statement; return the path of the new file."""
     domain = load_domain(options)
-    for path in (options.out, options.statement):
-        if path is not None:
-            check_path(path)
-    suffix = ".json" if options.statement is None else options.statement.suffix.lower()
-    if suffix not in (".html", ".json"):
-        raise ValueError(
-            f"--statement must end in .html or .json, got {options.statement.name!r}."
-        )
+    check_path(options.out)
+    check_page(options, "statement")
     names = [*options.by, *options.columns]
     others = [options.weight, options.person_column]
     names += [name for name in others if name is not None]
@@ -40,10 +40,7 @@ def run_table(options: argparse.Namespace) -> Path:
     found = groups.to_frame()
     write_new_file(options.out, found.to_csv(index=bool(options.by)))
     if options.statement is not None:
-        statement = privacy_statement([groups])
-        is_page = suffix == ".html"
-        text = statement.to_html() if is_page else f"{statement.to_json()}\n"
-        write_new_file(options.statement, text)
+        write_statement(privacy_statement([groups]), options.statement)
     print(groups.guarantee_)
     return Path(options.out)
 

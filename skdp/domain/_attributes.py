@@ -33,9 +33,8 @@ from skdp.tables import (
     types_of_values,
 )
 
-# Largest number of values of a column in a message or repr, and of characters of a value.
+# Largest number of values of a column in a message or repr.
 MAX_SHOWN_VALUES = 8
-_MAX_SHOWN_CHARACTERS = 200
 
 
 class Release(NamedTuple):
@@ -192,11 +191,6 @@ _DTYPES = {
     "date": np.dtype("datetime64[D]"),
     "datetime": np.dtype("datetime64[us]"),
 }
-
-# All decimal numbers with up to 15 significant digits are distinct floats.
-_MAX_DECIMALS = 15
-
-_DEFAULT_BINS = 10
 
 
 class Interval:
@@ -362,10 +356,10 @@ class Interval:
                 "`decimals` of an Interval must be a whole number or None, "
                 f"got {_type_name(decimals)}."
             )
-        if not 0 <= decimals <= _MAX_DECIMALS:
+        # All decimal numbers with up to 15 significant digits are distinct floats.
+        if not 0 <= decimals <= 15:
             raise ValueError(
-                f"`decimals` of an Interval must be from 0 to {_MAX_DECIMALS}, "
-                f"got {decimals}."
+                f"`decimals` of an Interval must be from 0 to 15, got {decimals}."
             )
         if real and decimals == 0:
             raise ValueError(
@@ -506,9 +500,8 @@ def declares_whole(declared: Iterable[Any], edges: Sequence[Any]) -> bool:
 def _choose_n_bins(low: Any, high: Any, decimals: Any) -> int:
     """Return the default number of bins: 10, or fewer such that no bin of whole numbers is empty."""
     are_whole = is_whole_number(low) and is_whole_number(high)
-    if decimals == 0 and are_whole and low < high:
-        return int(min(_DEFAULT_BINS, high - low))
-    return _DEFAULT_BINS
+    is_narrow = decimals == 0 and are_whole and low < high < low + 10
+    return int(high - low) if is_narrow else 10
 
 
 def _edges_between(low: Any, high: Any, bins: Any) -> list[Any]:
@@ -560,9 +553,7 @@ def _shorten(texts: Iterable[str]) -> str:
     """Format strings as a list, in which long strings and all strings after the eighth are shortened."""
     shortened = []
     for text in texts:
-        if len(text) > _MAX_SHOWN_CHARACTERS:
-            text = text[: _MAX_SHOWN_CHARACTERS - 1] + "…"
-        shortened.append(text)
+        shortened.append(text if len(text) <= 200 else f"{text:.199}…")
     if len(shortened) > MAX_SHOWN_VALUES:
         shortened[MAX_SHOWN_VALUES:] = "…"
     return f"[{', '.join(shortened)}]"

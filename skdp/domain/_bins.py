@@ -19,9 +19,6 @@ from skdp.tables import types_of_values
 # A number, a date or a datetime (a subclass of date).
 Edge = float | date
 
-# Rows per block, whose intermediate arrays fit in the cache.
-_BLOCK_ROWS = 1 << 15
-
 # Floats represent all whole numbers up to this one.
 MAX_EXACT = 1 << 53
 
@@ -151,8 +148,9 @@ def encode_numbers(
             scale = n_bins / (edges[-1] - edges[0])
         excess = np.arange(edges.size) - _guess_bins(edges, edges[0], scale)
         is_even = bool(((excess == 0) | (excess == 1)).all())
-    for start in range(0, values.size, _BLOCK_ROWS):
-        block = values[start : start + _BLOCK_ROWS]
+    n_rows = 1 << 15  # of a block, whose intermediate arrays fit in the cache
+    for start in range(0, values.size, n_rows):
+        block = values[start : start + n_rows]
         if is_even:
             codes = _guess_bins(block, edges[0], scale).clip(0, n_bins - 1)
             codes -= block < edges[codes]
@@ -165,5 +163,5 @@ def encode_numbers(
         if not is_inside.all():
             codes[~is_inside] = outside
             codes[np.isnan(block)] = missing
-        out[start : start + _BLOCK_ROWS] = codes
+        out[start : start + n_rows] = codes
     return out

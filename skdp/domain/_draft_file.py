@@ -34,18 +34,8 @@ _REAL_COMMENT = (
     "to cents, declare decimals = 2."
 )
 
-# Smallest fraction and number of distinct values of a column that identifies people (at
-# least 90 % of its values then occur once), and largest fraction of its texts that occur
-# in several rows.
-_UNIQUE_FRACTION = 0.95
-_MIN_UNIQUE_VALUES = 6
-_REPEATED_FRACTION = 0.1
 # Names of columns that identify people, such as "name", "id", "person_id" and "personID".
 _IDENTIFIER_NAME = re.compile(r"(?:(?:^|[\W_])(?i:uuid|id|e-?mail|name)|[a-z]I[dD])$")
-
-# Smallest number of rows per value of a column, and of rows without the most frequent value
-# of a column that follows from it. With fewer rows, it may follow by chance.
-_MIN_ROWS = 5
 
 
 def draft_domain_toml(frame: Any, *, bins: int = 32, max_values: int = 100) -> str:
@@ -85,12 +75,14 @@ def _draft_groups(
     value_type = type_of_value(values[0]) if values else None
     is_text = value_type == "string"
     series = nw.from_native(column, series_only=True).drop_nulls()
-    n_rows = _UNIQUE_FRACTION * len(series)
+    # At least 90 % of the values occur once if 95 % of the rows have distinct values.
+    min_unique = 0.95 * len(series)
     if is_text:
-        # Beside the names, a word such as "unknown" may occur in many rows.
+        # Beside the names, a word such as "unknown" may occur in many rows. At most a
+        # tenth of the names occur in several rows.
         n_repeated = series.filter(series.is_duplicated()).n_unique()
-        n_rows = min(n_rows, n_repeated / _REPEATED_FRACTION)
-    is_unique = len(values) >= max(_MIN_UNIQUE_VALUES, n_rows)
+        min_unique = min(min_unique, 10 * n_repeated)
+    is_unique = len(values) >= max(6, min_unique)
     is_whole = value_type == "number" and all(value % 1 == 0 for value in values)
     is_date = is_whole and are_date_codes(values)
     if is_text or (is_whole and not is_date):
@@ -120,7 +112,9 @@ def _describe_hierarchies(frame: Any, names: list[Any]) -> dict[Any, str]:
     ascending = sorted(names, key=lambda name: len(counts[name]))
     for coarser, finer in itertools.combinations(ascending, 2):
         n_finer, n_others = len(counts[finer]), len(rows) - counts[coarser].max()
-        if coarser in comments or min(n_others, len(rows) / n_finer) < _MIN_ROWS:
+        # With fewer than five rows per value of the finer column, or without the most
+        # frequent value of the coarser column, it may follow by chance.
+        if coarser in comments or min(n_others, len(rows) / n_finer) < 5:
             continue
         coarser_of = np.zeros(n_finer, int)
         coarser_of[codes[finer]] = codes[coarser]

@@ -34,15 +34,8 @@ from skdp.privacy import PrivacyGuarantee, PrivacyLedger, charge_ledger, check_e
 from skdp.randomness import ByteSource, check_size, uniform_integers
 from skdp.tables import to_object_list
 
-# Symbols are bytes. The symbol 0 pads words, and one symbol replaces all characters
-# outside the alphabet.
-MAX_ALPHABET_CHARACTERS = 254
-
 # Modulus of the polynomial hash of the symbols before a step, a Mersenne prime.
 PREFIX_HASH_PRIME = (1 << 31) - 1
-
-# With buckets of r bits, the server takes 2**r steps per report.
-MAX_BUCKET_BITS = 7
 
 # The server sorts blocks of at most 32 MB of sums of words.
 MAX_BLOCK_WORDS = 1 << 22
@@ -386,10 +379,12 @@ def _check_alphabet(alphabet: Any) -> None:
             f"`alphabet` must be None or a str, got {type(alphabet).__name__}."
         )
     n_characters = len({*alphabet})
-    if n_characters < len(alphabet) or not 1 <= n_characters <= MAX_ALPHABET_CHARACTERS:
+    # Symbols are bytes. The symbol 0 pads words, and one symbol replaces all other
+    # characters.
+    if n_characters < len(alphabet) or not 1 <= n_characters <= 254:
         raise ValueError(
-            f"`alphabet` must have from 1 to {MAX_ALPHABET_CHARACTERS} distinct "
-            f"characters, got {n_characters} distinct of {len(alphabet)} characters."
+            "`alphabet` must have from 1 to 254 distinct characters, got "
+            f"{n_characters} distinct of {len(alphabet)} characters."
         )
 
 
@@ -487,8 +482,9 @@ class PrefixProtocol:
         # Nearly all prefixes do not occur. With g buckets, the variance of their count is
         # proportional to (e^epsilon + g - 1)**2 / (g - 1), with the minimum at g - 1 =
         # e^epsilon.
-        n_buckets = math.exp(min(float(epsilon), MAX_BUCKET_BITS)) + 1
-        self.n_words = min(round(math.log2(n_buckets)), MAX_BUCKET_BITS)
+        n_buckets = math.exp(min(float(epsilon), 7)) + 1
+        # With buckets of r bits, the server takes 2**r steps per report.
+        self.n_words = min(round(math.log2(n_buckets)), 7)
         self.oracle = RandomizedResponse(1 << self.n_words, epsilon)
         # Probabilities that a report matches its prefix, and any other prefix.
         self.p = self.oracle.p

@@ -26,9 +26,6 @@ from skdp.tables import (
     type_of_value,
 )
 
-# Keys of 128 random bits cannot be guessed.
-MIN_KEY_BYTES = 16
-
 # Length of the keyed hash of a message: the random bits of a report, or their seed.
 DIGEST_BYTES = 32
 
@@ -78,10 +75,11 @@ def check_key(key: Any) -> bytes | None:
         raise TypeError(
             f"`secret_key` must be None or bytes, got {type(key).__name__}."
         )
-    if key is not None and len(key) < MIN_KEY_BYTES:
+    # Keys of 128 random bits cannot be guessed.
+    if key is not None and len(key) < 16:
         raise ValueError(
-            f"`secret_key` must have at least {MIN_KEY_BYTES} bytes, got {len(key)}. "
-            "Use SecretKey.generate()."
+            f"`secret_key` must have at least 16 bytes, got {len(key)}. Use "
+            "SecretKey.generate()."
         )
     return key
 

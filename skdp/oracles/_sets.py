@@ -25,10 +25,6 @@ from skdp.randomness import (
     subsets,
 )
 
-# Largest number of values whose channel is available: it has a column for each of the
-# 2**16 vectors of bits.
-MAX_CHANNEL_VALUES = 16
-
 # Denominators of the proportions of sets, and of p and q. Exact fractions would have too
 # many digits.
 _PROPORTION_UNITS = 1 << 320
@@ -359,10 +355,10 @@ class SetSelection(FrequencyOracle):
         ValueError
             If there are more than 2**16 reports.
         """
-        if self.k > MAX_CHANNEL_VALUES:
+        if self.k > 16:
             raise ValueError(
-                f"`channel` supports at most {MAX_CHANNEL_VALUES} values, got "
-                f"{self.k}: it has 2**k columns."
+                f"`channel` supports at most 16 values, got {self.k}: it has 2**k "
+                "columns."
             )
         n_codes = self._n_codes
         size = self.subset_size

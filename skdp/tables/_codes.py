@@ -34,9 +34,6 @@ from skdp.tables._columns import (
     unwrap,
 )
 
-# A call of a library takes as long as a lookup of some 100 Python objects.
-MIN_LIBRARY_ROWS = 128
-
 Codes = NDArray[np.unsignedinteger]
 Decode = Callable[[NDArray[np.integer]], Any]
 
@@ -107,7 +104,8 @@ class ValueCoder:
 
     def _encode_text(self, library: str, column: Any) -> Codes:
         """Encode strings of polars or pyarrow by a function of the library."""
-        if len(column) < MIN_LIBRARY_ROWS:
+        # A call of a library takes as long as a lookup of some 100 Python objects.
+        if len(column) < 128:
             read = column.to_list if library == "polars" else column.to_pylist
             with suppress(Exception):  # bytes that are not UTF-8
                 return self._encode_objects(to_objects(read()))

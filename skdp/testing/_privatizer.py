@@ -31,9 +31,6 @@ from skdp.testing._subject import (
     require,
 )
 
-# Probability that a statistical check of a correct transformer fails.
-MAX_FALSE_ALARM = 1e-6
-
 
 def check_declared_domain(subject: Privatizer) -> None:
     """Check that warnings, logs and output of `fit` and `transform` do not depend on the rows."""
@@ -141,9 +138,9 @@ def check_rows(subject: Privatizer) -> None:
     texts = list(map(repr, zip(*read_columns(released).values(), strict=True)))
     _, codes, counts = np.unique(texts, return_inverse=True, return_counts=True)
     # Proportion of equal pairs among all pairs of rows, and the number of standard errors
-    # that is exceeded by chance with probability MAX_FALSE_ALARM at some distance.
+    # that is exceeded by chance with probability 1e-6 at some distance.
     rate = float((counts * (counts - 1)).sum()) / (n_rows * (n_rows - 1))
-    n_errors = float(norm.isf(MAX_FALSE_ALARM / n_rows))
+    n_errors = float(norm.isf(1e-6 / n_rows))
     for distance in range(1, n_rows // 2 + 1):
         n_pairs = n_rows - distance
         n_equal = int(np.count_nonzero(codes[distance:] == codes[:-distance]))

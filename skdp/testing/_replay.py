@@ -33,10 +33,6 @@ from skdp.testing._recording import (
 )
 from skdp.testing._subject import hash_value, list_fitted_attributes
 
-# Tolerated relative error of a loss: sums of a few dozen floats have an error of about
-# 1e-14, and a wrong sensitivity adds much more than 1e-9.
-ROUNDING = 1e-9
-
 
 @dataclass(frozen=True)
 class DrawLoss:
@@ -459,7 +455,10 @@ def _find_understatements(
     `epsilon` is the total loss of the draws at the delta of the guarantee `claim`.
     """
     findings = []
-    if not epsilon <= claim.epsilon * (1 + ROUNDING):
+    # The relative error of sums of a few dozen floats is about 1e-14, and a wrong
+    # sensitivity adds much more than 1e-9.
+    tolerance = 1 + 1e-9
+    if not epsilon <= claim.epsilon * tolerance:
         findings.append(
             f"the draws lose epsilon {epsilon:.6g} together, more than the stated "
             f"{claim.epsilon:.6g}"
@@ -468,7 +467,7 @@ def _find_understatements(
     if finding is not None:
         findings.append(finding)
     rho = sum(loss.rho for loss in losses)
-    if claim.rho is not None and rho > claim.rho * (1 + ROUNDING):
+    if claim.rho is not None and rho > claim.rho * tolerance:
         findings.append(
             f"the draws lose rho {rho:.6g} together, more than the stated "
             f"{claim.rho:.6g}"

@@ -27,8 +27,6 @@ from skdp.tables import is_frame, is_missing
 
 # Seed of public rows.
 SEED = 20
-# Epsilon at which the probability that two releases are equal is negligible.
-MAX_NOISY_EPSILON = 0.01
 # Values that must occur in no output.
 SECRET_TEXT = "s3cr3t"
 SECRET_NUMBER = 72619.25
@@ -120,9 +118,10 @@ class BaseSubject(ABC):
     def small_epsilon(self) -> dict[str, Any]:
         """Return the parameter `epsilon` with a small epsilon, rho or mu."""
         epsilon = self.estimator.get_params(deep=False).get("epsilon")
+        # Two releases with this epsilon are equal with a negligible probability.
         if isinstance(epsilon, Rho | Mu):
-            return {"epsilon": type(epsilon)(MAX_NOISY_EPSILON**2, epsilon.delta)}
-        return self.limit_epsilon(0.0, MAX_NOISY_EPSILON)
+            return {"epsilon": type(epsilon)(0.0001, epsilon.delta)}
+        return self.limit_epsilon(0.0, 0.01)
 
     def limit_epsilon(self, low: float, high: float) -> dict[str, Any]:
         """Return the parameter `epsilon` clipped to [low, high]; empty if it is in the range."""

@@ -29,10 +29,6 @@ MAX_STD_ERRORS = 6
 # Largest number of floats of a block (32 MB).
 MAX_BLOCK_FLOATS = 1 << 22
 
-# Number of simulated reports for the variances of marginals of hashed reports, which
-# have an error of up to 5 %.
-N_SIMULATED_REPORTS = 1 << 14
-
 # Target of inference: the population from which the records are a random sample, or the
 # records themselves.
 InferenceTarget = Literal["population", "table"]
@@ -167,14 +163,16 @@ def _compute_marginal_noise(
         return np.asarray(variances / float(oracle.p - oracle.q) ** 2, float)
     # The hashes of three values are not independent, so there is no closed form. Reports
     # are simulated, for equally spaced quantiles of the estimated distribution of cells.
+    # The variances have an error of up to 5 %.
+    n_simulated = 1 << 14
     cumulative = np.cumsum(np.clip(cell_counts, 0, None))
-    levels = (np.arange(N_SIMULATED_REPORTS) + 0.5) / N_SIMULATED_REPORTS
+    levels = (np.arange(n_simulated) + 0.5) / n_simulated
     codes = np.searchsorted(cumulative, levels * cumulative[-1]).astype(np.uint64)
     reports = oracle.report(codes, SeededSource(0))
     unbiased = field.debias(reports, columns, np.arange(len(counts)))
     # The variance of an unbiased value is its mean square, minus 1 for a record with the
     # value and 0 for other records.
-    squares = (unbiased**2).sum(axis=0) * (size / N_SIMULATED_REPORTS)
+    squares = (unbiased**2).sum(axis=0) * (size / n_simulated)
     return np.clip(squares - counts, 0, None)
 
 
