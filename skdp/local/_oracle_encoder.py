@@ -36,7 +36,6 @@ from skdp.local.protocol import (
     ValueField,
     check_column_weights,
     check_columns,
-    estimate_counts,
     estimate_joint_counts,
     make_sampled_guarantee,
     make_total_guarantee,
@@ -333,11 +332,10 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         -----
         **Privacy.** Post-processing of the reports, without privacy loss.
         """
-        _, tally = self._read_reports(reports)
-        return estimate_counts(
-            self.protocol_,
-            tally,
-            columns,
+        return self._estimate(
+            reports,
+            "count",
+            columns=columns,
             postprocess=postprocess,
             confidence_level=confidence_level,
             rows=rows,
@@ -394,18 +392,14 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         .. [1] T. Lumley (2004). Analysis of complex survey samples. Journal of
            Statistical Software 9(8).
         """
-        options: dict[str, Any] = {
-            "postprocess": postprocess,
-            "confidence_level": confidence_level,
-            "rows": rows,
-        }
-        if sample_weight is not None:
-            return self._estimate_weighted_frequencies(
-                reports, sample_weight, columns=columns, **options
-            )
-        _, tally = self._read_reports(reports)
-        return estimate_counts(
-            self.protocol_, tally, columns, statistic="frequency", **options
+        return self._estimate(
+            reports,
+            "frequency",
+            sample_weight,
+            columns=columns,
+            postprocess=postprocess,
+            confidence_level=confidence_level,
+            rows=rows,
         )
 
     def estimate_joint_counts(

@@ -22,7 +22,6 @@ from skdp.local.protocol import (
     OracleField,
     Randomness,
     ReportProtocol,
-    estimate_counts,
     make_total_guarantee,
 )
 from skdp.oracles import (
@@ -329,12 +328,7 @@ class SetValuedEncoder(ReportTransformer):
     ) -> pd.DataFrame:
         """Estimate counts or frequencies; with weights, `statistic` must be "frequency"."""
         check_choice("postprocess", options["postprocess"], get_args(SetPostprocess))
-        if sample_weight is not None:
-            return self._estimate_weighted_frequencies(
-                reports, sample_weight, **options
-            )
-        _, tally = self._read_reports(reports)
-        return estimate_counts(self.protocol_, tally, statistic=statistic, **options)
+        return super()._estimate(reports, statistic, sample_weight, **options)
 
     def channel(self) -> list[list[list[Fraction]]]:
         """Return the exact transition probabilities of the reports.

@@ -46,6 +46,7 @@ from skdp.local.protocol import (
     Reports,
     check_sample_weight,
     debias_reports,
+    estimate_counts,
     estimate_weighted_frequencies,
 )
 from skdp.pages import warn
@@ -368,11 +369,14 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
             )
         return arrays, tally
 
-    def _estimate_weighted_frequencies(
-        self, reports: Any, sample_weight: Any, **options: Any
+    def _estimate(
+        self, reports: Any, statistic: str, sample_weight: Any = None, **options: Any
     ) -> pd.DataFrame:
-        """Estimate weighted frequencies of the values of columns."""
+        """Estimate counts or frequencies of declared values; with weights, `statistic` must be "frequency"."""
         arrays, tally = self._read_reports(reports)
+        if sample_weight is None:
+            options["statistic"] = statistic
+            return estimate_counts(self.protocol_, tally, **options)
         weights = check_sample_weight(sample_weight, reports, tally.n_reports)
         return estimate_weighted_frequencies(
             self.protocol_, arrays, tally, weights, **options

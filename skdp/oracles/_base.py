@@ -581,18 +581,13 @@ class FrequencyOracle(LocalMechanism):
         total = p * (1 - p) + (self.k - 1) * q * (1 - q)
         return float(total / (self.k * (p - q) ** 2))
 
-    def guess_accuracy(
-        self, prior: NDArray[np.float64], groups: NDArray[np.integer] | None = None
-    ) -> float | None:
+    def guess_accuracy(self, prior: NDArray[np.float64]) -> float | None:
         """Return the exact probability that the best guess from a report is correct.
 
         Parameters
         ----------
         prior : ndarray of shape (k,)
             Probability of each value.
-        groups : ndarray of integers, shape (k,), default=None
-            Group of each value, numbered from 0, if the attacker guesses the group.
-            None if the attacker guesses the value.
 
         Returns
         -------
@@ -604,9 +599,6 @@ class FrequencyOracle(LocalMechanism):
         if self.shows_hash or self.k * self.n_reports > 1 << 20:
             return None
         joint = np.array(self.channel(), float) * prior[:, np.newaxis]
-        if groups is not None:
-            is_member = np.arange(groups.max() + 1)[:, np.newaxis] == groups
-            joint = is_member @ joint
         return float(joint.max(axis=0).sum())
 
     def sampler(self) -> dict[str, Any]:

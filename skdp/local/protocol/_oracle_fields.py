@@ -221,18 +221,16 @@ class CategoryField(OracleField):
         if self.unknown == "uniform":
             # The replacements of values outside the domain are permanent, too.
             digests = draws.digests("unknown", code_bytes)
-            values = draw_by_row(self._replace_unknown, digests, values, head=0)
+            values = draw_by_row(self._fill_rows, digests, values, head=0)
         joined = self.domain.join(list(values.T))
         return self.first_round.report_keyed(joined, code_bytes, draws.digests)
 
-    def _replace_unknown(
+    def _fill_rows(
         self, values: NDArray[np.int64], source: ByteSource
     ) -> NDArray[np.int64]:
-        """Draw a value in place of each value outside the domain."""
-        for column, size in zip(values.T, self.domain.sizes, strict=True):
-            replacement = uniform_integers(source, size, column.size)
-            np.copyto(column, replacement, where=column == size, casting="unsafe")
-        return values
+        """Replace the codes of values outside the domain in rows of codes, with one source for all columns."""
+        filled = self._fill_unknown(list(values.T), lambda *purpose: source)
+        return np.stack(filled, axis=1)
 
     def report_again(self, reports: NDArray[Any], randomness: Randomness) -> Any:
         # Add fresh noise to permanent reports, if there are two rounds.
