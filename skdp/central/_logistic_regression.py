@@ -432,8 +432,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     >>> round(model.score(X, y), 1)
     0.9
     >>> print(model.guarantee_)
-    epsilon = 2, delta = 0.000001, rho = 0.100503, central model, replacing the values of target in one record, all
-    other columns are public, NOT SECURE: ...
+    epsilon = 2, delta = 0.000001, rho = 0.100503, central model, replacing the values of target in one record, no
+    other column is protected, NOT SECURE: ...
     """
 
     coef_: NDArray[np.float64]

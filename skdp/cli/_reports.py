@@ -102,7 +102,7 @@ def _make_statement(source: str) -> PrivacyStatement:
             return privacy_statement(PrivacyLedger(path=path))
         if start.startswith(MODEL):
             return privacy_statement(load(path))
-    elif source.startswith("postgresql://"):
+    elif source.startswith(("postgresql://", "postgres://")):
         return privacy_statement(PrivacyLedger(path=source))
     elif "://" not in source:
         # A name with a suffix and without ":" is a missing file, and not an object.

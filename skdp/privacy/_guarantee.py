@@ -172,7 +172,7 @@ class PrivacyGuarantee(JsonRecord):
     >>> print(PrivacyGuarantee(1.0, relation="add_remove", trust="central").to("replace"))
     epsilon = 2, central model, replacing one record
     >>> print(PrivacyGuarantee(1.0, relation="replace_values", trust="central", scope=("income",)))
-    epsilon = 1, central model, replacing the values of income in one record, all other columns are public
+    epsilon = 1, central model, replacing the values of income in one record, no other column is protected
     """
 
     _format: ClassVar[str] = "skdp-guarantee"
@@ -338,7 +338,7 @@ class PrivacyGuarantee(JsonRecord):
         >>> from skdp import PrivacyGuarantee
         >>> of_records = PrivacyGuarantee(0.5, relation="add_remove", trust="central")
         >>> print(of_records.to("replace_values", columns=["sex"]))
-        epsilon = 1, central model, replacing the values of sex in one record, all other columns are public
+        epsilon = 1, central model, replacing the values of sex in one record, no other column is protected
         """
         check_choice("relation", relation, RELATIONS)
         protected = self.scope if self.relation == "replace_values" else None
@@ -412,7 +412,10 @@ class PrivacyGuarantee(JsonRecord):
         attacker who knows all other data, and is right about 50 times in 100 when guessing between the two, is right
         at most 74 times in 100 after seeing the release.
         """
-        compared = f"for data that differ by {self._format_scope()}"
+        difference = self._format_scope()
+        if self.relation == "replace_values":
+            difference = self._format_neighbors()
+        compared = f"for data that differ by {difference}"
         guess = format_guess(self.epsilon, self.delta)
         if not self.secure:
             return (
@@ -477,7 +480,7 @@ class PrivacyGuarantee(JsonRecord):
         """Describe the relation of neighboring inputs and the columns of the scope."""
         neighbors = self._format_neighbors()
         if self.relation == "replace_values":
-            return f"{neighbors}, all other columns are public"
+            return f"{neighbors}, no other column is protected"
         if not self.scope:
             return neighbors
         columns = join_names(self.scope)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from importlib.resources import files
@@ -30,6 +30,7 @@ from skdp.privacy._guarantee import (
 from skdp.privacy._walk import (
     CHARGED,
     NOT_FITTED,
+    NOT_RELEASED,
     NOT_SEEN,
     TRANSFORMED,
     Fact,
@@ -64,6 +65,12 @@ _NOT_COVERED = (
     "curator.",
 )
 
+
+# Against whom the total protects, after the trusted parties.
+_LIMITS = (
+    " For everyone else, the odds below limit what the release reveals about the "
+    "protected values. They see unprotected columns as they are."
+)
 
 # Source of the random bits, by `secure`.
 _SOURCES: dict[bool | None, str] = {
@@ -192,12 +199,14 @@ class PrivacyStatement(JsonRecord):
             names = ", ".join(transformed)
             texts.append(f"Unprotected in the rows that transform returns: {names}")
         if pending:
-            texts.append(f"No guarantee yet for: {', '.join(pending)}")
+            texts.append(f"No guarantee for: {', '.join(pending)}")
         if any("target is unprotected" in note for note in self.notes):
             texts.append("The target is unprotected")
         if self.total is not None:
             is_fitted = all(step.fitted for step in self.steps)
-            texts.append(f"{'Guarantee' if is_fitted else 'Plan'}: {self.total}")
+            # Rho is below, because two measures of one loss are hard to compare.
+            total = replace(self.total, rho=None)
+            texts.append(f"{'Guarantee' if is_fitted else 'Plan'}: {total}")
         elif not pending:
             texts.append("No column has a total guarantee")
         return f"{'. '.join(texts)}."
@@ -213,13 +222,58 @@ class PrivacyStatement(JsonRecord):
             "headline": format_text(self._headline()),
             "columns": list(map(_list_fact, self.facts)),
             "total": None if total is None else total._to_fields(),
-            "meaning": None if total is None else _describe_total(total, self.steps),
+            "meaning": None if total is None else self._describe_total(total),
             "secure": self.secure,
             "ledgers": list(self.ledgers),
             "steps": [step._to_fields() for step in self.steps],
             "notes": list(map(format_text, self.notes)),
             "not_covered": list(_NOT_COVERED),
         }
+
+    def _describe_total(self, total: PrivacyGuarantee) -> dict[str, Any]:
+        """Return explanations of the total for readers without knowledge of differential privacy, by topic."""
+        counted = _list_counted(total, self.steps)
+        guess = guess_probability(total.epsilon, total.delta)
+        return {
+            "protected": total._format_scope(),
+            "trust_model": f"{total.trust} model",
+            "trusted": _describe_trust(total, counted),
+            "variant": _name_variant(total),
+            "neighbors": _NEIGHBORS[total.relation],
+            "unit": self._describe_unit(total, counted),
+            "odds": total.in_odds(),
+            "guess_probability": guess if total.secure else None,
+        }
+
+    def _describe_unit(
+        self, total: PrivacyGuarantee, counted: Sequence[StatedStep]
+    ) -> str:
+        """Describe the unit of privacy in sentences, without the last period."""
+        unit = total._format_unit()
+        if total.unit != "record":
+            sentences = [unit]
+            if total.unit == "person":
+                # A sum of guarantees has the smallest number of rows of its releases.
+                limits = [step.guarantee.max_rows_per_person for step in counted]
+                rows = max(limits, default=total.max_rows_per_person)
+                sentences.append(
+                    f"Each release uses at most {rows} of them per table "
+                    "(max_rows_per_person)"
+                )
+            sentences.append(
+                "A single record of a person with several is protected less, because it "
+                "may replace another record of the person"
+            )
+            return ". ".join(sentences)
+        if total.relation == "replace_values":
+            unit = f"the values of {join_names(total.scope)} in {unit}"
+        elif all(
+            fact.protection in (NOT_RELEASED, TRANSFORMED)
+            or (fact.guarantee is not None and fact.protection != CHARGED)
+            for fact in self.facts
+        ):
+            unit = unit.replace("one record", "one whole record")
+        return f"{unit}. A person with more records is protected less"
 
     def to_html(self) -> str:
         """Return the statement as an HTML page with explanations.
@@ -252,7 +306,10 @@ class PrivacyStatement(JsonRecord):
         if self.total is not None and self.total.secure:
             guess = format_guess(self.total.epsilon, self.total.delta)
         page = _load_template().render(
-            self.to_dict(), guess=guess, source=_SOURCES.get(self.secure)
+            self.to_dict(),
+            guess=guess,
+            source=_SOURCES.get(self.secure),
+            limits=_LIMITS,
         )
         return format_text(page)
 
@@ -263,11 +320,15 @@ class PrivacyStatement(JsonRecord):
                 lines.append(f"{name.capitalize()}: {getattr(self, name)}")
         lines.append(self._headline())
         if self.total is not None:
-            meaning = _describe_total(self.total, self.steps)
+            meaning = self._describe_total(self.total)
+            rho = ""
+            if self.total.rho is not None:
+                rho = f", rho = {format_number(self.total.rho)}"
             lines += [
-                f"Trusted: {meaning['trusted']}.",
+                f"Trusted: {meaning['trusted']}.{_LIMITS if self.total.secure else ''}",
                 f"Unit of privacy: {meaning['unit']}.",
                 f"Neighbors: {meaning['neighbors']}.",
+                f"Variant: {meaning['variant']}{rho}.",
                 meaning["odds"],
             ]
         if self.facts:
@@ -332,9 +393,10 @@ def _load_template() -> Any:
 
 # Names of the relations in NIST SP 800-226.
 _NEIGHBORS = {
-    "replace": "bounded: the number of records is public",
+    "replace": "bounded: the number of records is not protected",
     "add_remove": "unbounded: the number of records is protected",
-    "replace_values": "bounded: the number of records and all other columns are public",
+    "replace_values": "bounded: neither the number of records nor any other column is "
+    "protected",
 }
 
 
@@ -373,36 +435,3 @@ def _describe_trust(total: PrivacyGuarantee, counted: Sequence[StatedStep]) -> s
     return format_text(
         f"{'; '.join(parts)}. The total is stated for the weaker, {total.trust} model"
     )
-
-
-def _describe_total(
-    total: PrivacyGuarantee, steps: Iterable[StatedStep]
-) -> dict[str, Any]:
-    """Return explanations of a total guarantee for readers without knowledge of differential privacy, by topic."""
-    counted = _list_counted(total, steps)
-    unit = f"{total._format_unit()}. A person with more records is protected less"
-    if total.unit != "record":
-        unit = f"{total._format_unit()}. "
-        if total.unit == "person":
-            # A sum of guarantees has the smallest number of rows of its releases.
-            limits = [step.guarantee.max_rows_per_person for step in counted]
-            rows = max(limits, default=total.max_rows_per_person)
-            unit += (
-                f"Each release uses at most {rows} of them per table "
-                "(max_rows_per_person). "
-            )
-        unit += (
-            "A single record of a person with several is "
-            "protected less, because it may replace another record of the person"
-        )
-    guess = guess_probability(total.epsilon, total.delta)
-    return {
-        "protected": total._format_scope(),
-        "trust_model": f"{total.trust} model",
-        "trusted": _describe_trust(total, counted),
-        "variant": _name_variant(total),
-        "neighbors": _NEIGHBORS[total.relation],
-        "unit": unit,
-        "odds": total.in_odds(),
-        "guess_probability": guess if total.secure else None,
-    }

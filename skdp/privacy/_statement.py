@@ -36,8 +36,8 @@ from skdp.privacy._walk import (
 
 # Explanations of the total.
 _CONVERSION = (
-    "{reason}, so the total is for {neighbors}: one is removed and another added, "
-    "so the guarantees for adding or removing count twice: {steps}."
+    "{reason}, so the total is for {neighbors}, which is removing one and adding "
+    "another. Guarantees for adding or removing count twice: {steps}."
 )
 _NO_TOTAL = (
     "{reason}, so only a guarantee for replacing {unit} would hold, and none "
@@ -45,8 +45,10 @@ _NO_TOTAL = (
 )
 _LEDGER_NOTES = (
     "This is the statement of a ledger: it lists the charges, with the names that the "
-    "releases gave. A ledger contains neither columns that were released without a "
-    "charge, nor whether a release kept its guarantee.",
+    "releases gave. Their numbers are for the neighbors of the budget: in a budget for "
+    "replacing a record, a charge for adding or removing one counts twice. A ledger "
+    "contains neither columns that were released without a charge, nor whether a "
+    "release kept its guarantee.",
     "The total is the sum of the charges, with the delta of the budget if it has one. "
     "For a budget of rho or mu and charges with a delta, it is the epsilon of the "
     "whole budget at delta = 0.000001, because deltas of charges that depend on "
@@ -271,7 +273,7 @@ def _returns_rows(estimator: Any) -> bool:
 
 
 def _list_facts(walk: Walk, names_of_X: Iterable[Any]) -> list[Fact]:
-    """Return the facts about each column, in the order of the columns, protections first.
+    """Return the facts about each column, in the order of the columns; unprotected facts precede the others.
 
     A fact is the protection of a column by a step. Columns without a fact are returned
     unprotected, not released, or not seen.
@@ -282,9 +284,13 @@ def _list_facts(walk: Walk, names_of_X: Iterable[Any]) -> list[Fact]:
     # The placeholder of unknown columns is listed only if something is released.
     released |= {ALL_COLUMNS} if len(walk.columns) > 1 else set()
     facts += [Fact(x, "", NOT_RELEASED) for x in walk.columns if x not in released]
-    facts.sort(
-        key=lambda fact: (walk.columns.index(fact.column), fact.guarantee is None)
-    )
+    exposed = walk.find_exposed() | returned
+
+    def rank(fact: Fact) -> tuple[int, bool]:
+        is_late = (fact.guarantee is None) != (fact.column in exposed)
+        return walk.columns.index(fact.column), is_late
+
+    facts.sort(key=rank)
     unseen = [name for name in names_of_X if name not in walk.columns]
     return facts + [Fact(name, "", NOT_SEEN) for name in unseen]
 
@@ -312,7 +318,8 @@ def _find_total(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
                 unit = guarantee._format_unit()
                 text = _NO_TOTAL.format(reason=reason, unit=unit, step=step.step)
                 return None, [text]
-            conversions.append(step.step)
+            amounts = [format_number(x.epsilon) for x in (guarantee, replaced)]
+            conversions.append(f"{step.step} (epsilon {' becomes '.join(amounts)})")
             guarantee = replaced
         counted.append(guarantee)
     if not counted:

@@ -116,6 +116,14 @@ def has_earlier_fit(estimator: Any) -> bool:
     return False
 
 
+def is_permanent(estimator: Any) -> bool:
+    """Check if an estimator, or one of its parts, makes permanent reports with a secret key."""
+    return any(
+        getattr(part, "memoize", False) or getattr(part, "secret_key", None)
+        for part in iterate_parts(estimator)
+    )
+
+
 def passes_columns(part: Any) -> bool:
     """Check if a step returns its columns unchanged."""
     if is_a(part, "FunctionTransformer"):

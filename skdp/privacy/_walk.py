@@ -14,7 +14,8 @@ from skdp.privacy._steps import is_a, is_of_skdp
 # Protection of a column by a step.
 ROWS = "privatized rows"
 ROWS_IN_FIT = "privatized rows in fit, unprotected in transform and predict"
-STATISTICS = "private statistics only"
+SYNTHETIC = "synthetic rows"
+STATISTICS = "private statistics of this step"
 LEARNED = "unprotected: true values are learned"
 RETURNED = "unprotected: true values are in the output"
 TRANSFORMED = "unprotected in transform: true values are in its output"
@@ -33,8 +34,9 @@ COUNTED = "transform returns as many rows as its input, which reveals their numb
 # Notes about steps, in the order of a statement.
 NOTES = {
     "counted": (
-        "If only fit and sample are used, the guarantee for adding or removing remains "
-        f"valid: {{steps}}. But {COUNTED}."
+        "If only fit and sample are used, without the rest of the pipeline, the guarantee "
+        "for adding or removing in the table remains valid: {steps}. It does not hold for "
+        f"the pipeline, because {COUNTED}."
     ),
     "sampled": (
         "The guarantee is for fit and sample: {steps}. Use transform as a step of a "
@@ -62,6 +64,11 @@ NOTES = {
     "statistics": (
         "The guarantee is for the numbers that fit learns, not for rows: {steps}."
     ),
+    "permanent": (
+        "Reports are permanent: the guarantee is for one value of each column of a person. "
+        "Each further value of the person costs the same again, and the fact and the time "
+        "of a change are not protected: {steps}."
+    ),
     "reports": (
         "Randomizing the same people again costs the same again, unless the same "
         "reports are reused (memoize=True): {steps}."
@@ -74,7 +81,9 @@ NOTES = {
         "Each further fit that reads the data, and each further call that privatizes "
         "rows, costs the same again: {steps}."
     ),
-    "after": "Post-processing of protected columns, without privacy loss: {steps}.",
+    "after": (
+        "Post-processing of protected columns, without further loss for them: {steps}."
+    ),
     "target": "The target is unprotected, because true values are learned by: {steps}.",
     "public_columns": (
         "It is not known from which columns of X the protected columns are computed, so "
@@ -365,14 +374,18 @@ class Walk:
         self._targets.update(targets)
 
         protects_rows = _steps.find_protection(estimator, guarantee)
+        reuse = _find_reuse(estimator, guarantee)
         stated = StatedStep(
             step,
             replace(guarantee, scope=tuple(scope)),
             fitted=hasattr(estimator, "guarantee_"),
         )
-        self._add_step(stated, _PROTECTIONS[protects_rows], targets)
+        protection = _PROTECTIONS[protects_rows]
+        if protection == ROWS and reuse == "synthetic":
+            protection = SYNTHETIC
+        self._add_step(stated, protection, targets)
         if protects_rows:
-            self.notes[_find_reuse(estimator, guarantee)].append(step)
+            self.notes[reuse].append(step)
         self._add_origins(estimator, stated, flow)
 
         has_rows = hasattr(estimator, "transform")
@@ -384,8 +397,9 @@ class Walk:
             is_sampled = is_alone and hasattr(estimator, "sample")
             self.notes["sampled" if is_sampled else "counted"].append(step)
         if protects_values or not has_rows:
-            # All other columns are public, or the step learns predictions from them.
-            self._expose(uncovered, LEARNED, step)
+            # The output has all other columns, or the step learns predictions from them.
+            is_returned = is_alone and has_rows and protects_rows is True
+            self._expose(uncovered, RETURNED if is_returned else LEARNED, step)
         if not has_rows and not is_resampler:
             return flow.after(frozenset())  # predictions
         if is_alone and has_rows and not protects_rows:
@@ -504,7 +518,7 @@ def _select_columns(
 def _find_reuse(estimator: Any, guarantee: PrivacyGuarantee) -> str:
     """Return the name of the note about the privacy loss of further rows."""
     if guarantee.trust != "central":
-        return "reports"
+        return "permanent" if _steps.is_permanent(estimator) else "reports"
     return "synthetic" if hasattr(estimator, "sample") else "rows"
 
 

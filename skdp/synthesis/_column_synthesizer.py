@@ -165,8 +165,8 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
     >>> (rows["income"] == people["income"]).all(), (rows["sex"] == people["sex"]).all()
     (np.True_, np.False_)
     >>> print(synthesizer.guarantee_)
-    epsilon = 1, delta = 0.000001, rho = 0.0280..., central model, replacing the values of age, sex in one record, all
-    other columns are public, NOT SECURE: ...
+    epsilon = 1, delta = 0.000001, rho = 0.0280..., central model, replacing the values of age, sex in one record, no
+    other column is protected, NOT SECURE: ...
     """
 
     max_rows_per_person = 1

@@ -127,5 +127,5 @@ class TestRevealedNumberOfRows:
         total = statement.total
         assert (total.relation, total.unit) == ("replace_values", "person")
         assert total.epsilon == pytest.approx(2.0)
-        assert "replacing the values of y in all rows of one person: " in str(statement)
-        assert "count twice: 1: DPTargetEncoder." in str(statement)
+        assert "replacing the values of y in all rows of one person, which is removing one" in str(statement)
+        assert "count twice: 1: DPTargetEncoder (epsilon 0.5 becomes 1)." in str(statement)

@@ -77,7 +77,10 @@ class TestPrivacy:
         assert stated.delta == 1e-6
         statement = privacy_statement(fitted)
         assert statement.total == stated
-        assert set(statement.rows["protection"]) == {"unprotected: true values are learned", "private statistics only"}
+        assert set(statement.rows["protection"]) == {
+            "unprotected: true values are learned",
+            "private statistics of this step",
+        }
         assert "noisy sums with the target" in stated.mechanism
         planned = privacy_statement(make(1.0, delta=1e-6))
         assert planned.steps[0].guarantee.relation == "replace_values"

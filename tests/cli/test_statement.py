@@ -131,3 +131,10 @@ def test_a_ledger_states_its_charges(tmp_path, capsys):
     assert "Only charged releases are listed. Others may exist, and are not in this total." in printed
     assert "Unprotected columns" not in printed
     assert ledger.spent.epsilon == 5
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
+def test_address_of_a_database_is_a_ledger(scheme, capsys):
+    error = refuse(capsys, "statement", f"{scheme}://nobody@127.0.0.1:1/budgets?connect_timeout=2")
+    assert f"The ledger {scheme}://nobody@127.0.0.1:1/budgets" in error
+    assert "the server cannot be reached" in error

@@ -220,7 +220,7 @@ class TestGuarantee:
             PrivacyGuarantee.from_json(json.dumps(record))
         assert not Draft202012Validator(SCHEMA).is_valid(record)
         text = str(promise(1.0, "replace_values", "a"))
-        assert text.endswith("replacing the values of a in one record, all other columns are public")
+        assert text.endswith("replacing the values of a in one record, no other column is protected")
 
     @pytest.mark.parametrize(
         ("relation", "columns", "message"),

@@ -121,7 +121,8 @@ def total_of(statement):
 
 CODES = {
     "privatized rows": "R",
-    "private statistics only": "S",
+    "synthetic rows": "R",
+    "private statistics of this step": "S",
     "privatized rows in fit, unprotected in transform and predict": "F",
     "unprotected: true values are learned": "A",
     "unprotected: true values are in the output": "A",
@@ -134,7 +135,7 @@ CODES = {
 
 
 def said(statement):
-    """What is said of each column, a letter for each row: {"sex": "RA", "age": "S"}."""
+    """What is said of each column, a letter for each row: {"sex": "AR", "age": "S"}."""
     letters = {}
     for column, text in zip(statement.rows["column"], statement.rows["protection"], strict=True):
         letters[column] = letters.get(column, "") + CODES[text]
@@ -168,20 +169,20 @@ def of_columns():
             "sex:RRRRRRRRRR",
             "10 replace local: sex",
         ),
-        "a column that also passes": Case(lambda: twice.fit(X), "sex:RA job:A age:- pay:-", None),
+        "a column that also passes": Case(lambda: twice.fit(X), "sex:AR job:A age:- pay:-", None),
         "what is learnt before it is private": Case(
-            lambda: make_pipeline(MinMaxScaler(), skdp.NumericPerturber(1.0, bounds=(0, 1))).fit(AGE), "age:RA", None
+            lambda: make_pipeline(MinMaxScaler(), skdp.NumericPerturber(1.0, bounds=(0, 1))).fit(AGE), "age:AR", None
         ),
         "columns that cannot be followed": Case(
             lambda: make_pipeline(clone(jobs), Nameless(), clone(then)).fit(X),
-            "sex:RA job:RR age:RA pay:RA",
+            "sex:AR job:RR age:AR pay:AR",
             "2 replace local: job",
         ),
         "columns without names beside reports": Case(
             lambda: [sex().fit(SEX), Nameless().fit(AGE)], "sex:R (all_columns):A", None
         ),
-        "statistics beside what passes": Case(lambda: beside.fit(X), "sex:R job:- age:SA pay:A", one),
-        "reports behind what was learnt": Case(lambda: late.fit(X), "sex:R job:- age:RA pay:-", "1 replace local: sex"),
+        "statistics beside what passes": Case(lambda: beside.fit(X), "sex:R job:- age:AS pay:A", one),
+        "reports behind what was learnt": Case(lambda: late.fit(X), "sex:R job:- age:AR pay:-", "1 replace local: sex"),
     }
 
 
@@ -203,7 +204,7 @@ def of_a_curator():
         ),
         "classes that are read": Case(
             lambda: logistic().fit(NUMBERS, pd.Series(Y, name="ill")),
-            "age:S pay:S ill:SC",
+            "age:S pay:S ill:CS",
             "2 replace central: age, pay",
         ),
         "a delta that would be 1": Case(
@@ -213,7 +214,7 @@ def of_a_curator():
             lambda: make_pipeline(StandardScaler(), logistic(classes=[0, 1])).fit(
                 NUMBERS.set_axis(["target", "pay"], axis=1), pd.Series(Y, name="pay")
             ),
-            "target:SA pay:SA",
+            "target:AS pay:AS",
             None,
         ),
     }
@@ -259,7 +260,7 @@ def of_synthetic_rows():
         ),
         "a resampler behind a scaler": Case(
             lambda: make_resampling_pipeline(scale, rows, encoded_model()).fit(TABLE, SICK),
-            "sex:F job:F age:FA sick:F",
+            "sex:F job:F age:AF sick:F",
             "2 replace central: sex, job, sick",
         ),
     }
@@ -403,7 +404,7 @@ def test_the_headline_says_first_what_is_released_unprotected():
     for fitted, said_first in (
         (parts, "Unprotected columns: age, pay. Guarantee: epsilon = 1, local model, replacing"),
         (always().fit(SEX, Y), "Unprotected columns: none. The target is unprotected. Guarantee: "),
-        (make_pipeline(StandardScaler(), LogisticRegression()), "No guarantee yet for: (all columns). The target is"),
+        (make_pipeline(StandardScaler(), LogisticRegression()), "No guarantee for: (all columns). The target is"),
     ):
         assert said_first in skdp.privacy_statement(fitted).to_dict()["headline"]
         assert said_first in str(skdp.privacy_statement(fitted))
@@ -417,7 +418,9 @@ def test_a_charge_that_counts_twice_is_noted():
     ):
         statement = skdp.privacy_statement(fitted)
         assert f"Guarantee: {total}" in str(statement)
-        assert ("count twice: dplogisticregression: DPLogisticRegression." in str(statement)) is is_twice
+        assert (
+            "count twice: dplogisticregression: DPLogisticRegression (epsilon 1 becomes 2)." in str(statement)
+        ) is is_twice
         assert set(statement.rows["epsilon"].dropna()) == {pipeline[-1].guarantee_.epsilon}
 
 

@@ -147,8 +147,8 @@ def test_what_is_not_known_before_fit_has_no_total(name):
 
 
 def said(statement):
-    rows = statement.rows[["column", "protection"]].itertuples(index=False)
-    return {row.column: row.protection.partition(" (")[0] for row in rows}
+    rows = statement.rows.drop_duplicates("column")
+    return dict(zip(rows["column"], rows["protection"], strict=True))
 
 
 def test_columns_are_those_that_the_steps_name():
@@ -168,7 +168,9 @@ def test_protection_is_as_it_is_going_to_be():
     only = privacy_statement(skdp.OnFitOnly(response()), TABLE[TEXT])
     assert said(only) == dict.fromkeys(TEXT, "privatized rows in fit, unprotected in transform and predict")
     assert privacy_statement(scaler(), TABLE[NUMBERS]).unprotected_columns == NUMBERS
-    assert said(privacy_statement(skdp.DPMean(bounds=BOUNDS), TABLE[NUMBERS]))["age"] == "private statistics only"
+    assert (
+        said(privacy_statement(skdp.DPMean(bounds=BOUNDS), TABLE[NUMBERS]))["age"] == "private statistics of this step"
+    )
     read = privacy_statement(response(categories="auto"), TABLE[TEXT])
     assert (read.total, read.unprotected_columns) == (None, TEXT)
     learnt = privacy_statement(make_pipeline(response(), LogisticRegression()))

@@ -9,6 +9,10 @@ from importlib.resources import files
 import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 import skdp
 from skdp import PrivacyGuarantee, privacy_statement
@@ -117,19 +121,19 @@ def test_local_statement_names_the_trusted_party():
         "only the process that randomizes each record. Whoever receives reports, including the collector, need not be "
         "trusted."
     )
-    assert f"Trusted: {trusted}\n" in text
     limits = (
         "For everyone else, the odds below limit what the release reveals about the protected values. "
         "They see unprotected columns as they are."
     )
     assert f"{trusted} {limits}" in page
+    assert f"Trusted: {trusted} {limits}\n" in text
 
 
 UNITS = {
     "one record": (
         {},
         "one record. A person with more records is protected less.",
-        "bounded: the number of records is public.",
+        "bounded: the number of records is not protected.",
     ),
     "three records": (
         {"relation": "add_remove", "max_rows_per_person": 3},
@@ -144,12 +148,12 @@ UNITS = {
     "limited person": (
         {"unit": "limited_person", "max_rows_per_person": 2},
         "all rows of one person with at most 2. A single record of",
-        "bounded: the number of records is public.",
+        "bounded: the number of records is not protected.",
     ),
     "values": (
         {"relation": "replace_values"},
-        "one record. A person with more records is protected less.",
-        "bounded: the number of records and all other columns are public.",
+        "the values of sex in one record. A person with more records is protected less.",
+        "bounded: neither the number of records nor any other column is protected.",
     ),
 }
 
@@ -225,3 +229,73 @@ def test_ledger_statement_lists_only_charged_releases():
     sentence = "Only charged releases are listed. Others may exist, and are not in this total. Guarantee: epsilon = 1"
     for written in read(privacy_statement(charged_ledger()))[:2]:
         assert sentence in written
+
+
+def test_single_synthesizer_protects_a_whole_record():
+    synthesizer = skdp.DPMarginalSynthesizer(1.0, domain={"sex": ["f", "m"]}).fit(SEX)
+    text, page, record = read(privacy_statement(synthesizer))
+    assert record["meaning"]["unit"].startswith("one whole record. ")
+    assert "Unit of privacy: one whole record. " in text
+    assert "one whole record. " in page
+    assert list(privacy_statement(synthesizer).rows["protection"]) == ["synthetic rows"]
+
+
+NOT_WHOLE = {
+    "ledger": charged_ledger,
+    "column that passes": lambda: make_column_transformer((sex(), ["sex"]), ("passthrough", ["age"])).fit(PEOPLE),
+    "column without a guarantee": lambda: sex().fit(SEX),
+}
+
+
+@pytest.mark.parametrize("name", NOT_WHOLE)
+def test_unit_is_not_a_whole_record_with_an_uncovered_column(name):
+    text, page, record = read(privacy_statement(NOT_WHOLE[name](), PEOPLE))
+    assert record["meaning"]["unit"].startswith("one record. ")
+    assert "one whole record" not in text + page
+
+
+def test_rho_is_not_in_the_headline():
+    mean = skdp.DPMean(skdp.privacy.Rho(0.25, 1e-6), bounds=(0, 40)).fit(AGE)
+    text, page, record = read(privacy_statement(mean))
+    assert "rho" not in record["headline"]
+    assert record["headline"].startswith("Unprotected columns: none. Guarantee: epsilon = ")
+    assert "Variant: zero-concentrated differential privacy, rho = 0.25." in text
+    assert '<th scope="row">Rho</th><td>0.25</td>' in page
+    assert record["total"]["rho"] == 0.25
+
+
+def test_converted_epsilon_is_explained():
+    synthesizer = skdp.DPMarginalSynthesizer(1.0, domain={"sex": ["f", "m"]})
+    text = str(privacy_statement(make_pipeline(synthesizer, OneHotEncoder()).fit(SEX)))
+    assert "Guarantee: epsilon = 2, " in text
+    step = "dpmarginalsynthesizer: DPMarginalSynthesizer"
+    assert f"Guarantees for adding or removing count twice: {step} (epsilon 1 becomes 2)." in text
+    assert f"for adding or removing in the table remains valid: {step}. It does not hold for the pipeline" in text
+
+
+def test_unprotected_column_precedes_its_private_statistics():
+    parts = ((skdp.DPStandardScaler(1.0, bounds=(0, 40)), ["age"]), (sex(), ["sex"]))
+    rows = privacy_statement(make_column_transformer(*parts).fit(PEOPLE)).rows
+    protections = ["unprotected: true values are in the output", "private statistics of this step"]
+    assert list(rows.loc[rows["column"] == "age", "protection"]) == protections
+
+
+def test_permanent_reports_state_the_loss_of_further_values():
+    key = skdp.SecretKey.generate()
+    encoder = sex(memoize=True, secret_key=key)
+    note = (
+        "Each further value of the person costs the same again, and the fact and the time of a change are not protected"
+    )
+    for estimator in (encoder, clone(encoder).fit(SEX), skdp.RapporEncoder(1.0, secret_key=key).fit(SEX)):
+        text = str(privacy_statement(estimator))
+        assert f"{note}: {type(estimator).__name__}." in text
+        assert "Randomizing the same people again" not in text
+
+
+def test_columns_beside_protected_values_are_in_the_output():
+    domain = {"sex": ["f", "m"], "age": skdp.Interval(0, 40, bins=4)}
+    statement = privacy_statement(skdp.DPColumnSynthesizer(["sex"], domain=domain).fit(PEOPLE))
+    age = statement.rows.set_index("column")["protection"]["age"]
+    assert age == "unprotected: true values are in the output"
+    assert "by replacing the values of sex in one record" in statement.to_dict()["meaning"]["odds"]
+    assert "are public" not in str(statement)
