@@ -54,14 +54,24 @@ def _convert_to_series(values: Any, missing: bool) -> pd.Series:
 def parse_classes(values: Any, name: str) -> pd.Series:
     """Read a column of class labels; raise an error for numbers with fractions."""
     column = parse_column(values, name)
+    check_classes(column, name)
+    return column
+
+
+def check_classes(column: pd.Series, name: str) -> None:
+    """Raise an error if a column of class labels has numbers with fractions."""
+    if _has_fractions(column):
+        raise ValueError(
+            f"`{name}` must be class labels, got numbers with fractions, such as "
+            "probabilities. Apply a threshold first, for example `score >= 0.5`."
+        )
+
+
+def _has_fractions(column: pd.Series) -> bool:
+    """Return True if a column has numbers that are not integers."""
     # scikit-learn's type_of_target also detects fractions, but warns if there are many
     # classes.
-    if column.dtype.kind in "biu" or not any(map(_is_fraction, column.unique())):
-        return column
-    raise ValueError(
-        f"`{name}` must be class labels, got numbers with fractions, such as "
-        "probabilities. Apply a threshold first, for example `score >= 0.5`."
-    )
+    return column.dtype.kind not in "biu" and any(map(_is_fraction, column.unique()))
 
 
 def _is_fraction(value: Any) -> bool:
@@ -99,38 +109,65 @@ def check_lengths(lengths: Mapping[str, int]) -> None:
         )
 
 
-def encode_predictions(
-    y_true: Any, y_pred: Any, positive_label: Any, n_rows: int
-) -> Codes:
-    """Return a code of each row: 2 if truly positive, plus 1 if predicted positive.
-
-    The number of rows of the sensitive features is `n_rows`.
-    """
+def parse_outcomes(y_true: Any, y_pred: Any, n_rows: int) -> dict[str, pd.Series]:
+    """Read the true and predicted outcomes, and check that sensitive features have as many rows, `n_rows`."""
     if y_true is None:
         raise ValueError(
             "`y_true` must be one column, got None. For selection rates without true "
             "labels, pass the predictions twice."
         )
-    true = parse_classes(y_true, "y_true")
-    predicted = parse_classes(y_pred, "y_pred")
-    lengths = {"y_true": len(true), "y_pred": len(predicted)}
+    outcomes = {
+        name: parse_column(values, name)
+        for name, values in (("y_true", y_true), ("y_pred", y_pred))
+    }
+    lengths = {name: len(values) for name, values in outcomes.items()}
     check_lengths(lengths | {"sensitive_features": n_rows})
-    label = find_positive_label(positive_label, y_true=true, y_pred=predicted)
-    true_labels, predicted_labels = set(true), set(predicted)
-    # Labels are values of the data, so messages do not contain them.
-    if label not in true_labels | predicted_labels:
-        raise ValueError(
-            "`positive_label` must be a label of `y_true` or `y_pred`, got another "
-            "value."
-        )
-    # Labels such as 1 and "1", or ">50K" and ">50K.", do not match.
-    if len(true_labels | predicted_labels) > 2 and not true_labels & predicted_labels:
+    return outcomes
+
+
+def is_regression(outcomes: dict[str, pd.Series]) -> bool:
+    """Return True for numbers with fractions; raise an error for infinite numbers among them."""
+    columns = outcomes.values()
+    # Predictions with fractions of the classes 0 and 1 are probabilities.
+    if any(column.dtype.kind not in "iuf" for column in columns) or any(
+        column.isin([0, 1]).all() for column in columns
+    ):
+        return False
+    for name, column in outcomes.items():
+        if np.isinf(column).any():
+            raise ValueError(f"`{name}` must be finite numbers, got infinite numbers.")
+    return any(map(_has_fractions, columns))
+
+
+def list_positive_labels(
+    positive_label: Any, outcomes: dict[str, pd.Series]
+) -> list[Any]:
+    """Return the positive label, or all labels if there are more than two and none is declared as positive."""
+    for name, column in outcomes.items():
+        check_classes(column, name)
+    true, predicted = (list(column.unique()) for column in outcomes.values())
+    labels = pd.Categorical([*true, *predicted]).categories
+    # Labels such as 1 and "1", or ">50K" and ">50K.", do not match. Labels are values of
+    # the data, so messages do not contain them.
+    if len(labels) > 2 and not {*true} & {*predicted}:
         raise ValueError(
             "`y_true` and `y_pred` must have a label in common, got none. Convert both "
             "to the same labels."
         )
-    # All labels except the positive label are negative.
-    is_true, is_predicted = true.isin([label]), predicted.isin([label])
+    if positive_label is None and len(labels) > 2:
+        return list(labels)
+    label = find_positive_label(positive_label, **outcomes)
+    if label not in {*true, *predicted}:
+        raise ValueError(
+            "`positive_label` must be a label of `y_true` or `y_pred`, got another "
+            "value."
+        )
+    return [label]
+
+
+def encode_predictions(outcomes: dict[str, pd.Series], label: Any) -> Codes:
+    """Return a code of each row: 2 if the true label is `label`, plus 1 if the predicted label is."""
+    is_true, is_predicted = (column.isin([label]) for column in outcomes.values())
     codes: Codes = 2 * is_true.to_numpy(np.intp) + is_predicted.to_numpy(np.intp)
     return codes
 

@@ -51,102 +51,156 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class GroupSums:
-    """Estimated sums of the weights of selected and unselected rows by rate and group, with their noise."""
+class Groups:
+    """Groups of weighted rows: true groups, or groups that are estimated from reports."""
 
-    # Sums of weights, or numbers of rows without weights; shape (n_rates, n_groups).
-    selected: Numbers
-    unselected: Numbers
-    # Covariances over the noise of the reports; shape (n_rates, n_groups, n_groups). They are
-    # 0 for true groups.
-    selected_covariance: Numbers
-    unselected_covariance: Numbers
-    # Variance that widens the intervals of rates of few rows; shape (n_rates, n_groups).
-    extra_variance: Numbers
-    # Design effect: ratio of the variance of sampling to the variance for weights of 1 and the
-    # same sums; shape (n_rates, n_groups).
-    design_effect: Numbers
-    is_reported: bool
+    names: list[Any]
+    # True if group 0 is unprivileged and group 1 is privileged.
+    has_privileged: bool
+    # Weight of each row, with a mean of 1; shape (n_rows,).
+    weights: Numbers
+    # "population" if the rows are a sample, "table" if only the noise of reports is random.
+    rows: str
 
     @property
-    def total(self) -> Numbers:
-        """Sum of the weights of the rows that a rate divides by."""
-        return self.selected + self.unselected
-
-    def noise_variances(self) -> tuple[Numbers, Numbers]:
-        """Return the variances of `selected` and `unselected`; shape (n_rates, n_groups)."""
-        selected = np.diagonal(self.selected_covariance, axis1=1, axis2=2)
-        unselected = np.diagonal(self.unselected_covariance, axis1=1, axis2=2)
-        return selected, unselected
-
-    def size_of_sample(self, rows: str) -> Numbers:
-        """Return the factor of ``rate * (1 - rate)`` in the variance of sampling: 0 if rows="table"."""
-        # The rows of a table are fixed, so only the noise of their reports is random.
-        total = np.maximum(self.total, 0)
-        return total * self.design_effect * (rows == "population")
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return len(self.names)
 
 
-def sum_known_groups(
-    codes: Codes, groups: Codes, n_groups: int, weights: Numbers
-) -> GroupSums:
-    """Sum the weights of the rows of each code of labels and each true group, without noise.
+@dataclass(frozen=True)
+class KnownGroups(Groups):
+    """True groups, with the index of the group of each row."""
 
-    `codes` are the codes of `encode_predictions`; `groups` and `weights` have the group and the weight of each row.
+    index: Codes
+    is_reported = False
+
+    def sum(self, values: Numbers) -> Numbers:
+        """Sum a number of each row by group; shape (n_groups,)."""
+        return np.bincount(self.index, values, self.n_groups).astype(float)
+
+    def sum_noise(self, values: Numbers) -> Numbers:
+        """Return zeros, because true groups have no noise; shape (n_groups, n_groups)."""
+        return np.zeros((self.n_groups, self.n_groups))
+
+
+@dataclass(frozen=True)
+class ReportedGroups(Groups):
+    """Groups that are estimated from reports, with unbiased indicators of the groups, (n_rows, n_groups)."""
+
+    indicators: Numbers
+    is_reported = True
+
+    def sum(self, values: Numbers) -> Numbers:
+        """Estimate the sum of a number of each row by group; shape (n_groups,)."""
+        sums: Numbers = values @ self.indicators
+        return sums
+
+    def sum_noise(self, values: Numbers) -> Numbers:
+        """Estimate the covariances of the indicators, times a number of each row; shape (n_groups, n_groups)."""
+        # A record is in one group, so the mean of the product of its indicators of two
+        # groups is their covariance. A true indicator equals its square, so the mean of
+        # ``indicator**2 - indicator`` is the variance.
+        products: Numbers = (self.indicators.T * values) @ self.indicators
+        return products - np.diag(self.sum(values))
+
+
+@dataclass(frozen=True)
+class GroupSums:
+    """Estimated weighted sums of a rate or mean of each group, with the variance of their errors."""
+
+    # A mean is numerator / denominator: sums of ``weight * value`` and of weights; shape
+    # (n_means, n_groups).
+    numerator: Numbers
+    denominator: Numbers
+    # Coefficients c of the covariance ``c[0] - c[1] (t + u) + c[2] t u`` of ``numerator -
+    # mean * denominator`` of two groups with the means t and u; shape (3, n_means,
+    # n_groups, n_groups).
+    covariance: Numbers
+    # Variances that widen the intervals of rates of few rows, added to the coefficients of
+    # one group; shape (3, n_means, n_groups).
+    extra: Numbers
+    # Possible values of a mean: rates are between 0 and 1.
+    bounds: tuple[float, float]
+    # Design effect of rates of true groups, whose intervals are exact: ratio of the
+    # variance of sampling to the variance for weights of 1 and the same sums; shape
+    # (n_means, n_groups). None for other means.
+    exact_effect: Numbers | None = None
+    # Number that was subtracted from the values of each mean; shape (n_means, 1).
+    origin: Any = 0.0
+
+    @property
+    def is_rate(self) -> bool:
+        """True for rates, False for means of numbers."""
+        return self.bounds == (0, 1)
+
+
+def sum_rates(codes: Codes, groups: Any) -> GroupSums:
+    """Sum the weights of selected and of all rows of each rate and group.
+
+    `codes` are 2 for truly positive rows plus 1 for rows predicted to be, as in `encode_predictions`.
     """
-
-    def sum_by_cell(values: Numbers) -> Numbers:
-        cells = codes * n_groups + groups
-        sums = np.bincount(cells, values, 4 * n_groups).astype(float)
-        return sums.reshape(4, n_groups)
-
-    counts = sum_by_cell(weights)
-    noise = np.zeros((len(SELECTED), n_groups, n_groups))
+    n_groups, weights = groups.n_groups, groups.weights
+    counts, squares = np.zeros((2, 4, n_groups))
+    noise = np.zeros((4, n_groups, n_groups))
+    for code in range(4):
+        weight = weights * (codes == code)
+        counts[code], squares[code] = groups.sum(weight), groups.sum(weight**2)
+        noise[code] = groups.sum_noise(weight**2)
+        # The estimate of a variance may be negative.
+        np.fill_diagonal(noise[code], np.maximum(noise[code].diagonal(), 0))
+    selected, unselected = SELECTED @ counts, UNSELECTED @ counts
+    effect = _estimate_design_effect(counts, squares, weights)
+    noise_selected = np.tensordot(SELECTED, noise, axes=1)
+    noise_total = noise_selected + np.tensordot(UNSELECTED, noise, axes=1)
+    covariance = np.stack([noise_selected, noise_selected, noise_total])
+    if groups.rows == "population":
+        # The binomial variance ``n t (1 - t)`` of the sample; n is 0 if the estimated
+        # number of rows is negative.
+        sampled = np.maximum(selected + unselected, 0) * effect
+        binomial = sampled[..., np.newaxis] * np.eye(n_groups)
+        covariance -= np.multiply.outer([0, 0.5, 1], binomial)
+    extra = np.zeros((len(SELECTED), n_groups))
+    if groups.is_reported:
+        # Normal intervals are too narrow if few rows are misreported, so they add the
+        # noise of two selected and two unselected rows, whose report is either of two
+        # values with probability 1/2 (after Agresti and Coull 1998).
+        n_rows = np.bincount(codes, minlength=4)
+        is_mixed = (SELECTED @ n_rows > 0) & (UNSELECTED @ n_rows > 0)
+        variance_of_row = (np.ptp(groups.indicators, axis=0) / 2) ** 2
+        variance_of_row *= np.mean(weights**2)
+        extra = 2 * np.outer(is_mixed, variance_of_row * noise.any())
     return GroupSums(
-        selected=SELECTED @ counts,
-        unselected=UNSELECTED @ counts,
-        selected_covariance=noise,
-        unselected_covariance=noise,
-        extra_variance=np.zeros((len(SELECTED), n_groups)),
-        design_effect=_estimate_design_effect(counts, sum_by_cell(weights**2), weights),
-        is_reported=False,
+        numerator=selected,
+        denominator=selected + unselected,
+        covariance=covariance,
+        extra=np.multiply.outer([1, 1, 2], extra),
+        bounds=(0, 1),
+        exact_effect=None if groups.is_reported else effect,
     )
 
 
-def sum_reported_groups(
-    codes: Codes, indicators: Numbers, weights: Numbers
-) -> GroupSums:
-    """Sum weighted unbiased indicators of the groups, (n_rows, n_groups), over the rows of each code.
-
-    `codes` are 2 for truly positive rows plus 1 for rows predicted to be, as in `encode_predictions`; `weights` have a
-    mean of 1.
-    """
-    n_groups = indicators.shape[1]
-    counts, squares = np.zeros((2, 4, n_groups))
-    noise = np.zeros((4, n_groups, n_groups))
-    # A record is in one group, so the mean of the product of its indicators of two
-    # groups is their covariance. A true indicator equals its square, so the mean of
-    # ``indicator**2 - indicator`` is the variance. Its estimate may be negative.
-    for code in range(4):
-        block, weight = indicators[codes == code], weights[codes == code]
-        counts[code], squares[code] = weight @ block, weight**2 @ block
-        weighted = block * weight[:, np.newaxis]
-        noise[code] = weighted.T @ weighted
-        variances = noise[code].diagonal() - squares[code]
-        np.fill_diagonal(noise[code], np.maximum(variances, 0))
-    # Normal intervals are too narrow if few rows are misreported, so they add the noise
-    # of two selected and two unselected rows, whose report is either of two values with
-    # probability 1/2 (after Agresti and Coull 1998).
-    variance_of_row = (np.ptp(indicators, axis=0) / 2) ** 2 * np.mean(weights**2)
-    n_rows = np.bincount(codes, minlength=4)
-    is_mixed = (SELECTED @ n_rows > 0) & (UNSELECTED @ n_rows > 0)
+def sum_means(numbers: Numbers, groups: Any) -> GroupSums:
+    """Sum weighted numbers of each row by group; `numbers` has the shape (n_means, n_rows)."""
+    weights = groups.weights
+    # Sums of squares of numbers far from 0 would lose digits.
+    origin = np.average(numbers, axis=1, weights=weights, keepdims=True)
+    numbers = numbers - origin
+    covariance = np.zeros((3, len(numbers), groups.n_groups, groups.n_groups))
+    for mean, values in enumerate(numbers):
+        for coefficient, power in enumerate((2, 1, 0)):
+            factors = weights**2 * values**power
+            covariance[coefficient, mean] = groups.sum_noise(factors)
+            if groups.rows == "population":
+                # The linearized variance of sampling (Woodruff 1971).
+                covariance[coefficient, mean] += np.diag(groups.sum(factors))
     return GroupSums(
-        selected=SELECTED @ counts,
-        unselected=UNSELECTED @ counts,
-        selected_covariance=np.tensordot(SELECTED, noise, axes=1),
-        unselected_covariance=np.tensordot(UNSELECTED, noise, axes=1),
-        extra_variance=2 * np.outer(is_mixed, variance_of_row * noise.any()),
-        design_effect=_estimate_design_effect(counts, squares, weights),
-        is_reported=True,
+        numerator=np.array([groups.sum(weights * values) for values in numbers]),
+        denominator=np.tile(groups.sum(weights), (len(numbers), 1)),
+        covariance=covariance,
+        extra=np.zeros((3, len(numbers), groups.n_groups)),
+        bounds=(-np.inf, np.inf),
+        origin=origin,
     )
 
 
@@ -176,54 +230,53 @@ def _estimate_design_effect(
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates of groups with score intervals; shape (n_rates, n_groups)."""
+    """Rates or means of groups with score intervals; shape (n_rates, n_groups)."""
 
-    sums: GroupSums
-    # Variance of ``selected - rate * total``.
-    variance: Numbers
-    # Intervals may extend below 0 and above 1 because of the noise of reports.
+    # Intervals of rates may extend below 0 and above 1 because of the noise of reports.
     unclipped: Estimate
+    bounds: tuple[float, float]
+    # Covariance of the errors of two groups; shape (n_rates, n_groups, n_groups).
+    covariance: Numbers
     # False for a group that may have no rows, whose interval is infinite.
     is_bounded: Mask
 
     @property
     def clipped(self) -> Estimate:
-        """Rates with intervals that are clipped to [0, 1]."""
-        return self.unclipped.clip(0, 1)
+        """Rates with intervals that are clipped to possible values."""
+        return self.unclipped.clip(*self.bounds)
 
 
 @IGNORE_DIVISION
-def score_rates(sums: GroupSums, rows: str, level: float) -> Rates:
-    """Estimate rates with score intervals of the confidence level `level`; shape (n_rates, n_groups).
-
-    `rows` is "population" if the rows are a sample, and "table" if only the noise of reports is random.
-    """
-    total, n_sampled = sums.total, sums.size_of_sample(rows)
-    raw_rate = np.where(total > MIN_ROWS, sums.selected / total, np.nan)
-    rate = np.clip(raw_rate, 0, 1)
-    # The variance of ``(1 - rate) * selected - rate * unselected`` is the variance of
-    # the noise plus the binomial variance of the sample.
-    noise, other_noise = sums.noise_variances()
-    variance = noise * (1 - rate) ** 2 + other_noise * rate**2
-    variance += n_sampled * rate * (1 - rate)
-    # A rate t is in the interval if ``selected - t * total``, whose mean is 0, is at
-    # most z standard errors from 0: between the roots of a quadratic function of t.
+def score_rates(sums: GroupSums, level: float) -> Rates:
+    """Estimate rates or means with score intervals of the confidence level `level`; shape (n_rates, n_groups)."""
+    total, coefficients = sums.denominator, sums.covariance
+    raw_rate = np.where(total > MIN_ROWS, sums.numerator / total, np.nan)
+    rate = np.clip(raw_rate, *sums.bounds)
+    t, u = rate[..., np.newaxis], rate[:, np.newaxis]
+    covariance = coefficients[0] - coefficients[1] * (t + u) + coefficients[2] * t * u
+    # Rounding, or few misreported rows, may make a variance negative.
+    variance = np.maximum(np.diagonal(covariance, axis1=1, axis2=2), 0)
+    # A rate t is in the interval if ``numerator - t * denominator``, whose mean is 0, is at
+    # most z standard errors from 0: between the roots of a quadratic function of ``t -
+    # raw_rate``.
     z = NormalDist().inv_cdf((1 + level) / 2)
-    noise = noise + sums.extra_variance
-    other_noise = other_noise + sums.extra_variance
-    squared = total**2 - z**2 * (noise + other_noise - n_sampled)
-    linear = sums.selected * total - z**2 * (noise - n_sampled / 2)
-    constant = sums.selected**2 - z**2 * noise
-    lower, upper = _find_roots(squared, linear, constant)
-    is_bounded = (squared > 0) & (total > 0)
+    constant, linear, squared = z**2 * (
+        np.diagonal(coefficients, axis1=2, axis2=3) + sums.extra
+    )
+    slope = raw_rate * squared - linear
+    lower, upper = _find_roots(
+        total**2 - squared, slope, raw_rate * (linear - slope) - constant
+    )
+    is_bounded = (total**2 > squared) & (total > 0)
     std_error = np.sqrt(variance) / total
     # The interval of a rate that is clipped to [0, 1] may have no possible rate. It
     # includes the rates within the margin of the clipped rate as well.
     margin = np.where(raw_rate == rate, 0, z * std_error)
-    lower = np.where(is_bounded, np.fmin(lower, rate - margin), -np.inf)
-    upper = np.where(is_bounded, np.fmax(upper, rate + margin), np.inf)
-    estimate = Estimate(rate, std_error, lower, upper)
-    return Rates(sums, variance, estimate, is_bounded)
+    lower = np.where(is_bounded, np.fmin(raw_rate + lower, rate - margin), -np.inf)
+    upper = np.where(is_bounded, np.fmax(raw_rate + upper, rate + margin), np.inf)
+    origin = sums.origin
+    estimate = Estimate(rate + origin, std_error, lower + origin, upper + origin)
+    return Rates(estimate, sums.bounds, covariance, is_bounded)
 
 
 def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Numbers, Numbers]:
@@ -233,17 +286,18 @@ def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Numbers, Numb
     return (linear - root) / squared, (linear + root) / squared
 
 
-def estimate_rates(sums: GroupSums, rows: str, level: float) -> Estimate:
-    """Estimate rates, with Clopper-Pearson intervals unless the groups are reported; shape (n_rates, n_groups)."""
-    rates = score_rates(sums, rows, level).clipped
-    if sums.is_reported:
+def estimate_rates(sums: GroupSums, level: float) -> Estimate:
+    """Estimate rates or means, with Clopper-Pearson intervals of rates of true groups; shape (n_rates, n_groups)."""
+    rates = score_rates(sums, level).clipped
+    effect = sums.exact_effect
+    if effect is None:
         return rates
     # The Wilson interval of a rate of 0.0035 covers in only 84 % of samples of 50 rows.
     # Comparisons use score intervals because the coverage of MOVER depends on them.
     tail = (1 - level) / 2
     # Weighted rows count as fewer rows (Korn and Graubard 1998).
-    selected = sums.selected / sums.design_effect
-    unselected = sums.unselected / sums.design_effect
+    selected = sums.numerator / effect
+    unselected = (sums.denominator - sums.numerator) / effect
     # betaincinv requires positive parameters.
     lower = betaincinv(np.maximum(selected, MIN_ROWS), unselected + 1, tail)
     upper = betaincinv(selected + 1, np.maximum(unselected, MIN_ROWS), 1 - tail)
@@ -252,46 +306,49 @@ def estimate_rates(sums: GroupSums, rows: str, level: float) -> Estimate:
     return replace(rates, lower=lower, upper=upper)
 
 
-def compare_with_privileged(sums: GroupSums, rows: str, level: float) -> list[Estimate]:
+def compare_with_privileged(sums: GroupSums, level: float) -> list[Estimate]:
     """Compare group 0 (unprivileged) with group 1 (privileged).
 
-    Return parity difference, disparate impact, opportunity and average odds difference.
+    Return parity difference, disparate impact, opportunity and average odds difference of rates, and the difference of
+    each mean.
     """
-    rates = score_rates(sums, rows, level)
+    rates = score_rates(sums, level)
     pair = np.array([0]), np.array([1])
-    difference = subtract_rates(rates, *pair)
-    impact = divide_rates(rates, *pair)
-    odds = average_odds_difference(rates, *pair)
-    return [difference[0, 0], impact[0, 0], difference[1, 0], odds[0]]
+    difference = subtract_rates(rates, *pair)[:, 0]
+    if not sums.is_rate:
+        return [difference[mean] for mean in range(len(sums.numerator))]
+    impact = divide_rates(rates, *pair)[0, 0]
+    odds = average_odds_difference(rates, *pair)[0]
+    return [difference[0], impact, difference[1], odds]
 
 
 @IGNORE_DIVISION
-def compare_extremes(sums: GroupSums, rows: str, level: float) -> list[Estimate]:
+def compare_extremes(sums: GroupSums, level: float) -> list[Estimate]:
     """Compare the largest rate with the smallest, by the metrics of `compare_with_privileged`."""
     # The largest and the smallest estimate differ more than the true rates, so the
     # endpoint next to equality must hold for all pairs of groups (Bonferroni). The other
     # endpoint requires the interval of one pair only.
-    n_groups = sums.selected.shape[1]
+    n_groups = sums.numerator.shape[1]
     pairs = np.nonzero(~np.eye(n_groups, dtype=bool))
-    pairwise = score_rates(sums, rows, level)
+    pairwise = score_rates(sums, level)
     simultaneous_level = 1 - 2 * (1 - level) / (n_groups * (n_groups - 1))
-    simultaneous = score_rates(sums, rows, simultaneous_level)
-    lower = subtract_rates(simultaneous, *pairs).lower.max(axis=1).clip(0, 1)
-    upper = subtract_rates(pairwise, *pairs).upper.max(axis=1).clip(0, 1)
-    low_ratio = divide_rates(pairwise, *pairs).lower[0].min().clip(0, 1)
-    high_ratio = divide_rates(simultaneous, *pairs).upper[0].min().clip(0, 1)
+    simultaneous = score_rates(sums, simultaneous_level)
+    lower = subtract_rates(simultaneous, *pairs).lower.max(axis=1)
+    upper = subtract_rates(pairwise, *pairs).upper.max(axis=1)
+    # No standard error is stated because the two groups are selected by their estimates.
+    width = np.ptp(pairwise.unclipped.value, axis=1)
+    difference = Estimate(width, np.full(len(width), np.nan), lower, upper)
+    difference = difference.clip(0, sums.bounds[1])
+    if not sums.is_rate:
+        return [difference[mean] for mean in range(len(width))]
+    low_ratio = divide_rates(pairwise, *pairs).lower[0].min()
+    high_ratio = divide_rates(simultaneous, *pairs).upper[0].min()
     selection = pairwise.unclipped.value[0]
     ratio = selection.min() / selection.max()
-    # Largest minus smallest rate: selection rate, TPR and FPR. No standard error is
-    # stated because the two groups are selected by their estimates.
-    width = np.ptp(pairwise.unclipped.value, axis=1)
-    odds = width[1:].mean(), np.nan, lower[1:].mean(), upper[1:].mean()
-    return [
-        Estimate(width[0], np.nan, lower[0], upper[0]),
-        Estimate(ratio, np.nan, low_ratio, high_ratio),
-        Estimate(width[1], np.nan, lower[1], upper[1]),
-        Estimate(*odds),
-    ]
+    impact = Estimate(ratio, np.nan, low_ratio, high_ratio).clip(0, 1)
+    lower, upper = difference.lower[1:].mean(), difference.upper[1:].mean()
+    odds = Estimate(width[1:].mean(), np.nan, lower, upper)
+    return [difference[0], impact, difference[1], odds]
 
 
 @IGNORE_DIVISION
@@ -302,11 +359,10 @@ def _correlate_rates(rates: Rates, first: Codes, second: Codes) -> Numbers:
     """
     # A misreported row is missing in one group and added to another group, so the errors
     # of two rates have opposite signs. True groups have no covariance.
-    t, u = rates.unclipped.value[:, first], rates.unclipped.value[:, second]
-    covariance = rates.sums.selected_covariance[:, first, second] * (1 - t) * (1 - u)
-    covariance += rates.sums.unselected_covariance[:, first, second] * t * u
-    scale = np.sqrt(rates.variance[:, first] * rates.variance[:, second])
-    return np.clip(np.nan_to_num(covariance / scale), -1, 1)
+    variance = np.diagonal(rates.covariance, axis1=1, axis2=2)
+    scale = np.sqrt(variance[:, first] * variance[:, second])
+    correlation = rates.covariance[:, first, second] / scale
+    return np.clip(np.nan_to_num(correlation), -1, 1)
 
 
 def _combine_errors(first: Any, second: Any, correlation: Any) -> Numbers:

@@ -79,13 +79,16 @@ class FairnessDisplay(PanelDisplay):
         for name, report in reports.items():
             title = f"reports[{name!r}]"
             check_table(report, title, ("metric", "value"), numbers=("value",))
-            columns = ["metric", "group", "value", "lower", "upper"]
+            columns = ["class_vs_rest", "metric", "group", "value", "lower", "upper"]
             table = report.reindex(columns=columns).astype({"group": object})
             tables.append(table.assign(report=str(name)))
         table = pd.concat(tables, ignore_index=True)
-        table["panel"] = table["metric"].map(_choose_panel)
+        metrics = table["metric"].astype(str).str.replace("_", " ")
+        # With more than two classes, each class has its own metrics.
+        endings = table["class_vs_rest"].map(", {} vs rest".format)
+        table["label"] = metrics + endings.where(table["class_vs_rest"].notna(), "")
+        table["panel"] = list(map(_choose_panel, metrics, table["label"]))
         # Rows of rates are labeled by the group, other rows by the metric.
-        table["label"] = table["metric"].map(_format_metric)
         is_rate = ~table["panel"].isin(PARITY)
         groups = table["group"].map(format_label)
         table["label"] = groups.where(is_rate, table["label"])
@@ -163,17 +166,11 @@ class FairnessDisplay(PanelDisplay):
         return self
 
 
-def _choose_panel(metric: Any) -> str:
-    """Return the title of the panel of a metric: differences, ratios, or the name of a rate."""
-    label = _format_metric(metric)
-    if "difference" in label:
+def _choose_panel(metric: str, label: str) -> str:
+    """Return the title of the panel of a metric: differences, ratios, or the label of a rate."""
+    if "difference" in metric:
         return DIFFERENCES
-    return RATIOS if "impact" in label or "ratio" in label else label
-
-
-def _format_metric(metric: Any) -> str:
-    """Replace the underscores of a metric's name by spaces."""
-    return str(metric).replace("_", " ")
+    return RATIOS if "impact" in metric or "ratio" in metric else label
 
 
 def _draw_panel(axes: Any, table: pd.DataFrame, names: list[str]) -> None:
@@ -183,22 +180,24 @@ def _draw_panel(axes: Any, table: pd.DataFrame, names: list[str]) -> None:
     names of the reports in order.
     """
     rows = list(dict.fromkeys(table["label"]))
+    drawn = table[["value", "lower", "upper"]].to_numpy(float)
+    is_shown = np.isfinite(drawn)
+    # matplotlib cannot draw infinite limits, so they are clipped far outside the axes.
+    far = 1e3 * np.abs(drawn[is_shown]).max(initial=1)
     for position, name in enumerate(names):
         report = table[table["report"] == name]
         # Reports are shifted by -0.3 to 0.3 rows, so that they do not overlap.
         shift = 0.6 * ((position + 0.5) / len(names) - 0.5)
         heights = report["label"].map(rows.index).to_numpy(float) + shift
-        # matplotlib cannot draw infinite limits, so they are clipped far outside the axes.
-        limits = report[["lower", "upper"]].to_numpy(float).clip(-1e6, 1e6)
+        limits = report[["lower", "upper"]].to_numpy(float).clip(-far, far)
         style = choose_series_style(position)
         axes.hlines(heights, *limits.T, color=style["color"], lw=2, alpha=0.6)
         # Markers at the bounds of the axis are drawn whole.
         axes.plot(report["value"], heights, ls="none", ms=5.5, clip_on=False, **style)
-    # The axis excludes very large limits, which would make all other intervals invisible.
-    limits = table[["value", "lower", "upper"]].to_numpy(float)
-    is_shown = np.isfinite(limits) & (np.abs(limits) <= 3)
-    is_shown[:, 0] = np.isfinite(limits[:, 0])
-    visible = limits[is_shown]
+    if RATIOS in set(table["panel"]):
+        # Very large limits of ratios would make all other intervals invisible.
+        is_shown[:, 1:] &= drawn[:, 1:] <= 3
+    visible = drawn[is_shown]
     if visible.size:
         # The line of parity is drawn, too.
         parity = [PARITY[title] for title in table["panel"].unique() if title in PARITY]
