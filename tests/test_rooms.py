@@ -16,12 +16,16 @@ MODULES = {
 }
 
 
-def folder_of(module):
-    """Return the package that a module is in; a package is in itself."""
-    return module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
-
-
 SOURCES = {module: path.read_text() for module, path in MODULES.items()}
+
+
+def folder_of(module):
+    """Return the package that a module is in; a package is in itself.
+
+    A folder whose `__init__.py` imports nothing is a part of the package above it.
+    """
+    folder = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
+    return folder if "import " in SOURCES[folder] else folder.rpartition(".")[0]
 
 
 def imports(source):
@@ -52,6 +56,11 @@ def test_no_private_module_of_another_room():
     source = f"from {private} import x"
     assert foreign_private("skdp.metrics._counts", source) == [private]
     assert foreign_private("skdp.local.protocol._field", source) == []
+    # The folders of `skdp.privacy` have no names of their own.
+    private = "skdp.privacy.ledger._book"
+    source = f"from {private} import x"
+    assert foreign_private("skdp.central._base", source) == [private]
+    assert foreign_private("skdp.privacy.statement._walk", source) == []
 
 
 def test_sizes():

@@ -1,42 +1,42 @@
 """Guarantees, their composition, ledgers and statements."""
 
-from skdp.privacy._accountant import smallest_epsilon as smallest_epsilon
-from skdp.privacy._book import BudgetExceeded
-from skdp.privacy._budget import Mu, Rho
-from skdp.privacy._budget import PrivacyBudget as PrivacyBudget
-from skdp.privacy._budget import parse_budget as parse_budget
-from skdp.privacy._conversions import (
+from skdp.privacy._formats import check_choice as check_choice
+from skdp.privacy._formats import check_delta as check_delta
+from skdp.privacy._formats import check_epsilon as check_epsilon
+from skdp.privacy.guarantees._accountant import smallest_epsilon as smallest_epsilon
+from skdp.privacy.guarantees._budget import Mu, Rho
+from skdp.privacy.guarantees._budget import PrivacyBudget as PrivacyBudget
+from skdp.privacy.guarantees._budget import parse_budget as parse_budget
+from skdp.privacy.guarantees._conversions import (
     gaussian_delta,
     gaussian_epsilon,
     largest_mu,
     zcdp_epsilon,
 )
-from skdp.privacy._formats import check_choice as check_choice
-from skdp.privacy._formats import check_delta as check_delta
-from skdp.privacy._formats import check_epsilon as check_epsilon
-from skdp.privacy._guarantee import (
+from skdp.privacy.guarantees._guarantee import (
     PrivacyGuarantee,
     PrivacyLeakWarning,
     WeakGuaranteeWarning,
     compose,
 )
-from skdp.privacy._guarantee import Relation as Relation
-from skdp.privacy._ledger import PrivacyLedger
-from skdp.privacy._ledger import charge_ledger as charge_ledger
-from skdp.privacy._losses import GaussianLoss, PureLoss
-from skdp.privacy._losses import Loss as Loss
-from skdp.privacy._losses import StatedLoss as StatedLoss
-from skdp.privacy._losses import exponential_loss as exponential_loss
-from skdp.privacy._losses import gaussian_loss as gaussian_loss
-from skdp.privacy._losses import laplace_loss as laplace_loss
-from skdp.privacy._losses import pure_mu as pure_mu
-from skdp.privacy._report_pair import ReportPair as ReportPair
-from skdp.privacy._result import PrivacyStatement
-from skdp.privacy._shuffled import Released as Released
-from skdp.privacy._shuffled import local_epsilon, shuffled_guarantee
-from skdp.privacy._statement import privacy_statement
-from skdp.privacy._steps import list_releases as list_releases
-from skdp.privacy._walk import Fact as Fact
+from skdp.privacy.guarantees._guarantee import Relation as Relation
+from skdp.privacy.guarantees._losses import GaussianLoss, PureLoss
+from skdp.privacy.guarantees._losses import Loss as Loss
+from skdp.privacy.guarantees._losses import StatedLoss as StatedLoss
+from skdp.privacy.guarantees._losses import exponential_loss as exponential_loss
+from skdp.privacy.guarantees._losses import gaussian_loss as gaussian_loss
+from skdp.privacy.guarantees._losses import laplace_loss as laplace_loss
+from skdp.privacy.guarantees._losses import pure_mu as pure_mu
+from skdp.privacy.guarantees._report_pair import ReportPair as ReportPair
+from skdp.privacy.guarantees._shuffled import Released as Released
+from skdp.privacy.guarantees._shuffled import local_epsilon, shuffled_guarantee
+from skdp.privacy.ledger._book import BudgetExceeded
+from skdp.privacy.ledger._ledger import PrivacyLedger
+from skdp.privacy.ledger._ledger import charge_ledger as charge_ledger
+from skdp.privacy.statement._result import PrivacyStatement
+from skdp.privacy.statement._statement import privacy_statement
+from skdp.privacy.statement._steps import list_releases as list_releases
+from skdp.privacy.statement._walk import Fact as Fact
 
 __all__ = [
     "BudgetExceeded",

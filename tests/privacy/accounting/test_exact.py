@@ -40,8 +40,8 @@ def small_mix(seed):
 )
 def test_never_below_the_truth_and_close_on_a_fine_grid(points, steps, mixes, monkeypatch):
     """On a coarse grid a bound that rounds down, or to the nearest point, would be far below."""
-    monkeypatch.setattr("skdp.privacy._accountant.MAX_POINTS", points)
-    monkeypatch.setattr("skdp.privacy._accountant.N_SUBSTEPS", steps)
+    monkeypatch.setattr("skdp.privacy.guarantees._accountant.MAX_POINTS", points)
+    monkeypatch.setattr("skdp.privacy.guarantees._accountant.N_SUBSTEPS", steps)
     is_fine = points > 1 << 10
     for seed in range(mixes):
         losses = small_mix(seed)

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from skdp.privacy._book import MISSING, TIMEOUT_SECONDS, Book, Budget, lock
+from skdp.privacy.ledger._book import MISSING, TIMEOUT_SECONDS, Book, Budget, lock
 
 # Beginnings of the addresses of PostgreSQL.
 SCHEMES = ("postgresql://", "postgres://")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, Literal
 
-from skdp.privacy._guarantee import PrivacyGuarantee
+from skdp.privacy.guarantees._guarantee import PrivacyGuarantee
 
 # Libraries whose classes have a known behavior.
 _LIBRARIES = ("sklearn", "imblearn", "skdp")

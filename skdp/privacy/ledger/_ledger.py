@@ -12,7 +12,13 @@ from typing import Any, NamedTuple, Self
 
 import pandas as pd
 
-from skdp.privacy._book import (
+from skdp.privacy._formats import format_name, format_number, format_row, format_text
+from skdp.privacy.guarantees._guarantee import (
+    PrivacyGuarantee,
+    Relation,
+    join_names,
+)
+from skdp.privacy.ledger._book import (
     Account,
     Book,
     Budget,
@@ -22,13 +28,7 @@ from skdp.privacy._book import (
     round_down,
     to_float,
 )
-from skdp.privacy._formats import format_name, format_number, format_row, format_text
-from skdp.privacy._guarantee import (
-    PrivacyGuarantee,
-    Relation,
-    join_names,
-)
-from skdp.privacy._server_book import SCHEMES, ServerBook
+from skdp.privacy.ledger._server_book import SCHEMES, ServerBook
 
 _COLUMNS = "what epsilon delta rho relation unit trust scope mechanism secure time"
 
@@ -159,7 +159,7 @@ class PrivacyLedger:
     >>> ledger.charge(PrivacyGuarantee(0.1), "Mean")
     Traceback (most recent call last):
         ...
-    skdp.privacy._book.BudgetExceeded: Mean requires epsilon=0.1, but the ledger has 0.0 of 0.3 left.
+    skdp.privacy.ledger._book.BudgetExceeded: Mean requires epsilon=0.1, but the ledger has 0.0 of 0.3 left.
 
     A hundred answers with epsilon 0.1, each chosen after the one before, add up to 10. For a delta of 1e-6, a ledger in
     rho admits them within 5.3:

@@ -13,16 +13,22 @@ from typing import Any, ClassVar, Literal, Self
 from scipy.optimize import brentq
 
 from skdp.exact import exp_bounds, round_up
-from skdp.privacy._accountant import smallest_epsilon
-from skdp.privacy._conversions import (
+from skdp.privacy._formats import check_delta, check_epsilon
+from skdp.privacy.guarantees._accountant import smallest_epsilon
+from skdp.privacy.guarantees._conversions import (
     find_safe_start,
     gaussian_epsilon,
     largest_mu,
     largest_rho,
     zcdp_epsilon,
 )
-from skdp.privacy._formats import check_delta, check_epsilon
-from skdp.privacy._losses import GaussianLoss, Loss, PureLoss, StatedLoss, pure_epsilon
+from skdp.privacy.guarantees._losses import (
+    GaussianLoss,
+    Loss,
+    PureLoss,
+    StatedLoss,
+    pure_epsilon,
+)
 
 # Range of rho and mu**2 in which conversions neither overflow nor take long.
 _MIN_AMOUNT, _MAX_AMOUNT = 1e-60, 1e6

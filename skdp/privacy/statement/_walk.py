@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from skdp.privacy import _steps
 from skdp.privacy._formats import format_text
-from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy._steps import is_a, is_of_skdp
+from skdp.privacy.guarantees._guarantee import PrivacyGuarantee
+from skdp.privacy.statement import _steps
+from skdp.privacy.statement._steps import is_a, is_of_skdp
 
 # Protection of a column by a step.
 ROWS = "privatized rows"

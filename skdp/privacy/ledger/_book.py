@@ -48,14 +48,14 @@ from skdp.privacy._formats import (
     format_text,
     write_name,
 )
-from skdp.privacy._guarantee import (
+from skdp.privacy.guarantees._guarantee import (
     RELATIONS,
     PrivacyGuarantee,
     Relation,
     check_columns,
     join_names,
 )
-from skdp.privacy._losses import (
+from skdp.privacy.guarantees._losses import (
     GaussianLoss,
     Loss,
     PureLoss,

@@ -14,12 +14,12 @@ import numpy as np
 from scipy.special import ndtr
 
 from skdp.exact import exp_bounds, log_upper, round_up
-from skdp.privacy._accountant import smallest_epsilon
-from skdp.privacy._conversions import LOG_ERROR, find_safe_boundary
 from skdp.privacy._formats import check_choice, check_delta, check_epsilon
-from skdp.privacy._guarantee import PrivacyGuarantee
-from skdp.privacy._losses import GaussianLoss, Loss, StatedLoss
-from skdp.privacy._report_pair import ReportPair
+from skdp.privacy.guarantees._accountant import smallest_epsilon
+from skdp.privacy.guarantees._conversions import LOG_ERROR, find_safe_boundary
+from skdp.privacy.guarantees._guarantee import PrivacyGuarantee
+from skdp.privacy.guarantees._losses import GaussianLoss, Loss, StatedLoss
+from skdp.privacy.guarantees._report_pair import ReportPair
 
 # Output of the shuffler: the shuffled reports, or their counts.
 Released: TypeAlias = Literal["reports", "tally"]

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from skdp.privacy._conversions import gaussian_epsilon, zcdp_epsilon
 from skdp.privacy._formats import format_name, format_number
-from skdp.privacy._guarantee import PrivacyGuarantee, add_guarantees
-from skdp.privacy._ledger import PrivacyLedger
-from skdp.privacy._result import PrivacyStatement
-from skdp.privacy._steps import (
+from skdp.privacy.guarantees._conversions import gaussian_epsilon, zcdp_epsilon
+from skdp.privacy.guarantees._guarantee import PrivacyGuarantee, add_guarantees
+from skdp.privacy.ledger._ledger import PrivacyLedger
+from skdp.privacy.statement._result import PrivacyStatement
+from skdp.privacy.statement._steps import (
     column_names_of,
     fitted_names,
     is_a,
@@ -20,7 +20,7 @@ from skdp.privacy._steps import (
     is_fitted,
     iterate_parts,
 )
-from skdp.privacy._walk import (
+from skdp.privacy.statement._walk import (
     ALL_COLUMNS,
     CHARGED,
     COUNTED,

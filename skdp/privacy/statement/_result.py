@@ -21,13 +21,13 @@ from skdp.privacy._formats import (
     format_text,
     guess_probability,
 )
-from skdp.privacy._guarantee import (
+from skdp.privacy.guarantees._guarantee import (
     TRUSTED,
     TRUSTS,
     PrivacyGuarantee,
     join_names,
 )
-from skdp.privacy._walk import (
+from skdp.privacy.statement._walk import (
     CHARGED,
     NOT_FITTED,
     NOT_RELEASED,
@@ -387,7 +387,7 @@ def _load_template() -> Any:
         ) from error
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     environment.filters |= {"digits": format_number, "budget": _format_budget}
-    template = files("skdp.privacy").joinpath("page.html.j2")
+    template = files("skdp.privacy.statement").joinpath("page.html.j2")
     return environment.from_string(template.read_text(encoding="utf-8"))
 
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.exact import round_up
-from skdp.privacy._conversions import (
+from skdp.privacy.guarantees._conversions import (
     find_safe_boundary,
     gaussian_epsilon,
     log_delta_above,
 )
-from skdp.privacy._losses import (
+from skdp.privacy.guarantees._losses import (
     GaussianLoss,
     Loss,
     PureLoss,

@@ -12,8 +12,6 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from skdp._json import value_from_json
 from skdp.exact import round_up
-from skdp.privacy._accountant import smallest_epsilon
-from skdp.privacy._conversions import zcdp_epsilon
 from skdp.privacy._formats import (
     JsonRecord,
     check_choice,
@@ -29,7 +27,9 @@ from skdp.privacy._formats import (
     parse_record,
     write_name,
 )
-from skdp.privacy._losses import (
+from skdp.privacy.guarantees._accountant import smallest_epsilon
+from skdp.privacy.guarantees._conversions import zcdp_epsilon
+from skdp.privacy.guarantees._losses import (
     Loss,
     StatedLoss,
     check_losses,

@@ -1,0 +1,1 @@
+"""Guarantees, their conversion and composition, and shuffled reports."""

@@ -1,0 +1,1 @@
+"""Budgets to which releases are charged, in memory, files and databases."""

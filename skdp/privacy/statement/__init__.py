@@ -1,0 +1,1 @@
+"""Statements of the guarantees of pipelines and ledgers."""
