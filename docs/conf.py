@@ -136,8 +136,9 @@ linkcheck_ignore = [r"\.\./gallery/"]
 
 
 def keep_legends(_conf: Any, _name: str) -> None:
-    """Keep legends outside of the axes within the pictures of examples."""
+    """Keep legends in the pictures of examples, and their text readable at the width of a phone."""
     matplotlib.rcParams["savefig.bbox"] = "tight"
+    matplotlib.rcParams["figure.figsize"] = (5.0, 3.7)
 
 
 # The gallery: examples/*/plot_*.py

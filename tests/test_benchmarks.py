@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import math
+import re
 import sys
+import tomllib
 from pathlib import Path
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 from tests.conftest import often
@@ -88,6 +91,66 @@ def test_growth_states_exponents_and_the_largest_size(tmp_path):
         for seed in range(3)
         for metric, compute in metrics.items()
     ]
-    section = load_extension().draw_growth(run.read_rows(rows), tmp_path / "growth.svg")
-    assert "growth with records  unary     1.50    1,000,000       1" in section
-    assert (tmp_path / "growth.svg").stat().st_size > 0
+    parts = load_extension().draw_growth(run.read_rows(rows), tmp_path)
+    assert "| growth with records | unary | 1.50 | 1,000,000 | 1 | 2 |  |" in parts[-1]
+    assert "growth_records.svg" in parts[1]
+    assert (tmp_path / "growth_records.svg").stat().st_size > 0
+
+
+@pytest.mark.parametrize("name", [path.stem for path in sorted((FOLDER / "results").glob("*.csv"))])
+def test_finding_of_each_benchmark_page_holds(name, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(FOLDER)
+    extension, script = load_extension(), load_script(name)
+    pages = tomllib.loads((FOLDER.parent / "docs" / "benchmarks" / "findings.toml").read_text())
+    rows = run.read_rows(pd.read_csv(FOLDER / "results" / f"{name}.csv").to_dict("records"))
+    page = extension.write_page(name, run.select_newest(rows, script), script, pages[name])
+    assert re.search(r"^\*\*[^*]*\d[^*]*\.\*\*$", page.splitlines()[2])
+
+
+def list_errors():
+    """Return the errors of two methods, of a bound below them, and of a method without privacy, by epsilon."""
+    errors = {"ours": (0.8, 0.12345), "rival": (0.8, 0.2), "bound": (0.1, 0.1)}
+    rows = [
+        {"task": "counts", "method": method, "epsilon": epsilon, "seed": seed, "value": value + 0.001 * seed}
+        for method, values in errors.items()
+        for epsilon, value in zip((10.0, 1.0), values[::-1], strict=True)
+        for seed in range(2)
+    ]
+    rows.append({"task": "no noise", "method": "exact", "epsilon": math.inf, "seed": 0, "value": 0.0})
+    shared = {"table": "Adult", "metric": "error", "seconds": 0.0, "commit": "a", "machine": "any"}
+    return run.read_rows([shared | row for row in rows])
+
+
+def test_benchmark_table_has_epsilon_ascending_and_the_best_methods_in_bold():
+    pytest.importorskip("matplotlib")
+    script = SimpleNamespace(__doc__="Errors.")
+    page = {"finding": "The error is {ours:.1%}.", "bounds": ["bound"]}
+    page["values"] = {"ours": {"method": "ours", "epsilon": 10.0}}
+    text = load_extension().write_page("errors", list_errors(), script, page)
+    assert text.startswith("# Errors\n\n**The error is 12.4 %.**\n\nErrors.")
+    assert text.endswith(
+        """## Counts
+
+### Error
+
+:::{table}
+:class: skdp-results
+
+| Table | Method | ε = 1 | ε = 10 | no privacy |
+| :-- | :-- | --: | --: | --: |
+| Adult | ours | 0.80050 ± 0.00050 | **0.12395 ± 0.00050** |  |
+|  | rival | 0.80050 ± 0.00050 | 0.20050 ± 0.00050 |  |
+|  | bound | 0.10050 ± 0.00050 | 0.10050 ± 0.00050 |  |
+|  | exact |  |  | 0 |
+:::"""
+    )
+
+
+@pytest.mark.parametrize(("method", "message"), [("removed", "no rows"), ("bound", "rewrite the finding")])
+def test_finding_that_does_not_hold_is_an_error(method, message):
+    pytest.importorskip("matplotlib")
+    page = {"finding": "{ours}", "ascending": ["ours", "other"]}
+    page["values"] = {"ours": {"method": "ours"}, "other": {"method": method}}
+    with pytest.raises(ValueError, match=message):
+        load_extension().write_finding(list_errors(), page)

@@ -21,7 +21,7 @@ DOCS = ROOT / "docs"
 API = "".join(path.read_text(encoding="utf-8") for path in sorted((DOCS / "api").glob("*.rst")))
 DATA = re.findall(r"^\.\. py:data:: (skdp\.\S+)$", API, re.MULTILINE)
 LISTED = re.findall(r"^   (skdp\.\S+)$", API, re.MULTILINE) + DATA
-PAGES = [DOCS / "index.md", *sorted((DOCS / "guide").glob("*.md"))]
+PAGES = sorted((DOCS / "guide").glob("*.md"))
 ANSWERS = sorted([*(DOCS / "answers").glob("*.md")])
 SLOW_PAGES = (
     *("attacks", "numbers", "evaluation", "synthetic_tables", "engines"),

@@ -1,9 +1,13 @@
-"""A page for each file in benchmarks/results: the docstring of its script, and its newest rows as pivots."""
+"""A page for each file in benchmarks/results: a finding, the docstring of its script, and tables of its newest rows."""
 
 from __future__ import annotations
 
+import math
+import re
 import sys
+import tomllib
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,117 +17,230 @@ import pandas as pd
 
 DOCS = Path(__file__).parent.parent
 BENCHMARKS = DOCS.parent / "benchmarks"
+sys.path.append(str(BENCHMARKS))
+
+from run import read_rows, select_newest, summarize  # noqa: E402
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Write the pages before Sphinx looks for them."""
-    sys.path.append(str(BENCHMARKS))
-    from run import (
-        format_pivots,
-        read_rows,
-        select_newest,
+    pages = tomllib.loads(
+        (DOCS / "benchmarks" / "findings.toml").read_text()
     )
-
     for path in (BENCHMARKS / "results").glob("*.csv"):
         script = import_module(path.stem)
-        frame = read_rows(pd.read_csv(path).to_dict("records"))
-        rows = select_newest(frame, script)
-        machines = "; ".join(rows["machine"].unique())
-        parts = [
-            f"# {path.stem.replace('_', ' ').capitalize()}",
-            script.__doc__,
-            f"Each row is the newest result of a method; `commit` is the code that was measured. Machine: {machines}.",
-        ]
-        grown = rows[rows["task"].str.startswith("growth")]
-        rows = rows.drop(grown.index)
-        if len(grown):
-            picture = DOCS / "benchmarks" / "growth.svg"
-            parts.append(draw_growth(grown, picture))
-        texts = format_pivots(rows).strip().split("\n\n")
-        for title, table in zip(texts[::2], texts[1::2], strict=True):
-            title = title[0].upper() + title[1:].replace("_", " ")
-            parts.append(f"## {title}\n\n```text\n{table}\n```\n")
+        rows = read_rows(pd.read_csv(path).to_dict("records"))
+        text = write_page(
+            path.stem,
+            select_newest(rows, script),
+            script,
+            pages[path.stem],
+        )
         page = DOCS / "benchmarks" / f"{path.stem}.md"
-        page.write_text("\n\n".join(parts), encoding="utf-8")
+        page.write_text(text, encoding="utf-8")
     return {"parallel_read_safe": True}
 
 
-def draw_growth(rows: pd.DataFrame, path: Path) -> str:
+def write_page(
+    name: str, rows: pd.DataFrame, script: Any, page: dict[str, Any]
+) -> str:
+    """Return the text of a page; `page` is its section of findings.toml."""
+    commits = ", ".join(
+        f"`{commit}`" for commit in rows["commit"].unique()
+    )
+    machines = "; ".join(rows["machine"].unique())
+    parts = [
+        f"# {name.replace('_', ' ').capitalize()}",
+        f"**{write_finding(rows, page)}**",
+        script.__doc__,
+        "A table has the newest result of each method: the mean over seeds, ± its standard error if it differs "
+        "between seeds. The best method is in bold. "
+        f"Commits: {commits}. Machine: {machines}.",
+    ]
+    is_growth = rows["task"].str.startswith("growth")
+    if is_growth.any():
+        parts += draw_growth(rows[is_growth], DOCS / "benchmarks")
+    rows = rows[~is_growth & (rows["metric"] != "failed")]
+    for task, group in join_baselines(rows).groupby("task", sort=False):
+        parts.append(f"## {capitalize(task)}")
+        parts += write_tables(group, page)
+    return "\n\n".join(parts)
+
+
+def write_finding(rows: pd.DataFrame, page: dict[str, Any]) -> str:
+    """Insert means of rows into the sentence of a page; raise an error if their order is not as stated."""
+    values = {}
+    for key, chosen in page["values"].items():
+        found = rows
+        for column, value in chosen.items():
+            found = found[found[column] == value]
+        if found.empty:
+            raise ValueError(f"the results have no rows of {chosen}")
+        values[key] = found["value"].mean()
+    for small, large in pairwise(page.get("ascending", [])):
+        if not values[small] < values[large]:
+            raise ValueError(
+                f"{small} is not below {large}: rewrite the finding"
+            )
+    return re.sub(r"(?<=\d)%", " %", page["finding"].format(**values))
+
+
+def join_baselines(rows: pd.DataFrame) -> pd.DataFrame:
+    """Move results without privacy to the earlier task that has the same tables and metrics."""
+    owners: dict[Any, str] = {}
+    names = {}
+    for task, group in rows.groupby("task", sort=False):
+        key = frozenset(group["table"]), frozenset(group["metric"])
+        is_baseline = np.isinf(group["epsilon"]).all()
+        names[task] = owners.get(key, task) if is_baseline else task
+        owners.setdefault(key, task)
+    return rows.assign(task=rows["task"].map(names))
+
+
+def write_tables(rows: pd.DataFrame, page: dict[str, Any]) -> list[str]:
+    """Write a table for each metric of a task, or one table if the task has one epsilon."""
+    summary = summarize(rows)
+    if summary["epsilon"].nunique() == 1:
+        return [write_table(summary, "metric", page)]
+    return [
+        f"### {capitalize(metric)}\n\n{write_table(group, 'epsilon', page)}"
+        for metric, group in summary.groupby("metric", sort=False)
+    ]
+
+
+def write_table(
+    summary: pd.DataFrame, across: str, page: dict[str, Any]
+) -> str:
+    """Write means and standard errors with epsilons or metrics as columns, and the best method in bold."""
+    summary = summary.assign(
+        text=[
+            format_value(mean, error)
+            for mean, error in zip(
+                summary["mean"], summary["error"], strict=True
+            )
+        ]
+    )
+    best = find_best(summary, page)
+    summary.loc[best, "text"] = "**" + summary.loc[best, "text"] + "**"
+    # Epsilons are in ascending order, and metrics in the order of the script.
+    columns = summary[across].drop_duplicates()
+    columns = columns.sort_values() if across == "epsilon" else columns
+    wide = summary.pivot_table(
+        "text", ["table", "method"], across, aggfunc="first", sort=False
+    )
+    wide = wide.reindex(columns=columns).fillna("").reset_index()
+    wide["table"] = wide["table"].where(~wide["table"].duplicated(), "")
+    return to_markdown(wide.rename(columns=format_heading))
+
+
+def find_best(summary: pd.DataFrame, page: dict[str, Any]) -> pd.Series:
+    """Mark the method with the best mean of each table and epsilon, where another method is worse."""
+    ranked = summary[
+        ~summary["metric"].isin(page.get("unranked", []))
+        & ~summary["method"].isin(page.get("bounds", []))
+        & np.isfinite(summary["epsilon"])
+    ]
+    is_larger_better = ranked["metric"].isin(page.get("larger", []))
+    cost = ranked["mean"].where(~is_larger_better, -ranked["mean"])
+    costs = cost.groupby(
+        [ranked["metric"], ranked["table"], ranked["epsilon"]]
+    )
+    is_best = (cost == costs.transform("min")) & (
+        cost < costs.transform("max")
+    )
+    return is_best.reindex(summary.index, fill_value=False)
+
+
+def to_markdown(table: pd.DataFrame) -> str:
+    """Write a table in Markdown; the first two columns are text, and the others are numbers."""
+    alignment = [":--", ":--", *["--:"] * (len(table.columns) - 2)]
+    rows = [table.columns, alignment, *table.to_numpy()]
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    head = [":::{table}", ":class: skdp-results", ""]
+    return "\n".join([*head, *lines, ":::"])
+
+
+def format_heading(column: Any) -> str:
+    """Format an epsilon or a metric as the heading of a column."""
+    if isinstance(column, str):
+        return capitalize(column)
+    return "no privacy" if math.isinf(column) else f"ε = {column:g}"
+
+
+def format_value(mean: float, error: float) -> str:
+    """Format a mean by the first two significant digits of its standard error."""
+    if not error > 0:  # one seed, or equal results
+        is_whole = mean == round(mean) or abs(mean) >= 1000
+        return f"{mean:,.0f}" if is_whole else f"{mean:#.3g}"
+    n_decimals = 1 - math.floor(math.log10(float(f"{error:.1e}")))
+    mean, error = round(mean, n_decimals), round(error, n_decimals)
+    return (
+        f"{mean:,.{max(n_decimals, 0)}f} ± {error:,.{max(n_decimals, 0)}f}"
+    )
+
+
+def capitalize(text: Any) -> str:
+    """Return a name with spaces, with a first capital letter."""
+    text = str(text).replace("_", " ")
+    return text[:1].upper() + text[1:]
+
+
+def draw_growth(rows: pd.DataFrame, folder: Path) -> list[str]:
     """Draw the times of the tasks "growth" by size, and return the section of the page."""
     rows = rows.assign(
         size=rows["table"].str.replace(r"\D", "", regex=True).astype(int)
     )
     medians = rows.pivot_table(
         "value",
-        ["task", "method", "commit", "size"],
+        ["task", "method", "size"],
         "metric",
         aggfunc="median",
         sort=False,
+    ).reindex(
+        columns=["seconds", "random_bytes_per_record", "urandom_seconds"]
     )
-    tasks = list(dict.fromkeys(rows["task"]))
-    figure, panels = plt.subplots(
-        2,
-        -(-len(tasks) // 2),
-        figsize=(11, 11),
-        layout="constrained",
-        squeeze=False,
-    )
-    table = []
-    for axes, task in zip(panels.flat, tasks, strict=False):
-        for method, group in medians.loc[task].groupby(
-            "method", sort=False
-        ):
-            group = group.droplevel(["method", "commit"]).sort_index()
+    pictures, table = [], []
+    for task, times in medians.groupby(level="task", sort=False):
+        figure, axes = plt.subplots(
+            figsize=(4.4, 4.4), layout="constrained"
+        )
+        for method, group in times.groupby(level="method", sort=False):
+            group = group.droplevel(["task", "method"]).sort_index()
             sizes = group.index.to_numpy()
             exponent = np.polyfit(
                 np.log(sizes), np.log(group["seconds"]), 1
             )[0]
-            axes.loglog(
-                sizes,
-                group["seconds"],
-                "o-",
-                label=f"{method}: {exponent:.2f}",
-            )
-            largest = group.iloc[-1].reindex(
-                ["seconds", "random_bytes_per_record", "urandom_seconds"]
-            )
-            table.append([task, method, exponent, sizes[-1], *largest])
-        axes.set(
-            xlabel=task.removeprefix("growth with "),
-            ylabel="seconds of CPU time",
-        )
+            axes.loglog(sizes, group["seconds"], "o-", label=method)
+            largest = [
+                "" if math.isnan(value) else f"{value:.3g}"
+                for value in group.iloc[-1]
+            ]
+            row = [task, method, f"{exponent:.2f}", f"{sizes[-1]:,}"]
+            table.append([*row, *largest])
+        name = str(task).removeprefix("growth with ")
+        axes.set(xlabel=name, ylabel="seconds of CPU time")
         axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
         axes.tick_params(
             axis="x", which="minor", bottom=False, labelbottom=False
         )
-        axes.legend(
-            title="method: exponent",
-            loc="upper center",
-            bbox_to_anchor=(0.5, -0.15),
-            fontsize="small",
+        figure.legend(loc="outside lower center", frameon=False)
+        path = folder / f"growth_{name.replace(' ', '_')}.svg"
+        figure.savefig(path)
+        plt.close(figure)
+        pictures.append(
+            f":::{{grid-item}}\n![CPU time by the number of {name}, on logarithmic scales]({path.name})\n:::"
         )
-    figure.savefig(path)
-    plt.close(figure)
     columns = [
-        "task",
-        "method",
-        "exponent",
-        "largest size",
-        "seconds",
-        "random bytes per record",
-        "seconds of os.urandom",
+        "Task",
+        "Method",
+        "Exponent",
+        "Largest size",
+        "Seconds",
+        "Random bytes a record",
+        "Seconds of os.urandom",
     ]
-    text = pd.DataFrame(table, columns=columns).to_string(
-        index=False,
-        na_rep="",
-        formatters={
-            "largest size": "{:,}".format,
-            **dict.fromkeys(columns[4:], "{:.3g}".format),
-            "exponent": "{:.2f}".format,
-        },
-    )
-    return (
-        "## Growth\n\nThe exponent is the slope of the logarithm of the time, by least squares over all sizes.\n\n"
-        f"![CPU time by size, on logarithmic scales]({path.name})\n\n"
-        f"```text\n{text}\n```\n"
-    )
+    return [
+        "## Growth\n\nThe exponent is the slope of the logarithm of the time, by least squares over all sizes.",
+        "\n".join(["::::{grid} 1 1 2 2", *pictures, "::::"]),
+        to_markdown(pd.DataFrame(table, columns=columns)),
+    ]

@@ -47,7 +47,7 @@ ledger.report()
 # %%
 report = ledger.report()
 spent = report["epsilon"].astype(float).to_numpy()[:3]
-figure, axes = plt.subplots(figsize=(7, 2), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 2), layout="constrained")
 starts = np.concatenate([[0], np.cumsum(spent)[:-1]])
 for number, (start, amount) in enumerate(zip(starts, spent, strict=True)):
     axes.barh(0, amount, left=start, color=f"C{number}")

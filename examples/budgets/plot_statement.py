@@ -65,13 +65,13 @@ guesses = [
     100 * (math.exp(one.epsilon) + one.delta) / (1 + math.exp(one.epsilon))
     for one in steps.values()
 ]
-figure, axes = plt.subplots(figsize=(7, 2.4), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 2.6), layout="constrained")
 bars = axes.barh(list(steps), guesses, color=["C0", "C0", "C1"])
 axes.bar_label(bars, fmt="%.1f", padding=3)
 axes.axvline(50, color="black", linestyle=":")
 axes.set(
     xlim=(0, 108),
-    xlabel="right guesses in 100, at most; dotted: before the release",
+    xlabel="right guesses in 100, at most (dotted: no release)",
 )
 axes.invert_yaxis()
 plt.show()

@@ -56,7 +56,7 @@ for name, result in results.items():
 # %%
 # The audit returns a lower bound of ε. A stated ε below this bound is false.
 
-figure, axes = plt.subplots(figsize=(7, 2.8), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3), layout="constrained")
 bounds = [result.epsilon_lower for result in results.values()]
 axes.barh(
     list(results),

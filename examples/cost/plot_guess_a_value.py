@@ -27,20 +27,22 @@ makers = {
     "local hashing": LocalHashing,
 }
 
-figure, panels = plt.subplots(
-    1, 3, figsize=(10, 3.4), sharey=True, layout="constrained"
-)
-for axes, (title, prior) in zip(panels, priors.items(), strict=True):
-    for name, make in makers.items():
+figure, axes = plt.subplots(layout="constrained")
+for style, (title, prior) in zip(
+    ("-", "--", ":"), priors.items(), strict=True
+):
+    for color, (name, make) in enumerate(makers.items()):
+        accuracy = [
+            bayes_accuracy(make(len(prior), float(e)), np.array(prior))
+            for e in epsilons
+        ]
         axes.plot(
             epsilons,
-            [
-                bayes_accuracy(make(len(prior), float(e)), np.array(prior))
-                for e in epsilons
-            ],
-            label=name,
+            accuracy,
+            style,
+            color=f"C{color}",
+            label=f"{title}, {name}",
         )
-    axes.set(title=title, xlabel="ε")
-panels[0].set_ylabel("accuracy of the best guess")
-panels[0].legend()
+axes.set(xlabel="ε", ylabel="accuracy of the best guess")
+figure.legend(loc="outside lower center")
 plt.show()

@@ -36,7 +36,7 @@ results = {
 }
 
 # %%
-figure, axes = plt.subplots(figsize=(7, 2.6), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 2.8), layout="constrained")
 for row, result in enumerate(results.values()):
     axes.errorbar(
         result.advantage,

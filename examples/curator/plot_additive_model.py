@@ -40,6 +40,12 @@ print(model.guarantee_)
 # %%
 # The values of the functions are added to the logit of a high income. Plotting them uses no budget.
 
+ShapeDisplay.from_estimator(model, ["age"])
+plt.show()
+
+# %%
+# The functions of all columns:
+
 ShapeDisplay.from_estimator(model)
 plt.show()
 

@@ -38,7 +38,7 @@ table.head(4).round(1)
 name = "hours-per-week_mean"
 exact = people.groupby(keys)["hours-per-week"].mean()
 women = table.xs("Female", level="sex").sort_values("count")
-figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 4.5), layout="constrained")
 reach = [
     women[name] - women[f"{name}_lower"],
     women[f"{name}_upper"] - women[name],

@@ -39,29 +39,30 @@ stated = {
     for name, histogram in (("flat", flat), ("hierarchical", tree))
 }
 
+figure, axes = plt.subplots(layout="constrained")
+for name, errors in stated.items():
+    axes.loglog(lengths, errors, "o-", label=name)
+axes.set(xlabel="years in the range", ylabel="standard error of its count")
+axes.legend()
+plt.show()
+
 # %%
-figure, (left, right) = plt.subplots(
-    1, 2, figsize=(9, 3.6), layout="constrained"
-)
-left.stairs(
+# The noisy counts of the flat histogram:
+
+figure, axes = plt.subplots(layout="constrained")
+axes.stairs(
     np.histogram(ages["age"], bins=np.arange(129))[0],
     np.arange(129),
     fill=True,
     color="lightgrey",
     label="true",
 )
-left.stairs(
+axes.stairs(
     flat.to_frame()["count"].to_numpy(),
     np.arange(129),
     color="C0",
     label="flat",
 )
-left.set(xlabel="age", ylabel="people")
-left.legend()
-for name, errors in stated.items():
-    right.loglog(lengths, errors, "o-", label=name)
-right.set(
-    xlabel="years in the range", ylabel="standard error of its count"
-)
-right.legend()
+axes.set(xlabel="age", ylabel="people")
+axes.legend()
 plt.show()

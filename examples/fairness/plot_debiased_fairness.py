@@ -57,11 +57,20 @@ for title, report in (
 ):
     values = report.set_index("metric")["value"]
     print(title, round(values["statistical_parity_difference"], 3))
-FairnessDisplay.from_reports(
-    {
-        "true groups": true_groups,
-        "reports as groups": reported_groups,
-        "debiased": audit,
-    }
-)
+named = {
+    "true groups": true_groups,
+    "reports as groups": reported_groups,
+    "debiased": audit,
+}
+differences = {
+    name: report[report["metric"].str.endswith("_difference")]
+    for name, report in named.items()
+}
+FairnessDisplay.from_reports(differences)
+plt.show()
+
+# %%
+# The rates of the groups, the differences and the ratios:
+
+FairnessDisplay.from_reports(named)
 plt.show()

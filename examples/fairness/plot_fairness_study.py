@@ -43,7 +43,7 @@ differences = compare_to_baseline(study, baseline="columns excluded")
 parity = differences.query(
     "method == 'reported' and metric == 'statistical_parity_difference'"
 )
-figure, axes = plt.subplots(figsize=(6, 3), layout="constrained")
+figure, axes = plt.subplots(figsize=(5, 3.5), layout="constrained")
 margin = parity["difference"] - parity["lower"]
 axes.errorbar(
     parity["epsilon"], parity["difference"], margin, fmt="o", capsize=4

@@ -17,24 +17,23 @@ import pandas as pd
 from skdp import SetValuedEncoder
 from skdp.oracles import SetSelection
 
-figure, panels = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-for axes, (k, epsilon, sizes) in zip(
-    panels,
-    [(100, 1.0, (1, 2, 4, 8, 16)), (16, 8.0, (1, 2, 4, 8, 16))],
-    strict=True,
-):
+figure, axes = plt.subplots(layout="constrained")
+sizes = [1, 2, 4, 8, 16]
+for k, epsilon in [(100, 1.0), (16, 8.0)]:
     errors = [
         SetSelection(k, size, epsilon).mean_squared_error for size in sizes
     ]
-    axes.loglog(sizes, errors, "o-")
-    axes.set(
-        title=f"{k} values, epsilon {epsilon:g}",
-        xlabel="most values of a list",
-        xticks=sizes,
-        xticklabels=sizes,
+    axes.loglog(
+        sizes, errors, "o-", label=f"{k} values, epsilon {epsilon:g}"
     )
-    axes.minorticks_off()
-panels[0].set_ylabel("n times the variance of a proportion")
+axes.set(
+    xlabel="largest number of values in a list",
+    ylabel="n times the variance",
+    xticks=sizes,
+    xticklabels=sizes,
+)
+axes.minorticks_off()
+axes.legend()
 plt.show()
 
 # %%
@@ -83,7 +82,7 @@ axes.plot(
     label="true",
 )
 axes.set(
-    xticks=places, xticklabels=values, ylabel="records that hold the value"
+    xticks=places, xticklabels=values, ylabel="records with the value"
 )
 axes.legend()
 plt.show()

@@ -38,26 +38,27 @@ print(estimated.round(3).head(4))
 # Single reports are far from the true numbers. The estimated distribution is close to the true one.
 
 edges = np.linspace(0, 100, 11)
-figure, (left, right) = plt.subplots(
-    1, 2, figsize=(9, 3.6), layout="constrained"
-)
-left.hist(reports["age"], bins=40, color="C1")
-left.set(title="reports", xlabel="age", ylabel="people")
-right.hist(
+figure, axes = plt.subplots(layout="constrained")
+axes.hist(
     people["age"],
     bins=edges,
     weights=np.full(len(people), 1 / len(people)),
     color="lightgrey",
     label="true",
 )
-right.stairs(
+axes.stairs(
     estimated["frequency"],
     edges,
     color="C0",
     linewidth=2,
     label="estimated from the reports",
 )
-right.set(title="distribution", xlabel="age", ylabel="proportion")
-right.set_ylim(0, 0.4)
-right.legend()
+axes.set(xlabel="age", ylabel="proportion", ylim=(0, 0.4))
+axes.legend()
+plt.show()
+
+# %%
+figure, axes = plt.subplots(layout="constrained")
+axes.hist(reports["age"], bins=40, color="C1")
+axes.set(title="reports", xlabel="age", ylabel="people")
 plt.show()

@@ -30,7 +30,13 @@ print(synthesizer.guarantee_)
 synthetic.head()
 
 # %%
-# Plot the distribution of each column in the true and in the synthetic table.
+# Plot the distribution of a column in the true and in the synthetic table.
+
+MarginalDisplay.from_tables(table, synthetic, ["age"], domain=domain)
+plt.show()
+
+# %%
+# All columns and pairs:
 
 MarginalDisplay.from_tables(table, synthetic, domain=domain)
 plt.show()
