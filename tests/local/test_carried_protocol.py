@@ -1,4 +1,4 @@
-"""Reports say by which protocol they were made, nothing secret, and are not added to those of another."""
+"""Reports carry their protocol as metadata, without secrets, and reports of two protocols are not added."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VALUES = {"sex": ["f", "m"]}
 
 
 def protocol_of(frame):
-    """The protocol of a frame that carries nothing else."""
+    """Return the protocol in the metadata of a frame."""
     assert {*frame.attrs} == {KEY}
     return frame.attrs[KEY]
 
@@ -28,7 +28,7 @@ def encoder(epsilon=1.0, **parameters):
     return RandomizedResponseEncoder(epsilon, categories=VALUES, **parameters).fit(PEOPLE)
 
 
-def test_frames_and_tables_say_their_protocol():
+def test_reports_carry_their_protocol():
     one = encoder()
     table = pa.Table.from_pandas(PEOPLE, preserve_index=False)
     assert protocol_of(one.transform(PEOPLE)) == one.to_json()
@@ -40,7 +40,7 @@ def test_frames_and_tables_say_their_protocol():
     assert OnFitOnly(encoder()).fit(PEOPLE).transform(PEOPLE).attrs == {}  # true rows
 
 
-def test_it_survives_what_pandas_does(tmp_path):
+def test_metadata_survives_operations_of_pandas(tmp_path):
     one, other = encoder(), encoder(3.0)
     reports = one.transform(PEOPLE)
     reports.to_parquet(tmp_path / "reports.parquet")
@@ -66,7 +66,7 @@ LIBRARIES = {
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_reports_of_another_protocol_are_refused(library):
+def test_tally_raises_for_reports_of_another_protocol(library):
     reports = LIBRARIES[library](encoder(3.0))
     one = encoder()
     for read in (one.estimate_counts, one.estimate_frequencies, one.estimate_joint_counts, one.tally):
@@ -79,14 +79,14 @@ def test_reports_of_another_protocol_are_refused(library):
         UnaryEncodingTransformer(3.0, categories=VALUES).fit(PEOPLE).tally(reports)
 
 
-def test_two_protocols_in_the_metadata_of_one_table_are_refused():
+def test_two_protocols_in_one_table_raise_an_error():
     one, table = encoder(), pa.Table.from_pandas(encoder(3.0).transform(PEOPLE))
     table = table.replace_schema_metadata({**table.schema.metadata, KEY: one.to_json()})
     with pytest.raises(ValueError, match="must have one protocol"):
         one.estimate_counts(table)
 
 
-def test_a_table_that_carries_a_protocol_is_privatized_with_a_warning():
+def test_privatizing_reports_warns():
     one, table = encoder(), pa.Table.from_pandas(encoder(3.0).transform(PEOPLE))
     for release in (one.transform, lambda given: privatize(given, one)):
         with pytest.warns(UserWarning, match="metadata of X contains a protocol") as caught:
@@ -94,21 +94,21 @@ def test_a_table_that_carries_a_protocol_is_privatized_with_a_warning():
         assert caught[0].filename == __file__
 
 
-def test_what_is_read_otherwise_but_means_the_same_is_accepted():
+def test_equivalent_protocols_are_accepted():
     reports = encoder(handle_unknown="uniform").transform(PEOPLE)
     assert encoder().tally(reports).n_reports == 100
     assert encoder(ledger=PrivacyLedger(epsilon=9), random_state=1).tally(reports).n_reports == 100
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[", "NaN", '{"format": "skdp-protocol", "version": 3}', "\ud800"])
-def test_a_note_that_is_no_protocol_is_refused(text):
+def test_metadata_without_a_protocol_raises_an_error(text):
     reports = encoder().transform(PEOPLE)
     reports.attrs[KEY] = text
     with pytest.raises(ValueError, match="protocol"):
         encoder().estimate_counts(reports)
 
 
-def test_a_class_of_others_says_nothing_unasked():
+def test_subclass_writes_no_protocol_by_default():
     class Own(RandomizedResponseEncoder):
         pass
 

@@ -49,9 +49,9 @@ def write_reports(encoder, place, reports):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("encoder_class", KINDS)
-def test_values_are_the_truth_on_average_over_all_reports(encoder_class, strategy, monkeypatch):
+def test_values_are_unbiased_over_all_reports(encoder_class, strategy, monkeypatch):
     """Exact: the sum over all reports of probability times value is the one-hot vector."""
-    monkeypatch.setattr(f"{LocalHashing.__module__}._SMALL_PRIME", 11)  # few enough hash functions to list
+    monkeypatch.setattr(f"{LocalHashing.__module__}._SMALL_PRIME", 11)  # small enough to enumerate the hash functions
     encoder = encoder_class(1.5, categories=DOMAIN, strategy=strategy).fit(PEOPLE)
     for place, field in enumerate(encoder.protocol_.fields):
         means = means_of_sex = 0
@@ -71,7 +71,7 @@ def test_values_are_the_truth_on_average_over_all_reports(encoder_class, strateg
             np.testing.assert_allclose(means_of_sex, np.repeat(np.eye(2), 3, axis=0), atol=1e-11)
 
 
-def test_values_of_sets_are_1_for_each_member():
+def test_unbiased_values_of_sets_are_1_for_each_member():
     encoder = skdp.SetValuedEncoder(2.0, categories={"tags": list("abcd")}, max_size=2)
     encoder.fit(pd.DataFrame({"tags": [["a"], ["b"]]}))
     (oracle,) = encoder.oracles_
@@ -83,7 +83,7 @@ def test_values_of_sets_are_1_for_each_member():
 
 
 @pytest.mark.parametrize("mechanism", ["optimal", "square_wave", "laplace"])
-def test_values_of_numbers_are_the_reports(mechanism):
+def test_unbiased_values_of_numbers_equal_the_reports(mechanism):
     ages = pd.DataFrame({"age": [20.0, 70.0], "hours": [1.0, 2.0]})
     bounds = {"age": (0, 100), "hours": (0, 80)}
     perturber = skdp.NumericPerturber(2.0, mechanism=mechanism, bounds=bounds, grid_size=4).fit(ages)
@@ -98,8 +98,8 @@ def test_values_of_numbers_are_the_reports(mechanism):
     np.testing.assert_array_equal(sampled.debias(reports), expected)
 
 
-def test_columns_in_several_fields_are_unbiased():
-    """Over many records, means of pairs that are drawn for each record meet the truth."""
+def test_joint_values_of_several_fields_are_unbiased():
+    """Means over many records of pairs of sampled columns equal the true frequencies."""
     n = 20_000
     rng = np.random.default_rng(1)
     table = pd.DataFrame(rng.integers(0, 2, (n, 3)), columns=["a", "b", "c"])
@@ -117,7 +117,7 @@ KINDS = {"pandas": lambda frame: frame, "polars": pl.from_pandas, "pyarrow": pa.
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_kind_of_the_reports_and_their_rows_are_kept(kind):
+def test_output_keeps_library_and_row_index(kind):
     encoder = skdp.UnaryEncodingTransformer(1.0, categories=DOMAIN, random_state=0).fit(PEOPLE)
     frame = encoder.transform(PEOPLE).set_index(np.arange(150) + 7)
     reports = KINDS[kind](frame if kind in ("pandas", "numpy") else frame.reset_index(drop=True))
@@ -127,12 +127,12 @@ def test_the_kind_of_the_reports_and_their_rows_are_kept(kind):
     np.testing.assert_array_equal(np.asarray(values if kind != "pyarrow" else values.to_pandas()), expected)
     assert list(expected.columns) == list(frame.columns)
     assert list(expected.index) == list(frame.index)
-    # A value is a function of one report: batches are parts of the whole.
+    # A value depends on one report, so batches are parts of the whole.
     batches = pd.concat([encoder.debias(frame[:40]), encoder.debias(frame[40:])])
     pd.testing.assert_frame_equal(batches, expected)
 
 
-def test_columns_and_values_choose_the_output():
+def test_parameters_select_columns_and_values():
     encoder = skdp.RandomizedResponseEncoder(1.0, categories=DOMAIN, random_state=0)
     reports = encoder.fit_transform(PEOPLE)
     every = encoder.debias(reports)
@@ -163,14 +163,14 @@ def test_columns_and_values_choose_the_output():
         ({"columns": ["sex"], "values": []}, "`values` must be a list"),
     ],
 )
-def test_what_is_not_declared_is_refused(options, message):
+def test_values_outside_the_domain_raise_an_error(options, message):
     encoder = skdp.RandomizedResponseEncoder(1.0, categories=DOMAIN, random_state=0)
     reports = encoder.fit_transform(PEOPLE)
     with pytest.raises((TypeError, ValueError), match=message):
         encoder.debias(reports, **options)
 
 
-def test_reports_without_values_for_each_record_are_refused():
+def test_reports_without_unbiased_values_raise_an_error():
     encoder = skdp.RandomizedResponseEncoder(1.0, categories=DOMAIN, random_state=0)
     reports = encoder.fit_transform(PEOPLE)
     with pytest.raises(TypeError, match="got a ReportTally"):
@@ -187,7 +187,7 @@ def test_reports_without_values_for_each_record_are_refused():
         perturber.debias(ages, values=[1.0])
 
 
-def test_values_of_a_design_are_the_truth_on_average():
+def test_values_of_a_report_design_are_unbiased():
     channel = [[0.6, 0.3, 0.1], [0.1, 0.2, 0.7]]
     design = ReportDesign("smokes", channel, values=["no", "yes"], reports=["a", "b", "c"])
     reports = pd.DataFrame({"smokes": ["a", "b", "c"]}, index=[4, 5, 6])

@@ -1,4 +1,4 @@
-"""What all local transformers have in common: charge, then draw, then write; show no value, nor in the row index."""
+"""Contract of all local transformers: charge, draw, write; no data value is revealed, also not in the row index."""
 
 from __future__ import annotations
 
@@ -48,25 +48,25 @@ def made(name, **parameters):
 
 # The checks make tables of values or of numbers.
 CHECKED = [name for name in TRANSFORMERS if name != "table"]
-# One of each class; `best` is one of the others.
+# One transformer of each class; `best` selects another oracle of the registry.
 OF_EACH_CLASS = ["response", "bits", "sets", "buckets", "numbers", "lists", "words"]
-# Each takes a tenth of a second or more of each transformer.
+# Each of these checks takes at least 0.1 s for a transformer.
 LONG = {"check_reports", "check_frames"}
 
 
 @pytest.mark.parametrize("takes_long", [False, pytest.param(True, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", often(CHECKED, OF_EACH_CLASS))
-def test_the_contract_of_privatizers_is_kept(name, takes_long):
+def test_transformer_passes_checks_of_privatizers(name, takes_long):
     transformer, table = TRANSFORMERS[name]
     for check, run in privatizer_checks(transformer, table[:6]):
         if (check in LONG) == takes_long:
-            with contextlib.suppress(SkipTest):  # of what this transformer has not got, such as declared values
+            with contextlib.suppress(SkipTest):  # checks of a feature that this transformer does not have
                 run()
 
 
 @every_transformer
-def test_a_ledger_that_is_set_after_fit_is_refused_and_one_that_is_taken_away_is_charged(name):
-    """Nobody takes a ledger for charged that is not, nor an encoder for free."""
+def test_ledger_set_after_fit_is_refused_and_a_removed_one_is_charged(name):
+    """Neither an uncharged transform nor an uncharged encoder can be mistaken for a charged one."""
     first, second = skdp.PrivacyLedger(epsilon=100), skdp.PrivacyLedger(epsilon=100)
     transformer, table = made(name, ledger=first)
     transformer.fit(table).set_params(ledger=second)
@@ -94,7 +94,7 @@ def test_a_ledger_that_is_set_after_fit_is_refused_and_one_that_is_taken_away_is
     ],
 )
 @pytest.mark.parametrize("kind", ["response", "numbers", "words"])
-def test_what_is_no_table_is_refused(kind, X, error, message):
+def test_input_other_than_a_table_raises_an_error(kind, X, error, message):
     declared = {"response": {"categories": [["a", "b"]]}, "numbers": {"bounds": (0, 1)}, "words": {}}[kind]
     transformer = type(TRANSFORMERS[kind][0])(**declared)
     fitted = clone(transformer).fit(np.array([[0.5]]) if kind == "numbers" else np.array([["a"]], object))
@@ -105,7 +105,7 @@ def test_what_is_no_table_is_refused(kind, X, error, message):
 
 
 @every_transformer
-def test_reports_of_others_are_refused(name):
+def test_reports_of_another_transformer_raise_an_error(name):
     transformer, table = made(name)
     transformer.fit(table)
     reports = transformer.transform(table)
@@ -123,7 +123,7 @@ def test_reports_of_others_are_refused(name):
         transformer.tally(spoiled)
 
 
-def test_a_run_of_another_name_class_or_guarantee_is_charged(tmp_path):
+def test_run_with_another_name_class_or_guarantee_is_charged(tmp_path):
     def fitted(epsilon=1.0, kind=skdp.RandomizedResponseEncoder, values=VALUES):
         return kind(epsilon, categories=values, ledger=ledger).fit(PEOPLE[list(values)])
 
@@ -162,7 +162,7 @@ ENCODERS = {
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_a_level_with_the_name_of_a_protected_column_is_refused_before_the_charge(name):
+def test_index_level_named_like_a_protected_column_raises_before_charge(name):
     ledger = skdp.PrivacyLedger(epsilon=10.0)
     labels = pd.Index(SEXES["sex"])
     for index in (labels, pd.MultiIndex.from_arrays([range(4), labels], names=[None, "sex"])):

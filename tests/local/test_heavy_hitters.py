@@ -20,20 +20,20 @@ FALSE_ALARM = 1e-6
 
 
 def number_of(word):
-    """Return a word of at most two bytes as the number that is hashed."""
+    """Return the integer that is hashed for a word of at most two bytes."""
     return int.from_bytes(word.encode().ljust(2, b"\0"))
 
 
 def buckets_of(hashes, number):
-    """Return the bucket of a number for each hash function: bit i is the parity of the bits in common with word i."""
+    """Return the bucket of a number for each hash function: bit i is the parity of the number and word i."""
     parities = np.bitwise_count(hashes & number) & 1
     return parities.astype(int) @ (1 << np.arange(hashes.shape[1]))
 
 
 class TestProtocol:
     @pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1.0, 4.0, 20.0, 700.0])
-    def test_the_bucket_is_a_randomized_response_with_all_of_epsilon(self, epsilon):
-        """Group and hash function are drawn blindly. Where no bucket is misreported, each one is the hash."""
+    def test_bucket_is_randomized_response_with_the_whole_epsilon(self, epsilon):
+        """Group and hash function are drawn independently of the word. A truthful bucket is the hash."""
         finder = HeavyHitters(epsilon, max_length=2, random_state=0)
         reports = finder.report(np.array(["ab"] * 60_000))
         group, bucket, hashes = reports[:, 0], reports[:, 1], reports[:, 2:]
@@ -48,7 +48,7 @@ class TestProtocol:
         else:
             assert chisquare(counts, shares * 60_000).pvalue > FALSE_ALARM
 
-    def test_group_and_hash_function_do_not_depend_on_the_word(self):
+    def test_group_and_hash_function_are_independent_of_the_word(self):
         finder = HeavyHitters(random_state=3, max_length=5)
         one, two = (clone(finder).report(np.array([word] * 3_000)) for word in ("a", "quite another"))
         public = [0, *range(2, one.shape[1])]
@@ -64,8 +64,8 @@ class TestProtocol:
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0, 5.0])
-def test_the_words_with_most_matches_are_found_with_unbiased_counts(epsilon):
-    """All words of two symbols are counted one by one; two words collide with probability 1 / k."""
+def test_words_with_most_matches_have_unbiased_counts(epsilon):
+    """All words of two symbols are counted; two words collide with probability 1 / k."""
     letters = "abcde"
     words = np.resize(["a", "bc", "bc", "de", "de", "de", "e", "e"], 4_000)
     finder = HeavyHitters(epsilon, max_length=2, alphabet=letters, n_top=4, random_state=0)
@@ -97,7 +97,7 @@ class TestFinding:
     @pytest.mark.parametrize(
         ("seed", "alphabet"), [pytest.param(0, None, marks=pytest.mark.long), (1, string.ascii_lowercase)]
     )
-    def test_the_frequent_words_of_a_zipf_vocabulary(self, seed, alphabet):
+    def test_frequent_words_of_a_zipf_distribution_are_found(self, seed, alphabet):
         words = zipf(100_000, seed)
         truth = words.value_counts()
         finder = HeavyHitters(2.0, n_top=5, max_length=8, alphabet=alphabet, random_state=seed)
@@ -110,7 +110,7 @@ class TestFinding:
         assert top["count"].is_monotonic_decreasing
         assert finder.n_reports_ == 100_000
 
-    def test_blocks_do_not_change_the_words(self, monkeypatch):
+    def test_block_size_does_not_change_the_words(self, monkeypatch):
         finder = HeavyHitters(3.0, n_top=20, max_length=8, alphabet=string.ascii_lowercase, random_state=0)
         reports = finder.report(zipf(5_000, 0))
         expected = finder.fit(reports).top_
@@ -119,7 +119,7 @@ class TestFinding:
         pd.testing.assert_frame_equal(finder.fit(reports).top_, expected)
 
     @pytest.mark.long
-    def test_noise_is_not_found(self):
+    def test_absent_words_are_not_found(self):
         runs, rng = 6, np.random.default_rng(0)
         finder = HeavyHitters(1.0, max_length=6, alphabet="abcdefgh", random_state=2)
         found = 0
@@ -140,7 +140,7 @@ class TestFrames:
             (pl.LazyFrame({"a": ["x"]}), TypeError, "lazy frame"),
         ],
     )
-    def test_odd_words_are_refused_unseen_and_before_a_charge(self, words, error, message):
+    def test_invalid_words_raise_before_charge(self, words, error, message):
         ledger = PrivacyLedger(epsilon=1.0)
         with pytest.raises(error, match=message) as caught:
             HeavyHitters(0.5, ledger=ledger).report(words)
@@ -158,14 +158,14 @@ class TestFrames:
             (lambda reports: reports[reports["group"] > 0], "must have a row for each of the 3 groups"),
         ],
     )
-    def test_reports_of_something_else_are_refused(self, change, message):
+    def test_invalid_reports_raise_an_error(self, change, message):
         finder = HeavyHitters(max_length=6)
         with pytest.raises(ValueError, match=message):
             finder.fit(change(finder.report(pd.Series(["a"] * 200))))
 
 
 class TestSecrets:
-    def test_nothing_of_the_words_stays_on_the_finder(self):
+    def test_finder_stores_no_word(self):
         finders = [HeavyHitters(max_length=6) for _ in range(2)]
         for finder, words in zip(finders, (["secret"] * 1_237, ["a"] * 3), strict=True):
             finder.report(pd.Series(words))
@@ -173,7 +173,7 @@ class TestSecrets:
         assert set(vars(finders[0])) == {*finders[0].get_params(), "_calls"}
 
     @pytest.mark.parametrize("value", ["s3cr3t", 72_619.25, [72_619], b"s3cr3t"])
-    def test_reports_that_are_true_words_by_mistake_are_not_shown(self, value):
+    def test_true_words_among_reports_are_not_in_the_error(self, value):
         finder = HeavyHitters(max_length=6)
         reports = finder.report(pd.Series(["a"] * 200))
         column = pd.Series([value] * 200, dtype=object)
@@ -185,8 +185,8 @@ class TestSecrets:
             assert not any(sign in text for text in list_error_texts(caught.value) for sign in ("s3cr3t", "72619"))
 
 
-def test_the_standard_error_is_of_the_misreports():
-    """With words of one symbol, each record reports its whole word, and nothing is sampled."""
+def test_standard_error_is_the_error_of_misreports():
+    """With words of one symbol, each record reports its whole word, so nothing is sampled."""
     words = np.repeat(["a", "b"], [3_000, 1_000])
     finder = HeavyHitters(2.0, max_length=1, alphabet="ab", random_state=0)
     reports = finder.report(words)

@@ -1,4 +1,4 @@
-"""Models of reports: rows of fit are privatized and later ones true, or features are Bayes' rule on the reports."""
+"""Models of reports: rows of fit are privatized and later rows are not, or features are posteriors of the reports."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def seeded_encoder(epsilon=0.5, **parameters):
     return encoder(epsilon, **{"random_state": 0} | parameters)
 
 
-def test_rows_of_fit_are_protected_and_charged_each_time_and_later_ones_never(rows):
+def test_on_fit_only_charges_each_fit_and_passes_later_rows(rows):
     frame = pd.DataFrame(rows)
     ledger = PrivacyLedger(epsilon=1.2)
     wrapped = OnFitOnly(encoder(ledger=ledger)).fit(frame)
-    # The rows of `fit` come out in the clear afterwards, as the docs say.
+    # `transform` after `fit` returns the true rows, as documented.
     assert wrapped.transform(frame).equals(frame)
     assert ledger.spent == (0, 0)
     first, second = wrapped.fit_transform(frame), wrapped.fit_transform(frame)
@@ -60,7 +60,7 @@ def test_rows_of_fit_are_protected_and_charged_each_time_and_later_ones_never(ro
 @pytest.mark.parametrize(
     "inner", [LocalHashingEncoder(categories=CATEGORIES), encoder(strategy="sample")], ids=["hashing", "sample"]
 )
-def test_an_encoding_that_needs_coins_is_refused(inner, rows):
+def test_encoder_with_random_transform_raises_an_error(inner, rows):
     frame = pd.DataFrame(rows)
     ledger = PrivacyLedger(epsilon=10)
     wrapped = OnFitOnly(inner.set_params(ledger=ledger))
@@ -83,13 +83,13 @@ KINDS = [
 @pytest.mark.parametrize("k", [2, 5])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 6.0])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_posterior_of_every_report_is_bayes_rule_on_the_channel(kind, epsilon, k):
+def test_posterior_features_follow_bayes_rule(kind, epsilon, k):
     inner = kind(epsilon, categories=[range(k)], random_state=0)
     rows = np.resize(np.arange(k), (200, 1))
     ids = {"record_id": np.arange(200)} if getattr(inner, "memoize", False) else {}
     features = PosteriorFeatures(inner)
     found = features.fit_transform(rows, **ids)
-    reports = clone(inner).fit(rows).transform(rows, **ids)  # the same seed gives the same coins
+    reports = clone(inner).fit(rows).transform(rows, **ids)  # the same seed gives the same reports
     (oracle,) = features.encoder_.oracles_
     if not oracle.shows_hash:
         order = list(map(tuple, all_reports(oracle).reshape(-1, oracle.width).tolist()))
@@ -113,7 +113,7 @@ def test_prior_and_features_come_from_one_release(make, rows):
     frame = pd.DataFrame(rows)
     features = PosteriorFeatures(make())
     output = features.fit_transform(frame)
-    same = make().fit(frame)  # the same seed gives the same coins
+    same = make().fit(frame)  # the same seed gives the same reports
     reports = same.transform(frame)
     counts = same.estimate_counts(reports, postprocess="simplex")["count"].to_numpy()
     ends = np.cumsum([len(prior) for prior in features.prior_])
@@ -123,7 +123,7 @@ def test_prior_and_features_come_from_one_release(make, rows):
         assert block.sum(axis=1) == pytest.approx(np.ones(N))
 
 
-def test_every_call_is_charged_once(rows):
+def test_each_call_is_charged_once(rows):
     frame = pd.DataFrame(rows)
     ledger = PrivacyLedger(epsilon=1.6)
     features = PosteriorFeatures(seeded_encoder(ledger=ledger))
@@ -154,7 +154,7 @@ def test_record_ids_are_routed_to_the_encoder(rows):
         model.predict(frame, record_id=ids)
 
 
-def test_mistakes_are_named_before_anything_is_charged(rows):
+def test_invalid_input_raises_before_charge(rows):
     frame = pd.DataFrame(rows)
     ledger = PrivacyLedger(epsilon=10)
     private = seeded_encoder(ledger=ledger)
@@ -167,9 +167,9 @@ def test_mistakes_are_named_before_anything_is_charged(rows):
     assert ledger.spent == (0, 0)
 
 
-def test_an_attribute_that_is_not_reported_keeps_its_prior(rows):
+def test_posterior_of_an_unreported_attribute_is_the_prior(rows):
     inner = seeded_encoder(2.0, strategy="sample")
-    reports = inner.fit_transform(pd.DataFrame(rows))  # the same seed gives the same coins
+    reports = inner.fit_transform(pd.DataFrame(rows))  # the same seed gives the same reports
     features = PosteriorFeatures(inner)
     output, sampled = features.fit_transform(pd.DataFrame(rows)).to_numpy(), reports["sampled"].to_numpy()
     sex, job = output[:, :2], output[:, 2:]

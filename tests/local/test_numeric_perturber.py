@@ -1,4 +1,4 @@
-"""Numbers: epsilon is spent once by all columns; means and distributions."""
+"""Numbers: all columns share one epsilon; means and distributions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ every_mechanism = pytest.mark.parametrize("mechanism", MECHANISMS)
 
 @every_mechanism
 @pytest.mark.parametrize("epsilon", [1e-9, 0.7, 5, 700])
-def test_the_tuple_of_all_columns_is_within_epsilon(mechanism, epsilon):
-    """Enumerate the whole record: every pair of records, every report."""
+def test_record_of_all_columns_is_within_epsilon(mechanism, epsilon):
+    """Enumerate whole records: every pair of records, every report."""
     fitted = NumericPerturber(epsilon, mechanism=mechanism, bounds=[(0, 1), (5, 7)], grid_size=3).fit([[0, 5]])
     joint = [[Fraction(1)]]
     for table, values, (low, high) in zip(fitted.channel(), fitted.report_values_, fitted.bounds_, strict=True):
@@ -43,8 +43,8 @@ def test_the_tuple_of_all_columns_is_within_epsilon(mechanism, epsilon):
 
 
 @every_mechanism
-def test_values_follow_the_channel_between_the_positions_too(mechanism):
-    """0.35 of a grid of four steps: 0.6 of the way from the first position to the second."""
+def test_values_between_grid_positions_follow_the_channel(mechanism):
+    """0.35 on a grid of four steps is 0.6 of the way from position 1 to position 2."""
     n = 200_000
     fitted = NumericPerturber(2.0, mechanism=mechanism, bounds=(10, 11), grid_size=4, random_state=5).fit([[10]])
     reports = fitted.transform(np.full((n, 1), 10.35))[:, 0]
@@ -53,7 +53,7 @@ def test_values_follow_the_channel_between_the_positions_too(mechanism):
     assert chisquare(counts, n * (0.6 * first + 0.4 * second)).pvalue > FALSE_ALARM
 
 
-def test_reports_that_are_the_same_float_are_one_report():
+def test_outcomes_with_equal_floats_are_one_report():
     """Some outcomes of the optimal mechanism have equal estimates."""
     fitted = NumericPerturber(math.log(3), bounds=(0, 5), grid_size=5).fit([[1]])
     assert len(fitted.report_values_[0]) < fitted.mechanism_.n_reports
@@ -62,7 +62,7 @@ def test_reports_that_are_the_same_float_are_one_report():
 
 
 @every_mechanism
-def test_the_error_of_a_mean_is_that_of_the_reports_and_at_least_of_their_noise(mechanism):
+def test_std_error_of_a_mean_uses_reports_and_at_least_the_noise(mechanism):
     fitted = NumericPerturber(1.5, mechanism=mechanism, bounds=(0, 10), random_state=1).fit([[0.0]])
     reports = fitted.transform(10 * np.random.default_rng(3).beta(2, 5, (400, 1)))[:, 0]
     ((mean, std_error, lower, upper),) = fitted.estimate_mean(reports[:, np.newaxis]).to_numpy()
@@ -74,7 +74,7 @@ def test_the_error_of_a_mean_is_that_of_the_reports_and_at_least_of_their_noise(
 
 
 class TestDistribution:
-    def test_frequencies_are_near_the_truth(self):
+    def test_estimated_frequencies_are_close_to_the_truth(self):
         ages = load_adult().frame[["age"]]
         fitted = NumericPerturber(2.0, mechanism="square_wave", bounds=(0, 100), random_state=0)
         reports = fitted.fit_transform(ages)
@@ -90,7 +90,7 @@ class TestDistribution:
         assert distance < 0.01
 
     @pytest.mark.parametrize("mechanism", ["optimal", "laplace"])
-    def test_other_mechanisms_have_none(self, mechanism):
+    def test_other_mechanisms_estimate_no_distribution(self, mechanism):
         fitted = NumericPerturber(mechanism=mechanism, bounds=(0, 1)).fit([[0.5]])
         with pytest.raises(ValueError, match="`estimate_distribution` requires mechanism='square_wave'"):
             fitted.estimate_distribution(fitted.transform([[0.5]]))
@@ -106,12 +106,12 @@ class TestDistribution:
         ({"a": (0, 1), "b": (0, 1), "c": (0, 1)}, ValueError, r"must be columns of X, .*got \['c'\]"),
     ],
 )
-def test_bounds_that_do_not_fit(bounds, error, match):
+def test_invalid_bounds_raise_an_error(bounds, error, match):
     with pytest.raises(error, match=match):
         NumericPerturber(bounds=bounds).fit(pd.DataFrame({"a": [5], "b": [6]}))
 
 
-def test_permanent_reports_do_not_depend_on_the_sign_of_a_bound_of_zero():
+def test_permanent_reports_are_equal_for_bounds_of_0_and_minus_0():
     def reports(low):
         perturber = NumericPerturber(
             0.5, bounds=(low, 8), grid_size=8, mechanism="laplace", memoize=True, secret_key=bytes(32)

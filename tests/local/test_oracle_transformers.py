@@ -1,4 +1,4 @@
-"""Encoders of frequency oracles: counts, joint counts and margins with their errors; what they report and encode."""
+"""Encoders of frequency oracles: counts, joint counts and marginals with standard errors; reports and encodings."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ def make(name, epsilon=2.0, **parameters):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("name", TRANSFORMERS)
-def test_counts_come_back_within_their_errors(name, strategy):
+def test_estimated_counts_are_within_their_errors(name, strategy):
     table = pd.DataFrame(data(10_000))
     encoder = make(name, strategy=strategy).fit(table)
     estimate = encoder.estimate_counts(encoder.transform(table))
     z = (estimate["count"] - truth(table, encoder)) / estimate["std_error"]
-    # 9 to 24 values: beyond 5.5 at most once in 10**6; and their spread is that of standard normals.
+    # 9 to 24 values: an error above 5.5 has probability below 1e-6, and their spread is that of standard normals.
     assert z.abs().max() < 5.5
     assert 0.2 < np.sqrt((z**2).mean()) < 1.8
 
 
-def test_sampling_reports_one_column_of_each_record():
+def test_sample_strategy_reports_one_column_of_each_record():
     table = pd.DataFrame(data(3_000))
     labels = make("labels", strategy="sample").fit_transform(table)
     assert labels["sampled"].value_counts().sort_index().index.tolist() == [0, 1, 2]
@@ -77,7 +77,7 @@ def test_sampling_reports_one_column_of_each_record():
 
 
 @pytest.mark.parametrize("name", ["labels", "bits", "sets", "buckets"])
-def test_joint_counts_of_columns_that_were_reported_apart(name):
+def test_joint_counts_of_separately_reported_columns(name):
     table = pd.DataFrame(data(30_000))
     encoder = make(name, 6.0).fit(table)
     reports = encoder.transform(table)
@@ -112,7 +112,7 @@ def test_shares_divide_epsilon(shares):
     assert encoder.guarantee_.epsilon <= 2.0
 
 
-def test_p_and_q_decide_epsilon():
+def test_p_and_q_determine_epsilon():
     people = pd.DataFrame({"x": ["a", "b", "c"]})
     encoder = skdp.UnaryEncodingTransformer(epsilon=None, p=0.75, q=0.25, categories=[["a", "b", "c"]]).fit(people)
     assert encoder.guarantee_.epsilon == pytest.approx(math.log(9))
@@ -124,14 +124,14 @@ def test_p_and_q_decide_epsilon():
             skdp.UnaryEncodingTransformer(**{"epsilon": None} | odd, categories=[["a", "b", "c"]]).fit(people)
 
 
-def test_values_that_would_share_a_name_are_refused():
+def test_values_with_equal_output_names_raise_an_error():
     twins = {"a": ["b_c", "d"], "a_b": ["c", "d"]}
     with pytest.raises(ValueError, match="must have different names"):
         skdp.UnaryEncodingTransformer(categories=twins).fit(pd.DataFrame({"a": ["d"], "a_b": ["d"]}))
 
 
 @pytest.mark.parametrize(("k", "epsilon"), list(product([2, 3, 5, 14, 40, 300, 1000], [0.25, 1.0, 4.0])))
-def test_the_best_oracle_is_never_beaten(k, epsilon):
+def test_best_oracle_has_the_smallest_variance(k, epsilon):
     encoder = skdp.FrequencyOracleEncoder(epsilon, categories=[range(k)]).fit([[0]])
     oracles = {name: make_oracle(k, epsilon) for name, make_oracle in ORACLES.items()}
     errors = {name: one.mean_squared_error for name, one in oracles.items() if one.report_bytes <= 1024}
@@ -152,7 +152,7 @@ FROM_TALLIES = ["response", "unary", "symmetric", "subset"]
 
 
 def exact_variance(encoder, column, label):
-    """Return the variance of a marginal for the true counts, from the channel: all reports of each true cell."""
+    """Return the variance of a marginal for the true counts, by enumeration of all reports of each true cell."""
     (oracle,), domain = encoder.protocol_.oracles, encoder.protocol_.domain
     inside = np.array([cell[domain.columns.index(column)] == label for cell in domain.cells()])
     added = oracle.unbiased(all_reports(oracle)) @ inside
@@ -163,19 +163,19 @@ def exact_variance(encoder, column, label):
 
 @pytest.mark.parametrize("name", FROM_TALLIES)
 @pytest.mark.parametrize("column", VALUES)
-def test_the_closed_form_is_the_variance_of_all_reports(name, column, monkeypatch):
+def test_closed_form_of_the_variance_equals_enumeration(name, column, monkeypatch):
     encoder = KINDS[name].fit(PEOPLE)
     true = PEOPLE.value_counts(list(VALUES)).reindex(encoder.protocol_.domain.cells()).fillna(0).to_numpy()
     tally = encoder.tally(encoder.transform(PEOPLE))
     (oracle,) = encoder.protocol_.oracles
-    monkeypatch.setattr(type(oracle), "estimate", lambda self, support, n: true)  # the plug-in is the truth
+    monkeypatch.setattr(type(oracle), "estimate", lambda self, support, n: true)  # plug in the true counts
     found = encoder.estimate_counts(tally, columns=[column])
     for label in VALUES[column]:
         assert found.loc[label, "std_error"] ** 2 == pytest.approx(exact_variance(encoder, column, label))
 
 
-def test_intervals_of_large_counts_reach_as_far_as_their_errors():
-    """The square of a count has more digits than a float: the reach must not be a difference of such squares."""
+def test_intervals_of_large_counts_have_the_width_of_their_errors():
+    """The square of a count has more digits than a float, so a difference of such squares is inexact."""
     encoder = skdp.RandomizedResponseEncoder(20.0, categories={"x": ["a", "b"]}).fit(pd.DataFrame({"x": ["a"]}))
     support, n = np.array([3_000_000_000, 1_000_000_000]), np.array([4_000_000_000])
     found = encoder.estimate_counts(encoder.protocol_.empty_tally().with_sums([support, n, n]))

@@ -1,4 +1,4 @@
-"""What a protocol holds the fields of an outside author to."""
+"""Requirements of a protocol on the fields of another package."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class TwoCodesField(SaidField):
         return super().prepare(columns) * 2
 
 
-def test_another_number_of_arrays_than_columns_is_refused():
+def test_prepare_with_another_number_of_arrays_raises_an_error():
     made = type("Two", (SaidTransformer,), {"field": TwoCodesField})(categories={"a": ["x", "y"]}).fit(TABLE)
     with pytest.raises(ValueError, match=r"TwoCodesField.prepare must return 1 array.*got 2"):
         made.transform(TABLE)
 
 
-def test_a_scope_of_columns_that_no_field_reports_is_refused():
+def test_guarantee_for_unreported_columns_raises_an_error():
     protocol = SaidTransformer(categories={"a": ["x", "y"]}).fit(TABLE).protocol_
     with pytest.raises(ValueError, match=r"Only one of them has 'b'"):
         replace(protocol, guarantee=replace(protocol.guarantee, scope=("a", "b")))
 
 
-def test_permanent_reports_of_two_fields_must_not_share_random_bits():
-    """Their context is the class, the parameters, the columns and their declared values."""
+def test_permanent_reports_of_two_fields_share_no_random_bits():
+    """Their context consists of class, parameters, columns and declared values."""
     (field,) = SaidTransformer(categories={"a": ["x", "y"]}).fit(TABLE).protocol_.fields
     other_fields = [replace(field, columns=("b",)), replace(field, lie=field.lie + 1)]
     Memo(bytes(32), "Said", [field, *other_fields])

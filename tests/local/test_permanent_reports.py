@@ -1,4 +1,4 @@
-"""Permanent reports: the same for ever, as random as the channel says, and no more telling for being repeated."""
+"""Permanent reports: equal in all calls, distributed as the channel, and without further loss if they are repeated."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ PERMANENT = {
 
 
 @pytest.mark.parametrize("name", PERMANENT)
-def test_they_are_the_same_over_calls_orders_batches_pickles_and_clones(name):
+def test_reports_are_equal_over_calls_orders_batches_pickles_and_clones(name):
     transformer, rows = PERMANENT[name]
     fitted = clone(transformer).fit(rows)
     reports = fitted.transform(rows, record_id=IDS)
@@ -73,7 +73,7 @@ def test_they_are_the_same_over_calls_orders_batches_pickles_and_clones(name):
     assert fitted.guarantee_.secure
 
 
-# Not the outcomes of the optimal mechanism, which are another solver's business.
+# Without the optimal mechanism, because its outcomes depend on the solver's version.
 @pytest.mark.parametrize(
     ("transformer", "rows", "expected"),
     [
@@ -85,8 +85,8 @@ def test_they_are_the_same_over_calls_orders_batches_pickles_and_clones(name):
         (numbers("laplace"), NUMBERS, "49b35cbff4cd"),
     ],
 )
-def test_they_are_the_same_over_versions(transformer, rows, expected):
-    """If an oracle uses its random bits otherwise, raise the format in `local.memo`; write these again."""
+def test_reports_are_equal_in_all_versions(transformer, rows, expected):
+    """If an oracle uses its random bits differently, raise the format in `local.memo` and update these reports."""
     if rows is ROWS:
         rows = pd.DataFrame({name: [values[row % len(values)] for row in IDS] for name, values in DOMAIN.items()})
     else:
@@ -97,7 +97,7 @@ def test_they_are_the_same_over_versions(transformer, rows, expected):
 
 
 def agreement(**change):
-    """How many of 400 records report the same, at an epsilon that hardly bends their reports, if something changes."""
+    """Return how many of 400 records keep their report after a change, at an epsilon with nearly uniform reports."""
 
     def reports(kind=skdp.RandomizedResponseEncoder, prefix="p", value="a", column="x", epsilon=0.1, **parameters):
         given = {"categories": {column: DOMAIN["x"]}} | parameters
@@ -109,7 +109,7 @@ def agreement(**change):
 
 
 def agreement_of_numbers(**change):
-    """How many of 400 equal numbers have the same two reports, of which each is nearly a fair coin."""
+    """Return how many of 400 equal numbers keep both reports after a change; each report is nearly a fair coin."""
 
     def reports(prefix="p", mechanism="laplace", epsilon=1e-3, grid_size=1, bounds=(0, 1), **parameters):
         fitted = numbers(mechanism, epsilon, grid_size=grid_size, bounds=[bounds], **parameters).fit([[0.5]])
@@ -122,7 +122,7 @@ def agreement_of_numbers(**change):
 @pytest.mark.parametrize(
     "change", [{"secret_key": KEY + b"x"}, {"prefix": "q"}, {"bounds": (0, 1.5)}, {"grid_size": 3}, {"epsilon": 0.002}]
 )
-def test_numbers_are_a_function_of_all_parameters(change):
+def test_reports_of_numbers_depend_on_all_parameters(change):
     """Two independent reports agree with probability 1/2."""
     assert 140 < agreement_of_numbers(**change) < 260
 
@@ -139,7 +139,7 @@ def test_numbers_are_a_function_of_all_parameters(change):
         {"categories": {"x": ["a", "b", "c", "e", "d"]}},
     ],
 )
-def test_whatever_they_are_a_function_of_gives_other_reports(change):
+def test_reports_depend_on_each_part_of_the_context(change):
     """Two independent reports agree with probability 1/5."""
     assert 40 < agreement(**change) < 120
 
@@ -167,7 +167,7 @@ def test_rows_columns_and_values_are_independent():
 
 
 class TestChannel:
-    """The permanent reports of many records follow the exact channel."""
+    """Permanent reports of many records follow the exact channel."""
 
     N = 2_000
 
@@ -180,7 +180,7 @@ class TestChannel:
         "kind", [skdp.RandomizedResponseEncoder, skdp.UnaryEncodingTransformer, skdp.SubsetSelectionEncoder]
     )
     @pytest.mark.parametrize("value", ["a", "d"])
-    def test_of_categories_and_bits(self, kind, value):
+    def test_reports_of_categories_and_bits(self, kind, value):
         encoder, reports = self.reports(kind, value)
         seen = Counter(map(tuple, reports.tolist()))
         order = [(label,) for label in DOMAIN["x"]]
@@ -192,7 +192,7 @@ class TestChannel:
 
     @pytest.mark.parametrize("mechanism", ["outcomes", "square_wave", "laplace"])
     @pytest.mark.parametrize("value", [10.0, 10.35])
-    def test_of_numbers_between_the_positions_too(self, mechanism, value):
+    def test_reports_of_numbers_between_grid_positions(self, mechanism, value):
         fitted = numbers(mechanism, 2.0, bounds=[(10, 11)], grid_size=4).fit([[10]])
         reports = fitted.transform(np.full((self.N, 1), value), record_id=list(range(self.N)))[:, 0]
         possible = fitted.report_values_[0]
@@ -206,7 +206,7 @@ class TestChannel:
             expected = np.append(expected[~rare], expected[rare].sum())
         assert chisquare(counts, expected).pvalue > FALSE_ALARM
 
-    def test_the_sampled_column_is_permanent_and_blind(self):
+    def test_sampled_column_is_permanent_and_independent_of_values(self):
         rows = pd.concat([ROWS] * 30, ignore_index=True)
         ids = list(range(len(rows)))
         encoder = make(skdp.UnaryEncodingTransformer, strategy="sample", instantaneous_epsilon=1.0).fit(rows)
@@ -215,38 +215,38 @@ class TestChannel:
         assert chosen.tolist() == encoder.transform(rows[::-1], record_id=ids)["sampled"].tolist()
 
 
-def test_a_number_between_two_positions_has_one_report():
-    """With fresh rounding it would have those of both, at twice the cost, and the shares would show where it is."""
+def test_number_between_two_positions_has_one_report():
+    """With fresh rounding, it would have the reports of both positions, at twice the loss, and reveal where it is."""
     ids = list(range(40))
     fitted = numbers("square_wave", 1e-3, bounds=[(0, 1)], grid_size=5).fit([[0]])
     calls = [fitted.transform(np.full((40, 1), value), record_id=ids)[:, 0] for value in np.linspace(0, 1, 30)]
-    for own in np.transpose(calls):  # the range falls into parts: each report is that of neighboring values
+    for own in np.transpose(calls):  # the range is divided into parts: a report belongs to an interval of values
         assert 1 + np.count_nonzero(np.diff(own)) <= 5 + 1
 
 
-def test_a_second_round_is_fresh_and_averages_to_the_permanent_bits():
+def test_instantaneous_reports_are_fresh_and_average_to_permanent_bits():
     encoder = make(skdp.UnaryEncodingTransformer, 3.0, instantaneous_epsilon=2.0, strategy="joint", random_state=0)
     rows, ids = pd.concat([ROWS] * 5, ignore_index=True), list(range(300))
     calls = [encoder.fit(rows).transform(rows, record_id=ids)]
     calls += [encoder.transform(rows, record_id=ids) for _ in range(99)]
     permanent = clone(encoder).set_params(instantaneous_epsilon=None).fit_transform(rows, record_id=ids)
-    # It flips a bit with a probability below 1/2.
+    # A bit flips with probability below 1/2.
     assert ((np.mean(calls, axis=0) > 0.5) == permanent.to_numpy()).mean() > 0.99
-    # Estimates of a single call have the errors of both rounds.
+    # Estimates of a single call include the errors of both rounds.
     found = encoder.estimate_counts(calls[0])
     scores = (found["count"] - rows.value_counts().reindex(found.index).fillna(0)) / found["std_error"]
     assert 0.3 < (scores**2).mean() < 2
 
 
 @pytest.mark.parametrize("buckets", [2, 3, None])
-def test_no_record_has_more_permanent_reports_than_buckets(buckets):
-    """LOLOHA: a record has one seed, and one permanent report a bucket, whatever values it ever has."""
+def test_record_has_at_most_one_permanent_report_per_bucket(buckets):
+    """LOLOHA: a record has one seed and one permanent report per bucket, whatever values it has over time."""
     k, n = 40, 50
     encoder = make(skdp.LocalHashingEncoder, 1.0, categories={"x": range(k)}, n_buckets=buckets)
     encoder.fit(pd.DataFrame({"x": [0]}))
     oracle, ids = encoder.oracles_[0], list(range(n))
     calls = [encoder.transform(pd.DataFrame({"x": [value] * n}), record_id=ids).to_numpy() for value in range(k)]
-    for reports in np.stack(calls, axis=1).astype(np.uint64):  # of a record, by value
+    for reports in np.stack(calls, axis=1).astype(np.uint64):  # reports of a record, by value
         assert len({*reports[:, 0].tolist()}) == 1
         buckets_of_values = oracle.hash_family(reports[:, 0], np.arange(k)).tolist()
         pairs = {*zip(buckets_of_values, reports[:, 1].tolist(), strict=True)}
@@ -254,7 +254,7 @@ def test_no_record_has_more_permanent_reports_than_buckets(buckets):
 
 
 @pytest.mark.parametrize("name", ["values", "numbers"])
-def test_each_call_is_charged_before_anything_is_computed(name, monkeypatch):
+def test_each_call_charges_before_drawing(name, monkeypatch):
     ledger, rows = skdp.PrivacyLedger(epsilon=5.0), ROWS if name == "values" else NUMBERS
     fitted = (
         make(skdp.UnaryEncodingTransformer, instantaneous_epsilon=1.0) if name == "values" else numbers(epsilon=2.0)
@@ -283,7 +283,7 @@ class TestErrors:
             ({"instantaneous_epsilon": "1"}, TypeError, "`instantaneous_epsilon` must be a finite number > 0"),
         ],
     )
-    def test_parameters(self, parameters, error, match):
+    def test_invalid_parameters_raise_an_error(self, parameters, error, match):
         with pytest.raises(error, match=match) as caught:
             make(skdp.UnaryEncodingTransformer, **{"instantaneous_epsilon": 1.0} | parameters).fit(ROWS)
         assert "hush" not in str(caught.value)
@@ -306,7 +306,7 @@ class TestErrors:
         ],
     )  # fmt: skip
     @pytest.mark.parametrize("name", ["RandomizedResponseEncoder, split", "numbers, laplace", "words"])
-    def test_record_ids_before_any_charge(self, name, ids, error, match):
+    def test_invalid_record_ids_raise_before_charge(self, name, ids, error, match):
         transformer, rows = PERMANENT[name]
         ledger = skdp.PrivacyLedger(epsilon=100.0)
         fitted = clone(transformer).set_params(ledger=ledger).fit(rows)
@@ -315,25 +315,25 @@ class TestErrors:
         assert "secret" not in str(caught.value)
         assert ledger.spent == (0.0, 0.0)
 
-    def test_categories_that_are_read_from_the_data_are_refused(self):
-        """Each new value would draw the reports of everybody anew; whether all categories occur must not decide."""
+    def test_categories_from_the_data_raise_an_error(self):
+        """A new value would draw all reports again, and whether all categories occur must not matter."""
         rows = pd.DataFrame({"a": ["x", "y"] * 20})
         for table in (rows, rows.astype("category"), rows.astype(pd.CategoricalDtype(["y", "x", "z"]))):
             with pytest.raises(ValueError, match="The categories of 'a' must be declared: memoize=True"):
                 make(categories="auto").fit(table)
         make(categories="auto").fit(rows.astype(pd.CategoricalDtype(["x", "y"], ordered=True)))
 
-    def test_the_key_is_not_shown(self):
+    def test_repr_does_not_contain_the_key(self):
         encoder = make().fit(ROWS)
         for shown in (repr(encoder), str(encoder.secret_key), f"{encoder.secret_key}", repr(vars(encoder))):
             assert "everybody" not in shown
         assert "everybody" not in encoder._repr_html_()
         assert clone(encoder).secret_key == KEY
-        assert bytes(KEY) in pickle.dumps(encoder)  # as is documented
+        assert bytes(KEY) in pickle.dumps(encoder)  # as documented
 
 
 @pytest.mark.parametrize("name", ["RandomizedResponseEncoder, split", "numbers, laplace", "words"])
-def test_ids_are_routed(name):
+def test_record_ids_are_routed(name):
     transformer, rows = PERMANENT[name]
     with sklearn.config_context(enable_metadata_routing=True):
         step = clone(transformer).set_transform_request(record_id=True)
@@ -358,7 +358,7 @@ OTHER_IDS = [[f"0{number}" for number in WHOLE], [f"+{number}" for number in WHO
 
 
 @pytest.mark.parametrize("name", ["RandomizedResponseEncoder, split", "words"])
-def test_an_integer_and_its_decimal_text_are_one_id_and_other_texts_are_others(name):
+def test_integer_ids_equal_their_decimal_text(name):
     transformer, rows = PERMANENT[name]
     fitted = clone(transformer).fit(rows)
     expected = fitted.transform(rows[:40], record_id=WHOLE)
@@ -368,7 +368,7 @@ def test_an_integer_and_its_decimal_text_are_one_id_and_other_texts_are_others(n
         assert not same(fitted.transform(rows[:40], record_id=ids), expected)
 
 
-def test_words_and_names_are_one_only_as_text_and_as_an_integer():
+def test_words_and_column_names_of_integers_equal_their_text():
     def reports(words, name="c"):
         frame = pd.DataFrame({"c": words}, dtype=object)
         frame.columns = pd.Index([name], dtype=object, tupleize_cols=False)

@@ -1,4 +1,4 @@
-"""Whose share an estimate is of: the population's, from which the table was drawn, or the table's own."""
+"""Target of inference: frequencies of the population from which the table was drawn, or counts of the table."""
 
 import math
 
@@ -26,16 +26,16 @@ def answers(n_yes, n_no, *, sets=False):
 
 
 def all_estimates(encoder, n, told):
-    """Yield the estimate of each number of reports of "yes" among n, and its probability."""
+    """Yield the estimate for each number of "yes" reports among n, and its probability."""
     empty = encoder.protocol_.empty_tally()
     for n_told, probability in enumerate(binom.pmf(range(n + 1), n, told)):
-        if probability > 1e-7:  # others are so unlikely that they are warned of
+        if probability > 1e-7:  # less likely numbers raise a warning
             tally = empty.with_sums([np.array([n_told, n - n_told]), np.array([n]), np.array([n])])
             yield probability, encoder.estimate_frequencies(tally).loc["yes"]
 
 
 def coverage(epsilon, n, share):
-    """Exact: over all tables of n people and all their reports, of two values."""
+    """Return the exact coverage over all tables of n people and all their reports of two values."""
     encoder = skdp.RandomizedResponseEncoder(epsilon, categories=VALUES).fit(answers(1, 1))
     (table,) = encoder.channel()
     told = float(table[0][0]) * share + float(table[1][0]) * (1 - share)
@@ -45,13 +45,13 @@ def coverage(epsilon, n, share):
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0, 6.0])
 @pytest.mark.parametrize("share", [0.05, 0.3, 0.5])
-def test_the_interval_covers_the_share_of_the_population(epsilon, share):
-    # Few counts are possible at a large epsilon, so that coverage has steps.
+def test_interval_covers_the_proportion_of_the_population(epsilon, share):
+    # With a large epsilon, few counts are possible, so the coverage has steps.
     assert 0.93 < coverage(epsilon, 400, share) < 0.975
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_counts_are_the_tables_and_frequencies_the_populations(name):
+def test_counts_are_about_the_table_and_frequencies_about_the_population(name):
     encoder = ENCODERS[name]
     table = answers(300, 700, sets=name == "sets")
     encoder.set_params(random_state=0)
@@ -69,8 +69,8 @@ def test_counts_are_the_tables_and_frequencies_the_populations(name):
     np.testing.assert_allclose(as_many["std_error"], shares["std_error"] * 1000)
 
 
-def test_sampled_columns_add_up():
-    """Of two columns, a record reports one: the error is that of half of the people, drawn from the population."""
+def test_variance_of_sampled_columns_adds_up():
+    """A record reports one of two columns: the error is the error of half of the people, drawn from the population."""
     values = {"smokes": ["yes", "no"], "drinks": ["yes", "no"]}
     encoder = skdp.RandomizedResponseEncoder(60.0, strategy="sample", categories=values, random_state=0)
     table = pd.DataFrame({"smokes": ["yes"] * 400 + ["no"] * 600, "drinks": ["yes", "no"] * 500})
@@ -79,5 +79,5 @@ def test_sampled_columns_add_up():
     tally = encoder.tally(reports)
     row = encoder.estimate_frequencies(reports).loc[("smokes", "yes")]
     share, size = row["frequency"], tally.sizes[0]
-    # The spread of the sample within the table, and of the table within the population, is that of one sample.
+    # Sampling from the table, after the table from the population, is one sample from the population.
     assert row["std_error"] == pytest.approx(math.sqrt(share * (1 - share) / size), rel=2e-3)

@@ -1,4 +1,4 @@
-"""`to_json` and `from_json`: all that reading reports needs, nothing secret, and a clear refusal of anything else."""
+"""`to_json` and `from_json`: complete for reading reports, without secrets, strict with other content."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def reports_of(name):
     ("part", "value"),
     [("version", 3), ("parameters", {"epsilon": {"$code": "x"}}), ("guarantee", {"epsilon": -1}), ("further", 1)],
 )
-def test_the_schema_refuses_other_protocols(part, value):
+def test_schema_refuses_invalid_protocols(part, value):
     Draft202012Validator.check_schema(SCHEMA.schema)
     content = json.loads(FITTED["response"][0].fit(PEOPLE).to_json())
     assert SCHEMA.is_valid(content)
@@ -102,7 +102,7 @@ def test_the_schema_refuses_other_protocols(part, value):
 
 
 @pytest.mark.parametrize("name", often(FITTED, FITTED.keys() - {"large hashing"}))
-def test_reports_are_read_as_by_the_one_that_made_them(name, tmp_path):
+def test_loaded_protocol_gives_equal_estimates(name, tmp_path):
     encoder, reports = reports_of(name)
     tally, counted = encoder.tally(reports), hasattr(encoder, "estimate_counts") and name != "rappor"
     estimate = encoder.estimate_counts(reports) if counted else None
@@ -124,7 +124,7 @@ def test_reports_are_read_as_by_the_one_that_made_them(name, tmp_path):
             pd.testing.assert_frame_equal(again.estimate_counts(reports), estimate)
 
 
-def test_nothing_secret_is_written():
+def test_json_contains_no_secret():
     ledger = skdp.PrivacyLedger(epsilon=123.0)
     encoder = skdp.RandomizedResponseEncoder(
         1.0, memoize=True, secret_key=KEY, categories=VALUES, ledger=ledger, random_state=987654
@@ -147,7 +147,7 @@ def test_nothing_secret_is_written():
         *["[" * 1_000_000, json.dumps("x" * 20_000_000)],
     ],
 )
-def test_what_is_no_protocol_is_refused(text):
+def test_text_without_a_protocol_raises_an_error(text):
     with pytest.raises(ValueError, match=r"protocol|at most|cannot be read"):
         ReportTransformer.from_json(text)
 
@@ -169,7 +169,7 @@ def test_what_is_no_protocol_is_refused(text):
         ("transformer", "UnaryEncodingTransformer", "cannot be read|does not follow"),
     ],
 )  # fmt: skip
-def test_another_protocol_is_refused(part, change, message):
+def test_inconsistent_protocol_raises_an_error(part, change, message):
     content = json.loads(FITTED["response"][0].fit(PEOPLE).to_json())
     content[part] = content[part] | change if isinstance(change, dict) else change
     with pytest.raises(ValueError, match=message):
@@ -181,25 +181,25 @@ def test_another_protocol_is_refused(part, change, message):
 @pytest.mark.parametrize(
     ("name", "key", "value"),
     [
-        ("response", "threshold", "0"),  # a client that tells the truth always, under a guarantee of epsilon 1
+        ("response", "threshold", "0"),  # a client that always reports the truth, with a guarantee of epsilon 1
         *[("one of two", "size", size) for size in (True, 1.0, "1")],  # equal in Python, but not in other languages
     ],
 )
-def test_another_client_is_refused(name, key, value):
+def test_inconsistent_client_raises_an_error(name, key, value):
     content = json.loads(FITTED[name][0].fit(FITTED[name][1]).to_json())
     content["client"]["samplers"][0][key] = value
     with pytest.raises(ValueError, match="does not follow from"):
         ReportTransformer.from_json(json.dumps(content))
 
 
-def test_whole_numbers_that_javascript_confuses_are_not_offered():
+def test_integers_beyond_javascript_are_refused():
     for values, is_offered in (([2**53, 1], False), ([-(2**53), 1], False), ([2**53 - 1, 1 - 2**53], True)):
         encoder = skdp.RandomizedResponseEncoder(1.0, categories={"id": values}).fit(pd.DataFrame({"id": values[:1]}))
         assert (json.loads(encoder.to_json())["client"] is not None) == is_offered
 
 
 @pytest.mark.parametrize("name", FITTED)
-def test_clients_are_given_what_they_need_or_the_reason_why_not(name):
+def test_client_description_is_complete_or_names_the_reason(name):
     encoder = FITTED[name][0].fit(FITTED[name][1])
     content = json.loads(encoder.to_json())
     client, protocol = content["client"], encoder.protocol_
@@ -213,11 +213,11 @@ def test_clients_are_given_what_they_need_or_the_reason_why_not(name):
 
 
 def test_seeds_of_hashes_may_be_text():
-    """JSON numbers of 62 bits are not read exactly everywhere; as floats they would be other seeds."""
+    """Not all JSON readers keep numbers of 62 bits; rounded to floats, they are other seeds."""
     encoder, reports = reports_of("large hashing")
     reports = reports.iloc[:10]
     written = reports.astype({"rooms_seed": str})
-    for table in (written, written.astype({"rooms_bucket": float})):  # numbers beside text do not round it
+    for table in (written, written.astype({"rooms_bucket": float})):  # numbers beside text must not be rounded
         assert encoder.tally(table) == encoder.tally(reports)
     with pytest.raises(ValueError, match="The reports must be integers"):
         encoder.tally(reports.astype({"rooms_seed": str}).assign(rooms_seed="-1"))
@@ -228,27 +228,27 @@ NEEDS_NODE = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node
 
 @pytest.mark.long
 @NEEDS_NODE
-def test_the_client_passes_its_own_tests():
-    """Its vectors, and random protocols, of which it refuses those that tell more than they state."""
+def test_javascript_client_passes_its_tests():
+    """Test vectors, and random protocols: those with a larger loss than stated must be refused."""
     done = subprocess.run(["node", "--test", CLIENT], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 
 @pytest.mark.parametrize("seed", [None, 0])
 @pytest.mark.parametrize("name", ["response", "numbers", "rappor"])
-def test_what_reads_a_protocol_states_whether_its_reports_are_secure(name, seed):
+def test_reader_states_whether_reports_are_secure(name, seed):
     made = clone(FITTED[name][0]).set_params(random_state=seed).fit(FITTED[name][1])
     reader = ReportTransformer.from_json(made.to_json())
     for again in (reader, ReportTransformer.from_json(reader.to_json()), pickle.loads(pickle.dumps(reader))):
         assert again.guarantee_.secure is again.protocol_.guarantee.secure is (seed is None)
         assert skdp.privacy_statement(again).total.secure is (seed is None)
         assert shuffled_guarantee(again, n=10_000, delta=1e-6).secure is (seed is None)
-    # Its own reports are drawn from secure bits: after `fit`, it says so.
+    # Its own reports are drawn from secure bits, which it states after `fit`.
     assert reader.fit(FITTED[name][1]).guarantee_.secure
 
 
-def test_the_sentence_of_another_is_not_repeated(tmp_path):
-    """What people read of a tally is written by this library, not by who sent the reports."""
+def test_sentence_in_a_file_is_not_printed(tmp_path):
+    """All sentences about a tally are written by this library, not by the sender of the reports."""
     encoder, reports = reports_of("response")
     content = json.loads(encoder.to_json())
     content["guarantee"] |= {"text": "epsilon = 0.01", "mechanism": "magic"}

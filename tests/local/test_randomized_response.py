@@ -1,4 +1,4 @@
-"""Randomized response from frame to frame: declared values, the whole channel of a record, estimates."""
+"""Randomized response on tables: declared values, the channel of a whole record, estimates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TestDomain:
             pl.Series(["a"], dtype=pl.Enum(["a", "b"])),
         ],
     )
-    def test_a_dtype_declares_what_it_could_not_have_from_the_data(self, column):
+    def test_dtype_declares_values_that_the_data_cannot_determine(self, column):
         frame = pl.DataFrame({"x": column}) if isinstance(column, pl.Series) else pd.DataFrame({"x": column})
         fitted = skdp.RandomizedResponseEncoder().fit(frame)
         values = column.dtype.categories
@@ -44,14 +44,14 @@ class TestDomain:
             pa.table({"x": pa.array(["b", "a", "b"]).dictionary_encode()}),
         ],
     )
-    def test_categories_that_are_just_those_that_occur_warn(self, frame):
+    def test_categories_equal_to_the_occurring_values_warn(self, frame):
         with pytest.warns(skdp.PrivacyLeakWarning, match="'x' are read .*declare them with categories=") as found:
             fitted = skdp.RandomizedResponseEncoder().fit(frame)
         assert len(found) == 1
         assert found[0].filename == __file__
         assert fitted.domain_ == skdp.Domain({"x": ["a", "b"]})
 
-    def test_bins_of_pandas_are_no_declared_values(self):
+    def test_bins_of_pandas_are_not_a_declaration(self):
         with (
             pytest.warns(skdp.PrivacyLeakWarning),
             pytest.raises(ValueError, match=r"Column 'x': .* got Interval\. Convert the column"),
@@ -59,8 +59,8 @@ class TestDomain:
             skdp.RandomizedResponseEncoder().fit(pd.DataFrame({"x": pd.cut([1, 5, 9], 3)}))
 
     @pytest.mark.parametrize("categories", [["a", "b"], ["b", "a"], ["b", "a", "c"]])
-    def test_no_record_decides_whether_unordered_categories_warn(self, categories):
-        """They warned only if all of them occurred: a rare record switched the warning."""
+    def test_warning_of_unordered_categories_does_not_depend_on_a_record(self, categories):
+        """The warning required that all categories occur, so a rare record switched it."""
         dtype, messages = pd.CategoricalDtype(categories), set()
         for values in (["b", "a"], ["a", "b"], [categories[-1], "a", "b"]):
             with pytest.warns(skdp.PrivacyLeakWarning, match="'x' are read from the data") as caught:
@@ -79,13 +79,13 @@ class TestDomain:
             ({"sex": skdp.Interval(edges=[0, 1])}, ValueError, "Column 'sex' must have at least 2 categories"),
         ],
     )
-    def test_declarations_that_do_not_fit(self, categories, error, match):
+    def test_invalid_declarations_raise_an_error(self, categories, error, match):
         with pytest.raises(error, match=match):
             skdp.RandomizedResponseEncoder(categories=categories).fit(pd.DataFrame({"sex": ["Male"]}))
 
 
 class TestUnknownValues:
-    def test_a_uniform_draw_shows_nothing_of_an_unknown_value(self, make_frame):
+    def test_uniform_report_is_independent_of_an_unknown_value(self, make_frame):
         n = 40_000
         values = ["secret"] * (n // 2) + [None] * (n // 2)
         frame = make_frame({"sex": values}, {"sex": ["F", "M", "X", "secret"]})
@@ -96,7 +96,7 @@ class TestUnknownValues:
         assert chisquare(fitted.tally(reports).counts[0]).pvalue > FALSE_ALARM
 
     @pytest.mark.parametrize("stand_in", ["X", None])
-    def test_a_declared_value_stands_in(self, stand_in, values_of):
+    def test_declared_value_replaces_unknown_values(self, stand_in, values_of):
         frame = pd.DataFrame({"sex": ["F", "secret", None if stand_in else "other"]})
         fitted = skdp.RandomizedResponseEncoder(
             60, categories={"sex": ["F", "M", stand_in]}, handle_unknown=stand_in, random_state=0
@@ -107,7 +107,7 @@ class TestUnknownValues:
         ("stand_in", "got"), [("Z", "'Z'"), (1, "a value of type int"), (pd.Series(["F"]), "a value of type Series")]
     )
     @pytest.mark.parametrize("maker", [skdp.RandomizedResponseEncoder, skdp.LocalTableEncoder])
-    def test_a_stand_in_must_be_declared(self, maker, stand_in, got):
+    def test_replacement_of_unknown_values_must_be_declared(self, maker, stand_in, got):
         expected = f"'error', 'uniform' or a value .*, got {got}, which column 'sex' does not declare"
         with pytest.raises(ValueError, match=expected):
             maker(categories={"sex": ["F", "M"]}, handle_unknown=stand_in).fit(pd.DataFrame({"sex": ["F"]}))
@@ -123,14 +123,14 @@ KINDS = [
 
 
 def table_of(oracle):
-    """The channel, given the public seed that tells all values apart as well as any."""
+    """Return the channel, given a public seed without collisions if possible."""
     return oracle._bucket_oracle.channel() if isinstance(oracle, LocalHashing) else oracle.channel()
 
 
 def worst_ratio(oracles, strategy):
-    """Enumerate the whole record: every pair of records, every report of all columns."""
+    """Enumerate whole records: every pair of records, every report of all columns."""
     tables = [table_of(oracle) for oracle in oracles]
-    if strategy == "sample":  # which column is reported does not depend on the record
+    if strategy == "sample":  # the sampled column is independent of the record
         rows = [[share / len(tables) for row in rows for share in row] for rows in product(*tables)]
     else:
         rows = [[math.prod(shares) for shares in product(*rows)] for rows in product(*tables)]
@@ -141,8 +141,8 @@ def worst_ratio(oracles, strategy):
 @pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
 @pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1, 40, 700])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_tuple_of_all_columns_keeps_every_promise(kind, epsilon, strategy):
-    """Both rounds too: what all reports of unchanged values say, and what a single one says."""
+def test_record_of_all_columns_is_within_each_epsilon(kind, epsilon, strategy):
+    """In two rounds: the loss of all reports of unchanged values, and of a single report."""
     parameters = {"memoize": True, "secret_key": bytes(32), "strategy": strategy, "categories": [[1, 2], [1, 2, 3]]}
     fitted = kind(epsilon, **parameters).fit([[1, 1]])
     promises = [(fitted.oracles_, fitted.guarantee_, epsilon)]
@@ -161,7 +161,7 @@ def test_the_tuple_of_all_columns_keeps_every_promise(kind, epsilon, strategy):
             assert stated == pytest.approx(wanted, rel=1e-6)
 
 
-def test_error_and_interval_are_those_of_the_unbiased_estimate():
+def test_std_error_and_interval_belong_to_the_unbiased_estimate():
     reports = pd.DataFrame({"x": ["a"] * 400 + ["b"] * 330 + ["c"] * 270})
     fitted = skdp.RandomizedResponseEncoder(0.2, categories={"x": ["a", "b", "c"]}).fit(reports)
     plain = fitted.estimate_counts(reports)
@@ -171,14 +171,14 @@ def test_error_and_interval_are_those_of_the_unbiased_estimate():
         assert other["std_error"].equals(plain["std_error"])
         assert other["lower"].equals(plain["lower"].clip(0, 1000))
         assert other["upper"].equals(plain["upper"].clip(0, 1000))
-    # The variance at a negative count is that at 0, not a smaller one.
+    # The variance at a negative count is the variance at 0, not a smaller one.
     assert plain["std_error"]["c"] == pytest.approx(np.sqrt(fitted.oracles_[0].variance([1000, 0, 0], 1000)[2]))
     of_population = fitted.estimate_frequencies(reports)["std_error"]
     assert of_population["c"] * 1000 == pytest.approx(plain["std_error"]["c"])
     assert of_population["b"] * 1000 > plain["std_error"]["b"]
 
 
-def test_too_many_joint_cells_are_refused_with_the_way_out():
+def test_too_many_joint_cells_raise_an_error_with_a_remedy():
     frame = pd.DataFrame({name: [1] for name in "abcd"})
     categories = {name: range(1000) for name in "abcd"}
     with pytest.raises(ValueError, match=r"less than 2\*\*32 joint cells, got 1,000,000,000,000"):

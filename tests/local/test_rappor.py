@@ -1,4 +1,4 @@
-"""RAPPOR: the ratio of all filters is enumerated, permanent bits are one report, and decoding finds the counts."""
+"""RAPPOR: the ratio of all filters is enumerated, permanent bits are one report, and decoding is unbiased."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def field_of(encoder):
 
 
 def filters(n_bits, n_hashes):
-    """List all filters that a word can have."""
+    """List all possible filters of a word."""
     for size in range(1, n_hashes + 1):
         for indices in combinations(range(n_bits), size):
             yield [int(bit in indices) for bit in range(n_bits)]
@@ -52,7 +52,7 @@ class TestGuarantee:
         if n_bits >= 2 * n_hashes:
             assert ratio == field.oracle.worst_ratio**n_hashes
 
-    def test_epsilon_is_used_up_by_all_columns_together(self):
+    def test_columns_together_use_the_whole_epsilon(self):
         rows = pd.DataFrame({"a": ["x"], "b": ["y"]})
         encoder = RapporEncoder(1.0, secret_key=KEY, instantaneous_epsilon=0.4, random_state=1).fit(rows)
         assert 1.0 - 1e-9 < encoder.guarantee_.epsilon <= 1.0
@@ -70,7 +70,7 @@ class TestGuarantee:
 
 
 def hash_word(field, cohort, word):
-    """Return the indices of the bits that a word sets in a cohort."""
+    """Return the indices of the bits of a word in a cohort."""
     return field.hash_words(np.array([cohort]), np.array([word], object))[0]
 
 
@@ -78,7 +78,7 @@ class TestChannel:
     N = 10_000
 
     @pytest.mark.parametrize("parameters", [{}, {"secret_key": KEY}, {"secret_key": KEY, "instantaneous_epsilon": 1.0}])
-    def test_reports_follow_it(self, parameters):
+    def test_reports_follow_the_channel(self, parameters):
         encoder = RapporEncoder(3.0, n_bits=4, n_hashes=2, n_cohorts=2, random_state=3, **parameters)
         rows = pd.DataFrame({"x": ["word"] * self.N})
         reports = encoder.fit_transform(rows, record_id=np.arange(self.N) if parameters else None)
@@ -118,7 +118,7 @@ def permanent_reports(words, ids, *, column="x", **parameters):
 
 
 class TestPermanentBits:
-    def test_everything_in_the_key_matters(self):
+    def test_flips_depend_on_all_parts_of_the_key(self):
         def flips(word="a", record="r", **parameters):
             """Return the flipped bits of the filter of a word."""
             bits = permanent_reports([word], [record], n_cohorts=1, **parameters)[0, 1:].copy()
@@ -127,11 +127,11 @@ class TestPermanentBits:
             return tuple(bits[:64].tolist())
 
         changes = [{"record": "s"}, {"record": 1}, {"word": "b"}, {"secret_key": KEY[::-1]}, {"column": "y"}]
-        # Equal flips of a filter of another size, or with another epsilon, would show the filter.
+        # Equal flips with another filter size or epsilon would reveal the filter.
         changes += [{"epsilon": 4.01}, {"n_bits": 65}, {"record": "x", "word": "s y"}, {"record": "xs ", "word": "y"}]
         assert len({flips(), *(flips(**change) for change in changes)}) == 1 + len(changes)
 
-    def test_cohort_belongs_to_the_record(self):
+    def test_cohort_depends_on_the_record_only(self):
         ids = np.arange(300)
         one, two = (permanent_reports([word] * 300, ids) for word in ("a", "b"))
         assert np.array_equal(one[:, 0], two[:, 0])
@@ -140,8 +140,8 @@ class TestPermanentBits:
 
 class TestDecoding:
     @pytest.mark.parametrize("case", often([(32, 2, 4, 4.0), (32, 1, 16, 8.0), (64, 3, 1, 6.0)], [(32, 2, 4, 4.0)]))
-    def test_counts_are_unbiased_and_standard_errors_hold(self, case):
-        """Counts far above the noise: the lasso selects all of them."""
+    def test_counts_are_unbiased_with_correct_standard_errors(self, case):
+        """Counts far above the noise, so that the lasso selects all of them."""
         n_runs, words = 25, [f"w{number}" for number in range(5)]
         truth = np.array([6_000, 4_000, 3_000, 2_000, 2_000])
         rows = pd.DataFrame({"x": np.repeat(words, truth)})
@@ -155,7 +155,7 @@ class TestDecoding:
         assert abs(scores).max() < norm.isf(FALSE_ALARM / 10)
         assert np.sqrt(((counts - truth) ** 2 / errors**2).mean()) == pytest.approx(1, abs=0.35)
 
-    def test_more_candidates_than_bits(self):
+    def test_more_candidates_than_bits_are_decoded(self):
         words = ["alpha"] * 50_000 + ["beta"] * 25_000 + ["gamma"] * 12_500 + ["delta"] * 12_500
         encoder = RapporEncoder(4.0, n_bits=32, n_cohorts=4, random_state=2)
         tally = encoder.fit(pd.DataFrame({"x": words})).tally(encoder.transform(pd.DataFrame({"x": words})))
@@ -169,7 +169,7 @@ class TestDecoding:
         assert (table["count"] >= 0).all()
         assert table["std_error"].isna().sum() > 300
 
-    def test_several_columns(self):
+    def test_several_columns_are_decoded(self):
         rows = pd.DataFrame({"a": ["x"] * 3_000 + ["y"] * 1_000, "b": ["u", "v"] * 2_000})
         encoder = RapporEncoder(16.0, random_state=0).fit(rows)
         counts = encoder.decode(encoder.transform(rows), {"a": ["x", "y"], "b": ["u", "v"]})["count"]
@@ -179,14 +179,14 @@ class TestDecoding:
             encoder.decode(encoder.transform(rows), ["x", "y"])
 
     @pytest.mark.parametrize("candidates", [[], ["a", "a"], "a", [["secret"]], [None]])
-    def test_odd_candidates(self, candidates):
+    def test_invalid_candidates_raise_an_error(self, candidates):
         encoder = fitted()
         with pytest.raises(ValueError, match="`candidates` of 'x'") as caught:
             encoder.decode(encoder.transform(pd.DataFrame({"x": ["a"]})), candidates)
         assert "secret" not in str(caught.value)
 
     @pytest.mark.parametrize("cohort", [-1, 2, 0.5])
-    def test_cohorts_of_something_else_are_refused(self, cohort):
+    def test_invalid_cohorts_raise_an_error(self, cohort):
         encoder, rows = fitted(n_bits=4, n_cohorts=2), pd.DataFrame({"x": ["a"] * 80})
         with pytest.raises(ValueError, match="Column 'x_cohort' must have integers from 0 to 1"):
             encoder.tally(encoder.transform(rows).assign(x_cohort=cohort))
@@ -198,8 +198,8 @@ SINGLE += [SINGLE[0].astype(pd.ArrowDtype(pa.float32()))]
 
 
 @pytest.mark.parametrize("table", SINGLE)
-def test_words_of_single_precision_are_refused_before_a_charge(table):
-    """As doubles they were other words than 0.1 and 0.2, with other bits, and were estimated as rare."""
+def test_words_of_single_precision_raise_before_charge(table):
+    """As doubles, they were other words than 0.1 and 0.2, with other bits, and were estimated as rare."""
     ledger = PrivacyLedger(epsilon=9)
     encoder = fitted(ledger=ledger)
     with pytest.raises(TypeError, match="Column 'x' must be text, integers or double-precision floats, got "):
@@ -207,7 +207,7 @@ def test_words_of_single_precision_are_refused_before_a_charge(table):
     assert ledger.spent.epsilon == 0
 
 
-def test_candidates_with_equal_bits_have_no_errors():
+def test_candidates_with_equal_bits_have_no_standard_errors():
     """With three words and two bits, two words set the same bit of the only cohort."""
     words = pd.DataFrame({"x": ["a", "b", "c"] * 500})
     encoder = RapporEncoder(8.0, n_bits=2, n_hashes=1, n_cohorts=1, random_state=0)

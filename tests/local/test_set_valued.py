@@ -1,4 +1,4 @@
-"""Columns of sets: one epsilon for the whole list, estimates without bias, any frame, files and engines."""
+"""Columns of sets: one epsilon per list, unbiased estimates, all dataframes, files and engines."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def encoder(epsilon=2.0, **parameters):
     return SetValuedEncoder(epsilon, **{"categories": VALUES, "max_size": 3, "random_state": 0} | parameters)
 
 
-def test_whole_records_keep_the_promise():
-    """Two columns: every pair of lists of each, all reports; the ratios multiply."""
+def test_record_of_two_lists_is_within_epsilon():
+    """Every pair of lists of each column, all reports; the ratios of the columns multiply."""
     fitted = SetValuedEncoder(1.0, categories={"a": [0, 1, 2], "b": [0, 1]}, max_size={"a": 2, "b": 1})
     fitted.fit(pd.DataFrame({"a": [[]], "b": [[]]}))
     worst = Fraction(1)
@@ -39,8 +39,8 @@ def test_whole_records_keep_the_promise():
     assert sum(loss.count for loss in fitted.guarantee_.losses) == 2
 
 
-def test_intervals_cover():
-    """Of 150 collections of the same records, so that nothing but the noise varies."""
+def test_intervals_cover_the_true_counts():
+    """150 collections of reports of the same records, so that only the noise varies."""
     fitted, frame = encoder().fit(PEOPLE), pd.concat([PEOPLE] * 150, ignore_index=True)
     reports = fitted.transform(frame)
     parts = [fitted.estimate_counts(reports[start : start + 600]) for start in range(0, len(frame), 600)]
@@ -51,8 +51,8 @@ def test_intervals_cover():
     assert (errors**2).mean() == pytest.approx(1, abs=0.15)
 
 
-def test_long_lists_count_as_a_share():
-    """The bias is the one that is stated, and what it is about is estimated without another one."""
+def test_members_of_long_lists_are_sampled():
+    """The bias is the stated bias, and the estimates of the sampled members are unbiased."""
     lists = [["a", "b", "c", "d", "e"], ["a", "b", "c", "d"], ["a", "b"], []] * 4_000
     fitted = encoder(4.0, max_size=2).fit(pd.DataFrame({"tags": lists}))
     found = fitted.estimate_counts(fitted.transform(pd.DataFrame({"tags": lists})))
@@ -61,7 +61,7 @@ def test_long_lists_count_as_a_share():
     assert (np.abs(found["count"] - 4_000 * np.array(shares)) < 4 * np.hypot(found["std_error"], sampling)).all()
 
 
-def test_frames_of_every_kind_give_the_same_reports():
+def test_reports_are_equal_in_all_dataframes():
     expected = encoder().fit_transform(PEOPLE).to_numpy()
     frames = {
         "tuples": pd.DataFrame({"tags": list(map(tuple, LISTS))}),
@@ -82,7 +82,7 @@ def test_frames_of_every_kind_give_the_same_reports():
 @pytest.mark.parametrize(
     "cells", [["a", "b"], [["a"], None], [["a"], "b"], [["a"], np.zeros((1, 1))], [{"a": 1}, ["b"]], [["a"], [["b"]]]]
 )
-def test_what_is_no_list_is_refused(cells):
+def test_cells_other_than_lists_raise_an_error(cells):
     column = np.empty(2, object)
     column[:] = cells
     ledger = PrivacyLedger(epsilon=5)
@@ -93,7 +93,7 @@ def test_what_is_no_list_is_refused(cells):
     assert ledger.report().empty
 
 
-def test_a_value_that_is_twice_in_a_list_counts_once():
+def test_repeated_value_in_a_list_counts_once():
     lists = pd.DataFrame({"x": [["a"] + ["b"] * 30] * 20})
     encoder = SetValuedEncoder(400.0, categories={"x": list("abcd")}, max_size=2, random_state=0)
     counts = encoder.estimate_counts(encoder.fit_transform(lists))["count"]

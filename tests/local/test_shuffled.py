@@ -1,4 +1,4 @@
-"""Local transformers whose reports are shuffled or summed before anybody sees them."""
+"""Local transformers with shuffled or summed reports."""
 
 import pickle
 from types import SimpleNamespace
@@ -33,11 +33,11 @@ def test_one_attribute_has_the_guarantee_of_its_oracle():
     assert promise == shuffled_guarantee(joint.protocol_, n=N, delta=DELTA)
     summed = shuffled_guarantee(joint, n=N, delta=DELTA, released="tally")
     assert summed.epsilon == promise.epsilon
-    # Weights of 0 for all reports but one would release this one.
+    # Weights of 0 for all reports except one would release this report.
     assert summed.mechanism == "k-ary randomized response, unweighted sums of all 10,000 reports"
 
 
-def test_columns_that_stay_together_reveal_more_than_their_sums():
+def test_joined_columns_have_a_larger_loss_than_their_sums():
     split = encoder(8.0).fit(PEOPLE)
     rows, sums = (shuffled_guarantee(split, n=N, delta=DELTA, released=what) for what in ("reports", "tally"))
     one = [shuffled_guarantee(RandomizedResponse(k, 4.0), n=N, delta=DELTA / 2 * (1 - 2**-40)).epsilon for k in (2, 4)]
@@ -45,15 +45,15 @@ def test_columns_that_stay_together_reveal_more_than_their_sums():
     assert sums.epsilon < rows.epsilon / 3 < split.guarantee_.epsilon / 3
 
 
-def test_a_sampled_column_has_the_guarantee_of_the_mixture():
+def test_sampled_column_has_the_guarantee_of_the_mixture():
     sample = encoder(strategy="sample").fit(PEOPLE)
     worst = max(shuffled_guarantee(RandomizedResponse(k, 2.0), n=N, delta=DELTA).epsilon for k in (2, 4))
-    # Apart, less is known of others who hold one of two values.
+    # Sums of a single column bound less, because fewer other records have one of the two values.
     assert 0.5 * worst < shuffled_guarantee(sample, n=N, delta=DELTA).epsilon < 1.1 * worst
 
 
-def test_permanent_reports_are_refused():
-    """Two sums of them may differ by one report, whose local epsilon is all that is left."""
+def test_permanent_reports_raise_an_error():
+    """Two sums of permanent reports may differ by one report, which is protected by its local epsilon only."""
     key = SecretKey(b"a key that everybody knows, for tests")
     for reporter in (encoder(memoize=True, secret_key=key), RapporEncoder(1.0, secret_key=key)):
         with pytest.raises(ValueError, match="permanent reports"):
@@ -61,7 +61,7 @@ def test_permanent_reports_are_refused():
 
 
 @pytest.mark.parametrize("released", ["reports", "tally"])
-def test_the_local_epsilon_of_a_transformer_is_found(released):
+def test_local_epsilon_is_found_for_a_shuffled_epsilon(released):
     def fitted(local):
         return encoder(local).fit(PEOPLE)
 
@@ -69,7 +69,7 @@ def test_the_local_epsilon_of_a_transformer_is_found(released):
     assert 0.99 * 0.5 < shuffled_guarantee(fitted(local), n=N, delta=DELTA, released=released).epsilon <= 0.5 < local
 
 
-def test_only_local_transformers_are_shuffled():
+def test_transformers_that_are_not_local_raise_an_error():
     with pytest.raises(TypeError, match="got RandomizedResponseEncoder that is not fitted"):
         shuffled_guarantee(encoder(), n=N, delta=DELTA)
     with pytest.raises(ValueError, match="`reporter` must randomize each record independently"):
@@ -82,7 +82,7 @@ def test_only_local_transformers_are_shuffled():
 @pytest.mark.parametrize(
     "convert", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas, lambda frame: frame.to_numpy()]
 )
-def test_shuffled_reports_are_the_same_rows_in_another_order(convert):
+def test_shuffled_reports_are_a_permutation_of_the_rows(convert):
     table = convert(PEOPLE.assign(row=range(100)))
     shuffled = shuffle_reports(table)
     assert type(shuffled) is type(table)
@@ -92,8 +92,8 @@ def test_shuffled_reports_are_the_same_rows_in_another_order(convert):
     assert rows.iloc[:, 2].tolist() != list(range(100))
 
 
-def test_no_byte_keeps_the_order_of_arrival():
-    """The buffer of texts of polars is shared by the rows that are taken from it."""
+def test_buffers_do_not_keep_the_order_of_arrival():
+    """Rows that polars selects share the buffer of their texts."""
     sent = [f"a report of more than twelve bytes, {place:03d}" for place in range(100)]
     shuffled = shuffle_reports(pl.DataFrame({"a": sent}))
     content = pickle.dumps(shuffled)
@@ -101,7 +101,7 @@ def test_no_byte_keeps_the_order_of_arrival():
     assert places == sorted(places)
 
 
-def test_no_row_index_and_no_metadata_passes():
+def test_row_index_and_metadata_are_dropped():
     people = PEOPLE.set_index(PEOPLE.index.map("person {}".format))
     reports = encoder().fit_transform(people)
     reports.attrs["note"] = "person 1 is the first"
@@ -116,7 +116,7 @@ def test_no_row_index_and_no_metadata_passes():
     assert not any(one.metadata for one in shuffled.schema)
 
 
-def test_every_order_is_equally_likely():
+def test_all_orders_are_equally_likely():
     table = np.arange(3)[:, np.newaxis]
     orders = [tuple(shuffle_reports(table, random_state=seed)[:, 0]) for seed in range(3_000)]
     _, counts = np.unique(orders, axis=0, return_counts=True)

@@ -1,4 +1,4 @@
-"""A table of any columns under one epsilon: the plan is the best one, its errors are exact, epsilon is spent once."""
+"""Tables of any columns under one epsilon: the plan is optimal, its errors are exact, epsilon is spent once."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def random_schema(seed):
 
 class TestPlan:
     @pytest.mark.parametrize("seed", often(range(60), range(4)))
-    def test_it_is_not_worse_than_all_columns_or_one_of_them(self, seed):
-        """The errors of "split" and "sample" are computed in another way."""
+    def test_plan_is_at_least_as_accurate_as_split_and_sample(self, seed):
+        """The errors of "split" and "sample" are computed independently of the plan."""
         domain, bounds, epsilon = random_schema(seed)
         columns = len(domain.columns) + len(bounds)
         cells = sum(domain.sizes) + 2 * len(bounds)
@@ -64,8 +64,8 @@ class TestPlan:
             assert plan.error == pytest.approx(errors[0])
 
     @pytest.mark.parametrize("purpose", ["margins", "pairs"])
-    def test_the_probabilities_are_the_best_ones(self, purpose):
-        """Moving probability between any two groups makes the error larger."""
+    def test_probabilities_of_groups_are_optimal(self, purpose):
+        """Moving probability between two groups increases the error."""
         plan = recommend_plan(VALUES, 3.0, bounds=BOUNDS, purpose=purpose)
         weights, inclusions = [report.weight for report in plan.reported], plan.reports["inclusion"].tolist()
         assert sum(inclusions) == pytest.approx(plan.n_reported)
@@ -82,19 +82,23 @@ class TestPlan:
             moved[less] -= 0.01
             assert moved[more] > 1 or error(moved) > plan.error
 
-    def test_weights_and_purposes_count(self):
+    def test_weights_and_purpose_change_the_plan(self):
         plain = recommend_plan(VALUES, 1.0, bounds=BOUNDS)
         wanted = recommend_plan(VALUES, 1.0, bounds=BOUNDS, weights=dict.fromkeys([*VALUES, *BOUNDS], 1) | {"age": 25})
         share = plain.reports.set_index("columns")["inclusion"], wanted.reports.set_index("columns")["inclusion"]
         assert share[1]["age"] > 2 * share[0]["age"]
         pairs = recommend_plan(VALUES, 1.0, bounds=BOUNDS, purpose="pairs")
         assert [*pairs.groups] == [*combinations(VALUES, 2), *((name,) for name in BOUNDS)]
-        assert {*pairs.mechanisms} <= {"randomized_response", "local_hashing", "optimal"}  # of one column or two
+        assert {*pairs.mechanisms} <= {
+            "randomized_response",
+            "local_hashing",
+            "optimal",
+        }  # mechanisms of one or two columns
         wide = recommend_plan({name: range(40) for name in "abc"}, 1.0, purpose="pairs")
         assert {*wide.mechanisms} == {"local_hashing"}
 
     def test_columns_are_joined_at_a_large_epsilon(self):
-        """The error of the marginals is the one that the joint encoder states."""
+        """The error of the marginals is the error that the joint encoder states."""
         domain = Domain({"a": [0, 1], "b": range(3)})
         plan = recommend_plan(domain, 9.0)
         assert plan.groups == (("a", "b"),)
@@ -116,14 +120,16 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_record_spends_epsilon_once(case):
-    """Enumerate whole records: the groups that are reported, and their reports."""
+def test_record_is_within_epsilon(case):
+    """Enumerate whole records: the reported groups and their reports."""
     epsilon, values, purpose = CASES[case]
     fitted = LocalTableEncoder(epsilon, categories=values, purpose=purpose).fit(pd.DataFrame(0, [0], list(values)))
     plan, protocol = fitted.plan_, fitted.protocol_
     tables = [next(one) for one in protocol.channels(10_000)]
     worst = Fraction(1)
-    for chosen in combinations(range(len(tables)), plan.n_reported):  # its probability is that of all records
+    for chosen in combinations(
+        range(len(tables)), plan.n_reported
+    ):  # the probability of a group is equal for all records
         ratios = [max(max(column) / min(column) for column in zip(*tables[place], strict=True)) for place in chosen]
         worst = max(worst, math.prod(ratios))
     assert worst <= exp_bounds(epsilon)[0]
@@ -141,7 +147,7 @@ def test_reports_of_all_columns_add_up_to_epsilon():
 
 
 @pytest.mark.parametrize("purpose", often(["margins", "pairs"], ["pairs"]))
-def test_groups_are_drawn_independently_of_values(purpose):
+def test_sampled_groups_are_independent_of_values(purpose):
     fitted = encoder(1.0, purpose=purpose).fit(PEOPLE)
     first = fitted.transform(PEOPLE)["sampled"]
     assert fitted.fit(PEOPLE).transform(PEOPLE[::-1].reset_index(drop=True))["sampled"].equals(first)
@@ -150,7 +156,7 @@ def test_groups_are_drawn_independently_of_values(purpose):
 
 
 @pytest.mark.parametrize("case", ["pairs", "joint margins"])
-def test_pairs_are_estimated_without_bias_and_intervals_cover(case):
+def test_pairs_are_unbiased_and_intervals_cover(case):
     rng, n = np.random.default_rng(0), 800
     values = {"a": [0, 1], "b": range(3), "c": [0, 1]}
     epsilon, purpose = (6.0, "pairs") if case == "pairs" else (9.0, "margins")
@@ -172,7 +178,7 @@ def test_pairs_are_estimated_without_bias_and_intervals_cover(case):
 
 
 def test_overlapping_groups_have_the_sampling_error_of_their_union():
-    """Of hardly any noise: no record is in two samples, which are one sample without replacement (Cochran 1977)."""
+    """With hardly any noise. Samples are disjoint parts of one sample without replacement (Cochran 1977)."""
     rng, n = np.random.default_rng(0), 900
     values = {name: [0, 1] for name in "abc"}
     rows = pd.DataFrame({name: rng.integers(0, 2, n) for name in values})
@@ -207,7 +213,7 @@ def test_columns_of_several_groups_have_no_joint_counts():
         ({"categories": {}, "bounds": dict.fromkeys(PEOPLE, (0, 1)), "purpose": "pairs"}, ValueError, "at least 2"),
     ],
 )  # fmt: skip
-def test_odd_parameters_are_refused_before_any_charge(parameters, error, message):
+def test_invalid_parameters_raise_before_charge(parameters, error, message):
     ledger = PrivacyLedger(epsilon=10)
     with pytest.raises(error, match=message):
         encoder(**{"ledger": ledger} | parameters).fit_transform(PEOPLE)
@@ -215,7 +221,7 @@ def test_odd_parameters_are_refused_before_any_charge(parameters, error, message
 
 
 def test_pairs_with_fewer_cells_have_larger_weights():
-    """A column in a pair of 4 and a pair of 80 cells has a smaller error from both than from the better one."""
+    """A column in pairs with 4 and with 80 cells has a smaller error from both than from the better pair."""
     domain = {"a": range(2), "b": range(2), "c": range(40)}
     people = pd.DataFrame({name: RNG.choice(values, 4_000) for name, values in domain.items()})
     fitted = LocalTableEncoder(0.5, categories=domain, purpose="pairs", random_state=0).fit(people)

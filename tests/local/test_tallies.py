@@ -1,4 +1,4 @@
-"""Sums of reports: they add, are stored, give the estimates of the rows, and are refused where they do not fit."""
+"""Sums of reports: addition, storage, estimates equal to estimates of rows, and errors for sums that do not fit."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def estimates(fitted, reports):
 
 
 @every_transformer
-def test_tallies_add_up_are_stored_and_give_the_estimates_of_the_rows(name):
+def test_tallies_add_up_and_give_the_estimates_of_the_rows(name):
     transformer, table = TRANSFORMERS[name]
     fitted = clone(transformer).set_params(random_state=0).fit(table)
     reports = fitted.transform(table)
@@ -61,7 +61,7 @@ def test_tallies_add_up_are_stored_and_give_the_estimates_of_the_rows(name):
           for parameter, value in {"epsilon": 1.5, "n_bits": 9, "n_hashes": 1, "n_cohorts": 4}.items()],
     ],
 )  # fmt: skip
-def test_client_and_server_cannot_disagree(name, changes):
+def test_mismatch_of_client_and_server_raises_an_error(name, changes):
     fitted, tally = tallied(name)
     _, other = tallied(name, **changes)
     with pytest.raises(ValueError, match="must have the protocol of this encoder"):
@@ -70,7 +70,7 @@ def test_client_and_server_cannot_disagree(name, changes):
         estimates(fitted, other)
 
 
-def test_no_reports_have_no_estimate():
+def test_estimates_of_no_reports_raise_an_error():
     fitted, _ = tallied("numbers")
     with pytest.raises(ValueError, match="0 sample"):
         fitted.estimate_mean(fitted.protocol_.empty_tally())
@@ -108,7 +108,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_what_does_not_fit_itself_is_no_tally(name):
+def test_inconsistent_sums_raise_an_error(name):
     _, tally = tallied(name)
     content = json.loads(tally.to_json())
     for edit in EDITS[name]:
@@ -118,7 +118,7 @@ def test_what_does_not_fit_itself_is_no_tally(name):
             ReportTally.from_json(json.dumps(changed))
 
 
-def test_tallies_are_not_added_beyond_what_fits():
+def test_tallies_beyond_int64_are_not_added():
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(pd.DataFrame({"sex": ["f"]}))
     most = np.array([1 << 56])
     one = encoder.protocol_.empty_tally().with_sums([np.array([1 << 56, 0]), most, most])
@@ -127,13 +127,13 @@ def test_tallies_are_not_added_beyond_what_fits():
 
 
 @pytest.mark.parametrize("text", ["[]", "1", "[" * 100_000, "[" + "0," * (1 << 23) + "0]"])
-def test_what_is_no_tally_is_refused(text):
+def test_text_without_a_tally_raises_an_error(text):
     with pytest.raises(ValueError, match=r"[Aa] tally"):
         ReportTally.from_json(text)
 
 
 @pytest.mark.parametrize(("errors", "warns"), [(0, False), (5.8, False), (6.2, True)])
-def test_estimates_warn_from_six_standard_errors_on(errors, warns):
+def test_estimates_warn_beyond_six_standard_errors(errors, warns):
     encoder = RandomizedResponseEncoder(1.0, categories={"x": ["a", "b"]}).fit(pd.DataFrame({"x": ["a", "b"]}))
     n, q = 10_000, float(encoder.oracles_[0].q)
     ones = round(n * q - errors * np.sqrt(n * q * (1 - q)))
@@ -146,7 +146,7 @@ def test_estimates_warn_from_six_standard_errors_on(errors, warns):
         assert [(one.filename, str(one.message)[:70]) for one in caught] == expected
 
 
-def test_reports_that_are_not_in_memory_name_the_function_that_sums_them_up():
+def test_lazy_reports_raise_an_error_that_names_tally():
     people = pd.DataFrame({"sex": ["f", "m"]})
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(people)
     table = pa.table({"sex": ["f", "m"]})
@@ -156,7 +156,7 @@ def test_reports_that_are_not_in_memory_name_the_function_that_sums_them_up():
                 read(reports)
 
 
-def test_columns_whose_names_are_tuples_are_estimated_by_name():
+def test_columns_named_by_tuples_are_estimated():
     names = [("a", 1), ("b", 2)]
     people = pd.DataFrame([["f", "x"], ["m", "y"]] * 50)
     people.columns = pd.Index(names, tupleize_cols=False)
@@ -171,7 +171,7 @@ def test_columns_whose_names_are_tuples_are_estimated_by_name():
     pd.testing.assert_frame_equal(from_protocol, counts)
 
 
-def test_parameters_that_change_after_fit_are_not_written():
+def test_tally_raises_if_parameters_changed_after_fit():
     people = pd.DataFrame({"a": ["x", "y"], "b": ["x", "y"]})
     shares = {"a": 1.0, "b": 3.0}
     categories = {"a": ["x", "y"], "b": ["x", "y"]}

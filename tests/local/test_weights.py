@@ -8,7 +8,7 @@ from skdp import LocalHashingEncoder, LocalTableEncoder, RandomizedResponseEncod
 
 VALUES = {"report": ["no", "other", "yes"]}
 PLACES = np.arange(60)
-# Any reports will do: the variance is that of what they say, whoever was asked.
+# Any reports can be used, because the variance is the variance of the reported values.
 REPORTS = pd.DataFrame(
     {"report": np.where((PLACES * 7 + PLACES // 5) % 3 == 0, "yes", np.where(PLACES % 11 == 4, "other", "no"))}
 )
@@ -17,15 +17,15 @@ STRATA = np.array(["north", "south", "west"])[PLACES // 20]
 CLUSTERS = PLACES % 20 // 4
 ENCODER = RandomizedResponseEncoder(4.0, categories=VALUES).fit(REPORTS)
 
-# TaylorEstimator of samplics 0.6.1, of the unbiased values of these reports: the shares of "no", "other" and "yes" with
-# their standard errors, and those of the totals in a design of strata and clusters.
+# TaylorEstimator of samplics 0.6.1, applied to the unbiased values of these reports: proportions of "no", "other" and
+# "yes" with standard errors, and of totals in a design with strata and clusters.
 SHARES = [0.5510902879086624, 0.039510593255663196, 0.4093991188356744]
 STD_ERRORS = [0.07423900916362285, 0.03286091624031758, 0.07324813281572295]
 ERRORS_OF_TOTALS = [7.5012920419700295, 5.384181424223366, 9.902439232385433]
 
 
-def test_the_recipe_with_unbiased_values_has_the_errors_of_samplics():
-    """The recipe of the guide page "Surveys"."""
+def test_recipe_with_unbiased_values_equals_samplics():
+    """Recipe of the guide page "Surveys"."""
     scores = ENCODER.debias(REPORTS).mul(WEIGHTS, axis=0)
     by_stratum = scores.groupby([STRATA, CLUSTERS]).sum().groupby(level=0)
     errors = np.sqrt(by_stratum.var().mul(by_stratum.size(), axis=0).sum())
@@ -33,7 +33,7 @@ def test_the_recipe_with_unbiased_values_has_the_errors_of_samplics():
     np.testing.assert_allclose(errors, ERRORS_OF_TOTALS, rtol=1e-12)
 
 
-def test_weighted_frequencies_are_those_of_samplics():
+def test_weighted_frequencies_equal_samplics():
     shares = ENCODER.estimate_frequencies(REPORTS, sample_weight=WEIGHTS)
     np.testing.assert_allclose(shares["frequency"], SHARES, rtol=1e-12)
     np.testing.assert_allclose(shares["std_error"], STD_ERRORS, rtol=1e-12)
@@ -54,7 +54,7 @@ ENCODERS = {
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_equal_weights_are_none(name):
+def test_equal_weights_give_the_unweighted_estimates(name):
     encoder = ENCODERS[name]
     reports = encoder.fit_transform(TABLE[[*encoder.categories]])
     weights = np.full(60, 2.0)
@@ -62,7 +62,7 @@ def test_equal_weights_are_none(name):
         weighted = encoder.estimate_frequencies(reports, sample_weight=weights, postprocess=postprocess)
         shares = encoder.estimate_frequencies(reports, postprocess=postprocess)
         np.testing.assert_allclose(weighted["frequency"], shares["frequency"], rtol=1e-9, atol=1e-12)
-    # One by n - 1, from the reports, the other by the channel.
+    # One uses n - 1 and the reports, the other one the channel.
     is_within = shares["frequency"].between(0.2, 0.8)
     ratio = (weighted["std_error"] / shares["std_error"])[is_within]
     np.testing.assert_allclose(ratio, 1, atol=0.05 if name == "pairs" else 0.03)
@@ -87,14 +87,14 @@ def test_few_equal_reports_have_the_error_of_their_noise():
         ({"sample_weight": pd.Series(WEIGHTS, index=PLACES[::-1])}, "row labels in the order of X"),
     ],
 )
-def test_what_is_no_weight_is_refused(options, message):
+def test_invalid_weights_raise_an_error(options, message):
     with pytest.raises((ValueError, TypeError), match=message):
         ENCODER.estimate_frequencies(REPORTS, **options)
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
 def test_marginals_of_hashed_cells_have_the_errors_of_their_reports(epsilon):
-    """Of records of a single cell: the hash functions are not independent for three cells."""
+    """All records are in one cell, and hash values of three cells are dependent."""
     values = {"sex": ["f", "m"], "place": list("pqrstuvw")}
     encoder = LocalHashingEncoder(epsilon, categories=values, strategy="joint", random_state=3)
     n = 40_000
@@ -102,6 +102,6 @@ def test_marginals_of_hashed_cells_have_the_errors_of_their_reports(epsilon):
     reports = encoder.fit_transform(table)
     measured = encoder.debias(reports, columns=["sex"]).std() * np.sqrt(n)
     errors = encoder.estimate_counts(reports, columns=["sex"])["std_error"]
-    # The standard error of a measured one is 0.4 % to 0.7 %; three independent cells would
-    # have 0.84 of the error of "m" at epsilon 4.
+    # The standard error of a simulated error is 0.4 % to 0.7 %. With independent hash values of three cells, the
+    # error of "m" at epsilon 4 would be 0.84 of the simulated one.
     np.testing.assert_allclose(errors, measured, rtol=0.05)
