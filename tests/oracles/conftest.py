@@ -1,4 +1,4 @@
-"""What the tests of all oracles share: the oracles, all their reports, and the exact law of what they draw."""
+"""Fixtures of the tests of oracles: the oracles, all their reports, and the exact distribution of their draws."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def floats(channel):
 
 
 def largest_ratio(channel):
-    """Return the largest ratio of two probabilities of a report; reports that no value gives do not count."""
+    """Return the largest ratio of two probabilities of a report; impossible reports are ignored."""
     return max(max(column) / min(column) for column in zip(*channel, strict=True) if any(column))
 
 
 def check_channel(oracle, channel, epsilon=None):
-    """Check a table of probabilities against the privacy loss that was asked for; return its largest ratio."""
+    """Check a channel against the requested privacy loss; return its largest ratio."""
     assert len(channel) == oracle.k
     assert all(sum(row) == 1 for row in channel)
     assert all(0 < share < 1 for row in channel for share in row)
@@ -73,9 +73,9 @@ def check_channel(oracle, channel, epsilon=None):
 
 
 class Script:
-    """Draws that follow a script of outcomes, 0 after its end.
+    """Draws with scripted outcomes, 0 after the end of the script.
 
-    They note the probabilities of the outcomes of each draw, or how many there are if all are alike.
+    The probabilities of the outcomes of each draw are recorded, or their number if they are equally likely.
     """
 
     def __init__(self, outcomes):
@@ -93,7 +93,7 @@ class Script:
     def uniform(self, high):
         return self.draw(high)
 
-    # As the functions of these names in `skdp.randomness`.
+    # The functions of these names in `skdp.randomness`.
 
     def bernoulli(self, source, threshold, size):
         return np.array([self.coin(threshold) for _ in range(size)], bool)
@@ -121,7 +121,7 @@ DRAWS = "bernoulli", "bernoulli_ratio", "uniform_integers", "categorical", "subs
 
 
 def law_of(follow):
-    """Return the exact probability of each result of a function that takes a script: all outcomes of all draws."""
+    """Return the exact probability of each result of a function of a script, over all outcomes of all draws."""
     law, waiting = Counter(), [([], Fraction(1))]
     while waiting:
         outcomes, share = waiting.pop()
@@ -139,7 +139,7 @@ def law_of(follow):
 
 @pytest.fixture
 def exact_law(monkeypatch):
-    """Return the exact law of the report of a code, a set or a position: what the draws give that it asks for."""
+    """Return the exact distribution of the report of a code, a set or a position, over all outcomes of its draws."""
     current = []
     modules = [module for name, module in sys.modules.items() if "oracle" in name]
     for name in DRAWS:

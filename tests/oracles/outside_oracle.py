@@ -1,4 +1,4 @@
-"""An oracle as another package would write it: nothing in skdp knows it, and it tightens no default."""
+"""An oracle as another package would write it: without any default of the base class replaced by a tighter one."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ONE = 1 << 64
 
 
 class FlippedBits(FrequencyOracle):
-    """One-hot bits: that of the value is a fair coin, each other one is 1 with probability q."""
+    """One-hot bits: the bit of the value is a fair coin, each other bit is 1 with probability q."""
 
     has_bits = is_encodable = True
     worst_ratio = property(lambda self: (1 - self.q) / self.q)
 
     def __init__(self, k, epsilon):
         self.k = check_size(k)
-        # A lie about a bit is a fair coin, too: half of the lies are a 1.
+        # A misreported bit is a fair coin, too: half of the misreports are 1.
         self._q_threshold = (lie_threshold(epsilon, 2) + 1) // 2
         self.p, self.q = Fraction(1, 2), Fraction(self._q_threshold, ONE)
 

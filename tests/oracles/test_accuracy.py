@@ -1,4 +1,4 @@
-"""Errors in figures of the literature and of simulations, and the choice of an oracle."""
+"""Errors compared with the literature and with simulations, and the choice of an oracle."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tests.oracles.conftest import ORACLES
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
-def test_textbook_variances(epsilon):
-    """Of a value that nobody has, n times the variance of its frequency."""
+def test_variances_equal_the_literature(epsilon):
+    """n times the variance of the frequency of a value that does not occur."""
     power, half = math.exp(epsilon), math.exp(epsilon / 2)
     known = {
         "randomized_response": (18 + power) / (power - 1) ** 2,
@@ -28,7 +28,7 @@ def test_textbook_variances(epsilon):
 
 @pytest.mark.parametrize("name", often(ORACLES, ["randomized_response", "optimized_unary_encoding", "local_hashing"]))
 def test_intervals_cover_the_truth(name):
-    """Intervals from the estimates alone hold the truth in about 95 of 100 cases."""
+    """Intervals from the estimates alone cover the truth in about 95 of 100 cases."""
     k, size, runs = 100, 4_000, 60
     oracle, shares = ORACLES[name](k, 1.5), 1 / np.arange(1, k + 1)
     codes = np.random.default_rng(0).choice(k, size, p=shares / shares.sum()).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""The client's sampler has the channel of the oracle, exactly, and its test vectors do not change."""
+"""The client's sampler has exactly the channel of the oracle, and its test vectors are fixed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FINITE = [
 
 @pytest.fixture
 def drawn(monkeypatch):
-    """Return the report of a client whose draws are those of a script."""
+    """Return the report of a client with scripted draws."""
     monkeypatch.setattr(client, "Draws", lambda script: script)
     return client_report
 
@@ -44,10 +44,10 @@ def drawn(monkeypatch):
 @pytest.mark.parametrize(
     "oracle", often(FINITE, FINITE[1::2]), ids=lambda oracle: f"{type(oracle).__name__}-{oracle.k}"
 )
-def test_the_law_is_the_channel(drawn, oracle):
+def test_sampler_follows_the_channel(drawn, oracle):
     sampler = json.loads(json.dumps(oracle.sampler()))
     channel = oracle.channel()
-    if sampler["kind"] == "response":  # all words of 16 bits, the two other draws by their chances
+    if sampler["kind"] == "response":  # all words of 16 bits, and the probabilities of the two other draws
         assert [response_law(drawn, sampler, code) for code in (0, oracle.k - 1)] == [channel[0], channel[-1]]
         return
     reports = [tuple(np.ravel(report).tolist()) for report in all_reports(oracle)]
@@ -57,7 +57,7 @@ def test_the_law_is_the_channel(drawn, oracle):
 
 
 def response_law(drawn, sampler, code):
-    """Return the exact law of randomized response, over all of its words."""
+    """Return the exact distribution of randomized response, over all its words."""
     k, threshold = sampler["k"], Fraction(int(sampler["threshold"]), ONE)
     sure, undecided = [0] * k, 0
     for word in range(1 << sampler["word_bits"]):
@@ -73,18 +73,18 @@ def response_law(drawn, sampler, code):
 
 
 @pytest.mark.parametrize("oracle", [LocalHashing(5, 1.0), LocalHashing(70_000, 2.0)])
-def test_local_hashing_sends_the_bucket_of_its_hash(drawn, oracle):
+def test_local_hashing_reports_the_bucket_of_its_hash(drawn, oracle):
     sampler = oracle.sampler()
     k = sampler["inner"]["k"]
-    own = k * (sampler["inner"]["bound"] + 1)  # a quotient above the bound: the truth
+    own = k * (sampler["inner"]["bound"] + 1)  # a quotient above the bound: the true value
     for factor, summand, code in [(1, 0, 0), (3, 5, 4), (sampler["prime"] - 1, 17, oracle.k - 1)]:
         seed, bucket = drawn(sampler, code, Script([factor, summand, own, 0, 0]))
         assert oracle.hash_family.are_valid(np.array([seed], np.uint64))
         assert bucket == oracle.hash_family(np.array([seed], np.uint64), np.array([code]))[0]
 
 
-def test_draws_read_the_highest_bits():
-    """The half of a coin, and of a bit vector; the last value of four and of six, where 7 is drawn again."""
+def test_draws_use_the_highest_bits():
+    """A coin, a bit vector, and the last value of four and of six, where 7 is resampled."""
     half = {"kind": "bits", "k": 1, "p": str((1 << 63) + 1), "q": "0"}
     assert client_report(half, 0, ScriptedSource([0x80, 0, 0, 0, 0, 0, 0, 0])) == [1]
     assert client_report(half | {"p": str(1 << 63)}, 0, ScriptedSource([0x80, 0, 0, 0, 0, 0, 0, 0])) == [0]
@@ -93,7 +93,7 @@ def test_draws_read_the_highest_bits():
         assert client_report(always | {"k": k}, 0, ScriptedSource([0, *[0] * 8, *given])) == [index]
 
 
-def test_the_vectors_hold():
+def test_vectors_are_reproduced():
     vectors = json.loads(VECTORS.read_text())
     kinds = {vector["sampler"]["kind"] for vector in vectors}
     assert kinds == {"response", "bits", "subset", "hashing"}

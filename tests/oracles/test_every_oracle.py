@@ -1,4 +1,4 @@
-"""What holds for every oracle, also for one that tightens no default of the base class."""
+"""Properties of every oracle, also of one without tighter defaults than the base class."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ SOME = [(2, 0.1), (3, 1.0), (5, 2.0), (6, 4.0)]
 TWO_ROUNDS = {"two rounds": lambda k, epsilon: TwoRoundUnaryEncoding(UnaryEncoding(k, 2 * epsilon), epsilon)}
 
 
-# The channel: privacy, draws, bias and variance, all exact.
+# Channel: privacy, draws, bias and variance, all exact.
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])
-def test_every_report_keeps_the_promise(make_oracle, k, epsilon):
+def test_every_report_is_within_epsilon(make_oracle, k, epsilon):
     oracle = make_oracle(k, epsilon)
     for channel in islice(oracle.channels(), 4):
         assert all(len(row) == oracle.n_reports for row in channel)
@@ -51,9 +51,9 @@ DRAWN += [TwoRoundUnaryEncoding(UnaryEncoding(2, 2.0), 1.0)]
 
 
 @pytest.mark.parametrize("oracle", DRAWN)
-def test_what_is_drawn_has_the_law_of_the_channel(oracle, exact_law):
+def test_report_follows_the_channel(oracle, exact_law):
     if type(oracle) is RandomizedResponse or oracle.shows_hash:
-        return  # random words are counted, and hash functions listed, in their own tests
+        return  # their own tests enumerate random words and hash functions
     reports = [tuple(np.ravel(report).tolist()) for report in all_reports(oracle)]
     for code, row in enumerate(oracle.channel()):
         law = exact_law(oracle, np.uint8(code))
@@ -61,8 +61,8 @@ def test_what_is_drawn_has_the_law_of_the_channel(oracle, exact_law):
 
 
 @pytest.mark.parametrize(("k", "epsilon"), SOME)
-def test_estimates_have_no_bias_and_the_stated_variance(make_enumerated, k, epsilon):
-    """The support of a value is a sum of independent terms: one a record."""
+def test_estimates_are_unbiased_with_the_stated_variance(make_enumerated, k, epsilon):
+    """The support of a value is a sum of independent terms, one per record."""
     oracle, counts = make_enumerated(k, epsilon), np.arange(k) ** 2
     channel, values = floats(oracle.channel()), oracle.unbiased(all_reports(oracle))
     assert channel @ values == pytest.approx(np.eye(k), abs=1e-9)
@@ -71,7 +71,7 @@ def test_estimates_have_no_bias_and_the_stated_variance(make_enumerated, k, epsi
 
 
 @given(st.data())
-def test_the_summed_variance_does_not_depend_on_the_data(data):
+def test_summed_variance_does_not_depend_on_the_data(data):
     k, epsilon = data.draw(st.integers(2, 40)), data.draw(st.floats(0.01, 10))
     counts = np.array(data.draw(st.lists(st.integers(0, 10**6), min_size=k, max_size=k)))
     n = int(counts.sum())
@@ -96,7 +96,7 @@ GUESSED += [UnaryEncoding(5, p=Fraction(9, 10), q=Fraction(1, 3)), TwoRoundUnary
 
 
 @pytest.mark.parametrize("oracle", GUESSED)
-def test_the_best_guess_is_that_of_the_channel(oracle):
+def test_guess_accuracy_equals_the_channel(oracle):
     prior = np.array([0.1, 0.35, 0.05, 0.2, 0.3])
     if oracle.shows_hash:
         assert oracle.guess_accuracy(prior) is None
@@ -106,7 +106,7 @@ def test_the_best_guess_is_that_of_the_channel(oracle):
 
 
 @pytest.mark.parametrize("k", [2, 3, 5])
-def test_the_total_variation_is_bounded(make_oracle, k):
+def test_total_variation_is_bounded(make_oracle, k):
     oracle = make_oracle(k, 0.8)
     distances = [
         sum(abs(a - b) for a, b in zip(*rows, strict=True)) / 2
@@ -120,10 +120,10 @@ def test_the_total_variation_is_bounded(make_oracle, k):
 
 
 @pytest.mark.parametrize("k", [2, 3, 9])
-def test_the_pair_for_shuffling_has_the_worst_ratio(make_oracle, k):
+def test_shuffle_pair_has_the_largest_ratio(make_oracle, k):
     oracle = make_oracle(k, 1.3)
     pair, worst = oracle.shuffle_pair(), oracle.worst_ratio
-    # Rounded up to 128 bits where nothing but the ratio is known.
+    # Rounded up to 128 bits if only the ratio is known.
     assert worst <= pair.largest_ratio <= worst + Fraction(1, 1 << 120)
     if type(oracle).shuffle_pair is not FrequencyOracle.shuffle_pair:
         assert pair.largest_ratio == worst
@@ -133,7 +133,7 @@ def test_the_pair_for_shuffling_has_the_worst_ratio(make_oracle, k):
 
 
 @pytest.mark.parametrize("epsilon", [1e7, 1e300, 10**400, Fraction(10**400), np.float32(1e9), np.int64(10**9), 1000])
-def test_huge_epsilon_gives_the_probabilities_of_a_large_one(make_oracle, epsilon):
+def test_huge_epsilon_has_the_probabilities_of_a_large_one(make_oracle, epsilon):
     oracle = make_oracle(6, epsilon)
     assert oracle.parameters() == make_oracle(6, 1000).parameters()
     assert 0 < oracle.epsilon < 100
@@ -142,14 +142,14 @@ def test_huge_epsilon_gives_the_probabilities_of_a_large_one(make_oracle, epsilo
 @pytest.mark.parametrize(
     "epsilon", [Fraction(1, 3), 1, np.float64(0.3), np.float32(0.3), np.float16(0.3), np.int8(2), np.uint64(3)]
 )
-def test_epsilon_may_be_any_number(make_oracle, epsilon):
+def test_epsilon_may_be_any_positive_number(make_oracle, epsilon):
     exact = Fraction(epsilon.item() if isinstance(epsilon, np.generic) else epsilon)
     oracle = make_oracle(np.int16(6), epsilon)
     assert oracle.worst_ratio <= exp_bounds(exact)[0]
     assert oracle.parameters() == make_oracle(6, exact).parameters()
 
 
-# No integer over 2**64 is between the probability of a lie and 1: estimates would have no finite error.
+# No integer over 2**64 is between the probability of a misreport and 1, so estimates would have no finite error.
 TINY = [1e-300, 5e-324, Fraction(1, 10**400)]
 
 
@@ -157,7 +157,7 @@ TINY = [1e-300, 5e-324, Fraction(1, 10**400)]
     ("size", "error"), [(1, ValueError), (2**32, ValueError), (4.0, TypeError), (np.True_, TypeError), ("4", TypeError)]
 )
 @pytest.mark.parametrize("loss", [0, -(10**400), math.nan, math.inf, "1", True, *TINY])
-def test_parameters_out_of_range_are_refused(make_oracle, size, error, loss):
+def test_parameters_out_of_range_raise_an_error(make_oracle, size, error, loss):
     with pytest.raises(error):
         make_oracle(size, 1)
     with pytest.raises((TypeError, ValueError), match=r"`epsilon` must be (a finite number > 0|larger)"):
@@ -165,13 +165,13 @@ def test_parameters_out_of_range_are_refused(make_oracle, size, error, loss):
 
 
 @pytest.mark.parametrize("oracle", [UnaryEncoding(17, 1), SubsetSelection(40, 1)])
-def test_a_channel_of_too_many_reports_is_refused(oracle):
+def test_channel_of_too_many_reports_raises_an_error(oracle):
     with pytest.raises(ValueError, match="`channel` supports at most"):
         oracle.channel()
 
 
-def test_parameters_are_plain(make_oracle):
-    """They go into JSON, and distinguish every choice that matters."""
+def test_parameters_are_plain_json_values(make_oracle):
+    """Parameters are written as JSON, and distinguish all oracles that differ."""
     parameters = make_oracle(6, 1.0).parameters()
     assert all(type(value) in (str, int) for value in parameters.values())
     assert parameters["k"] == 6
@@ -185,14 +185,14 @@ CODES = [*map(np.array, ([[0], [1]], 3, [-1, 2], [2**32], [0.0, np.nan], [True, 
 
 
 @pytest.mark.parametrize("codes", [np.array([0, 6], np.uint8), np.array([0, 255], np.uint8), *CODES])
-def test_codes_that_cannot_be_hidden_are_refused_before_a_draw(make_oracle, codes):
+def test_codes_out_of_range_raise_before_drawing(make_oracle, codes):
     with pytest.raises(ValueError, match="`codes` must be"):
         make_oracle(6, 1.0).report(codes, ScriptedSource())
 
 
 @pytest.mark.parametrize("make", [*ORACLES.values(), Optimal, ClampedLaplace, SquareWave])
-def test_the_bytes_that_are_read_do_not_depend_on_the_codes(make):
-    """Nor does the time: of each code, the same bytes give a report, and the next ones are the same."""
+def test_number_of_bytes_does_not_depend_on_the_codes(make):
+    """For each code, the same bytes give a report, and the following bytes are equal; so the time is, too."""
     oracle, positions = make(5, 1.0), set()
     for code in range(5):
         source = SeededSource("bytes")
@@ -206,7 +206,7 @@ DTYPES = [np.uint8, np.uint16, np.uint32, np.uint64, np.int16, np.int64]
 
 @given(st.data())
 @settings(max_examples=60)
-def test_every_report_is_accepted_and_alike_whatever_the_dtype(data):
+def test_report_is_read_alike_in_every_dtype(data):
     make = ORACLES[data.draw(st.sampled_from(sorted(ORACLES)))]
     k, epsilon = data.draw(st.integers(2, 200)), data.draw(st.floats(1e-3, 50))
     codes = np.array(data.draw(st.lists(st.integers(0, k - 1), max_size=40)), np.uint8)
@@ -226,8 +226,8 @@ ALONE += [make(steps, 0.5) for make in (Optimal, ClampedLaplace, SquareWave) for
 
 
 @pytest.mark.parametrize("oracle", ALONE, ids=lambda oracle: f"{type(oracle).__name__} {oracle.n_reports}")
-def test_many_permanent_reports_are_the_reports_of_each_record_alone(oracle):
-    """Bit by bit, also the bytes that some of them need, and more records than one block."""
+def test_permanent_reports_of_a_batch_equal_reports_of_single_records(oracle):
+    """Bit by bit, with further bytes for some records, and more records than one block."""
     n_rows = MAX_ROWS + 100
     digests = SeededSource("rows").bytes(32 * n_rows).reshape(n_rows, 32)
     codes = (np.arange(n_rows) % getattr(oracle, "steps", getattr(oracle, "k", None))).astype(np.uint16)
@@ -250,7 +250,7 @@ def test_permanent_bits_equal_reports_of_single_records(name, k):
     np.testing.assert_array_equal(reports, np.concatenate(alone))
 
 
-def test_the_tally_adds_over_reports(make_oracle):
+def test_tally_is_additive_over_reports(make_oracle):
     oracle = make_oracle(9, 1.0)
     reports = oracle.report((np.arange(1_000) % 9).astype(np.uint8), SeededSource("chunks"))
     tally = oracle.tally(reports)
@@ -261,7 +261,7 @@ def test_the_tally_adds_over_reports(make_oracle):
 
 
 @pytest.mark.parametrize("name", [*ORACLES, *TWO_ROUNDS])
-def test_columns_of_whole_numbers_are_read_as_reports(name):
+def test_whole_numbers_are_read_as_reports(name):
     oracle = (ORACLES | TWO_ROUNDS)[name](6, 1.0)
     fields = oracle.fields("abcdef")
     assert fields == ([*"abcdef"] if oracle.has_bits else list(oracle.field_names))
@@ -285,7 +285,7 @@ def test_columns_of_whole_numbers_are_read_as_reports(name):
             oracle.read(block)
 
 
-def test_the_report_without_noise_supports_the_value_alone(make_oracle):
+def test_report_without_noise_supports_its_value_only(make_oracle):
     oracle, codes = make_oracle(6, 1.0), np.arange(6, dtype=np.uint8)
     if oracle.is_encodable:
         assert oracle.supports(oracle.encode(codes)).tolist() == np.eye(6, dtype=bool).tolist()
@@ -298,7 +298,7 @@ def test_the_report_without_noise_supports_the_value_alone(make_oracle):
 
 @pytest.mark.parametrize("weight", [1, 2, Fraction(7, 3), 1000])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10**15), 1e-9, 0.5, Fraction(3, 2), 20.0, 10**400])
-def test_a_lie_is_as_rare_as_epsilon_allows_and_no_rarer(epsilon, weight):
+def test_misreport_probability_is_the_smallest_within_epsilon(epsilon, weight):
     """A report that supports the value is ``1 + w (1 - l) / l`` times likelier: at most e^epsilon."""
     threshold = lie_threshold(epsilon, weight)
     assert type(threshold) is int
@@ -307,7 +307,7 @@ def test_a_lie_is_as_rare_as_epsilon_allows_and_no_rarer(epsilon, weight):
     def ratio(lies):
         return 1 + weight * Fraction(ONE - lies, lies)
 
-    # No coin can make use of more than e^1000.
+    # No coin can use more than e^1000.
     lower, _ = exp_bounds(min(epsilon, 1000))
     assert ratio(threshold) <= lower
     assert threshold == 1 or ratio(threshold - 1) >= lower

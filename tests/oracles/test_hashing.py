@@ -1,4 +1,4 @@
-"""Local hashing: its hash functions, and estimates over all of these."""
+"""Local hashing: its hash functions, and estimates over all of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL_SEEDS = np.array([a << 16 | b for a, b in product(range(11), repeat=2)], np.
 
 @pytest.fixture
 def small_prime(monkeypatch):
-    """Hash modulo 11, so that all functions can be listed."""
+    """Hash modulo 11, so that all functions can be enumerated."""
     for name in ("_SMALL_PRIME", "_LARGE_PRIME"):
         monkeypatch.setattr(f"{LocalHashing.__module__}.{name}", 11)
 
@@ -35,7 +35,7 @@ def hash_family(k, g):
 
 
 @pytest.mark.parametrize("g", range(2, 12))
-def test_two_values_meet_with_the_stated_probability(small_prime, g):
+def test_two_values_collide_with_the_stated_probability(small_prime, g):
     family = hash_family(11, g)
     buckets = family(ALL_SEEDS[:, np.newaxis], np.arange(11))
     for one, other in combinations(range(11), 2):
@@ -45,11 +45,11 @@ def test_two_values_meet_with_the_stated_probability(small_prime, g):
 @pytest.mark.parametrize(
     ("k", "g", "prime"), [(4, 3, SMALL), (65_521, 65_521, SMALL), (65_522, 3, LARGE), (9, 4, SMALL)]
 )
-def test_the_prime_fits_the_domain(k, g, prime):
+def test_prime_is_larger_than_the_domain(k, g, prime):
     family = hash_family(k, g)
     assert family.prime == prime
     assert all(prime % divisor for divisor in range(2, math.isqrt(prime) + 1))
-    # Between that of perfectly even buckets and one residue more or less.
+    # Between perfectly even buckets and buckets with one residue more or less.
     assert Fraction(1, g) <= family.collision <= Fraction(1, g) + Fraction(g, prime**2)
 
 
@@ -67,19 +67,19 @@ def test_counting_agrees_with_hashing(prime, data):
     assert (family(seeds[:, np.newaxis], np.arange(40)) == expected).all()
     buckets = expected[np.arange(len(pairs)), data.draw(st.integers(0, 39))].astype(np.uint64)
     counts = (expected == buckets[:, np.newaxis]).sum(axis=0)
-    for times in (1, 50, 10_000):  # report by report, value by value, and in blocks
+    for times in (1, 50, 10_000):  # single reports, single values, and blocks
         counted = family.count_matches(np.tile(seeds, times), np.tile(buckets, times))
         assert counted.tolist() == (times * counts).tolist()
 
 
-def test_hash_values_are_the_same_for_ever():
-    """Reports outlive releases: a hash function is part of their format."""
+def test_hash_values_never_change():
+    """Reports are stored, so a hash function is part of their format."""
     seeds = np.array([12_345 << 16 | 54_321] * 5, np.uint64)
     assert hash_family(100, 4)(seeds, np.arange(5)).tolist() == [1, 1, 2, 3, 0]
 
 
 @pytest.mark.parametrize(("n_buckets", "error"), [(1, ValueError), (65_522, ValueError), (2.0, TypeError)])
-def test_parameters_out_of_range_are_refused(n_buckets, error):
+def test_number_of_buckets_out_of_range_raises_an_error(n_buckets, error):
     with pytest.raises(error, match=r"must be|at most|the limit is"):
         LocalHashing(100, 1.0, n_buckets=n_buckets)
 
@@ -88,7 +88,7 @@ def test_parameters_out_of_range_are_refused(n_buckets, error):
 
 
 def partitions(k, g):
-    """Every way to put k values into at most g buckets, up to the names of the buckets."""
+    """Return all partitions of k values into at most g buckets, up to the names of the buckets."""
     rows = [[0]]
     for _ in range(k - 1):
         rows = [[*row, bucket] for row in rows for bucket in range(min(max(row) + 2, g))]
@@ -103,15 +103,15 @@ def ratios(oracle, epsilon):
 
 
 @pytest.mark.parametrize(("k", "g"), [(5, 2), (5, 3), (5, 5), (7, 3)])
-def test_every_partition_of_the_values_keeps_the_promise(k, g):
+def test_every_partition_of_the_values_is_within_epsilon(k, g):
     for epsilon in (1e-9, 1.0, 40) if k == 5 else (1.0,):
         oracle = LocalHashing(k, epsilon, n_buckets=g)
-        # Reports under two values differ only if their buckets do.
+        # Reports of two values differ only if their buckets differ.
         assert set(ratios(oracle, epsilon)) == {1, oracle.worst_ratio}
 
 
 @pytest.mark.parametrize("g", often([2, 3, 4, 7, 11], [2, 4]))
-def test_over_all_seeds_the_estimate_is_unbiased(small_prime, g):
+def test_estimate_is_unbiased_over_all_seeds(small_prime, g):
     oracle = LocalHashing(6, 1.0, n_buckets=g)
     mean, pairs, support = np.zeros((6, 6)), np.zeros(2), [[Fraction(0)] * 6 for _ in range(6)]
     for seed in ALL_SEEDS:
@@ -124,8 +124,8 @@ def test_over_all_seeds_the_estimate_is_unbiased(small_prime, g):
         mean += shares @ values
         pairs += shares[0] @ (supports[:, :2] & supports[:, 1:3])
     assert mean / 121 == pytest.approx(np.eye(6), abs=1e-12)
-    # Three values are taken as independent, which 0, 1 and 2 are not quite, and less with nearly as many buckets as the
-    # small prime.
+    # Three values are treated as independent. 0, 1 and 2 are slightly dependent, and more so if the number of buckets
+    # is close to the small prime.
     both, others = oracle.pair_supports
     assert pairs[0] / 121 == pytest.approx(both)
     assert g > 5 or pairs[1] / 121 == pytest.approx(others, rel=0.4)
@@ -134,14 +134,14 @@ def test_over_all_seeds_the_estimate_is_unbiased(small_prime, g):
 
 @pytest.mark.parametrize("k", [2, 3, 4, 14, 100])
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 2.0, 4.0])
-def test_the_number_of_buckets_is_about_the_best_one(k, epsilon):
+def test_number_of_buckets_is_close_to_the_optimum(k, epsilon):
     errors = [LocalHashing(k, epsilon, n_buckets=g).mean_squared_error for g in range(2, max(3, k + 1))]
     assert LocalHashing(k, epsilon).mean_squared_error <= 1.04 * min(errors)
 
 
 @pytest.mark.parametrize("k", [10, 70_000])
-def test_a_report_is_the_randomized_bucket_of_its_seed(k):
-    """Where noise is out of reach: a lie has a probability of 2**-64 or so."""
+def test_report_is_the_randomized_bucket_of_its_seed(k):
+    """With a probability of a misreport of about 2**-64."""
     oracle, codes = LocalHashing(k, 60.0, n_buckets=5), (np.arange(1_000) * 7 % k).astype(np.uint32)
     reports = oracle.report(codes, SeededSource(0))
     assert reports.dtype == np.uint64
@@ -166,7 +166,7 @@ def test_a_report_is_the_randomized_bucket_of_its_seed(k):
         np.array([[1 << 40, 0]], np.uint64),
     ],
 )
-def test_reports_of_another_oracle_are_refused(reports):
+def test_reports_of_another_oracle_raise_an_error(reports):
     oracle = LocalHashing(10, 1.0, n_buckets=4)
     for read in (oracle.tally, oracle.supports, oracle.unbiased):
         with pytest.raises(ValueError, match="`reports` must"):

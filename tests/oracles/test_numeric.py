@@ -1,4 +1,4 @@
-"""Mechanisms for numbers: privacy, bias and draws, exactly; their accuracy; distributions."""
+"""Mechanisms for numbers: exact privacy, bias and draws; accuracy; distributions."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def every_case(test):
 
 
 @every_case
-def test_every_report_is_private_and_stands_for_an_unbiased_estimate(make, steps, epsilon):
+def test_every_report_is_within_epsilon_and_estimates_are_unbiased(make, steps, epsilon):
     mechanism = make(steps, epsilon)
     channel, estimates = mechanism.channel(), mechanism.estimates
     assert len(channel) == steps + 1
@@ -41,10 +41,10 @@ def test_every_report_is_private_and_stands_for_an_unbiased_estimate(make, steps
     assert make is Optimal or len(set(estimates)) == mechanism.n_reports
     worst = largest_ratio(channel)
     assert worst == mechanism.worst_ratio
-    assert epsilon > 1000 or worst <= exp_bounds(epsilon)[0]  # e to the power of more cannot be computed
+    assert epsilon > 1000 or worst <= exp_bounds(epsilon)[0]  # e to a larger power cannot be computed
     assert worst <= exp_bounds(mechanism.epsilon)[0]
     assert mechanism.epsilon <= epsilon
-    # Little is lost. A probability is at least 2**-64 or so; noise that falls with each step reaches it in every one.
+    # The rounding loses little: a probability is at least about 2**-64, which decreasing noise reaches in every step.
     most = 8 if make is Optimal else 64 * math.log(2) * (steps if make is ClampedLaplace else 1)
     assert mechanism.epsilon >= min(epsilon, most) * (1 - (1e-6 if epsilon < most / 2 else 1e-2))
     variances = mechanism.variances(np.arange(steps + 1))
@@ -60,7 +60,7 @@ def test_every_report_is_private_and_stands_for_an_unbiased_estimate(make, steps
 
 @pytest.mark.parametrize("k", [1, 4, 9])
 @mechanisms
-def test_the_total_variation_is_bounded(make, k):
+def test_total_variation_is_bounded(make, k):
     mechanism = make(k, 1.3)
     pairs = combinations(floats(mechanism.channel()), 2)
     assert max(np.abs(one - other).sum() / 2 for one, other in pairs) <= float(mechanism.variation) * (1 + 1e-12)
@@ -77,13 +77,13 @@ def test_every_draw_follows_the_channel(exact_law, make, steps, epsilon):
         assert [law[report,] for report in range(mechanism.n_reports)] == row
 
 
-# The mechanism of smallest variance: next to all mixtures of outcomes, and what may be made of its outcomes.
+# The mechanism of smallest variance: compared with all mixtures of outcomes, and limits on its outcomes.
 
 
 @pytest.mark.parametrize("epsilon", often([0.01, 1.0, 2.5], [1.0]))
 @pytest.mark.parametrize("n_nodes", often([2, 3, 4, 6, 9], [2, 6]))
 def test_no_mixture_of_outcomes_has_a_smaller_variance(n_nodes, epsilon):
-    """Private channels are mixtures of outcomes that are likelier at a subset of the nodes: all subsets."""
+    """Private channels are mixtures of outcomes that are likelier at a subset of the nodes: enumerate all subsets."""
     nodes = np.linspace(-1, 1, n_nodes)
     likely = 1 + (math.exp(epsilon) - 1) * np.array(list(product([0, 1], repeat=n_nodes)))
     reach = (math.exp(epsilon) + 1) / (math.exp(epsilon) - 1)
@@ -124,14 +124,14 @@ TWO = Optimal(2, 1.0).outcomes
         ([[int(2**64 / (1 + math.e)) - 10**9, 1 << 20, 4]], "privacy loss|positive"),
     ],
 )
-def test_outcomes_that_are_none_are_refused(outcomes, message):
+def test_invalid_outcomes_raise_an_error(outcomes, message):
     with pytest.raises((TypeError, ValueError), match=message):
         Optimal(2, 1.0, outcomes=outcomes)
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_any_outcomes_that_are_accepted_are_private_and_unbiased(place):
-    """A file of others decides on the outcomes: not on epsilon."""
+def test_accepted_outcomes_are_private_and_unbiased(place):
+    """The outcomes may come from an untrusted file, which cannot change epsilon."""
     accepted = 0
     for change in (-(1 << 60), -3, 0, 1, 5, 1 << 40, 1 << 58):
         outcomes = [list(outcome) for outcome in TWO]
@@ -154,8 +154,8 @@ def people(n=4000):
     return pd.DataFrame({"age": np.random.default_rng(0).normal(40, 12, n).clip(0, 100)})
 
 
-def test_reports_of_a_solution_are_read_with_another(monkeypatch):
-    """Another version of the solver may find other outcomes: the protocol holds those that were drawn."""
+def test_reports_of_one_solution_are_read_by_another(monkeypatch):
+    """Another version of the solver may find other outcomes, so the protocol contains the outcomes."""
     fitted = NumericPerturber(2.0, mechanism="optimal", bounds={"age": (0, 100)}).fit(people())
     reports = fitted.transform(people())
     monkeypatch.setattr(f"{Optimal.__module__}.solve_program", lambda *_: pytest.fail("solved again"))
@@ -176,7 +176,7 @@ def test_permanent_reports_need_the_outcomes():
     with pytest.raises(ValueError, match=r"mechanism_\.outcomes"):
         NumericPerturber(1.0, mechanism="optimal", **given).fit(people(5))
     outcomes = Optimal(1024, 1.0).outcomes
-    # Reports of two mechanisms by the same random words would tell more than both epsilons.
+    # Reports of two mechanisms from the same random words would exceed the sum of both epsilons.
     other = [[weight - 1, value, nodes] for weight, value, nodes in outcomes]
     fitted = [NumericPerturber(1.0, mechanism=own, **given).fit(people(200)) for own in (outcomes, outcomes, other)]
     first, again, changed = (one.transform(people(200), record_id=np.arange(200))["age"] for one in fitted)
@@ -191,15 +191,15 @@ SUBSTEPS = 1 << 16
 
 
 @pytest.mark.parametrize("part", [0, 1, 255, 256, 40_000, SUBSTEPS - 1])
-def test_every_pair_of_bytes_rounds_without_bias(scripted_source, part):
+def test_rounding_is_unbiased_for_every_pair_of_bytes(scripted_source, part):
     words = np.arange(SUBSTEPS, dtype="<u2").view(np.uint8)
     rounded = round_at_random(np.full(SUBSTEPS, 3 * SUBSTEPS + part), scripted_source(words))
     assert np.bincount(rounded, minlength=5).tolist() == [0, 0, 0, SUBSTEPS - part, part]
 
 
 @pytest.mark.parametrize("n_bins", [1, 7, 10])
-def test_the_smooth_estimate_stays_the_same_if_it_is_updated_and_averaged(n_bins):
-    """Of most numbers in one bin; the bins of the grid of ten steps are those of a fine sum."""
+def test_smooth_estimate_is_a_fixed_point(n_bins):
+    """Most numbers are in one bin; the bins of the grid of ten steps are sums of fine bins."""
     ages = np.append(np.full(7_000, 15.0), np.random.default_rng(0).uniform(0, 100, 3_000))[:, np.newaxis]
     fitted = NumericPerturber(1.0, mechanism="square_wave", bounds=(0, 100), grid_size=10, random_state=0)
     reports = fitted.fit_transform(ages)
@@ -218,7 +218,7 @@ def test_the_smooth_estimate_stays_the_same_if_it_is_updated_and_averaged(n_bins
 
 
 @mechanisms
-def test_parameters_and_positions_out_of_range_are_refused(make):
+def test_parameters_and_positions_out_of_range_raise_an_error(make):
     for steps, wrong in ((0, ValueError), (MAX_STEPS + 1, ValueError), (True, TypeError), (2.0, TypeError)):
         with pytest.raises(wrong, match="`grid_size` must be"):
             make(steps, 1.0)
@@ -232,15 +232,15 @@ def test_parameters_and_positions_out_of_range_are_refused(make):
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
-def test_a_word_of_64_bits_falls_into_the_share_of_its_report(epsilon):
-    """Of all words, each report has those of its share: the first and the last of them are its own."""
+def test_word_of_64_bits_selects_the_report_of_its_interval(epsilon):
+    """Each report has an interval of words, with its first and its last word."""
     mechanism = Optimal(4, epsilon)
 
     for position, row in enumerate(mechanism.channel()):
         first = Fraction(0)
         for report, share in enumerate(row):
             for word in (first, first + share * ONE - 1):
-                # The first byte rounds no position, as each is a node.
+                # The first byte rounds no position, because each position is a node.
                 source = ScriptedSource([0, *int(word).to_bytes(8, "little")])
                 assert mechanism.report(np.array([position]), source).tolist() == [report]
             first += share * ONE

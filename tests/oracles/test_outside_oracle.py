@@ -1,6 +1,6 @@
-"""An oracle from outside the package is an encoder with permanent reports and audits, with nothing else edited.
+"""An oracle of another package becomes an encoder with permanent reports and audits by its registration alone.
 
-What every oracle does is tested on it, too.
+The tests of every oracle also run on it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CODES = np.repeat(np.arange(K), [N // 2, N // 4, N // 8, N // 16, N // 16]).asty
 
 
 @pytest.mark.parametrize("memoize", [False, True])
-def test_a_line_in_the_registry_makes_it_an_encoder(monkeypatch, memoize):
+def test_registered_oracle_is_an_encoder(monkeypatch, memoize):
     monkeypatch.setitem(ORACLES, "outside", FlippedBits)
     frame = pd.DataFrame({"x": CODES[:4_000]})
     given = {"memoize": True, "secret_key": KEY} if memoize else {"random_state": 0}

@@ -19,7 +19,7 @@ def test_projected_counts_are_consistent(counts, total):
 
 
 @pytest.mark.parametrize("counts", [[8, 4, -2], [1, 1, 1], [100, -50, 30, 30], [-5, -6, -7]])
-def test_the_projection_is_the_nearest_point(counts):
+def test_projection_is_the_nearest_point(counts):
     projected = project_to_simplex(counts, 10)
     nearest = minimize(
         lambda point: ((point - counts) ** 2).sum(),
@@ -31,7 +31,7 @@ def test_the_projection_is_the_nearest_point(counts):
 
 
 @pytest.mark.parametrize("name", POSTPROCESSORS)
-def test_counts_that_need_no_repair_are_kept(name):
+def test_consistent_counts_are_unchanged(name):
     counts = np.array([500.0, 300.0, 200.0])
     assert POSTPROCESSORS[name](counts, 1000) == pytest.approx(counts, rel=1e-9)
     assert POSTPROCESSORS[name](np.zeros(3), 0).tolist() == [0, 0, 0]

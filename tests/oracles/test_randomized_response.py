@@ -1,4 +1,4 @@
-"""Randomized response: every random word is counted."""
+"""Randomized response: every random word is enumerated."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ EPSILONS = [1e-9, 1e-3, 0.1, math.log(3), 1, 4, 20, 36, 40, 700]
 
 @pytest.mark.parametrize("k", KS)
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_the_lie_is_the_least_that_keeps_the_promise(k, epsilon):
-    """The rounding is the least possible: one step less of lying breaks the bound."""
+def test_misreport_probability_is_the_smallest_within_epsilon(k, epsilon):
+    """The rounding is the smallest possible: one step less exceeds the bound."""
     oracle = RandomizedResponse(k, epsilon)
     assert oracle.worst_ratio <= exp_bounds(oracle.epsilon)[0]
     assert oracle.epsilon <= epsilon
-    # A lie is always left: what a larger request adds is noise that cannot be taken away any more.
+    # A misreport is always possible, so a larger epsilon cannot remove all noise.
     assert oracle.epsilon == pytest.approx(min(epsilon, (80 if k <= 256 else 96) * math.log(2)), rel=1e-6)
     words = 2**16 if k <= 256 else 2**32
     tied = min(k, words - words * oracle.lie // k * k)
@@ -36,11 +36,11 @@ def test_the_lie_is_the_least_that_keeps_the_promise(k, epsilon):
 
 @pytest.mark.parametrize("k", [2, 3, 100, 256])
 @pytest.mark.parametrize("epsilon", [1e-9, 1, 20, 700])
-def test_the_sampler_follows_the_channel_for_every_pair_of_bytes(scripted_source, monkeypatch, k, epsilon):
-    """All 2**16 words, once with all ties lying and once with all telling the truth.
+def test_sampler_follows_the_channel_for_every_pair_of_bytes(scripted_source, monkeypatch, k, epsilon):
+    """Enumerate all 2**16 words, once with all ties misreported and once with all ties truthful.
 
-    A tie lies with probability threshold / 2**64 (shown by the tests of `bernoulli`), and a lie of a tie is uniform, so
-    the two enumerations, mixed with this weight, must give the channel exactly.
+    A tie is misreported with probability threshold / 2**64 (proved by the tests of `bernoulli`), uniformly, so the
+    mixture of the two enumerations with this weight must equal the channel exactly.
     """
     oracle = RandomizedResponse(k, epsilon)
     words = np.arange(1 << 16, dtype="<u2").view(np.uint8)
@@ -65,12 +65,12 @@ def test_the_sampler_follows_the_channel_for_every_pair_of_bytes(scripted_source
             mixed = weight * int(counts[True][report]) + (1 - weight) * int(counts[False][report])
             if ties == k:
                 assert mixed / (1 << 16) == (oracle.p if report == value else oracle.q)
-        if ties < k:  # fewer ties than values: the uniform draw of a tie is what makes them even
+        if ties < k:  # fewer ties than values: the uniform draw of a tie makes the values equally likely
             lies = weight * ties + (1 << 16) // k * k
             assert lies / (1 << 16) == oracle.lie
 
 
-def test_lies_of_neighboring_rows_are_independent():
+def test_misreports_of_neighboring_rows_are_independent():
     oracle = RandomizedResponse(3, 0.5)
     reports = oracle.report(np.zeros(300_000, np.uint8), SeededSource("pairs"))
     pairs = np.bincount(reports[:-1:2] * 3 + reports[1::2], minlength=9)
@@ -78,7 +78,7 @@ def test_lies_of_neighboring_rows_are_independent():
     assert chisquare(pairs, np.array(shares) * 150_000).pvalue > FALSE_ALARM
 
 
-def test_codes_that_a_report_cannot_hold_are_refused(scripted_source):
+def test_codes_out_of_range_raise_an_error(scripted_source):
     with pytest.raises(ValueError, match="represents 299"):
         RandomizedResponse(300, 1).report(np.zeros(3, np.uint8), scripted_source())
     with pytest.raises(ValueError, match="from 0 to 3"):

@@ -1,4 +1,4 @@
-"""Protocols for sets: every channel is enumerated, and what is drawn follows it."""
+"""Protocols for sets: every channel is enumerated, and draws follow it."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ def padded(oracle, members):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("epsilon", EPSILONS)
-def test_whole_sets_keep_the_promise(size, epsilon):
-    """Every pair of sets of at most m values, whatever their sizes, and every report."""
+def test_whole_sets_are_within_epsilon(size, epsilon):
+    """Every pair of sets with at most m values, of any sizes, and every report."""
     oracle = SetSelection(*size, epsilon)
     table, vectors = oracle.channel(), list(product((0, 1), repeat=oracle.k))
     assert {sum(row) for row in table} == {1}
     assert len(table) == len(oracle.sets())
     ratio = largest_ratio(table)
     assert ratio <= oracle.worst_ratio <= exp_bounds(epsilon)[0]
-    if size in ((3, 1), (4, 2)) and 0.1 < epsilon < 10:  # it is attained but for rounding
+    if size in ((3, 1), (4, 2)) and 0.1 < epsilon < 10:  # attained up to rounding
         assert float(ratio / oracle.worst_ratio) == pytest.approx(1, abs=1e-12)
     pairs = combinations(table, 2)
     distances = [sum(abs(one - other) for one, other in zip(*rows, strict=True)) / 2 for rows in pairs]
     assert max(distances) <= oracle.variation
-    # The probabilities of a bit are those of the channel.
+    # The probabilities of a bit are the probabilities of the channel.
     for members, row in zip(oracle.sets(), table, strict=True):
         for value in range(oracle.k):
             found = sum(share for share, bits in zip(row, vectors, strict=True) if bits[value])
@@ -64,13 +64,13 @@ def test_every_draw_follows_the_channel(exact_law, size):
 
 @pytest.mark.parametrize("size", [(8, 1), (12, 2), (40, 5), (100, 3)])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0, 5.0])
-def test_the_size_of_the_sets_is_the_best_one(size, epsilon):
+def test_size_of_reported_sets_is_optimal(size, epsilon):
     errors = [SetSelection(*size, epsilon, subset_size=count).mean_squared_error for count in range(1, size[0] + 1)]
     assert SetSelection(*size, epsilon).mean_squared_error == pytest.approx(min(errors), rel=1e-9)
 
 
 @pytest.mark.parametrize("m", [1, 2, 4])
-def test_padding(m):
+def test_padding_is_uniform(m):
     sizes = np.array([0, 1, 4, 6, 3])
     values = np.concatenate([np.arange(size) for size in sizes]).astype(np.uint8)
     n = 3_000
@@ -99,6 +99,6 @@ def test_padding(m):
         (lambda: SetSelection(17, 2, 1.0).channel(), "at most 16 values"),
     ],
 )
-def test_refused(make, message):
+def test_invalid_parameters_raise_an_error(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -1,4 +1,4 @@
-"""The pair that an oracle names bounds what shuffled reports reveal, for every table of others and pair of values."""
+"""The pair of an oracle bounds the loss of shuffled reports, for every table of other records and pair of values."""
 
 from fractions import Fraction
 from itertools import chain
@@ -14,7 +14,7 @@ PARTS = 0.05, 0.4, 0.8
 
 
 class FewSeeds:
-    """Affine maps modulo 3: nine seeds, so that all can be enumerated."""
+    """Affine maps modulo 3: nine seeds, which can be enumerated."""
 
     def __init__(self, g):
         self.prime, self.g = 3, g
@@ -31,7 +31,7 @@ def hashing(k, epsilon, g):
 
 
 def whole_channel(oracle):
-    """Return the channel of whole reports: seed, function, and what is reported of the value."""
+    """Return the channel of whole reports: seed, function, and reported bucket."""
     if isinstance(oracle, LocalHashing):
         family, inner = oracle.hash_family, oracle._bucket_oracle.channel()
         parts = [[inner[family.bucket(seed, value)] for seed in range(9)] for value in range(oracle.k)]
@@ -55,13 +55,13 @@ CASES = {
     "square wave": (SquareWave(3, 2.0), 3),
     "narrow square wave": (SquareWave(4, 3.0), 3),
     "Laplace": (ClampedLaplace(3, 1.0), 3),
-    # Which tightens no default.
+    # This oracle tightens no default.
     "flipped bits": (FlippedBits(3, 1.0), 3),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_no_table_of_others_reveals_more_than_is_promised(name):
+def test_no_table_of_other_records_exceeds_the_guarantee(name):
     oracle, n = CASES[name]
     tables = AllTables(whole_channel(oracle), n)
     for part in PARTS:
@@ -69,8 +69,8 @@ def test_no_table_of_others_reveals_more_than_is_promised(name):
 
 
 @pytest.mark.parametrize("mechanism", [SquareWave, ClampedLaplace])
-def test_the_pair_of_numbers_has_the_worst_ratio(mechanism):
+def test_pair_of_numbers_has_the_largest_ratio(mechanism):
     oracle = mechanism(50, 2.0)
-    # Rounded up to a float where nothing but the ratio is known.
+    # Rounded up to a float if only the ratio is known.
     worst = oracle.worst_ratio
     assert worst <= oracle.shuffle_pair().largest_ratio <= worst * (1 + Fraction(1, 2**40))

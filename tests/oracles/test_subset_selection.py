@@ -16,7 +16,7 @@ from tests.oracles.conftest import all_reports, check_channel
 SIZES = [(k, size) for k in range(2, 9) for size in range(1, k)]
 
 
-def test_every_set_keeps_the_promise(epsilon):
+def test_every_set_is_within_epsilon(epsilon):
     for k, size in SIZES:
         oracle = SubsetSelection(k, epsilon, subset_size=size)
         assert check_channel(oracle, oracle.channel(), epsilon) == oracle.worst_ratio
@@ -26,7 +26,7 @@ def test_every_set_keeps_the_promise(epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [1e-18, 1e-12, 1.0, 40.0])
-def test_no_smaller_probability_of_a_lie_keeps_the_promise(epsilon):
+def test_misreport_probability_is_the_smallest_within_epsilon(epsilon):
     for k, size in SIZES:
         oracle = SubsetSelection(k, epsilon, subset_size=size)
         assert oracle.worst_ratio <= exp_bounds(epsilon)[0]
@@ -36,7 +36,7 @@ def test_no_smaller_probability_of_a_lie_keeps_the_promise(epsilon):
 
 @pytest.mark.parametrize("k", [2, 3, 4, 7, 14, 40, 100])
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 2.0, 4.0, 8.0])
-def test_the_size_is_the_best_one(k, epsilon):
+def test_subset_size_is_optimal(k, epsilon):
     errors = [SubsetSelection(k, epsilon, subset_size=size).mean_squared_error for size in range(1, k)]
     assert SubsetSelection(k, epsilon).mean_squared_error == min(errors)
 
@@ -45,7 +45,7 @@ def test_the_size_is_the_best_one(k, epsilon):
 @pytest.mark.parametrize(
     ("k", "size"), [(2, 1), (14, 7), (100, 1), (100, 50), (300, 2), (300, 80), (256, 255), (257, 256)]
 )
-def test_large_sets_have_their_size_and_hold_what_they_should(epsilon, k, size):
+def test_large_sets_have_their_size_and_required_value(epsilon, k, size):
     n = 600
     oracle = SubsetSelection(k, epsilon, subset_size=size)
     p, q = float(oracle.p), float(oracle.q)
@@ -61,6 +61,6 @@ def test_large_sets_have_their_size_and_hold_what_they_should(epsilon, k, size):
 
 
 @pytest.mark.parametrize(("size", "error"), [(0, ValueError), (4, ValueError), (1.0, TypeError), (True, TypeError)])
-def test_sizes_out_of_range_are_refused(size, error):
+def test_sizes_out_of_range_raise_an_error(size, error):
     with pytest.raises(error):
         SubsetSelection(4, 1.0, subset_size=size)

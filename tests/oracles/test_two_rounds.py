@@ -1,4 +1,4 @@
-"""Permanent bits with fresh noise: one report and several are enumerated exactly."""
+"""Permanent bits with fresh noise: single and repeated reports are enumerated exactly."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def compose(first, second):
 def test_channel_composes_both_rounds_within_epsilon(variant, epsilon, single):
     oracle = make(variant, epsilon, single)
     assert oracle.worst_ratio <= exp_bounds(single)[1]
-    if single < 30:  # probabilities over 2**64 use up the request
+    if single < 30:  # probabilities over 2**64 use up epsilon
         assert oracle.epsilon == pytest.approx(single, rel=1e-6, abs=1e-17)
     channel = oracle.channel()
     assert channel == compose(oracle.permanent.channel(), second_channel(oracle))
@@ -52,7 +52,7 @@ def test_channel_composes_both_rounds_within_epsilon(variant, epsilon, single):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("pair", often(PAIRS[1:6], [(2.0, 1.0), (8.0, 0.5)]))
-def test_many_reports_of_one_permanent_report_keep_its_epsilon(variant, pair):
+def test_reports_of_one_permanent_report_keep_its_epsilon(variant, pair):
     epsilon, single = pair
     oracle, n_reports = make(variant, epsilon, single), 2
     joint = [[math.prod(shares) for shares in product(row, repeat=n_reports)] for row in second_channel(oracle)]
@@ -74,7 +74,7 @@ def test_flip_is_the_smallest_within_epsilon(p, q):
     assert ratios[0] <= exp_bounds(epsilon)[0] < ratios[1] < ratios[2] < ratios[3]
 
 
-def test_small_enough_permanent_epsilon_needs_no_second_round():
+def test_small_permanent_epsilon_needs_no_second_round():
     oracle = make("optimized", 1.0, 3.0)
     bits = np.eye(3, dtype=np.uint8)
     assert oracle.flip == 0

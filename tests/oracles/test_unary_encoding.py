@@ -1,4 +1,4 @@
-"""Unary encoding: its probabilities, and the draws of many records at a time."""
+"""Unary encoding: its probabilities, and draws of many records at once."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.oracles.conftest import check_channel, floats
 VARIANTS = ["optimized", "symmetric"]
 
 
-def test_two_bits_use_all_of_epsilon(epsilon):
-    """Of one bit alone, the share would be half (symmetric) or less."""
+def test_two_bits_use_the_whole_epsilon(epsilon):
+    """One bit alone uses at most half of epsilon (symmetric)."""
     for variant, most in (("optimized", 64), ("symmetric", 128)):
         oracle = UnaryEncoding(4, epsilon, variant=variant)
         assert oracle.epsilon == pytest.approx(min(epsilon, most * math.log(2)), rel=1e-3)
@@ -42,7 +42,7 @@ def test_given_probabilities_are_rounded_toward_more_noise(p, q):
 @pytest.mark.parametrize("k", often([2, 4], [4]))
 @pytest.mark.parametrize("variant", often(VARIANTS, ["symmetric"]))
 def test_vectors_follow_the_channel(variant, k):
-    """Whole records, and pairs of records that follow each other, of many in a call."""
+    """Whole records, and pairs of consecutive records of one call."""
     n = 200_000
     oracle = UnaryEncoding(k, 1.0, variant=variant)
     codes = (np.arange(n) % k).astype(np.uint8)
@@ -62,6 +62,6 @@ PAIRS = [(0.5, 0.5), (0.2, 0.5), (1, 0.5), (0.5, 0.0), (math.nan, 0.1), (Fractio
 
 
 @pytest.mark.parametrize("arguments", [*VAGUE, *({"p": p, "q": q} for p, q in PAIRS)])
-def test_probabilities_that_make_no_sense_are_refused(arguments):
+def test_invalid_probabilities_raise_an_error(arguments):
     with pytest.raises(ValueError, match=r"epsilon|`p` and `q`|variant|NaN"):
         UnaryEncoding(4, **arguments)

@@ -1,4 +1,4 @@
-"""Noise has its law, of any scale, and is as much as was asked for."""
+"""Noise of any scale has its distribution and the requested scale."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.conftest import often
 FALSE_ALARM = 1e-6
 SCALES = [Fraction(1, 700), Fraction(1, 5), Fraction(1, 2), 1, Fraction(7, 3), 18, 19, 100, 1000, 2**20]
 VARIANCES = [Fraction(1, 25), Fraction(1, 2), 1, Fraction(49, 9), 100, Fraction(10**6 + 1, 3)]
-# Each kind of noise, of a scale, as a vector of some length.
+# Each type of noise, by scale, as a vector of some length.
 KINDS = {
     "geometric": geometric,
     "discrete_laplace": discrete_laplace,
@@ -27,13 +27,13 @@ KINDS = {
 
 
 def edges(scale):
-    """Single numbers first, then cells that grow, far into the tail."""
+    """Return cells of single numbers, then wider cells, far into the tail."""
     ends = [*range(40), *(40 + math.ceil(scale * step / 4) for step in range(1, 120)), 2**62]
     return sorted(set(ends))
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_geometric_numbers_have_their_law(fits, scale):
+def test_geometric_numbers_follow_their_distribution(fits, scale):
     n = 200_000
     drawn = geometric(SeededSource("geometric", str(scale)), scale, n)
     assert drawn.dtype == np.int64
@@ -44,7 +44,7 @@ def test_geometric_numbers_have_their_law(fits, scale):
 
 
 @pytest.mark.parametrize("scale", SCALES)
-def test_discrete_laplace_has_its_law_on_both_sides(fits, scale):
+def test_discrete_laplace_follows_its_distribution_on_both_sides(fits, scale):
     n = 200_000
     drawn = discrete_laplace(SeededSource("laplace", str(scale)), scale, n)
     a = math.exp(-1 / scale)
@@ -52,23 +52,23 @@ def test_discrete_laplace_has_its_law_on_both_sides(fits, scale):
     above, _ = np.histogram(drawn, edges(scale))
     below, _ = np.histogram(-1 - drawn, edges(scale))
     assert above.sum() + below.sum() == n
-    # -1 - z >= 0 stands for z < 0, whose law begins at a**1.
+    # -1 - z >= 0 stands for z < 0, whose distribution begins at a**1.
     assert fits([*above, *below], [*side, *(share * a for share in side)], n) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("variance", VARIANCES)
-def test_gaussian_noise_has_its_law(fits, variance):
-    """Of real numbers that are rounded."""
+def test_gaussian_noise_follows_its_distribution(fits, variance):
+    """Real numbers that are rounded."""
     n, deviation = 200_000, math.sqrt(variance)
     drawn = rounded_gaussian(SeededSource("gaussian", str(variance)), variance, n)
     assert drawn.dtype == np.int64
     reach = math.ceil(12 * deviation) + 2
     values = np.arange(-reach, reach + 1)
-    below = norm.cdf(-(np.abs(values) - 0.5) / deviation)  # of the tail, on the side where it is small
+    below = norm.cdf(-(np.abs(values) - 0.5) / deviation)  # tail probability, on the side where it is small
     law = np.where(
         values == 0, 1 - 2 * norm.cdf(-0.5 / deviation), below - norm.cdf(-(np.abs(values) + 0.5) / deviation)
     )
-    width = max(1, reach // 60)  # several numbers a cell, where there are many
+    width = max(1, reach // 60)  # several numbers in a cell if there are many
     starts = range(0, values.size, width)
     counts = np.bincount(drawn + reach, minlength=values.size)
     shares = [law[start : start + width].sum() for start in starts]
@@ -77,7 +77,7 @@ def test_gaussian_noise_has_its_law(fits, variance):
 
 @pytest.mark.parametrize("scale", [Fraction(1, 5), 1, Fraction(7, 3)])
 @pytest.mark.parametrize("dimension", [1, 2, 3])
-def test_cube_noise_has_its_law_at_every_point(fits, scale, dimension):
+def test_cube_noise_follows_its_distribution_at_every_point(fits, scale, dimension):
     n, reach, a = 100_000, 6, math.exp(-1 / scale)
     drawn = cube_noise(SeededSource("cube", str(scale), dimension), scale, dimension, n)
     assert drawn.shape == (n, dimension)
@@ -92,15 +92,15 @@ def test_cube_noise_has_its_law_at_every_point(fits, scale, dimension):
 
 
 @pytest.mark.parametrize(("scale", "dimension"), [(2**40, 11), (2**40, 2), (2**30, 100), (10**30, 3), (10**300, 2)])
-def test_large_noise_has_the_continuous_law(fits, scale, dimension):
-    """The maximum norm of density e^(-max |z|) has the gamma law of shape D, the parts are uniform, given the norm."""
+def test_large_noise_follows_the_continuous_distribution(fits, scale, dimension):
+    """The maximum norm of density e^(-max |z|) is gamma of shape D; given the norm, the coordinates are uniform."""
     n = 1_000
     drawn = cube_noise(SeededSource("large", scale, dimension), scale, dimension, n)
     assert drawn.dtype == (np.int64 if scale <= 2**40 else object)
     norm = np.array([float(Fraction(int(value), scale)) for value in np.abs(drawn).max(axis=1)])
     cells = gamma.ppf(np.linspace(0.01, 0.99, 12), dimension)
     assert fits(np.histogram(norm, cells)[0], np.diff(gamma.cdf(cells, dimension)), n) > FALSE_ALARM
-    # A part reaches the norm with probability 1 / D, and is uniform otherwise.
+    # A coordinate attains the norm with probability 1 / D, and is uniform otherwise.
     first = np.array([float(Fraction(int(value), scale)) for value in drawn[:, 0]]) / norm
     law = [(1 - 1 / dimension) / 10] * 10
     assert fits(np.histogram(first[np.abs(first) < 1], np.linspace(-1, 1, 11))[0], law, n) > FALSE_ALARM
@@ -108,7 +108,7 @@ def test_large_noise_has_the_continuous_law(fits, scale, dimension):
 
 @pytest.mark.parametrize("name", often(KINDS, ["discrete_laplace", "rounded_gaussian"]))
 @pytest.mark.parametrize("scale", often([2**52 + 1, 2**60, 10**30, Fraction(10**300, 7)], [10**30]))
-def test_enormous_noise_is_of_python_integers_and_has_the_continuous_law(fits, name, scale):
+def test_huge_noise_is_exact_python_integers(fits, name, scale):
     n = 1_500
     drawn = KINDS[name](SeededSource("enormous", name, str(scale)), scale, n)
     assert drawn.dtype == object or scale < 2**62
@@ -130,14 +130,14 @@ def test_tiny_noise_is_0(name, scale):
 
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("size", [0, 1, 2, (1 << 14) + 1, (1 << 16) + 3])
-def test_there_is_as_much_noise_as_asked_for(name, size):
+def test_number_of_draws_is_the_requested_size(name, size):
     drawn = KINDS[name](SeededSource(size), 1000, size)
     assert drawn.shape == (size,)
     assert size < 1000 or len(set(drawn[-100:].tolist())) > 50
 
 
 def test_draws_of_many_threads_are_reproducible():
-    scales = [Fraction(i, 7) for i in range(1, 60)]  # more than are kept
+    scales = [Fraction(i, 7) for i in range(1, 60)]  # more scales than the cache contains
 
     def draw(scale):
         return discrete_laplace(SeededSource("threads"), scale, 5_000).tolist()
@@ -150,13 +150,13 @@ def test_draws_of_many_threads_are_reproducible():
     "draw", [geometric, discrete_laplace, rounded_gaussian, lambda source, scale, size: cube_noise(source, scale, size)]
 )
 @pytest.mark.parametrize("scale", [0, Fraction(-1, 3), 1.0, math.nan, True, np.float64(2), "1", None])
-def test_a_scale_that_is_none_is_refused_before_any_draw(scripted_source, draw, scale):
+def test_invalid_scale_raises_before_drawing(scripted_source, draw, scale):
     error = ValueError if isinstance(scale, int | Fraction) and scale is not True else TypeError
     with pytest.raises(error, match=r"`(scale|variance)` must be"):
         draw(scripted_source(), scale, 1)
 
 
 @pytest.mark.parametrize(("dimension", "error"), [(0, ValueError), (2.0, TypeError)])
-def test_a_dimension_that_is_none_is_refused_before_any_draw(scripted_source, dimension, error):
+def test_invalid_dimension_raises_before_drawing(scripted_source, dimension, error):
     with pytest.raises(error, match="dimension"):
         cube_noise(scripted_source(), 1, dimension)

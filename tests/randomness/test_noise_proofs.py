@@ -1,4 +1,4 @@
-"""Proofs that noise has its exact distribution: digits, coins and rejection, with the numbers of the code."""
+"""Proofs of the exact distribution of noise: digits, coins and rejection, with the numbers of the code."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from skdp.randomness._noise import GeometricDigits, Uniform, _eulerian_numbers, 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 700), Fraction(1, 5), 1, Fraction(7, 3), 100])
 @pytest.mark.parametrize("number", [0, 1, 2, 3, 7, 40])
-def test_the_digits_multiply_to_the_law(scale, number):
-    """P(g) by the bounds of the coins, digit by digit, is (1 - a) a^g; the coins themselves are tested elsewhere."""
+def test_digits_multiply_to_the_geometric_distribution(scale, number):
+    """P(g) from the bounds of the coins, digit by digit, is (1 - a) a^g; the coins have their own tests."""
     digits = GeometricDigits(Fraction(scale))
     high, low = divmod(number, 1 << len(digits._digits))
     bits = 1_300
@@ -37,7 +37,7 @@ def test_the_digits_multiply_to_the_law(scale, number):
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 700), Fraction(1, 5), 1, Fraction(7, 3), 18, 1000, 2**20])
-def test_the_sign_has_the_odds_of_a_step(scale):
+def test_sign_has_the_odds_of_one_step(scale):
     """a / (1 + a): the numbers -1 - g < 0 begin one step further from 0 than the numbers g."""
     lower, upper = (Fraction(bound, 2**1_200) for bound in GeometricDigits(Fraction(scale))._sign._bounds(1_200))
     odds = math.exp(-1 / scale)
@@ -45,13 +45,13 @@ def test_the_sign_has_the_odds_of_a_step(scale):
 
 
 def head(coin):
-    """The bytes, first zeros, after which a coin shows heads."""
+    """Return the bytes, zeros first, after which a coin shows heads."""
     zeros = next(place for place in range(1_000) if coin._digit(place))
     return [0] * (zeros + 1)
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 5), 1, Fraction(7, 3), 100, 2**30])
-def test_each_digit_and_the_sign_have_their_place(scripted_source, scale):
+def test_each_digit_and_the_sign_have_their_position(scripted_source, scale):
     digits = GeometricDigits(Fraction(scale))
     n_digits = len(digits._digits)
     for place in range(n_digits):
@@ -66,7 +66,7 @@ def test_each_digit_and_the_sign_have_their_place(scripted_source, scale):
 
 @pytest.mark.parametrize("scale", [Fraction(1, 700), Fraction(1, 5), 1, Fraction(7, 3), 100])
 @pytest.mark.parametrize("times", [1, 30])
-def test_the_tail_goes_on_for_ever(scripted_source, scale, times):
+def test_tail_is_unbounded(scripted_source, scale, times):
     digits = GeometricDigits(Fraction(scale))
     low = [255] * len(digits._digits)
     far = digits.draw(scripted_source(low, head(digits._exceeds) * times, [255], head(digits._sign)), 1, signed=True)
@@ -78,7 +78,7 @@ def test_the_tail_goes_on_for_ever(scripted_source, scale, times):
 
 
 @pytest.mark.parametrize("variance", [Fraction(256), Fraction(1000, 3), Fraction(1023), Fraction(10**9)])
-def test_what_is_accepted_has_the_normal_density_exactly(variance):
+def test_accepted_numbers_have_exactly_the_normal_density(variance):
     """The proposal e^(-k / t) times the coin e^-f is a constant times e^(-(k + U)^2 / 2s), and f is at least 0."""
     scale = math.isqrt(math.floor(variance))
     rest = set()
@@ -92,11 +92,11 @@ def test_what_is_accepted_has_the_normal_density_exactly(variance):
 
 @pytest.mark.parametrize("variance", [Fraction(256), Fraction(2000, 7)])
 @pytest.mark.parametrize("bits", [1, 3, 5, 64])
-def test_a_coin_is_certain_only_if_it_is_so_for_the_whole_interval_of_places(scripted_source, variance, bits):
+def test_coin_is_decided_only_for_the_whole_interval_of_uniform_numbers(scripted_source, variance, bits):
     scale = math.isqrt(math.floor(variance))
     for cell in [0, 1, scale, 3 * scale]:
         for value in range(1 << min(bits, 5)):
-            place = Uniform(scripted_source(), value, bits)  # which has no more bits to give
+            place = Uniform(scripted_source(), value, bits)  # without further bits
             lower, upper = module._acceptance_bounds(cell, place, variance, scale, bits)
             for end in (0, 1):
                 x = module._exponent(cell, Fraction(value + end, 1 << bits), variance, scale)
@@ -107,7 +107,7 @@ def test_a_coin_is_certain_only_if_it_is_so_for_the_whole_interval_of_places(scr
 
 
 @pytest.mark.parametrize("variance", [1, Fraction(1, 10**400), Fraction(10**12, 7), 10**31, 10**700])
-def test_exponents_are_rounded_as_little_as_claimed(monkeypatch, variance):
+def test_exponents_have_the_stated_rounding_error(monkeypatch, variance):
     known = {}
     original = module._accept_cells
 
@@ -137,7 +137,7 @@ def test_exponents_are_rounded_as_little_as_claimed(monkeypatch, variance):
 
 
 @pytest.mark.parametrize("variance", [Fraction(1, 25), 1, 10**6])
-def test_proven_digits_decide_every_coin_as_floats_do(monkeypatch, variance):
+def test_proven_digits_decide_coins_as_floats(monkeypatch, variance):
     n = 1_000
     drawn = rounded_gaussian(SeededSource("settle"), variance, n)
     settled, bounds = [], module._acceptance_bounds
@@ -149,13 +149,13 @@ def test_proven_digits_decide_every_coin_as_floats_do(monkeypatch, variance):
 
 @pytest.mark.parametrize("cell", [0, 5, 16, 40])
 @pytest.mark.parametrize("place", [2**57, 2**61 + 12345, 2**63 - 1])
-def test_coins_at_the_bound_are_settled_by_more_bits_of_both_numbers(scripted_source, cell, place):
+def test_coins_at_the_bound_are_decided_by_more_bits_of_both_numbers(scripted_source, cell, place):
     variance, scale = Fraction(2000, 7), 16
     middle = module._exponent(cell, Fraction(2 * place + 1, 2**64), variance, scale)
     bound = exp_minus_bounds(middle, 96)[0]
     first, rest = divmod(bound, 1 << 64)
     for word in range(max(0, first - 3), min(first + 4, 1 << 32)):
-        # In the middle of the interval of places: whether the coin is heads depends on the next bit of the place.
+        # In the middle of the interval: the next bit of the uniform number decides the coin.
         for next_place, below in ((0, True), (255, False)):
             script = [np.array([word], "<u4").view(np.uint8), list(rest.to_bytes(8, "big")), [next_place] * 8]
             source = scripted_source(*script)
@@ -165,7 +165,7 @@ def test_coins_at_the_bound_are_settled_by_more_bits_of_both_numbers(scripted_so
 
 
 @pytest.mark.parametrize("variance", [Fraction(1, 10**400), Fraction(1, 100), 1, 50, 10**5])
-def test_a_cell_rounds_to_the_nearest_integer(monkeypatch, scripted_source, variance):
+def test_cell_rounds_to_the_nearest_integer(monkeypatch, scripted_source, variance):
     cells, m = [], []
 
     class Geometric:
@@ -193,8 +193,8 @@ def test_a_cell_rounds_to_the_nearest_integer(monkeypatch, scripted_source, vari
 
 
 @pytest.mark.parametrize("dimension", range(1, 8))
-def test_the_radius_is_a_number_of_type_b_plus_geometric_numbers(dimension):
-    """(2 M + 1)^D a^M = sum_k B(D, k) a^k C(M - k + D, D) a^(M - k): the second power is D + 1 geometric numbers'."""
+def test_radius_is_a_type_b_number_plus_geometric_numbers(dimension):
+    """(2 M + 1)^D a^M = sum_k B(D, k) a^k C(M - k + D, D) a^(M - k): the second power is D + 1 geometrics."""
     numbers = _eulerian_numbers(dimension)
     assert sum(numbers) == 2**dimension * math.factorial(dimension)
     for radius in range(20):
@@ -207,7 +207,7 @@ def test_the_radius_is_a_number_of_type_b_plus_geometric_numbers(dimension):
 @pytest.mark.parametrize("dimension", [1, 2, 5, 30])
 @pytest.mark.parametrize("exponent", [Fraction(1, 2**40), Fraction(1, 3), Fraction(5), Fraction(1000)])
 @pytest.mark.parametrize("bits", [62, 126])
-def test_the_shares_are_enclosed_tightly(dimension, exponent, bits):
+def test_enclosures_of_probabilities_are_tight(dimension, exponent, bits):
     with decimal.localcontext(prec=600):
         a = (-decimal.Decimal(exponent.numerator) / decimal.Decimal(exponent.denominator)).exp()
         weights = [number * a**k for k, number in enumerate(_eulerian_numbers(dimension))]

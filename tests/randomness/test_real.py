@@ -1,4 +1,4 @@
-"""Draws of real probability: coins of e^-x, of any real number, categories and uniform numbers."""
+"""Draws of real probability: coins of e^-x and of any real number, categories and uniform numbers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from skdp.randomness._noise import IrrationalBernoulli, Uniform, bernoulli_exp, 
 from tests.conftest import often
 
 
-def test_exp_of_numpy_is_as_exact_as_assumed():
-    """At small, large and denormal exponents: the undecided band allows for errors of 2**-34."""
+def test_exp_of_numpy_has_the_assumed_accuracy():
+    """At small, large and denormal exponents; the undecided band allows for errors of 2**-34."""
     points = np.concatenate([np.linspace(0, 40, 20_000), [1e-300, 1e-16, 700.0, 745.0, 1024.0]])
     computed = np.exp(-points)
     with decimal.localcontext(prec=40):
@@ -36,12 +36,12 @@ def test_exp_of_numpy_is_as_exact_as_assumed():
     st.one_of(st.integers(0, 60), st.integers(0, 2**63 - 1), st.integers(0, 10**330)),
     st.one_of(st.fractions(0, 10), st.fractions(0, 10**9), st.just(Fraction(10**400)), st.just(Fraction(1, 10**400))),
 )
-def test_exponents_are_rounded_as_little_as_claimed(exponent, rate):
+def test_exponents_have_the_stated_rounding_error(exponent, rate):
     rounded, exact = [], []
 
     def capture(source, approximate, exactly):
         rounded.extend(approximate.tolist())
-        exact.extend(exactly(0).args)  # of the bounds of e^-x
+        exact.extend(exactly(0).args)  # bounds of e^-x
         return np.ones(1, bool)
 
     with pytest.MonkeyPatch.context() as patch:
@@ -58,7 +58,7 @@ def words(*values):
 
 
 @pytest.mark.parametrize("exponent", [Fraction(1, 10**6), Fraction(1, 3), 1, 7, 22, 31, Fraction(64, 2)])
-def test_words_at_the_bound_are_settled_by_proven_digits(scripted_source, exponent):
+def test_words_at_the_bound_are_decided_by_proven_digits(scripted_source, exponent):
     low = exp_minus_bounds(Fraction(exponent), 32)[0]
     more = exp_minus_bounds(Fraction(exponent), 96)[0] - (low << 64)
     for word in range(max(0, low - 3), min(low + 4, 1 << 32)):
@@ -70,7 +70,7 @@ def test_words_at_the_bound_are_settled_by_proven_digits(scripted_source, expone
                 assert source.used in (4, 12)
 
 
-def test_huge_exponents_of_tiny_rates_are_of_any_size():
+def test_huge_exponents_of_tiny_rates_are_exact():
     n = 4_000
     for exponent, rate in [(2**62, 1), (10**400, 1), (1, 10**400), (10**400, Fraction(1, 10**9))]:
         assert not bernoulli_exp(SecureSource(), [exponent] * 100, rate).any()
@@ -103,7 +103,7 @@ def test_coins_have_their_probabilities(fits, dtype):
         ([1], math.nan, TypeError, "rate"),
     ],
 )
-def test_what_is_no_exponent_is_refused_before_any_draw(scripted_source, exponents, rate, error, name):
+def test_invalid_exponents_raise_before_drawing(scripted_source, exponents, rate, error, name):
     with pytest.raises(error, match=name):
         bernoulli_exp(scripted_source(), exponents, rate)
 
@@ -112,7 +112,7 @@ EXPONENTS = [Fraction(1, 2**30), Fraction(1, 3), Fraction(1), Fraction(27, 5), F
 
 
 def digits_of(exponent, places):
-    """The digits of e^-x to the base 256, by the decimal module."""
+    """Return the digits of e^-x to the base 256, computed by the decimal module."""
     with decimal.localcontext(prec=3 * places + 400):
         power = (-decimal.Decimal(exponent.numerator) / decimal.Decimal(exponent.denominator)).exp()
         return list(int(power * 256**places).to_bytes(places, "big"))
@@ -120,11 +120,11 @@ def digits_of(exponent, places):
 
 @pytest.mark.parametrize("exponent", often(EXPONENTS, EXPONENTS[1::3]))
 @pytest.mark.parametrize("filler", [0, 255])
-def test_a_real_coin_compares_all_digits_for_every_pair_of_bytes(scripted_source, exponent, filler):
+def test_real_coin_compares_all_digits_for_every_pair_of_bytes(scripted_source, exponent, filler):
     coin = IrrationalBernoulli(partial(exp_minus_bounds, exponent))
     digits = digits_of(exponent, 130)
     first, second = np.divmod(np.arange(1 << 16), 256)
-    # The coins of the first digit are tied: they alone draw a second byte.
+    # The coins with an equal first digit, and only these, draw a second byte.
     drawn = coin.draw(scripted_source(first, second[first == digits[0]], filler=filler), 1 << 16)
     lower, upper = exp_minus_bounds(exponent, 16 + 1040)
     words = [(int(pair) << 1040) + (filler == 255) * ((1 << 1040) - 1) for pair in range(1 << 16)]
@@ -136,7 +136,7 @@ def test_a_real_coin_compares_all_digits_for_every_pair_of_bytes(scripted_source
 @pytest.mark.parametrize("share", [Fraction(1, 3), Fraction(2, 7), Fraction(1, 10**9), 1 - Fraction(1, 10**12)])
 def test_bounds_are_tightened_until_a_digit_is_certain(scripted_source, share):
     def bounds(bits):
-        slack = 1 << max(0, min(bits - 40, 200 - bits))  # they tell 40 bits; beyond 120, ever more
+        slack = 1 << max(0, min(bits - 40, 200 - bits))  # 40 certain bits; from 120 on, more and more
         return max(0, int(share * 2**bits) - slack), min(1 << bits, int(share * 2**bits) + slack)
 
     coin = IrrationalBernoulli(bounds)
@@ -146,7 +146,7 @@ def test_bounds_are_tightened_until_a_digit_is_certain(scripted_source, share):
         assert not coin.draw(scripted_source([*digits[:place], min(255, digits[place] + 1)], filler=255), 1)[0]
 
 
-def test_categories_at_the_very_bounds(scripted_source):
+def test_categories_at_the_exact_bounds(scripted_source):
     share = Fraction(1, 3)
 
     def bounds(bits):
@@ -155,13 +155,13 @@ def test_categories_at_the_very_bounds(scripted_source):
     third = int(share * 2**62)  # 0101…01
     words = [third - 1, third, third, third + 1, 2**62 - 1]
     script = np.array([word << 2 for word in words], "<u8").view(np.uint8)
-    # Two words are tied: of the digits that follow, 0x55… are those of 1/3.
+    # Two words are tied: of the following digits, 0x55… are the digits of 1/3.
     source = scripted_source(script, [0x55] * 7 + [0x54], [0x55] * 7 + [0x56])
     assert real_categories(source, bounds, 5).tolist() == [0, 0, 1, 1, 1]
     assert source.used == source.script.size
 
 
-def test_a_uniform_number_is_below_a_bound_with_its_probability(scripted_source):
+def test_uniform_number_is_below_a_bound_with_its_probability(scripted_source):
     uniform = Uniform(scripted_source([0] * 6, [1, 2]), prefix=5, bits=3)
     uniform.extend()
     assert (uniform.prefix, uniform.bits) == ((5 << 64) + 258, 67)
@@ -169,7 +169,7 @@ def test_a_uniform_number_is_below_a_bound_with_its_probability(scripted_source)
         assert Uniform(scripted_source(), value, 4).is_below(lambda bits: (7, 7)) == (value < 7)
 
 
-def test_integers_below_bounds_are_drawn_again_above_them(scripted_source):
+def test_integers_above_the_bound_are_resampled(scripted_source):
     words = np.arange(32, dtype="<i8")
     rejected = (words & 15) >= 10
     source = scripted_source(words.view(np.uint8), np.full(int(rejected.sum()), 3, "<i8").view(np.uint8))
@@ -177,6 +177,6 @@ def test_integers_below_bounds_are_drawn_again_above_them(scripted_source):
     assert drawn.tolist() == np.where(rejected, 3, words & 15).tolist()
     assert source.used == source.script.size
     kept = [uniform_below(scripted_source([byte, 0]), np.array([10], object))[0] for byte in range(256)]
-    assert np.bincount(kept).tolist() == [16 + 256 - 160, *[16] * 9]  # what is rejected draws a 0
+    assert np.bincount(kept).tolist() == [16 + 256 - 160, *[16] * 9]  # a rejected word draws a 0
     high = np.array([-1, -1], "<i8").view(np.uint8)  # all bits are 1
     assert uniform_below(scripted_source(high), np.array([1, 1 << 62])).tolist() == [0, (1 << 62) - 1]

@@ -1,4 +1,4 @@
-"""Rows that draw together draw what each would draw alone."""
+"""Batched draws of rows equal separate draws of each row."""
 
 import hashlib
 
@@ -25,12 +25,12 @@ SEEDS = np.frombuffer(b"".join(b"%09d" % number for number in range(300)), np.ui
         lambda source, n: bernoulli_ratio(source, 1, 3, n),
         lambda source, n: uniform_integers(source, 4, n),
         lambda source, n: uniform_integers(source, 255, n),
-        lambda source, n: uniform_integers(source, 129, n),  # a word in 500 is drawn again
-        lambda source, n: uniform_integers(source, (1 << 31) + 1, n),  # every second one is
+        lambda source, n: uniform_integers(source, 129, n),  # one word in 500 is resampled
+        lambda source, n: uniform_integers(source, (1 << 31) + 1, n),  # every second word is resampled
     ],
 )
-def test_together_as_alone(draw):
-    """Twelve draws each, so that rows that needed more bytes are behind the others from then on."""
+def test_batched_draws_equal_separate_draws(draw):
+    """Twelve draws each, so that rows that needed more bytes are behind the others afterwards."""
     alone = [RowStreams(SEEDS[[row]]) for row in range(len(SEEDS))]
     together = RowStreams(SEEDS)
     for _ in range(12):
@@ -40,7 +40,7 @@ def test_together_as_alone(draw):
 
 @pytest.mark.parametrize("threshold", [0, ONE, 3 * ONE // 10 + 12_345, 1 << 56, (1 << 56) + 1, 128 << 48])
 def test_several_draws_of_each_row_equal_draws_from_its_stream(threshold):
-    """One draw in 256 needs a second byte, and later draws have the bytes behind it."""
+    """One draw in 256 needs a second byte, and later draws use the bytes after it."""
     digests = SeededSource("rows").bytes(32 * 400).reshape(400, 32)
     streams = RowStreams(digests)
     alone = [RowStreams(digests[[row]]) for row in range(400)]
@@ -49,7 +49,7 @@ def test_several_draws_of_each_row_equal_draws_from_its_stream(threshold):
         np.testing.assert_array_equal(bernoulli(streams, threshold, 400 * size), expected)
 
 
-def test_the_bytes_are_those_of_shake():
+def test_bytes_equal_shake_256():
     streams = RowStreams(SEEDS[:3])
     found = np.hstack([streams.bytes(3 * width).reshape(3, width) for width in (1, 100, 500)])
     for row, seed in zip(found, SEEDS, strict=False):
@@ -57,10 +57,10 @@ def test_the_bytes_are_those_of_shake():
 
 
 @pytest.mark.parametrize("head", [1, 2, 5])
-def test_a_stream_begins_with_bytes_of_its_seed(head):
+def test_stream_begins_with_bytes_of_its_seed(head):
     seeds = [seed.tobytes() for seed in SEEDS[:3]]
     streams = RowStreams(SEEDS[:3], head=head)
-    first = streams.select(np.array([1])).bytes(4)  # this row is the first one to be stretched
+    first = streams.select(np.array([1])).bytes(4)  # this row is stretched first
     found = np.hstack([streams.bytes(3 * width).reshape(3, width) for width in (1, 300)])
     for row, seed in enumerate(seeds):
         whole = seed[:head] + hashlib.shake_256(seed).digest(400)
@@ -69,14 +69,14 @@ def test_a_stream_begins_with_bytes_of_its_seed(head):
     assert first.tobytes() == (seeds[1][:head] + hashlib.shake_256(seeds[1]).digest(4))[:4]
 
 
-def test_what_some_rows_read_is_not_read_again():
+def test_bytes_read_by_some_rows_are_not_read_again():
     streams, alone = RowStreams(SEEDS[:3]), RowStreams(SEEDS[1:2]).bytes(4)
     some = streams.select(np.array([1])).bytes(2)
     rest = streams.bytes(3 * 2).reshape(3, 2)[1]
     assert (np.concatenate([some, rest]) == alone).all()
 
 
-def test_what_rows_cannot_share_is_refused():
+def test_unsupported_draws_of_rows_raise_an_error():
     with pytest.raises(ValueError, match="a multiple of the"):
         RowStreams(SEEDS[:3]).bytes(4)
     with pytest.raises(ValueError, match="a multiple of the"):

@@ -14,7 +14,7 @@ FALSE_ALARM = 1e-6
 
 
 def all_at_once(heads):
-    """The law of a uniform choice among all that show heads: as of the first one to show heads, in random order."""
+    """Return the distribution of a uniform choice among all heads, which equals the first heads in random order."""
     law = [0] * len(heads)
     for coins in product([0, 1], repeat=len(heads)):
         probability = math.prod(p if coin else 1 - p for p, coin in zip(heads, coins, strict=True))
@@ -27,7 +27,7 @@ def all_at_once(heads):
     "scores",
     [[0, 1, 3, 3], [5], [-4, -4], [2**70, 2**70 - 2, 0], np.array([-1, 2**63 - 1]), np.array([250, 255, 253], "u1")],
 )
-def test_choices_have_their_laws(fits, scores):
+def test_choices_follow_their_distributions(fits, scores):
     n, rate = 300, Fraction(1, 2)
     gaps = [int(max(scores)) - int(score) for score in scores]
     heads = [math.exp(-min(gap, 1000) * rate) for gap in gaps]
@@ -50,14 +50,14 @@ def test_choices_have_their_laws(fits, scores):
         ([1, 2], 0.5, TypeError, "rate"),
     ],
 )
-def test_bad_parameters_are_refused_before_any_draw(scripted_source, choose, scores, rate, error, name):
+def test_invalid_parameters_raise_before_drawing(scripted_source, choose, scores, rate, error, name):
     with pytest.raises(error, match=name):
         choose(scripted_source(), scores, rate)
 
 
 @pytest.mark.parametrize("rate", [Fraction(1, 2), Fraction(69, 100), Fraction(1, 50)], ids=str)
-def test_a_unimodal_choice_draws_each_candidate_by_its_score(monkeypatch, rate):
-    """All places that may be drawn: a candidate has as many as a power of 2, which its coin reduces to its weight."""
+def test_unimodal_choice_draws_candidates_by_their_scores(monkeypatch, rate):
+    """Enumerate all drawn positions: a candidate has a power of 2 of them, which its coin reduces to its weight."""
     gaps, taken = [9, 4, 4, 1, 0, 0, 2, 7], []
 
     def within(far):
@@ -94,7 +94,7 @@ def test_a_unimodal_choice_draws_each_candidate_by_its_score(monkeypatch, rate):
     assert all(count == 1 << last - band for (_, band), count in counts.items())
 
 
-def test_a_unimodal_choice_among_more_candidates_than_there_are_words():
+def test_unimodal_choice_among_more_candidates_than_words():
     def within(far):
         return max(10**30 - far, 0), 10**30 + far + 1
 

@@ -14,7 +14,7 @@ FALSE_ALARM = 1e-6
 
 @pytest.mark.parametrize("n_cells", [1, 2, 17, 99, 4097])
 @pytest.mark.parametrize("n", [0, 1, 60])
-def test_sets_have_their_sizes_and_hold_what_they_should(n_cells, n):
+def test_sets_have_their_sizes_and_required_cells(n_cells, n):
     required = np.arange(n) % (n_cells + 1) - 1
     for size in {0, 1, n_cells // 4, n_cells - 1, n_cells}:
         bits = subsets(SeededSource(n_cells, size), n_cells, size, n)
@@ -28,7 +28,7 @@ def test_sets_have_their_sizes_and_hold_what_they_should(n_cells, n):
 
 
 @pytest.mark.parametrize(("n_cells", "size", "required"), [(10, 11, None), (10, -1, None), (10, 0, np.array([-1]))])
-def test_sizes_that_no_sets_have_are_refused(n_cells, size, required):
+def test_impossible_sizes_raise_an_error(n_cells, size, required):
     with pytest.raises(ValueError, match="`size` must be between"):
         subsets(SecureSource(), n_cells, size, 1, required)
 
@@ -39,7 +39,7 @@ def as_bytes(*words):
 
 @pytest.mark.parametrize(("n_cells", "size"), [(3, 1), (4, 2), (5, 3)])
 def test_all_orders_of_the_words_give_each_set_equally_often(scripted_source, n_cells, size):
-    """By enumeration: distinct words are in each order with the same probability."""
+    """Distinct words are in each order with equal probability, so all orders are enumerated."""
     orders = np.array(list(permutations([5, 7, 1 << 31, (1 << 32) - 2, (1 << 32) - 1][:n_cells])))
     for required in (None, n_cells - 1):
         held = None if required is None else np.full(len(orders), required)
@@ -52,7 +52,7 @@ def test_all_orders_of_the_words_give_each_set_equally_often(scripted_source, n_
         assert set(counts.tolist()) == {len(orders) // len(possible)}
 
 
-def test_a_tie_at_the_end_of_a_set_is_drawn_again(scripted_source):
+def test_tie_at_the_end_of_a_set_is_resampled(scripted_source):
     """Ties within the set, or of the required cell with a word of 0, leave the set unique."""
     first = as_bytes(1, 1, 2, 3, 3, 2, 2, 1, 4, 5, 0, 9, 5, 7, 8, 0, 9, 0, 7, 8)
     again = as_bytes(6, 7, 8, 9, 5, 6, 9, 7, 8, 5)
