@@ -1,4 +1,4 @@
-"""Fresh coins everywhere: calls, columns, classes, threads, forks, workers, pickles."""
+"""Fresh random bits in all calls, columns, classes, threads, forks, workers and pickles."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skdp.base import CallCounter, make_source
 
 pytestmark = pytest.mark.secure
 
-# Two releases of 500 values at epsilon 0.01 are equal by chance with probability below 10**-300.
+# Two releases of 500 values at epsilon 0.01 are equal with probability below 10**-300.
 ROWS = pd.DataFrame({"a": ["x"] * 500, "b": ["x"] * 500})
 CATEGORIES = {"a": ["x", "y", "z", "w"], "b": ["x", "y", "z", "w"]}
 
@@ -31,8 +31,8 @@ def all_different(texts):
     return len(set(texts)) == len(texts)
 
 
-def test_threads_and_workers_draw_their_own_coins():
-    """Calls, copies, pickles and forks, too: by the contract."""
+def test_threads_and_workers_draw_distinct_bits():
+    """Calls, copies, pickles and forks are tested by the contract."""
     encoder = fitted()
     texts = [text(encoder) for _ in range(3)]
     with ThreadPoolExecutor(4) as pool:
@@ -41,7 +41,7 @@ def test_threads_and_workers_draw_their_own_coins():
     assert all_different([*texts, text(encoder)])
 
 
-def test_seeded_threads_never_share_a_call_number():
+def test_seeded_threads_use_distinct_call_numbers():
     counter = CallCounter()
     with ThreadPoolExecutor(8) as pool:
         numbers = list(pool.map(lambda _: counter.advance(), range(1000)))
@@ -54,8 +54,8 @@ def test_seeded_streams_differ_by_class_column_call_and_seed():
 
 
 @pytest.mark.parametrize("strategy", ["split", "joint"])
-def test_a_seeded_neighbor_differs_in_more_than_its_row(strategy):
-    """Advancing the stream by call hides which row changed between two releases of one encoder."""
+def test_seeded_neighbor_differs_in_more_than_its_row(strategy):
+    """The stream advances by call, so two releases of one encoder do not reveal which row changed."""
     encoder = fitted(0, strategy=strategy)
     before = encoder.transform(ROWS)
     changed = ROWS.copy()

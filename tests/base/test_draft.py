@@ -18,7 +18,7 @@ def draft(frame, **options):
     return Domain.from_frame(frame, **{"bins": 32} | options)
 
 
-def test_any_frame_gives_the_same_draft():
+def test_every_library_gives_the_same_draft():
     data = {
         "sex": ["Male", "Female", None] * 20,
         "age": [*range(20, 80, 2), *range(79, 19, -2)],
@@ -50,8 +50,10 @@ def test_every_value_of_the_table_is_declared(values, bins):
         (np.linspace(0.13, 0.98, 50), Interval(0.1, 1.0, bins=18)),
     ],
 )
-def test_ends_are_round(values, interval):
-    frame = pd.DataFrame({"x": np.repeat(np.array(values, float), 2)})  # whole numbers that never repeat number rows
+def test_bounds_are_round(values, interval):
+    frame = pd.DataFrame(
+        {"x": np.repeat(np.array(values, float), 2)}
+    )  # whole numbers that never repeat would be row numbers
     assert draft(frame)["x"].edges == pytest.approx(interval.edges)
     text = draft_domain_toml(frame / 8)
     assert Domain.from_toml(text)["x"].real
@@ -59,7 +61,7 @@ def test_ends_are_round(values, interval):
     assert "from the data, without any protection" in text
 
 
-def test_what_each_column_becomes():
+def test_each_column_has_the_expected_declaration():
     n = 120
     frame = pd.DataFrame(
         {
@@ -94,7 +96,7 @@ def test_what_each_column_becomes():
         (pd.DataFrame({"a": pd.Categorical([None])}), {}, ValueError, "Column 'a' has no value"),
     ],
 )
-def test_mistakes_are_explained(frame, options, error, match):
+def test_invalid_options_raise_an_error(frame, options, error, match):
     with pytest.raises(error, match=match):
         Domain.from_frame(frame, **options)
     if error is ValueError:
@@ -104,7 +106,7 @@ def test_mistakes_are_explained(frame, options, error, match):
 
 @pytest.mark.parametrize("convert", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
 @pytest.mark.parametrize("dtype", ["float32", pd.CategoricalDtype(np.array([0.1, 0.2, 0.7], "float32"))])
-def test_numbers_of_32_bits_are_drafted_with_their_digits(convert, dtype):
+def test_float32_numbers_are_drafted_with_their_digits(convert, dtype):
     frame = convert(pd.DataFrame({"dose": np.repeat(np.array([0.1, 0.2, 0.7], "float32"), 50)}).astype(dtype))
     domain = Domain.from_frame(frame)
     assert domain["dose"].values == (0.1, 0.2, 0.7)
@@ -135,7 +137,7 @@ def test_many_dates_are_cut_into_usual_bins(first, step, number, interval):
     assert holes == Interval(edges=interval.edges, missing=True)
 
 
-def test_no_column_is_dropped_without_a_word():
+def test_excluded_columns_are_listed():
     columns = {
         "none": [None] * 200,
         "texts": [f"name {row}" for row in range(200)],

@@ -30,13 +30,13 @@ def discover(state):
 
 
 @pytest.mark.parametrize("draw", [encode, mean, discover, synthesize])
-def test_equal_states_draw_equally_and_a_state_moves_on(draw):
+def test_equal_states_draw_equally_and_advance(draw):
     state = np.random.RandomState(0)
     (guarantee, first), (_, second) = draw(state), draw(state)
     assert not guarantee.secure
     assert draw(np.random.RandomState(0))[1] == first != second
 
 
-def test_the_global_state_is_no_random_state():
+def test_global_random_state_raises_an_error():
     with pytest.raises(TypeError, match="`random_state` must be None \\(secure\\), or an int or a RandomState"):
         encode(np.random)

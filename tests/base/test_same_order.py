@@ -18,7 +18,7 @@ SUPERVISED = [name for name in EVERY if "y" in whole(name)]
 CASES = [*((name, "groups") for name in EVERY), *((name, "y") for name in SUPERVISED)]
 
 
-@pytest.mark.filterwarnings("ignore:The noise (is about|exceeds)", "ignore:.* fewer bins than")  # of 30 persons
+@pytest.mark.filterwarnings("ignore:The noise (is about|exceeds)", "ignore:.* fewer bins than")  # 30 people only
 @pytest.mark.parametrize(("name", "what"), CASES)
 def test_central_estimators(name, what):
     ledger = PrivacyLedger(epsilon=1e4, delta=0.5)

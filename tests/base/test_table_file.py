@@ -7,7 +7,7 @@ import pandas as pd
 from skdp.engines import read_frame
 
 
-def test_dates_are_found_where_a_column_has_nothing_else(tmp_path):
+def test_dates_are_inferred_for_columns_of_dates_only(tmp_path):
     path = tmp_path / "in.csv"
     columns = {
         "day": ["2000-01-01", None],

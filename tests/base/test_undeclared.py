@@ -1,4 +1,4 @@
-"""The most frequent error, and a dtype that cannot hold any of the declared values."""
+"""The most frequent error, and dtypes that cannot represent any declared value."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def released(estimator, table):
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_a_dtype_that_can_hold_none_of_the_declared_values_is_refused(make):
-    """With 'uniform', 5,000 numbers against categories of text became coin flips without a word."""
+def test_dtype_without_any_declared_value_raises_an_error(make):
+    """With 'uniform', 5,000 numbers in a column of text categories became uniform noise without a warning."""
     ledger = skdp.PrivacyLedger(epsilon=9)
     for table in (AGES, pl.from_pandas(AGES), pa.Table.from_pandas(AGES)):
         for values in (GROUPS, [*GROUPS, None]):
@@ -67,7 +67,7 @@ SPELLING = "Declare all values that can occur, in the same spelling, and None fo
         (skdp.Interval(0, 5), [None, 44], "Widen the bounds, or clip the numbers to them, and declare missing=True"),
     ],
 )
-def test_the_remedy_depends_on_the_declared_values(declared, cells, remedy):
+def test_remedy_depends_on_the_declared_values(declared, cells, remedy):
     people = pd.DataFrame({"age": cells})
     with pytest.raises(ValueError, match="Column 'age' contains a value outside the declared categories") as caught:
         skdp.RandomizedResponseEncoder(categories={"age": declared}).fit_transform(people)
@@ -79,7 +79,7 @@ def test_the_remedy_depends_on_the_declared_values(declared, cells, remedy):
 @pytest.mark.parametrize(
     ("declared", "value"), [(GROUPS, "old"), ([1, 2], 1.0), (skdp.Interval(0, 5), 2.0), ([True, False], True)]
 )
-def test_missing_values_that_are_not_declared_are_named(declared, value):
+def test_error_names_undeclared_missing_values(declared, value):
     people = pd.DataFrame({"age": [value, None]})
     for table in (people, people.astype(object), pl.from_pandas(people), pa.Table.from_pandas(people)):
         for make in [*MAKERS[:4], SYNTHESIZER]:
@@ -90,7 +90,7 @@ def test_missing_values_that_are_not_declared_are_named(declared, value):
         released(MAKERS[5](GROUPS, None, unknown="error"), pd.DataFrame({"age": [None, "hush"]}))
 
 
-def test_values_that_were_read_from_the_data_are_not_shown():
+def test_error_does_not_list_values_read_from_the_data():
     with pytest.warns(UserWarning, match="read from the data"):
         encoder = skdp.RandomizedResponseEncoder().fit(pd.DataFrame({"x": ["hunter2", "b"]}))
     assert "hunter2" not in encoder._repr_html_() + repr(encoder.domain_)
@@ -104,7 +104,7 @@ def test_values_that_were_read_from_the_data_are_not_shown():
 
 
 @pytest.mark.parametrize("other", [2, 2.5, None, "z"])
-def test_a_record_of_a_list_is_read_independently_of_the_others(other):
+def test_record_of_a_list_is_read_independently_of_other_records(other):
     """NumPy would choose one dtype for all values, in which True is 1, and 2**53 + 1 a float."""
     rows = [[True], [1]] * 500 + [[other]]
     parameters = {"domain": {"x0": [0, 1, 2]}, "handle_unknown": "ignore", "random_state": 0}
@@ -118,7 +118,7 @@ def test_a_record_of_a_list_is_read_independently_of_the_others(other):
     assert set(reports[:-1, 0]) == {2**53 + 1}
 
 
-def test_the_dtype_of_a_public_column_of_a_list_does_not_follow_from_private_values():
+def test_dtype_of_a_public_column_does_not_depend_on_private_values():
     synthesizer = skdp.DPColumnSynthesizer(["x1"], 1.0, domain={"x0": [0, 1, 2], "x1": [0, 1, None]}, random_state=0)
     dtypes = {synthesizer.fit_transform([[k % 3, k % 2] for k in range(29)] + [[1, v]]).dtype for v in (0, None)}
     assert dtypes == {np.dtype(object)}

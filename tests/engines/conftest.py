@@ -1,4 +1,4 @@
-"""Every engine that the tests run on: how to make its frame of an Arrow table, and how to get the rows back."""
+"""Engines of the tests: functions that make a frame of an Arrow table, and functions that return its rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 
 from tests.conftest import often
 
-# Spark has no numbers without a sign.
+# Spark has no unsigned integers.
 SIGNED = {"uint8": pa.int16(), "uint16": pa.int32(), "uint32": pa.int64(), "uint64": pa.int64()}
 
 
@@ -27,11 +27,11 @@ def _to_dask(table, partitions=3):
     import dask.dataframe as dd
 
     def keep(kind):
-        """Dask would make text of what are Python objects in pandas: decimals, dates, and truth values with nulls."""
+        """Keep Python objects of pandas: Dask would convert decimals, dates, and booleans with nulls to text."""
         objects = pa.types.is_decimal(kind) or pa.types.is_date(kind) or pa.types.is_boolean(kind)
         return pd.ArrowDtype(kind) if objects else None
 
-    # Nor does Arrow make categories of codes without a sign, in every version.
+    # Not all versions of Arrow make categories of unsigned codes.
     signed = [
         field.with_type(pa.dictionary(pa.int32(), field.type.value_type, field.type.ordered))
         if pa.types.is_dictionary(field.type)
@@ -43,7 +43,7 @@ def _to_dask(table, partitions=3):
 
 
 def _text(table):
-    """Write views and large strings as strings: which of them an engine uses is its own affair."""
+    """Write views and large strings as strings, because engines differ in their types of text."""
     fields = []
     for field in table.schema:
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
@@ -55,12 +55,12 @@ def _text(table):
 @dataclass
 class Engine:
     name: str
-    frame: Any  # of an Arrow table
-    rows: Any  # an Arrow table of a frame
+    frame: Any  # made of an Arrow table
+    rows: Any  # makes an Arrow table of a frame
 
     @property
     def has_partitions(self):
-        """Whether seeded reports follow from partitions, and not from the numbers of the rows."""
+        """Return True if seeded reports depend on the partitions instead of the row numbers."""
         return self.name in ("dask", "spark")
 
     def table(self, frame):
@@ -72,7 +72,7 @@ def _from_pandas(frame):
 
 
 def _small_batches(table):
-    """Cut a table, with nothing between two batches."""
+    """Cut a table into batches, some of them empty."""
     batches = table.combine_chunks().to_batches(max_chunksize=1_000)
     return pa.Table.from_batches([batch for full in batches for batch in (full[:0], full)], table.schema)
 
@@ -86,8 +86,8 @@ ENGINES = {
     "duckdb": Engine("duckdb", lambda table: duckdb.from_arrow(table), lambda frame: frame.to_arrow_table()),
     "dask": Engine("dask", _to_dask, lambda frame: _from_pandas(frame.compute())),
 }
-LAZY = ["polars_lazy", "dataset", "duckdb", "dask"]  # evaluated when they are asked
-# Fixtures: processes, which are started once.
+LAZY = ["polars_lazy", "dataset", "duckdb", "dask"]  # evaluated on demand
+# Fixtures with processes, which are started once.
 LONG = [
     pytest.param("dask_cluster", marks=[pytest.mark.long, pytest.mark.filterwarnings("ignore:Sending large graph")]),
     pytest.param("spark_engine", id="spark", marks=[pytest.mark.long, pytest.mark.filterwarnings("ignore")]),
@@ -100,12 +100,12 @@ def _start(request):
 
 @pytest.fixture
 def batch_rows(monkeypatch):
-    """Set how many rows are privatized at a time, so that small tables have several batches."""
+    """Set the number of rows per batch, so that small tables have several batches."""
 
     return lambda rows: monkeypatch.setattr("skdp.engines._release.count_batch_rows", lambda n_columns: rows)
 
 
-# Quick tests take a table in memory, a lazy one and DuckDB; the others are left to the nightly job.
+# Quick tests use a table in memory, a lazy one and DuckDB; the nightly job uses all.
 @pytest.fixture(params=[*often(ENGINES, ["arrow", "duckdb"]), *LONG])
 def engine(request):
     return _start(request)
@@ -118,7 +118,7 @@ def lazy_engine(request):
 
 @pytest.fixture(params=[*ENGINES, *LONG])
 def every_engine(request):
-    """All of them, for what matters most; only those of other processes are long."""
+    """All engines, for the most important tests; only engines with other processes are long."""
     return _start(request)
 
 
@@ -129,7 +129,7 @@ def dask_frame():
 
 @pytest.fixture
 def sent_to_workers():
-    """Compute all of Dask twice, from copies of what goes to workers, as where one is lost; list what was sent."""
+    """Compute each graph of Dask twice, from copies, as after the loss of a worker; list the pickled tasks."""
     import dask
     from dask.multiprocessing import cloudpickle
 
@@ -150,7 +150,7 @@ def start_workers():
 
     settings = {
         "distributed.scheduler.allowed-failures": 10,
-        "distributed.scheduler.worker-ttl": None,  # a worker without time to report is not lost
+        "distributed.scheduler.worker-ttl": None,  # a busy worker that does not report is not lost
         "distributed.comm.timeouts.connect": "1h",
         "distributed.comm.timeouts.tcp": "1h",
         "distributed.logging.distributed": "critical",
@@ -171,7 +171,7 @@ def workers():
 
 @pytest.fixture
 def cluster():
-    """Two workers of one test, which may kill one: on a busy machine, it may not start again."""
+    """Two workers for one test, which may kill a worker: on a busy machine, it may not start again."""
     with start_workers() as client, client.as_current():
         yield client
 
@@ -187,9 +187,9 @@ def spark():
     pytest.importorskip("pyspark")
     from pyspark.sql import SparkSession
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or the workers run whatever python3 is
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # otherwise workers run the first python3 of the path
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Spark's own, of pandas and of Python
+        warnings.simplefilter("ignore")  # warnings of Spark about pandas and Python
         session = (
             SparkSession.builder.master("local[2,3]")  # a task may fail twice
             .config("spark.ui.enabled", "false")
@@ -199,7 +199,7 @@ def spark():
             .getOrCreate()
         )
         session.sparkContext.setLogLevel("OFF")
-        # Its records of memory that is freed come at any time, also while a test collects those of skdp.
+        # Its log of freed memory may appear in any test, also one that captures the log of skdp.
         logging.getLogger("py4j").setLevel(logging.INFO)
         yield session
         with contextlib.suppress(Exception):
@@ -217,7 +217,7 @@ def spark_engine(spark):
         return spark.createDataFrame(table, from_arrow_schema(table.schema, prefer_timestamp_ntz=True))
 
     def rows(frame):
-        """Spark keeps no order either."""
+        """Spark does not keep the order of rows."""
         table = frame.toArrow()
         return table.sort_by("number") if "number" in table.column_names else table
 
@@ -226,7 +226,7 @@ def spark_engine(spark):
 
 @pytest.fixture(scope="session")
 def people():
-    """Two blocks and a part of one: text with nulls, a number, and a column that nobody privatizes."""
+    """Two blocks and a part of one: text with nulls, a number, and a column that is not privatized."""
     n = 10_000
     sizes = [(row // 3) % 4 for row in range(n)]
     return pa.table({"color": ["red", "green", None, "blue", "red"] * (n // 5), "size": sizes, "number": range(n)})

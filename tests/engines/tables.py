@@ -1,4 +1,4 @@
-"""Tables in files of each format, what stops a run on its way, and all that an error says."""
+"""Tables in files of each format, interruptions of a run, and the complete text of an error."""
 
 from datetime import date
 
@@ -50,7 +50,7 @@ def survey(n_rows=3_000):
 
 
 def write(table, path, rows=1_700):
-    """Write an Arrow or pandas table, with so many rows in each part of Parquet and Arrow files."""
+    """Write an Arrow or pandas table, with `rows` rows in each part of Parquet and Arrow files."""
     table = pa.Table.from_pandas(table, preserve_index=False) if isinstance(table, pd.DataFrame) else table
     if path.suffix == ".csv":
         table.to_pandas(date_as_object=True).to_csv(path, index=False)
@@ -69,7 +69,7 @@ def read(path):
 
 
 def everything_said(error):
-    """Give the text of an error, and of all that led to it."""
+    """Return the text of an error and of its causes."""
     said = ""
     while error is not None:
         said += f"{error} {error!r} {error.args} {vars(error)} "

@@ -1,4 +1,4 @@
-"""What is checked before a release is charged, and that nothing is released twice or told of a row by an error."""
+"""Checks before a release is charged; nothing is released twice, and no error contains a value of a row."""
 
 import dask.dataframe as dd
 import duckdb
@@ -25,7 +25,7 @@ def encoder(**params):
     return RandomizedResponseEncoder(**{"epsilon": 1.0, "categories": COLORS} | params)
 
 
-def test_it_costs_without_the_check(engine, tmp_path):
+def test_interrupted_check_costs_nothing(engine, tmp_path):
     ledger = PrivacyLedger(epsilon=10)
     text = "PythonException" if engine.name == "spark" else "Column 'color' contains a value"
     with pytest.raises(ValueError, match=text):
@@ -35,19 +35,19 @@ def test_it_costs_without_the_check(engine, tmp_path):
         privatize(engine.frame(STRANGE), encoder(), check=1)
 
 
-def test_a_refusal_leaves_no_reader_open_on_a_connection():
+def test_error_closes_the_reader_of_a_connection():
     connection = duckdb.connect()
     frame = connection.sql("SELECT CASE WHEN range = 5 THEN 'SECRET' ELSE 'red' END AS color FROM range(2000000)")
     with pytest.raises(ValueError, match="Column 'color' contains a value") as caught:
         privatize(frame, encoder(), check=False)
-    assert connection.sql("SELECT 1").fetchall() == [(1,)]  # while the error is kept
+    assert connection.sql("SELECT 1").fetchall() == [(1,)]  # while the error is referenced
     with pytest.raises(ValueError, match="olumn 'color' ") as caught_tally:
         tally(frame, encoder().fit(pa.table({"color": ["red"]})))
     assert connection.sql("SELECT 1").fetchall() == [(1,)]
     assert "SECRET" not in everything_said(caught.value) + everything_said(caught_tally.value)
 
 
-def test_a_ledger_that_is_set_after_fit_is_refused_as_by_transform(tmp_path):
+def test_ledger_set_after_fit_is_refused(tmp_path):
     rows, ledger = pa.table({"color": ["red", "green"] * 5}), PrivacyLedger(epsilon=10)
     pq.write_table(rows, tmp_path / "in.parquet")
     fitted = encoder().fit(rows).set_params(ledger=ledger)
@@ -63,8 +63,8 @@ def test_a_ledger_that_is_set_after_fit_is_refused_as_by_transform(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
 
 
-def test_what_is_stored_once_may_be_in_any_order(tmp_path):
-    """A table whose rows come in another order at each evaluation."""
+def test_stored_table_may_be_in_any_order(tmp_path):
+    """A table with another order of its rows at each evaluation."""
     orders = map(np.random.default_rng(0).permutation, [1_000] * 9)
     rows = pl.DataFrame({"number": range(1_000), "color": ["red", "green"] * 500})
     frame = rows.lazy().map_batches(lambda frame: frame[next(orders)], schema=rows.schema)
@@ -74,7 +74,7 @@ def test_what_is_stored_once_may_be_in_any_order(tmp_path):
         assert released.collect().equals(released.collect())
 
 
-# Errors of reading
+# Errors of reading.
 
 
 def _of_csv(folder):
@@ -130,7 +130,7 @@ USES = {
 
 @pytest.mark.parametrize("use", often(USES, ["checked", "not checked", "ids", "grouped"]))
 @pytest.mark.parametrize("make", TABLES, ids=lambda make: make.__name__)
-def test_an_error_of_reading_shows_no_row(make, use, tmp_path):
+def test_error_of_reading_contains_no_value(make, use, tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "out").mkdir()
     with pytest.raises(ValueError, match="cannot be read") as caught:
@@ -140,11 +140,11 @@ def test_an_error_of_reading_shows_no_row(make, use, tmp_path):
     assert list((tmp_path / "out").iterdir()) == []
 
 
-# Transformers of other authors
+# Transformers of other packages.
 
 
 class Fails(SaidField):
-    """Fails in one of its methods, where there are rows."""
+    """Fails in one of its methods if there are rows."""
 
     method = "prepare"
 
@@ -176,23 +176,23 @@ def outside(field, ledger=None):
 
 
 @pytest.mark.parametrize("method", ["prepare", "report", "write"])
-def test_of_a_transformer_that_fails_the_error_shows_no_value(engine, method):
+def test_error_of_an_outside_transformer_contains_no_value(engine, method):
     field = type("Field", (Fails,), {"method": method})
-    # Spark gives the text of an error in a task, which is not shown, and no type.
+    # Spark returns the text of an error of a task, which is not shown, without its type.
     cause = "PythonException" if engine.name == "spark" else "KeyError"
     with pytest.raises(ValueError, match=rf"cannot be read or privatized \({cause}\)") as caught:
         privatize(engine.frame(STRANGE[:9]), outside(field))
     assert "SECRET" not in everything_said(caught.value)
 
 
-def test_a_fault_that_needs_no_rows_is_shown_before_the_charge(engine):
+def test_error_without_rows_is_raised_before_the_charge(engine):
     ledger = PrivacyLedger(epsilon=9.0)
     with pytest.raises(AttributeError, match="no_such_function"):
         privatize(engine.frame(STRANGE), outside(FailsAtOnce, ledger))
     assert ledger.spent == (0, 0)
 
 
-# What is sent to workers
+# Pickles that are sent to workers.
 
 KEY = b"the key of permanent reports...."
 PERMANENT = {"memoize": True, "secret_key": KEY}
@@ -208,9 +208,9 @@ PERMANENT = {"memoize": True, "secret_key": KEY}
         RapporEncoder(1.0, secret_key=KEY),
     ],
 )
-def test_what_tallies_and_checks_are_sent_holds_no_key_and_no_ledger(transformer, dask_frame, sent_to_workers):
+def test_pickles_for_workers_contain_no_key_and_no_ledger(transformer, dask_frame, sent_to_workers):
     sent_to_workers.clear()
-    transformer.ledger = PrivacyLedger(epsilon=10)  # in memory: it cannot be sent at all
+    transformer.ledger = PrivacyLedger(epsilon=10)  # in memory: it cannot be pickled
     values = [1.0, 2.0] if isinstance(transformer, NumericPerturber) else ["red", "green"]
     table = pa.table({"color": values * 5, "who": range(10)})
     transformer.fit(table.select(["color"]))

@@ -1,4 +1,4 @@
-"""The random bits of batches: whose they are, and that they are the same when a batch is drawn again."""
+"""Random bits of batches: distinct for distinct inputs, and equal if a batch is drawn again."""
 
 import hashlib
 
@@ -29,7 +29,7 @@ def keyed(number=0):
 
 
 def same(value, rows=5_000, last=None):
-    """Make equal rows, so that equal random bits would give equal reports; change a value of the last row."""
+    """Make equal rows, so that equal random bits give equal reports; change a value of the last row."""
     return pd.DataFrame({"a": value, "b": [value] * (rows - 1) + [value if last is None else last]})
 
 
@@ -42,15 +42,15 @@ def same(value, rows=5_000, last=None):
     ],
     ids=["values", "numbers", "words"],
 )
-def test_another_key_place_or_row_has_random_bits_of_its_own(made, value, other):
-    """False alarm below 2**-1000."""
+def test_another_key_place_or_row_has_other_random_bits(made, value, other):
+    """False alarm with probability below 2**-1000."""
     made.fit(same(value, 10))
     seen = []
     for frame, randomness, place in [
         (same(value), keyed(), WHOLE),
         (same(value), keyed(1), WHOLE),
         (same(value), keyed(), (None, 1)),
-        (same(value, last=other), keyed(), WHOLE),  # one other value in the last row: all random bits are others
+        (same(value, last=other), keyed(), WHOLE),  # another value in the last row changes all random bits
         (same(value, 5_001), keyed(), WHOLE),
     ]:
         reports = reports_of(made, randomness, frame, place)[:4_999]
@@ -59,8 +59,8 @@ def test_another_key_place_or_row_has_random_bits_of_its_own(made, value, other)
     assert len(set(seen)) == len(seen)
 
 
-def test_values_that_are_written_alike_have_random_bits_of_their_own():
-    """Joined as they are written, "s a" and "s bs c" are what "s as b" and "s c" are; 1 and "1" are one word."""
+def test_values_with_equal_joined_text_have_other_random_bits():
+    """Joined text of "s a" and "s bs c" equals that text for "s as b" and "s c"; 1 and "1" are one word."""
     made = RapporEncoder(4.0, n_bits=8, n_cohorts=3).fit(pd.DataFrame({"word": ["a"]}))
 
     def cohorts(*pair):
@@ -82,8 +82,8 @@ SECOND_ROUND = {"memoize": True, "secret_key": KEY, "instantaneous_epsilon": 0.1
         RapporEncoder(100.0, instantaneous_epsilon=4.0, n_bits=8, n_cohorts=1, secret_key=KEY),
     ],
 )
-def test_other_persons_with_the_same_values_have_a_second_round_of_their_own(made):
-    """All permanent reports are the truth (false alarm e**-25 a bit); so what differs is the second round."""
+def test_other_persons_with_equal_values_have_another_instantaneous_report(made):
+    """All permanent reports are truthful (false alarm e**-25 a bit), so only instantaneous ones differ."""
     made.fit(pd.DataFrame({"word": ["a"]}))
     frames = [pd.DataFrame({"word": "a", "person": [f"{n}:{row}" for row in range(2_000)]}) for n in range(2)]
     first, second = (reports_of(made, keyed(), frame) for frame in frames)
@@ -91,14 +91,14 @@ def test_other_persons_with_the_same_values_have_a_second_round_of_their_own(mad
 
 
 @given(st.lists(st.integers(0, 300), max_size=5))
-def test_a_keyed_source_is_shake_128_of_the_key_and_the_number_of_the_request(sizes):
+def test_keyed_source_is_shake_128_of_key_and_request_number(sizes):
     source = KeyedSource(b"k" * 32)
     for number, size in enumerate(sizes):
         expected = hashlib.shake_128(b"k" * 32 + number.to_bytes(8, "big")).digest(size)
         assert source.bytes(size).tobytes() == expected
 
 
-def test_keys_are_never_shown():
+def test_repr_contains_no_key():
     key, made = SecretKey.generate(), UnaryEncodingTransformer(categories={"word": ["a", "b"]}, **SECOND_ROUND)
     made.fit(pd.DataFrame({"word": ["a"]}))
     release = release_of(made, key)

@@ -1,4 +1,4 @@
-"""Dask's schedulers: processes, and clusters whose workers die."""
+"""Schedulers of Dask: processes, and clusters with lost workers."""
 
 import multiprocessing
 import os
@@ -20,13 +20,13 @@ from tests.engines.tables import DOMAIN, encoder
 
 @pytest.mark.usefixtures("sent_to_workers")
 @pytest.mark.parametrize("path", [None, "out.parquet"])
-def test_a_task_that_is_tried_again_draws_the_same_reports(dask_frame, people, path, tmp_path, monkeypatch):
-    """Each partition is drawn twice, in copies of what goes to workers, as where a worker is lost."""
+def test_repeated_task_draws_the_same_reports(dask_frame, people, path, tmp_path, monkeypatch):
+    """Each partition is drawn twice, from copies of the pickled tasks, as after the loss of a worker."""
     drawn, write = {}, ReportProtocol.write
 
     def note(self, reports, rows):
         written = write(self, reports, rows)
-        if len(written):  # a release rehearses without a row
+        if len(written):  # a release runs once without rows
             drawn.setdefault(rows.native["number"].iloc[0], []).append(written)
         return written
 
@@ -40,10 +40,12 @@ def test_a_task_that_is_tried_again_draws_the_same_reports(dask_frame, people, p
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # Python's, of forks of processes with threads
+@pytest.mark.filterwarnings(
+    "ignore:This process:DeprecationWarning"
+)  # a warning of Python about forks of processes with threads
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_forked_and_spawned_workers_never_share_coins(dask_frame, method):
-    """Partitions and columns that are all alike, in two processes (false alarm: 2**-5000)."""
+def test_forked_and_spawned_workers_share_no_random_bits(dask_frame, method):
+    """All partitions and columns are equal, in two processes (false alarm: 2**-5000)."""
     import dask
 
     if method not in multiprocessing.get_all_start_methods():
@@ -62,7 +64,7 @@ def test_forked_and_spawned_workers_never_share_coins(dask_frame, method):
 
 
 def _read_and_kill_one_worker(frame, folder):
-    """Leave a note that the partition was read. The first worker that finds five notes is killed."""
+    """Write a note that the partition was read. The first worker that finds five notes is killed."""
     folder = Path(folder)
     (folder / f"{frame.index[0]}").touch()
     if len(list(folder.iterdir())) >= 5:
@@ -76,7 +78,7 @@ def _read_and_kill_one_worker(frame, folder):
 
 @pytest.fixture
 def deadly_frame(dask_frame, tmp_path):
-    """Make a frame of 12 partitions, of which one kills its worker."""
+    """Make a frame of 12 partitions; one of them kills its worker."""
     folder = tmp_path / "notes"
     folder.mkdir()
 
@@ -113,7 +115,7 @@ def test_counts_contain_each_row_once_after_a_worker_was_killed(deadly_frame, pe
         assert found == expected
 
 
-def test_a_cluster_of_other_machines_needs_a_path(dask_frame, people, monkeypatch):
+def test_cluster_of_other_machines_requires_a_path(dask_frame, people, monkeypatch):
     ledger = PrivacyLedger(epsilon=9)
     client = SimpleNamespace(scheduler=SimpleNamespace(address="tcp://10.0.0.7:8786"))
     monkeypatch.setattr("dask.base.get_scheduler", lambda collections: SimpleNamespace(__self__=client))

@@ -1,4 +1,4 @@
-"""Files in, files out, on any file system; and runs that are stopped on the way."""
+"""Files in, files out, on any file system, and interrupted runs."""
 
 import datetime
 import gzip
@@ -35,11 +35,11 @@ def target(tmp_path):
 
 @pytest.mark.parametrize("before", FORMATS)
 @pytest.mark.parametrize("after", FORMATS)
-def test_the_reports_are_those_of_memory_in_every_format(people, tmp_path, before, after):
+def test_reports_in_every_format_equal_reports_in_memory(people, tmp_path, before, after):
     source = write(people, tmp_path / f"in.{before}")
     found = privatize_file(source, tmp_path / f"out.{after}", encoder(), keep=["number"])
     expected = privatize(ds.dataset(people), encoder(), keep=["number"]).to_table().to_pydict()
-    if before == "csv" and after != "csv":  # what is kept is text
+    if before == "csv" and after != "csv":  # columns that are kept are text
         expected["number"] = [str(number) for number in expected["number"]]
     table = read(found)
     assert table.to_pydict() == expected
@@ -48,7 +48,7 @@ def test_the_reports_are_those_of_memory_in_every_format(people, tmp_path, befor
 
 
 @pytest.mark.parametrize(("before", "after"), [("csv.gz", "csv.gz"), ("tsv", "tsv.gz"), ("arrow", "tsv")])
-def test_so_they_are_in_gzipped_and_tab_separated_files(people, tmp_path, before, after):
+def test_reports_in_compressed_files_equal_reports_in_memory(people, tmp_path, before, after):
     options = {"index": False, "sep": "\t" if before == "tsv" else ","}
     people.to_pandas().to_csv(tmp_path / "in.csv.gz", **options)
     people.to_pandas().to_csv(tmp_path / "in.tsv", **options)
@@ -62,7 +62,7 @@ def test_so_they_are_in_gzipped_and_tab_separated_files(people, tmp_path, before
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_a_url_is_read(people, tmp_path, form):
+def test_url_is_read(people, tmp_path, form):
     source = write(people.slice(0, 500), tmp_path / f"in.{form}")
     with fsspec.open(f"memory://folder/in.{form}", "wb") as file:
         file.write(source.read_bytes())
@@ -72,7 +72,7 @@ def test_a_url_is_read(people, tmp_path, form):
         assert read(found).to_pydict() == expected
 
 
-def test_what_is_not_there_is_said_without_the_url(tmp_path, monkeypatch):
+def test_error_of_a_missing_file_does_not_contain_the_url(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=r"There is no file none\.csv"):
         privatize_file("memory://SECRET@folder/none.csv", tmp_path / "out.csv", encoder())
     with pytest.raises(ValueError, match="Protocol not known: nope") as caught:
@@ -83,14 +83,14 @@ def test_what_is_not_there_is_said_without_the_url(tmp_path, monkeypatch):
         privatize_file("memory://folder/in.csv", tmp_path / "out.csv", encoder())
 
 
-def test_a_gzip_file_that_ends_early_is_an_error_and_no_shorter_table(people, tmp_path):
+def test_truncated_gzip_file_raises_an_error(people, tmp_path):
     text = people.to_pandas().to_csv(index=False).encode()
     (tmp_path / "in.csv.gz").write_bytes(gzip.compress(text)[:-100])
     with pytest.raises((ValueError, OSError)):
         privatize_file(tmp_path / "in.csv.gz", tmp_path / "out.csv", encoder())
 
 
-def test_other_files_are_refused(source, target, tmp_path):
+def test_other_formats_raise_an_error(source, target, tmp_path):
     (tmp_path / "in.txt").write_text("color,size\n")
     for paths in ((tmp_path / "in.txt", target), (source, tmp_path / "out.txt")):
         with pytest.raises(ValueError, match=r"must end in one of \.csv"):
@@ -111,7 +111,7 @@ def test_other_files_are_refused(source, target, tmp_path):
         privatize_file(source, target, encoder())
 
 
-def test_wrong_parameters_and_columns_are_refused_before_anything_is_made(people, source, target, tmp_path):
+def test_invalid_parameters_raise_before_a_file_is_made(people, source, target, tmp_path):
     ledger, before = PrivacyLedger(epsilon=9), sorted(tmp_path.iterdir())
     for text, transformer, options in [
         ("`check` must be True", encoder(ledger=ledger), {"check": 1}),
@@ -137,7 +137,7 @@ def test_wrong_parameters_and_columns_are_refused_before_anything_is_made(people
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_no_rows_give_no_reports(people, tmp_path, form):
+def test_file_without_rows_gives_no_reports(people, tmp_path, form):
     source = write(people.slice(0, 0), tmp_path / f"in.{form}")
     found = privatize_file(source, tmp_path / f"{form}.parquet", encoder(), keep=["number"])
     assert read(found).column_names == ["color", "size", "number"]
@@ -171,8 +171,8 @@ def write_csv(path, rows=ROWS):
 
 
 @pytest.mark.filterwarnings("ignore:.*randomized a second time")  # the reports are read as a table of its types
-def test_the_text_of_csv_is_read_by_the_domain(tmp_path):
-    """With so large an epsilon, the reports are the truth."""
+def test_text_of_csv_is_read_by_the_domain(tmp_path):
+    """With a very large epsilon, the reports are the true values."""
     for form in FORMATS:
         fitted = RandomizedResponseEncoder(400.0, categories=CSV, random_state=0)
         found = privatize_file(write_csv(tmp_path / "in.csv"), tmp_path / f"out.{form}", fitted)
@@ -191,7 +191,7 @@ def test_the_text_of_csv_is_read_by_the_domain(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["x\n\nx\n", 'x\n""\nx\n', "x\r\n\r\nx"])
-def test_an_empty_line_of_one_column_is_a_missing_value(tmp_path, text):
+def test_empty_line_of_one_column_is_a_missing_value(tmp_path, text):
     """Many libraries write a missing value of a single column as an empty line."""
     (tmp_path / "in.csv").write_text(f"word\n{text}", newline="")
     fitted = RandomizedResponseEncoder(400.0, categories={"word": ["x", None]}, random_state=0)
@@ -203,8 +203,8 @@ def test_an_empty_line_of_one_column_is_a_missing_value(tmp_path, text):
 
 
 @pytest.mark.parametrize("text", ["word\nx\ny\rx\n", "word\r\nx\r\ny\rx\r\n", "word\rx\ry\nx\r"])
-def test_a_line_break_within_a_value_is_no_record(tmp_path, text):
-    """pandas writes a carriage return without quotes, and the others quote it."""
+def test_line_break_within_a_value_is_not_a_record(tmp_path, text):
+    """pandas writes a carriage return without quotes, other libraries quote it."""
     (tmp_path / "in.csv").write_text(text, newline="")
     fitted = RandomizedResponseEncoder(400.0, categories={"word": ["x", "y"]}, handle_unknown="uniform")
     with pytest.raises(ValueError, match="it ends in another way than the header"):
@@ -216,8 +216,8 @@ def test_a_line_break_within_a_value_is_no_record(tmp_path, text):
     found.unlink()
 
 
-def test_no_row_changes_how_another_one_is_read(tmp_path):
-    """A word among numbers is one undeclared value, and the others stay what they are."""
+def test_row_does_not_change_the_types_of_other_rows(tmp_path):
+    """A word among numbers is one value outside the domain, and the other values are unchanged."""
     numbers = ["1", "2"] * 50
     domain = Domain({"n": [1, 2], "other": ["x", "y"]})
     rows = [f"{number},x" for number in [*numbers, "SECRET", "1_0", "nan ", "1e999"]]
@@ -243,7 +243,7 @@ def test_no_row_changes_how_another_one_is_read(tmp_path):
     ],
 )
 @pytest.mark.parametrize("check", [True, False])
-def test_a_csv_row_that_is_refused_is_not_shown(tmp_path, row, text, check):
+def test_error_of_a_csv_row_does_not_contain_it(tmp_path, row, text, check):
     source, ledger = write_csv(tmp_path / "in.csv", [*ROWS * 2_000, row]), PrivacyLedger(epsilon=9)
     with pytest.raises(ValueError, match=text) as caught:
         privatize_file(
@@ -265,7 +265,7 @@ def test_a_csv_row_that_is_refused_is_not_shown(tmp_path, row, text, check):
         (b"color,size\nred,\xff0\n", "UTF-8"),
     ],
 )
-def test_a_csv_file_that_is_no_text_or_has_no_header_is_refused(tmp_path, content, message):
+def test_csv_file_without_text_or_header_raises_an_error(tmp_path, content, message):
     (tmp_path / "in.csv").write_bytes(content)
     for run in (
         lambda path: privatize_file(path, tmp_path / "out.csv", encoder()),
@@ -276,13 +276,13 @@ def test_a_csv_file_that_is_no_text_or_has_no_header_is_refused(tmp_path, conten
         assert "SECRET" not in str(caught.value)
 
 
-# Runs that are repeated
+# Repeated runs.
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_a_run_with_a_key_is_repeated_with_the_same_reports_and_one_charge(people, source, tmp_path, form):
+def test_repeated_run_with_a_key_has_equal_reports_and_one_charge(people, source, tmp_path, form):
     run, options = SecretKey.generate(), {"keep": ["number"]}
-    ledger = PrivacyLedger(path=tmp_path / "ledger", epsilon=1)  # of one charge
+    ledger = PrivacyLedger(path=tmp_path / "ledger", epsilon=1)  # enough for one charge
     made = []
     for name in "ab":
         transformer = encoder(random_state=None, ledger=ledger)
@@ -295,7 +295,7 @@ def test_a_run_with_a_key_is_repeated_with_the_same_reports_and_one_charge(peopl
     assert len(PrivacyLedger(path=tmp_path / "ledger").report()) == 1
 
 
-def test_of_anything_else_the_random_bits_and_the_charge_are_others(people, source, tmp_path):
+def test_run_with_another_input_has_other_random_bits_and_a_charge(people, source, tmp_path):
     run, other_rows = SecretKey.generate(), write(people.slice(1), tmp_path / "other.parquet")
     other = {"color": ["red", "blue", "green", "unused", None], "size": [0, 1, 2, 3]}
     ledger = PrivacyLedger(path=tmp_path / "ledger", epsilon=9)
@@ -317,7 +317,7 @@ def test_of_anything_else_the_random_bits_and_the_charge_are_others(people, sour
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_an_error_while_reports_are_drawn_leaves_no_file(source, tmp_path, form, monkeypatch):
+def test_error_while_drawing_leaves_no_file(source, tmp_path, form, monkeypatch):
     def fail(*_):
         raise OSError("no space left")
 

@@ -1,4 +1,4 @@
-"""CSV files are read strictly: a quote that is not closed is an error of every reader, and codes stay apart."""
+"""CSV files are read strictly: an open quote is an error in every reader, and codes with leading zeros are text."""
 
 import pyarrow.parquet as pq
 import pytest
@@ -43,7 +43,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("case", BROKEN)
-def test_a_quote_that_is_not_closed_is_an_error_that_names_the_line(tmp_path, reader, case):
+def test_open_quote_raises_an_error_that_names_the_line(tmp_path, reader, case):
     path, ledger = tmp_path / "in.csv", PrivacyLedger(epsilon=9)
     path.write_text("\n".join(["sex,note", *BROKEN[case]]) + "\n")
     with pytest.raises(ValueError, match=r"in\.csv, line 12: a quoted value is not closed") as caught:
@@ -62,13 +62,13 @@ def test_other_quotes_are_read(tmp_path, note, end):
     assert len(read_frame(path)) == 400
 
 
-def test_a_line_break_in_a_value_is_kept(tmp_path):
+def test_line_break_in_a_value_is_kept(tmp_path):
     (tmp_path / "in.csv").write_bytes(b'sex,note\r\nf,"a\r\nB"\r\nm,""\r\n')
     found = privatize_file(tmp_path / "in.csv", tmp_path / "out.parquet", encoder(), keep=["note"])
     assert pq.read_table(found)["note"].to_pylist() == ["a\r\nB", None]
 
 
-def test_codes_are_drafted_as_the_texts_that_they_are(tmp_path):
+def test_codes_are_drafted_as_text(tmp_path):
     columns = {
         "icd": ["008.45", "8.45", "038.11"],
         "zip": ["01234", "987", "12"],
@@ -96,7 +96,7 @@ def test_codes_are_drafted_as_the_texts_that_they_are(tmp_path):
     assert {name: set(drafted[name].values) for name in numbers} == numbers
     assert set(drafted["truth"].values) == {True, False, None}
     assert len(drafted["day"].values) == 3
-    # Both readers find each row in the draft.
+    # Both readers find each row in the domain.
     for name in columns:
         (codes,) = drafted.select([name]).encode([frame[name]])
         assert len(set(codes.tolist())) == len(drafted[name]), name
@@ -111,14 +111,14 @@ def test_codes_are_drafted_as_the_texts_that_they_are(tmp_path):
 @pytest.mark.parametrize(
     "transformer", [RandomizedResponseEncoder(categories={"pay": [1.5, 2.5]}), NumericPerturber(bounds={"pay": (0, 9)})]
 )
-def test_a_decimal_comma_is_named(tmp_path, transformer):
+def test_error_names_a_decimal_comma(tmp_path, transformer):
     (tmp_path / "in.csv").write_text("pay;x\n" + "1,5;1\n2,5;2\n" * 5)
     with pytest.raises(ValueError, match=r"Column 'pay' must contain numbers, with decimal points as in 1\.5, got"):
         privatize_file(tmp_path / "in.csv", tmp_path / "out.csv", transformer, delimiter=";")
 
 
 @pytest.mark.parametrize("command", ["draft-domain", "privatize", "report"])
-def test_a_quoted_header_with_another_delimiter_advises_to_give_it(tmp_path, capsys, command, monkeypatch):
+def test_error_of_a_quoted_header_advises_the_delimiter(tmp_path, capsys, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in.csv").write_text('"sex";"x"\n' + '"f";"1"\n' * 5)
     (tmp_path / "domain.toml").write_text(DOMAIN.to_toml())
@@ -130,7 +130,7 @@ def test_a_quoted_header_with_another_delimiter_advises_to_give_it(tmp_path, cap
     assert "use --delimiter" in refuse(capsys, command, *words.split())
 
 
-def test_columns_of_one_name_are_named_where_they_are_asked_for(tmp_path):
+def test_duplicate_columns_raise_an_error_if_they_are_used(tmp_path):
     path = tmp_path / "in.csv"
     path.write_text("sex,note,note\n" + "f,1,2\nm,3,4\n" * 5)
     message = "several columns named 'note'. Rename them in its header"

@@ -1,4 +1,4 @@
-"""The two readers of CSV files read the same rows or raise the same error; the writer equals Python's csv module."""
+"""The two readers of CSV files return the same rows or raise the same error; the writer equals Python's csv module."""
 
 from __future__ import annotations
 

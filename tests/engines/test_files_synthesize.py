@@ -1,4 +1,4 @@
-"""From a private file to a synthetic one: the same fit as in memory, a batch at a time, and whole or not at all."""
+"""Synthetic files of private files: fits equal to fits in memory, in batches, and complete files only."""
 
 import errno
 from datetime import date
@@ -18,7 +18,7 @@ N = 3_000
 
 @pytest.fixture(scope="module")
 def rows():
-    """Rows of 400 persons, and of a column that nobody declares, in another order than the domain."""
+    """Rows of 400 people, with a column outside the domain, in another order than the domain."""
     person = np.concatenate([np.arange(400), np.random.default_rng(0).integers(0, 400, N - 400)])
     table = survey(N).append_column("person", pa.array([f"p{number}" for number in person]))
     table = table.append_column("more", pa.array([f"secret {row}" for row in range(N)]))
@@ -36,8 +36,8 @@ def made(**params):
     return DPMarginalSynthesizer(**options | params)
 
 
-def test_a_seeded_fit_is_the_one_in_memory(source, rows, tmp_path):
-    """The same counts, with the same noise, of the columns in the order of the file."""
+def test_seeded_fit_equals_the_fit_in_memory(source, rows, tmp_path):
+    """Equal counts with equal noise, for columns in the order of the file."""
     found, target = made(), tmp_path / "out.parquet"
     assert synthesize_file(source, target, found, n_samples=1_000) == target
     expected = made().fit(rows.select([name for name in rows.column_names if name in SURVEY.columns]))
@@ -65,7 +65,7 @@ ROW = {"age": "40", "height": "1", "grade": "1", "left": "True", "word": "007"}
 ODD = {"age": "40.5", "height": "1.75", "grade": "", "left": "", "word": "None"}
 
 
-# What a CSV file holds is decided by the domain, value by value.
+# The domain determines how each value of a CSV file is read.
 
 
 def write_text(path, rows):
@@ -80,8 +80,8 @@ def run_text(source, target, handle_unknown="ignore", **options):
     return found
 
 
-def test_no_type_depends_on_the_data(tmp_path):
-    """One odd row changes what pandas takes each column for."""
+def test_types_do_not_depend_on_the_data(tmp_path):
+    """One odd row changes the dtypes that pandas infers."""
     schemas = []
     kinds = {"plain": [ROW] * 40, "odd": [*[ROW] * 39, ODD], "all odd": [ODD] * 40, "none": []}
     for (name, rows), n_samples in zip(kinds.items(), (5, 0, 5, 5), strict=True):
@@ -94,7 +94,7 @@ def test_no_type_depends_on_the_data(tmp_path):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_rows_of_a_saved_model_have_the_types_of_the_first_ones(form, tmp_path):
+def test_rows_of_a_saved_model_have_the_same_types(form, tmp_path):
     days = [date(2026, 1, 1), date(2026, 1, 2)]
     domain = {"age": Interval(0, 100, bins=4, missing=True), "left": [True, None], "day": [*days, None], "word": ["x"]}
     table = pa.table({"age": [30] * 40, "left": [True] * 40, "day": days * 20, "word": ["x"] * 40})
@@ -116,7 +116,7 @@ def test_numbers_are_clipped_and_text_is_not(tmp_path):
 
 
 def refuse(source, match, error=ValueError, person_column=None, target="out.csv", domain=SURVEY, **options):
-    """Fail with one clear error; nothing is written, charged, or shown."""
+    """Check for a clear error without a file, a charge, or a value."""
     ledger, before = PrivacyLedger(epsilon=100.0, delta=1e-6), sorted(source.parent.iterdir())
     model = made(ledger=ledger, domain=domain)
     with pytest.raises(error, match=match) as caught:
@@ -129,8 +129,8 @@ def refuse(source, match, error=ValueError, person_column=None, target="out.csv"
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("person", [None, "person"])
-def test_an_undeclared_value_is_refused(rows, tmp_path, form, person):
-    # In a row that is kept, in the last batch.
+def test_value_outside_the_domain_raises_an_error(rows, tmp_path, form, person):
+    # In a row of the last batch that is not excluded.
     table = pa.concat_tables([rows, rows.slice(0, 1).set_column(3, "color", pa.array(["violet"]))])
     table = table.set_column(5, "person", pa.array([*rows["person"].to_pylist(), "somebody"]))
     source = write(table, tmp_path / f"in.{form}")
@@ -150,7 +150,7 @@ def test_an_undeclared_value_is_refused(rows, tmp_path, form, person):
         ({"save": "out.csv"}, ValueError, r"save.*target"),
     ],
 )
-def test_wrong_parameters_are_refused(rows, tmp_path, monkeypatch, options, error, match):
+def test_invalid_parameters_raise_an_error(rows, tmp_path, monkeypatch, options, error, match):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").write_text("mine")
     refuse(write(rows, tmp_path / "in.parquet"), match, error, **options)
@@ -158,7 +158,7 @@ def test_wrong_parameters_are_refused(rows, tmp_path, monkeypatch, options, erro
 
 
 @pytest.mark.parametrize("most", [1, 3])
-def test_no_more_rows_of_a_person_are_counted(source, rows, tmp_path, most):
+def test_rows_of_a_person_are_limited(source, rows, tmp_path, most):
     found = made(max_rows_per_person=most, marginals="independent")
     synthesize_file(source, tmp_path / "out.parquet", found, person_column="person", n_samples=9)
     kept = int(pd.Series(rows["person"].to_pylist()).value_counts().clip(upper=most).sum())
@@ -168,14 +168,14 @@ def test_no_more_rows_of_a_person_are_counted(source, rows, tmp_path, most):
 
 
 @pytest.mark.parametrize("person", ["", "NA", '""'])
-def test_rows_without_a_person_are_refused(tmp_path, person):
+def test_rows_without_a_person_raise_an_error(tmp_path, person):
     (tmp_path / "in.csv").write_text("color,person\n" + "red,7\n" * 3_000 + f"red,{person}\n")
     message = "`groups` must not contain missing"
     refuse(tmp_path / "in.csv", message, person_column="person", domain={"color": ["red"]})
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_names_that_differ_in_case_only(tmp_path, form):
+def test_names_that_differ_in_case_are_distinct(tmp_path, form):
     table = pa.table({"a": ["x", "y"] * 50, "A": ["x"] * 100, "person": range(100)})
     found = made(domain={"a": ["x", "y"], "A": ["x", "y"]})
     synthesize_file(write(table, tmp_path / f"in.{form}"), tmp_path / "out.csv", found, person_column="person")
@@ -183,7 +183,7 @@ def test_names_that_differ_in_case_only(tmp_path, form):
     assert found.marginal(["A"])["count"].round(-1).tolist() == [100, 0]
 
 
-def test_a_full_disk_does_not_lose_a_model_that_is_saved(rows, tmp_path, monkeypatch):
+def test_full_disk_does_not_lose_a_saved_model(rows, tmp_path, monkeypatch):
     def fill_the_disk(self, n_samples):
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -1,4 +1,4 @@
-"""Declared values of every kind: what a file holds of them, as true rows and as reports, is read as what it is."""
+"""Declared values of every type are read from files as they were written, as true rows and as reports."""
 
 import datetime as dt
 
@@ -21,7 +21,7 @@ VALUES = {
     "dates": [dt.date(2020, 1, 1), dt.date(1, 1, 1), None],
     "datetimes": [dt.datetime(2020, 1, 1, 3, 4, 5, 6), dt.datetime(1999, 1, 1)],
 }
-# Of values that no text of a number is exactly.
+# Decimal text does not represent these values exactly.
 NOT_OF_CSV = ["large whole numbers"]
 OF_CSV = {name: values for name, values in VALUES.items() if name not in NOT_OF_CSV}
 COUNTS = 500, 300, 200
@@ -39,7 +39,7 @@ def encoder(values, **params):
 
 @pytest.fixture(scope="module")
 def people():
-    """A column of each kind, the rest of it its first value."""
+    """A column of each type, filled up with its first value."""
     full = {name: pa.array((column_of(values) + [values[0]] * ROWS)[:ROWS]) for name, values in VALUES.items()}
     return pa.table(full)
 
@@ -51,14 +51,14 @@ def check(found, declared):
 
 
 @pytest.mark.parametrize("form", FORMATS)
-def test_reports_are_read_as_what_was_written(people, tmp_path, form):
+def test_reports_are_read_as_written(people, tmp_path, form):
     pq.write_table(people, tmp_path / "in.parquet")
     declared = VALUES if form in ("parquet", "arrow") else OF_CSV
     made = encoder(declared)
     check(tally_files(privatize_file(tmp_path / "in.parquet", tmp_path / f"out.{form}", made), made), declared)
 
 
-def test_true_rows_of_csv_are_read_as_what_was_declared(people, tmp_path):
+def test_true_rows_of_csv_are_read_as_declared(people, tmp_path):
     pa_csv.write_csv(people.select(list(OF_CSV)), tmp_path / "in.csv")
     made = encoder(OF_CSV, handle_unknown="uniform")
     check(tally_files(privatize_file(tmp_path / "in.csv", tmp_path / "out.parquet", made)), OF_CSV)
@@ -67,7 +67,7 @@ def test_true_rows_of_csv_are_read_as_what_was_declared(people, tmp_path):
 @pytest.mark.parametrize(
     "values", [["", "x", None], VALUES["large whole numbers"], Interval(edges=[0, 2.0**60, 2.0**61], real=True)]
 )
-def test_a_format_that_cannot_be_read_is_refused_before_the_charge(tmp_path, values):
+def test_format_that_cannot_be_read_raises_before_charge(tmp_path, values):
     plain = [2.0**59] if isinstance(values, Interval) else values
     pq.write_table(pa.table({"answer": plain}), tmp_path / "in.parquet")
     ledger = PrivacyLedger(epsilon=99)

@@ -1,4 +1,4 @@
-"""`fit` on tables that stay where they are: the same as in memory, and nothing but counts leaves."""
+"""`fit` on lazy tables: equal to a fit in memory, and only counts leave the engine."""
 
 import itertools
 import pickle
@@ -41,12 +41,12 @@ def same_fit(one, other):
         np.testing.assert_array_equal(mine, theirs)
 
 
-def test_a_seeded_fit_is_the_one_in_memory(lazy_engine, rows):
+def test_seeded_fit_equals_the_fit_in_memory(lazy_engine, rows):
     same_fit(synthesizer().fit(lazy_engine.frame(rows)), synthesizer().fit(rows))
 
 
 def dirty(rows):
-    """Add rows with what is not declared: beyond the ends, without a bin, and another word."""
+    """Add rows with values outside the domain: beyond the bounds, without a bin, and an unknown word."""
     more = pa.table(
         {
             "color": ["red", "violet", "green", "red"],
@@ -70,14 +70,14 @@ NUMBERS = dirty(survey(N)).filter(field("number") < 3).filter(field("color") != 
     [("error", survey(N)), ("ignore", dirty(survey(N))), ("clip", NUMBERS), (MAPPED, dirty(survey(N)))],
     ids=["error", "ignore", "clip", "mapping"],
 )
-def test_counts_are_those_in_memory(lazy_engine, table, policy):
-    """The same seed adds the same noise to all counts."""
+def test_counts_equal_the_counts_in_memory(lazy_engine, table, policy):
+    """Equal seeds add equal noise to all counts."""
     cliques = [c for order in (1, 2) for c in itertools.combinations(SURVEY.columns, order)] + [SURVEY.columns[:3]]
     model = synthesizer(marginals=cliques, handle_unknown=policy)
     same_fit(clone(model).fit(lazy_engine.frame(table)), clone(model).fit(table))
 
 
-def test_nothing_of_the_table_stays(lazy_engine, rows):
+def test_estimator_stores_nothing_of_the_table(lazy_engine, rows):
     word = "a-private-word"
     table = rows.set_column(0, "color", pa.array(["red"] * (N - 1) + [word]))
     fitted = synthesizer(handle_unknown={"color": None}).fit(lazy_engine.frame(table))
@@ -86,7 +86,7 @@ def test_nothing_of_the_table_stays(lazy_engine, rows):
     assert set(vars(fitted)) == set(vars(reference))
 
 
-def test_tables_without_rows_and_empty_partitions(dask_frame, rows):
+def test_tables_without_rows_and_empty_partitions_are_fitted(dask_frame, rows):
     none = rows.slice(0, 0)
     for frame in (pl.from_arrow(none).lazy(), ds.dataset(none), duckdb.from_arrow(none), dask_frame(none, 1)):
         same_fit(synthesizer().fit(frame), synthesizer().fit(none))
@@ -104,14 +104,14 @@ PERSONS = 400
 
 @pytest.fixture(scope="module")
 def visits(rows):
-    """Rows of persons who have from 1 to 16 of them."""
+    """Rows of people with 1 to 16 rows each."""
     draw = np.random.default_rng(1)
     person = np.concatenate([np.arange(PERSONS), draw.integers(0, PERSONS, N - PERSONS)])
     return rows.append_column("person", pa.array([f"p{number}" for number in person])).append_column("row", [range(N)])
 
 
 def kept_counts(engine, table, most, name, values, seed=3):
-    """Count the values of a column in the rows that are kept; so little noise is 0."""
+    """Count the values of a column in the rows of the limited table; the noise rounds to 0."""
     rows = table.select(["person", name] if name != "person" else ["person"])
     if name == "person":
         rows, name = rows.append_column("who", rows["person"]), "who"
@@ -122,14 +122,14 @@ def kept_counts(engine, table, most, name, values, seed=3):
 @pytest.mark.parametrize("lazy_engine", ["polars_lazy", "dataset", "duckdb"], indirect=True)
 class TestPersons:
     @pytest.mark.parametrize("most", [1, 3])
-    def test_no_more_rows_are_kept(self, lazy_engine, visits, most):
+    def test_rows_of_a_person_are_limited(self, lazy_engine, visits, most):
         n_rows = pd.Series(visits["person"].to_pylist()).value_counts()
         kept = kept_counts(lazy_engine, visits, most, "person", n_rows.index.tolist())
         assert kept.tolist() == n_rows.clip(upper=most).tolist()
         kept = kept_counts(lazy_engine, visits, most, "row", range(N))
-        assert set(kept) == {0, 1}  # none of them comes twice
+        assert set(kept) == {0, 1}  # each row occurs at most once
 
-    def test_of_no_rows_none_is_kept(self, lazy_engine, visits):
+    def test_table_without_rows_stays_empty(self, lazy_engine, visits):
         kept = kept_counts(lazy_engine, visits.slice(0, 0), 1, "row", range(N))
         assert not kept.any()
 
@@ -149,7 +149,7 @@ class TestPersons:
         assert sum(map(len, limited.read(["row"]))) < N
         assert [folder.exists() for folder in folders] == [False]
 
-    def test_what_is_kept_depends_on_the_persons_own_rows(self, lazy_engine, visits):
+    def test_selection_depends_on_the_rows_of_the_person_only(self, lazy_engine, visits):
         persons = np.array(visits["person"].to_pylist())
         kept = kept_counts(lazy_engine, visits, 2, "row", range(N))
         changed = visits.filter(field("person") != "p7").slice(1)
@@ -159,8 +159,8 @@ class TestPersons:
         np.testing.assert_array_equal(kept[is_unchanged], kept_of_changed[is_unchanged])
 
     @pytest.mark.parametrize("answers", [["no", "yes"], [0, 1]], ids=["text", "numbers"])
-    def test_no_value_is_kept_more_often_than_another(self, lazy_engine, answers):
-        """Each of 1,000 persons gives both answers; which of them is kept is her own (false alarm: 1e-9 for a seed)."""
+    def test_all_values_are_selected_equally_often(self, lazy_engine, answers):
+        """Each of 1,000 people gives both answers, and one is selected independently (false alarm: 1e-9 for a seed)."""
         n = 1_000
         table = pa.table({"answer": answers * n, "person": [f"p{i // 2}" for i in range(2 * n)]})
         for seed in (1, 2):
@@ -177,7 +177,7 @@ class TestPersons:
         ({"domain": None}, {}, ValueError, "declares no values"),
     ],
 )
-def test_what_is_not_for_large_tables(rows, params, given, error, match):
+def test_unsupported_options_of_lazy_tables_raise_an_error(rows, params, given, error, match):
     ledger = PrivacyLedger(epsilon=100.0, delta=1e-6)
     with pytest.raises(error, match=match):
         synthesizer(ledger=ledger, **params).fit(pl.from_arrow(rows).lazy(), **given)

@@ -1,4 +1,4 @@
-"""Models and statistics of tables that stay where they are: the same as in memory."""
+"""Models and statistics of lazy tables: equal to fits in memory."""
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ CASES |= {
 
 
 def large_table(name):
-    """Make rows of several batches, with numbers of many digits and, where they are taken, gaps."""
+    """Make rows of several batches, with numbers of many digits and, if allowed, missing values."""
     rng = np.random.default_rng(0)
     table = pd.concat([whole(name)] * 40, ignore_index=True)
     for column in table.select_dtypes(float):
@@ -37,7 +37,7 @@ def large_table(name):
 
 @pytest.mark.filterwarnings("ignore:The noise:UserWarning")
 @pytest.mark.parametrize("case", list(CASES))
-def test_a_seeded_fit_is_the_one_in_memory(lazy_engine, case):
+def test_seeded_fit_equals_the_fit_in_memory(lazy_engine, case):
     name = case.partition(",")[0]
     table = large_table(name)
     model = fitted(made(name, **CASES[case]), table)
@@ -47,7 +47,7 @@ def test_a_seeded_fit_is_the_one_in_memory(lazy_engine, case):
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if EVERY[name][0]._requires_rows])
-def test_models_that_read_rows_several_times_refuse(lazy_engine, name):
+def test_models_that_need_several_passes_raise_an_error(lazy_engine, name):
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     table = pa.Table.from_pandas(large_table(name))
     with pytest.raises(TypeError, match="X must be in memory for"):
@@ -56,7 +56,7 @@ def test_models_that_read_rows_several_times_refuse(lazy_engine, name):
 
 
 @pytest.mark.parametrize("lazy_engine", ["polars_lazy", "duckdb"], indirect=True)
-def test_target_and_persons_are_columns_of_the_table(lazy_engine):
+def test_target_and_groups_are_columns_of_the_table(lazy_engine):
     model = DPGaussianNB(1e6, bounds=(-3, 3), classes=["ill", "fine"], random_state=0)
     rows = pa.Table.from_pandas(X.assign(y=CLASS, who=np.repeat(np.arange(400), 3)))
     model.fit(lazy_engine.frame(rows.select(["y", "c", "who", "a"])), "y", groups="who")
@@ -64,16 +64,16 @@ def test_target_and_persons_are_columns_of_the_table(lazy_engine):
     assert model.guarantee_.scope == ("c", "a", "y")
 
 
-def test_the_most_frequent_value(lazy_engine):
+def test_most_frequent_value_is_imputed(lazy_engine):
     rows = pa.table({"color": ["red", None, "green", "red"] * 50, "size": ["s", "s", "m", None] * 50})
     params = {"categories": {"color": ["red", "green", "blue"], "size": ["s", "m"]}, "random_state": 0}
     imputer = DPSimpleImputer(5.0, strategy="most_frequent", **params).fit(lazy_engine.frame(rows))
     assert imputer.statistics_.tolist() == ["red", "s"]
 
 
-def test_text_among_numbers_costs_nothing(lazy_engine):
+def test_text_among_numbers_raises_before_charge(lazy_engine):
     ledger = PrivacyLedger(epsilon=10)
-    # Spark's workers send back the text of an error, without its type.
+    # Workers of Spark return the text of an error, without its type.
     with pytest.raises((TypeError, ValueError), match="Column 'age'"):
         DPMean(bounds=(0, 1), ledger=ledger).fit(lazy_engine.frame(pa.table({"age": ["old", "young"]})))
     assert ledger.spent.epsilon == 0
@@ -90,14 +90,14 @@ def test_text_among_numbers_costs_nothing(lazy_engine):
         (X.assign(y=CLASS, b=X["b"].mask(NUMBER > 3)), "y", ValueError, "Column 'b' must not have missing"),
     ],
 )
-def test_targets_that_do_not_fit_cost_nothing(frame, y, error, message):
+def test_invalid_targets_raise_before_charge(frame, y, error, message):
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     with pytest.raises(error, match=message):
         clone(MODEL).set_params(ledger=ledger).fit(pl.from_pandas(frame).lazy(), y)
     assert ledger.spent == (0, 0)
 
 
-def test_classes_are_declared():
+def test_classes_must_be_declared():
     frame = pl.from_pandas(X.assign(y=CLASS))
     with pytest.raises(ValueError, match=r"The categories of 'y' must be declared: .* Set `classes`"):
         DPGaussianNB(bounds=(-3, 3)).fit(frame.lazy(), "y")
@@ -115,7 +115,7 @@ def test_synthesizer_reads_a_large_table_at_most_four_times(monkeypatch, bins):
     options = {"delta": 1e-6, "domain": domain, "bins": bins, "random_state": 0}
     lazy = DPMarginalSynthesizer(9.0, **options).fit(ds.dataset(table))
     assert max(len(marginal.clique) for marginal in lazy.marginals_) > 2
-    # Pairs, twice interactions, and larger marginals.
+    # Pairs, interactions twice, and larger marginals.
     assert len(reads) <= 4
     in_memory = DPMarginalSynthesizer(9.0, **options).fit(table)
     assert lazy.sample(50).equals(in_memory.sample(50))

@@ -1,4 +1,4 @@
-"""Permanent reports, batch by batch: those of `transform`, with no state in common but the key."""
+"""Permanent reports in batches equal the reports of `transform`; batches have only the key in common."""
 
 import pandas as pd
 import pyarrow as pa
@@ -41,14 +41,14 @@ def people(people):
     return people.slice(0, ROWS).append_column("person", pa.array([f"person {n % 7} {n}" for n in range(ROWS)]))
 
 
-@pytest.mark.parametrize("make", [encoder, perturber, rappor])  # without a second round
-def test_they_are_those_of_transform_on_every_engine(every_engine, people, make):
+@pytest.mark.parametrize("make", [encoder, perturber, rappor])  # without instantaneous reports
+def test_reports_equal_transform_on_every_engine(every_engine, people, make):
     engine, fitted = every_engine, make()
     found = engine.table(privatize(engine.frame(people), fitted, record_id="person", keep=["number"]))
     names = [name for name in ("color", "size") if name in fitted.guarantee_.scope]
     reports = fitted.transform(people.select(names), record_id=people["person"])
     expected = reports
-    if engine.name == "spark":  # it has no unsigned numbers; those of 64 bits keep their bits
+    if engine.name == "spark":  # Spark has no unsigned integers; signed ones of 64 bits have the same bits
         kinds = pa.schema([found.schema.field(name) for name in reports.column_names])
         expected = reports.cast(kinds, safe=False)
     assert found.drop_columns("number").to_pydict() == expected.to_pydict()
@@ -56,7 +56,7 @@ def test_they_are_those_of_transform_on_every_engine(every_engine, people, make)
 
 
 def second(**params):
-    """Make an encoder with a second round."""
+    """Make an encoder with instantaneous reports."""
     return encoder(UnaryEncodingTransformer, instantaneous_epsilon=0.5, **params)
 
 
@@ -76,7 +76,7 @@ def refused(frame, make, message, **options):
         ("person", False, "and None otherwise"),
     ],
 )
-def test_wrong_columns_of_ids(engine, people, ids, memoize, message):
+def test_invalid_id_columns_raise_an_error(engine, people, ids, memoize, message):
     def make(ledger):
         return encoder(ledger=ledger, memoize=memoize, secret_key=KEY if memoize else None)
 
@@ -92,12 +92,12 @@ def test_wrong_columns_of_ids(engine, people, ids, memoize, message):
         (pa.array([f"{number}.0" for number in range(ROWS)]), "`record_id` must be integers without a decimal point"),
     ],
 )
-def test_missing_ids_and_ids_of_other_types(engine, people, ids, match):
+def test_missing_ids_and_ids_of_other_types_raise_an_error(engine, people, ids, match):
     refused(engine.frame(people.set_column(3, "person", ids)), encoder, match, record_id="person")
 
 
 @pytest.mark.parametrize("make", [encoder, perturber])
-def test_a_member_has_one_report_in_every_format(people, tmp_path, make):
+def test_member_has_one_report_in_every_format(people, tmp_path, make):
     """CSV files have ids as text: the member had two reports, at twice the loss."""
     ids, reports = [*range(0, 5 * ROWS, 5)], []
     for form, column in [("csv", pa.array(ids)), ("parquet", pa.array(ids)), ("arrow", pa.array(map(str, ids)))]:
@@ -110,13 +110,13 @@ def test_a_member_has_one_report_in_every_format(people, tmp_path, make):
 
 @pytest.mark.parametrize("make", [encoder, perturber, rappor, second])
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_a_run_that_is_stopped_and_repeated_reports_each_row_once(people, tmp_path, monkeypatch, make, form):
+def test_repeated_run_reports_each_row_once(people, tmp_path, monkeypatch, make, form):
     drawn, randomize, stops = {}, ReportProtocol.randomize, iter([True])
 
     def noted(self, codes, records, source):
         batch = repr([column.tolist() for column in codes])
         reports = randomize(self, codes, records, source)
-        if len(codes[0]):  # a run rehearses without a row
+        if len(codes[0]):  # a run is tried without rows first
             drawn.setdefault(batch, set()).add(repr([column.tolist() for column in reports]))
             if len(drawn) == 2 and next(stops, False):
                 raise KeyboardInterrupt
@@ -131,13 +131,13 @@ def test_a_run_that_is_stopped_and_repeated_reports_each_row_once(people, tmp_pa
     assert not list(tmp_path.glob("*out*"))
     privatize_file(source, target, make(ledger=ledger), **options)
     assert pq.read_table(target)["person"].to_pylist() == people["person"].to_pylist()
-    assert [len(reports) for reports in drawn.values()] == [1, 1]  # what is drawn again is the same
+    assert [len(reports) for reports in drawn.values()] == [1, 1]  # repeated draws are equal
     assert len(ledger.report()) == 1
 
 
 @pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_wrong_ids_of_files_are_refused_before_any_charge(people, tmp_path, form, check):
+def test_invalid_ids_of_files_raise_before_charge(people, tmp_path, form, check):
     ids, ledger = people["person"].to_pylist(), PrivacyLedger(epsilon=9)
     for last, message in [(ids[0], "repeated entries"), (None, "missing values")]:
         table = people.set_column(3, "person", pa.array([*ids[:-1], last]))
@@ -149,7 +149,7 @@ def test_wrong_ids_of_files_are_refused_before_any_charge(people, tmp_path, form
 
 
 @pytest.mark.parametrize("place", [1, BATCH, ROWS - 1])
-def test_an_id_that_is_repeated_when_the_rows_are_checked_costs_nothing(lazy_engine, people, tmp_path, place):
+def test_repeated_id_raises_before_charge(lazy_engine, people, tmp_path, place):
     ids = people["person"].to_pylist()
     ids[place] = ids[0]
     frame = lazy_engine.frame(people.set_column(3, "person", pa.array(ids)))

@@ -1,4 +1,4 @@
-"""What holds for every engine, and every transformer that works batch by batch."""
+"""Privatization of batches on every engine with every transformer."""
 
 from pathlib import Path
 
@@ -48,8 +48,8 @@ def reports_of(table):
     return table.drop_columns("number") if "number" in table.column_names else table
 
 
-def test_a_seeded_release_is_the_same_on_every_engine(every_engine, make, people):
-    """And so is its tally: that of the rows."""
+def test_seeded_reports_are_equal_on_every_engine(every_engine, make, people):
+    """The tally equals the tally of the rows, too."""
     fitted, expected = make(), privatize(people, make(), keep=["number"])
     found = every_engine.table(privatize(every_engine.frame(people), fitted, keep=["number"]))
     assert found.column_names == expected.column_names
@@ -62,8 +62,8 @@ def test_a_seeded_release_is_the_same_on_every_engine(every_engine, make, people
     assert tallied.n_reports == people.num_rows
 
 
-def test_calls_batches_and_partitions_have_random_bits_of_their_own(every_engine):
-    """Equal rows everywhere: equal random bits would give equal reports (false alarm: 2**-25000)."""
+def test_calls_batches_and_partitions_share_no_random_bits(every_engine):
+    """All rows are equal, so equal random bits would give equal reports (false alarm: 2**-25000)."""
     rows = 90_000 if every_engine.has_partitions else 300_000
     table = pa.table({"answer": pa.array(["yes"] * rows)})
     fitted = RandomizedResponseEncoder(0.1, categories={"answer": ["yes", "no"]})
@@ -75,8 +75,8 @@ def test_calls_batches_and_partitions_have_random_bits_of_their_own(every_engine
         assert cut > rows - 25_000 or not (reports[:25_000] == reports[cut : cut + 25_000]).all()
 
 
-def test_a_seed_gives_the_same_reports_and_each_call_its_own():
-    """Equal rows, so that equal random bits would give equal reports."""
+def test_seed_repeats_reports_and_calls_differ():
+    """All rows are equal, so equal random bits would give equal reports."""
     same = pa.table({"a": ["x"] * 5_000, "b": ["x"] * 5_000})
 
     def draws(seed, calls=2):
@@ -89,7 +89,7 @@ def test_a_seed_gives_the_same_reports_and_each_call_its_own():
     assert len(set(map(tuple, columns))) == 16
 
 
-def test_the_ledger_is_charged_once(engine, make, people):
+def test_ledger_is_charged_once(engine, make, people):
     fitted = make(ledger=PrivacyLedger(epsilon=1e9))
     privatize(engine.frame(people), fitted)
     spent = fitted.ledger.spent.epsilon
@@ -99,7 +99,7 @@ def test_the_ledger_is_charged_once(engine, make, people):
     assert len(fitted.ledger.report()) == 1
 
 
-def test_without_budget_nothing_is_read(people):
+def test_table_is_not_read_without_budget(people):
     def explode(frame):
         raise AssertionError("read")
 
@@ -109,7 +109,7 @@ def test_without_budget_nothing_is_read(people):
 
 
 @pytest.mark.parametrize("bad", [None, float("nan"), float("inf")])
-def test_so_is_what_is_no_number_and_a_missing_word(lazy_engine, bad, tmp_path):
+def test_invalid_number_or_missing_word_raises_before_charge(lazy_engine, bad, tmp_path):
     frame = lazy_engine.frame(pa.table({"size": [12.5] * 9_999 + [bad]}))
     with pytest.raises(ValueError, match="Column 'size' contains a missing value, NaN or infinity") as caught:
         privatize(frame, perturber(), path=tmp_path / "out")
@@ -128,7 +128,7 @@ def test_so_is_what_is_no_number_and_a_missing_word(lazy_engine, bad, tmp_path):
         (rappor, {"size_cohort": [77]}, "Column 'size_cohort' must have integers"),
     ],
 )
-def test_a_stranger_among_reports_is_refused(engine, people, make, strange, match):
+def test_unknown_value_among_reports_raises_an_error(engine, people, make, strange, match):
     fitted = make()
     released = privatize(people.slice(0, len(next(iter(strange.values())))), fitted)
     for name, values in strange.items():
@@ -139,7 +139,7 @@ def test_a_stranger_among_reports_is_refused(engine, people, make, strange, matc
     assert "12.3456" not in str(caught.value)
 
 
-def test_no_rows_give_no_reports(engine, make, people):
+def test_table_without_rows_gives_no_reports(engine, make, people):
     fitted = make()
     found = engine.table(privatize(engine.frame(people.slice(0, 0)), fitted, keep=["number"]))
     assert (found.num_rows, found.column_names) == (0, [*fitted.get_feature_names_out(), "number"])
@@ -147,7 +147,7 @@ def test_no_rows_give_no_reports(engine, make, people):
         tally(engine.frame(reports_of(found)), fitted)
 
 
-def test_columns_without_declared_names_are_all_that_are_not_kept(people):
+def test_columns_without_declared_names_exclude_kept_columns(people):
     sizes = people.select(["size", "number"])
     fitted = perturber(bounds=(0, 3))
     assert privatize(sizes, fitted, keep=["number"]).column_names == ["size", "number"]
@@ -159,26 +159,26 @@ def test_columns_without_declared_names_are_all_that_are_not_kept(people):
         privatize(people, perturber(bounds=None))
 
 
-def test_values_are_never_read_from_the_rows(engine, people):
+def test_declared_values_are_not_read_from_the_rows(engine, people):
     with pytest.raises(ValueError, match="`categories` must be a dict or a Domain for a table that is not in memory"):
         privatize(engine.frame(people), encoder(categories="auto"))
     with pytest.raises(ValueError, match="which name the columns"):
         privatize(engine.frame(people), encoder(categories=[["red"], [0, 1]]))
 
 
-def test_dictionaries_that_differ_between_batches(people):
+def test_dictionaries_may_differ_between_batches(people):
     halves = [
         pa.record_batch({"d": pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int8()), values)})
         for values in (["a", "b"], ["b", "c"])
     ]
     domain = {"d": ["a", "b", "c", None]}
-    fitted = RandomizedResponseEncoder(50.0, categories=domain, random_state=0)  # all but the truth
+    fitted = RandomizedResponseEncoder(50.0, categories=domain, random_state=0)  # nearly always truthful
     table = privatize(ds.InMemoryDataset(halves), fitted).to_table()
     assert table["d"].to_pylist() == ["a", "b", None, "b", "c", None]
     assert tally(ds.dataset(table), fitted).counts[0].tolist() == [1, 2, 1, 2]
 
 
-def test_empty_partitions(dask_frame, people):
+def test_empty_partitions_are_privatized(dask_frame, people):
     frame = dask_frame(people, 4)
     empty = people.to_pandas()[:0]
     pieces = frame.map_partitions(
@@ -187,15 +187,17 @@ def test_empty_partitions(dask_frame, people):
     fitted = encoder()
     released = privatize(pieces, fitted)
     assert tally(released, fitted).n_reports == len(released) == people.num_rows // 2
-    fitted.estimate_counts(released.compute())  # the note of a partition is none of all: it would be warned of
+    fitted.estimate_counts(
+        released.compute()
+    )  # the metadata of a partition is not that of the table, which would raise a warning
 
 
-def test_reports_are_parquet_and_a_name_says_no_other_format(people, tmp_path):
+def test_reports_are_parquet_and_other_suffixes_raise_an_error(people, tmp_path):
     with pytest.raises(ValueError, match=r"`path` must end in \.parquet, .* Use `privatize_file`"):
         privatize(pl.from_arrow(people).lazy(), encoder(), path=tmp_path / "reports.csv")
 
 
-def test_columns_of_a_domain_that_the_table_lacks_are_ignored(people):
+def test_absent_columns_of_a_domain_are_ignored(people):
     declared = {name: DOMAIN[name] for name in DOMAIN.columns}
     domain = Domain({**declared, "absent": ["a", "b"]})
     frame = pl.from_arrow(people).lazy()
@@ -205,7 +207,7 @@ def test_columns_of_a_domain_that_the_table_lacks_are_ignored(people):
         privatize(frame, RandomizedResponseEncoder(1.0, categories=domain), keep=list(DOMAIN.columns)[:1])
 
 
-def test_a_file_is_never_overwritten(lazy_engine, people, tmp_path):
+def test_existing_file_is_not_overwritten(lazy_engine, people, tmp_path):
     (tmp_path / "out").write_text("mine")
     with pytest.raises(FileExistsError):
         privatize(lazy_engine.frame(people), encoder(ledger=PrivacyLedger(epsilon=0.001)), path=tmp_path / "out")
@@ -227,7 +229,7 @@ NO_TABLES = [[[1]], 3, None, pa.array([1]), pl.Series([1])]
         *((path, "For files, use `privatize_file` and") for path in ("in.parquet", Path("in.parquet"))),
     ],
 )
-def test_other_things_than_tables_of_engines_are_refused(frame, message):
+def test_unsupported_tables_raise_an_error(frame, message):
     with pytest.raises(TypeError, match=message):
         privatize(frame, encoder())
     if not isinstance(frame, pd.DataFrame | pl.DataFrame | list):
@@ -235,12 +237,12 @@ def test_other_things_than_tables_of_engines_are_refused(frame, message):
             tally(frame, encoder().fit(pa.table({"color": ["red"], "size": [0]})))
 
 
-def test_privatize_rejects_a_duckdb_connection():
+def test_duckdb_connection_raises_an_error():
     with duckdb.connect() as connection, pytest.raises(TypeError, match="`frame` must be"):
         privatize(connection, encoder())
 
 
-def test_transformers_that_cannot_work_by_batches_are_refused(people):
+def test_transformers_without_batches_raise_an_error(people):
     for other in (OnFitOnly(encoder()), PosteriorFeatures(encoder()), "encoder", RandomizedResponseEncoder):
         with pytest.raises(TypeError, match=r"`transformer` must"):
             privatize(people, other)
@@ -248,7 +250,7 @@ def test_transformers_that_cannot_work_by_batches_are_refused(people):
         tally(people, encoder())
 
 
-def test_columns_of_other_names_are_refused(people):
+def test_columns_of_other_names_raise_an_error(people):
     fitted = encoder().fit(people.select(["color", "size"]))
     with pytest.raises(ValueError, match=r"`reports` must have the columns .*, got \['age'\]"):
         tally(pa.table({"age": [1]}), fitted)
@@ -257,8 +259,8 @@ def test_columns_of_other_names_are_refused(people):
         privatize(table, UnaryEncodingTransformer(categories={"a": ["x", "y"]}), keep=["a_x"])
 
 
-def test_no_table_of_the_user_is_taken_for_the_reports():
-    """DuckDB looks for names of tables among the variables of Python."""
+def test_variable_of_the_user_is_not_read_as_the_reports():
+    """DuckDB searches Python variables for names of tables."""
     connection = duckdb.connect()
     for name in ("stored", "tables", "skdp_rows"):
         connection.execute(f"CREATE TABLE {name} AS SELECT 'yes' AS smokes FROM range(1000)")
@@ -267,7 +269,7 @@ def test_no_table_of_the_user_is_taken_for_the_reports():
         assert 300 < released.filter("smokes = 'no'").count("*").fetchall()[0][0] < 700  # false alarm: 1e-20
 
 
-def test_batches_are_tallied_as_they_come(people):
+def test_batches_are_tallied_one_by_one(people):
     fitted = encoder()
     released = privatize(people, fitted)
     batches = [released.slice(0, 0), released.slice(0, 7).to_pandas(), pl.from_arrow(released.slice(7))]

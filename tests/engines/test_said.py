@@ -1,4 +1,4 @@
-"""Files of reports say their protocol, whatever engine wrote them, and are read back by what they say."""
+"""Files of reports contain their protocol on every engine, and are read by it."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ def encoder():
     return RandomizedResponseEncoder(1.0, categories=VALUES)
 
 
-def test_every_engine_says_the_protocol_in_the_files_that_it_writes(every_engine, tmp_path):
+def test_every_engine_writes_the_protocol_to_its_files(every_engine, tmp_path):
     privatize(every_engine.frame(TABLE), encoder(), path=tmp_path / "out.parquet")
     path = next(path for path in [tmp_path / "out.parquet", *tmp_path.rglob("*.parquet")] if path.is_file())
-    if every_engine.name == "spark":  # writes no metadata of ours
+    if every_engine.name == "spark":  # Spark writes no metadata
         with pytest.raises(ValueError, match="does not contain the protocol"):
             read_protocol(path)
         return
     assert read_protocol(path).to_json() == encoder().fit(PEOPLE).to_json()
     assert estimate_file(path).shape == (5, 4)
-    if every_engine.name != "polars_lazy":  # pandas does not read what Polars says of a file
+    if every_engine.name != "polars_lazy":  # pandas does not read the metadata of Polars
         found = pd.read_parquet(tmp_path / "out.parquet")
         assert found.attrs["skdp.protocol"] == encoder().fit(PEOPLE).to_json()
         with pytest.raises(ValueError, match="protocol of another transformer"):
@@ -47,7 +47,7 @@ def test_every_engine_says_the_protocol_in_the_files_that_it_writes(every_engine
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
-def test_files_of_reports_are_read_by_what_they_say(name, ending, tmp_path):
+def test_files_of_reports_are_read_by_their_protocol(name, ending, tmp_path):
     transformer, people = TRANSFORMERS[name]
     people.to_parquet(tmp_path / "in.parquet")
     path = privatize_file(tmp_path / "in.parquet", tmp_path / f"out.{ending}", transformer)
@@ -76,7 +76,7 @@ def test_a_tally_states_the_weakest_guarantee_of_its_files(given, tmp_path):
             assert read_protocol(target).guarantee_.epsilon == expected.epsilon
 
 
-def test_a_file_is_not_counted_twice(tmp_path, monkeypatch):
+def test_file_is_counted_once(tmp_path, monkeypatch):
     PEOPLE.to_parquet(tmp_path / "in.parquet")
     path = privatize_file(tmp_path / "in.parquet", tmp_path / "out.parquet", encoder())
     tally_files(path, target=tmp_path / "tally.json")
@@ -91,7 +91,7 @@ def test_a_file_is_not_counted_twice(tmp_path, monkeypatch):
         tally_files(["tally.json", tmp_path / "tally.json"])
 
 
-def test_what_says_no_protocol(tmp_path):
+def test_file_without_a_protocol_raises_an_error(tmp_path):
     reports = encoder().fit(PEOPLE).transform(PEOPLE)
     reports.to_csv(tmp_path / "reports.csv", index=False)
     for source in (reports.to_numpy(), PEOPLE, pl.DataFrame(PEOPLE), tmp_path / "reports.csv"):

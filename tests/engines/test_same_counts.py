@@ -1,4 +1,4 @@
-"""Whatever the engine and the dtype: the counts, the values and the nulls of a loop over the rows in plain Python."""
+"""On every engine and dtype, counts, values and nulls equal a loop over the rows in plain Python."""
 
 import itertools
 from collections import Counter
@@ -13,7 +13,7 @@ from skdp import Domain, DPHistogram, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
 from tests.conftest import often
 
-# Of each column: the type, and the declared values, of which the second never occurs.
+# For each column its type and the declared values; the second value never occurs.
 COLUMNS = {
     "text": (pa.string(), ["red", "unused", "", None]),
     "large": (pa.large_string(), ["b", "unused", "ä", "a"]),
@@ -41,13 +41,13 @@ def make_table(n_rows, seed=0):
 
 
 def count(frame, domain):
-    """Count the values of the cells of a table in memory, or of an engine; so little noise is 0."""
+    """Count the cells of a table in memory or of an engine; the noise rounds to 0."""
     return DPHistogram(1e6, domain=domain, method="flat").fit(frame).counts_.reshape(domain.sizes)
 
 
 @pytest.mark.parametrize("n_rows", often([0, 1, 2, 500], [0, 500]))
 def test_counts_are_exact(engine, n_rows):
-    """Of each column beside the next one."""
+    """Each column beside the next one."""
     table = make_table(n_rows)
     for names in itertools.pairwise([*COLUMNS, "text"]):
         domain, columns = (
@@ -62,8 +62,8 @@ def test_counts_are_exact(engine, n_rows):
 
 
 @pytest.mark.parametrize("n_rows", [1, 500])
-def test_reports_and_their_tallies_are_those_of_the_rows(engine, n_rows):
-    """Reports are declared values, unused ones and nulls among them, and what is tallied are these reports."""
+def test_reports_and_tallies_equal_the_rows(engine, n_rows):
+    """Reports are declared values, with unused ones and nulls, and the tally counts these reports."""
     table = make_table(n_rows)
     encoder = RandomizedResponseEncoder(14.0, categories=DOMAIN, random_state=0)
     released = engine.table(privatize(engine.frame(table), encoder))
@@ -79,22 +79,22 @@ def test_reports_and_their_tallies_are_those_of_the_rows(engine, n_rows):
 
 
 def test_counts_of_many_batches_are_exact(lazy_engine):
-    """More rows than any engine hands over at once."""
-    n_rows = 3_000 if lazy_engine.name == "spark" else 300_000  # it hands over 700, in conftest.py
+    """More rows than an engine returns at once."""
+    n_rows = 3_000 if lazy_engine.name == "spark" else 300_000  # it returns 700, see conftest.py
     table = pa.table({"answer": pa.array(np.arange(n_rows) % 7 % 4, pa.uint8())})
     counts = count(lazy_engine.frame(table), Domain({"answer": [3, 1, 0, 2]}))
     assert counts.tolist() == np.bincount(table["answer"])[[3, 1, 0, 2]].tolist()
 
 
-# The dtypes that text has in pandas 2 and 3, also in Dask
+# The dtypes of text in pandas 2 and 3, also in Dask.
 TEXT = [object, "category", pd.ArrowDtype(pa.string()), pd.StringDtype("python"), pd.StringDtype("pyarrow")]
 if pd.__version__ >= "3":
     TEXT += [pd.StringDtype(storage, na_value=np.nan) for storage in ("python", "pyarrow")]
 
 
-@pytest.mark.parametrize("converted", [True, False])  # to Dask's text
+@pytest.mark.parametrize("converted", [True, False])  # to the text of Dask
 @pytest.mark.parametrize("dtype", TEXT)
-def test_text_of_pandas(dtype, converted):
+def test_text_dtypes_of_pandas_are_counted(dtype, converted):
     import dask
     import dask.dataframe as dd
 

@@ -1,4 +1,4 @@
-"""A value that is not declared, in one partition: one clear error everywhere, which shows it nowhere."""
+"""A value outside the domain in one partition gives the same error on every engine, without the value."""
 
 import logging
 from datetime import date
@@ -12,15 +12,15 @@ from skdp.engines import privatize, tally
 from tests.engines.tables import everything_said
 
 ROWS = 3_000
-# Declared values, and one that is not.
+# Declared values, and one outside the domain.
 VALUES = {"text": (["red", "green"], "SECRET"), "date": ([date(2020, 1, 1), date(2020, 1, 2)], date(1987, 6, 5))}
-# Spark numbers its objects in its log: one may well be number 1987.
+# Spark numbers objects in its log, for example with 1987.
 SHOWN = ("SECRET", "1987-", "1987,", "1987 ", "/1987")
 
 
 @pytest.fixture(params=VALUES)
 def strange(request):
-    """A table whose last row has what is not declared, and its declaration."""
+    """Return a table with a value outside the domain in its last row, and its declaration."""
     declared, other = VALUES[request.param]
     return pa.table({"it": [*(declared * ROWS)[: ROWS - 1], other]}), {"it": declared}
 
@@ -37,7 +37,7 @@ USES = {
         frame
     ),
 }
-OFTEN = list(zip(USES, cycle(VALUES)))  # on each engine each use, and each kind of value
+OFTEN = list(zip(USES, cycle(VALUES)))  # each use on each engine, and each type of value
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ OFTEN = list(zip(USES, cycle(VALUES)))  # on each engine each use, and each kind
     ],
     indirect=["strange"],
 )
-def test_the_error_names_the_column_and_nothing_else(lazy_engine, strange, use, tmp_path, caplog, capfd):
+def test_error_names_the_column_only(lazy_engine, strange, use, tmp_path, caplog, capfd):
     table, declared = strange
     frame, ledger = lazy_engine.frame(table), PrivacyLedger(epsilon=10, delta=1e-3)
     with caplog.at_level(logging.DEBUG), pytest.raises(ValueError, match="olumn 'it' ") as caught:

@@ -1,4 +1,4 @@
-"""Spark: where it may write, and on this machine two workers, partitions that are tried twice (with Java 17)."""
+"""Spark: where it can write, and, on one machine with two workers, partitions that are repeated (with Java 17)."""
 
 import os
 
@@ -14,7 +14,7 @@ from skdp.engines._release import prepare_release
 from skdp.local import SecretKey
 from tests.engines.tables import DOMAIN, encoder
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # Spark's own, of pandas and of sockets
+pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of Spark about pandas and sockets
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def frame(spark, people, tmp_path):
 
 
 def shaken(frame, marks):
-    """Make each task fail at its first attempt, after its first batch, and leave a mark of it."""
+    """Fail at the first attempt of each task, after its first batch, and write a mark."""
 
     def fail_once(batches):
         from pyspark import TaskContext
@@ -43,7 +43,7 @@ def shaken(frame, marks):
 
 
 @pytest.mark.long
-def test_a_task_that_fails_on_purpose_is_tried_again_and_no_row_has_two_reports(frame, people, tmp_path):
+def test_repeated_task_gives_no_row_two_reports(frame, people, tmp_path):
     shaky = shaken(frame, str(tmp_path / "marks"))
     released = privatize(shaky, encoder(random_state=None), keep=["number"], path=str(tmp_path / "out"))
     found = released.toArrow()
@@ -53,7 +53,7 @@ def test_a_task_that_fails_on_purpose_is_tried_again_and_no_row_has_two_reports(
 
 @pytest.mark.long
 @pytest.mark.parametrize("make", [RandomizedResponseEncoder, UnaryEncodingTransformer])
-def test_nor_does_a_row_count_twice(frame, people, tmp_path, make):
+def test_repeated_task_counts_each_row_once(frame, people, tmp_path, make):
     table = people.select(["color", "size"])
     params = {"domain": DOMAIN, "random_state": 0}
     found = DPHistogram(**params).fit(shaken(frame, str(tmp_path / "fit")).select("color", "size"))
@@ -65,8 +65,8 @@ def test_nor_does_a_row_count_twice(frame, people, tmp_path, make):
 
 
 @pytest.mark.long
-def test_an_attempt_that_is_repeated_draws_the_same_reports(spark, frame, tmp_path):
-    """Before it is written: each attempt leaves what it drew, and all that was drawn agrees."""
+def test_repeated_attempt_draws_the_same_reports(spark, frame, tmp_path):
+    """Before the reports are written: each attempt stores its draws, and all draws are equal."""
     notes = str(tmp_path / "notes")
     made = encoder(random_state=None)
     release = prepare_release(frame.limit(0).toArrow(), made, keep=["number"])
@@ -95,7 +95,7 @@ def test_an_attempt_that_is_repeated_draws_the_same_reports(spark, frame, tmp_pa
             assert drawn.setdefault(number, report) == report
 
 
-# A session that is none, without Java
+# A mocked session, without Java.
 
 COLORS = {"color": ["red", "green"]}
 
@@ -106,7 +106,7 @@ class NotFound(Exception):
 
 
 class Session:
-    """As much of a session as is asked: its machine, and what is at some places."""
+    """The used part of a session: its machine, and the existing paths."""
 
     def __init__(self, master=None, places=()):
         self._master, self._places = master, places
@@ -131,7 +131,7 @@ class Session:
 
 @pytest.mark.parametrize("master", ["yarn", None])
 @pytest.mark.parametrize("place", ["hdfs:/data/out", "dbfs:/out", "s3a://bucket/out", "/data/on/the/cluster", "out"])
-def test_a_cluster_writes_where_it_can(master, place):
+def test_cluster_writes_where_all_machines_can_read(master, place):
     assert _spark.check_path(Session(master), place) == place
     with pytest.raises(FileExistsError, match="never overwritten"):
         _spark.check_path(Session(master, [place]), place)
@@ -139,7 +139,7 @@ def test_a_cluster_writes_where_it_can(master, place):
         _spark.check_path(Session(master), None)
 
 
-def test_on_this_machine_a_path_is_one_of_this_machine(tmp_path):
+def test_local_session_writes_to_local_paths(tmp_path):
     here = Session("local[2]")
     assert _spark.check_path(here, tmp_path / "out") == str(tmp_path / "out")
     assert _spark.check_path(here, None).startswith("file:///")
@@ -152,8 +152,8 @@ def values_of(batches):
     return pa.Table.from_batches(list(batches)).to_pydict()
 
 
-def test_a_refusal_comes_back_from_a_worker_as_a_value():
-    """And the digests of ids, and sums, of each partition."""
+def test_error_of_a_worker_is_returned_as_a_value():
+    """The digests of ids and the sums of each partition are returned, too."""
     transformer = RandomizedResponseEncoder(categories=COLORS, memoize=True, secret_key=SecretKey.generate())
     rows = pa.table({"color": ["red", "red", "red"], "id": [1, 2, 1]})
     odd = pa.table({"color": ["red", "SECRET"], "id": [1, 2]})

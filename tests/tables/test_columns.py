@@ -1,4 +1,4 @@
-"""Encoding and decoding one column, over every kind of frame."""
+"""Encoding and decoding of a column in all dataframes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def column(frame):
     return wrap_table(frame).columns[0]
 
 
-def test_values_without_a_dtype_of_the_library_are_an_error():
+def test_values_without_a_dtype_of_the_library_raise_an_error():
     with pytest.raises(ValueError, match=r"Column 'x': no dtype of pyarrow represents all declared values \(number\)"):
         decode(np.array([0]), [2**70, -1], pa.chunked_array([[1]]))
 
@@ -59,7 +59,7 @@ def test_codes_are_positions_and_decoding_inverts_them(make_frame, values_of, va
     assert values_of(back, "x") == data
 
 
-def test_an_object_column_that_mixes_kinds_is_coded_value_by_value():
+def test_object_column_of_several_types_is_coded_by_value():
     mixed = np.array([1, True, 1.0, "1", None, pd.NA, np.nan, (1,), b"1"], dtype=object)
     assert ValueCoder([1]).encode(mixed).tolist() == [0, 1, 0, 1, 1, 1, 1, 1, 1]
     assert ValueCoder(["1", None]).encode(mixed).tolist() == [2, 2, 2, 0, 1, 1, 1, 2, 2]
@@ -67,7 +67,7 @@ def test_an_object_column_that_mixes_kinds_is_coded_value_by_value():
 
 
 @pytest.mark.parametrize("missing", MISSING)
-def test_all_kinds_of_missing_are_one(missing):
+def test_all_missing_values_have_one_code(missing):
     assert is_missing(missing)
     assert to_python(missing) is None
     data = np.array(["a", missing], dtype=object)
@@ -76,7 +76,7 @@ def test_all_kinds_of_missing_are_one(missing):
     assert ValueCoder(["a"]).encode(data).tolist() == [0, 1]
 
 
-def test_numbers_that_a_dtype_cannot_hold_are_not_found_in_it():
+def test_declared_numbers_beyond_the_dtype_are_not_found():
     assert ValueCoder([1, 2]).encode(np.array([2.0, 1.0, 1.5])).tolist() == [1, 0, 2]
     assert ValueCoder([1.0, 2.0, 2.5]).encode(np.array([2, 1, 3])).tolist() == [1, 0, 3]
     assert ValueCoder([300, 1]).encode(np.array([44, 1], np.uint8)).tolist() == [2, 1]
@@ -107,7 +107,7 @@ def narrow_columns(numbers, dtype):
         (np.float16, [-70000.0, -1e-9, 5.0]),
     ],
 )
-def test_no_infinity_or_zero_of_a_narrow_float_is_a_declared_value(dtype, values):
+def test_infinity_and_zero_of_a_narrow_float_are_outside_the_domain(dtype, values):
     coder = ValueCoder(values)
     for numbers in ([np.inf, 0.0, 5.0, 7.0], [-np.inf, -0.0, 5.0, 7.0]):
         for narrow in narrow_columns(numbers, dtype):
@@ -116,7 +116,7 @@ def test_no_infinity_or_zero_of_a_narrow_float_is_a_declared_value(dtype, values
         assert ValueCoder([5.0, 0.0, np.inf]).encode(narrow).tolist() == [1, 2, 3, 0]
 
 
-def test_values_beyond_the_range_of_a_small_code_dtype():
+def test_values_beyond_a_small_code_dtype_are_coded():
     for k in (254, 255, 256, 257, 65_535, 65_536):
         values = list(range(k))
         codes = ValueCoder(values).encode(np.array([0, k - 1, k]))
@@ -133,7 +133,7 @@ def test_values_beyond_the_range_of_a_small_code_dtype():
 @pytest.mark.parametrize(
     ("given", "numbers"),
     [
-        (pa.chunked_array([[5, 2**53 + 1]]), [5.0, 2.0**53]),  # rounded, not shown
+        (pa.chunked_array([[5, 2**53 + 1]]), [5.0, 2.0**53]),  # rounded, without an error that shows the value
         (pd.Series([5, 2**53 + 1], dtype="int64[pyarrow]"), [5.0, 2.0**53]),
         (pa.chunked_array([[Decimal("1.50"), None]]), [1.5, np.nan]),
         (np.array([0.3], np.float32), [np.float32(0.3)]),
@@ -150,7 +150,7 @@ def test_values_beyond_the_range_of_a_small_code_dtype():
         ),
     ],
 )
-def test_numbers_of_any_dtype(given, numbers):
+def test_columns_of_any_dtype_are_read_as_numbers(given, numbers):
     read = to_numbers(given)
     np.testing.assert_array_equal(read, numbers)
     assert read.dtype == (np.float32 if isinstance(numbers[0], np.float32) else np.float64)
@@ -160,17 +160,17 @@ def test_numbers_of_any_dtype(given, numbers):
     ("data", "values", "missing"),
     [(["b", "a", "b"], ["a", "b"], False), (["b", None], ["b"], True), ([2, 1], [1, 2], False)],
 )
-def test_distinct_values_are_sorted_and_say_whether_some_are_missing(make_frame, data, values, missing):
+def test_distinct_values_are_sorted_with_a_flag_for_missing(make_frame, data, values, missing):
     assert distinct_values(column(make_frame({"x": data}))) == (values, missing)
 
 
 @pytest.mark.parametrize("data", [[1, True], [0.0, False], [True, 1.0]])
-def test_numbers_and_truth_values_that_are_equal_are_not_one_value(data):
+def test_equal_numbers_and_booleans_are_distinct_values(data):
     with pytest.raises(ValueError, match="must have values of one type"):
         distinct_values(np.array(data, object))
 
 
-def test_the_levels_of_a_categorical_may_be_in_any_order_and_unused():
+def test_levels_of_a_categorical_may_be_unordered_and_unused():
     series = pd.Series(pd.Categorical(["b", "a", None], categories=["z", "b", "a"], ordered=True))
     assert ValueCoder(["a", "b", None]).encode(series).tolist() == [1, 0, 2]
     wide = pl.Series([3, None, 9], dtype=pl.Int128)
@@ -180,12 +180,12 @@ def test_the_levels_of_a_categorical_may_be_in_any_order_and_unused():
 
 
 @pytest.mark.parametrize("values", [["a", "a\0"], [-1, 2**63]])
-def test_a_value_that_the_usual_dtype_would_change_is_decoded_as_it_is(values):
+def test_decoded_value_is_not_converted(values):
     for like in (np.array(values, object), pd.Series(values, dtype=object)):
         assert list(decode(np.arange(2), values, like)) == values
 
 
-def test_a_duration_of_numpy_is_no_number():
+def test_timedelta_of_numpy_is_not_a_number():
     """NumPy registers it as an integer."""
     with pytest.raises(TypeError, match=r"Column 'x': expected text, numbers.* got timedelta64"):
         Domain({"x": [np.timedelta64(7, "s")]})

@@ -33,7 +33,7 @@ def chunked(column):
     return pa.chunked_array([column[:1], column[1:]]) if len(column) else pa.chunked_array([], column.type)
 
 
-# How to make a column of times, and the unit in which it keeps them.
+# How to make a column of times, and the unit in which it stores them.
 COLUMNS = {
     "numpy D": (lambda times: array(times, "D"), DAY),
     "numpy h": (lambda times: array(times, "h"), timedelta(hours=1)),
@@ -60,7 +60,7 @@ for unit, width in (UNITS | {"ns": UNITS["us"]}).items():
 
 
 def known_dates(kind):
-    """Nanoseconds hold fewer years."""
+    """Nanoseconds cover fewer years."""
     narrow = kind.endswith("ns")
     return (datetime(1700, 1, 1), datetime(2250, 1, 1)) if narrow else (datetime(1, 1, 2), datetime(9999, 12, 30))
 
@@ -68,7 +68,7 @@ def known_dates(kind):
 @pytest.mark.parametrize("kind", COLUMNS)
 @settings(max_examples=settings().max_examples // 4)
 @given(data=st.data())
-def test_a_column_of_any_dtype_is_cut_exactly(kind, data):
+def test_dates_of_any_dtype_are_binned_exactly(kind, data):
     make, unit = COLUMNS[kind]
     moments = st.datetimes(*known_dates(kind))
     edges = sorted(data.draw(st.lists(moments, min_size=2, max_size=5, unique_by=lambda edge: edge.date())))
@@ -91,7 +91,7 @@ def test_a_column_of_any_dtype_is_cut_exactly(kind, data):
 
 @pytest.mark.parametrize("unit", ["Y", "M", "W", "D", "h", "s", "ms"])
 @pytest.mark.parametrize("dtype", ["datetime64[D]", "datetime64[us]"])
-def test_years_that_python_does_not_know_do_not_overflow_into_those_that_it_knows(unit, dtype):
+def test_years_beyond_python_do_not_overflow(unit, dtype):
     far = np.array([-(1 << 62), 1 << 62], "int64").astype(f"datetime64[{unit}]")
     read = to_dates(far, dtype)
     assert read[0] < np.datetime64("0001-01-01")

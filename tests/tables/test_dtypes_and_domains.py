@@ -1,4 +1,4 @@
-"""A column is coded by value, or refused by its dtype: no dtype makes a declared value an undeclared one."""
+"""A column is coded by value, or its dtype is an error: no dtype moves a declared value outside the domain."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ DOMAINS = {
     "numbers": Interval(edges=[0, 1.5, 3]),
     "days": Interval(edges=[*DAYS, dt.date(2020, 1, 3)]),
 }
-UNDECLARED = [2, 2]  # the codes of values that are not among two declared ones
+UNDECLARED = [2, 2]  # the codes of values outside a domain of two values
 WHOLE = {"whole": [0, 1], "fractions": UNDECLARED, "numbers": [0, 1]}
 FRACTIONS = {"fractions": [0, 1], "whole": UNDECLARED, "numbers": [0, 1]}
 TEXT, TRUTH = {"text": [0, 1]}, {"truth": [0, 1]}
 DATED = {"dates": [0, 1], "days": [0, 1]}
 TIMED = {"times": [0, 1], "days": [0, 1]}
 
-# For each dtype of Arrow two values, and their codes in the domains that can hold them.
+# Two values of each dtype of Arrow, and their codes in the domains that can contain them.
 ARROW = {
     **dict.fromkeys([pa.string(), pa.large_string(), pa.string_view()], (["a", "b"], TEXT)),
     pa.dictionary(pa.int8(), pa.string()): (["a", "b"], TEXT),
@@ -72,14 +72,14 @@ READERS = {
 
 
 def check(column, expected, domain):
-    """The codes of a column are those that are expected, or an error names the column and its dtype."""
+    """Check that the codes of a column are as expected, or that an error names the column and its dtype."""
     declared = Domain({"age": DOMAINS[domain]})
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, pd.CategoricalDtype):
         dtype = dtype.categories.dtype
     if domain in expected:
         assert declared.encode([column])[0].tolist() == expected[domain]
-    elif str(dtype) == "object":  # which does not say of what kind the values are
+    elif str(dtype) == "object":  # which does not determine the type of the values
         assert declared.encode([column])[0].tolist() == UNDECLARED
     else:
         with pytest.raises(ValueError, match=r"Column 'age': .*dtype"):
@@ -98,7 +98,7 @@ NOT_IN_POLARS = [pa.dictionary(pa.int32(), pa.decimal128(9, 1)), pa.decimal256(4
 @pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("dtype", ARROW, ids=str)
-def test_a_dtype_of_arrow_is_right_or_refused(dtype, reader, domain):
+def test_arrow_dtype_is_coded_or_refused(dtype, reader, domain):
     if reader == "polars" and dtype in NOT_IN_POLARS:
         return
     values, expected = ARROW[dtype]
@@ -108,7 +108,7 @@ def test_a_dtype_of_arrow_is_right_or_refused(dtype, reader, domain):
 @pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize("library", [np.asarray, pd.Series])
 @pytest.mark.parametrize("dtype", NUMPY)
-def test_a_dtype_of_numpy_is_right_or_refused(dtype, library, domain):
+def test_numpy_dtype_is_coded_or_refused(dtype, library, domain):
     values, expected = NUMPY[dtype]
     array = np.array(values, "S1").view("V1") if dtype == "V1" else np.array(values).astype(dtype)
     check(library(array), expected, domain)
@@ -132,7 +132,7 @@ NOTHING = {
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize("kind", NOTHING)
-def test_a_column_without_values_is_missing_whatever_its_dtype(kind, domain, missing):
+def test_column_without_values_is_missing_in_every_dtype(kind, domain, missing):
     declared = DOMAINS[domain]
     if missing:
         declared = Interval(edges=declared.edges, missing=True) if isinstance(declared, Interval) else [*declared, None]
@@ -141,7 +141,7 @@ def test_a_column_without_values_is_missing_whatever_its_dtype(kind, domain, mis
 
 
 @pytest.mark.parametrize("convert", [pa.table, pl.DataFrame, pd.DataFrame])
-def test_an_error_shows_no_field_of_a_struct(convert):
+def test_error_contains_no_field_of_a_struct(convert):
     # Keys of records in cells become the names of fields.
     table = convert({"c": pa.array([{"hunter2": 1}])} if convert is pa.table else {"c": [{"hunter2": 1}]})
     encoder = RandomizedResponseEncoder(1.0, categories={"c": [1, 2]})
@@ -151,7 +151,7 @@ def test_an_error_shows_no_field_of_a_struct(convert):
         assert "hunter2" not in str(caught.value)
 
 
-def test_codes_of_few_and_of_many_rows_are_equal():
+def test_codes_of_few_and_many_rows_are_equal():
     values = ["a", "b", "z", None, "ß"]
     coder = ValueCoder(["b", "a", "ß"])
     for n_rows in (1, 127, 128, 300):

@@ -10,7 +10,7 @@ from skdp.local import RapporEncoder
 from skdp.tables import is_frame, wrap_table
 
 
-def test_only_index_and_columns_of_a_pandas_frame_are_carried_over():
+def test_output_keeps_only_index_and_columns_of_a_pandas_frame():
     rows = pd.MultiIndex.from_product([["r", "s", "secret"], [1]], names=["row", "part"])
     frame = pd.DataFrame({0: [1, 2, 3]}, index=rows).iloc[:2]
     frame.attrs["secret"] = "true values"
@@ -29,7 +29,7 @@ def test_pandas_columns_keep_their_levels_and_names():
     assert table.rebuild(table.columns, ["x0", "x1"]).columns.tolist() == ["x0", "x1"]
 
 
-def test_columns_of_the_same_name_are_refused():
+def test_duplicate_column_names_raise_an_error():
     table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
     for frame in (pd.DataFrame([[1, 2]], columns=["a", "a"]), table):
         for read in (wrap_table, is_frame, DPMean(bounds=(0, 9)).fit, RapporEncoder().fit):

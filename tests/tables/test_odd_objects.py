@@ -1,4 +1,4 @@
-"""Whatever objects a column holds: a code, a nan, or an error of ours that holds nothing of them."""
+"""Any object in a column gives a code, a nan, or an error of skdp without its content."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECRET = "s3cr3t"
 
 
 def raising(base, *methods, properties=()):
-    """Make a class whose methods and properties raise an error that shows the value."""
+    """Make a class whose methods and properties raise an error that contains the value."""
 
     def fail(self, *arguments):
         raise ArithmeticError(SECRET)
@@ -54,7 +54,7 @@ def column_with(odd, others):
 
 
 def check_hidden(call, *arguments, name="", **options):
-    """Call, and look at the error if there is one."""
+    """Call, and check that the error, if any, does not contain the value."""
     caught = error_of(call, *arguments, **options)
     if caught is not None:
         assert isinstance(caught, TypeError | ValueError)
@@ -72,7 +72,7 @@ def error_of(call, *arguments, **options):
 
 @pytest.mark.parametrize("odd", ODD.values())
 @pytest.mark.parametrize("values", [["a", "b"], [1, 2], [0.5, 7.5], [True, False]])
-def test_an_odd_object_is_not_declared_and_changes_no_other_code(values, odd):
+def test_odd_object_is_outside_the_domain_and_changes_no_other_code(values, odd):
     column = column_with(odd, values)
     missing = odd is pd.NaT or odd is pd.NA
     for series in (column, pd.Series(column, dtype=object), pl.Series(list(column), dtype=pl.Object)):
@@ -81,7 +81,7 @@ def test_an_odd_object_is_not_declared_and_changes_no_other_code(values, odd):
 
 
 @pytest.mark.parametrize("odd", ODD.values())
-def test_an_odd_object_is_no_number_and_no_date(odd):
+def test_odd_object_is_not_a_number_or_a_date(odd):
     numbers = to_numbers(column_with(odd, [1, 2.5]))
     assert numbers[:2].tolist() == [1, 2.5]
     assert not np.isfinite(numbers[2]) or type(odd) is not Decimal
@@ -92,7 +92,7 @@ def test_an_odd_object_is_no_number_and_no_date(odd):
 
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_no_error_holds_an_odd_object(odd):
+def test_error_does_not_contain_an_odd_object(odd):
     text, labels = column_with(odd, ["a", "b", "a"]), ["a", "b", "a", "b"]
     check_hidden(distinct_values, text)
     encoder = RandomizedResponseEncoder(categories={"job": ["a", "b"]}).fit(pd.DataFrame({"job": labels}))
@@ -110,7 +110,7 @@ def test_no_error_holds_an_odd_object(odd):
 
 
 class Name(str):
-    """Text whose hash is not the hash of its characters."""
+    """Text with a hash that differs from the hash of its characters."""
 
     def __hash__(self):
         return 7

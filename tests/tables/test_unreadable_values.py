@@ -1,4 +1,4 @@
-"""Values that Python has no object for: undeclared ones like any other, which change nothing of other rows."""
+"""Values without a Python object are outside the domain, and do not affect other rows."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def in_pandas(column):
     return pd.Series(pd.arrays.ArrowExtensionArray(column))
 
 
-# Of each, a column of the integers of dates or times, the integer of the declared one, integers beyond all that Python
-# has, and what is declared.
+# For each type: integers of dates or times, the integer of the declared value, integers beyond the range of Python, and
+# the declared value.
 TIMES = {
     "polars Date": (lambda days: pl.Series(days, dtype=pl.Int32).cast(pl.Date), DAYS, [4_000_000, -2 * 10**9], DAY),
     "Arrow date32": (lambda days: arrow(days, pa.date32()), DAYS, [4_000_000, -800_000], DAY),
@@ -71,7 +71,7 @@ def codes_of(column, values):
 
 
 @pytest.mark.parametrize("kind", TIMES)
-def test_a_time_beyond_python_is_not_declared_and_changes_no_other_code(kind):
+def test_time_beyond_python_is_outside_the_domain(kind):
     make, number, far, declared = TIMES[kind]
     column = make([number, *far, None, number])
     undeclared = [1] * len(far)
@@ -81,7 +81,7 @@ def test_a_time_beyond_python_is_not_declared_and_changes_no_other_code(kind):
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-def test_bytes_that_are_no_text_are_not_declared_and_change_no_other_code(kind):
+def test_invalid_utf8_is_outside_the_domain(kind):
     column = TEXTS[kind]()
     assert codes_of(column, ["b", "a"]) == [1, 2, 2, 1]
     assert codes_of(column, ["a", None]) == [0, 2, 1, 0]
@@ -90,7 +90,7 @@ def test_bytes_that_are_no_text_are_not_declared_and_change_no_other_code(kind):
 
 @pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
 def test_times_are_compared_exactly_in_every_unit(unit):
-    """A declared time that the unit cannot hold is none of its times, as it would be if it were rounded."""
+    """A declared time that the unit cannot represent equals no time, although it would if it were rounded."""
     fraction = pd.Timestamp("2020-01-02 12:00:00.000000001")
     far = datetime(9999, 12, 31)
     column = arrow([SECONDS * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]], pa.timestamp(unit))
@@ -113,8 +113,8 @@ FAR = {
 
 
 @pytest.mark.parametrize("library", FAR)
-def test_one_date_beyond_python_is_like_one_that_is_not_declared(library):
-    """It made `fit` fail, and so anybody saw whether its record was there."""
+def test_date_beyond_python_does_not_differ_from_another_unknown_value(library):
+    """It made `fit` fail, which revealed that the record was there."""
     counts = []
     for far in (1, 4_000_000, -800_000, 2 * 10**9):
         histogram = DPHistogram(20.0, domain={"d": [DAY]}, handle_unknown="ignore", random_state=0)
@@ -123,12 +123,12 @@ def test_one_date_beyond_python_is_like_one_that_is_not_declared(library):
 
 
 @pytest.mark.parametrize("library", ["Arrow", "pandas"])
-def test_a_date_beyond_python_is_not_drafted(library):
+def test_draft_excludes_dates_beyond_python(library):
     assert Domain.from_frame(FAR[library]([DAYS, DAYS, 2 * 10**9])) == Domain({"d": [DAY]})
 
 
-def test_no_error_shows_the_person_of_a_row():
-    """Arrow's own error wrote the bytes."""
+def test_error_does_not_contain_bytes_of_a_row():
+    """The error of Arrow contained the bytes."""
     table = pa.table({"x": ["a", "b"]})
     persons = texts([b"Ann", b"\xffs3cr3t"], pa.string())
     with pytest.raises(ValueError, match=r"groups. cannot be read \(ArrowException\)") as caught:
