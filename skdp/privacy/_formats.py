@@ -155,7 +155,11 @@ class JsonRecord(ABC):
         >>> list(PrivacyGuarantee(1.0).to_dict())[:4]
         ['format', 'version', 'epsilon', 'delta']
         """
-        return {"format": self._format, "version": self._version, **self._to_fields()}
+        content = {"format": self._format, "version": self._version}
+        # Lone surrogates in names are replaced, because they cannot be encoded.
+        text = json.dumps(content | self._to_fields(), ensure_ascii=False)
+        record: dict[str, Any] = json.loads(format_text(text))
+        return record
 
     def to_json(self) -> str:
         """Return the record as JSON text.

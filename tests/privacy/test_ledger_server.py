@@ -22,7 +22,7 @@ import pytest
 
 from skdp import BudgetExceeded, Domain, PrivacyGuarantee, PrivacyLedger, RandomizedResponseEncoder, privacy_statement
 from skdp.cli import main
-from skdp.privacy import _book
+from skdp.privacy.ledger import _book
 from skdp.randomness import SecureSource
 from tests.conftest import counted_draws
 from tests.privacy import ledger_users, postgres_server

@@ -23,7 +23,6 @@ from skdp.privacy._formats import (
     format_name,
     format_number,
     format_ratio,
-    format_text,
     parse_record,
     write_name,
 )
@@ -295,7 +294,6 @@ class PrivacyGuarantee(JsonRecord):
             fields[field.name] = getattr(self, field.name)
         return fields | {
             "scope": list(map(write_name, self.scope)),
-            "mechanism": format_text(self.mechanism),
             "losses": [loss._to_fields() for loss in self.losses],
         }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -47,6 +47,8 @@ _COLUMNS = (
     "step",
     "mechanism",
 )
+
+_DETAILS = ("title", "purpose", "contact")
 
 _NOT_COVERED = (
     "Further calls of steps without a ledger, releases that are charged to no ledger "
@@ -161,8 +163,7 @@ class PrivacyStatement(JsonRecord):
     @property
     def rows(self) -> pd.DataFrame:
         """The facts as a table."""
-        rows = list(map(_list_fact, self.facts))
-        table = pd.DataFrame(rows, columns=list(_COLUMNS))
+        table = pd.DataFrame(self.to_dict()["columns"], columns=list(_COLUMNS))
         table["column"] = format_row(fact.column for fact in self.facts)
         return table.astype({"epsilon": float, "delta": float})
 
@@ -173,33 +174,33 @@ class PrivacyStatement(JsonRecord):
 
     def _columns_with(self, *protections: str) -> list[str]:
         """Return the columns with a fact whose protection begins with one of some strings."""
-        columns = [
-            format_name(fact.column)
+        columns = {
+            format_name(fact.column): None
             for fact in self.facts
             if fact.protection.startswith(protections)
-        ]
-        return list(dict.fromkeys(columns))
+        }
+        return list(columns)
 
     def _headline(self) -> str:
         """Return a summary: the unprotected columns, then the guarantee of the other columns."""
-        unprotected = self._columns_with("unprotected:")
-        transformed = self._columns_with(TRANSFORMED)
-        pending = self._columns_with(NOT_FITTED, NOT_SEEN)
-        texts = []
         if not self.facts:
             return "The ledger has no charges."
-        if all(fact.protection == CHARGED for fact in self.facts):
+        pending = self._columns_with(NOT_FITTED, NOT_SEEN)
+        columns = {
+            "Unprotected columns": self._columns_with("unprotected:"),
+            "Unprotected in the rows that transform returns": self._columns_with(
+                TRANSFORMED
+            ),
+            "No guarantee for": pending,
+        }
+        texts = [f"{x}: {', '.join(names)}" for x, names in columns.items() if names]
+        if self.facts[0].protection == CHARGED:
             texts.append(
                 "Only charged releases are listed. Others may exist, and are not in "
                 "this total"
             )
-        elif unprotected or not (pending or transformed):
-            texts.append(f"Unprotected columns: {', '.join(unprotected) or 'none'}")
-        if transformed:
-            names = ", ".join(transformed)
-            texts.append(f"Unprotected in the rows that transform returns: {names}")
-        if pending:
-            texts.append(f"No guarantee for: {', '.join(pending)}")
+        elif not texts:
+            texts.append("Unprotected columns: none")
         if any("target is unprotected" in note for note in self.notes):
             texts.append("The target is unprotected")
         if self.total is not None:
@@ -215,24 +216,30 @@ class PrivacyStatement(JsonRecord):
         """Return the fields of the JSON record."""
         total = self.total
         return {
-            "title": format_text(self.title),
-            "purpose": format_text(self.purpose),
-            "contact": format_text(self.contact),
+            **{name: getattr(self, name) for name in _DETAILS},
             "written": self.written,
-            "headline": format_text(self._headline()),
+            "headline": self._headline(),
             "columns": list(map(_list_fact, self.facts)),
             "total": None if total is None else total._to_fields(),
             "meaning": None if total is None else self._describe_total(total),
             "secure": self.secure,
-            "ledgers": list(self.ledgers),
-            "steps": [step._to_fields() for step in self.steps],
-            "notes": list(map(format_text, self.notes)),
-            "not_covered": list(_NOT_COVERED),
+            "ledgers": self.ledgers,
+            "steps": [
+                step._asdict() | {"guarantee": step.guarantee._to_fields()}
+                for step in self.steps
+            ],
+            "notes": self.notes,
+            "not_covered": _NOT_COVERED,
         }
 
     def _describe_total(self, total: PrivacyGuarantee) -> dict[str, Any]:
         """Return explanations of the total for readers without knowledge of differential privacy, by topic."""
-        counted = _list_counted(total, self.steps)
+        # A release with epsilon = delta = 0 requires no trust, and has no unit.
+        covers = [
+            x for x in self.steps if not set(total.scope).isdisjoint(x.guarantee.scope)
+        ]
+        lossy = [x for x in covers if x.guarantee.epsilon or x.guarantee.delta]
+        counted = lossy or covers
         guess = guess_probability(total.epsilon, total.delta)
         return {
             "protected": total._format_scope(),
@@ -246,34 +253,28 @@ class PrivacyStatement(JsonRecord):
         }
 
     def _describe_unit(
-        self, total: PrivacyGuarantee, counted: Sequence[StatedStep]
+        self, total: PrivacyGuarantee, counted: Iterable[StatedStep]
     ) -> str:
         """Describe the unit of privacy in sentences, without the last period."""
         unit = total._format_unit()
-        if total.unit != "record":
-            sentences = [unit]
-            if total.unit == "person":
-                # A sum of guarantees has the smallest number of rows of its releases.
-                limits = [step.guarantee.max_rows_per_person for step in counted]
-                rows = max(limits, default=total.max_rows_per_person)
-                sentences.append(
-                    f"Each release uses at most {rows} of them per table "
-                    "(max_rows_per_person)"
-                )
-            sentences.append(
-                "A single record of a person with several is protected less, because it "
-                "may replace another record of the person"
+        if total.unit == "record":
+            if total.relation == "replace_values":
+                unit = f"the values of {join_names(total.scope)} in {unit}"
+            elif not any(_leaves_out(fact) for fact in self.facts):
+                unit = unit.replace("one record", "one whole record")
+            return f"{unit}. A person with more records is protected less"
+        if total.unit == "person":
+            # A sum of guarantees has the smallest number of rows of its releases.
+            limits = [step.guarantee.max_rows_per_person for step in counted]
+            rows = max(limits, default=total.max_rows_per_person)
+            unit += (
+                f". Each release uses at most {rows} of them per table "
+                "(max_rows_per_person)"
             )
-            return ". ".join(sentences)
-        if total.relation == "replace_values":
-            unit = f"the values of {join_names(total.scope)} in {unit}"
-        elif all(
-            fact.protection in (NOT_RELEASED, TRANSFORMED)
-            or (fact.guarantee is not None and fact.protection != CHARGED)
-            for fact in self.facts
-        ):
-            unit = unit.replace("one record", "one whole record")
-        return f"{unit}. A person with more records is protected less"
+        return (
+            f"{unit}. A single record of a person with several is protected less, "
+            "because it may replace another record of the person"
+        )
 
     def to_html(self) -> str:
         """Return the statement as an HTML page with explanations.
@@ -311,21 +312,20 @@ class PrivacyStatement(JsonRecord):
             source=_SOURCES.get(self.secure),
             limits=_LIMITS,
         )
-        return format_text(page)
+        return str(page)
 
     def __str__(self) -> str:
-        lines = []
-        for name in ("title", "purpose", "contact"):
-            if getattr(self, name):
-                lines.append(f"{name.capitalize()}: {getattr(self, name)}")
-        lines.append(self._headline())
+        record = self.to_dict()
+        lines = [f"{x.capitalize()}: {record[x]}" for x in _DETAILS if record[x]]
+        lines.append(record["headline"])
         if self.total is not None:
-            meaning = self._describe_total(self.total)
+            meaning = record["meaning"]
+            limits = _LIMITS if self.total.secure else ""
             rho = ""
             if self.total.rho is not None:
                 rho = f", rho = {format_number(self.total.rho)}"
             lines += [
-                f"Trusted: {meaning['trusted']}.{_LIMITS if self.total.secure else ''}",
+                f"Trusted: {meaning['trusted']}.{limits}",
                 f"Unit of privacy: {meaning['unit']}.",
                 f"Neighbors: {meaning['neighbors']}.",
                 f"Variant: {meaning['variant']}{rho}.",
@@ -335,18 +335,24 @@ class PrivacyStatement(JsonRecord):
             lines.append(
                 self.rows.to_string(index=False, na_rep="", float_format=format_number)
             )
-        lines += [f"- {text}" for text in self.notes]
+        lines += [f"- {text}" for text in record["notes"]]
         if self.secure is not None:
             lines.append(f"Randomness: {_SOURCES[self.secure]}.")
         lines += [f"Budget of the ledger: {_format_budget(x)}." for x in self.ledgers]
         lines += ["Not covered:", *(f"- {text}" for text in _NOT_COVERED)]
-        names = [name for name in self.written if name not in ("date", "timezone")]
-        versions = ", ".join(f"{name} {self.written[name]}" for name in names)
-        date = f"{self.written['date']} ({self.written['timezone']})"
-        lines.append(f"Written: {date}, {versions}.")
-        return format_text("\n".join(lines))
+        date, timezone, *versions = self.written.items()
+        texts = [f"{date[1]} ({timezone[1]})", *map(" ".join, versions)]
+        lines.append(f"Written: {', '.join(texts)}.")
+        return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def _leaves_out(fact: Fact) -> bool:
+    """Check if a column is given away without a guarantee, or the columns of a record are not known."""
+    if fact.guarantee is None:
+        return fact.protection not in (NOT_RELEASED, TRANSFORMED)
+    return fact.protection == CHARGED
 
 
 def _describe_versions() -> dict[str, str]:
@@ -363,7 +369,7 @@ def _format_budget(budget: dict[str, Any]) -> str:
         if value:
             text = format_number(value) if isinstance(value, float) else value
             parts.append(f"{name} = {text}")
-    return ", ".join(parts)
+    return format_text(", ".join(parts))
 
 
 def _list_fact(fact: Fact) -> dict[str, Any]:
@@ -372,9 +378,8 @@ def _list_fact(fact: Fact) -> dict[str, Any]:
     if fact.guarantee is not None:
         for name in ("epsilon", "delta", "relation", "trust", "mechanism"):
             row[name] = getattr(fact.guarantee, name)
-    texts = format_name(fact.column), fact.protection, fact.step
-    row |= zip(("column", "protection", "step"), map(format_text, texts), strict=True)
-    return row | {"mechanism": format_text(row["mechanism"])}
+    names = {"column": format_name(fact.column), "step": fact.step}
+    return row | names | {"protection": fact.protection}
 
 
 def _load_template() -> Any:
@@ -407,31 +412,19 @@ def _name_variant(guarantee: PrivacyGuarantee) -> str:
     return f"{'approximate' if guarantee.delta else 'pure'} differential privacy"
 
 
-def _list_counted(
-    total: PrivacyGuarantee, steps: Iterable[StatedStep]
-) -> list[StatedStep]:
-    """Return the steps whose losses a total counts; steps without a loss only if no step has one."""
-    scope = set(total.scope)
-    counted = [step for step in steps if not scope.isdisjoint(step.guarantee.scope)]
-    lossy = [s for s in counted if s.guarantee.epsilon or s.guarantee.delta]
-    return lossy or counted
-
-
-def _describe_trust(total: PrivacyGuarantee, counted: Sequence[StatedStep]) -> str:
+def _describe_trust(total: PrivacyGuarantee, counted: Iterable[StatedStep]) -> str:
     """Name the parties that must be trusted, for each step if the trust models of the steps differ."""
-    by_trust = {
-        trust: [step for step in counted if step.guarantee.trust == trust]
-        for trust in TRUSTS
-    }
-    parts = []
-    for trust, steps in by_trust.items():
-        if steps:
-            names = [
-                f"{step.step} ({join_names(step.guarantee.scope)})" for step in steps
-            ]
-            parts.append(f"for {', '.join(names)}, {TRUSTED[trust][0]}")
+    steps: dict[str, list[str]] = {trust: [] for trust in TRUSTS}
+    for step in counted:
+        names = join_names(step.guarantee.scope)
+        steps[step.guarantee.trust].append(f"{step.step} ({names})")
+    parts = [
+        f"for {', '.join(names)}, {TRUSTED[trust][0]}"
+        for trust, names in steps.items()
+        if names
+    ]
     if len(parts) < 2:
         return "".join(TRUSTED[total.trust])
-    return format_text(
+    return (
         f"{'; '.join(parts)}. The total is stated for the weaker, {total.trust} model"
     )

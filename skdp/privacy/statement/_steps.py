@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import chain
 from typing import Any, Literal
 
 from skdp.privacy.guarantees._guarantee import PrivacyGuarantee
@@ -52,10 +51,11 @@ def list_parts(estimator: Any) -> list[Any]:
     fitted: dict[int, Any] = {}
     parameters: dict[int, Any] = {}
     for name, value in getattr(estimator, "__dict__", {}).items():
-        parts = fitted if name.startswith("_") or name.endswith("_") else parameters
+        parts = fitted if "_" in (name[0], name[-1]) else parameters
         parts |= {id(part): part for part in _find_estimators(value)}
     parts = fitted or parameters
-    return [part for part in parts.values() if part is not estimator]
+    parts.pop(id(estimator), None)
+    return list(parts.values())
 
 
 def _find_estimators(value: Any) -> Iterator[Any]:
@@ -77,21 +77,16 @@ def iterate_parts(estimator: Any) -> Iterator[Any]:
 def is_fitted(estimator: Any) -> bool:
     """Check if an estimator, or one of its parts, has an attribute that `fit` sets."""
     # scikit-learn's `check_is_fitted` is always True for stateless estimators.
-    for part in iterate_parts(estimator):
-        for name in getattr(part, "__dict__", ()):
-            if name.endswith("_") and not name.startswith("__"):
-                return True
-    return False
+    return any(
+        name.endswith("_") and not name.startswith("__")
+        for part in iterate_parts(estimator)
+        for name in getattr(part, "__dict__", ())
+    )
 
 
-def is_of_skdp(estimator: Any) -> bool:
-    """Check if an estimator and all its parts are classes of skdp."""
-    return all(library_of(part) == "skdp" for part in iterate_parts(estimator))
-
-
-def is_known(estimator: Any) -> bool:
-    """Check if an estimator and all its parts are classes of known libraries."""
-    return all(library_of(part) is not None for part in iterate_parts(estimator))
+def libraries_of(estimator: Any) -> set[str | None]:
+    """Return the libraries that define an estimator and all its parts; None for unknown libraries."""
+    return set(map(library_of, iterate_parts(estimator)))
 
 
 def is_trusted(estimator: Any, trusted: tuple[type, ...]) -> bool:
@@ -108,12 +103,12 @@ def is_trusted(estimator: Any, trusted: tuple[type, ...]) -> bool:
 
 def has_earlier_fit(estimator: Any) -> bool:
     """Check if a part of an estimator was fitted elsewhere before, possibly on true values."""
-    for part in iterate_parts(estimator):
-        splits = getattr(part, "cv", None)
-        is_prefit = isinstance(splits, str) and splits == "prefit"
-        if is_prefit or getattr(part, "prefit", False) or is_a(part, "FrozenEstimator"):
-            return True
-    return False
+    return any(
+        is_a(part, "FrozenEstimator")
+        or getattr(part, "prefit", False)
+        or str(getattr(part, "cv", None)) == "prefit"
+        for part in iterate_parts(estimator)
+    )
 
 
 def is_permanent(estimator: Any) -> bool:
@@ -141,23 +136,29 @@ def learns_nothing(estimator: Any) -> bool:
 
 def learns_target(estimator: Any) -> bool:
     """Check if an estimator learns from the target."""
-    if any(map(learns_target, list_parts(estimator))):
-        return True
     # Estimators of other libraries may learn from the target. Estimators of skdp learn from
     # the true target with a guarantee only, or through their parts.
-    library = library_of(estimator)
-    if library != "sklearn" or is_a(estimator, *_TARGET_LEARNERS):
-        return library != "skdp"
-    is_predictor = any(hasattr(estimator, name) for name in _TARGET_ATTRIBUTES)
-    return is_predictor or estimator.__sklearn_tags__().target_tags.required
+    for part in iterate_parts(estimator):
+        library = library_of(part)
+        if library != "sklearn":
+            learns = library != "skdp"
+        else:
+            learns = (
+                is_a(part, *_TARGET_LEARNERS)
+                or any(hasattr(part, name) for name in _TARGET_ATTRIBUTES)
+                or part.__sklearn_tags__().target_tags.required
+            )
+        if learns:
+            return True
+    return False
 
 
 def has_own_column_function(transformer: Any) -> bool:
     """Check if a column transformer selects columns by a function of the user, which may read values."""
-    for _, _, columns in transformer.transformers:
-        if callable(columns) and not is_a(columns, "make_column_selector"):
-            return True
-    return False
+    return any(
+        callable(columns) and not is_a(columns, "make_column_selector")
+        for _, _, columns in transformer.transformers
+    )
 
 
 def find_domains(estimator: Any) -> dict[Any, PrivacyGuarantee]:
@@ -166,25 +167,22 @@ def find_domains(estimator: Any) -> dict[Any, PrivacyGuarantee]:
     A discovered domain was computed from private data, so its guarantee is a part of
     the total.
     """
-    releases = {}
-    for part in iterate_parts(estimator):
-        for release in list_releases(vars(part) if hasattr(part, "__dict__") else {}):
-            releases[release] = release.guarantee
-    return releases
+    parts = iterate_parts(estimator)
+    releases = list_releases([getattr(part, "__dict__", {}) for part in parts])
+    return {release: release.guarantee for release in releases}
 
 
 def list_releases(declared: Any) -> tuple[Any, ...]:
     """Return the releases that found declared values: a Domain, a column, or nested lists and dicts of them."""
     # `skdp.domain` imports this package. The attribute is looked up in the class, because a
     # table may have a column named "releases".
+    releases: list[Any] = []
     if hasattr(type(declared), "releases"):
-        found: tuple[Any, ...] = declared.releases
-        return found
-    if isinstance(declared, Mapping):
-        declared = list(declared.values())
-    if not isinstance(declared, list | tuple):
-        return ()
-    return tuple(dict.fromkeys(chain.from_iterable(map(list_releases, declared))))
+        releases += declared.releases
+    elif isinstance(declared, list | tuple | Mapping):
+        for item in declared.values() if isinstance(declared, Mapping) else declared:
+            releases += list_releases(item)
+    return tuple(dict.fromkeys(releases))
 
 
 def find_inferred(estimator: Any) -> list[Any]:
@@ -239,10 +237,9 @@ def column_names_of(X: Any) -> tuple[Any, ...] | None:
     table_class = type(X)
     if hasattr(table_class, "collect_schema"):  # Polars
         return tuple(X.collect_schema().names())
-    if hasattr(table_class, "column_names"):  # pyarrow, whose `columns` has the values
-        return tuple(X.column_names)
-    if hasattr(table_class, "columns"):
-        return tuple(X.columns)
+    for name in ("column_names", "columns"):  # `columns` of pyarrow has the values
+        if hasattr(table_class, name):
+            return tuple(getattr(X, name))
     if len(getattr(X, "shape", ())) == 2:
         return tuple(f"x{index}" for index in range(X.shape[1]))
     raise TypeError(f"X must be a DataFrame or a 2D array, got {type(X).__name__}.")

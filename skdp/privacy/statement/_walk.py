@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from skdp.privacy._formats import format_text
 from skdp.privacy.guarantees._guarantee import PrivacyGuarantee
 from skdp.privacy.statement import _steps
-from skdp.privacy.statement._steps import is_a, is_of_skdp
+from skdp.privacy.statement._steps import is_a
 
 # Protection of a column by a step.
 ROWS = "privatized rows"
@@ -107,13 +106,6 @@ class StatedStep(NamedTuple):
     step: str
     guarantee: PrivacyGuarantee
     fitted: bool = True
-
-    def _to_fields(self) -> dict[str, Any]:
-        """Return the step as the fields of a JSON object."""
-        content = self._asdict()
-        content["step"] = format_text(self.step)
-        content["guarantee"] = self.guarantee._to_fields()
-        return content
 
 
 class Fact(NamedTuple):
@@ -310,7 +302,7 @@ class Walk:
         if _steps.is_trusted(estimator, self._trusted):
             guarantee: PrivacyGuarantee = estimator.guarantee_
             return guarantee
-        if not self._is_plan or not is_of_skdp(estimator):
+        if not self._is_plan or _steps.libraries_of(estimator) != {"skdp"}:
             return None
         planned = _steps.planned_guarantee(estimator)
         if planned is None:
@@ -328,7 +320,8 @@ class Walk:
         # Columns that earlier steps have protected are no longer raw, unless the estimator
         # was fitted elsewhere.
         raw = flow.origins if _steps.has_earlier_fit(estimator) else flow.raw
-        is_pending = _steps.is_known(estimator) and not _steps.is_fitted(estimator)
+        is_known = None not in _steps.libraries_of(estimator)
+        is_pending = is_known and not _steps.is_fitted(estimator)
         self._expose(raw, NOT_FITTED if is_pending or self._is_plan else LEARNED, step)
         if _steps.learns_target(estimator) and not flow.has_new_target:
             self.notes["target"].append(step)
