@@ -1,4 +1,4 @@
-"""A release depends on the rows by its values only: nothing else of the table, of any kind, is carried along."""
+"""A release depends on the rows by their values only: nothing else of a table, of any library, is carried along."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from skdp.base import split_if_supervised
 
-# The hidden data of each frame, in every place where it can be.
+# The secret of each frame, in every location that can contain it.
 SECRET = "s3cr3t, and too long for Polars to keep in place"
 SECRET_NUMBER = 72_619
 N_ROWS = 24
@@ -24,7 +24,7 @@ def is_table(value):
 
 
 def tables_in(root):
-    """Yield the path and the value of all tables and arrays that an object holds in attributes and items."""
+    """Yield the path and the value of all tables and arrays in the attributes and items of an object."""
     visited, items = set(), list(vars(root).items())
     while items:
         path, value = items.pop()
@@ -42,13 +42,13 @@ def tables_in(root):
 
 
 def shows_secret(value):
-    """Whether the serialised value contains the secret."""
+    """Return True if the serialized value contains the secret."""
     data = pickle.dumps(value)
     numbers = [np.array([SECRET_NUMBER], dtype).tobytes() for dtype in (int, float)]
     return any(sign in data for sign in (SECRET.encode(), *numbers))
 
 
-# Frames of each kind, with the secret beside their rows.
+# Frames of each library, with the secret beside their rows.
 
 
 def is_text(column):
@@ -56,7 +56,7 @@ def is_text(column):
 
 
 def stranger_of(column):
-    """Return a value of rows outside of the slice."""
+    """Return a value of rows outside the slice."""
     value = next((value for value in column if value not in (None, ())), None)
     if value is None or isinstance(value, str):
         return SECRET
@@ -66,7 +66,7 @@ def stranger_of(column):
 
 
 def levels_of(column):
-    """Return the values in the order of their appearance; the stranger does not occur in the slice."""
+    """Return the values in order of appearance; the value outside does not occur in the slice."""
     return list(dict.fromkeys(value for value in column if value is not None))
 
 
@@ -77,7 +77,7 @@ def as_objects(column):
 def under_mask(column):
     """Put the secret under the mask of missing values."""
     dtype = {bool: "boolean", int: "Int64", float: "Float64"}.get(type(column[0]), "string")
-    # A missing number is set by its mask alone, and what it was stays beneath.
+    # A missing number is set by its mask alone, so its value stays in memory.
     series = pd.Series([column[0]] * len(column), dtype=dtype)
     for place, value in enumerate(column):
         series[place] = value
@@ -118,7 +118,7 @@ POLARS = {
 
 
 def burdened_frames(rows):
-    """Yield the same rows as frames of each kind: slices of larger tables, whose first and last row is a stranger."""
+    """Yield equal rows as frames of each library: slices of larger tables, with other rows before and after."""
     widened = {}
     for name, column in rows.items():
         # Each text is an object of this frame only.
@@ -157,7 +157,7 @@ def pandas_frame(columns):
 
 
 def arrow_table(arrays):
-    # Metadata of a schema are copied by most functions of Arrow.
+    # Most functions of Arrow copy the metadata of a schema.
     fields = [pa.field(name, array.type, metadata={"note": SECRET}) for name, array in arrays.items()]
     schema = pa.schema(fields, metadata={"note": SECRET, "pandas": SECRET})
     return pa.Table.from_arrays([*arrays.values()], schema=schema).slice(1, N_ROWS)
@@ -168,7 +168,7 @@ def polars_frame(widened, dtype_of):
     frame = pl.DataFrame({name: pl.Series(column, dtype=dtypes[name]) for name, column in widened.items()})
     frame = frame.slice(1, N_ROWS)
     for name, column in widened.items():
-        # polars notes where it has seen that a column rises.
+        # polars records if a column is sorted.
         inside = column[1:-1]
         if None not in inside and inside == sorted(inside):
             frame = frame.with_columns(pl.col(name).set_sorted())
@@ -176,12 +176,12 @@ def polars_frame(widened, dtype_of):
 
 
 def opposite_frames(X):
-    """Build two tables of each kind, whose columns have opposite orders and each lack one value of X."""
+    """Make two tables per library, with columns in opposite orders that each lack one value of X."""
     rising, falling = {}, {}
     objects = X.astype(object).where(X.notna(), None)
     places = np.linspace(0, 1, N_ROWS)
     for name in X:
-        # Missing values come last, as they compare with nothing.
+        # Missing values are last, because they cannot be compared.
         order = sorted(dict.fromkeys(objects[name]), key=lambda value: (value is None, value))
         for rows, values in ((rising, order[:-1] or order), (falling, order[:0:-1] or order)):
             rows[name] = [values[place] for place in (places * (len(values) - 1)).round().astype(int)]
@@ -191,14 +191,14 @@ def opposite_frames(X):
             yield kind, frame, opposite[kind]
 
 
-# What is required of releases and of fitted estimators.
+# Requirements on releases and on fitted estimators.
 
 
 def require_same_form(kind, tables, released):
-    """Fail if the releases of two tables differ in more than values, or contain hidden data."""
+    """Fail if the releases of two tables differ in more than values, or contain the secret."""
     for table, output in zip(tables, released, strict=True):
         assert not shows_secret(output), f"{kind}: what the frame holds beside its rows is released"
-        # A view or an object of the true rows shows them to whoever follows its base, and changes with them.
+        # A view or an object of the true rows reveals them through its base, and changes with them.
         shared = [set(map(id, memory_of(own))) | to_object_list(own) for own in (table, output)]
         assert shared[0].isdisjoint(shared[1]), f"{kind}: the output shares memory or objects with the true rows"
     names = differences(*map(facts_of, released))
@@ -206,7 +206,7 @@ def require_same_form(kind, tables, released):
 
 
 def require_same_storage(kind, fitted, other_fitted):
-    """Fail if what two fitted estimators store differs in more than values, or contains hidden data."""
+    """Fail if two fitted estimators store objects that differ in more than values, or contain the secret."""
     assert not shows_secret(fitted), f"{kind}: what the frame holds beside its rows is stored"
     tables, other_tables = dict(tables_in(fitted)), dict(tables_in(other_fitted))
     for path in tables.keys() & other_tables.keys():
@@ -214,12 +214,12 @@ def require_same_storage(kind, fitted, other_fitted):
         assert not names, f"{kind}: the attribute {path} depends on the rows: {', '.join(names)}"
 
 
-# The frames that are tried where a fit takes longer than a transform.
+# The frames for fits that take longer than a transform.
 FEW_KINDS = ("pandas", "pandas, category", "pyarrow", "pyarrow, dictionary", "polars", "polars, Categorical")
 
 
 def check_fits(estimator, X):
-    """Check that fitted attributes and private rows differ in values only, for frames of some kinds."""
+    """Check that fitted attributes and private rows differ in values only, for frames of some libraries."""
     for kind, *tables in opposite_frames(X):
         if kind not in FEW_KINDS:
             continue
@@ -230,9 +230,9 @@ def check_fits(estimator, X):
                     for table in tables
                 ]
         except (TypeError, ValueError):
-            continue  # it does not take such frames
+            continue  # it does not accept such frames
         require_same_storage(kind, *fits)
-        # Rows are compared where the estimator says that they are private.
+        # Rows are compared if the estimator states that they are private.
         if getattr(estimator, "protects_rows", None) is True:
             rows = [split_if_supervised(estimator, table)[0] for table in tables]
             require_same_form(kind, tables, [fit.transform(own) for fit, own in zip(fits, rows, strict=True)])
@@ -240,7 +240,7 @@ def check_fits(estimator, X):
             require_same_form(kind, tables, [fit.sample(20) for fit in fits])
 
 
-# All of a table but its values, its row index, its number of rows, and counts of its values.
+# Facts of a table: all except its values, its row index, its number of rows, and counts of its values.
 
 
 def facts_of(output):
@@ -249,7 +249,7 @@ def facts_of(output):
     facts, columns = {}, {}
     if isinstance(output, pd.DataFrame):
         facts["frame"] = [output.attrs, output.flags.allows_duplicate_labels, labels_of(output.columns)]
-        # Two columns may have one name.
+        # Two columns may have the same name.
         columns = {place: output.iloc[:, place] for place in range(output.shape[1])}
     elif isinstance(output, pa.Table):
         facts["metadata"] = [output.schema.metadata, *(field.metadata for field in output.schema)]
@@ -279,7 +279,7 @@ def facts_of_column(column):
     if categories is not None and hasattr(categories, "to_list"):
         facts["categories"] = categories.to_list()
     elif isinstance(column.dtype, pl.Categorical):
-        # Its codes depend on all data that the process reads. NaN is unequal to itself: always a difference.
+        # The codes depend on all data that the process reads. NaN is unequal to itself: always a difference.
         facts["process-wide categories"] = float("nan")
     return facts
 
@@ -302,7 +302,7 @@ def differences(facts, other_facts):
 
 
 def memory_of(table):
-    """Yield the arrays that own the memory of the columns of a table: a slice may be small, and its base everything."""
+    """Yield the arrays that own the memory of the columns of a table; the base of a slice may contain all rows."""
     if isinstance(table, pd.DataFrame):
         for place in range(table.shape[1]):
             yield from memory_of(table.iloc[:, place])
@@ -315,6 +315,6 @@ def memory_of(table):
 
 
 def to_object_list(table):
-    """Return the identities of texts in columns of objects; Python has one object for each text of one character."""
+    """Return the identities of texts in columns of objects; Python shares texts of one character."""
     items = [item for array in memory_of(table) if array.dtype == object for item in array.ravel()]
     return {id(item) for item in items if isinstance(item, str) and len(item) > 1}

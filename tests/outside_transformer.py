@@ -1,4 +1,4 @@
-"""A local transformer as another package would write it: nothing in skdp knows it."""
+"""A local transformer as another package would write it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from skdp.randomness import ONE, bernoulli_ratio, uniform_integers
 
 @dataclass(frozen=True, eq=False)
 class SaidField(Field):
-    """The position of a value among those declared, or with some probability (of 2^64) that of a uniform one."""
+    """The position of a value in the domain, or with some probability (times 2^64) of a uniform value."""
 
     columns: tuple[Any, ...]
     values: Any

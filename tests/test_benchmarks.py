@@ -1,4 +1,4 @@
-"""Each benchmark runs: one small cell of each method, through the runner."""
+"""Each benchmark runs: a small cell of each method, through the runner."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def load_extension():
 
 
 def find_scripts():
-    """List the scripts, which have no command line of their own."""
+    """List the scripts, which have no command line."""
     paths = FOLDER.glob("[a-z]*.py")
     return sorted(path.stem for path in paths if "__main__" not in path.read_text())
 
 
 @pytest.mark.filterwarnings("ignore")  # As in the runner.
 @pytest.mark.parametrize("name", often(find_scripts(), {*find_scripts()} - {"fairness"}))
-def test_a_cell_of_each_benchmark_runs(name, monkeypatch):
+def test_cell_of_each_benchmark_runs(name, monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)  # As in a script, which imports its neighbors.
     script = load_script(name)
     tables = run.TableCache(script, quick=True)

@@ -1,4 +1,4 @@
-"""Finding bins by arithmetic is the same as comparing with all edges."""
+"""Finding bins by arithmetic equals comparison with all edges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EDGES = [
     np.linspace(0, 1, 11) ** 1.5,
     np.array([5.0, 6.0]),
     np.array([-5e-324, 0.0, 5e-324]),
-    # So many values are looked up in buckets.
+    # From this number of values on, bins are looked up in buckets.
     np.append(0.0, np.geomspace(1e-6, 1e4, 300)),
     np.array([-1.7e308, -1e300, 0.0, 5e-324, 1e-310, 1.0, 1.7e308]),
     1e15 + np.array([0.0, 1.0, 3.5, 4.0, 900.0]),
@@ -40,7 +40,7 @@ def compared(values, edges, missing):
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("edges", EDGES, ids=range(len(EDGES)))
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_bins_are_what_comparing_says(edges, missing, dtype):
+def test_bins_equal_comparison_with_all_edges(edges, missing, dtype):
     with np.errstate(over="ignore"):
         narrow = edges.astype(dtype)
     if np.unique(narrow).size < edges.size or not np.isfinite(narrow).all():
@@ -80,8 +80,8 @@ def test_even_edges_are_decimal_fractions(low, high, bins):
     assert Domain.from_toml(domain.to_toml()) == domain
 
 
-def test_the_vectors_of_clients_hold():
-    """`examples/client/columns.mjs` finds the same bins, in its own tests."""
+def test_vectors_of_clients_are_reproduced():
+    """`examples/client/columns.mjs` tests the same vectors."""
     vectors = json.loads(Path(skdp.domain.__file__).with_name("bin_vectors.json").read_text())
     assert len(vectors) == 7
     for vector in vectors:

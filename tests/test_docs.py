@@ -1,4 +1,4 @@
-"""The documentation site, without building it: lists of objects, guarantee pages, links, code of pages."""
+"""The documentation site without building it: lists of objects, guarantee pages, links, code of pages."""
 
 import importlib
 import inspect
@@ -38,7 +38,7 @@ def public_names():
     return names
 
 
-def test_the_api_lists_every_public_object_once():
+def test_api_lists_every_public_object_once():
     assert sorted(LISTED) == sorted(public_names())
 
 
@@ -57,11 +57,11 @@ def test_guarantees_name_public_objects_and_tests_that_exist():
 MODULES = sorted((ROOT / "skdp").rglob("*.py"))
 
 
-def test_every_warning_names_a_page_that_exists():
+def test_every_warning_names_an_existing_page():
     source = "".join(path.read_text(encoding="utf-8") for path in MODULES)
     named = set(re.findall(r"""\babout="((?:answers|guide)/[^"]+)\"""", source))
     assert len(named) > 10
-    assert source.count("warnings.warn(") == 1  # in `skdp.pages`: what warns names a page
+    assert source.count("warnings.warn(") == 1  # in `skdp.pages`, whose function `warn` requires a page
     for page in named:
         name, _, section = page.partition("#")
         path = DOCS / f"{name}.md"
@@ -71,7 +71,7 @@ def test_every_warning_names_a_page_that_exists():
         assert not section or section in anchors, page
 
 
-def test_a_warning_names_the_line_of_its_caller(monkeypatch):
+def test_warning_names_the_line_of_its_caller(monkeypatch):
     monkeypatch.setattr(pages, "SITE", "https://host.example")
     with pytest.warns(UserWarning, match="too few rows. See https://host.example/answers/which_epsilon.html") as caught:
         pages.warn("too few rows", UserWarning, about="answers/which_epsilon", stacklevel=1)
@@ -85,7 +85,7 @@ def blocks(path):
 
 def run_page(path, skipped, folder, monkeypatch):
     """Run the code of a page from top to bottom, in one namespace."""
-    monkeypatch.chdir(folder)  # some of it writes files
+    monkeypatch.chdir(folder)  # some code writes files
     namespace = {}
     for code in blocks(path):
         if skipped is None or skipped not in code:
@@ -97,7 +97,7 @@ WITH_SPARK = [path for path in PAGES + ANSWERS if any("pyspark" in code for code
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore")  # Spark's own
+@pytest.mark.filterwarnings("ignore")  # warnings of Spark
 @pytest.mark.parametrize("path", WITH_SPARK, ids=lambda path: path.stem)
 def test_code_of_pages_runs_on_spark(path, tmp_path, monkeypatch, capsys):
     pytest.importorskip("pyspark")
@@ -106,7 +106,7 @@ def test_code_of_pages_runs_on_spark(path, tmp_path, monkeypatch, capsys):
     assert "std_error" in capsys.readouterr().out
 
 
-@pytest.mark.filterwarnings("ignore:Setting a(n item| value)")  # fairlearn's own, of pandas 3.1
+@pytest.mark.filterwarnings("ignore:Setting a(n item| value)")  # warnings of fairlearn about pandas 3.1
 @pytest.mark.parametrize(
     "path",
     often([*PAGES, *ANSWERS], [path for path in PAGES + ANSWERS if path.stem not in SLOW_PAGES]),

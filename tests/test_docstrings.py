@@ -1,4 +1,4 @@
-"""Public objects are documented in full, as numpydoc has it."""
+"""Public objects have complete docstrings in the format of numpydoc."""
 
 import importlib
 import inspect
@@ -10,9 +10,9 @@ from numpydoc.validate import ERROR_MSGS, validate
 
 import skdp
 
-# All checks but the sections that not every method has: extended summary, See Also, Examples.
+# All checks except the sections that some methods do not have: extended summary, See Also, Examples.
 CHECKS = {*ERROR_MSGS} - {"ES01", "SA01", "EX01"}
-# What only other rooms import; each says so in its docstring.
+# Internal packages; the docstring of each package states it.
 INTERNAL = {"skdp.base", "skdp.tables", "skdp.exact"}
 ROOMS = [skdp] + [
     importlib.import_module(room.name)
@@ -37,7 +37,7 @@ def public_objects():
         for name in getattr(room, "__all__", ()):
             thing = getattr(room, name)
             path = f"{room.__name__}.{name}"
-            if inspect.isfunction(inspect.unwrap(thing)):  # also one that is cached
+            if inspect.isfunction(inspect.unwrap(thing)):  # also a cached function
                 yield inspect.unwrap(thing), path
             if inspect.isclass(thing):
                 yield thing, path
@@ -52,7 +52,7 @@ OURS = {key: path for key, path in OBJECTS.items() if key[0].partition(".")[0] =
 
 
 def inherits_docstring(cls, name):
-    """Whether `help` shows the docstring of a method of ours that this one overrides, with the same parameters."""
+    """Return True if `help` shows the docstring of an overridden method of skdp with the same parameters."""
     own, *others = [function_of(vars(base)[name]) for base in cls.__mro__ if name in vars(base)]
     shown = next((other for other in others if other.__doc__), None)
     if own.__doc__ or shown is None or key_of(shown) not in OURS:
@@ -72,13 +72,13 @@ INHERITED = {path for path in OURS.values() if (found := owner_of(path)) and inh
 
 @pytest.mark.parametrize("path", sorted({*OURS.values()} - INHERITED))
 def test_public_docstrings(monkeypatch, path):
-    # No comment in the code may switch a check off; to look for some takes a quarter of the time.
+    # A comment in the code must not switch a check off; searching for such comments takes a quarter of the time.
     monkeypatch.setattr("numpydoc.validate.extract_ignore_validation_comments", lambda file: {})
-    protocol = path == "skdp.randomness.ByteSource"  # has no constructor
+    protocol = path == "skdp.randomness.ByteSource"  # a protocol has no constructor
     checks = CHECKS - {"PR01"} if protocol else CHECKS
     assert not [f"{code}: {text}" for code, text in validate(path)["errors"] if code in checks]
 
 
 @pytest.mark.parametrize("name", sorted(INTERNAL))
-def test_internal_rooms_say_so(name):
+def test_internal_packages_state_that_they_are_internal(name):
     assert "\n\nInternal: import nothing from here outside of skdp." in importlib.import_module(name).__doc__

@@ -1,4 +1,4 @@
-"""What the documents name is there: files, links, pages, one version and date; the code of the README runs."""
+"""Files and links of the documents exist, version and date are unique, and the code of the README runs."""
 
 import re
 import runpy
@@ -20,7 +20,7 @@ def absent_links(path, text):
 
 
 def absent_files(text):
-    found = re.findall(rf"(New file )?`((?:{FOLDERS})/[\w./-]*)`", text)  # a how-to tells which to write
+    found = re.findall(rf"(New file )?`((?:{FOLDERS})/[\w./-]*)`", text)  # new files of a how-to
     return [name for new, name in found if not new and not (ROOT / name).exists()]
 
 
@@ -31,7 +31,7 @@ def test_links_and_files_exist(path):
     assert not absent_files(text)
 
 
-def test_the_architecture_names_every_room():
+def test_architecture_lists_every_package():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     rooms = [path for path in (ROOT / "skdp").iterdir() if path.name[0] != "_" and path.suffix in ("", ".py")]
     assert [path.name for path in rooms if f"| `skdp/{path.name}` |" not in text] == []
@@ -50,14 +50,14 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
 @pytest.mark.parametrize("code", BLOCKS, ids=range(len(BLOCKS)))
-def test_the_code_of_the_readme_runs(code, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # some of it writes files
+def test_code_of_the_readme_runs(code, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some code writes files
     exec(compile(code, "README.md", "exec"), {})
     for output in re.findall(r"print\(.*\)\n# (epsilon = .*)", code):
         assert output in capsys.readouterr().out
 
 
-def test_the_readme_names_commands_that_exist():
+def test_commands_of_the_readme_exist():
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     commands = set(re.findall(r"make ([a-z-]+)", README))
     assert {"report", "test", "docs"} <= commands

@@ -64,7 +64,7 @@ MIXED = [[1, "1"], [1, True], [1.0, True], ["a", 1, None]]
         ({"x": [skdp.Interval(0, 100), None]}, TypeError, r"list with an Interval.*Interval\(\.\.\., missing=True\)"),
     ],
 )
-def test_mistakes_name_the_column(columns, error, match):
+def test_error_names_the_column(columns, error, match):
     with pytest.raises(error, match=match):
         skdp.Domain(columns)
 
@@ -105,7 +105,7 @@ def test_joint_codes_do_not_overflow(sizes):
     assert [code.tolist() for code in domain.split(joint)] == [[0, size - 1] for size in sizes]
 
 
-def test_a_table_of_any_kind_is_coded_and_decoded(make_frame, values_of):
+def test_table_of_any_library_is_coded_and_decoded(make_frame, values_of):
     data = {"sex": ["F", None, "M"], "age": [20, 38, 60], "n": [1, 2, 1]}
     frame = make_frame(data, {"sex": ["M", "F", None], "age": [20, 38, 60], "n": [1, 2]})
     table = wrap_table(frame)
@@ -120,7 +120,7 @@ def test_a_table_of_any_kind_is_coded_and_decoded(make_frame, values_of):
     assert values_of(back, "n") == data["n"]
 
 
-def test_bins_are_half_open_the_last_one_closed_and_missing_is_a_cell_after_them():
+def test_bins_are_half_open_with_a_closed_last_bin_and_a_cell_for_missing():
     interval = skdp.Interval(edges=[0, 10, 25], missing=True)
     assert len(interval) == 3
     assert interval.labels == ("[0, 10)", "[10, 25]", None)
@@ -130,7 +130,7 @@ def test_bins_are_half_open_the_last_one_closed_and_missing_is_a_cell_after_them
     assert skdp.Interval(edges=[0, 10, 25]).encode(column).tolist() == [0, 0, 1, 1, 2, 2, 2, 2, 2]
 
 
-def test_bins_have_a_default_and_whole_numbers_where_they_are_not_narrower_than_1():
+def test_bins_of_whole_numbers_have_a_width_of_at_least_1():
     assert skdp.Interval(16, 70) == skdp.Interval(16, 70, bins=10)
     assert skdp.Interval([0, 38, 120]) == skdp.Interval(np.array([0, 38, 120])) == skdp.Interval(edges=(0, 38, 120))
     assert skdp.Domain.from_toml("[columns.age]\nlow = 16\nhigh = 70") == skdp.Domain({"age": skdp.Interval(16, 70)})
@@ -142,7 +142,7 @@ def test_bins_have_a_default_and_whole_numbers_where_they_are_not_narrower_than_
 
 
 class TestDates:
-    def test_a_range_of_whole_months_is_cut_into_whole_months(self):
+    def test_range_of_whole_months_has_bins_of_whole_months(self):
         assert years(2000, 2020, bins=20).edges == tuple(date(year, 1, 1) for year in range(2000, 2021))
         quarters = skdp.Interval(datetime(2019, 11, 28, 9), datetime(2020, 11, 28, 9), bins=4).edges
         assert [(edge.year, edge.month, edge.day, edge.hour) for edge in quarters] == [
@@ -153,7 +153,7 @@ class TestDates:
     @pytest.mark.parametrize(
         "ends", [((2020, 1, 1), (2020, 3, 1)), ((2020, 1, 1), (2020, 4, 2)), ((1, 1, 1), (9999, 12, 31))]
     )
-    def test_other_ranges_are_cut_into_equal_widths_rounded_down(self, ends, moment):
+    def test_other_ranges_have_bins_of_equal_width(self, ends, moment):
         low, high = (moment(*end) for end in ends)
         unit = timedelta.resolution if moment is datetime else timedelta(days=1)
         edges = skdp.Interval(low, high, bins=3).edges
@@ -163,7 +163,7 @@ class TestDates:
     @given(
         st.lists(st.dates(), min_size=2, max_size=6, unique=True) | st.lists(st.datetimes(), min_size=2, unique=True)
     )
-    def test_the_middle_of_a_bin_lies_in_it(self, edges):
+    def test_midpoint_is_within_its_bin(self, edges):
         interval = skdp.Interval(edges=sorted(edges))
         middles = [*interval.values, None]
         assert interval.encode(np.array(middles, object)[:-1]).tolist() == list(range(len(interval)))
@@ -178,7 +178,7 @@ class TestDates:
             ([datetime(2000, 1, 1), pd.Timestamp("2001-01-01T00:00:00.000000001")], ValueError, "nanosecond"),
         ],
     )
-    def test_edges_that_are_none_are_refused(self, edges, error, match):
+    def test_invalid_edges_raise_an_error(self, edges, error, match):
         for arguments, options in (((), {"edges": edges}), (edges, {"bins": 1})):
             with pytest.raises(error, match=match):
                 skdp.Interval(*arguments, **options)
@@ -200,7 +200,7 @@ class TestDates:
         ((0, 2), {"bins": 2, "missing": 1}, TypeError, "`missing` must be True or False"),
     ],
 )
-def test_intervals_that_are_none_are_refused(ends, options, error, message):
+def test_invalid_intervals_raise_an_error(ends, options, error, message):
     with pytest.raises(error, match=message):
         skdp.Interval(*ends, **options)
 
@@ -215,7 +215,7 @@ class TestFoundDomains:
         domain = skdp.Domain(columns, constraints=["age >= 16"], derived={"half": "age / 2"})
         return domain.with_guarantee(self.FOUND)
 
-    def test_the_guarantee_stays_with_the_domain(self, tmp_path):
+    def test_guarantee_is_stored_in_the_domain(self, tmp_path):
         domain = self.domain()
         skdp.save(skdp.RandomizedResponseEncoder(1.0, categories=domain), tmp_path / "encoder.json")
         loaded = skdp.load(tmp_path / "encoder.json").categories
@@ -236,13 +236,13 @@ class TestFoundDomains:
             ("[guarantee]\nrecord = '{}'\nrelease_id = ''", "`guarantee`: The record must have the fields format"),
         ],
     )
-    def test_a_wrong_guarantee_is_refused(self, table, message):
+    def test_invalid_guarantee_raises_an_error(self, table, message):
         with pytest.raises(ValueError, match=message):
             skdp.Domain.from_toml(f"{table}\n[columns.x]\nvalues = [1]")
         with pytest.raises(TypeError, match="`guarantee` must be a PrivacyGuarantee or None, got float"):
             self.domain().with_guarantee(1.0)
 
-    def test_a_statement_adds_it_once_for_all_steps(self):
+    def test_statement_counts_a_found_domain_once(self):
         people = pd.DataFrame({"age": [20.0, 40.0], "sex": ["f", "m"]})
         domain = self.domain()
         mean = skdp.DPMean(0.5, bounds=domain)
@@ -278,14 +278,14 @@ class TestFoundDomains:
         statement = privacy_statement(means)
         assert [step.step for step in statement.steps][3:] == ["domain", "domain"]
         assert statement.total.epsilon == 4.0
-        # Copies, pickles and files keep which release it is.
+        # Copies, pickles and files keep the identifier of the release.
         skdp.save(means[0], tmp_path / "mean.json")
         read = skdp.load(tmp_path / "mean.json").bounds, skdp.Domain.from_toml(found[0].to_toml())
         for copied in (*read, pickle.loads(pickle.dumps(found[0])), clone(found[0], safe=False)):
             same = skdp.DPMean(1.0, bounds=copied).fit(ages)
             assert privacy_statement([means[0], same]).total.epsilon == 2.5
 
-    def test_fitted_domains_and_protocols_keep_it(self):
+    def test_fitted_domains_and_protocols_keep_the_guarantee(self):
         people = pd.DataFrame({"age": [20.0, 40.0] * 1000, "sex": ["f", "m"] * 1000})
         domain = self.domain()
         encoder = skdp.RandomizedResponseEncoder(1.0, categories=domain).fit(people)
@@ -304,7 +304,7 @@ class TestFoundDomains:
             assert found.guarantee == domain.guarantee
             assert found.releases == domain.releases
 
-    def test_a_domain_declares_bounds(self):
+    def test_domain_declares_bounds(self):
         ages = pd.DataFrame({"age": [20.0, 200.0]})
         by_domain = skdp.DPMean(1.0, bounds=self.domain(), random_state=0).fit(ages)
         by_pair = skdp.DPMean(1.0, bounds=(0, 128), random_state=0).fit(ages)
@@ -348,7 +348,7 @@ def test_true_counts_have_the_cells_of_estimates(make_frame):
         (lambda domain: skdp.DPMarginalSynthesizer(1.0, domain=domain, random_state=0), ["sex", "age"]),
     ],
 )
-def test_estimators_ignore_columns_that_their_table_does_not_have(make, columns):
+def test_estimators_ignore_columns_outside_their_table(make, columns):
     people = PEOPLE[columns]
     wide, narrow = make(WIDE).fit(people), make(WIDE.select(columns)).fit(people)
     drawn = [
@@ -360,7 +360,7 @@ def test_estimators_ignore_columns_that_their_table_does_not_have(make, columns)
         make(WIDE).fit(people.assign(height=1.0))
 
 
-def test_an_array_has_no_column_names():
+def test_domain_of_an_array_raises_an_error():
     people, named = PEOPLE[["age"]], {"age": WIDE["age"]}
     for categories in (WIDE, named):
         step = make_pipeline(SimpleImputer(), skdp.RandomizedResponseEncoder(categories=categories))

@@ -52,7 +52,7 @@ def typed(domain):
 @example(Domain({"x": Interval(edges=[-1.7e308, 1, 1.7e308])}))
 @example(Domain({"x": Interval(dt.date(2001, 1, 1), dt.date(2021, 1, 1), bins=20, missing=True)}))
 @example(Domain({"x": Interval(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999_999), bins=37)}))
-def test_the_round_trip_is_exact(domain):
+def test_round_trip_is_exact(domain):
     text = domain.to_toml()
     text.encode()
     again = Domain.from_toml(text)
@@ -62,7 +62,7 @@ def test_the_round_trip_is_exact(domain):
     assert again.to_toml() == text
 
 
-def test_the_file_is_what_a_person_would_write():
+def test_file_is_written_for_people():
     domain = Domain(
         {
             "age": Interval(16, 96, bins=32),
@@ -99,7 +99,7 @@ def test_the_file_is_what_a_person_would_write():
         ({"\ud800": ["a"]}, ValueError, "text must be valid Unicode"),
     ],
 )
-def test_what_toml_cannot_hold_is_refused(columns, error, match):
+def test_values_outside_toml_raise_an_error(columns, error, match):
     with pytest.raises(error, match=match):
         Domain(columns).to_toml()
 
@@ -119,7 +119,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_a_wrong_file_is_explained(text):
+def test_error_of_an_invalid_file_names_the_cause(text):
     error, match = WRONG[text]
     with pytest.raises(error, match=match):
         Domain.from_toml(text)

@@ -24,11 +24,11 @@ def test_numbers_without_bounds_are_refused(bound, numbers, message):
         bound(*numbers)
 
 
-# With a few bits, the relative errors of the squarings no longer add up.
+# With few bits, the relative errors of the squarings do not add up.
 @given(st.fractions(0, 50) | st.floats(0, 700).map(Fraction), st.integers(32, 600))
-def test_exp_is_enclosed_as_precisely_as_asked_for(exponent, precision):
+def test_exp_is_enclosed_with_the_requested_precision(exponent, precision):
     lower, upper = exp_bounds(exponent, precision=precision)
-    # The decimal module rounds exp correctly: an independent witness.
+    # The decimal module rounds exp correctly, independently of skdp.
     with decimal.localcontext(prec=400):
         witness = Fraction((decimal.Decimal(exponent.numerator) / decimal.Decimal(exponent.denominator)).exp())
     margin = witness / 10**390
@@ -53,7 +53,7 @@ def test_small_powers_are_enclosed_by_neighboring_integers(exponent, bits):
 
 
 @pytest.mark.parametrize("exponent", [Fraction(10**400), Fraction(1, 10**400), Fraction(3**900, 2**1400)])
-def test_small_powers_of_any_exponent(exponent):
+def test_small_powers_of_any_exponent_are_enclosed(exponent):
     lower, upper = exp_minus_bounds(exponent, 64)
     assert (lower, upper) == ((0, 1) if exponent > 1 else (2**64 - 1, 2**64))
 

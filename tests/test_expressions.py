@@ -66,7 +66,7 @@ ROWS = {
         ("seen - start == 0.5", [True, False, False]),
     ],
 )
-def test_constraints_mean_what_they_say(make_frame, constraint, expected):
+def test_constraints_select_the_expected_rows(make_frame, constraint, expected):
     domain = Domain(COLUMNS, constraints=[constraint])
     assert domain.check_constraints(make_frame(ROWS)).tolist() == expected
     assert domain.constraints == (constraint,)
@@ -100,7 +100,7 @@ def test_constraints_mean_what_they_say(make_frame, constraint, expected):
         ("a > 1" + "0" * 400, "too large"),
     ],
 )
-def test_all_else_is_refused_when_the_domain_is_made(constraint, message):
+def test_unsupported_expressions_raise_when_the_domain_is_made(constraint, message):
     with pytest.raises(ValueError, match=f"Constraint .*: .*{message}"):
         Domain(COLUMNS, constraints=[constraint])
 
@@ -118,7 +118,7 @@ def test_all_else_is_refused_when_the_domain_is_made(constraint, message):
         ({"derived": {"t": "w + 1"}}, ValueError, "Derived column 't', 'w . 1': 'w' is not a column"),
     ],
 )
-def test_wrong_declarations_are_refused(options, error, message):
+def test_invalid_options_raise_an_error(options, error, message):
     with pytest.raises(error, match=message):
         Domain(COLUMNS, **options)
 
@@ -158,7 +158,7 @@ def test_derived_columns_are_computed_in_the_library_of_the_table(make_frame, va
     assert domain.check_constraints(table).tolist() == [False, False, True]
 
 
-def test_the_dtype_of_a_derived_column_follows_from_the_declared_ones():
+def test_dtype_of_a_derived_column_follows_from_declared_dtypes():
     whole = Domain({"x": Interval(0, 20), "y": Interval(0, 1)}, derived={"d": "x + 1", "e": "x + y", "f": "x / 2"})
     for x in ([1, 2], [1.0, 2.0]):
         frame = whole.add_derived(pd.DataFrame({"x": x, "y": [0.0, 1.0]}))
@@ -170,7 +170,7 @@ def test_the_dtype_of_a_derived_column_follows_from_the_declared_ones():
     assert by_zero.d.isna().tolist() == [True, False]
 
 
-def test_a_table_must_have_the_columns_that_are_read():
+def test_table_without_the_columns_of_an_expression_raises_an_error():
     domain = Domain(COLUMNS, constraints=["a > 1"], derived={"t": "b + 1"})
     with pytest.raises(ValueError, match="X lacks column 'a'"):
         domain.check_constraints(pd.DataFrame({"b": [1]}))
@@ -181,7 +181,7 @@ def test_a_table_must_have_the_columns_that_are_read():
     assert "secret" not in str(caught.value)
 
 
-def test_they_are_part_of_a_domain():
+def test_domain_contains_constraints_and_derived_columns():
     columns = {name: COLUMNS[name] for name in ("a", "b", "hours per week", "start", "end", "sex", "partner")}
     derived = {"t o t": "a + b", "late": "`t o t` > 6", "stay": "end - start"}
     constraints = ["end >= start", "late == True or a < 2", 'not (sex == "male" and partner == "male")']

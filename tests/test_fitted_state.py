@@ -1,4 +1,4 @@
-"""A fit that fails leaves every estimator as it was: no old statistic under a new guarantee."""
+"""A fit that fails leaves the estimator unchanged: no old statistic with a new guarantee."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY = bytes(range(32))
 EVENTS = WORDS.sort_values("sex", ignore_index=True).assign(id=np.arange(len(WORDS)) // 2)
 FINDER = skdp.HeavyHitters(4.0, alphabet="ab", max_length=2, random_state=0)
 
-# Choices and parameters that are not those of `EVERY`.
+# Parameters that differ from `EVERY`.
 SUBJECTS = [
     (skdp.DPMinMaxScaler(bounds=BOUNDS), NUMBERS),
     (skdp.DPMinMaxScaler(bounds=BOUNDS, quantile_range=(10, 90)), NUMBERS),
@@ -58,7 +58,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:(The noise (exceeds|is about)|.*
 
 
 class Stop(BaseException):
-    """Neither an error nor an interrupt: what no code expects."""
+    """Neither an error nor an interrupt, so no code expects it."""
 
 
 def fit(estimator, X):
@@ -76,7 +76,7 @@ def state(estimator):
 
 
 def is_unchanged_wherever_it_stops(estimator, X, patch, most):
-    """Refit, and stop at each call of what is patched; return how many calls there were before a fit was complete."""
+    """Refit and stop at each patched call; return the number of calls of a complete fit."""
     fit(estimator, X)
     before = state(estimator)
     for place in range(most):
@@ -94,7 +94,7 @@ def is_unchanged_wherever_it_stops(estimator, X, patch, most):
 
 
 @pytest.mark.parametrize(("estimator", "X"), SUBJECTS, ids=IDS)
-def test_a_refit_that_stops_while_it_draws_changes_nothing(estimator, X):
+def test_refit_that_stops_while_drawing_changes_nothing(estimator, X):
     def patch(patches, place):
         counter = itertools.count()
 
@@ -115,7 +115,7 @@ def test_a_refit_that_stops_while_it_draws_changes_nothing(estimator, X):
 
 
 @pytest.mark.parametrize(("estimator", "X"), SUBJECTS, ids=IDS)
-def test_a_refit_that_stops_at_any_attribute_changes_nothing(estimator, X):
+def test_refit_that_stops_at_any_attribute_changes_nothing(estimator, X):
     def patch(patches, place):
         counter = itertools.count()
 
@@ -129,7 +129,7 @@ def test_a_refit_that_stops_at_any_attribute_changes_nothing(estimator, X):
     assert 0 < is_unchanged_wherever_it_stops(estimator, X, patch, 40) < 40
 
 
-def test_a_release_that_stops_takes_its_random_bits_with_it():
+def test_stopped_release_uses_up_its_random_bits():
     ledger = PrivacyLedger(epsilon=100)
     one, other = (
         skdp.RandomizedResponseEncoder(0.1, categories=DECLARED, random_state=0, ledger=book).fit(WORDS)

@@ -1,4 +1,4 @@
-"""Columns of found domains: each keeps its release in domains, estimators, files and statements."""
+"""Columns of found domains keep their release in domains, estimators, files and statements."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def count_found(*estimators):
     return [step.guarantee.epsilon for step in statement.steps if step.step == "domain"]
 
 
-# Domains
+# Domains.
 
 
 def test_domain_is_a_mapping_of_column_names():

@@ -1,12 +1,12 @@
-"""The how-tos, followed on a scratch copy of the repository.
+"""The how-to pages, applied to a scratch copy of the repository.
 
-A page says what to do by blocks of code, each below a line that says where it goes:
+The line above a code block states where the code belongs:
 
 - ``New file `skdp/oracles/_coin.py`:``
-- ``Insert into `skdp/oracles/__init__.py` after the line `"Postprocess",`:``, or ``before``; the line stands once there
+- ``Insert into `skdp/oracles/__init__.py` after the line `"Postprocess",`:``, or ``before``; the line occurs once there
 - ``Replace in `skdp/oracles/__init__.py` the line `"Postprocess",`:``
 
-A block of ``sh`` is run in the copy, line by line.
+Each line of a block of ``sh`` is run in the copy.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def steps(page: Path) -> list[Step]:
 
 
 def _edit(page: Path, head: str, text: str) -> Step:
-    """Read the line above a block, which says where the block goes."""
+    """Read the line above a block, which states where the block belongs."""
     for where, pattern in PLACES.items():
         place = pattern.search(head)
         if place is not None:
@@ -101,7 +101,7 @@ def _edit(page: Path, head: str, text: str) -> Step:
 
 
 def scratch_copy(folder: Path) -> Path:
-    """Copy the repository, without what is installed or built."""
+    """Copy the repository, without installed and built files."""
     root = folder / "skdp"
     root.mkdir()
     for name in COPIED:
@@ -113,7 +113,7 @@ def scratch_copy(folder: Path) -> Path:
 
 
 def copy_of(files: set[str], folder: Path) -> Path:
-    """Copy some files of the repository, those that exist."""
+    """Copy the existing files of a set."""
     root = folder / "skdp"
     for name in files:
         if (ROOT / name).exists():
@@ -123,7 +123,7 @@ def copy_of(files: set[str], folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_how_to_fits_the_files_of_today(page, tmp_path):
+def test_how_to_applies_to_the_repository(page, tmp_path):
     of_page = steps(page)
     edits = [step for step in of_page if step.file is not None]
     assert edits, "it shows no code"
@@ -132,7 +132,7 @@ def test_a_how_to_fits_the_files_of_today(page, tmp_path):
     for step in edits:
         step.apply(root)
     python = sorted({step.file for step in edits if step.file.endswith(".py")})
-    # Which modules are ours, ruff looks up where they are.
+    # ruff finds first-party modules by their location.
     places = f"src = ['.', '{ROOT.as_posix()}']"
     for command in (["check", "--config", places], ["format", "--diff"]):
         process = subprocess.run(
@@ -143,7 +143,7 @@ def test_a_how_to_fits_the_files_of_today(page, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_a_how_to_makes_passes_the_tests(page, tmp_path):
+def test_tests_of_how_to_pass(page, tmp_path):
     root = scratch_copy(tmp_path)
     for step in steps(page):
         if step.file is None:

@@ -1,4 +1,4 @@
-"""What a notebook shows of results: escaped text, and no value of the data."""
+"""HTML of results in notebooks: escaped text without a value of the data."""
 
 import html
 
@@ -28,7 +28,7 @@ def test_html_escapes_text_and_warns_of_a_seed():
         (RapporEncoder(n_bits=16, random_state=0), ["a", "b"]),
     ],
 )
-def test_a_tally_shows_no_sum(encoder, values):
+def test_html_of_a_tally_contains_no_sum(encoder, values):
     tables = [pd.DataFrame({"x": [value] * 50}) for value in values]
     encoder.fit(tables[0])
     one, two = (repr(encoder.tally(encoder.transform(table))) for table in tables)
@@ -36,7 +36,7 @@ def test_a_tally_shows_no_sum(encoder, values):
     assert "50" in one
 
 
-def test_an_estimator_does_not_show_where_its_ledger_is(tmp_path):
+def test_html_of_an_estimator_does_not_contain_the_path_of_its_ledger(tmp_path):
     ledger = PrivacyLedger(path=tmp_path / "ledger.sqlite", epsilon=1.0)
     encoder = RandomizedResponseEncoder(1.0, categories={"x": ["f", "m"]}, ledger=ledger)
     assert str(tmp_path) not in repr(encoder) + encoder._repr_html_() + repr(ledger)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import skdp
 
-# One process for all of it, as each takes seconds: it prints what the imports so far have brought.
+# One process for all tests, because starting one takes seconds: it prints the modules after each import.
 SCRIPT = """
 import sys
 heavy, optional = {"narwhals", "numpy", "pandas", "scipy", "sklearn", "joblib"}, {"aif360", "fairlearn", "matplotlib"}
@@ -34,8 +34,8 @@ print(metrics["value"].tolist()[6:10])
 """
 
 
-def test_imports_are_quick_warn_of_nothing_and_import_nothing_optional():
-    # Modules are counted, as a clock would fail on a machine that is busy.
+def test_imports_are_few_silent_and_without_optional_packages():
+    # Modules are counted, because a time limit would fail on a busy machine.
     command = [sys.executable, "-W", "error", "-c", SCRIPT]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -46,20 +46,20 @@ def test_imports_are_quick_warn_of_nothing_and_import_nothing_optional():
     assert (optional, report) == ("[]", "[0.5, 2.0, 0.0, 0.5]")
 
 
-def test_type_checkers_read_the_same_names():
+def test_names_for_type_checkers_equal_the_names_at_run_time():
     tree = ast.parse(Path(skdp.__file__).read_text())
     block = next(node for node in tree.body if isinstance(node, ast.If))
     names = {name.name: (node.module, name.asname) for node in block.body for name in node.names}
-    assert all(alias == name for name, (_, alias) in names.items())  # otherwise type checkers take it for private
+    assert all(alias == name for name, (_, alias) in names.items())  # otherwise type checkers treat it as private
     packages = {name for name, (module, _) in names.items() if module == "skdp"}
     assert packages == set(skdp._PACKAGES)
     assert {name: module for name, (module, _) in names.items() if name not in packages} == skdp._MODULES
     for name in packages:
         assert getattr(skdp, name) is import_module(f"skdp.{name}")
-        assert getattr(skdp, name).__all__  # a room without public names is internal
+        assert getattr(skdp, name).__all__  # a package without public names is internal
 
 
-def test_each_name_is_that_of_its_room():
+def test_each_name_is_public_in_its_package():
     for name, module in skdp._MODULES.items():
         assert getattr(skdp, name) is getattr(import_module(module), name)
         assert name in import_module(module).__all__, name

@@ -1,6 +1,6 @@
-"""What the notebooks claim: each script is run, and its results are checked against its text.
+"""Results of the notebooks: each script is run, and its results are compared with its text.
 
-The notebooks themselves hold no assertions. Warnings are errors here, as in all tests.
+The notebooks contain no assertions. Warnings are errors here, as in all tests.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ PARITY, OPPORTUNITY = "statistical_parity_difference", "equal_opportunity_differ
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_the_notebook_is_its_script_with_output(path):
+def test_notebook_equals_its_script_with_output(path):
     script = path.with_suffix(".py")
     cells, sources = ([(cell.cell_type, cell.source) for cell in jupytext.read(file).cells] for file in (path, script))
     assert cells == sources
     code = [cell for cell in jupytext.read(path).cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code)
     assert not any(output.output_type == "error" for cell in code for output in cell.outputs)
-    assert any("image/png" in output.get("data", ()) for cell in code for output in cell.outputs)  # a picture
+    assert any("image/png" in output.get("data", ()) for cell in code for output in cell.outputs)  # a figure
 
 
-def test_there_is_a_notebook_of_each_script():
+def test_each_script_has_a_notebook():
     assert NOTEBOOKS
     assert [path.stem for path in NOTEBOOKS] == [path.stem for path in SCRIPTS]
 
 
 def run(name):
-    """Run a script as far as it goes, and return what it defined."""
+    """Run a script, and return its variables."""
     pyplot = pytest.importorskip("matplotlib.pyplot")
     try:
         return runpy.run_path(str(FOLDER / f"{name}.py"))
@@ -50,13 +50,13 @@ def test_local_model():
     people = found["true_count"], len(found["sales"]) - found["true_count"]
     assert (
         abs(3721.5 - people[0]) <= 2.576 * found["coins"].count_variances(people)[0] ** 0.5
-    )  # the chapter's own count
+    )  # the number that the text states
     ranking = found["ranking"]["root mean square error of a count"]
     assert ranking.min() / ranking["unary_encoding with p = 3/4, q = 1/4"] == pytest.approx(0.75, abs=0.03)
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore:by their noisy scores, some pairs of columns depend strongly")  # as the text says
+@pytest.mark.filterwarnings("ignore:by their noisy scores, some pairs of columns depend strongly")  # as the text states
 @pytest.mark.parametrize("name", ["02_local_sensitivity", "03_synthetic_data"])
 def test_notebooks_run(name):
     assert run(name)

@@ -1,4 +1,4 @@
-"""A transformer from outside the package is treated as ours: engines, files, audits, curves and statements."""
+"""A transformer of another package works in engines, files, audits, curves and statements."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def said(**parameters):
 
 
 @pytest.mark.long
-def test_it_keeps_the_contract():
+def test_outside_transformer_passes_the_contract():
     results = check_privatizer(SaidTransformer(categories=CATEGORIES))
     assert set(results["status"]) <= {"passed", "skipped"}
     skipped = set(results.loc[results["status"] == "skipped", "check"])
     assert skipped <= {"check_channel"}, skipped
 
 
-def test_its_protocol_does_what_transform_does():
+def test_protocol_reports_as_transform():
     fitted, frame = said().fit(people()), people()
     protocol = pickle.loads(pickle.dumps(fitted.protocol_))
     assert isinstance(protocol, ReportProtocol)
@@ -52,7 +52,7 @@ def test_its_protocol_does_what_transform_does():
     assert (abs(table["count"] - truth.reindex(table.index)) < 5 * table["std_error"]).all()
 
 
-def test_engines_take_it():
+def test_engines_accept_an_outside_transformer():
     dask = pytest.importorskip("dask.dataframe")
     table, sums = pl.from_pandas(people()), []
     for frame in (table.lazy(), ds.dataset(table.to_arrow()), dask.from_pandas(people(), npartitions=3)):
@@ -62,11 +62,11 @@ def test_engines_take_it():
         assert ledger.spent.epsilon == fitted.guarantee_.epsilon
         sums.append(tally(released, fitted))
         assert sums[-1].n_reports == N
-    # Dask numbers no rows: its seeded reports follow from its partitions.
+    # Dask does not number rows, so seeded reports depend on its partitions.
     assert all(map(np.array_equal, sums[0].sums(), sums[1].sums()))
 
 
-def test_a_statement_believes_it_only_if_it_is_told_to():
+def test_statement_trusts_it_only_if_named():
     fitted = make_pipeline(said(), LogisticRegression()).fit(people(100), people(100)["sex"])
     assert "Unprotected columns: job, sex." in str(privacy_statement(fitted))
     assert "Unprotected columns: none." in str(privacy_statement(fitted, trusted=[SaidTransformer]))

@@ -1,4 +1,4 @@
-"""All that is released but the values is the same whatever the rows are: on every path, from frames of every kind."""
+"""The form of a release does not depend on the rows: on every path, for frames of every library."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def library_of(table):
 
 
 def check_form(release, X):
-    """Check that a release depends on the rows by its values only, and return the kinds of frames that it takes.
+    """Check that a release depends on the rows by their values only, and return the types of frames that it accepts.
 
-    The two tables of each kind have the same distinct values, in opposite orders and with one of them left out, and a
-    secret beside their rows: in categories that do not occur, under missing values, in metadata.
+    The two tables of each library have the same distinct values, in opposite orders and each without one of them, and a
+    secret beside their rows: in unused categories, under missing values, in metadata.
     """
     kinds = []
     for kind, *tables in opposite_frames(X):
@@ -53,7 +53,7 @@ def check_form(release, X):
 
 
 def only(table, *libraries):
-    """Refuse a frame that a path does not take, as the path itself would."""
+    """Raise an error for a frame that a path does not accept, as the path does."""
     if library_of(table) not in libraries:
         raise TypeError("of another library")
     return table
@@ -126,7 +126,7 @@ def from_duckdb(table):
 
 
 def through_file(run):
-    """Read what is written to a Parquet file, and fail if the file holds more."""
+    """Read a written Parquet file, and fail if the file contains more."""
 
     def release(table, folder):
         path, place = folder / "in.parquet", folder / "out.parquet"
@@ -150,7 +150,7 @@ def synthesized(path, place):
 
 PATHS = {
     "split": by_encoder(skdp.RandomizedResponseEncoder),
-    # Of 24 reports of four values, one is missing in 999 of 1,000 draws, and pandas makes floats of the others.
+    # In 999 of 1,000 draws, one of four values is missing in 24 reports, and pandas would make floats of the others.
     "to pandas": by_encoder(skdp.RandomizedResponseEncoder, "pandas", random_state=0),
     "to polars": by_encoder(skdp.RandomizedResponseEncoder, "polars"),
     "unary": by_encoder(skdp.UnaryEncodingTransformer),
@@ -171,32 +171,32 @@ OF_NUMBERS = {
 OF_FILES = {"reports": through_file(privatized), "rows": through_file(synthesized)}
 
 
-# Each of the others is read and written as one of these is.
+# Other classes are read and written like one of these.
 QUICK_PATHS = ["split", "unary", "resampled columns", "resampled features", "Dataset", "DuckDB"]
 
 
 @pytest.mark.parametrize("path", often(PATHS, QUICK_PATHS))
-def test_of_values(path):
+def test_reports_of_values(path):
     tried = check_form(PATHS[path], ROWS)
     assert len(tried) >= (2 if path in ("DuckDB",) else 4)
 
 
 @pytest.mark.parametrize("path", often(OF_NUMBERS, ["perturbed", "perturbed, memoised", "drawn in bins"]))
-def test_of_numbers(path):
+def test_reports_of_numbers(path):
     assert len(check_form(OF_NUMBERS[path], NUMBERS)) >= 10
 
 
 @pytest.mark.parametrize("path", OF_FILES)
-def test_of_files(path, tmp_path):
+def test_releases_to_files(path, tmp_path):
     assert len(check_form(lambda table: OF_FILES[path](table, tmp_path), ROWS)) >= 3
 
 
-def test_of_words():
+def test_reports_of_words():
     assert len(check_form(skdp.HeavyHitters(EPSILON, max_length=5).report, WORDS)) >= 10
 
 
-def test_kept_columns_hold_their_rows_only():
-    """They are true by declaration, but what else the memory of their table holds is not."""
+def test_kept_columns_contain_their_rows_only():
+    """Kept columns are true by declaration, but the memory of their table may contain more."""
     keep = "text"
 
     def release(table):

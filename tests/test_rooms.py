@@ -1,4 +1,4 @@
-"""Where code lives: what a module may import, and how large files and folders are."""
+"""Location of code: imports of a module, and sizes of files and folders."""
 
 import ast
 import re
@@ -20,16 +20,16 @@ SOURCES = {module: path.read_text() for module, path in MODULES.items()}
 
 
 def folder_of(module):
-    """Return the package that a module is in; a package is in itself.
+    """Return the package of a module; a package belongs to itself.
 
-    A folder whose `__init__.py` imports nothing is a part of the package above it.
+    A folder with an `__init__.py` without imports is a part of the package above it.
     """
     folder = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
     return folder if "import " in SOURCES[folder] else folder.rpartition(".")[0]
 
 
 def imports(source):
-    """Yield the modules of ours that a module imports, at its top and in functions."""
+    """Yield the modules of skdp that a module imports, at its top and in functions."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "skdp":
             for name in node.names:
@@ -44,33 +44,33 @@ def is_private(module):
 
 
 def foreign_private(module, source):
-    """List the private modules that are imported from a folder that neither is the module's own nor holds it."""
+    """List private modules that are imported from a folder that neither is nor contains the module's folder."""
     own = f"{folder_of(module)}."
     return [found for found in imports(source) if is_private(found) and not own.startswith(f"{folder_of(found)}.")]
 
 
-def test_no_private_module_of_another_room():
+def test_private_modules_are_not_imported_by_other_packages():
     for module, source in SOURCES.items():
         assert not foreign_private(module, source), module
     private = "skdp.local._tally"
     source = f"from {private} import x"
     assert foreign_private("skdp.metrics._counts", source) == [private]
     assert foreign_private("skdp.local.protocol._field", source) == []
-    # The folders of `skdp.privacy` have no names of their own.
+    # The folders of `skdp.privacy` have no public names.
     private = "skdp.privacy.ledger._book"
     source = f"from {private} import x"
     assert foreign_private("skdp.central._base", source) == [private]
     assert foreign_private("skdp.privacy.statement._walk", source) == []
 
 
-def test_sizes():
+def test_files_and_folders_are_limited():
     for folder in {path.parent for path in MODULES.values()}:
         assert len(list(folder.glob("*.py"))) <= MAX_FILES, folder
     for module, source in SOURCES.items():
         assert len(source.splitlines()) <= MAX_LINES, module
 
 
-def test_the_picture_shows_the_layers_in_their_order():
+def test_figure_of_the_layers_has_their_order():
     project = tomllib.loads((ROOT.parent / "pyproject.toml").read_text())
     layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
     names = [re.findall(r"\w+", layer) for layer in layers]

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks on every estimator."""
+"""Checks of scikit-learn on every estimator."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skdp
 
-# The only exceptions. Every row draws its own coins, so the output of a row depends on its place in the call.
+# The only exceptions. Each row has its own random bits, so its output depends on its position in the call.
 ORDER_CHECKS = {"check_methods_sample_order_invariance", "check_methods_subset_invariance"}
 # `fit_transform` of OnFitOnly privatizes and `transform` does not.
 FAILING = {skdp.OnFitOnly: {"check_transformer_general", "check_transformer_data_not_an_array"}}
-# One of each class.
+# One estimator of each class.
 ESTIMATORS = [
     skdp.RandomizedResponseEncoder(),
     skdp.RapporEncoder(n_bits=8),
@@ -30,7 +30,7 @@ ALIKE = [
     skdp.UnaryEncodingTransformer(),
 ]
 
-# Besides those of `check_estimator`, which leaves these public functions of the same module out.
+# `check_estimator` excludes these public functions of the same module.
 OUTPUT_CHECKS = [
     "check_transformer_get_feature_names_out",
     "check_transformer_get_feature_names_out_pandas",
@@ -54,9 +54,9 @@ PARAMETER_CHECKS = [
 ]
 
 pytestmark = [
-    # The checks know no categories to declare.
+    # The checks cannot declare categories.
     pytest.mark.filterwarnings("ignore::skdp.PrivacyLeakWarning"),
-    # Some fit on a frame and transform an array on purpose; scikit-learn warns.
+    # Some checks fit a frame and transform an array; scikit-learn warns.
     pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning"),
     pytest.mark.filterwarnings("ignore:X has feature names:UserWarning"),
 ]
@@ -64,7 +64,7 @@ pytestmark = [
 
 @parametrize_with_checks(ESTIMATORS + WRAPPERS)
 def test_scikit_learn_checks(estimator, check):
-    # Not by `expected_failed_checks`: pytest takes longer to write a traceback than the check to fail.
+    # Without `expected_failed_checks`: pytest takes longer to write a traceback than the check to fail.
     fails = check.func.__name__ in FAILING.get(type(estimator), ORDER_CHECKS)
     with pytest.raises(AssertionError) if fails else contextlib.nullcontext():
         check(estimator)

@@ -1,6 +1,6 @@
-"""How a user with a type checker writes: checked by `make types`, and not run.
+"""Use of skdp with a type checker: checked by `make types`, not run.
 
-A variable is a dict of str, which is no mapping of hashables: its type is invariant in the keys.
+A variable has the type dict[str, ...], which is no mapping of hashables: the key type is invariant.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ def call(*words):
 
 
 def refuse(capsys, *words):
-    """Run a command that ends with the status of an error, and return what it says."""
+    """Run a command that exits with an error; return its message."""
     capsys.readouterr()
     with pytest.raises(SystemExit) as caught:
         call(*words)

@@ -1,4 +1,4 @@
-"""The commands of the README and of the guide run as they are written, on small tables."""
+"""The commands of the README and of the guide run as written, on small tables."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ def test_commands_run(block, tmp_path, monkeypatch):
         "pipeline = RandomizedResponseEncoder(1.0, categories={'sex': ['f', 'm']})\n"
     )
     for line in block.replace("\\\n", " ").splitlines():
-        words = shlex.split(line.replace("45000", str(len(people))), comments=True)  # of reports to shuffle
+        words = shlex.split(line.replace("45000", str(len(people))), comments=True)  # number of reports to shuffle
         # As a shell does.
         command = [path for word in words for path in (sorted(glob(word)) or [word])]
         domain = next((word for word in command if word.endswith(".toml")), None)
         if domain is not None and command[1] != "draft-domain":
             events = {"ward": ["er", "gp"]} if "--events" in command else {}
-            Path(domain).write_text(Domain(DOMAIN | events).to_toml())  # the draft, checked
+            Path(domain).write_text(Domain(DOMAIN | events).to_toml())  # the draft, reviewed
         if command[:1] == ["skdp"] and command[1] != "report":
             with redirected(command, monkeypatch) as words:
                 assert main(words[1:]) == 0
@@ -66,7 +66,7 @@ def test_commands_run(block, tmp_path, monkeypatch):
 
 @contextmanager
 def redirected(command, monkeypatch):
-    """Do what a shell does with ``< file`` and ``> file``."""
+    """Redirect as a shell does for ``< file`` and ``> file``."""
     words = list(command)
     with ExitStack() as stack, monkeypatch.context() as patched:
         for sign, name, mode in (("<", "stdin", "rb"), (">", "stdout", "wb")):

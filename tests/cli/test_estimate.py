@@ -1,4 +1,4 @@
-"""``skdp estimate`` and ``skdp tally``: files say their protocol, and what contradicts them is refused."""
+"""``skdp estimate`` and ``skdp tally``: files contain their protocol, and options that contradict it are errors."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def inside(folder, monkeypatch):
 
 
 @pytest.mark.parametrize("name", REPORTS)
-def test_a_file_needs_no_option(capsys, name):
+def test_file_needs_no_option(capsys, name):
     assert main(["estimate", f"{name}.parquet"]) == 0
     printed = capsys.readouterr().out
     assert main(["estimate", f"{name}.parquet", "--protocol", f"{name}.json"]) == 0
     assert capsys.readouterr().out == printed
 
 
-def test_what_contradicts_a_file_or_is_no_count_is_refused(capsys):
+def test_contradictions_and_other_tables_raise_an_error(capsys):
     for protocol in ("unary.json", "epsilon.json"):
         assert "split.parquet: " in refuse(capsys, "estimate", "split.parquet", "--protocol", protocol)
     PEOPLE[["sex"]].to_parquet("sexes.parquet")
@@ -63,7 +63,7 @@ def test_what_contradicts_a_file_or_is_no_count_is_refused(capsys):
     assert "for declared values, got RapporEncoder" in refuse(capsys, "estimate", "words.parquet")
 
 
-def test_a_file_without_its_protocol_needs_it(capsys):
+def test_file_without_its_protocol_needs_one(capsys):
     reports = REPORTS["split"].transform(PEOPLE)
     reports.attrs.clear()
     reports.to_parquet("plain.parquet")
@@ -81,7 +81,7 @@ def test_a_file_without_its_protocol_needs_it(capsys):
 
 @pytest.fixture
 def parts(tmp_path):
-    """Files of reports of two protocols, and their tallies."""
+    """Return files of reports of two protocols, and their tallies."""
     for name, encoder in {"a": REPORTS["split"], "b": REPORTS["split"], "other": response(3.0).fit(PEOPLE)}.items():
         encoder.transform(PEOPLE).to_parquet(tmp_path / f"{name}.parquet")
         assert main(["tally", str(tmp_path / f"{name}.parquet"), "--out", str(tmp_path / f"{name}.json")]) == 0
@@ -98,7 +98,7 @@ def test_reports_and_tallies_of_collectors_are_added_and_estimated(parts, capsys
     assert capsys.readouterr().out == REPORTS["split"].estimate_counts(whole).round(1).to_string() + "\n"
 
 
-def test_tallies_of_two_protocols_are_refused(parts, capsys):
+def test_tallies_of_two_protocols_raise_an_error(parts, capsys):
     error = refuse(capsys, "tally", parts / "a.json", parts / "other.json")
     assert "other.json: The metadata of the reports contains the protocol of another transformer" in error
     tallied, other = (json.loads((parts / f"{name}.json").read_text()) for name in ("a", "other"))
@@ -107,12 +107,12 @@ def test_tallies_of_two_protocols_are_refused(parts, capsys):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no poll")
-def test_a_reader_that_ends_is_no_error(capsys, monkeypatch):
-    """As ``python -m skdp``, but in no process of its own, which takes seconds to start."""
+def test_closed_pipe_is_no_error(capsys, monkeypatch):
+    """As ``python -m skdp``, without a process, which takes seconds to start."""
     monkeypatch.setattr(sys, "argv", ["skdp", "estimate", "split.parquet"])
     reader, writer = os.pipe()
     os.close(reader)
-    with os.fdopen(writer, "w") as closed:  # and what is left is written at its end
+    with os.fdopen(writer, "w") as closed:  # the rest is written at exit
         monkeypatch.setattr(sys, "stdout", closed)
         with pytest.raises(SystemExit) as caught:
             runpy.run_module("skdp", run_name="__main__")

@@ -44,7 +44,7 @@ def run(command, *words):
     return call(command, *words, *OPTIONS)
 
 
-def test_from_rows_to_reports_to_counts(files, capsys):
+def test_rows_are_privatized_and_estimated(files, capsys):
     assert run("privatize", "in.csv", "out.parquet", "--seed", 1, "--keep", "town") == 0
     printed = capsys.readouterr()
     assert "Released unprotected: town" in printed.err
@@ -72,7 +72,7 @@ def test_from_rows_to_reports_to_counts(files, capsys):
         ("numeric", "age", [], 1),
     ],
 )
-def test_every_transformer(files, capsys, transformer, columns, options, n_estimates):
+def test_every_transformer_has_a_command(files, capsys, transformer, columns, options, n_estimates):
     options = [*options, "--transformer", transformer, "--columns", *columns.split()]
     run("privatize", "in.csv", "out.csv", *options, "--seed", 0, "--save", "protocol.json")
     capsys.readouterr()
@@ -149,7 +149,7 @@ def test_error_of_a_missing_file_names_it(files, capsys, words):
     assert re.search(r": There is no file gone\.\w+\.$", error.strip()), error
 
 
-def test_wrong_options_are_refused_before_a_charge(files, capsys):
+def test_invalid_options_raise_before_charge(files, capsys):
     call("privatize", "in.csv", "one.csv", *BASE, "--columns", "sex", "--save", "p.json")
     call("privatize", "in.csv", "memo.csv", *BASE, "--columns", "sex", "--record-id", "id", "--new-key", "key",
         "--save", "m.json")  # fmt: skip
@@ -186,7 +186,7 @@ def test_wrong_options_are_refused_before_a_charge(files, capsys):
     assert PrivacyLedger(path="ledger").spent.epsilon == 0
 
 
-def test_a_protocol_of_words_is_loaded(files):
+def test_protocol_of_words_is_loaded(files):
     encoder = RapporEncoder(2.0, n_bits=16, n_hashes=1).fit(pd.DataFrame({"town": ["Lyon"]}))
     encoder.save("town.json")
     call("privatize", "in.csv", "out.parquet", "--load", "town.json")
@@ -244,7 +244,7 @@ def test_permanent_reports_are_repeated(files):
     assert may.equals(pd.read_csv("july.csv"))
 
 
-def test_a_protocol_is_saved_and_loaded(files, capsys):
+def test_protocol_is_saved_and_loaded(files, capsys):
     call("privatize", "in.csv", "one.csv", *BASE, "--columns", "sex", "age", "--strategy", "joint", "--save", "p.json")
     saved = ReportTransformer.load("p.json")
     assert isinstance(saved, RandomizedResponseEncoder)
@@ -258,8 +258,8 @@ def test_a_protocol_is_saved_and_loaded(files, capsys):
     assert "SECRET" not in text
 
 
-def test_the_choices_are_those_of_the_library(capsys):
-    """The options import nothing, so they repeat these names."""
+def test_choices_equal_the_choices_of_the_library(capsys):
+    """The parser imports nothing, so it repeats these names."""
     offered = {}
     for command, option in [("estimate", "postprocess"), ("synthesize", "marginals"), ("synthesize", "bins")]:
         with pytest.raises(SystemExit):

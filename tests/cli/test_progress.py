@@ -1,4 +1,4 @@
-"""Progress bars are on standard error, on a terminal, in commands, and count blocks only."""
+"""Progress bars are shown on standard error, on a terminal, in commands, and count blocks only."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_pipeline_becomes_a_text_a_record_and_a_page(folder, capsys):
+def test_pipeline_is_stated_as_text_record_and_page(folder, capsys):
     before = list(sys.path)
     assert main(["statement", "code/model.py:encoder"]) == 0
     assert "Guarantee: epsilon = 1, local model" in capsys.readouterr().out
@@ -56,7 +56,7 @@ def test_a_pipeline_becomes_a_text_a_record_and_a_page(folder, capsys):
     assert sys.path == before
 
 
-def test_what_is_refused(folder, capsys):
+def test_invalid_arguments_raise_an_error(folder, capsys):
     (folder / "old.html").write_text("mine")
     encoder = "code/model.py:encoder"
     for message, words in {
@@ -80,7 +80,7 @@ ENCODER = skdp.RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """Reports in all forms, and what else states a guarantee."""
+    """Return reports in all forms, and all other files that state a guarantee."""
     folder = tmp_path_factory.mktemp("files")
     PEOPLE.to_parquet(folder / "people.parquet")
     for ending in ("csv.gz", "parquet", "arrow"):
@@ -92,7 +92,7 @@ def files(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", ["reports.parquet", "reports.arrow", "tally.json", "protocol.json"])
-def test_files_state_what_they_promise(files, name, capsys):
+def test_files_state_their_guarantee(files, name, capsys):
     assert main(["statement", str(files / name)]) == 0
     printed = capsys.readouterr().out
     assert "Guarantee: epsilon = 1, local model, replacing one record's values of: sex" in printed
@@ -110,14 +110,14 @@ def test_columns_beside_reports_are_unprotected(tmp_path, capsys):
     assert record["total"]["scope"] == ["sex"]
 
 
-def test_files_of_another_kind_are_refused(files, capsys):
-    for name in ("people.parquet", "reports.csv.gz"):  # text does not say how it was made
+def test_other_files_raise_an_error(files, capsys):
+    for name in ("people.parquet", "reports.csv.gz"):  # text does not contain its protocol
         error = refuse(capsys, "statement", files / name)
         assert "does not contain the protocol of its reports. Use the protocol file of `save`" in error
     assert main(["statement", str(files / "model.skops")]) == 0
 
 
-def test_a_ledger_states_its_charges(tmp_path, capsys):
+def test_ledger_states_its_charges(tmp_path, capsys):
     ledger = skdp.PrivacyLedger(path=tmp_path / "ledger.sqlite", epsilon=9.0)
     encoder = skdp.RandomizedResponseEncoder(2.0, categories={"sex": ["f", "m"]}, ledger=ledger)
     encoder.fit_transform(PEOPLE[["sex"]])

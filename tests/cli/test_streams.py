@@ -28,7 +28,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(monkeypatch, capsysbinary):
-    """Run a command on standard input; return its status, its output, and what it says."""
+    """Run a command on standard input; return its status, its output, and its messages."""
 
     def run(*words, given=b""):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
@@ -45,7 +45,7 @@ def run(monkeypatch, capsysbinary):
 PRIVATIZE = ["--domain", "domain.toml", "--epsilon", "3"]
 
 
-def test_another_delimiter_is_advised_and_a_wrong_one_refused(folder, run):
+def test_another_delimiter_is_advised_and_an_invalid_one_raises_an_error(folder, run):
     told = run("privatize", "semicolons.csv", "r.csv", *PRIVATIZE)[2]
     assert "Use --delimiter if another character separates the values" in told
     status, _, told = run("privatize", "people.csv", "r.csv", *PRIVATIZE, "--delimiter", ";;")
@@ -55,7 +55,7 @@ def test_another_delimiter_is_advised_and_a_wrong_one_refused(folder, run):
     assert pd.read_csv("r.csv")["a;b,c"].tolist() == list(range(60))
 
 
-def test_reports_go_through_a_pipe(folder, run):
+def test_reports_are_piped(folder, run):
     given = (folder / "people.csv").read_bytes()
     status, reports, told = run("privatize", "-", "-", *PRIVATIZE, "--save", "protocol.json", given=given)
     assert (status, reports.splitlines()[0], len(reports.splitlines())) == (0, b"sex", 61)
@@ -71,7 +71,7 @@ def test_reports_go_through_a_pipe(folder, run):
     assert sorted(path.name for path in folder.iterdir() if path.name[:1] in "rs") == ["semicolons.csv", "sent.csv"]
 
 
-def test_drafts_and_synthetic_rows_go_through_a_pipe(folder, run):
+def test_drafts_and_synthetic_rows_are_piped(folder, run):
     given = (folder / "people.csv").read_bytes()
     status, text, told = run("draft-domain", "-", "-", given=given)
     assert status == 0, told
@@ -80,26 +80,26 @@ def test_drafts_and_synthetic_rows_go_through_a_pipe(folder, run):
     assert (status, len(rows.splitlines())) == (0, 8)
 
 
-def test_a_refused_stream_gives_no_output(folder, run):
+def test_failed_command_has_no_output(folder, run):
     status, reports, told = run("privatize", "-", "-", *PRIVATIZE, "--save", "p.json", given=b"sex\nf\nx\n")
     assert (status, reports) == (2, b"")
     assert "outside the declared categories" in told
 
 
-def test_an_exhausted_budget_has_a_status_of_its_own(folder, run):
+def test_exhausted_budget_has_its_own_status(folder, run):
     charged = [*PRIVATIZE, "--ledger", "ledger.sqlite"]
     assert run("privatize", "people.csv", "first.csv", *charged, "--budget", "4")[0] == 0
     for command in ("privatize", "synthesize"):
         status, _, told = run(command, "people.csv", "second.csv", *charged)
         assert status == 3
-        # The file and what is left of it; no `PrivacyLedger(...)`, and no advice for searches in Python.
+        # The file and its remaining budget, without `PrivacyLedger(...)` and without advice on searches in Python.
         assert f"skdp {command}: error: ledger ledger.sqlite: " in told
         assert ", but the ledger has " in told
         assert "PrivacyLedger" not in told
     given = (folder / "people.csv").read_bytes()
     status, reports, _ = run("privatize", "-", "-", *charged, "--save", "p.json", given=given)
     assert (status, reports) == (3, b"")
-    # Reports without their protocol would be useless.
+    # Reports without their protocol are useless.
     status, reports, told = run("privatize", "-", "-", *PRIVATIZE, given=given)
     assert (status, reports) == (2, b"")
     assert "--save is required for reports on standard output" in told
@@ -108,7 +108,7 @@ def test_an_exhausted_budget_has_a_status_of_its_own(folder, run):
     assert b"3 if the release would exceed the budget" in b" ".join(run("--help")[1].split())
 
 
-def test_a_warning_is_one_line_without_python(folder, run):
+def test_warning_is_one_line_without_python(folder, run):
     reports = ENCODER.fit_transform(PEOPLE[["sex"]])
     reports.to_parquet("made.parquet")
     with warnings.catch_warnings():

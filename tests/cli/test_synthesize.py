@@ -13,7 +13,7 @@ from tests.cli.commands import call, refuse
 
 @pytest.fixture
 def table(tmp_path):
-    """Secrets: an age beyond the domain, a name, and an undeclared job in a column that may be left out."""
+    """Write a table with secrets: an age beyond the domain, a name, and an unknown job in an optional column."""
     path = tmp_path / "people.csv"
     people = {
         "name": [f"secret {index}" for index in range(200)],
@@ -37,7 +37,7 @@ def run(table, out, domain, *words):
     return call("synthesize", table, out, "--domain", domain, "--handle-unknown", "clip", *words)
 
 
-def test_a_synthetic_table_is_written(table, domain, tmp_path, capsys):
+def test_synthetic_table_is_written(table, domain, tmp_path, capsys):
     out, before = tmp_path / "out.parquet", table.read_bytes()
     options = ["--epsilon", 10, "--delta", 1e-6, "--rows", 500, "--seed", 0]
     assert run(table, out, domain, *options) == run(table, tmp_path / "again.parquet", domain, *options) == 0
@@ -47,7 +47,7 @@ def test_a_synthetic_table_is_written(table, domain, tmp_path, capsys):
     assert len(made) == 500
     assert set(made["code"]) <= {"007", "042", "NA"}
     assert made["age"].between(0, 100).all()
-    assert ((made["sex"] == "f") & (made["code"] == "NA")).mean() < 0.1  # independent: an eighth
+    assert ((made["sex"] == "f") & (made["code"] == "NA")).mean() < 0.1  # independent columns: an eighth
     shown = capsys.readouterr()
     assert shown.out.startswith("epsilon = 10, delta = 0.000001, ")
     assert "central model, adding or removing one record's values of: sex, age, code" in shown.out
@@ -56,7 +56,7 @@ def test_a_synthetic_table_is_written(table, domain, tmp_path, capsys):
     assert table.read_bytes() == before
 
 
-def test_a_model_is_saved_and_gives_rows_again(table, domain, tmp_path, capsys):
+def test_model_is_saved_and_sampled_again(table, domain, tmp_path, capsys):
     first, model, out = tmp_path / "first.parquet", tmp_path / "model", tmp_path / "out.parquet"
     run(table, first, domain, "--epsilon", 10, "--rows", 50, "--save", model)
     capsys.readouterr()
@@ -75,7 +75,7 @@ def test_a_model_is_saved_and_gives_rows_again(table, domain, tmp_path, capsys):
         assert "secret" not in shown
 
 
-def test_a_ledger_is_made_charged_and_kept_to(table, domain, tmp_path, capsys):
+def test_ledger_is_created_charged_and_enforced(table, domain, tmp_path, capsys):
     ledger = tmp_path / "ledger.sqlite"
     new = ["--ledger", ledger, "--budget", 3]
     assert run(table, tmp_path / "one.csv", domain, "--epsilon", 2, *new) == 0
@@ -126,7 +126,7 @@ MISTAKES = {
 }
 
 
-def test_mistakes_are_explained_without_a_value(table, domain, tmp_path, capsys, monkeypatch):
+def test_error_contains_no_value(table, domain, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     known = ["--domain", domain, "--handle-unknown", "clip", "--epsilon", 1]
     for message, words in MISTAKES.items():
@@ -138,17 +138,16 @@ def test_mistakes_are_explained_without_a_value(table, domain, tmp_path, capsys,
 
 
 @pytest.mark.parametrize("command", ["synthesize", "privatize"])
-def test_a_ledger_of_a_release_that_fails_has_no_charge(table, domain, tmp_path, capsys, command):
+def test_failed_release_charges_no_ledger(table, domain, tmp_path, capsys, command):
     words = ["--domain", domain, "--epsilon", 1, "--ledger", tmp_path / f"{command}.ledger", "--budget", 3]
     for out in ("no folder/out.csv", "out.txt"):
         shown = refuse(capsys, command, table, tmp_path / out, *words)
         assert PrivacyLedger(path=tmp_path / f"{command}.ledger").spent.epsilon == 0
-        # What is wrong is one line.
+        # The error is one line.
         assert [line for line in shown.splitlines() if line.startswith(("usage", " "))] == []
 
 
-def test_a_ledger_that_was_charged_stays(table, domain, tmp_path, monkeypatch):
-    """Though the run is stopped."""
+def test_ledger_keeps_the_charge_of_a_stopped_run(table, domain, tmp_path, monkeypatch):
 
     def stop(*arguments, **options):
         raise KeyboardInterrupt
@@ -164,7 +163,7 @@ LINKED = Domain({"sex": ["f", "m"], "day": Interval(0, 40, bins=4), "ward": ["er
 
 @pytest.fixture
 def linked(tmp_path, monkeypatch):
-    """Two files of people and their visits: person 007 is not person 7."""
+    """Write people and their visits; person 007 is not person 7."""
     monkeypatch.chdir(tmp_path)
     keys = ["7", "007", *map(str, range(100, 298))]
     people = pd.DataFrame({"id": keys, "sex": ["f", "m"] * 100, "name": "secret"})

@@ -37,7 +37,7 @@ def files(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
-def test_the_statistics_of_all_groups_are_written(name, files, capsys):
+def test_statistics_of_all_groups_are_written(name, files, capsys):
     out, page = files / f"{name}.out.csv", files / f"{name}.json"
     options = ["--by", "region", "sex", "--columns", "income", "employed", "--statistics", "count", "mean", "0.25"]
     ledger = ["--ledger", files / f"{name}.ledger", "--budget", 1e6]
@@ -79,7 +79,7 @@ def test_weights_and_persons_are_columns(files, capsys):
         (["--by", "sex", "--statement", "old.json"], "must be a new file"),
     ],
 )
-def test_mistakes_raise_errors_before_the_charge(words, match, files, capsys, monkeypatch):
+def test_invalid_options_raise_before_charge(words, match, files, capsys, monkeypatch):
     monkeypatch.chdir(files)
     ledger = files / "ledger.json"
     if not ledger.exists():
@@ -93,7 +93,7 @@ def test_mistakes_raise_errors_before_the_charge(words, match, files, capsys, mo
     assert PrivacyLedger(path=ledger).spent.epsilon == 0
 
 
-def test_the_command_is_listed(capsys):
+def test_command_is_listed(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     assert "table" in capsys.readouterr().out

@@ -21,7 +21,7 @@ MISSING = {"workclass": 2799, "occupation": 2809, "native-country": 857}
 
 @pytest.fixture(scope="module")
 def raw():
-    """The rows as text, read without pandas."""
+    """Return the rows as text, read without pandas."""
     data = resources.files("skdp.datasets").joinpath("data/adult.csv.gz").read_bytes()
     return list(csv.DictReader(io.StringIO(gzip.decompress(data).decode())))
 
@@ -34,7 +34,7 @@ def raw():
         pytest.param("all", 48_842, 45_222, marks=pytest.mark.long),
     ],
 )
-def test_every_row_is_there(raw, subset, rows, complete):
+def test_subset_has_all_rows(raw, subset, rows, complete):
     expected = [row for row in raw if subset in ("all", row["split"])]
     adult = load_adult(subset=subset)
     assert isinstance(adult, Bunch)
@@ -54,7 +54,7 @@ def test_every_row_is_there(raw, subset, rows, complete):
     assert dropped.equals(adult.frame.dropna(ignore_index=True))
 
 
-def test_the_facts_that_others_state():
+def test_published_facts_hold():
     adult = load_adult(subset="all", dropna=True).frame
     assert adult["age"].median() == 37
     cells = adult.groupby([adult["age"] > 37, "sex"], observed=False).size()
@@ -66,18 +66,18 @@ def test_the_facts_that_others_state():
 
 @pytest.mark.parametrize("subset", ["train", "test", "all"])
 @pytest.mark.parametrize("dropna", [False, True])
-def test_the_domain_declares_every_value_of_every_column(subset, dropna):
+def test_domain_declares_every_value_of_every_column(subset, dropna):
     adult = load_adult(subset=subset, dropna=dropna)
     assert adult.domain.columns == tuple(adult.frame.columns)
     codes = adult.domain.encode([adult.frame[name] for name in adult.frame])
     assert all((code < size).all() for code, size in zip(codes, adult.domain.sizes, strict=True))
-    assert adult.domain == load_adult(dropna=dropna, as_frame=False).domain  # public: whichever rows are loaded
+    assert adult.domain == load_adult(dropna=dropna, as_frame=False).domain  # public: independent of the loaded rows
     missing = {name for name in adult.domain.columns if None in adult.domain[name].values}
     assert missing == (set() if dropna else set(MISSING))
     assert set(adult.privileged) < set(adult.protected) < set(adult.feature_names)
     assert all(value in adult.domain[column].values for column, value in adult.privileged.items())
     assert adult.positive_label in adult.target_names
-    for name in adult.frame.select_dtypes("category"):  # not only the values of these rows
+    for name in adult.frame.select_dtypes("category"):  # also values outside these rows
         values = [value for value in adult.domain[name].values if value is not None]
         assert adult.frame[name].cat.categories.tolist() == values
         assert not adult.frame[name].cat.ordered
@@ -98,12 +98,12 @@ def test_data_and_target_alone_and_as_arrays(as_frame):
 
 
 @pytest.mark.parametrize("subset", ["Train", None, "validation"])
-def test_an_unknown_subset_is_refused(subset):
+def test_unknown_subset_raises_an_error(subset):
     with pytest.raises(ValueError, match="`subset` must be"):
         load_adult(subset=subset)
 
 
-def test_aif360s_metrics_take_the_dataset():
+def test_metrics_of_aif360_accept_the_dataset():
     from aif360.metrics import BinaryLabelDatasetMetric
 
     dataset = load_adult_aif360()
@@ -111,7 +111,7 @@ def test_aif360s_metrics_take_the_dataset():
     frame = load_adult(subset="all", dropna=True).frame
     rate = (frame["income"] == ">50K").groupby(frame["sex"], observed=True).mean()
     assert metric.mean_difference() == pytest.approx(rate["Female"] - rate["Male"])
-    # Compared with aif360's own AdultDataset, from the files of the UCI repository.
+    # Compared with the AdultDataset of aif360, made of the files of the UCI repository.
     digest = hashlib.sha256(repr(dataset.feature_names).encode())
     for name in ("features", "labels", "protected_attributes", "instance_weights", "scores"):
         digest.update(np.ascontiguousarray(getattr(dataset, name), float).tobytes())

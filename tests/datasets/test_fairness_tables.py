@@ -1,4 +1,4 @@
-"""Tables that are read from a file of the user, or fetched: what is published, and nothing else."""
+"""Tables that are read from a file of the user, or downloaded: the published tables only."""
 
 import gzip
 import hashlib
@@ -19,7 +19,7 @@ all_tables = pytest.mark.parametrize("name", LOADERS)
 
 
 def small_table(name):
-    """Four rows of declared values, with columns that nobody asked for."""
+    """Return four rows of declared values, with further columns."""
     table = getattr(_fairness, name)
     rows = {column: list(table.domain[column].values[:1]) * 4 for column in table.domain.columns}
     rows[table.target] = [0, 1, 1, 0]
@@ -30,7 +30,7 @@ def small_table(name):
 
 @pytest.fixture
 def published(monkeypatch, tmp_path):
-    """Write a small table, and take it for the published one."""
+    """Write a small table, and replace the checksum of the published one."""
 
     def publish(name):
         frame = small_table(name)
@@ -47,7 +47,7 @@ def published(monkeypatch, tmp_path):
 
 
 @all_tables
-def test_a_file_of_the_user_is_read(name, published, tmp_path):
+def test_file_of_the_user_is_read(name, published, tmp_path):
     load = LOADERS[name][0]
     path = published(name)
     packed = tmp_path / "packed.csv.gz"
@@ -66,7 +66,7 @@ def test_a_file_of_the_user_is_read(name, published, tmp_path):
         assert word in table.DESCR
 
 
-def test_rows_far_from_the_screening_are_left_out(published):
+def test_rows_far_from_the_screening_are_excluded(published):
     path = published("_COMPAS")
     assert load_compas(path).decile_score.to_list() == [1, 9]
     assert load_compas(path).frame.index.to_list() == [0, 1]
@@ -77,7 +77,7 @@ def test_rows_far_from_the_screening_are_left_out(published):
 
 @all_tables
 @pytest.mark.parametrize("damage", ["value", "column", "row", "other"])
-def test_another_table_is_refused(name, damage, published):
+def test_another_table_raises_an_error(name, damage, published):
     load = LOADERS[name][0]
     path = published(name)
     frame = pd.read_csv(path)
@@ -98,7 +98,7 @@ def test_another_table_is_refused(name, damage, published):
 
 
 @all_tables
-def test_where_there_is_no_network_the_address_is_told(name, monkeypatch):
+def test_error_without_a_network_names_the_address(name, monkeypatch):
     def fail(url, **options):
         assert options["sha256"] == getattr(_fairness, name).file_digest
         raise OSError("no network")
@@ -108,7 +108,7 @@ def test_where_there_is_no_network_the_address_is_told(name, monkeypatch):
         LOADERS[name][0]()
 
 
-def test_what_is_fetched_is_read(monkeypatch, published):
+def test_downloaded_table_is_read(monkeypatch, published):
     path = published("_LSAC")
     monkeypatch.setattr(_fairness, "fetch_file", lambda url, **options: path)
     assert load_lsac().frame.equals(load_lsac(path).frame)

@@ -1,6 +1,6 @@
 """Write the files of a release, which later versions must read: ``python write.py FOLDER``, with this release.
 
-They are written once, when a version is released, and never again. `expected.json` has the results of that version.
+They are written once, when a version is released. `expected.json` contains the results of that version.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Files of `skdp.save` with other content, as an attacker would make them."""
+"""Files of `skdp.save` with forged content."""
 
 import io
 
@@ -22,7 +22,7 @@ def content_of(data):
 
 
 def forged(data, change):
-    """Return a file whose estimator a function has changed."""
+    """Return a file with an estimator that a function has changed."""
     record = skops.io.loads(data, trusted=TRUSTED)
     change(record.state)
     return skops.io.dumps(record)

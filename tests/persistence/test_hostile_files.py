@@ -1,4 +1,4 @@
-"""Files that are damaged or edited: the same estimator or a ValueError, and nothing is executed."""
+"""Damaged or edited files: the same estimator or a ValueError, and no code of the file is executed."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def edited(data, part, **values):
 
 
 def damaged(data, rng):
-    """Damage a file as accidents do."""
+    """Damage a file at random bytes."""
     changed = bytearray(data)
     place = rng.randrange(len(data))
     way = rng.choice(["bits", "cut", "insert"])
@@ -57,7 +57,7 @@ def damaged(data, rng):
     return bytes(changed)
 
 
-def test_damaged_files_are_refused_or_unchanged():
+def test_damaged_files_raise_an_error_or_are_unchanged():
     rng, n_refused = random.Random(0), 0
     for _ in range(150):
         index = rng.randrange(len(FILES))
@@ -71,20 +71,20 @@ def test_damaged_files_are_refused_or_unchanged():
 
 
 @pytest.mark.parametrize("data", [b"", b"PK", b"x" * 1000, pickle.dumps(1), b"{}", b'{"format": "skdp-protocol"}'])
-def test_other_files_are_refused(data):
+def test_other_files_raise_an_error(data):
     refused(data, "must be a file of skdp.save")
 
 
 @pytest.mark.parametrize(
     "name", ["os.system", "load", "Domain", "PrivacyLedger", "privacy_statement", "__builtins__", "", "Popen"]
 )
-def test_a_record_names_only_estimators_of_skdp(name):
+def test_record_may_name_estimators_of_skdp_only(name):
     record = skops.io.loads(SCALER, trusted=["skdp.persistence.Record"])
     record.type_name = name
     refused(skops.io.dumps(record), "unknown type|cannot be read|epsilon")
 
 
-def test_types_of_others_are_loaded_on_request():
+def test_other_types_are_loaded_on_request():
     steps = pipeline.make_pipeline(preprocessing.FunctionTransformer(skdp.save))
     data = saved(steps)
     refused(data, r"`trusted` must contain the types .*skdp.persistence")
@@ -97,7 +97,7 @@ def test_methods_are_not_replaced(attribute):
     refused(edited(SCALER, "fitted", **{attribute: 1}), "must not replace methods of the class, got DPStandardScaler")
 
 
-def test_an_edited_guarantee_is_refused():
+def test_edited_guarantee_raises_an_error():
     refused(edited(SCALER, "fitted", guarantee_="epsilon = 0"), "`guarantee_` does not follow from the parameters")
     refused(edited(SCALER, "parameters", epsilon=0.01), "`guarantee_` does not follow from the parameters")
     other = content_of(SYNTHESIZER)["estimator"]["fitted"]["guarantee"].state[0]
@@ -110,7 +110,7 @@ def test_an_edited_guarantee_is_refused():
     refused(forged(SYNTHESIZER, change), "losses|`guarantee_` does not follow")
 
 
-def test_the_guarantee_of_a_local_transformer_follows_from_its_protocol():
+def test_guarantee_of_a_local_transformer_follows_from_its_protocol():
     refused(edited(ENCODER, "parameters", epsilon=0.01), "`epsilon` was changed after fit")
 
     def change(state):
@@ -124,7 +124,7 @@ def test_the_guarantee_of_a_local_transformer_follows_from_its_protocol():
 
 
 @pytest.mark.filterwarnings("ignore:X and y are treated as true values")
-def test_no_guarantee_is_given_to_an_estimator_without_one():
+def test_estimator_without_a_guarantee_gets_none():
     X, y = pd.DataFrame({"age": [1.0, 2.0, 3.0, 4.0]}), [0, 1, 0, 1]
     data = saved(skdp.ReportLogisticRegression().fit(X, y))
     packed = skdp.persistence._records.Records().pack(skdp.PrivacyGuarantee(0.001))

@@ -1,4 +1,4 @@
-"""What `skdp.save` writes, `skdp.load` reads: the same parameters, fitted attributes and releases."""
+"""`skdp.load` reads files of `skdp.save`: equal parameters, fitted attributes and releases."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def seeded(estimator):
 
 
 def releases(estimator, X):
-    """Return what an estimator makes of a table."""
+    """Return the outputs of an estimator for a table."""
     estimator = pickle.loads(pickle.dumps(estimator))
     permanent = {"record_id": np.arange(len(X))} if getattr(estimator, "secret_key", None) else {}
     made = {}
@@ -141,16 +141,16 @@ def check_round_trip(estimator, X):
 
 
 @pytest.mark.parametrize(("estimator", "X"), [pair[1:] for pair in OURS], ids=[name for name, *_ in OURS])
-def test_estimators_of_skdp(estimator, X):
+def test_estimators_of_skdp_round_trip(estimator, X):
     check_round_trip(fitted(seeded(without_key(estimator)), X), X)
 
 
 @pytest.mark.parametrize(("estimator", "X"), THEIRS, ids=lambda value: type(value).__name__)
-def test_steps_of_scikit_learn(estimator, X):
+def test_steps_of_scikit_learn_round_trip(estimator, X):
     check_round_trip(fitted(estimator, X), X)
 
 
-def test_the_table_is_complete():
+def test_table_of_estimators_is_complete():
     classes = [value for name in skdp.__all__ if isinstance(value := getattr(skdp, name), type)]
     estimators = {one.__name__ for one in classes if issubclass(one, BaseEstimator)}
     assert estimators == {type(one).__name__ for _, one, _ in OURS} | {type(one).__name__ for one, _ in PLAIN}
@@ -158,7 +158,7 @@ def test_the_table_is_complete():
     assert {one.__name__ for one in classes} - estimators - NO_ESTIMATORS == signals
 
 
-def test_the_privacy_statement_is_the_same():
+def test_privacy_statement_is_equal_after_load():
     with pytest.warns(skdp.PrivacyLeakWarning):
         encoder = skdp.RandomizedResponseEncoder(1.0).fit(WORDS)
     again = passed_through(encoder)
@@ -170,7 +170,7 @@ def test_the_privacy_statement_is_the_same():
         assert str(skdp.privacy_statement(passed_through(one), WORDS)) == str(skdp.privacy_statement(one, WORDS))
 
 
-def test_dtypes_of_ordered_categories_stay():
+def test_dtypes_of_ordered_categories_are_kept():
     jobs = pd.Categorical([*"abc"] * 20, [*"abc"], ordered=True)
     rows = pd.DataFrame({"job": jobs})
     encoder = skdp.RandomizedResponseEncoder(1.0, random_state=0).fit(rows)
@@ -194,7 +194,7 @@ def test_dtypes_of_ordered_categories_stay():
         skdp.NumericPerturber(bounds=BOUNDS).set_output(transform="polars"),
     ],
 )
-def test_before_fit(estimator):
+def test_unfitted_estimator_round_trips(estimator):
     again = passed_through(estimator)
     assert parameters_of(again) == parameters_of(estimator)
     assert vars(again).keys() == vars(estimator).keys()
@@ -202,7 +202,7 @@ def test_before_fit(estimator):
 
 
 @pytest.mark.parametrize("key", [skdp.SecretKey(b"nobody may see it"), b"nobody may see it"])
-def test_secret_keys_are_refused(key):
+def test_secret_keys_raise_an_error(key):
     encoder = skdp.RandomizedResponseEncoder(memoize=True, secret_key=key, categories=DECLARED)
     for estimator in (encoder, encoder.fit(WORDS), pipeline.make_pipeline(skdp.OnFitOnly(encoder))):
         with pytest.raises(ValueError, match="`secret_key` must be None") as caught:
@@ -211,7 +211,7 @@ def test_secret_keys_are_refused(key):
 
 
 def test_files_name_public_types():
-    """A file of this version loads after private modules move."""
+    """A file of this version can be loaded after private modules move."""
     for estimator, X in [(one, X) for _, one, X in OURS[:40]]:
         data = saved(fitted(seeded(without_key(estimator)), X))
         schema = zipfile.ZipFile(io.BytesIO(data)).read("schema.json").decode()
@@ -224,7 +224,7 @@ class TestLedgers:
         return skdp.RandomizedResponseEncoder(1.0, categories=DECLARED, ledger=ledger).fit(WORDS)
 
     @pytest.mark.parametrize("file", [None, "ledger.sqlite"])
-    def test_without_its_ledger_nothing_is_released(self, file, tmp_path):
+    def test_nothing_is_released_without_the_ledger(self, file, tmp_path):
         ledger = skdp.PrivacyLedger(path=file and tmp_path / file, epsilon=1.5)
         path = tmp_path / "encoder.skdp"
         skdp.save(self.encoder(ledger), path)
@@ -238,7 +238,7 @@ class TestLedgers:
         assert again.ledger.epsilon == 1.5
         pickle.loads(pickle.dumps(again))
 
-    def test_a_given_ledger_is_charged(self):
+    def test_given_ledger_is_charged(self):
         scaler = skdp.DPStandardScaler(1.0, bounds=(0, 40), ledger=skdp.PrivacyLedger(epsilon=1.0))
         steps = pipeline.make_union(self.encoder(scaler.ledger), self.encoder(scaler.ledger))
         ledger = skdp.PrivacyLedger(epsilon=2.5)
@@ -248,7 +248,7 @@ class TestLedgers:
         with pytest.raises(skdp.BudgetExceeded):
             again.transform(WORDS)
 
-    def test_refusals(self):
+    def test_invalid_ledgers_raise_an_error(self):
         with pytest.raises(ValueError, match="one ledger, got several"):
             saved(pipeline.make_union(*(self.encoder(skdp.PrivacyLedger(epsilon=1.0)) for _ in range(2))))
         with pytest.raises(ValueError, match="no saved estimator had a ledger"):
@@ -258,13 +258,13 @@ class TestLedgers:
 
 
 @pytest.mark.parametrize("changes", [{"epsilon": 2.0}, {"handle_unknown": "uniform"}])
-def test_parameters_that_were_changed_after_fit(changes):
+def test_changed_parameters_after_fit_raise_an_error(changes):
     encoder = skdp.RandomizedResponseEncoder(categories=DECLARED).fit(WORDS)
     with pytest.raises(ValueError, match="changed after fit"):
         saved(encoder.set_params(**changes))
 
 
-def test_only_estimators_are_saved():
+def test_other_objects_than_estimators_raise_an_error():
     with pytest.raises(TypeError, match="`estimator` must be an estimator, got ABCMeta"):
         saved(skdp.RandomizedResponseEncoder)
 

@@ -1,4 +1,4 @@
-"""Proportions of external designs: independent programs, enumeration of all reports, warnings, and wrong input."""
+"""Proportions of external designs: independent programs, enumeration of all reports, warnings, and invalid input."""
 
 import json
 import math
@@ -17,8 +17,8 @@ from skdp import privacy_statement
 from skdp.exact import exp_bounds
 from skdp.survey import ReportDesign
 
-# Counts of the reports of 18 generated tables, and independent fits of them, which agree with RRreg 0.7.6 where that
-# is right; also beyond the boundary, where it has no error or none that is right.
+# Counts of the reports of 18 generated tables, and independent fits, which agree with RRreg 0.7.6 where it is correct;
+# also beyond the boundary, where RRreg has no correct error.
 CASES = json.loads((Path(__file__).parent / "cases" / "shares.json").read_text())
 
 # Rows of the channels of designs with an unknown number, at the levels of a group. All are linear in the proportions.
@@ -26,7 +26,7 @@ ROWS = {
     # Honest yes, honest no, and cheaters, who always report no.
     "CDM": lambda p: [[0, 1], [1 - p, p], [1, 0]],
     "CDMsym": lambda p: [[p[1], 1 - p[1]], [1 - p[0], p[0]], [1, 0]],
-    # Others; carriers who tell the truth, and carriers who deny.
+    # Non-carriers; truthful carriers, and carriers who deny.
     "SLD": lambda p: [[p, 1 - p], [0, 1], [1, 0]],
     # P(yes) = p * sensitive + (1 - p) * unrelated; the third proportion is the remainder.
     "UQTunknown": lambda p: [[1 - p, p], [p, 1 - p], [1, 0]],
@@ -60,7 +60,7 @@ def rows_of(counts, columns):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_proportions_are_those_of_independent_programs(name):
+def test_proportions_equal_independent_programs(name):
     case = CASES[name]
     table, shares, estimates, errors = estimate_case(case)
     assert np.abs((estimates - case["estimate"]) / case["se"]).max() < 1e-4
@@ -73,8 +73,8 @@ def test_proportions_are_those_of_independent_programs(name):
     assert (shares["frequency"] < shares["upper"]).all()
 
 
-def test_epsilon_of_a_design_is_never_below_the_exact_log_ratio():
-    """In 400 random designs; floats of the logarithm were below it in 185."""
+def test_epsilon_of_a_design_is_at_least_the_exact_log_ratio():
+    """In 400 random designs; the float logarithm was below the exact one in 185."""
     rng = np.random.default_rng(0)
     for _ in range(400):
         p, q = rng.uniform(0.01, 0.99, 2)
@@ -94,12 +94,12 @@ def answers(yes, n, **columns):
 @pytest.mark.parametrize("n", [20, 100])
 @pytest.mark.parametrize("share", [0, 0.02, 0.3])
 @pytest.mark.parametrize("design", [ReportDesign.warner("q", 0.75), ReportDesign.direct("q")])
-def test_intervals_cover(design, share, n):
-    """Exact, over all counts of reports: at least .93, where .83 were covered without the error of the noise alone."""
+def test_intervals_cover_the_proportion(design, share, n):
+    """Exact, over all counts of reports: at least .93, instead of .83 without the error of the noise."""
     chance = (1 - share) * design.channels[None][0, 1] + share * design.channels[None][1, 1]
     no_share, yes_share = design.channels[None][:, 1]
     spread = np.sqrt(min(no_share * (1 - no_share), yes_share * (1 - yes_share)) / n)
-    noise = spread / abs(yes_share - no_share)  # the error of equal answers, too
+    noise = spread / abs(yes_share - no_share)  # also the error of equal answers
     coverage = 0.0
     for yes in range(n + 1):
         weight = stats.binom.pmf(yes, n, chance)
@@ -133,7 +133,7 @@ def test_weighted_proportions_are_means_of_unbiased_values():
 def test_groups_are_combined_with_the_smallest_error():
     """The variance of two levels is the inverse information of both."""
     design = ReportDesign.by_group({1: ReportDesign.direct("smokes"), 2: WARNER}, "coin")
-    # Both groups have a proportion of .25 exactly.
+    # Both groups have a proportion of exactly 0.25.
     counts = [("no", 1, 300), ("yes", 1, 100), ("no", 2, 1250), ("yes", 2, 750)]
     row = design.estimate_frequencies(rows_of(counts, ["smokes", "coin"])).loc["yes"]
     assert row["frequency"] == pytest.approx(0.25, rel=1e-9)
@@ -148,19 +148,19 @@ MISFIT = "column 'a' do not have the same proportions .chi-squared [0-9]+, 1 deg
 
 
 def two_groups(direct, card):
-    """Return answers of two groups, as numbers of no and yes."""
+    """Return answers of two groups, given as numbers of no and yes."""
     groups = {"direct": direct, "card": card}
     counts = [(answer, name, groups[name][place]) for name in groups for place, answer in enumerate(("no", "yes"))]
     return rows_of(counts, ["a", "g"])
 
 
-def test_groups_with_other_proportions_warn():
-    """Of .1 and .3, 30 and 70 %, .15 came out in place of .24."""
+def test_groups_with_unequal_proportions_warn():
+    """The proportions .1 and .3 of 30 and 70 % gave .15 instead of .24."""
     table = two_groups((270, 30), (420, 280))
     for weights in (None, np.where(np.arange(1000) % 2, 1.0, 2.0)):
         with pytest.warns(UserWarning, match=MISFIT):
             BY_GROUP.estimate_frequencies(table, sample_weight=weights)
-    # One group has nothing to compare, and the proportions of both are .1 in the second table.
+    # A single group has nothing to compare, and both proportions are .1 in the second table.
     BY_GROUP.estimate_frequencies(table[table["g"] == "card"])
     BY_GROUP.estimate_frequencies(two_groups((270, 30), (490, 210)))
 
@@ -176,7 +176,7 @@ IMPOSSIBLE = [
 @pytest.mark.parametrize(("design", "counts"), IMPOSSIBLE)
 @pytest.mark.parametrize("kind", ["rows", "weights"])
 def test_proportions_outside_0_and_1_warn(design, counts, kind):
-    """Of 100 yes in 1,000 and a card of .75, the interval of -.3 was that from -.297 to -.297."""
+    """100 yes in 1,000 with a card of .75: the interval of -.3 was from -.297 to -.297."""
     weights = np.arange(1000) % 3 + 1.0 if kind == "weights" else None
     table = pd.DataFrame({"a": np.repeat(["no", "yes"], counts)})
     with pytest.warns(UserWarning, match=r"'a' has an estimated proportion of .* errors outside \[0, 1\]") as caught:
@@ -189,7 +189,7 @@ def test_proportions_outside_0_and_1_warn(design, counts, kind):
 
 
 def test_impossible_proportions_of_cheaters_warn():
-    """The names of the halves are exchanged: 77 % cheaters beside -70 % no."""
+    """The names of the halves are exchanged: 77 % cheaters and -70 % no."""
     cards = {"a": ReportDesign.forced("q", yes=0.2, no=0), "b": ReportDesign.forced("q", yes=0.7, no=0)}
     design = ReportDesign.by_group(cards, "half").with_cheaters("no")
     table = pd.concat([answers(790, 1000, half="a"), answers(440, 1000, half="b")])
@@ -201,7 +201,7 @@ def test_impossible_proportions_of_cheaters_warn():
 
 
 def drawn(name, truth, rng):
-    """Carry out a design by its instruction, each step a coin or a card, apart from any matrix."""
+    """Carry out a design by its instruction, with coins and cards instead of a matrix."""
     first, second = rng.random(len(truth)), rng.random(len(truth))
     if name == "warner":
         return np.where(truth ^ (first >= 0.7), "yes", "no")
@@ -224,8 +224,8 @@ NAMED = {
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_named_designs_have_the_probabilities_of_their_instruction(name):
-    """Of a million people of each true value, the share of each report is within five errors and a bit (1e-6)."""
+def test_named_designs_follow_their_instruction(name):
+    """For a million people of each true value, each report's proportion is within five errors (1e-6)."""
     design, rng, n = NAMED[name], np.random.default_rng(0), 10**6
     for truth, row in enumerate(design.channels[None]):
         reports = drawn(name, np.full(n, bool(truth)), rng)
@@ -242,8 +242,8 @@ PROBABILITIES = {
 
 
 @pytest.mark.parametrize("name", PROBABILITIES)
-def test_no_order_of_labels_exchanges_the_estimates(name):
-    """With values=[1, 2] and 1 for yes, .285 came out in place of .174, and orders of yes and no were refused."""
+def test_order_of_labels_does_not_change_the_estimates(name):
+    """With values=[1, 2] and 1 for yes, the estimate was .285 instead of .174; other orders were refused."""
     make = partial(getattr(ReportDesign, name), "smokes", **PROBABILITIES[name])
     # Labels of known meaning in each order, and other labels by their meaning.
     for no, yes in (("no", "yes"), ("No", "Yes"), (0, 1), (0.0, 1.0), (False, True), (np.False_, np.True_)):
@@ -259,7 +259,7 @@ def test_no_order_of_labels_exchanges_the_estimates(name):
         make(values={1: "yes", 2: "no"})
 
 
-def test_no_order_of_crosswise_reports_exchanges_the_estimates():
+def test_order_of_crosswise_reports_does_not_change_the_estimates():
     make = partial(ReportDesign.crosswise, "smokes", 0.25)
     assert make(reports=["different", "same"]).reports == ["same", "different"]
     assert make(reports={"different": 2, "same": 1}).reports == [1, 2]
@@ -268,7 +268,7 @@ def test_no_order_of_crosswise_reports_exchanges_the_estimates():
             make(reports=reports)
 
 
-# Wrong input.
+# Invalid input.
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_no_order_of_crosswise_reports_exchanges_the_estimates():
         (lambda: ReportDesign.warner("a", "high"), ValueError, r"`p` must be a float in \[0, 1\], got 'high'"),
         (lambda: ReportDesign.warner("a", 0.2, values=[0, 1, 2]), ValueError, r"got \[0, 1, 2\]"),
         (lambda: ReportDesign.forced("a", yes=0.5, no=0.5), ValueError, r"must be less than 1, got 1"),
-        # Without that of no, epsilon was infinite, and the estimate biased for the usual dice.
+        # Without the probability of no, epsilon was infinite, and the estimate biased for the usual dice.
         (lambda: ReportDesign.forced("drug", yes=1 / 6), TypeError, "'no'"),
         (lambda: privacy_statement(WARNER), TypeError, "states no guarantee; its `epsilon` is what the instructions"),
         (lambda: ReportDesign.direct("a", values=["no"]), ValueError, "`values` must have at least two different"),
@@ -294,12 +294,12 @@ def test_no_order_of_crosswise_reports_exchanges_the_estimates():
         (lambda: BY_GROUP.with_cheaters("never"), ValueError, "must be one of .'no', 'yes'., got 'never'"),
     ],
 )
-def test_wrong_designs_are_refused(make, error, message):
+def test_invalid_designs_raise_an_error(make, error, message):
     with pytest.raises(error, match=message):
         make()
 
 
-def test_reports_that_do_not_identify_the_proportions_are_refused():
+def test_unidentified_proportions_raise_an_error():
     cards = {1: ReportDesign.warner("smokes", 0.6), 2: ReportDesign.warner("smokes", 0.9)}
     cheaters = ReportDesign.by_group(cards, "coin").with_cheaters("no")
     one_group = ANSWERS.assign(coin=1)
@@ -323,13 +323,13 @@ def test_reports_that_do_not_identify_the_proportions_are_refused():
         (ANSWERS, {"sample_weight": -WEIGHTS}, ValueError, "at least 0"),
     ],
 )
-def test_wrong_tables_are_refused(table, options, error, message):
+def test_invalid_tables_raise_an_error(table, options, error, message):
     with pytest.raises(error, match=message) as caught:
         WARNER.estimate_frequencies(table, **options)
     assert "maybe" not in str(caught.value)
 
 
-def test_designs_are_shown_by_their_labels_and_epsilon():
+def test_repr_of_a_design_has_labels_and_epsilon():
     assert repr(WARNER) == "ReportDesign('smokes', values=['no', 'yes'], n_channels=1, epsilon=1.099)"
     design = ReportDesign.by_group({g: ReportDesign.warner("a", g, values=[0, 1]) for g in (0.8, 0.9)}, "g")
     expected = "ReportDesign('a', values={'no': 0, 'yes': 1}, n_channels=2, epsilon=2.197)"
@@ -337,13 +337,13 @@ def test_designs_are_shown_by_their_labels_and_epsilon():
     assert "values={'cheaters': 'cheaters', 'no': 0, 'yes': 1}, " in repr(design.with_cheaters(0))
 
 
-def test_reports_with_probability_0_are_refused():
+def test_reports_of_probability_0_raise_an_error():
     design = ReportDesign("smokes", [[1, 0, 0], [0, 1, 0]], values=[0, 1], reports=["no", "yes", "maybe"])
     with pytest.raises(ValueError, match=r"reports with probability 0 .*\(rows: 30\)"):
         design.estimate_frequencies(ANSWERS.replace("yes", "maybe"))
 
 
-def test_a_report_that_excludes_a_value_has_an_infinite_epsilon():
+def test_report_that_excludes_a_value_has_an_infinite_epsilon():
     for design in (ReportDesign.direct("smokes"), ReportDesign.forced("smokes", yes=0.3, no=0), BY_GROUP):
         assert design.epsilon == np.inf
     assert ReportDesign.warner("smokes", 0.75).epsilon == pytest.approx(np.log(3))

@@ -1,4 +1,4 @@
-"""People who do not follow: two levels in two random halves, by enumeration and against published figures."""
+"""Non-compliance: two levels in two random halves, by enumeration and compared with published figures."""
 
 import itertools
 import warnings
@@ -28,12 +28,12 @@ def halves_of(values=VALUES, seed=0, epsilons=(0.5, 2.0), **options):
     return PerHalf(encoder, epsilons=epsilons)
 
 
-# What is promised.
+# Guarantee.
 
 
 @pytest.mark.parametrize("epsilons", [(0.5, 2.0), (2.0, 0.5)])
-def test_the_guarantee_is_that_of_the_weaker_half(epsilons):
-    """By enumeration of all outputs, half and report."""
+def test_guarantee_is_the_guarantee_of_the_weaker_half(epsilons):
+    """Enumerate all outputs, half and report."""
     halves = halves_of({"job": ["a", "b", "c"]}, epsilons=epsilons).fit(pd.DataFrame({"job": ["a"]}))
     outputs = {}
     for half, encoder in enumerate(halves.encoders_):
@@ -52,8 +52,8 @@ def test_the_guarantee_is_that_of_the_weaker_half(epsilons):
     assert halves.design().epsilon == pytest.approx(2.0)
 
 
-def test_reports_are_drawn_as_enumerated():
-    """Halves by a fair coin, reports by their channels; a false alarm once in a million."""
+def test_reports_follow_the_enumerated_distribution():
+    """Halves by a fair coin, reports by their channels; false alarm 1e-6."""
     values = {"job": ["a", "b", "c"]}
     halves = halves_of(values)
     n = 30_000
@@ -63,7 +63,7 @@ def test_reports_are_drawn_as_enumerated():
     assert ((observed - expected) ** 2 / expected).sum() < chi2.isf(1e-6, 5)
 
 
-def test_a_ledger_is_charged_once_and_before_any_draw():
+def test_ledger_is_charged_once_before_drawing():
     ledger = PrivacyLedger(epsilon=3.0)
     halves = halves_of(seed=None, ledger=ledger).fit(PEOPLE)
     with pytest.raises(ValueError, match="declare"):
@@ -79,7 +79,7 @@ def test_a_ledger_is_charged_once_and_before_any_draw():
 # Estimates.
 
 
-def test_intervals_cover():
+def test_intervals_cover_the_proportions():
     """Exact, over all reports of two halves of 30: the smallest coverage of all proportions."""
     n = 30
     cards = {
@@ -119,12 +119,12 @@ def test_intervals_cover():
         ({"encoder": RandomizedResponseEncoder(strategy="joint")}, ValueError, "strategy='split'"),
     ],
 )
-def test_wrong_parameters_are_refused(options, error, message):
+def test_invalid_parameters_raise_an_error(options, error, message):
     with pytest.raises(error, match=message):
         halves_of().set_params(**options).fit(PEOPLE)
 
 
-def test_wrong_tables_are_refused():
+def test_invalid_tables_raise_an_error():
     with pytest.raises(ValueError, match="must not have a column 'half'"):
         PerHalf(RandomizedResponseEncoder(categories={"half": [0, 1]})).fit(pd.DataFrame({"half": [0, 1]}))
     with pytest.raises(TypeError, match="X must be a dataframe"):

@@ -1,4 +1,4 @@
-"""Regression from reports: independent fits, derivatives and sums by enumeration, coverage, and wrong input."""
+"""Regression from reports: independent fits, derivatives and sums by enumeration, coverage, and invalid input."""
 
 import io
 import itertools
@@ -46,7 +46,7 @@ def fit_case(name):
     else:
         names = [column for column in table if column.startswith("w")]
         designs = [design_of(case, column, place) for place, column in enumerate(names, 1)]
-        # As the published model: values independent of the true predictors.
+        # As in the published model: values independent of the true predictors.
         given = "conditional" if variant == "joint" else "marginal"
         model = ReportLinearRegression(designs, hidden_distribution=given).fit(table.drop(columns="y"), table["y"])
         known = [column for column in table if column.startswith("u")]
@@ -55,9 +55,9 @@ def fit_case(name):
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_fits_are_those_of_independent_programs(name):
-    """Estimates within 1e-4 standard errors, and errors of the sandwich, whose divisor is n there and n - 1 here."""
-    # RRreg's model of this table does not hold: its coefficient of u1 is .64 for .5.
+def test_fits_equal_independent_programs(name):
+    """Estimates within 1e-4 standard errors, and sandwich errors, with divisor n there and n - 1 here."""
+    # RRreg's model of this table is misspecified: its coefficient of u1 is .64 instead of .5.
     is_wrong = name == "n04_warner_correlated_u"
     with pytest.warns(UserWarning, match="proportions of 'w1' in the fit") if is_wrong else nullcontext():
         model, case, places = fit_case(name)
@@ -68,22 +68,22 @@ def test_fits_are_those_of_independent_programs(name):
     assert model.log_likelihood_ == pytest.approx(case["logLik"], abs=1e-6)
 
 
-# Plain regressions, where nothing is reported.
+# Regressions without reports.
 
 pytestmark = pytest.mark.filterwarnings("ignore:X and y are treated as true values:UserWarning")
 
 
 @pytest.mark.parametrize("model", [ReportLogisticRegression(), ReportLinearRegression()])
-def test_reports_without_a_design_are_not_taken_as_true_in_silence(model):
+def test_reports_without_a_design_warn(model):
     X, _, _, y = generated(n=100)
     with pytest.warns(UserWarning, match=r"treated as true values, because no design is given\. .* pass the encoder"):
         model.fit(X, y)
 
 
 @parametrize_with_checks([ReportLogisticRegression(), ReportLinearRegression()])
-def test_scikit_learns_checks(estimator, check):
+def test_checks_of_scikit_learn(estimator, check):
     with warnings.catch_warnings():
-        # Of tables that separate the classes, which have no maximum.
+        # Tables that separate the classes have no maximum.
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.filterwarnings("ignore", "X and y are treated as true values")
         check(estimator)
@@ -102,7 +102,7 @@ def generated(n=3000, seed=0, n_classes=2):
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
-def test_without_reports_it_is_logistic_regression(n_classes):
+def test_fit_without_reports_equals_logistic_regression(n_classes):
     X, _, _, y = generated(n_classes=n_classes)
     model = ReportLogisticRegression().fit(X, y)
     plain = LogisticRegression(C=1e12, tol=1e-10, max_iter=1000).fit(X, y)
@@ -125,7 +125,7 @@ TARGET = ReportDesign("y", [[0.9, 0.1], [0.2, 0.8]], values=[0, 1])
 
 
 def reported_table(n=300, seed=0):
-    """Draw a true predictor, and reports of two others and of a target."""
+    """Draw a true predictor, and reports of two other predictors and of a target."""
     rng = np.random.default_rng(seed)
     age = rng.normal(2, 1, n)
     a = np.clip(np.round(age + rng.normal(size=n)), 0, 2).astype(int)
@@ -144,7 +144,7 @@ def reported_table(n=300, seed=0):
 @pytest.mark.parametrize("factor", [1e4, 1e-6])
 @pytest.mark.parametrize("kind", [ReportLogisticRegression, ReportLinearRegression])
 def test_only_ratios_of_weights_matter(kind, factor):
-    """Also where a few rows count for many: no warning, no lack of a maximum, no other error."""
+    """Also if a few rows have large weights: no warning, a maximum, equal errors."""
     X, y, reports = reported_table(1500)
     options = {}
     if kind is ReportLogisticRegression:
@@ -154,7 +154,7 @@ def test_only_ratios_of_weights_matter(kind, factor):
     expected = kind(THREE, **options).fit(X, y, weights).summary()
     scaled = kind(THREE, **options).fit(X, y, factor * weights).summary()
     np.testing.assert_allclose(scaled, expected, rtol=1e-5, atol=1e-5)
-    # Equal weights are a fit without any, errors included.
+    # Equal weights equal a fit without weights, errors included.
     plain = kind(THREE, **options).fit(X, y)
     equal = kind(THREE, **options).fit(X, y, np.full(len(X), factor))
     pd.testing.assert_frame_equal(equal.summary(), plain.summary())
@@ -162,8 +162,8 @@ def test_only_ratios_of_weights_matter(kind, factor):
 
 
 @pytest.mark.parametrize("design", ["clusters", "weights"])
-def test_a_model_that_holds_does_not_warn_for_clusters_or_weights(design):
-    """The comparison of proportions counts persons: neither their rows, nor rows with a tiny weight."""
+def test_correct_model_does_not_warn_for_clusters_or_weights(design):
+    """The comparison of proportions counts persons, not their rows and not rows with a tiny weight."""
     rng = np.random.default_rng(10)
     age = rng.normal(size=300)
     sex = (rng.random(300) < 1 / (1 + np.exp(-age))).astype(int)
@@ -173,7 +173,7 @@ def test_a_model_that_holds_does_not_warn_for_clusters_or_weights(design):
     expected = model.fit(X, y).summary()["estimate"]
     places = np.repeat(np.arange(300), 100)
     table = X.iloc[places].reset_index(drop=True)
-    # As rows of their own, they differ by more than 5 standard errors.
+    # As separate rows, they differ by more than 5 standard errors.
     with pytest.warns(UserWarning, match="proportions of 'sex' in the fit and in its reports differ by"):
         model.fit(table, y[places])
     options = {"clusters": places}
@@ -184,7 +184,7 @@ def test_a_model_that_holds_does_not_warn_for_clusters_or_weights(design):
 
 
 def test_few_clusters_have_wider_intervals():
-    """By t quantiles with as many degrees of freedom as clusters, less one; by the normal one 77 % cover at four."""
+    """t quantiles with degrees of freedom one below the number of clusters; normal quantiles cover 77 % with four."""
     inside = []
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -197,15 +197,15 @@ def test_few_clusters_have_wider_intervals():
     reach = stats.t.ppf(0.975, 4) * row["std_error"]
     assert row["upper"] - row["estimate"] == pytest.approx(reach)
     assert row["p_value"] == pytest.approx(2 * stats.t.sf(abs(row["estimate"]) / row["std_error"], 4))
-    # .93 of 150 tables; by normal quantiles .84, and 44 of these 60.
+    # .93 of 150 tables; with normal quantiles .84, and 44 of these 60.
     assert sum(inside) >= 52
 
 
-# The likelihood itself.
+# The likelihood.
 
 
 def enumerated_log_likelihood(X, y, parameters, logistic):
-    """Return the sum over all true values of a and b, and over classes, in another way."""
+    """Return the log of the sum over all true values of a and b, and over classes, computed independently."""
     intercept, coef, hidden, log_sigma = parameters
     age, target = X["age"].to_numpy(), np.asarray(y)
     places = [
@@ -227,7 +227,7 @@ def enumerated_log_likelihood(X, y, parameters, logistic):
 
 
 @pytest.mark.parametrize("logistic", [True, False])
-def test_the_fit_is_the_maximum_of_the_enumerated_likelihood(logistic):
+def test_fit_maximizes_the_enumerated_likelihood(logistic):
     X, numbers, reports = reported_table(3000)
     y = reports if logistic else numbers
     model = ReportLinearRegression([THREE, TWO])
@@ -262,8 +262,8 @@ def test_the_fit_is_the_maximum_of_the_enumerated_likelihood(logistic):
     ],
     ids=lambda encoder: type(encoder).__name__,
 )
-def test_the_truth_is_in_the_intervals(encoder):
-    """Two dependent predictors that depend on a true one; intervals of 1 - 1e-6, each."""
+def test_intervals_cover_the_true_coefficients(encoder):
+    """Two dependent predictors that depend on a true one; each interval has level 1 - 1e-6."""
     rng, n = np.random.default_rng(1), 20_000
     age = rng.normal(size=n)
     sex = (rng.random(n) < 1 / (1 + np.exp(-age))).astype(int)
@@ -278,12 +278,12 @@ def test_the_truth_is_in_the_intervals(encoder):
     assert list(summary.index) == ["(intercept)", "age", "sex=m", "job=b", "job=c"]
     expected = np.array([-0.5, 0.5, 1.2, 0.6, -0.4])
     assert ((summary["lower"] <= expected) & (expected <= summary["upper"])).all()
-    # Who takes reports for the truth is far off.
+    # Treating reports as true values gives a distant estimate.
     assert summary.loc["sex=m", "std_error"] < 0.25
 
 
 def test_designs_are_saved():
-    """With groups of any labels, cheaters, and a matrix of its own for reports."""
+    """With groups of any labels, cheaters, and a given matrix for reports."""
     rng = np.random.default_rng(0)
     cards = {"low": [[0.8, 0.2], [0.1, 0.9]], ("high", 2): [[0.3, 0.7], [0.0, 1.0]]}
     two = ReportDesign("smokes", cards, values=[False, True], group="half").with_cheaters(False)
@@ -304,11 +304,11 @@ def test_designs_are_saved():
         np.testing.assert_equal(loaded.arguments(), design.arguments())
 
 
-# Reports that no truth explains.
+# Reports that contradict the model.
 
 
 def repeated(counts, values=("no", "yes")):
-    """A table of as many reports of each value as given, in a mixed order."""
+    """Return a table with the given number of reports of each value, in a mixed order."""
     reports = np.repeat(list(values), counts)
     return pd.DataFrame({"a": np.random.default_rng(0).permutation(reports)})
 
@@ -318,8 +318,8 @@ UNLIKELY_WARNER = ReportDesign("a", [[0.55, 0.45], [0.45, 0.55]], values=["no", 
 
 @pytest.mark.parametrize("counts", [(650, 350), (350, 650)])
 @pytest.mark.parametrize("role", ["target", "predictor"])
-def test_shares_beyond_their_range_have_no_errors(counts, role):
-    """The likelihood grows up to an end of the scale."""
+def test_proportions_at_the_boundary_have_no_errors(counts, role):
+    """The likelihood increases up to the boundary."""
     X = pd.DataFrame({"u": np.random.default_rng(1).normal(size=1000)})
     reports = repeated(counts)
     model = ReportLogisticRegression([UNLIKELY_WARNER])
@@ -332,8 +332,8 @@ def test_shares_beyond_their_range_have_no_errors(counts, role):
     assert Path(caught[0].filename).name == "test_report_regression.py"
 
 
-def test_cheaters_are_a_class_of_their_own():
-    """Of those who did not copy, 15 % say no whatever the card tells."""
+def test_cheaters_are_a_class():
+    """Of the respondents who did not copy, 15 % answer no whatever the card shows."""
     rng, n = np.random.default_rng(5), 20_000
     age, half = rng.normal(size=n), rng.integers(2, size=n)
     copied = rng.random(n) < 1 / (1 + np.exp(1 - 0.8 * age))
@@ -356,7 +356,7 @@ def test_cheaters_are_a_class_of_their_own():
     np.testing.assert_allclose(predicted, design.estimate_frequencies(reports)["frequency"], atol=0.01)
 
 
-# Wrong input.
+# Invalid input.
 
 WARNER = ReportDesign("a", [[0.75, 0.25], [0.25, 0.75]], values=[0, 1])
 
@@ -387,20 +387,20 @@ BY_A = "predictor_designs"
         ({"hidden_distribution": "none"}, {"b": [0, 1]}, "hidden_distribution"),
     ],
 )
-def test_wrong_input_is_refused(options, X, message):
+def test_invalid_input_raises_an_error(options, X, message):
     with pytest.raises((TypeError, ValueError, NotFittedError), match=message) as caught:
         ReportLogisticRegression(**options).fit(pd.DataFrame(X), [0, 1])
     assert "7" not in str(caught.value)
 
 
 def sexes(kind, n=400):
-    """Reports of one column, as a table of a library, and a target."""
+    """Return reports of one column, as a table of a library, and a target."""
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}, random_state=0)
     values = ["f", "m"] * (n // 2)
     return encoder, encoder.fit_transform(kind({"sex": values})), np.arange(n) // 2 % 2
 
 
-def test_rows_in_another_order_are_refused():
+def test_rows_in_another_order_raise_an_error():
     encoder, reports, y = sexes(pd.DataFrame)
     reverse = pd.Series(y, index=reports.index[::-1])
     for model in (ReportLogisticRegression(encoder), ReportLinearRegression(encoder)):
@@ -428,7 +428,7 @@ def test_rows_in_another_order_are_refused():
         ({"clusters": [1] * 300}, "`clusters` must have 400 entries"),
     ],
 )
-def test_no_value_is_shown_and_no_row_is_counted_wrongly(options, message):
+def test_error_contains_no_value_and_counts_rows_correctly(options, message):
     encoder, reports, _ = sexes(pd.DataFrame)
     settings = {"y": np.arange(400.0), **options}
     with pytest.raises(ValueError, match=message) as error:
@@ -440,7 +440,7 @@ def test_no_value_is_shown_and_no_row_is_counted_wrongly(options, message):
 
 
 def test_reports_are_read_once():
-    """Two encoders of one column would have its reports count twice: 1.07 with an error of .18 became .64 with .11."""
+    """Two encoders of one column counted its reports twice: 1.07 with an error of .18 became .64 with .11."""
     encoder, reports, y = sexes(pd.DataFrame)
     message = "must have different columns, got 'sex' twice"
     again = ReportDesign("sex", encoder.channel()[0], values=["f", "m"])
@@ -450,7 +450,7 @@ def test_reports_are_read_once():
 
 
 @pytest.mark.parametrize("make", [lambda y: y.to_numpy(), lambda y: y.rename(None), lambda y: pl.Series(y.to_list())])
-def test_reports_without_a_name_are_of_the_only_column(make):
+def test_reports_without_a_name_belong_to_the_only_column(make):
     """An error advises `y.to_numpy()`, which was refused."""
     design = ReportDesign.forced("q", yes=1 / 6, no=1 / 6)
     y = pd.Series(["yes", "no", "no"] * 200, name="q")
@@ -461,16 +461,16 @@ def test_reports_without_a_name_are_of_the_only_column(make):
 
 
 @pytest.mark.parametrize("n_values", [1, 2, 5])
-def test_a_linear_target_of_few_values_is_refused(n_values):
-    """Two values gave a coefficient of exactly 1, one an OverflowError, and answers from 1 to 5 were 6 errors off."""
+def test_linear_target_of_few_values_raises_an_error(n_values):
+    """Two values gave a coefficient of exactly 1, one an OverflowError, and values from 1 to 5 were 6 errors off."""
     X = pd.DataFrame({"q": ["no", "yes"] * 300})
     y = np.arange(600) % n_values
     with pytest.raises(ValueError, match=r"y must have at least 10 distinct values.* ReportLogisticRegression"):
         ReportLinearRegression(ReportDesign.warner("q", 0.9)).fit(X, y)
 
 
-def test_columns_that_no_row_reports_together_are_refused():
-    """Intervals of 95 % covered 68 to 100 %, as such reports do not identify the association of the columns."""
+def test_columns_never_reported_together_raise_an_error():
+    """Intervals of 95 % covered 68 to 100 %, because such reports do not identify the association of the columns."""
     truth = pd.DataFrame({"a": ["no", "yes"] * 50, "b": ["no", "no", "yes", "yes"] * 25})
     values = {"a": ["no", "yes"], "b": ["no", "yes"]}
     encoder = RandomizedResponseEncoder(3.0, categories=values, strategy="sample", random_state=0)
@@ -484,7 +484,7 @@ def test_columns_that_no_row_reports_together_are_refused():
 @pytest.mark.parametrize("kind", [ReportLinearRegression, ReportLogisticRegression], ids=["linear", "logistic"])
 @pytest.mark.parametrize(("factor", "shift"), [(1e7, 1e9), (1e-9, 0), (1, 1e4)])
 def test_errors_do_not_depend_on_units(kind, factor, shift):
-    """Those of a predictor in units of 1e5 were 1 % off, in 3e5 or with a mean of 1e4 nan."""
+    """Errors of a predictor in units of 1e5 were 1 % off, and nan in 3e5 or with a mean of 1e4."""
     X, values, _ = reported_table(1200)
     X = X.drop(columns="b")
     is_linear = kind is ReportLinearRegression
@@ -504,7 +504,7 @@ def test_errors_do_not_depend_on_units(kind, factor, shift):
 
 
 def test_direct_answers_are_true_predictors():
-    """Fits and predictions are those of least squares; columns without text names keep their order."""
+    """Fits and predictions equal least squares; columns without text names keep their order."""
     X, sex, y, _ = generated()
     model = ReportLinearRegression(ReportDesign.direct("sex", values=[0, 1])).fit(X.assign(sex=sex), y)
     plain = LinearRegression().fit(X.assign(sex=sex), y)
@@ -518,7 +518,7 @@ def test_direct_answers_are_true_predictors():
         model.predict(numbered[[2, 1]])
 
 
-def test_without_predictors_it_is_the_log_odds():
+def test_model_without_predictors_is_the_log_odds():
     reports = repeated((500, 500))
     model = ReportLogisticRegression(target_design=UNLIKELY_WARNER).fit(reports[[]], reports)
     assert model.intercept_[0] == pytest.approx(0, abs=1e-8)

@@ -1,4 +1,4 @@
-"""Statistics of a column of whole numbers from 0 to 10, each with a fault: they lose more than they state."""
+"""Statistics of a column of whole numbers from 0 to 10, each with a fault: their loss is larger than stated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TABLE = pd.DataFrame({"value": [0, 10, 10, 3, 7, 7, 9, 10]})
 
 
 class Curator(BaseEstimator):
-    """Base: the sum of the values, with discrete Laplace noise for what one row changes. Nothing is wrong with it."""
+    """Base without a fault: the sum of the values, with discrete Laplace noise for the change by one row."""
 
     relation, delta, rho = "add_remove", 0.0, None
 
@@ -68,7 +68,7 @@ class ShowsTheCount(Curator):
 
 
 class WarnsOfFewRows(Curator):
-    """A warning follows from the exact count."""
+    """A warning depends on the exact count."""
 
     def answer(self, values):
         if len(values) < 8:
@@ -77,7 +77,7 @@ class WarnsOfFewRows(Curator):
 
 
 class RaisesOnFewRows(Curator):
-    """An error follows from the exact count."""
+    """An error depends on the exact count."""
 
     def answer(self, values):
         if len(values) < 8:
@@ -86,14 +86,14 @@ class RaisesOnFewRows(Curator):
 
 
 class StatesLessWithMoreRows(Curator):
-    """The guarantee follows from the number of rows."""
+    """The guarantee depends on the number of rows."""
 
     def promise(self, values):
         return PrivacyGuarantee(8 / max(len(values), 1), relation="add_remove", trust="central", mechanism="?")
 
 
 class OtherSamplerForFewRows(Curator):
-    """The noise has another law where there are few rows."""
+    """The noise has another distribution for few rows."""
 
     def answer(self, values):
         if len(values) > 7:
@@ -116,7 +116,7 @@ class MuTwice(Curator):
 
 
 class LargestNormForEuclidean(Curator):
-    """Three sums change together, but the variance is that of one."""
+    """Three sums change together, but the variance is the variance for one."""
 
     delta, rho = 1e-6, 0.05
 
@@ -129,7 +129,7 @@ class LargestNormForEuclidean(Curator):
 
 
 class SampleOfTheFirst(Curator):
-    """The loss is amplified by a sample, which is drawn, but the answer is that of all rows."""
+    """The loss is amplified by a sample, which is drawn, but the answer uses all rows."""
 
     def answer(self, values):
         bernoulli_ratio(self._source, 1, 2, len(values))
@@ -167,7 +167,7 @@ ANSWERS = {
 }
 FAULTS = {fault.__name__: fault for fault in Curator.__subclasses__()}
 FAULTS |= {name: type(name, (Curator,), {"answer": answer}) for name, answer in ANSWERS.items()}
-# A histogram whose noise covers an added row, stated for a replaced one.
+# A histogram with noise for an added row, stated for a replaced one.
 FAULTS["a replacement"] = type(
     "Replacement", (Curator,), {"relation": "replace", "answer": lambda self, values: self.noisy(count(values), 1)}
 )

@@ -1,4 +1,4 @@
-"""What the curator's side of this library releases, with small tables that reach the sensitivity."""
+"""Releases of the central model of this library, with small tables that attain the sensitivity."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ RHO, MU = Rho(0.5, delta=1e-6), Mu(1.0, delta=1e-6)
 
 
 def fitted(model, rows):
-    """Fit a model to rows, of which the columns `y` and `person` are what `fit` takes beside X."""
+    """Fit a model to rows; the columns `y` and `person` are arguments of `fit`."""
     X = rows.drop(columns=["y", "person"], errors="ignore")
     target = [rows["y"]] if "y" in rows else []
     more = {"groups": rows["person"]} if "person" in rows else {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # so few rows
+        warnings.simplefilter("ignore", UserWarning)  # few rows
         return clone(model).set_params(random_state=0).fit(X, *target, **more)
 
 
@@ -37,7 +37,7 @@ COMMON = {"job": ["clerk", "nurse"] * 100, "sex": ["f", "m"] * 100}
 
 
 def domain_found(rows):
-    """Find texts that many others have too: without noise on new ones, all draws have neighbors."""
+    """Find texts that occur often, so that new texts need no noise and all draws have neighbors."""
     table = pd.concat([pd.DataFrame(COMMON), rows[["job", "sex"]]], ignore_index=True)
     if "person" not in rows:
         return skdp.discover_domain(table, 5.0, 1e-3, random_state=0)
@@ -94,7 +94,7 @@ RELEASES = {
 
 
 def neighbors_of(table):
-    """Return pairs of neighbors, of which the second lacks the last row, or the last person."""
+    """Return pairs of neighbors; the second table lacks the last row, or the last person."""
     if "person" not in table:
         return [(table.iloc[: size + 1], table.iloc[:size]) for size in range(len(table))]
     persons = list(dict.fromkeys(table["person"]))

@@ -1,4 +1,4 @@
-"""The contract passes what keeps it, and each check catches its fault."""
+"""Correct transformers pass the contract, and each check finds its fault."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHECKS = [name for name, _ in privatizer_checks(RandomizedResponseEncoder(catego
 
 
 class Mutant(RandomizedResponseEncoder):
-    """Parameters are those of the class it breaks."""
+    """The parameters are inherited from the broken class."""
 
     def seeded(self, X, seed):
         """Release with a seed."""
@@ -76,7 +76,7 @@ class ChargesHalf(Mutant):
 
 
 class NumbersItsCalls(Mutant):
-    """All int seeds give the same releases."""
+    """All int seeds give equal releases."""
 
     def fit(self, X, y=None):
         self._turn = 0
@@ -101,7 +101,7 @@ class Repeats(Mutant):
 
 
 class KeepsASecretSeed(Mutant):
-    """Fresh over calls, but copies repeat each other."""
+    """Fresh in each call, but copies repeat each other."""
 
     def fit(self, X, y=None):
         self._secret, self._turn = secrets.randbits(30), 0
@@ -154,7 +154,7 @@ class KeepsAttrs(Mutant):
 
 
 class ReleasesCategoricals(Mutant):
-    """The codes of a Categorical of polars follow the order in which the true values appeared."""
+    """The codes of a Categorical of polars depend on the order of the true values."""
 
     def transform(self, X, **ids):
         released = super().transform(X, **ids)
@@ -228,7 +228,7 @@ MUTANTS = [
 
 
 @pytest.mark.parametrize(("mutant", "name"), MUTANTS)
-def test_each_fault_is_caught_by_its_check(mutant, name):
+def test_each_fault_is_found_by_its_check(mutant, name):
     with pytest.raises(AssertionError, match=f"^{mutant.__name__}: {name}: ") as caught:
         dict(privatizer_checks(mutant(categories=VALUES)))[name]()
     assert caught.value.__cause__ is None, "a mishap of the mutant, and not its fault"
@@ -236,13 +236,13 @@ def test_each_fault_is_caught_by_its_check(mutant, name):
 
 @pytest.mark.long
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
-def test_four_fifths_of_an_epsilon_are_found_by_an_audit(epsilon):
+def test_audit_finds_four_fifths_of_an_epsilon(epsilon):
     with pytest.raises(AssertionError, match="check_reports: the epsilon of an audit must be at most"):
         dict(privatizer_checks(StatesLess(epsilon, categories={"x": ["a", "b"]})))["check_reports"]()
 
 
 def test_missing_values_outside_the_domain_are_audited():
-    """No declared value is missing: a record of None is tried as well, and passes where it is refused."""
+    """No declared value is missing: a record of None is audited, too, and passes if it is an error."""
     undeclared = {"size": [1, 2, 3]}
     passed = PassesMissingThrough(categories=undeclared, handle_unknown="uniform")
     with pytest.raises(AssertionError, match=r"^PassesMissingThrough: check_reports: the epsilon of an audit"):
@@ -252,7 +252,7 @@ def test_missing_values_outside_the_domain_are_audited():
         dict(privatizer_checks(encoder))["check_reports"]()
 
 
-def test_every_check_catches_something():
+def test_every_check_finds_a_fault():
     assert {name for _, name in MUTANTS} == set(CHECKS)
 
 
@@ -263,7 +263,7 @@ def test_true_rows_fail():
 
 
 class Bare(TransformerMixin, BaseEstimator):
-    """Nothing is known of its parameters."""
+    """The parameters are unknown."""
 
     def fit(self, X, y=None):
         return self
@@ -272,7 +272,7 @@ class Bare(TransformerMixin, BaseEstimator):
         return X
 
 
-def test_bad_arguments():
+def test_invalid_arguments_raise_an_error():
     for estimator in (RandomizedResponseEncoder, object(), None):
         with pytest.raises(TypeError, match="`estimator` must be an instance with fit and transform"):
             check_privatizer(estimator)

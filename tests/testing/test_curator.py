@@ -1,4 +1,4 @@
-"""The contract finds the usual mistakes of a curator; `test_check_privatizer` has one for each of the other checks."""
+"""The contract finds common faults of curators; `test_check_privatizer` has a fault for each of the other checks."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ class NamingTheCause(DPMean):
         (NamingTheCause, "check_errors"),
     ],
 )
-def test_each_mistake_is_found_by_its_check(mistaken, check):
+def test_each_fault_is_found_by_its_check(mistaken, check):
     with pytest.raises(AssertionError):
         dict(curator_checks(mistaken(bounds=(0, 1)), X))[check]()
 
 
-def test_the_first_check_that_fails_is_named():
+def test_error_names_the_first_failing_check():
     with pytest.raises(AssertionError, match="RefusedButSet: check_budget: "):
         check_curator(RefusedButSet(bounds=(0, 1)), X)

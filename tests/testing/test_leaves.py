@@ -1,4 +1,4 @@
-"""A replay sees every part of what is released, wherever it is held, and no address of an object."""
+"""A replay compares all parts of a release, in any container, and ignores addresses of objects."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Slots:
 
 
 class Quiet:
-    """Its text says little."""
+    """Its text is uninformative."""
 
     def __init__(self, numbers):
         self.numbers = numbers
@@ -85,7 +85,7 @@ class Release:
 def release_with(wrap):
     def release(ages):
         total = ages.sum() + discrete_laplace(SeededSource(0), Fraction(100), 1)
-        # In the middle of many, which texts cut out, is an exact one.
+        # The exact number is in the middle of many, which texts cut out.
         numbers = np.zeros(3000, int)
         numbers[1500] = ages.sum()
         return Release(total, wrap(numbers))
@@ -94,7 +94,7 @@ def release_with(wrap):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_exact_number_is_seen(way):
+def test_exact_number_is_found(way):
     release = release_with(WAYS[way])
     replay = replay_release(release, AGES, AGES[:2], guarantee=CLAIM)
     assert len(replay.findings) == 1
@@ -104,11 +104,11 @@ def test_an_exact_number_is_seen(way):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_equal_releases_are_equal(way):
-    """Whatever addresses their objects have."""
+    """Independently of the addresses of their objects."""
     assert replay_release(release_with(WAYS[way]), AGES, AGES.copy(), guarantee=CLAIM).passed
 
 
-def test_what_holds_itself_and_what_has_no_parts():
+def test_recursive_objects_and_objects_without_parts_are_compared():
     def release(ages):
         loop = [threading.Lock(), object(), print]
         loop.append(loop)

@@ -1,4 +1,4 @@
-"""Replayed noise shows the sensitivity: every fault is replay, and nothing of what this library releases."""
+"""Replayed noise measures the sensitivity: every fault is found, and no release of this library fails."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ CLAIM = PrivacyGuarantee(1.0, relation="add_remove", trust="central")
 
 
 def check_sensitivity(release, X, neighbors=None):
-    """Fail if the noise of a release does not cover what one record changes."""
+    """Fail if the noise of a release does not cover the change by one record."""
     rows = np.arange(len(X))
     if neighbors is None:
         pairs = [(X.take(np.append(rows[rows != row], row), axis=0), X.take(rows[rows != row], axis=0)) for row in rows]
         pairs += [(X.take(rows[: row + 1], axis=0), X.take(rows[:row], axis=0)) for row in rows[:-1]]
     else:
         pairs = [(X, neighbor) for neighbor in neighbors]
-    # Each pair has its own seed: what a release does next may depend on its noise.
+    # Each pair has its own seed, because later draws of a release may depend on its noise.
     for seed, (table, neighbor) in enumerate(pairs):
         replay = replay_release(release, table, neighbor, random_state=seed)
         assert replay.passed, replay.findings
@@ -54,7 +54,7 @@ def test_each_fault_is_found(name, fault):
         check_sensitivity(fault(), broken.TABLE, replaced)
 
 
-def test_the_statistic_without_a_fault_passes():
+def test_statistic_without_a_fault_passes():
     check_sensitivity(broken.Curator(), broken.TABLE)
     replay = replay_release(broken.Curator(), broken.TABLE, broken.TABLE[:-1])
     assert replay.draws.to_dict("list") == {
@@ -67,7 +67,7 @@ def test_the_statistic_without_a_fault_passes():
     assert (replay.epsilon, replay.findings, replay.passed) == (1.0, (), True)
 
 
-# Of one row a person, the contract of the curator replays the noise of each class, too.
+# With one row per person, the contract of curators replays the noise of each class, too.
 QUICK = [
     "additive regressor of categories",
     "domain of persons",
@@ -79,7 +79,7 @@ QUICK = [
 
 
 @pytest.mark.parametrize("name", often(RELEASES, QUICK))
-def test_the_noise_of_this_library_covers_the_sensitivity(name):
+def test_noise_of_this_library_covers_the_sensitivity(name):
     model, table = RELEASES[name]
     release = partial(fitted, model) if hasattr(model, "fit") else model
     shares = []
@@ -91,11 +91,11 @@ def test_the_noise_of_this_library_covers_the_sensitivity(name):
     assert 0 < max(shares) <= 1 + 1e-9
 
 
-# Paid in rho or mu, choices and Laplace noise lose more than these say at some deltas, if each counts by itself.
+# Choices and Laplace noise charged in rho or mu have a larger loss at some deltas if each is converted separately.
 
 
-def test_half_of_the_noise_is_an_alarm_in_mu_too():
-    """Of a choice, or of Laplace noise beside it."""
+def test_half_of_the_noise_fails_in_mu():
+    """For a choice, and for Laplace noise after it."""
 
     def release(rate, noise, table):
         source = SeededSource(4)
@@ -103,7 +103,7 @@ def test_half_of_the_noise_is_an_alarm_in_mu_too():
         return chosen, table.sum() + discrete_laplace(source, 10 / Fraction(noise), 1).item()
 
     mu = 1.0
-    most = (parse_budget(Mu(mu, 1e-6)) / 2).pure  # of two parts
+    most = (parse_budget(Mu(mu, 1e-6)) / 2).pure  # half of the budget
     claim = PrivacyGuarantee(
         gaussian_epsilon(mu, 1e-6), delta=1e-6, relation="add_remove", trust="central", losses=(GaussianLoss(mu),)
     )
@@ -113,7 +113,7 @@ def test_half_of_the_noise_is_an_alarm_in_mu_too():
 
 
 def total(noise):
-    """Return the release of a sum, with noise."""
+    """Return the release of a sum with noise."""
     return lambda table: table.sum() + noise(SeededSource(0)).item()
 
 
@@ -128,21 +128,21 @@ X, ONE_LESS = np.array([0, 3, 10]), np.array([0, 3])
         (lambda source: rounded_gaussian(source, 25, 1), np.inf, 2.0),
     ],
 )
-def test_the_loss_of_noise_is_that_of_the_difference_and_the_scale(noise, epsilon, rho):
+def test_loss_of_noise_is_the_difference_over_the_scale(noise, epsilon, rho):
     replay = replay_release(total(noise), X, ONE_LESS, guarantee=CLAIM)
     assert replay.draws[["difference", "epsilon", "rho"]].to_numpy().tolist() == [[10.0, epsilon, pytest.approx(rho)]]
     assert not replay.passed
 
 
 @pytest.mark.parametrize(("rho", "passed"), [(2.0, True), (1.9, False)])
-def test_a_stated_rho_covers_what_is_drawn(rho, passed):
+def test_stated_rho_covers_the_draws(rho, passed):
     claim = replace(CLAIM, epsilon=100.0, delta=1e-6, rho=rho)
     replay = replay_release(total(lambda source: rounded_gaussian(source, 25, 1)), X, ONE_LESS, guarantee=claim)
     assert replay.findings == (() if passed else ("the draws lose rho 2 together, more than the stated 1.9",))
 
 
 @pytest.mark.parametrize("losses", [(), (PureLoss(1.0),)])
-def test_noise_of_whole_numbers_on_numbers_that_are_none_has_no_bound(losses):
+def test_discrete_noise_on_real_numbers_has_no_bound(losses):
     noise = partial(discrete_laplace, scale=100, size=1)
     claim = replace(CLAIM, losses=losses)
     replay = replay_release(total(noise), np.array([20.5, 30.0]), np.array([30.0]), guarantee=claim)
@@ -150,7 +150,7 @@ def test_noise_of_whole_numbers_on_numbers_that_are_none_has_no_bound(losses):
 
 
 def noisy_table(table, scale=40):
-    """Return the sums of two columns and of their squares, with noise that is drawn at once."""
+    """Return the sums of two columns and of their squares, with noise from one draw."""
     sums = np.vstack([table.sum(axis=0), (table**2).sum(axis=0)])
     return sums + discrete_laplace(SeededSource(0), scale, sums.size).reshape(sums.shape)
 
@@ -163,8 +163,8 @@ def cubes_of_columns(table):
 @pytest.mark.parametrize(
     ("release", "change", "too_little"), [(noisy_table, 12, (6, 4)), (cubes_of_columns, 9, (6, 3))]
 )
-def test_noise_of_several_columns_is_composed_as_it_is_stated(release, change, too_little):
-    """Noise on each number is independent: taken for one chain, it would lose more than the columns together."""
+def test_noise_of_several_columns_is_composed_as_stated(release, change, too_little):
+    """Noise on each number is independent; as a chain, its loss would exceed the loss of the columns together."""
     table = np.array([[1, 2], [3, 3]])
     epsilon = change / 40
     for (links, count), passed in (((change, 2), True), (too_little, False)):
@@ -178,8 +178,8 @@ def test_noise_of_several_columns_is_composed_as_it_is_stated(release, change, t
 
 @pytest.mark.parametrize("scale", [1, 3])
 @pytest.mark.parametrize("delta", [0.2, 0.1, 0.01, 1e-4])
-def test_the_loss_of_several_numbers_is_that_of_all_their_results(scale, delta):
-    """The least epsilon by all results of noise on two numbers that change by 1 and 3, and not much more."""
+def test_loss_of_several_numbers_covers_all_their_results(scale, delta):
+    """The smallest epsilon over all results of noise on two numbers that change by 1 and 3, and not much more."""
     values = np.arange(-60, 64)
     ratio = np.exp(-1 / scale)
     here, there = [], []
@@ -200,7 +200,7 @@ def test_the_loss_of_several_numbers_is_that_of_all_their_results(scale, delta):
 
 
 @pytest.mark.parametrize("sampler", [exponential_mechanism, permute_and_flip])
-def test_the_loss_of_a_choice_is_the_spread_of_the_changes(sampler):
+def test_loss_of_a_choice_is_the_range_of_the_changes(sampler):
     def choice(table):
         return sampler(SeededSource(0), [len(table), -len(table), 0], Fraction(1, 4))
 
@@ -223,7 +223,7 @@ def test_the_loss_of_a_choice_is_the_spread_of_the_changes(sampler):
         lambda numbers, noise: pd.Series(numbers) + noise,
     ],
 )
-def test_noise_is_followed_however_it_is_added(add):
+def test_noise_is_followed_through_all_additions(add):
     def release(table):
         return add(np.array([table.sum(), 2 * table.sum()]), discrete_laplace(SeededSource(1), 30, 2))
 
@@ -232,7 +232,7 @@ def test_noise_is_followed_however_it_is_added(add):
     assert replay.findings == ()
 
 
-def test_what_is_released_is_the_same_as_without_a_recording():
+def test_recording_does_not_change_the_release():
     release = total(lambda source: discrete_laplace(source, 5, 1))
     seen = []
     replay_release(lambda table: seen.append(release(table)), X, X, guarantee=CLAIM)
@@ -240,11 +240,11 @@ def test_what_is_released_is_the_same_as_without_a_recording():
     mean = DPMean(bounds=(0, 10), random_state=0)
     table = pd.DataFrame({"value": X})
     assert replay_release(mean, table, table[:2]).passed
-    assert mean.fit(table).mean_ == mean.fit(table).mean_  # nothing is left recording
+    assert mean.fit(table).mean_ == mean.fit(table).mean_  # recording has ended
 
 
-def test_later_draws_may_follow_from_noisy_numbers():
-    """A noisy count decides the scale of a further draw, and whether there is one."""
+def test_later_draws_may_depend_on_noisy_numbers():
+    """A noisy count determines the scale of a further draw, and whether it is drawn."""
 
     def release(table):
         source = SeededSource(3)
@@ -254,7 +254,7 @@ def test_later_draws_may_follow_from_noisy_numbers():
     assert replay_release(release, X, ONE_LESS, guarantee=CLAIM).passed
 
 
-def test_noise_that_is_scaled_is_not_followed():
+def test_scaled_noise_is_not_followed():
     def release(table):
         return table.sum() + 10.0 * discrete_laplace(SeededSource(0), 1, 1)
 
@@ -262,7 +262,7 @@ def test_noise_that_is_scaled_is_not_followed():
     assert replay.findings == ("the result: differs, although all draws are equal",)
 
 
-def test_tables_that_cannot_be_checked_are_refused():
+def test_tables_that_cannot_be_checked_raise_an_error():
     mean, model = DPMean(bounds=(0, 10)), DPLogisticRegression(bounds=(0, 10), classes=[1, 2])
     with pytest.raises(TypeError, match=r"X must be a pandas\.DataFrame, got ndarray"):
         check_curator(mean, ONLY.to_numpy())
@@ -275,14 +275,14 @@ def test_tables_that_cannot_be_checked_are_refused():
     ("loss", "passed"),
     [(laplace_loss(Fraction(1), 10), True), (PureLoss(1.0), True), (PureLoss(1.0, share=0.7), False)],
 )
-def test_stated_losses_cover_what_is_drawn(loss, passed):
+def test_stated_losses_cover_the_draws(loss, passed):
     claim = replace(CLAIM, losses=(loss,))
     replay = replay_release(broken.Curator(), broken.TABLE, broken.TABLE[:-1], guarantee=claim)
     assert replay.passed == passed
     assert all("the stated losses" in finding for finding in replay.findings)
 
 
-def test_errors_and_missing_guarantees():
+def test_errors_and_missing_guarantees_fail():
     def fail(table):
         raise ValueError("always")
 
