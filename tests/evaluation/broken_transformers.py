@@ -1,6 +1,6 @@
-"""Faults of published local transformers, re-created: each claims more privacy than it keeps.
+"""Faults of published local transformers: the claimed privacy is not kept.
 
-They are laid out as columns of whole numbers, as their originals are; `guarantee_` is what they claim.
+They privatize columns of whole numbers, as the originals do; `guarantee_` is the claim.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ class Broken:
 
     @property
     def truth(self):
-        """The probability of a true answer of k-ary randomized response."""
+        """Return the probability of a truthful report of k-ary randomized response."""
         return math.exp(self.epsilon) / (math.exp(self.epsilon) + self.k - 1)
 
     def respond(self, values, truth, k):
-        """Answer truly with a probability, and otherwise anything else."""
+        """Report truthfully with a probability, and otherwise another value."""
         lies = (values + self.rng.integers(1, k, len(values))) % k
         return np.where(self.rng.random(len(values)) < truth, values, lies)
 
 
 class TrueValueFirst(Broken):
-    """multi-freq-ldpy 0.2.5, subset selection: the true value, where it is included, is the first of the list."""
+    """multi-freq-ldpy 0.2.5, subset selection: the true value, if included, is the first of the list."""
 
     place, size = 0, 4
 
@@ -50,7 +50,7 @@ class TrueValueFirst(Broken):
 
     def report(self, values):
         keys = self.rng.random((len(values), self.k))
-        keys[np.arange(len(values)), values] = 2.0  # the true value last, if it were drawn
+        keys[np.arange(len(values)), values] = 2.0  # the true value last, if it is drawn
         others = np.argsort(keys, axis=1)[:, : self.size]
         own = self.rng.random(len(values)) < self.inclusion
         others[own, self.place] = values[own]
@@ -58,7 +58,7 @@ class TrueValueFirst(Broken):
 
 
 class RedrawnReports(Broken):
-    """multi-freq-ldpy, longitudinal: the permanent report is drawn anew at each call."""
+    """multi-freq-ldpy, longitudinal: the permanent report is drawn again in each call."""
 
     def report(self, values):
         return pd.DataFrame({"value": self.respond(values, self.truth, self.k)})
@@ -87,7 +87,7 @@ class KnownSeed(Broken):
 
 
 class FloatLaplace(Broken):
-    """SHE and THE everywhere: a float of Laplace noise is added to a float (Mironov 2012)."""
+    """SHE and THE of all libraries: a float of Laplace noise is added to a float (Mironov 2012)."""
 
     def report(self, values):
         uniform = self.rng.random(len(values)) - 0.5
@@ -106,7 +106,7 @@ class MissingPassesThrough(Broken):
 
 
 class RaisesOnUnknown(RedrawnReports):
-    """Many: a value that is not declared is refused, which shows it."""
+    """Many: a value outside the domain raises an error, which reveals it."""
 
     def report(self, values):
         if (values >= self.k).any():

@@ -21,7 +21,7 @@ def _close_figures():
 
 @pytest.fixture(scope="module")
 def few_trees():
-    """Attack and predict by few trees, and with few releases and splits: many take most of the time of a study."""
+    """Use few trees, releases and splits, which take most of the time of a study."""
 
     def few(**parameters):
         return HistGradientBoostingClassifier(**{**parameters, "max_iter": 10})
@@ -35,7 +35,7 @@ def few_trees():
 
 @pytest.fixture(scope="class")
 def no_figures():
-    """Leave figures out where a page is read for its words: they take half of the time."""
+    """Exclude figures if only the text of a page is tested: they take half of the time."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(_report, "_encode_figure", lambda figure: "")
         yield

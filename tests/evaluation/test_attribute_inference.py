@@ -1,4 +1,4 @@
-"""The accuracy of an attack and its bound, for each way in which columns are reported."""
+"""The accuracy of an attack and its bound, for each way to report columns."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def attack(released, sensitive, **options):
     return attribute_inference(released, sensitive, **{"estimator": _trees(), "random_state": 0} | options)
 
 
-def test_the_report_alone_gives_what_the_channel_gives():
+def test_report_alone_has_the_accuracy_of_the_channel():
     truth = pd.Series(np.random.default_rng(1).choice([*"abcd"], 20_000, p=[0.4, 0.3, 0.2, 0.1]), name="job")
     encoder = RandomizedResponseEncoder(1.5, categories={"job": [*"abcd"]}, random_state=0)
     result = attack(encoder.fit_transform(truth.to_frame()), truth, encoder=encoder)
     prior = truth.value_counts(normalize=True).loc[[*"abcd"]]
     assert result.bayes_bound == pytest.approx(bayes_accuracy(encoder.oracles_[0], prior))
-    # Five standard errors: once in a million times.
+    # Five standard errors: exceeded with probability 1e-6.
     assert abs(result.accuracy - result.bayes_bound) < 5 * result.std_error
     assert result.accuracy_without_report == result.baseline == prior.max()
     assert not result.exceeds_bound
@@ -58,7 +58,7 @@ def test_the_report_alone_gives_what_the_channel_gives():
 
 @few_kinds
 @pytest.mark.usefixtures("few_trees")
-def test_every_kind_of_frame_gives_the_same(make_frame):
+def test_all_dataframes_give_equal_results(make_frame):
     rng = np.random.default_rng(0)
     title = [*rng.choice(["Ms", "Mr", None], N)]
     shoe = [None if gap else size for size, gap in zip(rng.normal(40, 3, N), rng.random(N) < 0.1, strict=True)]
@@ -72,7 +72,7 @@ def test_every_kind_of_frame_gives_the_same(make_frame):
     assert attribute_inference(without, truth, random_state=0).accuracy < 0.75
 
 
-def test_a_released_column_is_used_and_the_report_is_not_counted_in_it(sex):
+def test_released_column_is_used_and_not_part_of_the_bound(sex):
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]}, random_state=0)
     released = encoder.fit_transform(sex.to_frame()).assign(title=sex.map({"F": "Ms", "M": "Mr"}))
     result = attack(released, sex, encoder=encoder)
@@ -81,7 +81,7 @@ def test_a_released_column_is_used_and_the_report_is_not_counted_in_it(sex):
 
 
 @pytest.mark.parametrize("strategy", often(["split", "joint", "sample"], ["split", "sample"]))
-def test_the_bound_of_reports_of_several_columns(strategy):
+def test_bound_of_reports_of_several_columns(strategy):
     rng = np.random.default_rng(0)
     truth = pd.DataFrame({"sex": rng.choice(["F", "M"], N), "job": rng.choice(["a", "b", "c"], N)})
     categories = {"sex": ["F", "M"], "job": ["a", "b", "c"]}
@@ -103,9 +103,9 @@ def test_the_bound_of_reports_of_several_columns(strategy):
 
 
 @pytest.mark.parametrize("kind", [RandomizedResponseEncoder, UnaryEncodingTransformer, LocalHashingEncoder])
-def test_reports_of_copies_stay_under_the_bound(kind):
-    """Three reported copies together reveal more of one of them than its own report can."""
-    n_rows = 400 if kind is LocalHashingEncoder else 4000  # the trees have a column for each seed of a hash
+def test_reports_of_copies_stay_below_the_bound(kind):
+    """Three reported copies together reveal more about one of them than its own report."""
+    n_rows = 400 if kind is LocalHashingEncoder else 4000  # the trees have a column for each seed of a hash function
     value = np.random.default_rng(0).choice(["u", "v"], n_rows)
     truth = pd.DataFrame(dict.fromkeys("abc", value))
     encoder = kind(3.0, categories={name: ["u", "v"] for name in "abc"}, random_state=0)
@@ -118,12 +118,12 @@ def test_reports_of_copies_stay_under_the_bound(kind):
         own = released[[name for name in released if name.startswith("a")]]
         alone = attack(own, truth["a"], encoder=encoder)
         assert alone.bayes_bound == pytest.approx(bayes_accuracy(encoder.oracles_[0], prior))
-        # The exact value of the own report would be exceeded.
+        # They exceed the exact accuracy of a single report.
         assert result.accuracy - 2 * result.std_error > alone.bayes_bound
 
 
 class TestRecall:
-    def test_a_rare_value_that_is_given_away_has_a_high_recall(self):
+    def test_revealed_rare_value_has_a_high_recall(self):
         rng = np.random.default_rng(0)
         truth = pd.DataFrame({"illness": rng.choice(ILLNESS["illness"], 2_000, p=[0.9, 0.07, 0.03])})
         encoder = RandomizedResponseEncoder(2.0, categories=ILLNESS, random_state=0)
@@ -140,7 +140,7 @@ class TestRecall:
             assert (row.lower, row.upper) == pytest.approx((interval.low, interval.high), abs=1e-9)
 
     @pytest.mark.parametrize("kind", [SubsetSelectionEncoder, LocalHashingEncoder])
-    def test_declared_values_that_do_not_occur_have_no_row(self, kind):
+    def test_declared_values_without_rows_are_excluded(self, kind):
         truth = pd.DataFrame({"illness": ["none"] * 150 + ["rare"] * 50})
         encoder = kind(2.0, categories=ILLNESS, random_state=0)
         released = encoder.fit_transform(truth)
@@ -158,7 +158,7 @@ class TestRecall:
         assert abs(result.accuracy - result.bayes_bound) < 5 * result.std_error
         assert result.recall["proportion"].to_dict() == dict(zip(bins.labels, frequencies, strict=True))
 
-    def test_rare_and_missing_values_are_guessed_too(self):
+    def test_rare_and_missing_values_are_guessed(self):
         truth = pd.Series(["a"] * 30 + [None] * 20 + ["b"])
         frame = pd.DataFrame({"x": [1] * 30 + [2] * 20 + [3]})
         assert attack(frame, truth).accuracy == pytest.approx(50 / 51)
@@ -180,13 +180,13 @@ class TestRecall:
         ({"released": pd.DataFrame({"lists": [[1], [2]] * 300})}, ValueError, "`released` cannot be read"),
     ],
 )
-def test_mistakes_are_named(options, error, message, sex):
+def test_invalid_arguments_raise_an_error(options, error, message, sex):
     options = {"released": ROWS, "sensitive": sex} | options
     with pytest.raises(error, match=message):
         attribute_inference(**options)
 
 
-def test_values_that_the_encoder_does_not_declare_are_not_shown(sex):
+def test_error_does_not_contain_unknown_values(sex):
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]}, random_state=0)
     released = encoder.fit_transform(sex.to_frame())
     with pytest.raises(ValueError, match="Column 'sex' of sensitive must have only declared values") as caught:
@@ -199,10 +199,10 @@ def test_values_that_the_encoder_does_not_declare_are_not_shown(sex):
 
 
 def best_protocol(prior, epsilon):
-    """Solve for the best protocol: extreme columns of a channel are e^epsilon on some values and 1 on the others.
+    """Solve for the best protocol: extreme columns of a channel are e^epsilon on some values and 1 on the other values.
 
-    Any column of a channel is a positive combination of these, and the best guess is worth no more for the sum of
-    columns than for each by itself.
+    Any column of a channel is a positive combination of these, and the best guess has at most the same accuracy for the
+    sum of columns as for each column separately.
     """
     k, ratio = len(prior), math.exp(epsilon)
     columns = np.array([[ratio if high else 1 for high in subset] for subset in product((0, 1), repeat=k)], float)
@@ -211,7 +211,7 @@ def best_protocol(prior, epsilon):
 
 
 def attained_bound(weights, epsilon):
-    """Return the bound of an attack on hashed reports of so many records of each value, and the guarantee's epsilon."""
+    """Return the bound of an attack on hashed reports, given the numbers of records by value, and the epsilon."""
     values = np.repeat(np.arange(len(weights)), weights)
     encoder = LocalHashingEncoder(epsilon, categories={"value": range(len(weights))}, random_state=0)
     reports = encoder.fit_transform(pd.DataFrame({"value": values}))
@@ -223,13 +223,13 @@ def attained_bound(weights, epsilon):
 @example([1, 4], 0.01)
 @example([6, 2, 2, 0], 4.0)
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=5), st.floats(0.01, 6))
-def test_the_bound_is_the_best_of_all_protocols_for_any_prior(weights, epsilon):
+def test_bound_is_the_maximum_over_all_protocols(weights, epsilon):
     assume(np.count_nonzero(weights) > 1 and sum(weights) >= 5)
     bound, epsilon = attained_bound(weights, epsilon)
     assert bound == pytest.approx(best_protocol(np.array(weights) / sum(weights), epsilon), rel=1e-7)
 
 
-def test_large_channels_and_hashing_have_no_sum():
+def test_large_channels_and_hashing_have_no_exact_accuracy():
     prior = np.full(1000, 1 / 1000)
     assert bayes_accuracy(RandomizedResponse(1000, 1.0), prior) == pytest.approx(math.e / (math.e + 999))
     assert bayes_accuracy(UnaryEncoding(1000, 1.0), prior) is None
@@ -237,6 +237,6 @@ def test_large_channels_and_hashing_have_no_sum():
 
 
 @pytest.mark.parametrize("prior", [[], [0.5, 0.4, 0], [math.nan, 1.0, 0]])
-def test_priors_that_are_none_are_refused(prior):
+def test_invalid_priors_raise_an_error(prior):
     with pytest.raises(ValueError, match=r"`prior` must (be a 1-D array|have 3 entries)"):
         bayes_accuracy(RandomizedResponse(3, 1.0), prior)

@@ -1,4 +1,4 @@
-"""Audits: faults of published libraries are refuted, promises that are kept are not."""
+"""Audits refute faults of published libraries, and do not refute correct guarantees."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def sound(epsilon=1.0, **parameters):
     return skdp.RandomizedResponseEncoder(epsilon, **{"categories": {"value": [0, 1]}} | parameters)
 
 
-# What must be refuted
+# Faults.
 
 
 def ten_reports(fault):
@@ -46,14 +46,14 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("faults", [FAULTS[::4], pytest.param(FAULTS, marks=pytest.mark.long)], ids=["some", "all"])
-def test_each_published_fault_is_refuted(faults):
+def test_published_faults_are_refuted(faults):
     for fault, neighbors, options, least in faults:
         result = audit_epsilon(fault, neighbors, n_draws=DRAWS, **options)
         assert result.rejected, fault
         assert result.epsilon_lower > max(least, result.epsilon_claimed), fault
 
 
-def test_a_probability_that_rounds_to_one_is_refuted_by_the_exact_value():
+def test_probability_rounded_to_1_is_refuted_by_the_exact_channel():
     result = audit_epsilon(broken.RoundedToIdentity(), TWO, n_draws=10_000)
     assert result.rejected
     assert result.epsilon_exact == math.inf
@@ -69,13 +69,13 @@ def test_a_probability_that_rounds_to_one_is_refuted_by_the_exact_value():
         skdp.NumericPerturber(bounds=[(0, 1), (-1, 1)], grid_size=4),
     ],
 )
-def test_neighbors_are_made_from_what_is_declared(estimator):
-    """Records at both ends of what is declared show most of epsilon; one end would show nothing."""
+def test_neighbors_are_declared_values(estimator):
+    """The true loss is near epsilon between the bounds of the domain, and zero for equal records."""
     result = audit_epsilon(estimator, n_draws=5_000, random_state=0)
     assert 0.1 < result.epsilon_lower < result.epsilon_claimed == 1.0
 
 
-def test_undeclared_values_are_tried_where_they_are_taken():
+def test_unknown_values_are_audited_if_they_are_accepted():
     class Leaks(skdp.RandomizedResponseEncoder):
         def transform(self, X, record_id=None):
             released = super().transform(X)
@@ -103,7 +103,7 @@ def never_noised(value, categories=None):
 
 @pytest.mark.parametrize("value", TEN)
 def test_audit_tries_each_of_ten_values(value):
-    """Before, six values were tried, without the fourth."""
+    """Before, six values were audited, without the fourth."""
     assert audit_epsilon(never_noised(value), n_draws=20_000, random_state=0).rejected
 
 
@@ -126,7 +126,7 @@ def test_warning_of_the_audit_names_the_number_of_tried_values():
         assert not audit_epsilon(encoder, n_draws=20_000, random_state=0).rejected
 
 
-# What must not be refuted
+# Correct transformers.
 
 
 COLUMNS = {"first": range(4), "second": ["yes", "no", None]}
@@ -147,8 +147,8 @@ SOUND = {
 
 
 @pytest.mark.parametrize("name", SOUND)
-def test_our_transformers_are_not_refuted(name):
-    """Seeded, so the false alarm of 1e-6 is past. The contract of privatizers audits further ones."""
+def test_transformers_of_skdp_are_not_refuted(name):
+    """Seeded, so the false alarm of 1e-6 cannot occur. The contract of privatizers audits further transformers."""
     transformer, neighbors = SOUND[name]
     result = audit_epsilon(clone(transformer).set_params(epsilon=1.0), neighbors, n_draws=1_000, random_state=1)
     assert not result.rejected
@@ -158,13 +158,13 @@ def test_our_transformers_are_not_refuted(name):
 
 
 @pytest.mark.parametrize(("epsilon", "draws"), [(1.0, 60_000), pytest.param(0.3, 240_000, marks=pytest.mark.long)])
-def test_the_bound_comes_near_a_claim_that_is_tight(epsilon, draws):
+def test_bound_is_close_to_a_tight_epsilon(epsilon, draws):
     """Seeded: three quarters are 8 and 4.8 standard deviations below the mean of the bound, and epsilon is 5 above."""
     result = audit_epsilon(sound(epsilon, categories={"value": [0, 1, 2]}), n_draws=draws, random_state=0)
     assert 0.75 * epsilon < result.epsilon_lower < epsilon == result.epsilon_exact
 
 
-def test_permanent_reports_and_wrappers():
+def test_permanent_reports_and_wrappers_are_audited():
     result = audit_epsilon(sound(memoize=True, secret_key=skdp.SecretKey.generate()), n_draws=10_000)
     assert not result.rejected
     assert result.epsilon_lower > 0.4
@@ -180,7 +180,7 @@ def test_permanent_reports_and_wrappers():
     assert audit_epsilon(encoder, n_draws=600, random_state=0).rejected
 
 
-def test_what_delta_allows_is_not_refuted():
+def test_loss_within_delta_is_not_refuted():
     """The truth with probability 0.2, and otherwise randomized response: epsilon 1 with delta, and 1.3 without."""
     rng = np.random.default_rng(0)
 
@@ -195,15 +195,15 @@ def test_what_delta_allows_is_not_refuted():
 
 
 class TestCurators:
-    """What `fit` learns is audited, and a callable's result."""
+    """Fitted attributes and the result of a callable are audited."""
 
     @pytest.mark.parametrize("estimator", [skdp.DPMean(bounds=(0, 1)), skdp.DPHistogram(domain={"a": [0, 1]})])
-    def test_one_table_may_have_a_row_less(self, estimator):
+    def test_neighbor_may_lack_a_row(self, estimator):
         result = audit_epsilon(estimator, [CELLS[0], CELLS[0][:3]], n_draws=100, random_state=0)
         assert (result.epsilon_claimed, result.rejected) == (1.0, False)
 
     @pytest.mark.long
-    def test_a_true_mean_is_refuted(self):
+    def test_exact_mean_is_refuted(self):
         class Exact(skdp.DPMean):
             def fit(self, X, y=None):
                 super().fit(X, y)
@@ -214,17 +214,17 @@ class TestCurators:
         scaler = audit_epsilon(skdp.DPStandardScaler(bounds=[[0, 1]], random_state=0), NUMBERS, n_draws=100)
         assert (scaler.rejected, scaler.epsilon_claimed) == (False, 2.0)
 
-    def test_advice_is_given_where_the_claim_is_not_known(self):
+    def test_missing_guarantee_raises_an_error_with_advice(self):
         with pytest.raises(TypeError, match=r"`neighbors` must be two tables .* DPStandardScaler is not one"):
             audit_epsilon(skdp.DPStandardScaler(bounds=[[0, 1]]), n_draws=5_000)
         with pytest.raises(TypeError, match="must have guarantee_, got Pipeline"):
             audit_epsilon(make_pipeline(skdp.DPStandardScaler(bounds=[[0, 1]])), NUMBERS)
 
 
-# The rest of the contract
+# Other parts of the contract.
 
 
-def test_nothing_is_charged_and_nothing_is_changed():
+def test_audit_charges_and_changes_nothing():
     ledger = skdp.PrivacyLedger(epsilon=1.0)
     frame = pd.DataFrame({"value": [0, 1]})
     encoder, untouched = (sound(ledger=each, random_state=0).fit(frame) for each in (ledger, None))
@@ -250,7 +250,7 @@ def test_nothing_is_charged_and_nothing_is_changed():
         lambda rows: pd.DataFrame({"nested": [[rows["word"].iloc[0]]]}),
     ],
 )
-def test_the_result_shows_no_value(release):
+def test_result_contains_no_value(release):
     tables = [pd.DataFrame({"word": [word]}) for word in ("hunter2", "other")]
     result = audit_epsilon(release, tables, epsilon=1.0, n_draws=250)
     assert result.rejected
@@ -274,19 +274,19 @@ def test_the_result_shows_no_value(release):
         ((lambda rows: rows["absent"], TWO), {}, ValueError, r"must succeed, got KeyError"),
     ],
 )
-def test_mistakes_are_named(arguments, options, error, match):
+def test_invalid_arguments_raise_an_error(arguments, options, error, match):
     with pytest.raises(error, match=match):
         audit_epsilon(*arguments, **{"epsilon": 1.0} | options)
 
 
-def test_a_release_may_fail_sometimes():
-    """Each second call fails, whatever the table."""
+def test_release_may_fail_sometimes():
+    """Each second call fails, for all tables."""
     calls = itertools.count()
     result = audit_epsilon(lambda rows: 1 / (next(calls) % 2), TWO, epsilon=1.0, n_draws=200)
     assert not result.rejected
 
 
-def test_tables_that_differ_in_public_columns_are_no_neighbors():
+def test_tables_with_other_public_columns_are_no_neighbors():
     people = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
     model = skdp.DPLogisticRegression(1.0, protect="target", classes=[0, 1])
     other = people.assign(x=[0.0, 1.0, 2.0, 9.0])
@@ -300,14 +300,14 @@ def test_tables_that_differ_in_public_columns_are_no_neighbors():
 class TestBound:
     @pytest.mark.parametrize("delta", [0.0, 0.1])
     def test_both_probabilities_have_half_of_the_level(self, delta):
-        """Clopper and Pearson, of 350 hits in 350 draws and none in 350; 300 other draws choose the event."""
+        """Clopper and Pearson, for 350 hits in 350 draws and none in 350; 300 other draws choose the event."""
         result = audit_epsilon(FunctionTransformer(lambda rows: rows), TWO, epsilon=1.0, delta=delta, n_draws=1_000)
         assert result.n_draws == 1_000
         low = (1e-6 / 2) ** (1 / 350)
         assert result.epsilon_lower == pytest.approx(math.log((low - delta) / (1 - low)))
 
-    def test_no_event_that_luck_has_chosen_is_counted_in_the_draws_that_chose_it(self):
-        """On these, the likelier half of 256 outcomes is above a level of 1e-6 each time."""
+    def test_event_is_counted_in_other_draws_than_it_was_chosen_by(self):
+        """On the draws of the choice, the likelier half of 256 outcomes exceeds a level of 1e-6 each time."""
         rng = np.random.default_rng(5)
         release = FunctionTransformer(lambda table: pd.DataFrame({"a": rng.integers(0, 256, len(table))}))
         for _ in range(20):
@@ -318,7 +318,7 @@ UNLIKE = [("1", 1), (0.0, -0.0), (None, "None"), ((1,), 1), ([1], [1, 2]), ([1, 
 
 
 @pytest.mark.parametrize(("values", "is_refuted"), [((math.nan, -math.nan), False), *((pair, True) for pair in UNLIKE)])
-def test_outputs_are_told_apart_by_their_values(values, is_refuted):
+def test_outputs_are_compared_by_their_values(values, is_refuted):
     def release(rows):
         cells = np.empty(len(rows), object)
         cells[:] = [values[code] for code in rows["value"]]

@@ -1,4 +1,4 @@
-"""Displays: the numbers that are drawn are those of the tables, and mistakes are named without a value."""
+"""Displays draw the numbers of their tables, and errors name a mistake without a value."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ MAKERS = {
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_a_figure_is_new_or_given(name):
+def test_figure_is_new_or_given(name):
     display = MAKERS[name]()
     assert len(plt.get_fignums()) == 1
     figure, panel = plt.subplots()
@@ -78,7 +78,7 @@ def test_a_figure_is_new_or_given(name):
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_without_matplotlib_the_error_says_what_to_install(name, monkeypatch):
+def test_error_without_matplotlib_names_the_package(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match="pip install matplotlib"):
         MAKERS[name]()
@@ -103,7 +103,7 @@ class TestCounts:
             (points,) = (line for line in axes.lines if line.get_label() == "true count")
             assert points.get_xdata().tolist() == [(people[name] == label).sum() for label in labels]
 
-    def test_many_values_and_unknown_ones(self):
+    def test_many_values_and_unknown_values_are_drawn(self):
         counts = np.arange(25.0)
         table = pd.DataFrame({"count": counts, "lower": counts - 2, "upper": counts + 2}, index=[*range(24), None])
         table.iloc[24] = [np.nan, -np.inf, np.inf]
@@ -249,13 +249,13 @@ def with_true(counts, labels):
         (lambda: FairnessDisplay({"a": REPORT[["metric", "value"]][:1]}), ValueError, "differences or ratios"),
     ],
 )
-def test_what_cannot_be_drawn_is_explained(make, error, message):
+def test_invalid_input_raises_an_error(make, error, message):
     with pytest.raises(error, match=message) as caught:
         make()
     assert "secret" not in str(caught.value)
 
 
-def test_names_and_values_are_drawn_as_they_are():
+def test_names_and_values_are_drawn_without_formatting():
     pay = ["$10k - $50k", r"$\frac{1$"]
     counts = pd.DataFrame({"count": [1.0, 2], "lower": [0.0, 1], "upper": [2.0, 3]}, index=pd.Index(pay, name="$x$"))
     display = CountEstimateDisplay.from_estimates(counts)

@@ -1,4 +1,4 @@
-"""`fairness_study`: each method as its definition says, on the same splits."""
+"""`fairness_study`: each method equals its definition, on the same splits."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def split(number):
 
 
 def features(*, protected):
-    """The features as the documentation says, made in another way."""
+    """Compute the features of the documentation independently."""
     other = pd.get_dummies(PEOPLE[["age", "hours", "job"]], columns=["job"]).to_numpy(float)
     if not protected:
         return other
     return np.column_stack([other, PEOPLE["sex"] == "f", PEOPLE["sex"] == "m"])
 
 
-def test_baselines_are_what_they_are_called():
+def test_baselines_equal_their_definitions():
     result = study(methods=["without privacy", "columns excluded", "post-processed"])
     for number in range(2):
         labels, train, test = split(number)
@@ -87,8 +87,8 @@ ENCODERS = {
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_all_encoders(name):
-    """At a large epsilon, reports are the truth, and the model is the one without privacy."""
+def test_all_encoders_at_large_epsilon_equal_the_model_without_privacy(name):
+    """With a large epsilon, reports are true values."""
     encoder = clone(ENCODERS[name]).set_params(categories={name: DOMAIN[name] for name in ("sex", "job")})
     result = study(encoder, epsilons=[0.5, 60.0], methods=["without privacy", "reported"])
     accuracies = rows_of(result, "reported", "accuracy")
@@ -99,7 +99,7 @@ def test_all_encoders(name):
 
 
 class _Watched(ClassifierMixin, BaseEstimator):
-    """A classifier that keeps what it was given."""
+    """A classifier that stores its arguments."""
 
     matrices: ClassVar = []
 
@@ -113,7 +113,7 @@ class _Watched(ClassifierMixin, BaseEstimator):
         return (X.iloc[:, -1] > 0.5).astype(int).to_numpy()
 
 
-def test_the_model_learns_from_reports_and_predicts_from_the_truth():
+def test_model_is_fitted_to_reports_and_predicts_true_rows():
     _Watched.matrices.clear()
     result = study(estimator=_Watched(), methods=["reported"], epsilons=[0.1])
     (train, labels), (test, _), *_ = _Watched.matrices
@@ -125,14 +125,13 @@ def test_the_model_learns_from_reports_and_predicts_from_the_truth():
     men = (PEOPLE["sex"] == "m").to_numpy()
     assert 0.42 < (train["protected 0 1"] == men[train_rows]).mean() < 0.63  # .525 at epsilon .1
     assert (test["protected 0 1"] == men[test_rows]).all()
-    # No scores, so no area under the curve.
+    # Without scores, the area under the curve is undefined.
     assert "roc_auc" not in set(result["metric"])
 
 
 @pytest.mark.filterwarnings("ignore:The noise (is about|exceeds)")
 @pytest.mark.parametrize("name", [pytest.param("synthetic rows", marks=pytest.mark.long), "resampled columns"])
-def test_releases_of_a_curator(name):
-    """At a large epsilon, about the model without privacy."""
+def test_central_releases_at_large_epsilon_are_close_to_the_model_without_privacy(name):
     result = study(methods=["without privacy", name], epsilons=[0.01, 50.0], domain=ALL_DECLARED)
     accuracies = rows_of(result, name, "accuracy").reshape(2, 2).mean(axis=1)
     assert accuracies[1] > rows_of(result, "without privacy", "accuracy").mean() - 0.05
@@ -140,8 +139,8 @@ def test_releases_of_a_curator(name):
 
 
 @pytest.mark.long
-def test_seeds():
-    """Several processes give the same numbers, added fits change none, and secure randomness is new."""
+def test_seeds_repeat_a_study():
+    """Several processes give equal numbers, added fits change none, and secure randomness differs."""
     one = study(methods=["reported"])
     pd.testing.assert_frame_equal(one, study(methods=["reported"], n_jobs=2))
     more = study(methods=["reported"], n_splits=3, epsilons=[4.0, 1.0])
@@ -203,6 +202,6 @@ OF_JOBS = skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})
         ({"n_splits": 1}, ValueError, "`n_splits` must be at least 2"),
     ],
 )
-def test_mistakes_are_named(options, error, message):
+def test_invalid_arguments_raise_an_error(options, error, message):
     with pytest.raises(error, match=message):
         study(**options)

@@ -1,4 +1,4 @@
-"""Members are found where rows were copied, and not where they are protected."""
+"""Members are identified in copied rows, and not in protected ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fitted(epsilon, members):
 
 
 @few_kinds
-def test_a_copied_table_gives_its_members_away(make_frame):
+def test_copied_table_reveals_its_members(make_frame):
     rng = np.random.default_rng(0)
     rows = {name: rng.choice(values, 200).tolist() for name, values in VALUES.items() if name != "town"}
     rows["age"] = rng.normal(40, 9, 200).tolist()
@@ -37,7 +37,7 @@ def test_a_copied_table_gives_its_members_away(make_frame):
     assert math.isnan(result.advantage_bound)
 
 
-def test_a_large_epsilon_shows_members_and_a_small_one_hides_them():
+def test_members_are_identified_at_a_large_epsilon_only():
     members, others = draw(400, 1), draw(400, 2)
     results = {}
     for epsilon in (0.1, 60.0):
@@ -54,8 +54,8 @@ def test_a_large_epsilon_shows_members_and_a_small_one_hides_them():
     assert hidden.advantage_bound == pytest.approx(math.tanh(relation / 2))
 
 
-def test_the_threshold_of_an_advantage_is_chosen_on_other_rows():
-    """Of one population, the interval of the advantage covers 0; of one shifted by 1, 2 Phi(1/2) - 1."""
+def test_threshold_of_an_advantage_is_chosen_on_other_rows():
+    """For equal populations, the interval of the advantage covers 0; for a shift by 1, 2 Phi(1/2) - 1."""
     scores = np.random.default_rng(0).normal(size=(2, 4000, 1))
     near = np.full((1, 1), scores.max() + 10)
     same = membership_inference(near, *scores, random_state=0)
@@ -70,8 +70,8 @@ def test_the_threshold_of_an_advantage_is_chosen_on_other_rows():
     assert shifted.advantage_lower < shifted.advantage < shifted.advantage_upper
 
 
-def test_distances_are_those_of_gower():
-    """A member that differs by one category is farther than one that differs by half of the range of a number."""
+def test_distances_equal_gower():
+    """A member that differs by one category is farther than a member that differs by half of the range of a number."""
     synthetic = pd.DataFrame({"sex": ["F", "M"], "age": [0.0, 0.0]})
     members = pd.DataFrame({"age": [50.0, 50.0], "sex": ["F", "M"]})
     others = pd.DataFrame({"sex": ["X", None], "age": [0.0, 100.0]})
@@ -80,13 +80,13 @@ def test_distances_are_those_of_gower():
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0, 2000.0])
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
-def test_the_bound_is_the_formula_and_randomized_response_reaches_it(epsilon, delta):
+def test_bound_equals_the_formula_and_is_attained_by_randomized_response(epsilon, delta):
     rows = draw(10, 0)
     promise = PrivacyGuarantee(epsilon, delta=delta, relation="replace", trust="central", mechanism="m", scope=("sex",))
     bound = membership_inference(rows, rows, rows, guarantee=promise, random_state=0).advantage_bound
     if epsilon < 700:
         assert bound == pytest.approx((math.exp(epsilon) - 1 + 2 * delta) / (math.exp(epsilon) + 1))
-        # The truth with probability delta, otherwise a coin that is right with probability e^eps / (e^eps + 1).
+        # The truth with probability delta, otherwise truthful with probability e^eps / (e^eps + 1).
         truth = math.exp(epsilon) / (math.exp(epsilon) + 1)
         assert bound == pytest.approx(delta + (1 - delta) * (2 * truth - 1))
     assert bound <= 1
@@ -100,7 +100,7 @@ def test_the_bound_is_the_formula_and_randomized_response_reaches_it(epsilon, de
         ({"guarantee": 1.0}, TypeError, "`guarantee` must be a PrivacyGuarantee, got float"),
     ],
 )
-def test_mistakes_are_named(options, error, message):
+def test_invalid_arguments_raise_an_error(options, error, message):
     tables = {"synthetic": draw(5, 0), "members": draw(5, 1), "non_members": draw(5, 2)}
     with pytest.raises(error, match=message):
         membership_inference(**tables | options)

@@ -1,4 +1,4 @@
-"""Planned epsilons and numbers of rows: closed forms, the intervals of releases, and power by simulation."""
+"""Planned epsilons and numbers of rows: closed forms, intervals of releases, and power by simulation."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ SMOKES = skdp.RandomizedResponseEncoder(1.0, categories={"smokes": ["yes", "no"]
 
 
 def variance_of_coin(epsilon, rate):
-    """Return the variance of the unbiased value of one report of two values, noise and sample."""
+    """Return the variance of the unbiased value of a report of two values, with noise and sampling."""
     p = math.exp(epsilon) / (1 + math.exp(epsilon))
     reported = rate * p + (1 - rate) * (1 - p)
     return reported * (1 - reported) / (2 * p - 1) ** 2
 
 
 @pytest.mark.parametrize("rate", [None, 0.1])
-def test_the_smallest_epsilon_of_a_frequency_follows_the_closed_form(rate):
+def test_smallest_epsilon_of_a_frequency_equals_the_closed_form(rate):
     epsilon = skdp.plan_epsilon(SMOKES, within=0.02, n_rows=20_000, rates=rate)
 
     def margin(epsilon):
@@ -40,7 +40,7 @@ def test_the_smallest_epsilon_of_a_frequency_follows_the_closed_form(rate):
     assert not hasattr(SMOKES, "protocol_")
 
 
-def test_the_smallest_number_of_rows_follows_the_closed_form():
+def test_smallest_number_of_rows_equals_the_closed_form():
     assert skdp.plan_rows(SMOKES, within=0.02) == math.ceil((Z / 0.02) ** 2 * variance_of_coin(1.0, 0.5))
     variance = 2 * (variance_of_coin(1.0, 0.2) + variance_of_coin(1.0, 0.3))
     assert skdp.plan_rows(SMOKES, rates=(0.2, 0.3), within=0.05) == math.ceil((Z / 0.05) ** 2 * variance)
@@ -50,7 +50,7 @@ def test_the_smallest_number_of_rows_follows_the_closed_form():
 
 
 @pytest.mark.parametrize("rate", [None, 0.1])
-def test_a_proportion_of_a_histogram_includes_the_sampling_error(rate):
+def test_proportion_of_a_histogram_includes_the_sampling_error(rate):
     histogram = skdp.DPHistogram(0.1, domain={"sex": SEX})
     n_rows = skdp.plan_rows(histogram, within=0.05, rates=rate)
     frequency = 0.5 if rate is None else rate
@@ -67,7 +67,7 @@ def test_a_proportion_of_a_histogram_includes_the_sampling_error(rate):
         drawn = np.where(rng.random(n_rows) < frequency, *SEX)
         released = histogram.set_params(random_state=seed).fit(pd.DataFrame({"sex": drawn}))
         errors.append(released.counts_[0] / n_rows - frequency)
-    # A standard error of the coverage is 0.011.
+    # The standard error of the coverage is 0.011.
     assert 0.92 < np.mean(np.abs(errors) <= 0.05) < 0.985
 
 
@@ -92,7 +92,7 @@ QUICK = ["randomized response", "joint", "sample", "histogram", "rho"]
 
 
 @pytest.mark.parametrize("case", often(estimators(), QUICK))
-def test_the_intervals_of_releases_are_as_wide_as_planned(case):
+def test_intervals_of_releases_have_the_planned_width(case):
     estimator, options = estimators()[case]
     given = {"within": 200, "rates": 0.3} | options
     column = given.pop("column", None)
@@ -117,7 +117,7 @@ def test_the_intervals_of_releases_are_as_wide_as_planned(case):
     assert np.mean(widths) >= given["within"] * (0.85 if case == "sample" else 0.93)
 
 
-def test_a_test_of_two_groups_has_the_planned_power():
+def test_comparison_of_two_groups_has_the_planned_power():
     n_rows = skdp.plan_rows(SMOKES, rates=(0.2, 0.4), power=0.8)
 
     def power(n_rows):
@@ -135,11 +135,16 @@ DICE = ReportDesign.forced("smokes", yes=2 / 12, no=1 / 12)
     [
         (DICE, 2 / 12, 1 / 12, (0.05, 0.1)),
         (ReportDesign.warner("smokes", 0.75), 1 / 4, 1 / 4, (0.1, 0.3)),
-        (ReportDesign.forced("smokes", yes=0.3, no=0), 0.3, 0.0, (1.0, 0.9)),  # all who would say yes do: no error
+        (
+            ReportDesign.forced("smokes", yes=0.3, no=0),
+            0.3,
+            0.0,
+            (1.0, 0.9),
+        ),  # all "yes" answers are reported: no error
     ],
 )
-def test_a_questionnaire_has_the_variance_of_its_channel(design, yes, no, rates):
-    """The probabilities of "yes" of those with "no", and the other way round."""
+def test_questionnaire_has_the_variance_of_its_channel(design, yes, no, rates):
+    """Exchange the probabilities of "yes" for people with "no" and with "yes", too."""
     variance = 0
     for rate in rates:
         reported = yes + (1 - yes - no) * rate
@@ -188,7 +193,7 @@ def test_errors_of_plan_rows(source, options, message):
         skdp.plan_rows(source, **{"within": 0.5} | options)
 
 
-def test_nothing_is_charged_and_a_fitted_encoder_keeps_its_values():
+def test_planning_charges_nothing_and_keeps_the_fitted_encoder():
     ledger = skdp.PrivacyLedger(epsilon=1.0)
     encoder = skdp.RandomizedResponseEncoder(1.0, ledger=ledger, random_state=0)
     with warnings.catch_warnings(action="ignore"):

@@ -1,4 +1,4 @@
-"""Privacy curves: every score is that of a loop written by hand, on one release that all scorers see."""
+"""Privacy curves: every score equals a loop, with one release for all scorers."""
 
 import math
 import warnings
@@ -36,7 +36,7 @@ def _forget():
 
 class CountingEncoder(skdp.RandomizedResponseEncoder):
     def transform(self, X, record_id=None):
-        if self.epsilon < 1e9:  # the baseline's
+        if self.epsilon < 1e9:  # the epsilon of the baseline
             releases.append(len(X))
         return super().transform(X, record_id=record_id)
 
@@ -66,7 +66,7 @@ def values(frame, metric, epsilon):
 
 
 def seeds_of(**parameters):
-    """Read the seed of each cell: the random bits of a cell are those of its encoder."""
+    """Return the seed of each cell: the random bits of a cell are the bits of its encoder."""
     found = []
 
     class Spy(skdp.RandomizedResponseEncoder):
@@ -80,7 +80,7 @@ def seeds_of(**parameters):
 
 
 class TestScores:
-    def test_they_are_those_of_a_loop_by_hand(self):
+    def test_scores_equal_a_loop(self):
         X, y = table()
         result = curve(scoring=["accuracy", "roc_auc"], epsilons=[0.5])
         seeds = iter(seeds_of(epsilons=[0.5]))
@@ -107,21 +107,21 @@ class TestScores:
         assert values(result, "accuracy", 50.0) == values(result, "accuracy", math.inf)
 
     @pytest.mark.parametrize("encoder", [skdp.RandomizedResponseEncoder, skdp.UnaryEncodingTransformer])
-    def test_the_epsilon_of_the_baseline_is_no_weak_guarantee(self, encoder):
+    def test_epsilon_of_the_baseline_is_not_a_weak_guarantee(self, encoder):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             curve(pipeline(encoder(categories=DOMAIN)), epsilons=[1.0])
         with pytest.warns(skdp.WeakGuaranteeWarning, match="epsilon=30 gives weak protection"):
             curve(pipeline(encoder(categories=DOMAIN)), epsilons=[30.0])
 
-    def test_a_frame_of_any_kind(self):
+    def test_all_dataframes_are_accepted(self):
         X, y = table()
         expected = curve(epsilons=[0.5])
         for make, target in ((pl.DataFrame, pl.Series(y)), (pd.DataFrame, pd.Series(y, index=np.arange(480, 240, -1)))):
             pd.testing.assert_frame_equal(curve(data=(make(X.to_dict("list")), target), epsilons=[0.5]), expected)
 
     @pytest.mark.long
-    def test_two_processes_give_what_one_gives(self):
+    def test_two_processes_equal_one_process(self):
         pd.testing.assert_frame_equal(curve(n_jobs=2, epsilons=[0.5]), curve(epsilons=[0.5]))
         encoder = skdp.RandomizedResponseEncoder(categories=DOMAIN, ledger=skdp.PrivacyLedger(epsilon=100))
         with pytest.raises(RuntimeError, match="A PrivacyLedger in memory belongs to one process"):
@@ -129,8 +129,8 @@ class TestScores:
 
 
 @pytest.mark.parametrize("wrap", ["vote", "posterior"])
-def test_all_scorers_see_one_release_of_the_test_rows(wrap):
-    """Labels and probabilities of one release agree; of two releases at a small epsilon they do not."""
+def test_all_scorers_use_one_release_of_the_test_rows(wrap):
+    """Labels and probabilities of one release agree; with two releases at a small epsilon, they differ."""
 
     def agreement(estimator, X, y):
         labels = np.asarray(estimator.classes_)[estimator.predict_proba(X).argmax(axis=1)]
@@ -150,12 +150,12 @@ def test_all_scorers_see_one_release_of_the_test_rows(wrap):
     assert values(result, "agreement", 0.1) == [1.0] * 2
     if wrap == "vote":
         assert releases == [120, 120] * 2
-        # Without our care, each question draws again.
+        # Without one release, each scorer draws again.
         fitted = clone(model).set_params(**{name: 0.1}).fit(X, y)
         assert not np.array_equal(fitted.predict_proba(X), fitted.predict_proba(X))
 
 
-def test_no_two_cells_share_a_seed_and_added_cells_change_none():
+def test_cells_have_distinct_seeds_that_do_not_depend_on_other_cells():
     some = seeds_of(epsilons=[0.5, 4.0])
     assert len(set(some)) == len(some) == 4
     more = seeds_of(epsilons=[0.1, 0.5, 4.0], cv=RepeatedStratifiedKFold(n_splits=2, n_repeats=2, random_state=0))
@@ -166,7 +166,7 @@ def test_no_two_cells_share_a_seed_and_added_cells_change_none():
 
 
 class TestBaselines:
-    def test_a_private_scaler(self):
+    def test_private_scaler_has_a_baseline(self):
         X, y = table()
         model = make_pipeline(skdp.DPStandardScaler(bounds=[(-4, 4)]), LogisticRegression())
         plain = make_pipeline(StandardScaler(), LogisticRegression())
@@ -174,13 +174,13 @@ class TestBaselines:
         given = curve(model, baseline=plain, **parameters)
         assert values(curve(model, **parameters), "accuracy", math.inf) == values(given, "accuracy", math.inf)
 
-    def test_a_random_encoding_has_one_that_charges_nothing(self):
+    def test_random_encoding_has_a_baseline_that_charges_nothing(self):
         ledger = skdp.PrivacyLedger(epsilon=1.0)
         found = curve(pipeline(skdp.LocalHashingEncoder(0.25, categories=DOMAIN, ledger=ledger)), epsilons=[0.25])
         assert np.isinf(found["epsilon"]).sum() == 2
         assert ledger.spent.epsilon == 4 * 0.25  # two fits and two sets of test rows
 
-    def test_synthetic_training_rows(self):
+    def test_synthetic_training_rows_have_a_baseline(self):
         X, y = table()
         synthesizer = skdp.DPMarginalSynthesizer(domain=DOMAIN | {"target": ["no", "yes"]}, marginals="full")
         model = make_imblearn_pipeline(skdp.SyntheticResampler(synthesizer), OneHotEncoder(), LogisticRegression())
@@ -189,7 +189,7 @@ class TestBaselines:
         assert min(values(result, "accuracy", math.inf)) > 0.7
 
 
-def test_each_release_is_charged_and_a_refusal_passes():
+def test_each_release_is_charged_and_an_error_is_raised():
     ledger = skdp.PrivacyLedger(epsilon=100)
     curve(pipeline(skdp.RandomizedResponseEncoder(categories=DOMAIN, ledger=ledger)))
     assert ledger.spent.epsilon == pytest.approx(4 * 4.5)
@@ -210,14 +210,14 @@ def test_each_release_is_charged_and_a_refusal_passes():
         ({"data": (table()[0].sample(frac=1), pd.Series(table()[1]))}, ValueError, "row labels in the order of"),
     ],
 )
-def test_wrong_inputs_are_named_before_anything_is_released(parameters, error, message):
+def test_invalid_input_raises_before_release(parameters, error, message):
     with pytest.raises(error, match=message):
         curve(**{"estimator": pipeline(CountingEncoder(categories=DOMAIN))} | parameters)
     assert releases == []
 
 
 def scores(by_epsilon, metric="accuracy", sizes=(80, 20)):
-    """Write scores by epsilon, one for each split."""
+    """Return scores by epsilon, one for each split."""
     rows = []
     for epsilon, splits in by_epsilon.items():
         rows += [(epsilon, split, metric, value, *sizes) for split, value in enumerate(np.ravel(splits))]
@@ -225,11 +225,11 @@ def scores(by_epsilon, metric="accuracy", sizes=(80, 20)):
 
 
 class TestDifferences:
-    def test_the_error_is_that_of_nadeau_and_bengio(self):
+    def test_standard_error_equals_nadeau_and_bengio(self):
         rng = np.random.default_rng(0)
         plain, private = rng.random((2, 3, 5))
         result = scores({math.inf: plain, 1.0: private})
-        for shuffled in (result, result.sample(frac=1, random_state=0)):  # pairs are those of a split
+        for shuffled in (result, result.sample(frac=1, random_state=0)):  # pairs belong to a split
             found = compare_to_baseline(shuffled).iloc[0]
             differences = (private - plain).ravel()
             error = math.sqrt((1 / 15 + 20 / 80) * differences.var(ddof=1))
@@ -247,7 +247,7 @@ class TestDifferences:
         alone = compare_to_baseline(scores({math.inf: [[0.5]], 1.0: [[0.4]]})).iloc[0]
         assert alone[["std_error", "lower", "upper"]].isna().all()
 
-    def test_metrics_have_rows_of_their_own(self):
+    def test_metrics_have_separate_rows(self):
         parts = [scores({math.inf: [[0.5, 0.6]], 1.0: [[0.5 + k, 0.6 + k]]}, name) for k, name in enumerate("ab")]
         found = compare_to_baseline(pd.concat(parts))
         assert found["metric"].tolist() == ["a", "b"]

@@ -1,4 +1,4 @@
-"""The report: a page that loads nothing, tables that say what the page says, and the command that writes them."""
+"""The report: a page without external resources, tables with its numbers, and the command that writes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.cli.commands import refuse
 
 
 class Page(HTMLParser):
-    """What a browser would read and load."""
+    """The text and the resources that a browser reads."""
 
     def __init__(self, path):
         super().__init__()
@@ -56,7 +56,7 @@ SECTIONS = [
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory, few_trees):
-    """1,000 rows and the half of the columns of Adult that tells more."""
+    """1,000 rows and the more informative half of the columns of Adult."""
     X, y = load_adult(subset="all", dropna=True, return_X_y=True)
     less = ["workclass", "race", "capital-loss", "native-country", "marital-status"]
     out = tmp_path_factory.mktemp("report") / "deep" / "folder"
@@ -66,7 +66,7 @@ def report(tmp_path_factory, few_trees):
 
 @pytest.mark.long
 class TestAdult:
-    def test_the_page_loads_nothing_and_shows_the_figures_and_numbers_of_its_tables(self, report):
+    def test_page_loads_nothing_and_contains_the_numbers_of_its_tables(self, report):
         page, tables = report
         assert not page.open
         assert all(address.startswith("data:image/svg+xml;base64,") for address in page.loads)
@@ -84,7 +84,7 @@ class TestAdult:
 
 @pytest.fixture
 def people():
-    """Shoes tell the sex."""
+    """Shoe size depends on the sex."""
     rng = np.random.default_rng(0)
     sex = rng.choice(["F", "M"], 300)
     pay = rng.random(300) < np.where(sex == "M", 0.7, 0.2)
@@ -103,14 +103,14 @@ class TestStudyReport:
     def run(people, domain, out, **options):
         return study_report(people, domain, out, **{"epsilons": [2.0], "random_state": 3} | options)
 
-    def test_without_a_target(self, people, domain, tmp_path):
+    def test_report_without_a_target(self, people, domain, tmp_path):
         page = Page(self.run(people, domain, str(tmp_path)))
         assert page.headings == [SECTIONS[0], *SECTIONS[3:]]
         assert "synthetic rows of sex, age" in page.text
         assert not (tmp_path / "model_scores.csv").exists()
         assert pd.read_csv(tmp_path / "release_counts.csv")["age"].unique().tolist() == ["[0, 40)", "[40, 80]"]
 
-    def test_the_endpoint_of_a_ratio_may_be_infinite(self, people, domain, tmp_path):
+    def test_bound_of_a_ratio_may_be_infinite(self, people, domain, tmp_path):
         options = {"columns": ["sex"], "target": "pay", "sensitive": "sex", "privileged": "M"}
         page = Page(self.run(people, domain, tmp_path, epsilons=[0.001], **options))
         audits = pd.read_csv(tmp_path / "fairness_audits.csv")
@@ -118,7 +118,7 @@ class TestStudyReport:
         assert " inf " in page.text
 
     @pytest.mark.long
-    def test_a_seed_repeats_and_another_does_not(self, people, domain, tmp_path):
+    def test_seed_repeats_the_report(self, people, domain, tmp_path):
         options = {"target": "pay", "sensitive": "sex", "privileged": ["M"]}
         drawn = ["index.html", *(f"{table}.csv" for table in ("release_counts", "count_errors", "synthesis"))]
         drawn.append("fairness_audits.csv")
@@ -142,12 +142,12 @@ class TestStudyReport:
             ({"sensitive": "shoes", "target": "pay"}, "`sensitive` must be one of the protected columns ['sex'"),
         ],
     )
-    def test_mistakes_are_found_at_once(self, people, domain, tmp_path, options, message):
+    def test_invalid_options_raise_before_the_study(self, people, domain, tmp_path, options, message):
         with pytest.raises(ValueError, match=re.escape(message)):
             self.run(people, domain, tmp_path / "out", **options)
         assert not (tmp_path / "out").exists()
 
-    def test_missing_targets_and_undeclared_values_show_no_value(self, people, domain, tmp_path):
+    def test_errors_of_targets_and_domains_contain_no_value(self, people, domain, tmp_path):
         people["pay"] = people["pay"].astype(object)
         people.loc[0, "pay"] = None
         with pytest.raises(ValueError, match=r"`target` must not have missing values"):
@@ -164,7 +164,7 @@ class TestCommand:
 
     @pytest.fixture
     def given(self, people, domain, tmp_path, monkeypatch):
-        """A file with texts that are not declared, and options that fit it."""
+        """Write a file with texts outside the domain, and options for it."""
         monkeypatch.chdir(tmp_path)
         rows = people.assign(pay=1.0 * people["pay"], name="secret", shoes=people["shoes"].where(people["pay"]))
         rows.to_csv("own <table>.csv", index=False)
@@ -177,7 +177,7 @@ class TestCommand:
         return main(["report", "--epsilon", "1", "--jobs", "1", "--seed", "1", *words])
 
     @pytest.mark.long
-    def test_a_table_of_ones_own(self, given, capsys):
+    def test_command_reports_a_table_of_the_user(self, given, capsys):
         assert self.run(*given, *self.TARGET, "--privileged", "M", "--out", "out") == 0
         assert "index.html" in capsys.readouterr().out
         page = Page(Path("out", "index.html"))
@@ -199,14 +199,14 @@ class TestCommand:
             ),
         ],
     )
-    def test_mistakes_are_explained(self, given, capsys, words, message):
+    def test_invalid_options_of_the_command_raise_an_error(self, given, capsys, words, message):
         words = [*given, *words[1:]] if words[0] == "OF SEX" else words
         assert message in refuse(capsys, "report", "--out", "out", *words)
         assert not Path("out").exists()
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_a_draft_is_written_once_with_its_warning(tmp_path, capsys, suffix):
+def test_draft_is_written_once_with_its_warning(tmp_path, capsys, suffix):
     people = {"age": [*range(20, 80)] * 2, "sex": ["f", "m", None] * 40, "name": [f"p{i}" for i in range(120)]}
     pd.DataFrame(people).to_csv(tmp_path / "people.csv", index=False)
     pd.DataFrame(people).to_parquet(tmp_path / "people.parquet")

@@ -22,7 +22,7 @@ COLUMNS_TABLE = pd.DataFrame(COLUMNS)
 
 
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table])
-def test_a_table_of_any_library_becomes_the_same_numbers(library):
+def test_tables_of_all_libraries_give_equal_datasets(library):
     dataset = to_aif360(library(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes")
     assert isinstance(dataset, aif360_datasets.BinaryLabelDataset)
     assert dataset.feature_names == ["age", "sex", "member", "job=Craft", "job=Sales", "job=Tech"]
@@ -43,7 +43,7 @@ def test_a_table_of_any_library_becomes_the_same_numbers(library):
     assert dataset.instance_names == ["0", "1", "2", "3"]
 
 
-def test_several_sensitive_features_and_several_privileged_values():
+def test_several_sensitive_features_and_privileged_values_are_accepted():
     dataset = to_aif360(
         pd.DataFrame(COLUMNS),
         LABELS,
@@ -65,14 +65,14 @@ def test_several_sensitive_features_and_several_privileged_values():
         pl.DataFrame(COLUMNS).cast({"job": pl.Enum(["Tech", "Sales", "Craft", "Never"])}),
     ],
 )
-def test_declared_values_are_columns_whether_they_occur_or_not(frame):
+def test_declared_values_are_columns_also_if_absent(frame):
     dataset = to_aif360(frame[1:], LABELS[1:], "sex", privileged="Male", positive_label="yes")
     assert dataset.feature_names[3:] == ["job=Tech", "job=Sales", "job=Craft", "job=Never"]
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
 @pytest.mark.parametrize("column", list(COLUMNS))
-def test_a_missing_value_is_refused_by_the_name_of_its_column(column, missing):
+def test_error_of_a_missing_value_names_its_column(column, missing):
     frame = pd.DataFrame(COLUMNS).astype({column: object})
     frame.loc[1, column] = missing
     with pytest.raises(ValueError, match=f"Column '{column}' of X must not have missing values"):
@@ -93,7 +93,7 @@ def test_a_missing_value_is_refused_by_the_name_of_its_column(column, missing):
         ({"X": pd.DataFrame(COLUMNS | {"job=Craft": 1})}, "other than the names"),
     ],
 )
-def test_what_does_not_fit_is_refused(change, message):
+def test_invalid_arguments_raise_an_error(change, message):
     arguments = {"X": COLUMNS_TABLE, "y": LABELS, "sensitive_features": "sex"}
     arguments |= {"privileged": "Male", "positive_label": "yes"}
     with pytest.raises(ValueError, match=message):
@@ -108,22 +108,22 @@ ODD_COLUMNS = {
 
 
 @pytest.mark.parametrize("library", [lambda data: pd.DataFrame(data, dtype=object), pl.DataFrame, pa.table])
-def test_what_is_a_number_in_some_sense_stays_one_column(library):
+def test_columns_of_numeric_types_stay_one_column(library):
     dataset = to_aif360(library(ODD_COLUMNS), [0, 1, 0], "sex", privileged="Male", positive_label=1)
     assert dataset.feature_names == list(ODD_COLUMNS)
     assert dataset.features.tolist() == [[0, 1.5, 1], [1, 2, 0], [1, -3.25, 1]]
 
 
 @pytest.mark.parametrize("missing", ["aif360", "aif360.datasets"])
-def test_without_aif360_it_says_what_to_install(monkeypatch, missing):
+def test_error_without_aif360_names_the_package(monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
     monkeypatch.setitem(sys.modules, "aif360.datasets", None)
     with pytest.raises(ImportError, match=r"pip install (fairlearn|aif360)"):
         to_aif360(pd.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes")
 
 
-def test_there_and_back_again():
-    """All that `to_aif360` takes comes back, protected attributes as whether they are privileged."""
+def test_round_trip_keeps_all_columns():
+    """Protected attributes come back as indicators of privileged values."""
     weights = [1.0, 2.0, 0.5, 1.0]
     frame = pd.DataFrame(COLUMNS, index=list("abcd"))
     names = [{1.0: "yes", 0.0: "no"}], [{1.0: "Male", 0.0: "other"}]
@@ -144,14 +144,14 @@ def test_there_and_back_again():
     assert list(table.domain["job"].values) == ["Craft", "Sales", "Tech"]
     assert (table.protected, table.privileged, table.positive_label) == (["sex"], {"sex": ["Male"]}, "yes")
     assert table.sample_weight.tolist() == weights
-    # Without names, numbers.
+    # Numbers without names.
     table = from_aif360(to_aif360(frame, LABELS, "sex", **options))
     assert table.data["sex"].tolist() == [0, 1, 0, 1]
     assert (table.privileged, table.positive_label) == ({"sex": [1]}, 1)
 
 
-def test_true_and_predicted_labels_make_datasets_that_aif360_compares():
-    """Whatever the names of their series are."""
+def test_true_and_predicted_labels_make_comparable_datasets():
+    """With any names of their series."""
     from aif360.metrics import ClassificationMetric
 
     labels = pd.Series(LABELS, name="income"), np.array(["yes", "yes", "no", "yes"])
@@ -160,7 +160,7 @@ def test_true_and_predicted_labels_make_datasets_that_aif360_compares():
     assert ClassificationMetric(*datasets, **groups).accuracy() == 0.75
 
 
-def test_columns_with_a_sign_that_are_no_indicators_stay():
+def test_columns_with_an_equals_sign_that_are_no_indicators_are_kept():
     frame = pd.DataFrame({"sex": [0, 1, 1], "a=b": [0.5, 1.0, 0.0], "a=c": [0.5, 0.0, 1.0], "k=v": [1, 1, 1]})
     dataset = to_aif360(frame, [0, 1, 0], "sex", privileged=1)
     assert from_aif360(dataset).data.columns.tolist() == list(frame)
@@ -171,7 +171,7 @@ def test_columns_with_a_sign_that_are_no_indicators_stay():
         from_aif360(frame)
 
 
-def test_a_column_with_the_name_before_the_sign_stays():
+def test_column_named_as_the_part_before_the_sign_is_kept():
     frame = pd.DataFrame({"sex": [0, 1, 1], "job": [0, 1, 1], "job=A": [1, 0, 0], "job=B": [0, 1, 1], "k=A": [1, 0, 0]})
     frame["k=B"] = 1 - frame["k=A"]
     table = from_aif360(to_aif360(frame, [0, 1, 0], "sex", privileged=1))
@@ -180,6 +180,6 @@ def test_a_column_with_the_name_before_the_sign_stays():
     assert table.data["k"].tolist() == ["A", "B", "B"]
 
 
-def test_a_protected_indicator_stays():
+def test_protected_indicator_is_kept():
     frame = pd.DataFrame({"sex=f": [0, 1, 1], "sex=m": [1, 0, 0]})
     assert from_aif360(to_aif360(frame, [0, 1, 0], "sex=f", privileged=1)).data.columns.tolist() == ["sex=f", "sex=m"]

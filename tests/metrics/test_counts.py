@@ -19,7 +19,7 @@ pairs = st.integers(1, 8).flatmap(
 
 
 @given(pairs)
-def test_the_errors_are_what_exact_arithmetic_says(pair):
+def test_errors_equal_exact_arithmetic(pair):
     true, estimate = pair
     differences = [abs(e - t) for t, e in zip(true, estimate, strict=True)]
     assert count_error(true=true, estimate=estimate) == sum(differences)
@@ -45,7 +45,7 @@ def test_cells_of_several_columns_are_matched_by_label():
 
 @pytest.mark.parametrize("dtype", [object, "str", "category"])
 @pytest.mark.parametrize("missing", [None, float("nan")])
-def test_a_missing_label_is_one_label(dtype, missing):
+def test_all_missing_labels_are_equal(dtype, missing):
     true = pd.Series([1, 2], index=pd.Index(["a", None], dtype=dtype))
     estimate = pd.Series([2, 1], index=pd.Index([missing, "a"], dtype=object))
     assert count_error(true=true, estimate=estimate) == 0
@@ -72,13 +72,13 @@ def test_a_missing_label_is_one_label(dtype, missing):
         ({"a": 1}, [1], "got dict"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(error, true, estimate, message):
+def test_counts_that_cannot_be_compared_raise_an_error(error, true, estimate, message):
     with pytest.raises(ValueError, match=message):
         error(true=true, estimate=estimate)
 
 
 @pytest.mark.parametrize(("true", "estimate", "name"), [([0, 0], [1, 1], "true"), ([1, 1], [2, -2], "estimate")])
-def test_proportions_of_no_counts_are_refused(true, estimate, name):
+def test_proportions_of_zero_counts_raise_an_error(true, estimate, name):
     with pytest.raises(ValueError, match=f"`{name}` must have counts with a positive sum"):
         count_error(true=true, estimate=estimate, metric="total_variation")
     with pytest.raises(ValueError, match="`metric` must be one of"):
@@ -95,11 +95,11 @@ def test_proportions_of_no_counts_are_refused(true, estimate, name):
         lambda values: np.array(values, np.uint8),  # 1 - 2 would wrap around
     ],
 )
-def test_counts_of_any_kind_are_numbers(column):
+def test_counts_of_any_dtype_are_numbers(column):
     assert count_error(true=column([1, 5]), estimate=column([2, 3])) == 3
 
 
-def test_percent_error_returns_the_kind_it_got():
+def test_percent_error_returns_the_type_of_its_input():
     assert isinstance(percent_error(true=4, estimate=5), float)
     assert (
         percent_error(true=np.int64(4), estimate=5.0),
@@ -116,7 +116,7 @@ def test_percent_error_returns_the_kind_it_got():
 
 
 @pytest.mark.parametrize("error", [count_error, percent_error])
-def test_the_table_of_estimates_is_read_by_its_counts(error):
+def test_table_of_estimates_is_read_by_its_counts(error):
     encoder = RandomizedResponseEncoder(1.0, categories=[["no", "yes"]], random_state=0)
     reports = encoder.fit_transform(pd.DataFrame({"smokes": ["no"] * 7 + ["yes"] * 3}))
     estimates = encoder.estimate_counts(reports)
@@ -126,7 +126,7 @@ def test_the_table_of_estimates_is_read_by_its_counts(error):
 
 
 @pytest.mark.parametrize("error", [count_error, percent_error])
-def test_counts_are_passed_by_keyword(error):
+def test_counts_must_be_passed_by_keyword(error):
     """Swapped arguments changed the percentage silently."""
     with pytest.raises(TypeError, match="positional argument"):
         error([100], [50])

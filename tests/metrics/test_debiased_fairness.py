@@ -1,4 +1,4 @@
-"""Fairness metrics and joint distributions of groups that are known from reports, without bias."""
+"""Unbiased fairness metrics and joint distributions with reported groups."""
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ BOTH = {"race": RACES, **SEX}
 
 
 def table(n=600, seed=0):
-    """Rows of three columns whose groups differ in every rate."""
+    """Make rows of three columns with groups that differ in every rate."""
     rng = np.random.default_rng(seed)
     race, sex = rng.choice(RACES, n, p=[0.3, 0.2, 0.5]), rng.choice(["Female", "Male"], n, p=[0.4, 0.6])
     good = 0.5 * (sex == "Male") + 0.3 * (race == "White")
@@ -29,12 +29,12 @@ def table(n=600, seed=0):
 
 @pytest.mark.parametrize("make", [RandomizedResponseEncoder, SubsetSelectionEncoder, UnaryEncodingTransformer])
 @pytest.mark.parametrize("k", [2, 3])
-def test_the_mean_over_all_reports_is_the_truth_and_so_is_that_of_the_variance(make, k):
+def test_counts_and_variances_are_unbiased_over_all_reports(make, k):
     encoder = make(0.7, categories={"race": RACES[:k]}, random_state=0).fit(pd.DataFrame({"race": RACES[:k]}))
     (oracle,) = encoder.oracles_
     bits = all_reports(oracle)
     reports = pd.DataFrame(bits if oracle.has_bits else np.take(RACES, bits), columns=encoder.get_feature_names_out())
-    # Each report is a row with a label of its own, so that its indicators are the counts of this label.
+    # Each report is a row with its own label, so that its indicators are the counts of this label.
     joint = joint_distribution(range(len(reports)), None, reports, encoder)
     indicators = joint["count"].to_numpy().reshape(len(reports), k)
     variances = joint["std_error"].to_numpy().reshape(len(reports), k) ** 2
@@ -48,13 +48,13 @@ def test_the_mean_over_all_reports_is_the_truth_and_so_is_that_of_the_variance(m
 
 
 @pytest.mark.parametrize("make", [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder])
-def test_columns_reported_apart_are_combined_by_the_product_of_their_inverses(make):
+def test_separately_reported_columns_use_the_product_of_inverses(make):
     people, _, _ = table(300)
     encoder = make(3.0, categories=BOTH, random_state=0)
     reports = encoder.fit_transform(people)
     joint = joint_distribution(None, None, reports, encoder)
     expected = encoder.estimate_joint_counts(reports)
-    if make is not UnaryEncodingTransformer:  # whose bits are moved to add up
+    if make is not UnaryEncodingTransformer:  # its bits are shifted so that they add up
         np.testing.assert_allclose(joint["count"], expected["count"])
     assert joint.index.equals(expected.index)
     assert joint["count"].sum() == pytest.approx(300)
@@ -65,7 +65,7 @@ def test_columns_reported_apart_are_combined_by_the_product_of_their_inverses(ma
 
 
 @pytest.mark.parametrize("make", [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder])
-def test_columns_reported_jointly_are_summed_over_those_left_out(make):
+def test_jointly_reported_columns_are_summed_over_excluded_columns(make):
     people, true, predicted = table(300)
     encoder = make(1.0, strategy="joint", categories=BOTH, random_state=0)
     reports = encoder.fit_transform(people)
@@ -83,10 +83,10 @@ def test_columns_reported_jointly_are_summed_over_those_left_out(make):
     "make", [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder, FrequencyOracleEncoder]
 )
 @pytest.mark.parametrize("strategy", ["split", "joint"])
-def test_without_noise_it_is_the_report_on_known_groups(make, strategy):
+def test_metrics_without_noise_equal_the_metrics_of_true_groups(make, strategy):
     people, true, predicted = table(400)
     encoder = make(80.0, strategy=strategy, categories=BOTH, random_state=0)
-    if make is UnaryEncodingTransformer:  # the optimised one tells the truth with probability 1/2 only
+    if make is UnaryEncodingTransformer:  # the optimized variant reports the truth with probability 1/2 only
         encoder.set_params(variant="symmetric")
     reports = encoder.fit_transform(people)
     found = debiased_fairness(
@@ -136,13 +136,13 @@ def arguments(**changes):
         ({"encoder": NumericPerturber(bounds=(0, 1)).fit([[0.5]])}, TypeError, "NumericPerturber"),
     ],
 )
-def test_what_does_not_fit_is_refused(changes, error, message):
+def test_invalid_arguments_raise_an_error(changes, error, message):
     with pytest.raises(error, match=message):
         debiased_fairness(**arguments(**changes))
 
 
 @pytest.mark.parametrize("privileged", [None, ["White", None], "[38, 120]"])
-def test_the_table_is_that_of_known_groups(privileged):
+def test_table_equals_the_table_of_true_groups(privileged):
     """Without noise, with missing values or bins."""
     rng = np.random.default_rng(0)
     people, true, predicted = table(400)
@@ -158,13 +158,13 @@ def test_the_table_is_that_of_known_groups(privileged):
     known = fairness_report(true, predicted, groups, **given)
     ends = ["lower", "upper"]
     pd.testing.assert_frame_equal(found.drop(columns=ends), known.drop(columns=ends), atol=1e-6)
-    np.testing.assert_allclose(found[ends], known[ends], atol=0.08)  # score and exact intervals
+    np.testing.assert_allclose(found[ends], known[ends], atol=0.08)  # score intervals and exact intervals
     assert privileged or (found["group"] == "missing").any()
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 40.0])
-def test_a_group_without_positive_rows_has_no_rate_in_either_report(epsilon):
-    """Nobody of group a is truly positive: its TPR is undefined, whether groups are known or estimated."""
+def test_group_without_positive_rows_has_no_rate(epsilon):
+    """Group a has no positive row: its TPR is undefined, with true groups and with estimated ones."""
     rng = np.random.default_rng(0)
     group = rng.choice(["a", "b"], 2000)
     true = 1 * ((rng.random(2000) < 0.4) & (group == "b"))
@@ -187,8 +187,8 @@ def test_a_group_without_positive_rows_has_no_rate_in_either_report(epsilon):
 
 
 @pytest.mark.filterwarnings("ignore:Undefined")
-def test_a_group_that_is_estimated_to_have_no_rows_leaves_the_extremes_unknown():
-    """Its rates were taken for 0.5, so that the difference of the extremes was a made-up number."""
+def test_group_estimated_as_empty_makes_extremes_unknown():
+    """Its rates were set to 0.5, so that the difference of the extremes was wrong."""
     people, true, predicted = table(300)
     encoder = RandomizedResponseEncoder(0.5, categories=BOTH, random_state=0)
     found = debiased_fairness(true, predicted, encoder.fit_transform(people), encoder)
@@ -201,8 +201,8 @@ def test_a_group_that_is_estimated_to_have_no_rows_leaves_the_extremes_unknown()
 @pytest.mark.filterwarnings("ignore:Undefined")
 @pytest.mark.parametrize("columns", [["race"], ["race", "sex"]])
 @pytest.mark.parametrize("strategy", ["split", "joint"])
-def test_reports_that_do_not_fit_the_encoder_are_a_warning(strategy, columns):
-    """Rows that are selected by their reports had intervals with a coverage of 65 %, in silence."""
+def test_reports_that_contradict_the_encoder_warn(strategy, columns):
+    """Rows that are selected by their reports had intervals with a coverage of 65 %, without a warning."""
     people, true, predicted = table(6_000)
     people = people[columns]
     parameters = {"categories": {name: BOTH[name] for name in columns}, "strategy": strategy, "random_state": 0}
@@ -219,9 +219,9 @@ def test_reports_that_do_not_fit_the_encoder_are_a_warning(strategy, columns):
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore:Undefined")  # where a group is estimated to have none
-def test_average_odds_are_covered_where_a_group_may_have_no_rows():
-    """Ends of a group that is hardly seen are no standard errors: added up like these they covered 69 to 83 %."""
+@pytest.mark.filterwarnings("ignore:Undefined")  # where a group is estimated as empty
+def test_average_odds_are_covered_if_a_group_may_be_empty():
+    """Endpoints of a nearly empty group are no standard errors: added up as such, they covered 69 to 83 %."""
     group = np.repeat(["few", "many"], [20, 400])
     rates = {True: (0.05, 0.6), False: (0.02, 0.3)}
     covered = 0

@@ -1,4 +1,4 @@
-"""All fairness functions read rows by position, reports as a table or series, classes, and privileged values alike."""
+"""All fairness functions read rows by position, tables or series of reports, classes, and privileged values alike."""
 
 import warnings
 
@@ -33,10 +33,10 @@ REPORTS = ENCODER.transform(X[["group"]])
 
 
 def parity_gaps(X, y, sensitive_features):
-    """The differences that fairlearn's reductions see, of the predictions."""
+    """Return the differences of predictions in fairlearn's reductions."""
     moment = private_parity(ENCODER)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # fairlearn's own, about pandas
+        warnings.simplefilter("ignore")  # warnings of fairlearn about pandas
         moment.load_data(X, y, sensitive_features=sensitive_features)
     return moment.gamma(lambda X: PREDICTED)
 
@@ -52,7 +52,7 @@ def numbers_of_aif360(X, y, **options):
 
 
 LABELS = {"y_true": TRUE, "y_pred": PREDICTED}
-# The function, what it matches by position, and whether it has privileged values and a positive label.
+# The function, its arguments matched by position, and if it has privileged values and a positive label.
 FUNCTIONS = {
     "fairness_report": (fairness_report, LABELS | {"sensitive_features": GROUP}, True),
     "debiased_fairness": (
@@ -84,7 +84,7 @@ def run(name, **changes):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_the_same_labels_in_another_order_are_refused(name):
+def test_equal_labels_in_another_order_raise_an_error(name):
     for key, rows in FUNCTIONS[name][1].items():
         with pytest.raises(ValueError, match=r"must have its row labels in the order of \w+.*\.reindex\(\w+\.index\)"):
             run(name, **{key: rows.sample(frac=1, random_state=1)})
@@ -92,7 +92,7 @@ def test_the_same_labels_in_another_order_are_refused(name):
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_reports_of_one_column_of_any_kind_are_the_table(name):
+def test_reports_of_one_column_equal_the_table(name):
     (key,) = {key for key, rows in FUNCTIONS[name][1].items() if rows is REPORTS} or {None}
     series = REPORTS["group"]
     for reports in (series, series.rename(None), series.tolist(), pl.Series("group", series.tolist())):
@@ -100,7 +100,7 @@ def test_reports_of_one_column_of_any_kind_are_the_table(name):
             np.testing.assert_array_equal(run(name, **{key: reports}), run(name))
 
 
-def test_a_series_of_other_reports_is_refused():
+def test_series_of_other_reports_raises_an_error():
     with pytest.raises(ValueError, match=r"`reports` must have the columns \['group'\], got \['sex'\]"):
         joint_distribution(None, None, REPORTS["group"].rename("sex"), ENCODER)
     unary = UnaryEncodingTransformer(1.0, categories={"group": ["a", "b"]}, random_state=0).fit(X[["group"]])
@@ -109,10 +109,10 @@ def test_a_series_of_other_reports_is_refused():
 
 
 @pytest.mark.parametrize("name", [*WITH_PRIVILEGED, "private_threshold_optimizer"])
-def test_1_is_the_positive_label_and_other_labels_need_one(name):
+def test_positive_label_is_1_or_must_be_given(name):
     labels = [key for key in FUNCTIONS[name][1] if key.startswith("y")]
     if name == "private_threshold_optimizer":
-        labels = ["y_true"]  # y_pred may be scores
+        labels = ["y_true"]  # y_pred may contain scores
     inputs = FUNCTIONS[name][1]
     given = run(name, positive_label=1)
     for convert in (np.asarray, lambda column: column == 1, lambda column: column.astype(float)):
@@ -124,7 +124,7 @@ def test_1_is_the_positive_label_and_other_labels_need_one(name):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_scores_are_refused_where_classes_are_expected(name):
+def test_scores_instead_of_classes_raise_an_error(name):
     scores = pd.Series(np.tile([0.0, 0.4, 0.8, 1.0], N // 4))
     key = "y" if "y" in FUNCTIONS[name][1] else "y_true"
     for column in (scores, pl.Series(scores), scores.astype("category")):
@@ -133,7 +133,7 @@ def test_scores_are_refused_where_classes_are_expected(name):
 
 
 @pytest.mark.parametrize("name", WITH_PRIVILEGED)
-def test_a_mapping_of_privileged_values_is_that_of_a_named_column(name):
+def test_mapping_of_privileged_values_equals_a_named_column(name):
     np.testing.assert_array_equal(run(name, privileged={"group": "b"}), run(name))
     for groups in (GROUP.to_numpy(), GROUP.rename(None), pl.Series(GROUP).rename("")):
         with pytest.raises(ValueError, match="without a name"):

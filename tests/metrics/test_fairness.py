@@ -1,4 +1,4 @@
-"""Group fairness of known groups: the values of aif360 and fairlearn, and what the functions read."""
+"""Group fairness with known groups: values equal to aif360 and fairlearn, and accepted input."""
 
 import warnings
 
@@ -36,7 +36,7 @@ def values(frame, **parameters):
 
 
 def aif360_values(frame, privileged="Male", positive_label=1):
-    """The same from aif360 alone, on datasets that skdp did not make."""
+    """Return the values of aif360 on datasets made without skdp."""
     from aif360.datasets import BinaryLabelDataset
     from aif360.metrics import ClassificationMetric
 
@@ -65,7 +65,7 @@ groups = st.lists(some_cells.filter(lambda cells: any(cells.values())), min_size
 
 
 @given(groups)
-def test_the_values_are_aif360s_and_fairlearns_on_any_table(parts):
+def test_values_equal_aif360_and_fairlearn(parts):
     frame = rows(**dict(zip("abcd", parts, strict=False)))
     assume(frame[["true", "predicted"]].to_numpy().any())
     with warnings.catch_warnings():
@@ -116,7 +116,7 @@ def test_each_group_has_its_rates():
 
 
 @given(groups)
-def test_every_interval_holds_its_value_and_possible_values_only(parts):
+def test_intervals_cover_their_value_and_possible_values_only(parts):
     frame = rows(**dict(zip("abcd", parts, strict=False)))
     assume(frame[["true", "predicted"]].to_numpy().any())
     with warnings.catch_warnings():
@@ -127,7 +127,7 @@ def test_every_interval_holds_its_value_and_possible_values_only(parts):
     assert (known["value"] <= known["upper"] + 1e-12).all()
     assert known[["lower", "upper"]].notna().all(axis=None)
     unknown = table[table["value"].isna()]
-    # All that is possible; of the mean of two differences, one may be known.
+    # The whole range; the mean of two differences may have one known difference.
     least = np.where(unknown["metric"].str.startswith("average"), 0.5, 1)
     assert (unknown["upper"] - unknown["lower"] >= least).all()
     bounded = table[~table["metric"].isin(["disparate_impact"])]
@@ -153,16 +153,16 @@ def test_columns_of_any_library_are_matched_by_position(column):
 @pytest.mark.parametrize(
     ("unprivileged", "privileged", "undefined"),
     [
-        # nobody is predicted positive
+        # no row is predicted positive
         (dict.fromkeys([(1, 0), (0, 0)], 2), dict.fromkeys([(1, 0), (0, 0)], 2), [1]),
         # no true positive, no true negative in one group
         ({(0, 0): 2, (0, 1): 2}, PRIVILEGED, [2, 3]),
         ({(1, 0): 2, (1, 1): 2}, PRIVILEGED, [3]),
-        # nobody benefits at all
+        # no row has the favorable label
         ({(1, 0): 2}, {(1, 0): 2}, [1, 3]),
     ],
 )
-def test_what_is_undefined_is_said_so_and_the_rest_is_there(unprivileged, privileged, undefined):
+def test_undefined_metrics_warn_and_defined_ones_are_returned(unprivileged, privileged, undefined):
     frame = rows(Female=unprivileged, Male=privileged)
     with pytest.warns(UndefinedMetricWarning) as caught:
         table = report(frame)
@@ -202,7 +202,7 @@ TRUE, PREDICTED, GROUPS = [0, 1, 0, 1], [0, 1, 1, 1], ["a", "a", "b", "b"]
         ((TRUE, PREDICTED, pd.DataFrame(index=range(4))), "`sensitive_features` must have at least one column"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(columns, message):
+def test_columns_that_cannot_be_compared_raise_an_error(columns, message):
     with pytest.raises(ValueError, match=message):
         fairness_report(*columns, privileged="a", positive_label=1)
 
@@ -215,7 +215,7 @@ def test_what_cannot_be_compared_is_refused(columns, message):
         lambda values: pd.Series([np.nan if value is None else value for value in values]),
     ],
 )
-def test_missing_values_are_a_group_of_their_own(make):
+def test_missing_values_are_a_group(make):
     true, predicted = [1, 0, 1, 0] * 3, [1, 0, 0, 0, 1, 1, 1, 0, 1, 0, 1, 1]
     groups = ["a"] * 4 + [None] * 4 + ["b"] * 4
     given = {"positive_label": 1}

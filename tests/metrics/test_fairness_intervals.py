@@ -1,4 +1,4 @@
-"""Intervals of fairness metrics: published examples, exact coverage over all outcomes, and coverage of reports."""
+"""Intervals of fairness metrics: published examples, exact coverage over all outcomes, and coverage with reports."""
 
 import itertools
 import math
@@ -22,14 +22,14 @@ METRICS = [
 
 
 def report(true, predicted, groups, **options):
-    """Return the table of known groups, without a word on what is undefined."""
+    """Return the table of known groups, without warnings of undefined metrics."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return fairness_report(true, predicted, groups, positive_label=1, **options)
 
 
 def report_counts(counts, privileged=None):
-    """Return the metrics of groups that have these (selected, other) rows, all of them positive."""
+    """Return the metrics of groups with these (selected, other) rows, all of them positive."""
     groups = np.repeat(np.arange(len(counts)), np.sum(counts, axis=1))
     predicted = np.repeat(np.tile([1, 0], len(counts)), np.ravel(counts))
     return report(np.ones(len(groups)), predicted, groups, privileged=privileged).set_index("metric")
@@ -39,31 +39,31 @@ def contains(row, truth):
     return (row["lower"] <= truth + 1e-9) & (truth - 1e-9 <= row["upper"])
 
 
-# Known groups
+# Known groups.
 
 
-def test_a_difference_of_rates_has_the_interval_of_newcombes_example():
+def test_interval_of_a_difference_equals_newcombes_example():
     """Newcombe (1998), table II, case (a), method 10: 56 of 70 against 48 of 80."""
     parity = report_counts([(56, 14), (48, 32)], privileged=1).loc["statistical_parity_difference"]
     assert [round(parity[name], 4) for name in ("value", "lower", "upper")] == [0.2, 0.0524, 0.3339]
 
 
-def test_the_lower_bound_of_the_largest_difference_holds_for_all_pairs():
-    """Newcombe's method 10 at the level of Bonferroni for three pairs: a lower bound fails on one side only."""
+def test_lower_bound_of_the_largest_difference_holds_for_all_pairs():
+    """Newcombe's method 10 at the Bonferroni level for three pairs: a lower bound fails on one side only."""
     high, low = (stats.binomtest(n, 100).proportion_ci(1 - 0.05 / 3, "wilson") for n in (60, 30))
     lower = report_counts([(60, 40), (45, 55), (30, 70)]).loc["statistical_parity_difference", "lower"]
     assert lower == pytest.approx(0.3 - np.hypot(0.6 - high.low, low.high - 0.3))
 
 
 @pytest.mark.parametrize("n_rows", [5, 50])
-def test_rates_of_known_groups_have_the_intervals_of_clopper_and_pearson(n_rows):
+def test_rates_of_known_groups_have_clopper_pearson_intervals(n_rows):
     for count in range(n_rows + 1):
         expected = stats.binomtest(count, n_rows).proportion_ci(0.95, "exact")
         rates = report_counts([(count, n_rows - count), (2, 3)]).loc["selection_rate"]
         assert tuple(rates.iloc[0][["lower", "upper"]]) == pytest.approx(tuple(expected))
 
 
-def test_differences_and_ratios_are_covered_summed_over_all_outcomes():
+def test_differences_and_ratios_are_covered_over_all_outcomes():
     x, y = np.arange(12), np.arange(14)
     found = [[report_counts([(k, 11 - k), (m, 13 - m)], privileged=1) for m in y] for k in x]
     shares = []
@@ -84,7 +84,7 @@ def wilson(count, n_rows):
     return count / n_rows, low, high
 
 
-def test_the_interval_of_a_ratio_ends_where_that_of_a_difference_meets_0():
+def test_bound_of_a_ratio_is_where_the_difference_is_0():
     """Donner and Zou (2012), by the definition: the distances of ``top - R bottom`` from 0 add up as squares."""
     (top, top_low, top_high), (bottom, bottom_low, bottom_high) = wilson(7, 20), wilson(10, 25)
     low, high = report_counts([(7, 13), (10, 15)], privileged=1).loc["disparate_impact", ["lower", "upper"]]
@@ -117,10 +117,10 @@ def test_distances_of_average_odds_add_up_as_squares():
     ],
     ids=str,
 )
-def test_the_largest_and_the_smallest_rate_are_compared_with_coverage(tpr, fpr):
+def test_comparisons_of_the_largest_and_smallest_rate_are_covered(tpr, fpr):
     """Half of the rows of each group are positive.
 
-    The seed is fixed. With others, correct code fails with a probability of 1e-6: 4 metrics, each at 1e-7.
+    The seed is fixed. With other seeds, correct code fails with a probability of 1e-6: 4 metrics, each at 1e-7.
     """
     n_draws, rng, groups = 100, np.random.default_rng(0), np.repeat(np.arange(len(tpr)), 100)
     draws = []
@@ -139,10 +139,10 @@ def test_the_largest_and_the_smallest_rate_are_compared_with_coverage(tpr, fpr):
         assert sum(contains(draw.loc[name], truth) for draw in draws) >= stats.binom.ppf(1e-7, n_draws, 0.94)
     assert all(((draw["lower"] >= 0) & (draw["upper"] <= 1)).all() for draw in draws)
     widths = [draw["upper"] - draw["lower"] for draw in draws]
-    assert np.mean([width["statistical_parity_difference"] for width in widths]) < 0.31  # of two groups it is .27
+    assert np.mean([width["statistical_parity_difference"] for width in widths]) < 0.31  # .27 for two groups
 
 
-# Groups known from reports
+# Reported groups.
 
 
 def people(k, n_rows, rng):
@@ -155,7 +155,7 @@ def people(k, n_rows, rng):
 
 
 def encode(encoder, groups):
-    """Fit an encoder of as many groups as there are; return it with the reports."""
+    """Fit an encoder to the groups; return it with the reports."""
     encoder.set_params(categories={"group": range(groups.max() + 1)})
     return encoder, encoder.fit_transform(pd.DataFrame({"group": groups}))
 
@@ -169,13 +169,13 @@ def debiased(true, predicted, encoder, reports, rows, n_groups=2):
 
 
 @pytest.mark.parametrize("rows", ["table", "population"])
-def test_an_interval_of_a_rate_ends_where_it_is_z_standard_errors_away(rows):
-    """Fieller (1954), by the definition, from the variance of randomized response by hand."""
+def test_bound_of_a_rate_is_z_standard_errors_away(rows):
+    """Fieller (1954), by the definition, from the variance of randomized response in closed form."""
     n, coin = 3_000, math.exp(1) / (math.exp(1) - 1) ** 2  # the variance of one row's indicator
     groups, true, predicted = people(2, n, np.random.default_rng(0))
     encoder, reports = encode(RandomizedResponseEncoder(1.0, random_state=0), groups)
     table = debiased(true, predicted, encoder, reports, rows)
-    most = ((math.exp(1) + 1) / (math.exp(1) - 1) / 2) ** 2  # two more rows of each kind, whose reports are coins
+    most = ((math.exp(1) + 1) / (math.exp(1) - 1) / 2) ** 2  # two further rows of each type, with random reports
     p = math.exp(1) / (math.exp(1) + 1)
     for rate, mask in enumerate([np.ones(n, bool), true == 1, true == 0]):
         selected = predicted[mask]
@@ -197,7 +197,7 @@ def metrics_of_counts(counts):
 
 
 @pytest.mark.parametrize("rows", ["table", "population"])
-def test_errors_are_those_of_the_influence_of_rows(rows):
+def test_errors_equal_the_influence_of_rows(rows):
     """The delta method, by the slopes of the metrics in the number of rows of each group and labels."""
     groups, true, predicted = people(2, 3_000, np.random.default_rng(0))
     encoder, reports = encode(RandomizedResponseEncoder(2.0, random_state=0), groups)
@@ -230,9 +230,9 @@ def test_errors_are_those_of_the_influence_of_rows(rows):
     ids=str,
 )
 @pytest.mark.long
-def test_all_metrics_are_covered_from_reports(encoder, k, n_rows, rows):
-    # The seeds are fixed. With other ones, correct code fails with a probability of about 1e-5: some 30 intervals, each
-    # at 3e-7, of a coverage of 94 %.
+def test_all_metrics_with_reports_are_covered(encoder, k, n_rows, rows):
+    # The seeds are fixed. With other seeds, correct code fails with a probability of about 1e-5: 30 intervals, each
+    # at 3e-7, with a coverage of 94 %.
     rng, n_draws = np.random.default_rng(0), 100
     whole = people(k, 50_000, rng)
     encoder.set_params(random_state=1)
@@ -248,8 +248,8 @@ def test_all_metrics_are_covered_from_reports(encoder, k, n_rows, rows):
 
 @pytest.mark.parametrize("rows", ["table", "population"])
 @pytest.mark.parametrize("make", [RandomizedResponseEncoder, UnaryEncodingTransformer])
-def test_where_a_group_may_have_no_rows_nothing_is_excluded(make, rows):
-    """Five positive rows in 600 cannot be told from none in a group."""
+def test_possibly_empty_group_has_the_whole_range(make, rows):
+    """Five positive rows in 600 cannot be distinguished from none in a group."""
     rng = np.random.default_rng(0)
     true, predicted = 1 * (np.arange(600) < 5), 1 * (rng.random(600) < 0.4)
     table = debiased(true, predicted, *encode(make(1.0, random_state=0), rng.choice(2, 600)), rows)
@@ -261,7 +261,7 @@ def test_where_a_group_may_have_no_rows_nothing_is_excluded(make, rows):
 
 
 @pytest.mark.parametrize("rows", ["table", "population"])
-def test_values_are_between_their_ends_and_ends_are_possible(rows):
+def test_values_are_within_their_bounds_and_bounds_are_possible(rows):
     rng = np.random.default_rng(0)
     for seed in range(10):
         groups, true, predicted = people(3, 60, rng)
@@ -270,13 +270,13 @@ def test_values_are_between_their_ends_and_ends_are_possible(rows):
         least = np.where(table["metric"].str.endswith("difference"), -1, 0)
         most = np.where(table["metric"] == "disparate_impact", np.inf, 1)
         assert ((least <= table["lower"]) & (table["lower"] <= table["upper"]) & (table["upper"] <= most)).all()
-        # Of a group that is estimated to have no row, only the interval is known.
+        # A group that is estimated as empty has only an interval.
         known = table.dropna(subset="value")
         assert ((known["lower"] <= known["value"]) & (known["value"] <= known["upper"])).all()
 
 
-def test_an_impossible_rate_has_no_interval_of_a_single_rate():
-    """In 20 of 1,000 draws, all of the interval of a rate of 1 % is below 0; it ended at 0 on both sides."""
+def test_impossible_rate_has_no_degenerate_interval():
+    """In 20 of 1,000 draws, the whole interval of a rate of 1 % is below 0; both of its bounds were 0."""
     rng = np.random.default_rng(0)
     groups = 1 * (rng.random(5_000) < 0.7)
     selected = 1 * (rng.random(5_000) < np.where(groups == 1, 0.7, 0.01))

@@ -1,4 +1,4 @@
-"""Distances of marginals: equal to what a count of the rows, one by one, gives in fractions."""
+"""Distances of marginals equal counts of the rows in fractions."""
 
 import itertools
 import math
@@ -47,7 +47,7 @@ def bin_of(value, edges):
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
-def test_the_error_of_every_marginal_of_every_kind_of_frame(make_frame, order):
+def test_error_of_every_marginal_in_every_dataframe(make_frame, order):
     table = marginal_errors(make_frame(REAL), make_frame(SYNTHETIC), order=order)
     assert table["columns"].to_list() == list(itertools.combinations(REAL, order))
     assert table["error"].to_list() == [float(expected(REAL, SYNTHETIC, names)) for names in table["columns"]]
@@ -56,14 +56,14 @@ def test_the_error_of_every_marginal_of_every_kind_of_frame(make_frame, order):
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NA, pd.NaT])
-def test_missing_is_one_value_however_it_is_written(missing):
+def test_all_missing_values_are_equal(missing):
     real = pd.DataFrame({"a": pd.Series(["x", None], dtype=object)})
     synthetic = pd.DataFrame({"a": pd.Series(["x", missing], dtype=object)})
     assert marginal_error(real, synthetic, order=1) == 0
     assert marginal_error(real, synthetic.dropna(), order=1) == 0.5
 
 
-def test_a_whole_number_is_itself_in_any_dtype_but_not_text_or_truth():
+def test_whole_number_equals_itself_in_any_dtype_but_not_text_or_boolean():
     real = pd.DataFrame({"a": [0, 1, 1]})
     for same in ([0.0, 1.0, 1.0], pd.array([0, 1, 1], dtype="Int8"), np.array([0, 1, 1], dtype="uint64")):
         assert marginal_error(real, pd.DataFrame({"a": same}), order=1) == 0
@@ -73,7 +73,7 @@ def test_a_whole_number_is_itself_in_any_dtype_but_not_text_or_truth():
 
 
 @pytest.mark.parametrize("as_domain", [dict, Domain])
-def test_a_declared_interval_is_compared_in_bins(make_frame, as_domain):
+def test_declared_interval_is_compared_in_bins(make_frame, as_domain):
     edges = [20, 35, 50]
     binned = [data | {"age": [bin_of(value, edges) for value in data["age"]]} for data in (REAL, SYNTHETIC)]
     assert "outside" in {*binned[0]["age"], *binned[1]["age"]}
@@ -83,7 +83,7 @@ def test_a_declared_interval_is_compared_in_bins(make_frame, as_domain):
         assert table["error"].to_list() == [float(expected(*binned, names)) for names in table["columns"]]
 
 
-def test_what_is_not_declared_is_one_more_value(make_frame):
+def test_values_outside_the_domain_are_one_value(make_frame):
     domain = {"sex": ["M", "unused"], "age": [20, 30, 40, 50, 60, None]}
     others = [data | {"sex": [v if v == "M" else "outside" for v in data["sex"]]} for data in (REAL, SYNTHETIC)]
     for order in (1, 2):
@@ -91,8 +91,8 @@ def test_what_is_not_declared_is_one_more_value(make_frame):
         assert table["error"].to_list() == [float(expected(*others, names)) for names in table["columns"]]
 
 
-def test_a_product_of_more_than_2_to_the_64_cells_is_counted():
-    # The code of the first column would be multiplied by 2**66, and vanish.
+def test_product_of_more_than_2_to_the_64_cells_is_counted():
+    # The code of the first column would be multiplied by 2**66, and become 0.
     domain = {f"x{column}": list(range(64)) for column in range(12)}
     assert marginal_error(np.zeros((1, 12)), np.eye(1, 12), order=12, domain=domain) == 1
     coins = np.random.default_rng(0)
@@ -105,14 +105,14 @@ def test_a_product_of_more_than_2_to_the_64_cells_is_counted():
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 9)] * 4), min_size=1, max_size=20))
-def test_equal_shares_have_no_error_and_disjoint_ones_an_error_of_exactly_one(real):
+def test_equal_proportions_have_no_error_and_disjoint_ones_error_1(real):
     table = pd.DataFrame(real, columns=list("abcd"))
     assert marginal_error(table, pd.concat([table] * 3)) == 0
     for order in (1, 2, 4):
         assert marginal_errors(table, table + 10, order=order)["error"].eq(1).all()
 
 
-def test_a_table_of_shares_has_every_cell(make_frame):
+def test_table_of_proportions_has_every_cell(make_frame):
     domain = {"age": Interval(edges=[20, 35, 50]), "sex": ["M", "F"]}
     table = marginal_table(make_frame(REAL), make_frame(SYNTHETIC), ["sex", "age"], domain=domain)
     beyond = "outside the domain"
@@ -129,7 +129,7 @@ def test_a_table_of_shares_has_every_cell(make_frame):
     )
 
 
-def test_the_cells_beyond_the_values_are_there_only_if_there_are_such_rows():
+def test_cells_outside_the_domain_are_listed_if_they_have_rows():
     def labels(*values):
         tables = pd.DataFrame({"a": pd.Series(values, dtype=float)}), pd.DataFrame({"a": [0.5]})
         index = marginal_table(*tables, ["a"], domain={"a": Interval(0, 1, bins=1)}).index
@@ -163,7 +163,7 @@ ONE = pd.DataFrame({"a": [1, 2], "b": pd.array(["secret", "s"], "string")})
         (ONE, ONE.assign(a=[1, math.inf]), {}, "Column 'a': expected finite numbers"),
     ],
 )
-def test_what_does_not_fit_is_refused(real, synthetic, options, message):
+def test_invalid_arguments_raise_an_error(real, synthetic, options, message):
     with pytest.raises((ValueError, TypeError), match=message) as caught:
         marginal_error(real, synthetic, **options)
     assert "secret" not in str(caught.value)

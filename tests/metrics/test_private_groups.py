@@ -39,14 +39,14 @@ def encode(make, people, epsilon, **parameters):
 
 @contextmanager
 def quiet():
-    """Ignore what pandas says of fairlearn's use of it."""
+    """Ignore warnings of pandas about fairlearn."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         yield
 
 
 def gap(predictions, true, groups, label):
-    """The true difference of a rate between the two sexes."""
+    """Return the true difference of a rate between the two sexes."""
     rates = pd.Series(predictions)[true == label].groupby(groups.to_numpy()[true == label]).mean()
     return rates.max() - rates.min()
 
@@ -55,7 +55,7 @@ def gap(predictions, true, groups, label):
 
 
 def reweigh(true, groups, weights=None):
-    """Return aif360's weights for known groups, or its metric under given weights."""
+    """Return aif360's weights for known groups, or its metric with given weights."""
     from aif360.algorithms.preprocessing.reweighing import Reweighing
     from aif360.datasets import BinaryLabelDataset
     from aif360.metrics import BinaryLabelDatasetMetric
@@ -70,14 +70,14 @@ def reweigh(true, groups, weights=None):
 
 
 @pytest.mark.parametrize("make", ENCODERS)
-def test_weights_without_noise_are_those_of_aif360(make):
+def test_weights_without_noise_equal_aif360(make):
     people, _, true, _ = table(500)
     encoder, reports = encode(make, people[["sex"]], CERTAIN)
     found = private_reweighing(true, reports, encoder, privileged="Male", positive_label=1)
     np.testing.assert_allclose(found, reweigh(true, people["sex"]), rtol=1e-6)
 
 
-def test_the_mean_weight_over_the_randomness_is_that_of_the_true_group():
+def test_mean_weight_over_reports_is_the_weight_of_the_true_group():
     """Exact for given factors: the channel times the weights of the reports."""
     people, _, true, _ = table()
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 3.0)
@@ -92,20 +92,20 @@ def test_the_mean_weight_over_the_randomness_is_that_of_the_true_group():
 
 
 def unequal():
-    """A tenth of the women and two fifths of the men have the positive label."""
+    """Return rows in which 10 % of the women and 40 % of the men have the positive label."""
     people = pd.DataFrame({"sex": ["Female"] * 10_000 + ["Male"] * 10_000})
     return people, (np.random.default_rng(0).random(20_000) < np.repeat([0.1, 0.4], 10_000)).astype(int)
 
 
 def parity(weights, true, groups):
-    """The difference in the weighted share of positive labels, women minus men."""
+    """Return the difference of the weighted proportion of positive labels, women minus men."""
     women = (groups == "Female").to_numpy()
     return np.average(true[women], weights=weights[women]) - np.average(true[~women], weights=weights[~women])
 
 
 @pytest.mark.parametrize("make", ENCODERS)
-def test_at_small_epsilon_no_weight_is_negative(make):
-    """Estimators take them, each label keeps its total, and the groups are nearer to each other than without."""
+def test_no_weight_is_negative_at_small_epsilon(make):
+    """Estimators accept the weights, each label keeps its total, and the groups are closer than without weights."""
     people, true = unequal()
     encoder, reports = encode(make, people, 1.0)
     with pytest.warns(UserWarning, match="% of the unbiased weights are negative"):
@@ -119,7 +119,7 @@ def test_at_small_epsilon_no_weight_is_negative(make):
     LogisticRegression().fit(np.arange(20_000)[:, np.newaxis], true, sample_weight=weights)
 
 
-def test_a_group_without_a_label_cannot_be_weighted():
+def test_group_without_a_label_raises_an_error():
     people, _, _, _ = table(200)
     true = ((people["sex"] == "Male") & (np.arange(200) % 2 == 0)).astype(int)
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], CERTAIN)
@@ -131,7 +131,7 @@ def test_a_group_without_a_label_cannot_be_weighted():
 
 
 @pytest.mark.parametrize("make", ENCODERS)
-def test_the_threshold_optimiser_equalises_the_odds_of_true_groups(make):
+def test_threshold_optimizer_equalizes_the_odds_of_true_groups(make):
     people, _, true, predicted = table(40_000)
     encoder, reports = encode(make, people, 2.0, strategy="joint")
     optimizer = private_threshold_optimizer(true, predicted, reports, encoder, positive_label=1, columns="sex")
@@ -141,7 +141,7 @@ def test_the_threshold_optimiser_equalises_the_odds_of_true_groups(make):
         assert gap(fair, true, people["sex"], label) < 0.06
 
 
-def test_without_noise_the_threshold_optimiser_is_that_of_known_groups():
+def test_threshold_optimizer_without_noise_equals_known_groups():
     from fairlearn.postprocessing import ThresholdOptimizer
 
     people, X, true, _ = table(2_000)
@@ -159,7 +159,7 @@ def test_without_noise_the_threshold_optimiser_is_that_of_known_groups():
 
 @pytest.mark.parametrize("constraint", ["equalized_odds", "true_positive_rate_parity", "demographic_parity"])
 @pytest.mark.parametrize("make", ENCODERS)
-def test_without_noise_the_constraint_is_that_of_fairlearn(make, constraint):
+def test_constraint_without_noise_equals_fairlearn(make, constraint):
     from fairlearn.reductions import DemographicParity, EqualizedOdds, TruePositiveRateParity
 
     theirs = {
@@ -181,7 +181,7 @@ def test_without_noise_the_constraint_is_that_of_fairlearn(make, constraint):
     np.testing.assert_allclose(*weights, atol=1e-9)
 
 
-def test_projected_multipliers_keep_the_penalty_and_are_no_larger():
+def test_projected_multipliers_keep_the_penalty_and_are_not_larger():
     people, X, true, predicted = table(500)
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
     moment = private_parity(encoder, difference_bound=0.2)
@@ -195,7 +195,7 @@ def test_projected_multipliers_keep_the_penalty_and_are_no_larger():
     assert type(pickle.loads(pickle.dumps(moment))).__name__ == "PrivateParity"
 
 
-def test_a_bound_below_the_noise_is_a_warning_with_the_standard_error():
+def test_bound_below_the_noise_warns_with_the_standard_error():
     """The stated error is the standard deviation of the difference of a classifier with a rate of 1/2."""
     people, X, true, _ = table(600)
     coins = np.random.default_rng(0).integers(0, 2, len(X))
@@ -225,7 +225,7 @@ def test_a_bound_below_the_noise_is_a_warning_with_the_standard_error():
         (private_parity, {"columns": "age"}, "`columns` must be"),
     ],
 )
-def test_arguments_are_checked(function, change, message):
+def test_invalid_arguments_raise_an_error(function, change, message):
     people, _, true, predicted = table(50)
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], CERTAIN)
     given = {"encoder": encoder}
@@ -240,7 +240,7 @@ def test_arguments_are_checked(function, change, message):
     ("y", "message"),
     [(np.full(50, 2), "must have the labels 0 and 1"), (np.r_[1, np.zeros(49)], "number of rows of each group")],
 )
-def test_data_of_the_constraint_are_checked(y, message):
+def test_invalid_data_of_the_constraint_raise_an_error(y, message):
     people, X, _, _ = table(50)
     encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], 1.0)
     with pytest.raises(ValueError, match=message):

@@ -1,4 +1,4 @@
-"""Range-count queries, answered row by row."""
+"""Range-count queries, compared with a loop over the rows."""
 
 import math
 from datetime import date, datetime
@@ -44,7 +44,7 @@ def expected(real, synthetic, queries):
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_the_error_of_a_query_on_every_kind_of_frame(make_frame, query):
+def test_error_of_a_query_in_every_dataframe(make_frame, query):
     got = range_query_error(make_frame(REAL), make_frame(SYNTHETIC), [query])
     assert got == pytest.approx(expected(REAL, SYNTHETIC, [query]), rel=1e-12, abs=1e-15)
 
@@ -65,7 +65,7 @@ def test_ranges_are_half_open(real, synthetic, low, high):
         assert got == pytest.approx(expected({"a": real}, {"a": synthetic}, [query]), rel=1e-12, abs=1e-15)
 
 
-def test_an_infinite_number_is_above_every_bound():
+def test_infinite_number_is_above_every_bound():
     for dtype in ("float64", "float32"):
         real, synthetic = (pd.DataFrame({"a": np.array(values, dtype)}) for values in ([math.inf, 1], [1]))
         assert range_query_error(real, synthetic, [{"a": (0, None)}]) == 0
@@ -88,7 +88,7 @@ def test_an_infinite_number_is_above_every_bound():
         ([{"age": [20, "20"]}], "condition on column 'age'"),
     ],
 )
-def test_what_does_not_fit_is_refused(queries, message):
+def test_invalid_queries_raise_an_error(queries, message):
     sex = pd.array(["F", "M"], "string")
     table = pd.DataFrame({"age": [20, 30], "sex": sex, "smokes": [True, False]})
     with pytest.raises((ValueError, TypeError), match=message):
@@ -112,6 +112,6 @@ def test_ranges_of_dates_count_half_open(make):
     assert share(date(2020, 1, 2), None) == 2 / 4
     with pytest.raises(ValueError, match="low < high"):
         share(date(2020, 1, 2), date(2020, 1, 2))
-    if make is not pd.DataFrame:  # objects that are no numbers are in no range
+    if make is not pd.DataFrame:  # objects that are not numbers are in no range
         with pytest.raises(ValueError, match="Column 'day'"):
             share(1, 2)

@@ -1,4 +1,4 @@
-"""Scores of models that were trained on synthetic rows."""
+"""Scores of models that are trained on synthetic rows."""
 
 from typing import ClassVar
 
@@ -38,7 +38,7 @@ def auc(train, test):
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, lambda data: pd.DataFrame(data, dtype="category")])
-def test_it_fits_on_synthetic_rows_and_scores_on_real_ones(make):
+def test_model_is_fitted_to_synthetic_rows_and_scored_on_real_ones(make):
     scores = train_on_synthetic(MODEL, make(SYNTHETIC), make(TEST), target="buys", real_train=make(TRAIN))
     assert scores.index.to_list() == ["synthetic", "real"]
     assert scores.index.name == "trained_on"
@@ -46,7 +46,7 @@ def test_it_fits_on_synthetic_rows_and_scores_on_real_ones(make):
 
 
 class Spy(ClassifierMixin, BaseEstimator):
-    """Remembers what it was given, over its clones."""
+    """Stores its arguments, also for its clones."""
 
     seen: ClassVar = []
 
@@ -61,7 +61,7 @@ class Spy(ClassifierMixin, BaseEstimator):
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
-def test_the_model_gets_the_features_as_they_are_without_the_target_and_in_the_same_order(make):
+def test_features_are_unchanged_in_order_and_exclude_the_target(make):
     Spy.seen.clear()
     turned = {name: TEST[name] for name in ("buys", "sex", "age")}
     estimator = Spy()
@@ -76,7 +76,7 @@ def test_the_model_gets_the_features_as_they_are_without_the_target_and_in_the_s
     assert scores.loc["synthetic", "accuracy"] == TEST["buys"].count("no") / len(TEST["buys"])
 
 
-def test_scores_are_named():
+def test_scores_have_names():
     test, model = pd.DataFrame(TEST).drop(columns="sex"), LogisticRegression()
 
     def scores(scoring):
@@ -101,7 +101,7 @@ def test_scores_are_named():
         (LogisticRegression(), (False, True), True, bool),
     ],
 )
-def test_synthetic_rows_of_one_class_teach_a_constant(model, labels, label, dtype):
+def test_synthetic_rows_of_one_class_give_a_constant_model(model, labels, label, dtype):
     train, test = (pd.DataFrame(table(200, seed, labels)).drop(columns="sex") for seed in (1, 2))
     synthetic = train.assign(buys=label)
     synthetic["buys"] = synthetic["buys"].astype(dtype)
@@ -129,6 +129,6 @@ FRAME = pd.DataFrame({"age": [20, 30], "buys": ["no", "yes"]})
         (FRAME[["buys"]], FRAME[["buys"]], "buys", "column besides the target"),
     ],
 )
-def test_what_does_not_fit_is_refused(synthetic, test, target, message):
+def test_invalid_arguments_raise_an_error(synthetic, test, target, message):
     with pytest.raises((ValueError, TypeError), match=message):
         train_on_synthetic(LogisticRegression(), synthetic, test, target=target)
