@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from numbers import Real
 from typing import Any, Literal, get_args
@@ -38,6 +37,9 @@ Codes = NDArray[np.unsignedinteger]
 
 GroupedColumn = tuple[int, NDArray[np.intp]]
 """The index of a column, and the group of each of its values in ascending order."""
+
+MAX_LOADED_CELLS = 1 << 22
+"""Largest number of combinations of values for which a large table is loaded: 32 megabytes of counts."""
 
 Policy = Literal["error", "clip", "ignore"]
 POLICIES = get_args(Policy)
@@ -323,7 +325,7 @@ class CodedRecords:
         """Store the codes of each column, and an integer weight of each record, by default 1."""
         self.codes = codes
         self._sizes = tuple(sizes)
-        self._weights = weights
+        self.weights = weights
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
         """Add up the weights of the records in each cell of marginals, one after the other."""
@@ -343,7 +345,7 @@ class CodedRecords:
                 scaled *= size
             shape = shape_of(clique, self._sizes)
             np.add(scaled, self.codes[last], out=cells)
-            counts = np.bincount(cells, self._weights, minlength=math.prod(shape))
+            counts = np.bincount(cells, self.weights, minlength=math.prod(shape))
             # Sums of weights are floats, which are exact below 2**53.
             yield counts.astype(np.int64, copy=False).reshape(shape)
 
@@ -352,17 +354,21 @@ class CodedRecords:
         """The number of records."""
         return len(self.codes[0])
 
+    def load(self) -> CodedRecords:
+        """Return these records, which are in memory."""
+        return self
+
     def select(self, is_selected: NDArray[np.bool_]) -> CodedRecords:
         """Select some records."""
         codes = [column_codes[is_selected] for column_codes in self.codes]
-        weights = None if self._weights is None else self._weights[is_selected]
+        weights = None if self.weights is None else self.weights[is_selected]
         return CodedRecords(codes, self._sizes, weights)
 
     def group(self, columns: Sequence[GroupedColumn]) -> CodedRecords:
         """Return records of `columns`, whose codes are the groups of the values."""
         codes = [groups[self.codes[column]] for column, groups in columns]
         sizes = [int(groups.max()) + 1 for _, groups in columns]
-        return CodedRecords(codes, sizes, self._weights)
+        return CodedRecords(codes, sizes, self.weights)
 
     def coarsen(
         self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]
@@ -371,7 +377,7 @@ class CodedRecords:
         codes = list(self.codes)
         for column, bin_of_cell in bins.items():
             codes[column] = bin_of_cell[codes[column]]
-        return CodedRecords(codes, domain.sizes, self._weights)
+        return CodedRecords(codes, domain.sizes, self.weights)
 
 
 class LargeRecords:
@@ -403,9 +409,12 @@ class LargeRecords:
                 self.count_together(cliques[index:])
             yield self._counts[clique]
 
-    def group(self, columns: Sequence[GroupedColumn]) -> GroupedRecords:
-        """Return records of `columns`, whose codes are the groups of the values."""
-        return GroupedRecords(self._table, self._domain, self._handle_unknown, columns)
+    def load(self) -> CodedRecords:
+        """Read the table once, and return its combinations of values, with their numbers of records as weights."""
+        sizes = self._domain.sizes
+        (counts,) = self.count([tuple(range(len(sizes)))])
+        cells = np.nonzero(counts)
+        return CodedRecords(cells, sizes, counts[cells])
 
     def coarsen(
         self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]
@@ -453,32 +462,6 @@ class LargeRecords:
         tables = count_marginals(rows, domain, marginals, code, error)
         for clique, table in zip(counted, tables, strict=True):
             self._counts[clique] = table.reshape(shape_of(clique, sizes))
-
-
-@dataclass(frozen=True)
-class GroupedRecords:
-    """Private records of a table outside of memory, with groups of values of columns."""
-
-    table: LargeTable
-    domain: Domain
-    handle_unknown: Any
-    columns: Sequence[GroupedColumn]
-
-    def count(self, cliques: Sequence[Clique]) -> list[NDArray[np.int64]]:
-        """Count marginals of the groups exactly, in one pass; records with undeclared values are excluded."""
-        rows = Batches(wrap_table(self.table.sample), self.table)
-        return rows.select(self.domain.columns).add_up(partial(self._count, cliques))
-
-    def _count(
-        self, cliques: Sequence[Clique], table: Table
-    ) -> list[NDArray[np.int64]]:
-        """Count marginals of the rows of a table."""
-        codes, _ = encode_records(table, self.domain, self.handle_unknown)
-        is_declared = np.logical_and.reduce(
-            list(map(np.less, codes, self.domain.sizes))
-        )
-        records = CodedRecords(codes, self.domain.sizes).select(is_declared)
-        return list(records.group(self.columns).count(cliques))
 
 
 Records = CodedRecords | LargeRecords

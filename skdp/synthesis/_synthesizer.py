@@ -184,7 +184,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     pair_scores_ : DataFrame
         Noisy scores of pairs (L1 distance from independent columns, in records), their standard errors, and whether the
         pair was measured. ``attrs["n_searched"]`` is the number of marginals of 3, 4 and 5 columns among which
-        interactions were searched: 0 if the noise is too large, or if there are too many marginals.
+        interactions were searched: 0 if the noise is too large, if there are too many marginals, or if a table outside
+        of memory has more than 2**22 combinations of values.
     model_ : GraphicalModel
         Distribution of the rows.
     n_rows_ : float

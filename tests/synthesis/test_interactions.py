@@ -124,7 +124,7 @@ def test_rule_with_much_noise_is_kept_in_a_part_of_the_budget():
 
 
 def test_sample_of_records_suffices_for_the_search(monkeypatch):
-    monkeypatch.setattr(interactions, "MIN_ROWS", 3_000)
+    monkeypatch.setattr(interactions, "MODEL_ROWS", 3_000)
     draws = []
     with watch_draws(lambda sampler, drawn, values: draws.append((sampler, np.size(drawn), np.sum(drawn))) or drawn):
         synthesizer = fit(make_sign())
@@ -173,9 +173,9 @@ def test_marginals_with_the_target_or_else_with_a_label_are_listed_if_all_are_to
 
 def test_search_scores_as_many_records_as_a_small_fraction_requires():
     counts = private_counts([[0] * 12], (2,) * 12, make_budget("gaussian", Fraction(1, 30)))
-    search = interactions.Search.plan(counts, make_plan((2,) * 12), 20_000)
+    search = interactions.plan_search(counts, make_plan((2,) * 12), 20_000)
     assert search.fraction == Fraction(1, 256)
-    assert interactions.MIN_ROWS < search.sampling_rate * 20_000 < 12_000
+    assert interactions.MODEL_ROWS < search.sampling_rate * 20_000 < 12_000
 
 
 # Sensitivity
@@ -190,7 +190,8 @@ GUESSES = [np.full((2, 2, 2), 0.7), np.array([[0.0, 3.2], [1.5, 0.0]]), np.full(
 def score(rows, rate, seed=0):
     """Compute the exact scores of all marginals, without the noise."""
     counts = private_counts(rows, SIZES, make_budget("laplace", 1), seed)
-    return counts.open_scores(COLUMNS, MARGINALS, GUESSES, rate)._scores
+    sample = counts.draw_sample(rate)
+    return sample.open_scores(COLUMNS, MARGINALS, GUESSES)._scores
 
 
 @pytest.mark.parametrize("rate", [Fraction(1), Fraction(1, 2)])
@@ -247,7 +248,7 @@ REPLAYED = {
 def replay_neighbors(name, n_neighbors, monkeypatch):
     """Replay fits on a table with an interaction, and without the rows of the last person."""
     if name == "sample":
-        monkeypatch.setattr(interactions, "MIN_ROWS", 1_000)
+        monkeypatch.setattr(interactions, "MODEL_ROWS", 1_000)
     epsilon, parameters = REPLAYED[name]
     synthesizer = DPMarginalSynthesizer(epsilon, domain=CODE_DOMAIN, **parameters)
     n_rows = synthesizer.max_rows_per_person
@@ -274,6 +275,13 @@ def test_replay_of_a_search_costs_at_most_the_guarantee(name, monkeypatch):
 @pytest.mark.parametrize("name", REPLAYED)
 def test_replays_of_500_neighbors_cost_at_most_the_guarantee(name, monkeypatch):
     replay_neighbors(name, 125, monkeypatch)
+
+
+def test_pair_scores_state_that_a_large_table_of_many_combinations_is_not_searched(monkeypatch):
+    monkeypatch.setattr("skdp.synthesis.selection._budget.MAX_LOADED_CELLS", 1_000)
+    synthesizer = fit(pl.from_pandas(make_sign()).lazy())
+    assert synthesizer.pair_scores_.attrs["n_searched"] == {3: 0, 4: 0, 5: 0}
+    assert len(synthesizer.sample(5)) == 5
 
 
 @pytest.mark.parametrize(("parameters", "n"), [({}, {3: 35, 4: 35, 5: 21}), ({"epsilon": 0.05}, {3: 0, 4: 0, 5: 0})])

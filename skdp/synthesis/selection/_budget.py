@@ -16,7 +16,12 @@ from skdp.central.statistics import Noise, choose
 from skdp.domain import Domain
 from skdp.privacy import Loss, PrivacyBudget, gaussian_loss, largest_mu
 from skdp.randomness import ByteSource, bernoulli_ratio
-from skdp.synthesis._records import CodedRecords, GroupedColumn, Records
+from skdp.synthesis._records import (
+    MAX_LOADED_CELLS,
+    CodedRecords,
+    GroupedColumn,
+    Records,
+)
 from skdp.synthesis.model import Clique, Groups, Marginal, sum_groups
 
 MIN_STD_ERROR = 1e-3
@@ -366,39 +371,38 @@ class PrivateCounts:
         exact_scores = np.array(distances, np.int64)
         return self.budget.add_to_scores(self._source, exact_scores, fraction)
 
+    def load(self, sizes: Sequence[int]) -> bool:
+        """Load a large table with few combinations of values; return True if the records are in memory."""
+        if math.prod(sizes) <= MAX_LOADED_CELLS:
+            self._records = self._records.load()
+        return isinstance(self._records, CodedRecords)
+
+    @property
+    def can_sample(self) -> bool:
+        """True if each row in memory is one record."""
+        return self._records.load().weights is None
+
+    def draw_sample(self, sampling_rate: Fraction) -> PrivateCounts:
+        """Draw a Poisson sample of the records, which shares the budget."""
+        # A record is sampled or not, whatever the other records are, so it changes a count of
+        # the sample by at most 1, and a person with k rows changes counts by at most k.
+        records = self._records.load()
+        ratio = sampling_rate.as_integer_ratio()
+        is_drawn = bernoulli_ratio(self._source, *ratio, records.n_records)
+        return PrivateCounts(records.select(is_drawn), self.budget, self._source)
+
     def open_scores(
         self,
         columns: Sequence[GroupedColumn],
         cliques: Sequence[Clique],
         guesses: Sequence[NDArray[Any]],
-        sampling_rate: Fraction,
     ) -> PrivateScores:
-        """Compute the L1 distances of guessed counts from the counts of a sample of records, for private choices.
+        """Compute the L1 distances of guessed counts of marginals from the counts, for private choices.
 
-        Parameters
-        ----------
-        columns : list of tuple of int and ndarray
-            Columns of the records, each with the group of each of its values.
-        cliques : list of tuple of int
-            Marginals: indices of `columns`.
-        guesses : list of ndarray
-            Guessed counts of each marginal.
-        sampling_rate : Fraction
-            Probability of each record to be counted.
+        `cliques` has the marginals as indices of `columns`, each a column with the group of each of its values.
         """
-        # A record is sampled or not, whatever the other records are, so it changes the
-        # distances of the sample by at most 1, and a person with k rows by at most k.
-        records = self._records
-        if isinstance(records, CodedRecords) and sampling_rate < 1:
-            ratio = sampling_rate.as_integer_ratio()
-            records = records.select(
-                bernoulli_ratio(self._source, *ratio, records.n_records)
-            )
-        distances = []
-        for guess, exact in zip(
-            guesses, records.group(columns).count(cliques), strict=True
-        ):
-            distances.append(self._measure_distance(exact, guess))
+        exact_counts = self._records.load().group(columns).count(cliques)
+        distances = list(map(self._measure_distance, exact_counts, guesses))
         return PrivateScores(np.array(distances, np.int64), self.budget, self._source)
 
     def _measure_distance(
@@ -410,11 +414,6 @@ class PrivateCounts:
         unit = self.budget.unit
         units = np.clip(guess * unit, 0, min(unit << 36, (1 << 62) // exact.size))
         return int(np.abs(exact - np.rint(units).astype(np.int64)).sum())
-
-    @property
-    def can_sample(self) -> bool:
-        """True if the records are in memory."""
-        return isinstance(self._records, CodedRecords)
 
     def coarsen(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> None:
         """Replace the codes of some columns by larger bins: `bins` has the bin of each code."""

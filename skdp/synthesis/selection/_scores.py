@@ -97,6 +97,7 @@ def score_guesses(
     private: PrivateCounts,
     guesses: Mapping[Clique, NDArray[np.float64]],
     chance: Mapping[Clique, float],
+    *,
     groups: Groups,
     fraction: Fraction,
     total: float,
@@ -310,9 +311,9 @@ class Choice:
 class Interactions:
     """Marginals of several columns that differ from a first model."""
 
-    excess: Mapping[Clique, float] = field(default_factory=dict)
+    excess: dict[Clique, float] = field(default_factory=dict)
     """Number of records by which each marginal differs."""
-    groups: Mapping[Clique, Groups] = field(default_factory=dict)
+    groups: dict[Clique, Groups] = field(default_factory=dict)
     """Groups of values with which marginals of at least three columns are measured."""
 
 

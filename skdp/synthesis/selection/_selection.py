@@ -40,7 +40,13 @@ from skdp.synthesis.model import (
 )
 from skdp.synthesis.selection._budget import PrivateCounts, groups_of
 from skdp.synthesis.selection._cell_counts import NumberCounts
-from skdp.synthesis.selection._interactions import ORDERS, Search, find_interactions
+from skdp.synthesis.selection._interactions import (
+    ORDERS,
+    Comparison,
+    Search,
+    find_interactions,
+    plan_search,
+)
 from skdp.synthesis.selection._plan import Plan, is_within
 from skdp.synthesis.selection._scores import (
     MEAN_ABSOLUTE,
@@ -49,6 +55,7 @@ from skdp.synthesis.selection._scores import (
     TARGET_WEIGHT_PER_COLUMN,
     Candidates,
     IndependentColumns,
+    Interactions,
     Scores,
     group_rare_values,
     join_scores,
@@ -116,6 +123,21 @@ def fit_numbers(
     return Fitted(model, n_steps, shapes=shapes)
 
 
+@dataclass(frozen=True, kw_only=True)
+class FirstRound:
+    """The first model, and the marginals that it contains or lacks."""
+
+    model: GraphicalModel
+    measured: list[Clique]
+    """Marginals that are in the model."""
+    lacking: Mapping[Clique, float]
+    """Excess of other pairs."""
+    is_precise: bool
+    """True if a fraction of the budget remains for second scores, otherwise only for interactions."""
+    search: Search | None
+    """The search for interactions, if any."""
+
+
 def _measure_selected(
     private: PrivateCounts, plan: Plan, numbers: NumberCounts
 ) -> Fitted:
@@ -128,52 +150,46 @@ def _measure_selected(
         measure_columns(private, plan, private.budget.remaining)
         return fit_numbers(plan.structure, private.marginals, numbers)
 
-    search = Search.plan(private, plan, float(counts[0].sum()))
     is_precise = len(plan.sizes) > 2 and column_error < MAX_SECOND_ROUND_ERROR
-    is_searched = search.fraction > 0 and column_error < MAX_SEARCH_ERROR
-    later_fraction = SECOND_ROUND_FRACTION if is_precise else Fraction(0)
-    scores, groups = score_pairs(private, plan, counts, lists, 1 - later_fraction)
-    # With second scores, pairs that may be independent are not measured in the first
-    # round, and their fraction of the budget remains for the second round.
-    deferred = scores.insignificant if is_precise else set()
-    target_weight = TARGET_WEIGHT
-    if not is_precise:  # with much noise, the pairs of many columns share the budget
-        target_weight = max(TARGET_WEIGHT, TARGET_WEIGHT_PER_COLUMN * len(plan.sizes))
-    candidates = Candidates(
-        plan=plan,
-        budget=private.budget,
-        fraction=private.budget.remaining * (1 - later_fraction),
-        groups=groups,
-        gains=_weigh(scores.gains, plan.first_candidates),
-        excess=_weigh(scores.excess, plan.first_candidates),
-        column_costs=weigh_columns(plan, groups),
-        deferred=deferred,
-        target_weight=target_weight,
+    search = None
+    if private.load(plan.sizes) and column_error < MAX_SEARCH_ERROR:
+        search = plan_search(private, plan, float(counts[0].sum()))
+    second_fraction = SEARCH_FRACTION if search else Fraction(0)
+    if is_precise:
+        second_fraction = SECOND_ROUND_FRACTION
+    scores, candidates = score_pairs(
+        private, plan, counts, lists=lists, second_fraction=second_fraction
     )
-    choice = candidates.choose()
-    if is_searched and not is_precise:
-        fraction = candidates.fraction - SEARCH_FRACTION
-        candidates = replace(candidates, fraction=fraction)
-    measure_marginals(private, candidates, choice.chosen)
+    if is_precise:
+        # Pairs that may be independent are not measured in the first round, and their
+        # fraction of the budget remains for the second round.
+        candidates = replace(candidates, deferred=scores.insignificant)
+    elif plan.target is not None:
+        # With much noise, the pairs of many columns share the budget.
+        weight = max(TARGET_WEIGHT, TARGET_WEIGHT_PER_COLUMN * len(plan.sizes))
+        candidates = replace(candidates, target_weight=weight)
+    chosen = candidates.choose().chosen
+    measure_marginals(private, candidates, chosen)
     fitted = fit_numbers(plan.structure, private.marginals, numbers)
-    if is_precise or is_searched:
-        measured = [clique for clique in choice.chosen if clique not in deferred]
-        lacking = {}
-        for clique, excess in scores.excess.items():
-            if clique not in measured:
-                lacking[clique] = excess
-        n_marginals = len(private.marginals)
-        measure_second_round(
-            private, plan, fitted.model, measured, search, lacking, is_precise
+    if second_fraction:
+        measured = [clique for clique in chosen if clique not in candidates.deferred]
+        lacking = dict(scores.excess)
+        for clique in measured:
+            lacking.pop(clique, None)
+        first = FirstRound(
+            model=fitted.model,
+            measured=measured,
+            lacking=lacking,
+            is_precise=is_precise,
+            search=search,
         )
-        if len(private.marginals) > n_marginals:
+        if measure_second_round(private, plan, first):
             fitted = fit_numbers(plan.structure, private.marginals, numbers)
     noisy_scores = {}
     for clique, score in scores.noisy.items():
         noisy_scores[clique] = score, scores.std_errors[clique]
     searched = dict.fromkeys(ORDERS, 0)
-    if search.fraction and (is_precise or is_searched):
-        searched |= Counter(map(len, search.cliques))
+    searched |= Counter(map(len, search.cliques if search else ()))
     return replace(fitted, scores=noisy_scores, searched=searched)
 
 
@@ -256,26 +272,45 @@ def score_pairs(
     private: PrivateCounts,
     plan: Plan,
     counts: Sequence[NDArray[np.float64]],
+    *,
     lists: Sequence[tuple[list[Clique], Fraction]],
-    first_fraction: Fraction,
-) -> tuple[Scores, Groups]:
-    """Score lists of marginals against independent columns; also return groups of rare values.
+    second_fraction: Fraction,
+) -> tuple[Scores, Candidates]:
+    """Score lists of marginals against independent columns; also return the candidates of the first round.
 
-    `lists` has lists of marginals, each with the fraction of the budget for its scores. `first_fraction` is the part
-    of the budget that remains after the scores, for the counts of the first round.
+    `lists` has lists of marginals, each with the fraction of the budget for its scores. `second_fraction` is the
+    fraction of the budget, after the scores, for the second round.
     """
     score_fractions = sum((fraction for _, fraction in lists), Fraction(0))
-    planned = (private.budget.remaining - score_fractions) * first_fraction
-    groups = group_columns(private, plan, counts, planned)
+    fraction = (private.budget.remaining - score_fractions) * (1 - second_fraction)
+    groups = group_columns(private, plan, counts, fraction)
     std_error = private.marginals[0].std_error
     independent = IndependentColumns(counts, std_error, groups)
-    total = independent.total
-    scores = []
-    for cliques, fraction in lists:
+    all_scores = []
+    for cliques, score_fraction in lists:
         guesses = dict(zip(cliques, map(independent.guess, cliques), strict=True))
         chance = dict(zip(cliques, map(independent.chance, cliques), strict=True))
-        scores.append(score_guesses(private, guesses, chance, groups, fraction, total))
-    return reduce(join_scores, scores), groups
+        all_scores.append(
+            score_guesses(
+                private,
+                guesses,
+                chance,
+                groups=groups,
+                fraction=score_fraction,
+                total=independent.total,
+            )
+        )
+    scores = reduce(join_scores, all_scores)
+    candidates = Candidates(
+        plan=plan,
+        budget=private.budget,
+        fraction=fraction,
+        groups=groups,
+        gains=_weigh(scores.gains, plan.first_candidates),
+        excess=_weigh(scores.excess, plan.first_candidates),
+        column_costs=weigh_columns(plan, groups),
+    )
+    return scores, candidates
 
 
 def group_columns(
@@ -343,57 +378,67 @@ def measure_marginals(
 # Steps 5 and 6: second scores and counts, relative to the first model
 
 
-def measure_second_round(
-    private: PrivateCounts,
-    plan: Plan,
-    model: GraphicalModel,
-    measured: list[Clique],
-    search: Search,
-    lacking: Mapping[Clique, float],
-    is_precise: bool,
-) -> None:
+def measure_second_round(private: PrivateCounts, plan: Plan, first: FirstRound) -> bool:
     """Score marginals against the first model, choose marginals with large errors, and measure them.
 
-    `measured` are the marginals of the first round, which are in the model already, and `lacking` has the excess of
-    other pairs. If `is_precise`, the remaining budget is spent; otherwise only interactions are measured, if any.
+    Spend the remaining budget, or measure only interactions if the first round is not precise. Return True if something
+    is measured.
     """
     total, _ = estimate_total(private.marginals)
-    counts = [total * model.marginal(clique) for clique in plan.columns]
+    counts = [total * first.model.marginal(clique) for clique in plan.columns]
     groups = group_columns(private, plan, counts, private.budget.remaining)
-    n_uses = list_second_candidates(plan, model, measured) if is_precise else {}
-    gains: dict[Clique, float] = {}
-    excess: dict[Clique, float] = {}
-    if n_uses:
-        guesses = {}
-        chance = {}
-        for clique, proportions in estimate_marginals(model, n_uses).items():
-            guesses[clique] = sum_groups(total * proportions, groups_of(clique, groups))
-            chance[clique] = MEAN_ABSOLUTE * float(np.sqrt(guesses[clique]).sum())
-        fraction = private.budget.remaining * SECOND_SCORES_FRACTION
-        scores = score_guesses(private, guesses, chance, groups, fraction, total)
-        gains = _weigh(scores.gains, n_uses)
-        excess = _weigh(scores.excess, n_uses)
-        lacking = {**lacking, **scores.excess}
-    fraction = INTERACTION_FRACTION if is_precise else Fraction(1, 2)
-    found = find_interactions(private, search, model, lacking, fraction)
-    for clique in list(gains):
-        if len(clique) > 2 and is_within(clique, found.excess):
-            del gains[clique]
+    n_uses: dict[Clique, int] = {}
+    scores = Scores({}, {}, {}, total)
+    if first.is_precise:
+        n_uses = list_second_candidates(plan, first.model, first.measured)
+        scores = score_marginals(private, first.model, n_uses, groups)
+    found = Interactions()
+    if first.search:
+        lacking = {**first.lacking, **scores.excess}
+        compared = Comparison(
+            private, plan, first.search, model=first.model, lacking=lacking
+        )
+        fraction = INTERACTION_FRACTION if first.is_precise else Fraction(1, 2)
+        found = find_interactions(private, first.search, compared, fraction)
+    gains = {}
+    for clique, gain in _weigh(scores.gains, n_uses).items():
+        if len(clique) == 2 or not is_within(clique, found.excess):
+            gains[clique] = gain
     candidates = Candidates(
         plan=plan,
         budget=private.budget,
         fraction=private.budget.remaining,
         groups=groups,
         gains={**gains, **found.excess},
-        excess={**excess, **found.excess},
-        measured=measured,
+        excess={**_weigh(scores.excess, n_uses), **found.excess},
+        measured=first.measured,
         interactions=found,
     )
     chosen = candidates.choose().chosen
-    if is_precise:
-        chosen = chosen or measured or plan.columns
+    if first.is_precise:
+        chosen = chosen or first.measured or plan.columns
     if chosen:
         measure_marginals(private, candidates, chosen)
+    return bool(chosen)
+
+
+def score_marginals(
+    private: PrivateCounts,
+    model: GraphicalModel,
+    cliques: Collection[Clique],
+    groups: Groups,
+) -> Scores:
+    """Score marginals against a model."""
+    total, _ = estimate_total(private.marginals)
+    guesses = {}
+    chance = {}
+    for clique, proportions in estimate_marginals(model, cliques).items():
+        guesses[clique] = sum_groups(total * proportions, groups_of(clique, groups))
+        chance[clique] = MEAN_ABSOLUTE * float(np.sqrt(guesses[clique]).sum())
+    fraction = private.budget.remaining * SECOND_SCORES_FRACTION
+    return score_guesses(
+        private, guesses, chance, groups=groups, fraction=fraction, total=total
+    )
 
 
 def list_second_candidates(
