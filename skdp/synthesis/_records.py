@@ -284,6 +284,14 @@ def replace_columns(domain: Domain, columns: Mapping[Any, Any]) -> Domain:
     return Domain(columns, constraints=domain.constraints, derived=domain.derived)
 
 
+def refine_domain(domain: Domain, cells: Mapping[int, Interval]) -> Domain:
+    """Return a domain with the fine cells of some columns, by index, in place of their bins."""
+    columns: dict[Any, Any] = dict(domain)
+    for column, interval in cells.items():
+        columns[domain.columns[column]] = interval
+    return Domain(columns)
+
+
 def _has_ordered_dtype(column: Any) -> bool:
     """Return True if a column has an ordered categorical dtype of pandas."""
     dtype = getattr(column, "dtype", None)

@@ -358,10 +358,11 @@ def find_invalid(template: Table, rows: DrawnRows) -> NDArray[np.bool_]:
     return ~rows.domain.check_constraints(write_frame(template, rows))
 
 
-def compute_derived(template: Table, rows: DrawnRows) -> dict[Any, Any]:
-    """Compute the derived columns of rows, by name."""
-    if not rows.domain.derived:
-        return {}
-    table = wrap_table(rows.domain.add_derived(write_frame(template, rows)))
-    computed = dict(zip(table.names, table.columns, strict=True))
-    return {name: computed[name] for name in rows.domain.derived}
+def write_columns(template: Table, rows: DrawnRows) -> dict[Any, Any]:
+    """Convert rows to columns by name in the library of a template, and compute derived columns."""
+    columns = dict(zip(template.names, write_rows(template, rows), strict=True))
+    if rows.domain.derived:
+        table = wrap_table(rows.domain.add_derived(write_frame(template, rows)))
+        computed = dict(zip(table.names, table.columns, strict=True))
+        columns |= {name: computed[name] for name in rows.domain.derived}
+    return columns

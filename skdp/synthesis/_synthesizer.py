@@ -55,13 +55,13 @@ from skdp.synthesis._records import (
     complete_domain,
     open_rows,
     read_codes,
+    refine_domain,
     with_target,
 )
 from skdp.synthesis._rows import (
     DrawnRows,
     check_decodable,
     check_n_samples,
-    compute_derived,
     draw_numbers,
     draw_valid,
     find_invalid,
@@ -69,7 +69,7 @@ from skdp.synthesis._rows import (
     make_generator,
     make_table,
     make_template,
-    write_rows,
+    write_columns,
 )
 from skdp.synthesis.model import (
     MAX_TABLE_CELLS,
@@ -112,6 +112,17 @@ class _PrivateRows(NamedTuple):
     def scope(self) -> list[Any]:
         """Names of all protected columns: the columns of X, and the target."""
         return list(dict.fromkeys([*self.features, *self.table.names]))
+
+
+def check_person_budget(synthesizer: Any, *, by_person: bool) -> PrivacyBudget:
+    """Check the parameters that need no table; return the budget, with the number of rows per person."""
+    person_budget: PrivacyBudget = synthesizer._check_budget()
+    n_rows = check_size(
+        synthesizer.max_rows_per_person, name="max_rows_per_person", min_val=1
+    )
+    check_policy(synthesizer.handle_unknown)
+    check_choice("bins", synthesizer.bins, ["declared", "private"])
+    return replace(person_budget, rows=n_rows, by_person=by_person)
 
 
 class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimator):
@@ -356,7 +367,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     def _fit(self, X: Any, y: Any, groups: Any) -> Plan:
         """Read the table, plan, charge the ledger, measure, and post-process; return the plan of the marginals."""
         # Read.
-        person_budget = self._check_person_budget(groups)
+        person_budget = check_person_budget(self, by_person=groups is not None)
         rows = self._read_rows(X, y, groups)
         domain = complete_domain(rows.table, self.domain)
         # Plan: errors of parameters and of undeclared values are raised here.
@@ -420,16 +431,6 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         self._template = template
         self._calls = CallCounter()
 
-    def _check_person_budget(self, groups: Any) -> PrivacyBudget:
-        """Check the parameters that need no table; return the budget, with the number of rows per person."""
-        person_budget = self._check_budget()
-        n_rows = check_size(
-            self.max_rows_per_person, name="max_rows_per_person", min_val=1
-        )
-        check_policy(self.handle_unknown)
-        check_choice("bins", self.bins, ["declared", "private"])
-        return replace(person_budget, rows=n_rows, by_person=groups is not None)
-
     def _read_rows(self, X: Any, y: Any, groups: Any) -> _PrivateRows:
         """Read the table with its target, and choose at most `max_rows_per_person` rows of each person."""
         n_rows = int(self.max_rows_per_person)
@@ -472,10 +473,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         `cells` has the fine cells of each column of numbers or dates, by index.
         """
         check_replacements(self.handle_unknown, domain)
-        names = domain.columns
-        fine = dict(domain)
-        fine |= {names[column]: interval for column, interval in cells.items()}
-        fine_domain = Domain(fine)
+        fine_domain = refine_domain(domain, cells)
         codes = read_codes(rows.table, fine_domain, self.handle_unknown)
         if rows.large is not None:
             return LargeRecords(
@@ -598,9 +596,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     ) -> dict[Any, Any]:
         """Draw n rows that satisfy all constraints, as columns by name, in the library of a template."""
         rows = self._draw_rows(template, n, rng)
-        values = write_rows(template, rows)
-        columns = dict(zip(self.domain_.columns, values, strict=True))
-        columns |= compute_derived(template, rows)
+        columns = write_columns(template, rows)
         order = [*self._features, *self.domain_.derived, *self.domain_.columns]
         return {name: columns[name] for name in order}
 

@@ -64,10 +64,6 @@ class Structure:
     masks: Masks = ()
     given: frozenset[int] = frozenset()
     """Columns of which all others are drawn given; empty if all columns are drawn."""
-    max_steps: int = MAX_STEPS
-    """Largest number of steps of a fit."""
-    min_decreases: tuple[float, float] = (MIN_DECREASE, MIN_DECREASE_UNEXPLAINED)
-    """Smallest relative decreases of the loss in a window: in general, and while the residuals exceed the noise."""
 
 
 def fit_model(
@@ -274,7 +270,7 @@ def _descend(loss: _Loss, structure: Structure) -> tuple[_State, int]:
     state = loss.start()
     losses: list[float] = []
     n_switches = n_steps = 0
-    while n_steps < structure.max_steps:
+    while n_steps < MAX_STEPS:
         n_steps += 1
         if not losses:  # at the start, and after a change of rates
             length = _find_step_length(loss, state)
@@ -298,7 +294,7 @@ def _descend(loss: _Loss, structure: Structure) -> tuple[_State, int]:
         else:
             length /= 2
             n_halvings += 1
-        min_decrease = structure.min_decreases[not state.is_explained]
+        min_decrease = MIN_DECREASE if state.is_explained else MIN_DECREASE_UNEXPLAINED
         is_slow = n_halvings == MAX_HALVINGS
         if len(losses) > STOPPING_WINDOW:
             decrease = losses[-1 - STOPPING_WINDOW] - state.loss

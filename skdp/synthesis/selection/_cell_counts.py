@@ -61,8 +61,7 @@ def measure_cells(
     if cells and bins == "private":
         domain = _find_bins(private, domain, numbers)
         numbers = replace(numbers, intervals=find_intervals(domain))
-    bins_of_cells = {column: numbers.bins_of_cells(column) for column in cells}
-    private.coarsen(domain, bins_of_cells)
+    private.coarsen(domain, numbers.bins)
     return domain, numbers
 
 
@@ -92,6 +91,11 @@ class NumberCounts:
         starts = self.find_starts(column)
         bins = np.repeat(np.arange(starts.size - 1), np.diff(starts))
         return np.append(bins, starts.size - 1)
+
+    @property
+    def bins(self) -> dict[int, NDArray[np.intp]]:
+        """The bin of each cell of each column with fine cells."""
+        return {column: self.bins_of_cells(column) for column in self.cells}
 
     def combine(self, column: int, marginals: Sequence[Marginal]) -> CellCounts:
         """Combine the counts of the cells of a column, of blocks of cells, and of its bins in `marginals`."""
