@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from skdp.privacy._formats import format_name, format_number
@@ -15,7 +16,6 @@ from skdp.privacy.statement._result import PrivacyStatement
 from skdp.privacy.statement._steps import (
     column_names_of,
     fitted_names,
-    is_a,
     is_estimator,
     is_fitted,
     iterate_parts,
@@ -24,12 +24,7 @@ from skdp.privacy.statement._walk import (
     ALL_COLUMNS,
     CHARGED,
     COUNTED,
-    NOT_RELEASED,
-    NOT_SEEN,
-    NOTES,
-    RETURNED,
     Fact,
-    Flow,
     StatedStep,
     Walk,
 )
@@ -181,31 +176,28 @@ def privacy_statement(
     if isinstance(estimator, PrivacyLedger):
         return replace(_state_ledger(estimator), **texts)
     estimators = _check_estimators(estimator)
-    if isinstance(trusted, type) or not all(
-        isinstance(trusted_class, type) for trusted_class in trusted
-    ):
+    if isinstance(trusted, type) or not all(isinstance(x, type) for x in trusted):
         raise TypeError("`trusted` must be a sequence of classes.")
     names_of_X = column_names_of(X)
     tables = [_find_columns(part, names_of_X) for part in estimators]
-    columns = dict.fromkeys(name for names in tables for name in names)
 
     # If no step is fitted, the statement is a plan.
-    walk = Walk(columns, trusted, is_plan=not any(map(is_fitted, estimators)))
+    is_plan = not any(map(is_fitted, estimators))
+    walk = Walk(chain.from_iterable(tables), trusted, is_plan=is_plan)
     for index, (part, names) in enumerate(zip(estimators, tables, strict=True)):
-        path = f"{index}" if len(estimators) > 1 else ""
-        output = walk.visit(part, Flow.start(names), path, is_alone=True)
-        if _returns_rows(part):
-            walk.returned |= output.raw
-    walk.finish()
+        walk.visit_alone(part, names, str(index) if len(estimators) > 1 else "")
+    walk.finish(names_of_X or ())
 
-    total, total_notes = _find_total(walk)
-    notes = _list_notes(walk)
-    # The guarantee of a synthesizer without `transform` precedes the total with it.
-    n_first = int(walk.find_reason_to_replace() == COUNTED)
+    reason = walk.find_reason_to_replace()
+    total, explanation = _find_total(walk, reason)
+    notes = [*explanation, *walk.list_notes()]
+    if reason == COUNTED:
+        # The guarantee of a synthesizer without `transform` precedes the total with it.
+        notes[: len(explanation) + 1] = [notes[len(explanation)], *explanation]
     return PrivacyStatement(
-        tuple(_list_facts(walk, names_of_X or ())),
+        walk.list_facts(),
         total,
-        (*notes[:n_first], *total_notes, *notes[n_first:]),
+        tuple(notes),
         tuple(walk.steps),
         ledgers=_list_budgets(estimators),
         **texts,
@@ -215,11 +207,10 @@ def privacy_statement(
 def _list_budgets(estimators: Iterable[Any]) -> tuple[dict[str, Any], ...]:
     """Return the budgets of the ledgers in the parameters of estimators and their parts."""
     ledgers = {}
-    for estimator in estimators:
-        for part in iterate_parts(estimator):
-            ledger = getattr(part, "ledger", None)
-            if isinstance(ledger, PrivacyLedger):
-                ledgers[id(ledger)] = ledger._book.budget.to_fields()
+    for part in chain.from_iterable(map(iterate_parts, estimators)):
+        ledger = getattr(part, "ledger", None)
+        if isinstance(ledger, PrivacyLedger):
+            ledgers[id(ledger)] = ledger._book.budget.to_fields()
     return tuple(ledgers.values())
 
 
@@ -265,94 +256,43 @@ def _find_columns(
     )
 
 
-def _returns_rows(estimator: Any) -> bool:
-    """Check if an estimator, or the last step of a pipeline, is a transformer, whose output contains rows."""
-    if is_a(estimator, "Pipeline"):
-        return _returns_rows(estimator.steps[-1][1])
-    return hasattr(estimator, "guarantee_") or not hasattr(estimator, "predict")
-
-
-def _list_facts(walk: Walk, names_of_X: Iterable[Any]) -> list[Fact]:
-    """Return the facts about each column, in the order of the columns; unprotected facts precede the others.
-
-    A fact is the protection of a column by a step. Columns without a fact are returned
-    unprotected, not released, or not seen.
-    """
-    returned = walk.returned - walk.find_exposed()
-    facts = [*walk.facts, *(Fact(name, "", RETURNED) for name in returned)]
-    released = {fact.column for fact in facts}
-    # The placeholder of unknown columns is listed only if something is released.
-    released |= {ALL_COLUMNS} if len(walk.columns) > 1 else set()
-    facts += [Fact(x, "", NOT_RELEASED) for x in walk.columns if x not in released]
-    exposed = walk.find_exposed() | returned
-
-    def rank(fact: Fact) -> tuple[int, bool]:
-        is_late = (fact.guarantee is None) != (fact.column in exposed)
-        return walk.columns.index(fact.column), is_late
-
-    facts.sort(key=rank)
-    unseen = [name for name in names_of_X if name not in walk.columns]
-    return facts + [Fact(name, "", NOT_SEEN) for name in unseen]
-
-
-def _find_total(walk: Walk) -> tuple[PrivacyGuarantee | None, list[str]]:
-    """Return the sum of the guarantees for the columns that all steps protect, and notes about it.
+def _find_total(
+    walk: Walk, reason: str | None
+) -> tuple[PrivacyGuarantee | None, list[str]]:
+    """Return the sum of the guarantees for the columns that all steps protect, and its explanation.
 
     The guarantee is None if no column has one, or if the guarantees of the steps have
-    no common relation.
+    no common relation. `reason` states why it is for replacing a record.
     """
-    covered = _find_covered(walk)
-    protects_values = any(map(_protects_values, walk.steps))
-    reason = walk.find_reason_to_replace()
+    covered = walk.find_covered()
+    protects_values = bool(walk.value_scopes)
     counted = []
     conversions = []
-    for step in walk.steps:
-        guarantee = step.guarantee
-        if set(covered).isdisjoint(guarantee.scope):
+    for step, guarantee, _ in walk.steps:
+        if covered.isdisjoint(guarantee.scope):
             continue
         # Each guarantee is converted before the sum: a conversion of the sum would have a
         # larger delta, because of the factor 1 + e**epsilon.
         if reason and guarantee.relation == "add_remove":
-            replaced = _convert_to_replace(guarantee, protects_values=protects_values)
+            replaced = _replace_record(guarantee, protects_values=protects_values)
             if replaced is None:
                 unit = guarantee._format_unit()
-                text = _NO_TOTAL.format(reason=reason, unit=unit, step=step.step)
-                return None, [text]
-            amounts = [format_number(x.epsilon) for x in (guarantee, replaced)]
-            conversions.append(f"{step.step} (epsilon {' becomes '.join(amounts)})")
+                return None, [_NO_TOTAL.format(reason=reason, unit=unit, step=step)]
+            before, after = (format_number(x.epsilon) for x in (guarantee, replaced))
+            conversions.append(f"{step} (epsilon {before} becomes {after})")
             guarantee = replaced
         counted.append(guarantee)
     if not counted:
         return None, []
-    total = replace(_sum(counted), scope=tuple(covered))
-    notes = []
-    if conversions:
-        neighbors = total._format_neighbors()
-        names = ", ".join(conversions)
-        notes.append(
-            _CONVERSION.format(reason=reason, neighbors=neighbors, steps=names)
-        )
-    return total, notes
+    scope = tuple(name for name in walk.columns if name in covered)
+    total = replace(add_guarantees(Counter(counted)), scope=scope)
+    if not conversions:
+        return total, []
+    neighbors, steps = total._format_neighbors(), ", ".join(conversions)
+    return total, [_CONVERSION.format(reason=reason, neighbors=neighbors, steps=steps)]
 
 
-def _find_covered(walk: Walk) -> list[Any]:
-    """Return the columns that have a guarantee and whose true values no step releases, in order."""
-    exposed = walk.find_exposed() | walk.returned
-    if ALL_COLUMNS in exposed:
-        return []
-    covered = {name for step in walk.steps for name in step.guarantee.scope} - exposed
-    # A step that protects the values of named columns may release all other columns.
-    for step in filter(_protects_values, walk.steps):
-        covered &= set(step.guarantee.scope)
-    return [name for name in walk.columns if name in covered]
-
-
-def _protects_values(step: StatedStep) -> bool:
-    """Check if a step protects the values of named columns only, not whole records."""
-    return step.guarantee.relation == "replace_values"
-
-
-def _convert_to_replace(
+def _replace_record(
     guarantee: PrivacyGuarantee, *, protects_values: bool
 ) -> PrivacyGuarantee | None:
     """Convert an "add_remove" guarantee to "replace"; None if this is impossible."""
@@ -362,23 +302,8 @@ def _convert_to_replace(
         return None
     try:
         return guarantee.to("replace")
-    except ValueError:
+    except ValueError:  # the implied delta is 1 or more
         return None
-
-
-def _sum(guarantees: Iterable[PrivacyGuarantee]) -> PrivacyGuarantee:
-    """Add guarantees."""
-    return add_guarantees(Counter(guarantees))
-
-
-def _list_notes(walk: Walk) -> list[str]:
-    """Return the notes of a walk, with the names of their steps."""
-    notes = []
-    for name, text in NOTES.items():
-        steps = ", ".join(dict.fromkeys(walk.notes[name]))
-        if steps:
-            notes.append(text.format(steps=steps))
-    return notes
 
 
 def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
@@ -399,11 +324,8 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     total = None
     if steps:
         # The sum counts equal charges once; epsilon, delta and rho are from the ledger.
-        total = replace(
-            _sum(step.guarantee for step in steps),
-            **_describe_spending(ledger),
-            losses=(),
-        )
+        total = add_guarantees(Counter(step.guarantee for step in steps))
+        total = replace(total, **_describe_spending(ledger), losses=())
     notes = (_format_spending(ledger), *_LEDGER_NOTES)
     budget = account.budget.to_fields()
     return PrivacyStatement(tuple(facts), total, notes, tuple(steps), ledgers=(budget,))
@@ -411,14 +333,10 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
 
 def _format_spending(ledger: PrivacyLedger) -> str:
     """State the spent fraction of the budget of a ledger in a sentence."""
-    balance = ledger.balance()
-    spent: dict[Any, float] = balance.loc["spent"].to_dict()
-    budget: dict[Any, float] = balance.loc["budget"].to_dict()
-    parts = [
-        f"{name} {format_number(spent[name])} of {format_number(budget[name])}"
-        for name in budget
-        if budget[name] > 0
-    ]
+    parts = []
+    for name, (budget, spent, _) in ledger.balance().items():
+        if budget > 0:
+            parts.append(f"{name} {format_number(spent)} of {format_number(budget)}")
     return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} spent."
 
 

@@ -161,15 +161,14 @@ def has_own_column_function(transformer: Any) -> bool:
     )
 
 
-def find_domains(estimator: Any) -> dict[Any, PrivacyGuarantee]:
-    """Return the guarantees of the discovered domains in an estimator and its parts, by release.
+def list_domains(estimator: Any) -> tuple[Any, ...]:
+    """Return the releases of the discovered domains in an estimator and its parts.
 
     A discovered domain was computed from private data, so its guarantee is a part of
     the total.
     """
     parts = iterate_parts(estimator)
-    releases = list_releases([getattr(part, "__dict__", {}) for part in parts])
-    return {release: release.guarantee for release in releases}
+    return list_releases([getattr(part, "__dict__", {}) for part in parts])
 
 
 def list_releases(declared: Any) -> tuple[Any, ...]:

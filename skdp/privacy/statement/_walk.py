@@ -192,18 +192,37 @@ class Walk:
         # are accepted, and with `is_plan` unfitted estimators are visited. `facts`,
         # `steps` and `notes` are the results; `notes` has the names of the steps to
         # which each note applies.
-        self.columns = list(names)
-        # A dict instead of a set, to keep the order.
+        self.columns = list(dict.fromkeys(names))
+        # Dicts instead of sets, to keep the order.
         self.facts: dict[Fact, None] = {}
         self.steps: list[StatedStep] = []
+        self.notes: dict[str, dict[str, None]] = {name: {} for name in NOTES}
         # Columns of X that the last step returns unprotected.
-        self.returned: set[Any] = set()
-        self.notes: dict[str, list[str]] = {name: [] for name in NOTES}
-        # By release: the guarantee of a discovered domain, and the columns that use it.
-        self._domains: dict[Any, tuple[PrivacyGuarantee, set[Any]]] = {}
+        self._returned: Names = frozenset()
+        # By release of a discovered domain: its columns, and the columns that use it.
+        self._domains: dict[Any, set[Any]] = {}
         self._targets: set[Any] = set()
         self._trusted = tuple(trusted)
         self._is_plan = is_plan
+
+    @property
+    def value_scopes(self) -> list[set[Any]]:
+        """The scopes of the steps that protect the values of named columns only."""
+        return [
+            set(step.guarantee.scope)
+            for step in self.steps
+            if step.guarantee.relation == "replace_values"
+        ]
+
+    def visit_alone(self, estimator: Any, names: Sequence[Any], path: str) -> None:
+        """Collect facts about an estimator that gets columns of X, and is no step of another one."""
+        output = self.visit(estimator, Flow.start(names), path, is_alone=True)
+        last = estimator
+        while is_a(last, "Pipeline"):
+            last = last.steps[-1][1]
+        # The output of a transformer contains rows, and predictions do not.
+        if hasattr(last, "guarantee_") or not hasattr(last, "predict"):
+            self._returned |= output.raw
 
     def visit(
         self, estimator: Any, flow: Flow, path: str = "", *, is_alone: bool = False
@@ -306,7 +325,7 @@ class Walk:
             return None
         planned = _steps.planned_guarantee(estimator)
         if planned is None:
-            self.notes["unknown_plan"].append(step)
+            self.notes["unknown_plan"][step] = None
         return planned
 
     def _visit_plain(self, estimator: Any, flow: Flow, step: str) -> Flow:
@@ -324,9 +343,9 @@ class Walk:
         is_pending = is_known and not _steps.is_fitted(estimator)
         self._expose(raw, NOT_FITTED if is_pending or self._is_plan else LEARNED, step)
         if _steps.learns_target(estimator) and not flow.has_new_target:
-            self.notes["target"].append(step)
+            self.notes["target"][step] = None
         if not raw:
-            self.notes["after"].append(step)
+            self.notes["after"][step] = None
         if hasattr(estimator, "fit_resample"):
             return flow
         # Predictions contain no column.
@@ -361,7 +380,7 @@ class Walk:
         scope = list(dict.fromkeys([*scope, *targets]))
         protects_values = guarantee.relation == "replace_values"
         if not scope and protects_values:
-            self.notes["public_columns"].append(step)
+            self.notes["public_columns"][step] = None
             return self._visit_plain(estimator, flow, step)
         self._add_columns(scope)
         self._targets.update(targets)
@@ -378,17 +397,17 @@ class Walk:
             protection = SYNTHETIC
         self._add_step(stated, protection, targets)
         if protects_rows:
-            self.notes[reuse].append(step)
+            self.notes[reuse][step] = None
         self._add_origins(estimator, stated, flow)
 
         has_rows = hasattr(estimator, "transform")
         is_resampler = hasattr(estimator, "fit_resample")
         if protects_values and is_resampler and not (targets or flow.has_new_target):
             # The resampler uses the true target as a public column.
-            self.notes["target"].append(step)
+            self.notes["target"][step] = None
         if protects_rows and guarantee.relation == "add_remove" and has_rows:
             is_sampled = is_alone and hasattr(estimator, "sample")
-            self.notes["sampled" if is_sampled else "counted"].append(step)
+            self.notes["sampled" if is_sampled else "counted"][step] = None
         if protects_values or not has_rows:
             # The output has all other columns, or the step learns predictions from them.
             is_returned = is_alone and has_rows and protects_rows is True
@@ -397,7 +416,7 @@ class Walk:
             return flow.after(frozenset())  # predictions
         if is_alone and has_rows and not protects_rows:
             self._expose(flow.raw, TRANSFORMED, step)
-            self.notes["transformed"].append(step)
+            self.notes["transformed"][step] = None
             return flow.after(frozenset())
         # If only statistics are private, the output has the same raw columns as the input.
         after = flow.after(uncovered if protects_rows else flow.raw)
@@ -417,42 +436,32 @@ class Walk:
         """
         self.steps.append(stated)
         if not stated.guarantee.secure:
-            self.notes["seeded"].append(stated.step)
+            self.notes["seeded"][stated.step] = None
         if not stated.fitted:
-            self.notes["planned"].append(stated.step)
+            self.notes["planned"][stated.step] = None
         for name in stated.guarantee.scope:
-            is_returned = name not in targets or protection == ROWS_IN_FIT
-            fact = Fact(
-                name,
-                stated.step,
-                protection if is_returned else STATISTICS,
-                stated.guarantee,
-            )
-            self.facts[fact] = None
+            is_learned = name in targets and protection != ROWS_IN_FIT
+            stated_as = STATISTICS if is_learned else protection
+            self.facts[Fact(name, stated.step, stated_as, stated.guarantee)] = None
         if protection == STATISTICS:
-            self.notes["statistics"].append(stated.step)
+            self.notes["statistics"][stated.step] = None
 
     def _add_origins(self, estimator: Any, stated: StatedStep, flow: Flow) -> None:
         """Add facts about the origin of a guarantee, of inferred categories and of discovered domains."""
         if _steps.library_of(estimator) != "skdp":
-            self.notes["foreign"].append(stated.step)
-        if _steps.find_inferred(estimator):
-            self._expose_inferred(estimator, flow, stated.step)
-        for release, of_domain in _steps.find_domains(estimator).items():
-            entry = of_domain, set(of_domain.scope)
-            _, columns = self._domains.setdefault(release, entry)
+            self.notes["foreign"][stated.step] = None
+        for release in _steps.list_domains(estimator):
+            columns = self._domains.setdefault(release, set(release.guarantee.scope))
             columns.update(stated.guarantee.scope)
-
-    def _expose_inferred(self, estimator: Any, flow: Flow, step: str) -> None:
-        """Expose the columns whose categories are inferred from the data."""
         inferred = set(_steps.find_inferred(estimator))
-        listed = self._targets.union(self.columns)
+        if not inferred:
+            return
         # After other steps, or if `fit` may infer categories, the columns are not known, so
         # all raw columns are exposed.
-        if flow.columns is None or not inferred <= listed:
+        if flow.columns is None or not inferred <= self._targets.union(self.columns):
             inferred = (inferred & self._targets) | flow.raw
-        self._expose(inferred, INFERRED, step)
-        self.notes["inferred"].append(step)
+        self._expose(inferred, INFERRED, stated.step)
+        self.notes["inferred"][stated.step] = None
 
     def _expose(self, names: Iterable[Any], protection: str, step: str) -> None:
         """Add the fact that a step releases columns unprotected."""
@@ -460,14 +469,22 @@ class Walk:
             if name in names:
                 self.facts[Fact(name, step, protection)] = None
 
-    def finish(self) -> None:
-        """Add what is known after the last step only: learners of the target, and domains that were released."""
+    def finish(self, names_of_X: Iterable[Any]) -> None:
+        """Add the facts that are known after the last step only, and columns of X that no step has seen."""
         for learner in self.notes["target"]:
             self._expose(self._targets, LEARNED, learner)
-        for guarantee, columns in self._domains.values():
+        for release, columns in self._domains.items():
             scope = tuple(name for name in self.columns if name in columns)
-            stated = StatedStep("domain", replace(guarantee, scope=scope))
-            self._add_step(stated, STATISTICS)
+            guarantee = replace(release.guarantee, scope=scope)
+            self._add_step(StatedStep("domain", guarantee), STATISTICS)
+        self._expose(self._returned - self.find_exposed(), RETURNED, "")
+        released = {fact.column for fact in self.facts}
+        # The placeholder of unknown columns is listed only if something is released.
+        released |= {ALL_COLUMNS} if len(self.columns) > 1 else set()
+        self._expose(set(self.columns) - released, NOT_RELEASED, "")
+        unseen = [name for name in names_of_X if name not in self.columns]
+        self.columns += unseen
+        self._expose(unseen, NOT_SEEN, "")
 
     def find_exposed(self) -> set[Any]:
         """Return the columns with a fact without a guarantee, whose true values are released."""
@@ -475,16 +492,43 @@ class Walk:
         return {
             fact.column
             for fact in self.facts
-            if fact.guarantee is None and fact.protection != TRANSFORMED
+            if fact.guarantee is None
+            and fact.protection not in (TRANSFORMED, NOT_RELEASED, NOT_SEEN)
         }
+
+    def find_covered(self) -> set[Any]:
+        """Return the columns that have a guarantee and whose true values no step releases."""
+        exposed = self.find_exposed()
+        if ALL_COLUMNS in exposed:
+            return set()
+        scopes = [step.guarantee.scope for step in self.steps]
+        # A step that protects the values of named columns may release all other columns.
+        return set().union(*scopes).intersection(*self.value_scopes) - exposed
 
     def find_reason_to_replace(self) -> str | None:
         """Return why the total is for replacing a record; None if it is for adding or removing one."""
         relations = {step.guarantee.relation for step in self.steps}
-        is_added = relations <= {"add_remove"}
-        if self.returned or self.notes["target"] or self.find_exposed() or not is_added:
+        if self.notes["target"] or self.find_exposed() or relations - {"add_remove"}:
             return REVEALED
         return COUNTED if self.notes["counted"] else None
+
+    def list_facts(self) -> tuple[Fact, ...]:
+        """Return the facts in the order of the columns; unprotected facts precede the others."""
+        exposed = self.find_exposed()
+
+        def rank(fact: Fact) -> tuple[int, bool]:
+            is_late = (fact.guarantee is None) != (fact.column in exposed)
+            return self.columns.index(fact.column), is_late
+
+        return tuple(sorted(self.facts, key=rank))
+
+    def list_notes(self) -> list[str]:
+        """Return the notes, with the names of their steps."""
+        return [
+            text.format(steps=", ".join(self.notes[name]))
+            for name, text in NOTES.items()
+            if self.notes[name]
+        ]
 
 
 def _select_columns(
