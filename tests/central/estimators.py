@@ -1,4 +1,4 @@
-"""Every estimator of the curator's side with a table that it fits, and how its release is read."""
+"""Every estimator of the central model with a table for its fit, and functions that read its release."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORDS = pd.DataFrame({"a": rng.choice(["x", "y"], N), "b": rng.choice(["u", "v"]
 Y = pd.Series(rng.integers(0, 2, N), name="y")
 BOUNDS = {"bounds": (0, 1)}
 VALUES = {"a": ["x", "y"], "b": ["u", "v"]}
-# What is not fitted to numbers between bounds, or not by default.
+# Estimators without bounds, or not by default.
 OTHERS = {
     "DPAdditiveClassifier": (BOUNDS | {"classes": [0, 1]}, NUMBERS),
     "DPAdditiveRegressor": (BOUNDS | {"target_bounds": (0, 1)}, NUMBERS),
@@ -27,7 +27,7 @@ OTHERS = {
     "DPKBinsDiscretizer": (BOUNDS | {"n_bins": 5}, NUMBERS),
     "DPLinearRegression": (BOUNDS | {"target_bounds": (0, 1)}, NUMBERS),
     "DPLogisticRegression": (BOUNDS | {"classes": [0, 1]}, NUMBERS),
-    "DPMinMaxScaler": (BOUNDS | {"quantile_range": (10, 90)}, NUMBERS),  # it costs something
+    "DPMinMaxScaler": (BOUNDS | {"quantile_range": (10, 90)}, NUMBERS),  # quantiles, which are charged
     "DPQuantileTransformer": (BOUNDS | {"n_quantiles": 9}, NUMBERS),
     "DPRidge": (BOUNDS | {"target_bounds": (0, 1)}, NUMBERS),
     "DPSelectKBest": (BOUNDS | {"k": 1, "classes": [0, 1]}, NUMBERS),
@@ -36,7 +36,7 @@ OTHERS = {
 EVERY = {
     name: (getattr(central, name)(**parameters), X)
     for name in central.__all__
-    if name.startswith("DP") and name != "DPOneHotEncoder"  # it releases nothing
+    if name.startswith("DP") and name != "DPOneHotEncoder"  # DPOneHotEncoder releases nothing
     for parameters, X in [OTHERS.get(name, (BOUNDS, NUMBERS))]
 }
 NUMERIC = [name for name, (model, X) in EVERY.items() if X is NUMBERS and hasattr(model, "bounds")] + ["DPGroupBy"]
@@ -48,7 +48,7 @@ def made(name, **parameters):
 
 
 def whole(name):
-    """Return the table of an estimator, with a target where it needs one."""
+    """Return the table of an estimator, with a target if it needs one."""
     needed = EVERY[name][0].__sklearn_tags__().target_tags.required
     return EVERY[name][1].assign(**{"y": Y} if needed else {})
 

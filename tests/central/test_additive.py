@@ -1,4 +1,4 @@
-"""Additive models: what is learnt, and how far shapes are from the truth."""
+"""Additive models: fitted functions, and their errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def regressor(epsilon=MUCH, **more):
     return DPAdditiveRegressor(epsilon, **DECLARED | {"target_bounds": (-3, 10)} | more)
 
 
-def test_with_little_noise_it_is_an_additive_model():
+def test_model_with_little_noise_is_additive():
     model = classifier().fit(X, CLASS)
     codes = np.stack(model.domain_.select(["a", "b", "c"]).encode([X["a"], X["b"], X["c"]]), axis=1)
     indicators = OneHotEncoder().fit_transform(codes)
@@ -41,7 +41,7 @@ def test_with_little_noise_it_is_an_additive_model():
     assert model.shape_("c").values.round(1).tolist() == pytest.approx([0.0, 1.0, -1.0], abs=0.3)
 
 
-def test_several_classes_of_any_kind():
+def test_classes_of_any_type():
     names = np.array(["low", "middle", "high"])[np.digitize(EFFECT, [1.5, 3])]
     model = classifier(classes=["low", "middle", "high"]).fit(X, names)
     assert model.classes_.tolist() == ["high", "low", "middle"]
@@ -50,18 +50,18 @@ def test_several_classes_of_any_kind():
     assert model.decision_function(X).shape == (N, 3)
 
 
-def test_a_target_between_any_bounds_is_the_same():
-    """The attack that broke another library: noise in proportion to the width, but sums measured from 0."""
+def test_bounds_of_the_target_do_not_change_the_model():
+    """The fault of another library: noise in proportion to the width, but sums measured from 0."""
     model = regressor(Mu(1, delta=1e-6), target_bounds=(-1, 1))
     moved = clone(model).set_params(target_bounds=(1023, 1025))
-    target = np.round(np.clip(NUMBER / 4 - 0.5, -1, 1) * 512) / 512  # all of which floats hold
+    target = np.round(np.clip(NUMBER / 4 - 0.5, -1, 1) * 512) / 512  # multiples that floats represent exactly
     here, there = model.fit(X, target), moved.fit(X, target + 1024)
     for values, others in zip(here.shapes_, there.shapes_, strict=True):
         assert (values == others).all()
     assert there.intercept_ - 1024 == pytest.approx(here.intercept_, abs=1e-9)
 
 
-def test_missing_numbers_are_a_bin():
+def test_missing_numbers_have_a_bin():
     gaps = X.assign(a=X["a"].where(rng.random(N) > 0.3))
     target = np.where(gaps["a"].isna(), 8.0, NUMBER)
     model = regressor().fit(gaps, target)
@@ -71,14 +71,14 @@ def test_missing_numbers_are_a_bin():
     assert shape.values[-1] > shape.values[:-1].max()
 
 
-def test_values_outside_of_bounds_are_in_the_outer_bins():
+def test_values_beyond_the_bounds_are_in_the_outer_bins():
     model = regressor().fit(X, NUMBER)
     far = X.head(2).assign(a=[-np.inf, 99.0])
     near = X.head(2).assign(a=[-1.0, 1.0])
     assert (model.predict(far) == model.predict(near)).all()
 
 
-def test_undeclared_values():
+def test_values_outside_the_domain():
     other = X.assign(c=X["c"].where(X["c"] != "z", "w"))
     with pytest.raises(ValueError, match="Column 'c'"):
         classifier().fit(other, CLASS)
@@ -100,12 +100,12 @@ def test_undeclared_values():
         ({"target_bounds": None}, "`target_bounds` must be"),
     ],
 )
-def test_errors_name_the_parameter(parameters, message):
+def test_error_names_the_parameter(parameters, message):
     with pytest.raises((ValueError, TypeError), match=message):
         regressor(**parameters).fit(X, NUMBER)
 
 
-def test_a_column_of_very_many_values_is_refused_before_the_charge():
+def test_column_of_too_many_values_raises_before_charge():
     """They were counted in 16 bits, after the charge."""
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-3)
     model = DPAdditiveClassifier(1.0, categories={"c": list(range(40_000))}, classes=[0, 1], ledger=ledger)
@@ -114,7 +114,7 @@ def test_a_column_of_very_many_values_is_refused_before_the_charge():
     assert ledger.spent.epsilon == 0
 
 
-def test_noise_of_rare_classes_makes_no_large_functions():
+def test_functions_of_rare_classes_stay_small():
     random = np.random.default_rng(0)
     columns = random.normal(size=(5_000, 4))
     target = random.choice(3, 5_000, p=[0.98, 0.01, 0.01])
@@ -122,12 +122,12 @@ def test_noise_of_rare_classes_makes_no_large_functions():
     for seed in range(5):
         model = DPAdditiveClassifier(0.3, classes=[0, 1, 2], bounds=(-4, 4), random_state=seed)
         losses.append(log_loss(target, model.fit(columns, target).predict_proba(columns)))
-    # The logarithm of the shares of the classes has a loss of .11; a fit in thirty is above .2.
+    # The log proportions of the classes have a loss of .11; one fit in thirty is above .2.
     assert np.median(losses) < 0.15
 
 
 def bands_hold(shape, column, part, weights=None):
-    """Whether the interval of 95 % of each bin holds the function that made the target; of bins with rows."""
+    """Return for each bin with rows if its 95 % interval covers the true function."""
     codes = shape.bins.encode(column.clip(-5, 5).to_numpy())
     sizes = np.bincount(codes, minlength=len(shape.values))
     has_rows = sizes > 0
@@ -154,12 +154,12 @@ def covered(n_fits, epsilon):
     return np.concatenate(inside).mean()
 
 
-def test_bands_cover():
+def test_bands_cover_the_function():
     assert covered(5, 4.0) > 0.85
 
 
-def test_bands_of_several_classes_cover():
-    """Noise that is common to all classes changes no probability; functions had it, and their bands did not."""
+def test_bands_of_several_classes_cover_the_functions():
+    """Noise common to all classes changes no probability; functions contained it, and their bands did not."""
     inside = []
     weights = np.array([0.8, 0.1, -0.9])
     for seed in range(2):
@@ -178,5 +178,5 @@ def test_bands_of_several_classes_cover():
 
 @pytest.mark.long
 @pytest.mark.parametrize(("epsilon", "least"), [(0.5, 0.8), (1.0, 0.9), (4.0, 0.9)])
-def test_bands_cover_as_often_as_stated(epsilon, least):
+def test_bands_have_the_stated_coverage(epsilon, least):
     assert covered(40, epsilon) > least

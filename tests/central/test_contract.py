@@ -1,4 +1,4 @@
-"""Our contract, and scikit-learn's own checks, on every estimator of the curator's side."""
+"""The contract of skdp and the checks of scikit-learn on every estimator of the central model."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from tests.conftest import often
 from tests.test_sklearn_contract import OUTPUT_CHECKS
 
 pytestmark = [
-    # Some fit on a frame and transform an array on purpose; scikit-learn warns.
+    # Some checks fit a frame and transform an array; scikit-learn warns.
     pytest.mark.filterwarnings("ignore:X does not have valid feature names:UserWarning"),
     pytest.mark.filterwarnings("ignore:X has feature names:UserWarning"),
-    # The checks' tables are small.
+    # The tables of the checks are small.
     pytest.mark.filterwarnings("ignore:The noise exceeds the variance:UserWarning"),
     pytest.mark.filterwarnings("ignore:The noise is about as large as:UserWarning"),
     pytest.mark.filterwarnings("ignore:.* fewer bins than:UserWarning"),
@@ -45,7 +45,7 @@ CODES = pd.DataFrame({"age": rng.integers(0, 4, 16), "job": rng.integers(0, 3, 1
 FOURTHS = Interval(-10, 10, bins=4)
 GAPPY_DECLARED = {name: [*values, None] for name, values in DECLARED.items()}
 
-# One of each class, and of a choice; of a class that is not among them, the one that other tests take.
+# One estimator of each class and choice; other classes use the default of the tests.
 QUICK = [
     (skdp.DPMean(bounds=BOUNDS), NUMBERS),
     (skdp.DPStandardScaler(Mu(0.5, delta=1e-6), bounds=BOUNDS), NUMBERS),
@@ -86,7 +86,7 @@ LONG = [
 SUBJECTS = QUICK + LONG
 
 
-# Each takes a tenth of a second or more: quickly, of a class for each way of learning.
+# Each takes at least 0.1 s: quick tests have one class for each type of model.
 SLOW = {"check_errors", "check_seeds"}
 OF_EACH_WAY = {
     *("DPMean", "DPSimpleImputer", "DPKBinsDiscretizer", "DPHistogram", "DPGroupBy"),
@@ -103,7 +103,7 @@ def cases():
 
 
 @pytest.mark.parametrize("check", list(cases()))
-def test_the_contract(check):
+def test_estimator_passes_the_contract(check):
     try:
         check()
     except SkipTest as skipped:
@@ -118,11 +118,11 @@ def fits():
 
 
 @pytest.mark.parametrize(("estimator", "X"), list(fits()))
-def test_nothing_but_values_is_kept(estimator, X):
+def test_estimator_stores_values_only(estimator, X):
     check_fits(estimator, X)
 
 
-# The only exceptions, and why.
+# The only exceptions, with reasons.
 ROWS = "how many rows there are is private, so a table without rows is answered like any other"
 SYNTHETIC = "a synthetic row is drawn, and depends on its place in the call"
 NEW_INDEX = "a synthetic row is nobody's, so it has no label of X"
@@ -148,7 +148,7 @@ EXPECTED_OF_SYNTHESIS = EXPECTED_FAILURES | {
 }
 
 AROUND_0 = (-100, 100)
-# One of each class, of two ways of learning if they share little.
+# One estimator of each class; of two classes if they differ in little.
 ESTIMATORS = [
     skdp.DPKBinsDiscretizer(bounds=AROUND_0),
     skdp.DPMinMaxScaler(bounds=AROUND_0, quantile_range=(1, 99), clip=True),
@@ -163,7 +163,7 @@ ESTIMATORS = [
     skdp.DPSimpleImputer(bounds=AROUND_0),
     skdp.DPSimpleImputer(strategy="most_frequent", categories=Interval(-100, 100, bins=8), handle_unknown="ignore"),
     skdp.DPHistogram(domain=Interval(-100, 100, bins=2), max_weight=10, handle_unknown="ignore"),
-    # Few whole numbers, as each of many fits takes a tenth of a second for real ones.
+    # Few whole numbers, because a fit of real numbers takes 0.1 s.
     skdp.DPMarginalSynthesizer(50.0, domain=Interval(-8, 8, bins=4), handle_unknown="ignore", random_state=0),
 ]
 OTHERS = [
@@ -178,13 +178,13 @@ OTHERS = [
     skdp.DPSimpleImputer(bounds=AROUND_0, strategy="median"),
 ]
 
-# Of a class that is not among them, the one that other tests take: its parameters must not name columns.
+# Other classes use the default of the tests: its parameters must not name columns.
 LISTED = {type(estimator).__name__ for estimator in [*ESTIMATORS, *OTHERS]}
 ESTIMATORS += [EVERY[name][0] for name in EVERY if name not in LISTED]
 TRANSFORMERS = [one for one in ESTIMATORS if hasattr(one, "transform")]
 OF_ROWS = [one for one in TRANSFORMERS if not isinstance(one, skdp.DPMarginalSynthesizer)]
 
-# check_estimator leaves these out; they are public functions of the same module.
+# `check_estimator` excludes these public functions of the same module.
 QUICK_DATAFRAME_CHECKS = [
     "check_transformer_get_feature_names_out_pandas",
     "check_set_output_transform_pandas",

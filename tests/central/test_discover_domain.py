@@ -1,4 +1,4 @@
-"""Domains that are found with differential privacy."""
+"""Domains found with differential privacy."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def ends(domain, name="x"):
 
 
 class TestTextThreshold:
-    """The exact delta of tiny tables, by the probability of every set of published texts."""
+    """The exact delta of small tables, from the probability of every set of published texts."""
 
     TINY = Decimal(10) ** -60
-    CASES = (  # epsilon, delta, rows a person; one text is the worst case in some, many texts in others
+    CASES = (  # epsilon, delta, rows per person; the worst case is one text or many texts
         (Fraction(1), Fraction(1, 128), 1),
         (Fraction(3), Fraction(1, 2**20), 1),
         (Fraction(1, 2), Fraction(1, 2**12), 2),
@@ -75,7 +75,7 @@ class TestTextThreshold:
 
     @staticmethod
     def smallest_published(monkeypatch, epsilon, delta, n_columns=1, sampler="discrete_laplace", **options):
-        """Return the smallest noisy count that is published, by noise that is known."""
+        """Return the smallest noisy count that is published, with mocked noise."""
         table = pd.DataFrame({name: ["a"] for name in range(n_columns)})
 
         def publishes(noise):
@@ -106,7 +106,7 @@ class TestTextThreshold:
         ]
 
     def worst_delta(self, epsilon, rows, threshold):
-        """Return the smallest delta of all neighbors with three texts, with counts around all that matters."""
+        """Return the delta of the worst neighbors with three texts, over all relevant counts."""
         number = Decimal(epsilon.numerator) / epsilon.denominator
         ratio, power = (-number / rows).exp(), number.exp()
         people = [person for person in itertools.product(range(rows + 1), repeat=3) if 0 < sum(person) <= rows]
@@ -123,7 +123,7 @@ class TestTextThreshold:
 
     @pytest.mark.filterwarnings("ignore::skdp.WeakGuaranteeWarning")
     @pytest.mark.parametrize("case", CASES)
-    def test_neighbors_differ_by_delta_and_a_lower_threshold_would_not_do(self, monkeypatch, case):
+    def test_threshold_is_the_smallest_within_delta(self, monkeypatch, case):
         epsilon, delta, rows = case
         threshold = self.smallest_published(monkeypatch, epsilon, delta, max_rows_per_person=rows)
         exact = Decimal(delta.numerator) / delta.denominator
@@ -131,8 +131,8 @@ class TestTextThreshold:
         assert self.worst_delta(epsilon, rows, threshold - 1) > exact + self.TINY
 
     @pytest.mark.parametrize("rows", [1, 4])
-    def test_gaussian_noise_of_many_columns(self, monkeypatch, rows):
-        """Half of delta for the noise, half for new texts, whose tail is within a factor of 20 of its bound."""
+    def test_gaussian_noise_of_many_columns_is_within_delta(self, monkeypatch, rows):
+        """Half of delta for the noise, half for new texts, with a tail within a factor of 20 of its bound."""
         drawn = {}
 
         def record(source, variance, size):
@@ -177,7 +177,7 @@ class TestReplay:
 
     @pytest.mark.parametrize("other", OTHERS)
     @pytest.mark.parametrize("epsilon", [5.0, 0.1])
-    def test_one_record(self, other, epsilon):
+    def test_one_record_is_within_epsilon(self, other, epsilon):
         added = pd.DataFrame([other]).astype(FOUND.dtypes)
         table = pd.concat([FOUND, added], ignore_index=True)
         release = partial(find, epsilon=epsilon, delta=1e-3)
@@ -188,8 +188,8 @@ class TestReplay:
 
     @pytest.mark.parametrize("k", [1, 2, 3])
     @pytest.mark.parametrize("n_columns", [1, 12])
-    def test_the_rows_of_one_person(self, k, n_columns):
-        """All rows alike: the worst case. With 12 columns, noise is Gaussian."""
+    def test_rows_of_one_person_are_within_epsilon(self, k, n_columns):
+        """All rows are equal: the worst case. With 12 columns, noise is Gaussian."""
         table = numbers([4.0] * 40)
         table = table.assign(**{f"x{number}": 4.0 for number in range(1, n_columns)})
         release = partial(find, epsilon=2.0, delta=1e-6, max_rows_per_person=k)
@@ -199,8 +199,8 @@ class TestReplay:
         assert set(replay.draws["sampler"]) == {"discrete_laplace" if n_columns == 1 else "rounded_gaussian"}
 
     @pytest.mark.filterwarnings("ignore::skdp.WeakGuaranteeWarning")
-    def test_the_second_look_follows_from_the_noisy_first(self):
-        """Its cells are around the median of noisy counts, although a record more moves the true median."""
+    def test_second_histogram_depends_on_the_noisy_first_one(self):
+        """Its cells are around the median of noisy counts, although one more record moves the true median."""
         table = numbers(np.repeat([1000.0, 1003.0], 60))
         one = pd.concat([table, numbers([5.0])], ignore_index=True)
         replay = replay_release(partial(find, epsilon=200.0, delta=0), one, table)
@@ -208,7 +208,7 @@ class TestReplay:
         assert ends(find(table, 200.0, 0))[0] > 900
 
     def test_rows_of_persons_are_limited(self):
-        """With a million rows of one person, as with two."""
+        """A million rows of one person give the same domain as two."""
         table = pd.concat([FOUND, pd.DataFrame({"t": ["mine"] * 500, "x": 9e9})], ignore_index=True)
         persons = np.append(np.arange(len(FOUND)), np.full(500, 999))
         domain = find(table[["t", "x"]], epsilon=5.0, groups=persons, max_rows_per_person=2)
@@ -234,8 +234,8 @@ class Text(str):
         *[math.inf, None, math.nan, pd.NA, pd.NaT, Text("clerk"), np.str_("nurse"), "alone"],
     ],
 )
-def test_no_object_in_a_column_of_text_changes_the_form_of_a_release(value):
-    """No error, no warning (both are errors here): whether such a record is there or not."""
+def test_object_in_a_column_of_text_does_not_change_the_release(value):
+    """Neither an error nor a warning (an error here) reveals such a record."""
     rows = np.empty(len(JOBS) + 1, object)
     rows[:-1], rows[-1] = JOBS, value
     ledger = PrivacyLedger(epsilon=9, delta=1e-3)
@@ -244,10 +244,10 @@ def test_no_object_in_a_column_of_text_changes_the_form_of_a_release(value):
 
 
 class TestTypes:
-    """What a column holds follows from its dtype."""
+    """The dtype determines how a column is read."""
 
     @pytest.mark.parametrize("kind", often([*FRAME_KINDS], ["pandas", "pandas-nullable", "polars", "pyarrow"]))
-    def test_every_library(self, kind):
+    def test_every_library_gives_the_same_domain(self, kind):
         if kind in ("pandas-object", "pandas-category", "polars-enum", "pyarrow-dictionary"):
             pytest.skip("dtypes of their own")
         rng = np.random.default_rng(0)
@@ -270,7 +270,7 @@ class TestTypes:
         assert domain["is_new"].values == (False, True)
         assert domain == find(FRAME_KINDS["pandas"](data, None), epsilon=2.0)
 
-    def test_dtypes_that_declare_values_cost_nothing(self):
+    def test_dtypes_with_declared_values_are_free(self):
         ordered = pd.CategoricalDtype(["low", "high"], ordered=True)
         for table in (
             pd.DataFrame({"x": pd.Series(["low"], dtype=ordered)}),
@@ -280,20 +280,20 @@ class TestTypes:
             assert domain["x"].values == ("low", "high")
             assert domain.guarantee is None
 
-    def test_missing_values_that_are_frequent(self):
+    def test_frequent_missing_values_are_found(self):
         table = pd.DataFrame({"x": [1.5, math.nan] * 300, "y": [1.5] * 600, "t": ["a", None] * 300})
         domain = find(table, epsilon=2.0)
         assert (domain["x"].missing, domain["y"].missing) == (True, False)
         assert domain["t"].values == ("a", None)
 
-    def test_dates_at_the_ends_of_the_calendar(self):
+    def test_dates_at_the_limits_of_the_calendar_are_found(self):
         days = np.array(["0001-01-01", "9999-12-31"], "datetime64[ms]").repeat(2000)
         low, high = ends(find(pl.DataFrame({"x": days})))
         assert (low, high) == (dt.date(1, 1, 1), dt.date(9999, 12, 31))
 
 
 class TestErrors:
-    """All are raised before the charge, and name no value."""
+    """All errors are raised before the charge, without a value."""
 
     TABLE = pd.DataFrame({"x": [1.5, 2.5], "t": ["secret", "secret"]})
 
@@ -313,7 +313,7 @@ class TestErrors:
             ({"X": [1.0, 2.0]}, "Expected 2D array"),
         ],
     )
-    def test_parameters_and_tables(self, options, match):
+    def test_invalid_parameters_and_tables_raise_an_error(self, options, match):
         ledger = PrivacyLedger(epsilon=9, delta=1e-3)
         given = {"X": self.TABLE, "epsilon": 1.0, "delta": 1e-6, "ledger": ledger}
         with pytest.raises((TypeError, ValueError), match=match) as error:
@@ -325,7 +325,7 @@ class TestErrors:
 class TestAbsent:
     @pytest.mark.parametrize("epsilon", [5e-324, 1e-30, 0.5])
     @pytest.mark.parametrize("n_rows", [0, 30])
-    def test_nothing_is_found(self, epsilon, n_rows):
+    def test_nothing_is_found_in_few_rows(self, epsilon, n_rows):
         table = pd.DataFrame({"x": np.full(n_rows, 7.0), "t": ["a"] * n_rows})
         with pytest.warns(UserWarning, match=r"Columns \['x', 't'\] are not in the domain"):
             domain = find(table.astype({"t": object}), epsilon=epsilon)
@@ -335,8 +335,8 @@ class TestAbsent:
             DPMean(bounds=domain).fit(table[["x"]])
 
     @pytest.mark.filterwarnings("ignore:nothing was found:UserWarning", "ignore:Columns:UserWarning")
-    def test_noise_alone_is_hardly_ever_taken_for_values(self):
-        """The chance of a window of cells that stands out is below 5e-4 a table."""
+    def test_noise_is_rarely_taken_for_values(self):
+        """The probability that some window of noisy cells is selected is below 5e-4 per table."""
         for seed in range(100):
             assert find(numbers(np.empty(0)), random_state=seed).columns == ()
 
@@ -344,13 +344,13 @@ class TestAbsent:
 class TestAccuracy:
     @staticmethod
     def square_error(X, low, high):
-        """Return the expected square error of a mean with four fifths of epsilon 1."""
+        """Return the expected squared error of a mean with four fifths of epsilon 1."""
         mean = np.clip(X, low, high).mean()
         noise = (high - low) / X.size / 0.8 * math.hypot(1, (2 * mean - low - high) / (high - low))
         return noise**2 + (mean - X.mean()) ** 2
 
     @pytest.mark.parametrize("kind", ["skewed", "centred", "heavy", "uniform", "negative", "far", "tiny"])
-    def test_the_mean_is_nearly_as_good_as_with_good_bounds(self, kind):
+    def test_mean_is_nearly_as_accurate_as_with_good_bounds(self, kind):
         """Good bounds are the range of the values."""
         X = column(kind)
         runs = [ends(find(numbers(X), 0.2, 0, random_state=seed)) for seed in range(6)]
@@ -360,21 +360,21 @@ class TestAccuracy:
             assert ((low <= X) & (high >= X)).mean() > 0.995
             assert high - low <= 3 * np.ptp(X)
 
-    def test_a_bound_next_to_0_is_0_unless_there_are_values_beyond(self):
+    def test_bound_next_to_0_is_0_without_values_beyond(self):
         X = column("uniform")
         assert ends(find(numbers(X), 1.0))[0] == 0
         assert ends(find(numbers(-X), 1.0))[1] == 0
         assert ends(find(numbers(np.append(X, -X[:1000] / 20)), 0.2))[0] < -3
 
     @pytest.mark.parametrize(("kind", "n"), [("centred", 1000), ("heavy", 1000), ("centred", 700)])
-    def test_values_that_are_spread_over_many_cells_are_found(self, kind, n):
-        """No window of one power of 2 holds enough of them."""
+    def test_values_spread_over_many_cells_are_found(self, kind, n):
+        """No window of one power of 2 contains enough of them."""
         for seed in range(10):
             find(numbers(column(kind, n, seed)), 0.2, random_state=seed)
 
 
 @pytest.mark.parametrize("dtype", [int, float])
-def test_columns_of_an_array_are_those_of_its_frame(dtype):
+def test_columns_of_an_array_equal_the_columns_of_its_frame(dtype):
     numbers = np.random.default_rng(0).integers(0, 30, (3_000, 2)).astype(dtype)
     found = discover_domain(numbers, 1.0, 1e-6, random_state=0)
     expected = discover_domain(pd.DataFrame(numbers, columns=["x0", "x1"]), 1.0, 1e-6, random_state=0)
@@ -382,8 +382,8 @@ def test_columns_of_an_array_are_those_of_its_frame(dtype):
 
 
 @pytest.mark.parametrize(("low", "high"), [(0, 1), (0, 29), (1, 7), (-11, -3), (1990, 2020), (7, 7)])
-def test_whole_numbers_are_bounded_by_whole_numbers(low, high):
-    """Bounds lie on numbers that occur, and few whole numbers have a bin each."""
+def test_bounds_of_whole_numbers_are_whole(low, high):
+    """Bounds are occurring numbers, and few whole numbers have one bin each."""
     numbers = np.random.default_rng(0).integers(low, high + 1, 20_000)
     interval = discover_domain(pd.DataFrame({"x": numbers}), 2.0, 1e-6, random_state=0)["x"]
     assert interval.decimals == 0

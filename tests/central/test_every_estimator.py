@@ -1,4 +1,4 @@
-"""What is promised of every estimator of the curator's side, on each of them."""
+"""Guarantees and interfaces of every estimator of the central model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-import skdp.engines  # so that `fit` knows the engines
+import skdp.engines  # registers the engines for `fit`
 from skdp import PrivacyLedger, central
 from skdp.base import split_if_supervised
 from skdp.privacy import Mu, Rho
@@ -27,7 +27,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize("name", list(EVERY))
-def test_a_person_may_have_several_rows(name):
+def test_person_may_have_several_rows(name):
     persons = np.arange(N) // 3
     large = pl.from_pandas(whole(name).assign(who=persons)).select("who", pl.exclude("who")).lazy()
     for table, groups in ((whole(name), persons), (large, "who")):
@@ -38,7 +38,7 @@ def test_a_person_may_have_several_rows(name):
 
 
 @pytest.mark.parametrize("name", list(EVERY))
-def test_a_share_of_a_budget_is_charged_as_it_is(name):
+def test_part_of_a_budget_is_charged_unchanged(name):
     for share in (Rho(0.2, delta=1e-6), Mu(0.2, delta=1e-6)):
         ledger = PrivacyLedger(**{share.name: 1.0})
         fitted(made(name, epsilon=share, ledger=ledger), whole(name))
@@ -49,12 +49,12 @@ TINY_AND_HUGE = [5e-324, 1e300, Rho(1e-50, delta=1e-6), Mu(1e-30, delta=1e-6)]
 EXTREMES = list(itertools.product(TINY_AND_HUGE, [1e-290, 8e307], [0, N]))
 
 
-# Quick: each of the values in a case or two.
+# Quick tests use each value in one or two cases.
 @pytest.mark.parametrize(
     "extremes", [EXTREMES[3::3], pytest.param(EXTREMES, marks=pytest.mark.long)], ids=["some", "all"]
 )
 @pytest.mark.parametrize("name", list(EVERY))
-def test_tiny_and_huge_epsilons_and_bounds_are_answered(name, extremes):
+def test_tiny_and_huge_epsilons_and_bounds_are_supported(name, extremes):
     for epsilon, high, rows in extremes:
         table, bounds = whole(name)[:rows], {}
         if name in NUMERIC:
@@ -66,7 +66,7 @@ def test_tiny_and_huge_epsilons_and_bounds_are_answered(name, extremes):
             answer = np.asarray(getattr(found, method)(X))
             assert answer.dtype.kind not in "fc" or np.isfinite(answer).all(), (name, high, rows)
         for key, value in vars(found).items():
-            # Columns that are not chosen have no score.
+            # Columns that are not selected have no score.
             if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not key.startswith("scores_"):
                 assert not np.isnan(value).any(), (name, high, rows, key)
 
@@ -84,10 +84,10 @@ def test_tiny_and_huge_epsilons_and_bounds_are_answered(name, extremes):
         ("DPStandardScaler", "scale_", "scale_std_error_", 100),
     ],
 )
-def test_a_stated_error_is_that_of_the_noise(name, number, error, n_draws):
+def test_stated_error_equals_the_error_of_the_noise(name, number, error, n_draws):
     rows = whole(name)
     if name not in OTHERS:
-        rows = rows / 2 + 0.25  # with a variance that is not the largest possible one
+        rows = rows / 2 + 0.25  # with a variance below the maximum
     table = pd.concat([rows] * 10, ignore_index=True)
     found = [fitted(made(name, epsilon=1.0, random_state=seed), table) for seed in range(n_draws)]
     deviation = np.std([getattr(one, number) for one in found], axis=0)
@@ -108,8 +108,8 @@ def with_object(name, value):
 
 
 @pytest.mark.parametrize("name", WITH_GAPS)
-def test_what_is_no_number_counts_as_missing(name):
-    """It was an error, which shows that there is such a record, and with which one person could stop a release."""
+def test_object_in_a_column_of_numbers_is_missing(name):
+    """It was an error, which reveals such a record, and allows a person to stop a release."""
     wanted = fitted(made(name), with_object(name, None))
     for value in NO_NUMBERS:
         ledger = PrivacyLedger(epsilon=5, delta=1e-6)
@@ -122,7 +122,7 @@ def test_what_is_no_number_counts_as_missing(name):
 
 
 @pytest.mark.parametrize("name", [name for name in NUMERIC if name not in WITH_GAPS])
-def test_what_is_no_number_is_an_error_where_a_missing_value_is_one(name):
+def test_object_is_an_error_if_missing_values_are(name):
     for value in (None, *NO_NUMBERS):
         ledger = PrivacyLedger(epsilon=5)
         with pytest.raises((TypeError, ValueError), match="olumn 'a'") as caught:
@@ -131,7 +131,7 @@ def test_what_is_no_number_is_an_error_where_a_missing_value_is_one(name):
         assert ledger.report().empty
 
 
-def test_a_column_of_objects_is_told_by_its_dtype_alone():
+def test_column_of_objects_is_determined_by_its_dtype():
     for values in ([1.0, 2.0], [1.0, "secret"], [None, None], ["a", "b"], []):
         table = pd.DataFrame({"a": pd.Series(values, dtype=object), "b": np.ones(len(values))})
         with pytest.warns(UserWarning, match=r"^Columns \['a'\] have dtype object") as caught:
@@ -140,13 +140,13 @@ def test_a_column_of_objects_is_told_by_its_dtype_alone():
 
 
 @pytest.mark.parametrize("name", list(EVERY))
-def test_an_edited_guarantee_is_not_loaded(name):
+def test_edited_guarantee_is_not_loaded(name):
     data = saved(fitted(made(name), whole(name)))
     guarantee = skdp.load(io.BytesIO(data)).guarantee_
     edits = [{"epsilon": 0.01, "losses": []}, {"relation": "replace"}, {"secure": True}, {"delta": 0.5}]
     edits.append({"epsilon": 0.0, "delta": 0.0, "losses": [], "rho": None})
     if not guarantee.epsilon:
-        # Nothing was spent, which holds for every relation.
+        # The loss is 0, which holds for every relation.
         edits = edits[:1]
     for edit in edits:
         if edit.items() <= guarantee.to_dict().items():

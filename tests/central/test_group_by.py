@@ -35,7 +35,7 @@ def exact(by, statistic, column):
 
 
 class TestAnswers:
-    def test_a_large_epsilon_gives_the_statistics(self):
+    def test_statistics_at_a_large_epsilon_are_exact(self):
         fitted = grouped(epsilon=1e6, statistics=["count", "mean", "sum"]).fit(PEOPLE)
         found = fitted.to_frame()
         assert found.index.names == ["job", "sex"]
@@ -43,13 +43,13 @@ class TestAnswers:
         for column, statistic in itertools.product(("age", "pay"), ("mean", "sum")):
             wanted = exact(KEYS, statistic, column)
             np.testing.assert_allclose(found[f"{column}_{statistic}"][:4], wanted[:4], rtol=1e-4)
-        assert (found["pay_mean_std_error"][4:] > 50).all()  # nobody is there
+        assert (found["pay_mean_std_error"][4:] > 50).all()  # empty groups
 
     @pytest.mark.parametrize(
         ("epsilon", "level"), [(1.0, 0.95), (Rho(0.05, delta=1e-6), 0.95), (0.1, 0.95), (1.0, 0.5), (1.0, 0.99)]
     )
-    def test_intervals_cover_what_they_say(self, epsilon, level):
-        """Of 2,000 groups of 40 rows; with a small epsilon the noise hides many means, whose intervals are too wide."""
+    def test_intervals_cover_the_statistics(self, epsilon, level):
+        """2,000 groups of 40 rows; with a small epsilon the noise exceeds many means, so their intervals are wide."""
         rng, keys = np.random.default_rng(1), np.repeat(np.arange(2000), 40)
         x, y = rng.gamma(2, 10, keys.size).clip(0, 100), rng.normal(-50, 9, keys.size).clip(-100, 0)
         table = pd.DataFrame({"k": keys, "x": x, "y": np.where((np.arange(keys.size) % 3 == 0), np.nan, y)})
@@ -72,7 +72,7 @@ class TestAnswers:
             assert np.sqrt(np.mean((value - wanted) ** 2) / np.mean(error**2)) <= 1.05
 
 
-def test_bins_missing_and_undeclared_keys():
+def test_bins_missing_and_unknown_keys_have_groups():
     odd = PEOPLE.assign(job=["pilot", None] + ["clerk"] * 598)
     ignored = grouped("job", 1e5, statistics="count", handle_unknown="ignore").fit(odd).estimates_["count"]
     assert ignored[:, 0].tolist() == [598, 0, 0]

@@ -15,7 +15,7 @@ FALSE_ALARM = 1e-6
 
 
 def levels_of(size, branching):
-    """Return the matrices that make the counts of each level of those of the cells."""
+    """Return the matrices from the counts of the cells to the counts of each level."""
     levels = [np.eye(size)]
     while len(levels[-1]) > branching:
         levels.append(np.add.reduceat(levels[-1], np.arange(0, len(levels[-1]), branching)))
@@ -30,7 +30,7 @@ def all_ranges(size):
 
 
 class TestHierarchy:
-    """Each group of each level has a noisy count; estimates and errors are those of least squares."""
+    """Each group of each level has a noisy count; estimates and errors equal least squares."""
 
     @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 8, 9, 13, 16, 27, 31, 64])
     def test_estimates_and_errors_of_all_ranges(self, size):
@@ -55,7 +55,7 @@ class TestHierarchy:
             assert histogram.range_estimate(low, high + 1).std_error == pytest.approx(wanted)
 
     @pytest.mark.parametrize(("size", "epsilon"), [(2, 1), (3, 1), (32, 1), (64, 1), (256, 1), (256, 25), (64, 5)])
-    def test_the_plan_has_the_least_expected_error(self, size, epsilon):
+    def test_plan_has_the_smallest_expected_error(self, size, epsilon):
         def error(branching):
             """Return the mean variance of all ranges, by the covariance of cumulative counts."""
             levels = levels_of(size, branching)
@@ -68,11 +68,11 @@ class TestHierarchy:
 
         plan = DPHistogram(epsilon, domain={"a": range(size)}).fit(empty("a")).branching_
         best = min(error(branching) for branching in sorted({2, 3, 4, 8, 11, 16, 32, size} - {1}))
-        assert error(plan) <= 1.05 * best  # by random ranges, with one branching for each number of levels
+        assert error(plan) <= 1.05 * best  # random ranges, and one branching for each number of levels
 
 
-def test_cells_that_nobody_is_in_get_the_same_noise():
-    """The law of the count of every cell of a table without rows; one false alarm in a million."""
+def test_empty_cells_have_the_same_noise():
+    """The distribution of every count of an empty table; false alarm 1e-6."""
     noise = np.concatenate(
         [
             DPHistogram(1.0, domain={"a": range(400)}, method="flat", random_state=seed).fit(empty("a")).counts_
@@ -95,8 +95,8 @@ class TestAccuracy:
     @pytest.mark.long
     @pytest.mark.parametrize("parameters", [{"method": "flat"}, {"method": "hierarchical"}])
     @pytest.mark.parametrize("epsilon", [0.1, 1.0])
-    def test_intervals_cover(self, parameters, epsilon):
-        """200 intervals of 95 % for each of five ranges, from a cell to all."""
+    def test_intervals_cover_the_counts(self, parameters, epsilon):
+        """200 intervals of 95 % for each of five ranges, from one cell to all cells."""
         values = np.random.default_rng(0).integers(0, 50, 2000)
         frame = pd.DataFrame({"a": values})
         ends = [(0, 1), (3, 8), (10, 37), (1, 50), (None, None)]
@@ -110,13 +110,13 @@ class TestAccuracy:
                 errors[low, high].append(one.value - true)
                 stated[low, high] = one.std_error
         for pair in ends:
-            # The standard error of such a share is 1.5 %. Rounding outwards matters where the noise is small.
+            # The standard error of such a proportion is 1.5 %. Rounding outwards matters for small noise.
             assert 0.90 <= inside[pair] / 200 <= (0.99 if epsilon == 0.1 else 1)
             assert np.std(errors[pair]) == pytest.approx(math.hypot(stated[pair], 0.3), rel=0.17)
 
     @pytest.mark.parametrize("level", [0.5, 0.8, 0.905, 0.95, 0.99, 0.999])
-    def test_no_sum_of_flat_cells_is_covered_too_rarely(self, level):
-        """The exact law of the sum of m counts' noise, from its characteristic function."""
+    def test_intervals_of_sums_of_flat_cells_cover(self, level):
+        """The exact distribution of the noise of a sum of m counts, from its characteristic function."""
         for epsilon in np.geomspace(0.05, 20, 20).tolist():
             histogram = DPHistogram(epsilon, domain={"a": range(300)}, method="flat", confidence_level=level)
             histogram.fit(empty("a"))
@@ -132,14 +132,14 @@ class TestAccuracy:
 
 
 class TestCells:
-    def test_the_order_of_cells_is_that_of_the_columns(self):
+    def test_cells_have_the_order_of_the_columns(self):
         domain = Domain({"b": [0, 1], "a": ["x", "y", "z"]})
         frame = pd.DataFrame({"a": ["x", "z", "z"], "b": [1, 0, 0]})
         histogram = DPHistogram(100.0, domain=domain).fit(frame)
         assert histogram.domain_ == Domain({"a": ["x", "y", "z"], "b": [0, 1]})
         assert histogram.counts_.tolist() == [0, 1, 0, 0, 2, 0]
 
-    def test_a_total_below_one_says_nothing_of_the_shares(self):
+    def test_total_below_1_gives_no_proportions(self):
         for seed in range(50):
             histogram = DPHistogram(domain={"a": ["x", "y", "z"]}, random_state=seed).fit(empty("a").astype(str))
             if histogram.counts_.sum() <= 0:
@@ -148,12 +148,12 @@ class TestCells:
         raise AssertionError("no seed gave a negative total")
 
     @pytest.mark.parametrize("value", ["z", None, 5])
-    def test_undeclared_values_may_be_left_out(self, value):
+    def test_values_outside_the_domain_may_be_excluded(self, value):
         frame = pd.DataFrame({"a": pd.Series(["x", value, "y", "x"], dtype=object), "b": [1, 1, 2, 2]})
         histogram = DPHistogram(100.0, domain={"a": ["x", "y"], "b": [1, 2]}, handle_unknown="ignore").fit(frame)
         assert histogram.counts_.tolist() == [1, 1, 0, 1]
 
-    def test_auto_is_flat_for_cells_without_an_order(self):
+    def test_auto_is_flat_for_unordered_cells(self):
         names = [f"v{i}" for i in range(200)]
         assert DPHistogram(domain={"a": names}).fit(pd.DataFrame({"a": ["v1"]})).method_ == "flat"
         assert DPHistogram(domain={"a": range(200)}).fit(pd.DataFrame({"a": [1]})).method_ == "hierarchical"
@@ -183,14 +183,14 @@ class TestRanges:
         ],
     )
     @pytest.mark.parametrize("method", ["flat", "hierarchical"])
-    def test_of_an_interval(self, method, low, high, count):
+    def test_range_of_an_interval(self, method, low, high, count):
         histogram = DPHistogram(100.0, domain=self.EDGES, method=method).fit(self.AGES)
         estimate = histogram.range_estimate(low, high)
         assert estimate == Estimate(count, estimate.std_error, estimate.lower, estimate.upper)
         assert (estimate.std_error == 0) == (count == 0)
         assert estimate.upper - estimate.lower == (2 if count else 0)
 
-    def test_the_error_grows_with_the_level(self):
+    def test_error_increases_with_the_level(self):
         histogram = DPHistogram(0.5, domain=self.EDGES, confidence_level=0.5, random_state=0).fit(self.AGES)
         narrow, frame = histogram.range_estimate(18, 65), histogram.to_frame()
         histogram.set_params(confidence_level=0.99)
@@ -219,7 +219,7 @@ class TestRanges:
             ({"age": [5, 30, 50, 100]}, ("5", None), TypeError, "`low` must be None or a number"),
         ],
     )
-    def test_ends_that_are_none(self, domain, ends, error, message):
+    def test_invalid_ranges_raise_an_error(self, domain, ends, error, message):
         histogram = DPHistogram(domain=domain).fit(self.AGES)
         with pytest.raises(error, match=message):
             histogram.range_estimate(*ends)

@@ -1,4 +1,4 @@
-"""Linear and logistic regression: what is learnt, with little noise and with much."""
+"""Linear and logistic regression with little and with much noise."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ TARGET = 1.5 + TABLE.to_numpy() @ WEIGHTS + rng.normal(size=2_000)
 DECLARED = {"bounds": (-3, 3), "target_bounds": (-12, 12), "delta": 1e-6}
 
 
-def test_with_little_noise_it_is_linear_or_ridge_regression():
+def test_fit_with_little_noise_equals_linear_and_ridge_regression():
     wanted = LinearRegression().fit(TABLE, TARGET)
     for epsilon, delta in [(1e7, None), (Mu(300, delta=1e-6), None)]:
         model = DPLinearRegression(epsilon, **DECLARED | {"delta": delta}, random_state=0).fit(TABLE, TARGET)
-        # With a delta, long rows weigh less: another estimate of the same coefficients.
+        # With delta, long rows have smaller weights, which gives another estimate of the same coefficients.
         tolerance = 0.002 if epsilon == 1e7 else 0.02
         assert np.allclose(model.coef_, wanted.coef_, atol=tolerance)
         assert model.intercept_ == pytest.approx(wanted.intercept_, abs=tolerance)
@@ -40,14 +40,14 @@ def test_with_little_noise_it_is_linear_or_ridge_regression():
 
 @pytest.mark.parametrize("delta", [None, 1e-6])
 @pytest.mark.parametrize("size", [1e-6, 1e-200])
-def test_the_penalty_of_a_small_column_takes_nothing_from_others(size, delta):
-    """Of a column of 1e-12, it made a coefficient of .1 a thousandth of a millionth."""
+def test_penalty_of_a_small_column_does_not_shrink_other_columns(size, delta):
+    """A column of 1e-12 shrank a coefficient of .1 by a factor of 1e-9."""
     X = np.random.default_rng(0).normal(size=(20_000, 2)).clip(-3, 3)
     y = 0.5 + 0.1 * X[:, 0]
     bounds = [(-3, 3), (-3 * size, 3 * size)]
     model = DPRidge(4.0, delta=delta, bounds=bounds, target_bounds=(0, 1), random_state=0).fit(X * [1, size], y)
     assert model.coef_[0] == pytest.approx(0.1, abs=0.005)
-    # Its values change predictions by nothing that counts.
+    # Its values change predictions by a negligible amount.
     assert abs(model.coef_[1]) * 3 * size < 1e-5
     assert np.isfinite([*model.coef_std_error_, model.intercept_, model.intercept_std_error_]).all()
 
@@ -63,20 +63,20 @@ def covered(n_rows, epsilon, delta, repeats):
     return np.mean(found, axis=0)
 
 
-def test_standard_errors_cover_the_sample_and_the_noise():
+def test_standard_errors_cover_sample_and_noise():
     assert covered(2_000, 2.0, 1e-6, 15).min() > 0.7
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(("n_rows", "epsilon", "delta"), [(4_000, 1.0, 1e-6), (50_000, 0.5, 1e-6), (50_000, 1.0, None)])
-def test_standard_errors_cover_as_often_as_stated(n_rows, epsilon, delta):
+def test_standard_errors_have_the_stated_coverage(n_rows, epsilon, delta):
     shares = covered(n_rows, epsilon, delta, 400)
-    # A standard error of a share is 0.011.
+    # The standard error of a proportion is 0.011.
     assert 0.89 < shares.min() <= shares.max() < 0.995
 
 
-def test_standard_errors_cover_what_the_ridge_takes():
-    """A column that fills a tenth of its bounds: without, the interval held its slope in 6 of 16 cases."""
+def test_standard_errors_cover_the_shrinkage_of_the_ridge():
+    """A column in a tenth of its bounds: the interval covered its slope in 6 of 16 cases."""
     held = []
     for seed in range(16):
         draw = np.random.default_rng(seed)
@@ -97,7 +97,7 @@ def test_standard_errors_cover_what_the_ridge_takes():
         (DPLogisticRegression(classes=[False, True]), 1e-3),
     ],
 )
-def test_bounds_of_any_place_cost_nothing(bounds, model, tolerance):
+def test_position_of_the_bounds_does_not_increase_the_error(bounds, model, tolerance):
     low, high = bounds
     X = rng.uniform(0, 1, (4_000, 2))
     moved = X * (high - low) + low
@@ -111,7 +111,7 @@ def test_bounds_of_any_place_cost_nothing(bounds, model, tolerance):
 
 
 @pytest.mark.parametrize("delta", [None, 1e-6])
-def test_too_few_rows_are_warned_of_and_coefficients_are_small(delta):
+def test_few_rows_warn_and_give_small_coefficients(delta):
     model = DPLinearRegression(0.1, **DECLARED | {"delta": delta}, random_state=0)
     with pytest.warns(UserWarning, match="Use more rows"):
         model.fit(TABLE[:20], TARGET[:20])
@@ -119,8 +119,8 @@ def test_too_few_rows_are_warned_of_and_coefficients_are_small(delta):
 
 
 @pytest.mark.parametrize("correlation", [0.0, 0.95])
-def test_scaled_steps_arrive_where_the_loss_is_least(correlation):
-    """After 20 steps of rows that were not weighted, the loss was 3 percent above the least at every epsilon."""
+def test_scaled_steps_converge_to_the_minimum(correlation):
+    """After 20 steps with unweighted rows, the loss was 3 percent above the minimum at every epsilon."""
     draw = np.random.default_rng(0)
     X = np.sqrt(1 - correlation) * draw.normal(size=(20_000, 6)) + np.sqrt(correlation) * draw.normal(size=(20_000, 1))
     y = draw.random(20_000) < 1 / (1 + np.exp(-2 * X @ draw.normal(size=6)))
@@ -129,7 +129,7 @@ def test_scaled_steps_arrive_where_the_loss_is_least(correlation):
     assert log_loss(y, model.predict_proba(X)) < 1.005 * least
 
 
-def test_several_classes_of_any_kind():
+def test_classes_of_any_type():
     X, y = load_wine(return_X_y=True)
     X, y = np.tile(StandardScaler().fit_transform(X), (10, 1)), np.tile(np.array(["b", "c", "a"])[y], 10)
     model = DPLogisticRegression(4.0, bounds=(-3, 3), classes=["b", "c", "a"], random_state=0).fit(X, y)

@@ -1,4 +1,4 @@
-"""Propose-test-release and smooth sensitivity: the exact delta of neighbors, from the draws themselves."""
+"""Propose-test-release and smooth sensitivity: the exact delta of neighbors, from the draws."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DELTA = 1e-6
 
 
 def run(release, X, *noises, **parameters):
-    """Return the result of a release with chosen noise, and the scales of its draws."""
+    """Return the result of a release with mocked noise, and the scales of its draws."""
     left, scales = list(noises), []
 
     def watch(sampler, drawn, values):
@@ -58,7 +58,7 @@ def laplace_delta(epsilon, scale, shift, other_scale):
 
 
 def find_needed_noise(release, X, **parameters):
-    """Return the smallest noise of the test that releases the statistic."""
+    """Return the smallest noise for which the test passes."""
     low, high = -2048, 2048
     while low < high:
         middle = (low + high) // 2
@@ -70,7 +70,7 @@ def find_needed_noise(release, X, **parameters):
 
 
 def describe_proposal(X, **parameters):
-    """Return the probability to pass, the released statistic and the scale of its noise in units."""
+    """Return the probability of passing, the released statistic and the scale of its noise in units."""
     needed = find_needed_noise(propose_test_release, X, **parameters)
     result, scales = run(propose_test_release, X, 1 << 20, 0, **parameters)
     decay = math.exp(-1 / float(scales[0]))
@@ -80,7 +80,7 @@ def describe_proposal(X, **parameters):
 
 
 def proposal_delta(epsilon, first, second):
-    """Return the exact delta of two tables under propose-test-release."""
+    """Return the exact delta of two tables for propose-test-release."""
     (passes, value, scale), (other_passes, other_value, _) = first, second
     refused = max(0.0, (1 - passes) - math.exp(epsilon) * (1 - other_passes))
     gap = epsilon + math.log(other_passes / passes)
@@ -97,8 +97,8 @@ def smooth_delta(epsilon, first, second):
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 20.0])
-def test_a_proposal_keeps_its_delta_at_every_size(epsilon):
-    # A mean of zeros, and of one hundred beside them: the largest change, at a proposal for 40 records.
+def test_proposal_keeps_its_delta_at_every_size(epsilon):
+    # A mean of zeros with one hundred: the largest change, with a proposal for 40 records.
     def describe(n, *more):
         return describe_proposal(np.array([0.0] * n + [*more]), sensitivity=WIDTH / 40, epsilon=epsilon)
 
@@ -128,7 +128,7 @@ def test_smooth_sensitivity_keeps_its_delta_at_every_size(epsilon, beta, delta):
 
 
 class TestMedian:
-    """All tables of up to four values, with local sensitivities found by brute force."""
+    """All tables of up to four values, with local sensitivities by brute force."""
 
     VALUES = (0.0, 30.0, 100.0)
 
@@ -156,7 +156,7 @@ class TestMedian:
         return max(*near, cls.sensitivity(table, 0))
 
     @pytest.mark.parametrize("epsilon", [0.5, 3.0])
-    def test_all_neighbors(self, epsilon):
+    def test_all_neighbors_are_within_delta(self, epsilon):
         def parameters():
             local = {"local_sensitivity": lambda X, k: self.sensitivity(tuple(X), k)}
             return {"statistic": self.median, "epsilon": epsilon, "delta": 0.05} | local
@@ -189,7 +189,7 @@ class TestMedian:
     ],
 )
 @pytest.mark.parametrize("release", [propose_test_release, smooth_sensitivity_release])
-def test_mistakes_cost_nothing(release, parameters, message):
+def test_invalid_arguments_raise_before_charge(release, parameters, message):
     ledger = PrivacyLedger(epsilon=2.0, delta=0.1)
     options = {"statistic": "mean", "X": np.array([8.5123, 1.0]), "bounds": (0, 10), "epsilon": 1.0, "delta": 1e-6}
     if release is propose_test_release:
@@ -200,13 +200,13 @@ def test_mistakes_cost_nothing(release, parameters, message):
     assert ledger.spent == (0, 0)
 
 
-def test_a_beta_that_is_too_large_is_refused():
+def test_too_large_beta_raises_an_error():
     with pytest.raises(ValueError, match="`beta` must be smaller"):
         smooth_sensitivity_release("mean", np.ones(9), bounds=(0, 1), epsilon=1.0, delta=1e-6, beta=0.9)
 
 
 @pytest.mark.parametrize("release", [propose_test_release, smooth_sensitivity_release])
-def test_the_charge_is_the_guarantee_and_nothing_is_drawn_beyond_the_budget(release):
+def test_charge_equals_the_guarantee_and_precedes_the_draw(release):
     ledger = PrivacyLedger(epsilon=1.5, delta=1e-5)
     options = {"bounds": (0, 1), "epsilon": 1.0, "delta": 1e-6, "ledger": ledger}
     options |= {"sensitivity": 0.1} if release is propose_test_release else {}

@@ -1,4 +1,4 @@
-"""What is refused, of every estimator: before any charge, and without showing a value."""
+"""Errors of every estimator: before any charge, and without a value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # there are few 
 
 
 def refuse(name, table, match, y=None, *, groups=None, **parameters):
-    """Check that a fit is refused, costs nothing, shows no value, and leaves the estimator unfitted."""
+    """Check that a fit raises an error, charges nothing, reveals no value, and leaves the estimator unfitted."""
     ledger = PrivacyLedger(epsilon=100, delta=0.9)
     model = made(name, ledger=ledger).set_params(**parameters)
     with pytest.raises((TypeError, ValueError), match=match) as caught:
@@ -35,7 +35,7 @@ def refuse(name, table, match, y=None, *, groups=None, **parameters):
 
 
 @pytest.mark.parametrize("name", list(EVERY))
-def test_parameters_that_all_have(name):
+def test_common_parameters_are_checked(name):
     refuse(name, whole(name), "`epsilon` must be", epsilon="1")
     refuse(name, whole(name), "`max_rows_per_person` must be between", max_rows_per_person=0)
     refuse(name, whole(name), "`max_rows_per_person` must be an integer", max_rows_per_person=1.5)
@@ -56,7 +56,7 @@ def test_parameters_that_all_have(name):
         ({"a": (0, 1)}, "`bounds` declares no values for the columns"),
     ],
 )
-def test_bounds(name, bounds, match):
+def test_bounds_are_checked(name, bounds, match):
     refuse(name, whole(name), match, bounds=bounds)
 
 
@@ -109,12 +109,12 @@ def test_bounds(name, bounds, match):
         *(("DPPCA", {"n_components": x}, "n_components") for x in (3, 0, 1.5, "mle")),
     ],
 )
-def test_parameters(name, parameters, match):
+def test_parameters_are_checked(name, parameters, match):
     refuse(name, whole(name), match, **parameters)
 
 
 @pytest.mark.parametrize("name", ["DPRidge", "DPPCA", "DPSelectKBest", "DPGaussianNB"])
-def test_a_missing_value_may_be_an_error(name):
+def test_missing_value_may_be_an_error(name):
     for hole in (math.nan, math.inf):
         table = whole(name).assign(b=NUMBERS["b"].where(np.arange(60) != 7, hole))
         refuse(name, table, "olumn 'b' (must not have|contains a) missing")
@@ -131,7 +131,7 @@ def test_a_missing_value_may_be_an_error(name):
         ("DPTargetEncoder", WORDS["a"].rename("y"), "Column 'y'"),
     ],
 )
-def test_targets(name, y, match):
+def test_targets_are_checked(name, y, match):
     refuse(name, EVERY[name][1], match, y)
     with pytest.raises(ValueError, match="requires y"):
         made(name).fit(EVERY[name][1], None)
@@ -146,7 +146,7 @@ def test_targets(name, y, match):
         ("who", "`groups` must be an array with the person of each row, got str"),
     ],
 )
-def test_groups(groups, match):
+def test_groups_are_checked(groups, match):
     refuse("DPMean", NUMBERS, match, groups=groups)
 
 
@@ -159,7 +159,7 @@ def test_groups(groups, match):
         ("DPSimpleImputer", {"strategy": "most_frequent", "categories": VALUES}, "Column 'a' contains a value outside"),
     ],
 )
-def test_undeclared_values(name, parameters, match):
+def test_values_outside_the_domain_raise_an_error(name, parameters, match):
     table = WORDS if name == "DPSimpleImputer" else whole(name)
     for value in ("hush", 5):
         refuse(name, table.assign(a=pd.Series([value] * 60, dtype=object)), match, **parameters)
@@ -174,13 +174,13 @@ LAZY = {
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_lazy_tables_where_rows_are_read(name):
-    assert skdp.engines  # with which `fit` reads lazy tables
+def test_lazy_tables_raise_an_error_if_rows_are_read(name):
+    assert skdp.engines  # registers the engines
     X = EVERY[name][1]
     model = made(name).fit(X, Y)
     for method in (one for one in METHODS if hasattr(model, one)):
         if method == "inverse_transform" and isinstance(model, SelectorMixin):
-            continue  # it is scikit-learn's
+            continue  # an attribute of scikit-learn
         for library, make in LAZY.items():
             given = (make(X), Y) if method == "score" else (make(X),)
             with pytest.raises(TypeError, match=rf"table in memory, got a lazy frame \(_?{library}\)\. Collect it"):

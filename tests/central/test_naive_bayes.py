@@ -1,4 +1,4 @@
-"""Naive Bayes from private sums and counts by class: sensitivities by brute force, what is spent, what is learnt."""
+"""Naive Bayes from private sums and counts by class: sensitivities by brute force, charges, accuracy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def categorical(epsilon=1.0, **parameters):
 
 
 class TestAccuracy:
-    def test_with_little_noise_it_is_naive_bayes(self):
+    def test_fit_with_little_noise_is_naive_bayes(self):
         model, wanted = gaussian(1e5).fit(NUMBERS, ILL), GaussianNB().fit(NUMBERS, ILL)
         assert model.classes_.tolist() == ["no", "yes"]
         assert np.allclose(model.theta_, wanted.theta_, atol=0.05)
@@ -48,7 +48,7 @@ class TestAccuracy:
 
     @pytest.mark.filterwarnings("ignore:The noise is about as large as:UserWarning")
     def test_noise_makes_classes_alike(self):
-        """A column that says nothing stays so where the noise is large; without shrinking, half of the rows change."""
+        """An uninformative column stays so with large noise; without shrinkage, half of the predictions change."""
         X = pd.DataFrame({"a": rng.normal(size=400).clip(-3, 3)})
         y = np.repeat(["no", "yes"], [380, 20])
         changed = []
@@ -61,7 +61,7 @@ class TestAccuracy:
             model = categorical(0.05, random_state=seed).fit(WORDS[:50], ILL[:50])
             assert all(np.allclose(np.exp(one).sum(axis=1), 1) for one in model.feature_log_prob_)
 
-    def test_bins_and_undeclared_values(self):
+    def test_bins_and_values_outside_the_domain(self):
         bins = {"age": Interval(0, 100, bins=10), "size": Interval(-4, 4, bins=4)}
         assert categorical(categories=bins).fit(NUMBERS, ILL).score(NUMBERS, ILL) > 0.65
         odd = WORDS.assign(job=WORDS["job"].where(WORDS["job"] != "smith", None))
@@ -76,7 +76,7 @@ class TestAccuracy:
 
 
 @pytest.mark.parametrize(("model", "table"), [(gaussian, NUMBERS), (categorical, WORDS)])
-def test_a_delta_is_spent_only_where_it_makes_less_noise(model, table):
+def test_delta_is_used_only_if_it_reduces_the_noise(model, table):
     few, pure = (model(delta=delta).fit(table, ILL) for delta in (1e-6, None))
     assert few.guarantee_.delta == 0
     assert few.class_count_std_error_ == pure.class_count_std_error_

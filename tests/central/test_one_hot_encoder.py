@@ -16,7 +16,7 @@ WORDS = pd.DataFrame({"job": rng.choice(DECLARED["job"], 400), "sex": rng.choice
 
 
 @pytest.mark.parametrize("handle_unknown", ["error", "ignore"])
-def test_it_is_the_encoder_of_scikit_learn(handle_unknown):
+def test_encoding_equals_scikit_learn(handle_unknown):
     theirs = OneHotEncoder(categories=list(DECLARED.values()), handle_unknown=handle_unknown, sparse_output=False)
     theirs.fit(WORDS)
     ours = DPOneHotEncoder(categories=DECLARED, handle_unknown=handle_unknown).fit(WORDS)
@@ -40,7 +40,7 @@ def test_fit_reads_no_value():
     assert fitted.transform(odd).iloc[:, :3].to_numpy().sum() == 0
 
 
-def test_domains_bins_and_dtypes_declare():
+def test_domains_bins_and_dtypes_declare_categories():
     ages = pd.DataFrame({"age": [3.0, 50.0, np.nan], "job": pd.Categorical(["b", "a", None], ["b", "a"], ordered=True)})
     declared = Domain({"age": Interval(0, 100, bins=2), "job": ["b", None, "a"]})
     fitted = DPOneHotEncoder(categories=declared, handle_unknown="ignore").fit(ages)
@@ -54,7 +54,7 @@ def test_missing_and_the_text_none_raise_an_error_with_a_remedy():
     text = pd.DataFrame({"job": ["None", None]})
     with pytest.raises(ValueError, match=r"Column 'job' must not declare both None and 'None'.* Replace one of them"):
         DPOneHotEncoder(categories={"job": ["None", None]}).fit(text)
-    # A new name helps if the columns differ.
+    # With a new name, the columns differ.
     names = pd.DataFrame({"a": ["b_c"], "a_b": ["c"]})
     with pytest.raises(ValueError, match=r"'a_b_c' twice\. Rename a column of X"):
         DPOneHotEncoder(categories={"a": ["b_c"], "a_b": ["c"]}).fit(names)

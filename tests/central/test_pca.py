@@ -1,4 +1,4 @@
-"""Principal components from noisy sums: sensitivities by brute force, what is spent, and what is found."""
+"""Principal components from noisy sums: sensitivities by brute force, charges, accuracy."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ rng = np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("delta", [1e-6, pytest.param(None, marks=pytest.mark.long)])
-def test_the_error_of_a_variance_is_that_of_its_noise(delta):
-    """That of the number of rows included; none of these rows is long."""
+def test_error_of_a_variance_equals_the_error_of_its_noise(delta):
+    """With the error of the number of rows; no row is long."""
     rows = np.random.default_rng(0).choice([-1.0, 1.0], (500, 2)) * [1.0, 0.5]
     found = [DPPCA(epsilon=4.0, delta=delta, bounds=(-2, 2), random_state=seed).fit(rows) for seed in range(80)]
     values = np.array([one.explained_variance_ for one in found])
@@ -31,7 +31,7 @@ DECLARED = {"bounds": (-12, 12), "delta": 1e-6, "random_state": 0}
 
 
 @pytest.mark.parametrize(("epsilon", "tolerance"), [(Mu(1_000, delta=1e-6), 0.02), (1e7, 0.002)])
-def test_with_little_noise_it_is_principal_component_analysis(epsilon, tolerance):
+def test_components_with_little_noise_equal_pca(epsilon, tolerance):
     table = TABLE * [1, 1, 10, 0.1] + [5, 0, 200, 1]
     bounds = np.column_stack([[-10, -12, -100, 0.5], [20, 12, 500, 1.5]])
     wanted = PCA(3).fit(table)
@@ -44,7 +44,7 @@ def test_with_little_noise_it_is_principal_component_analysis(epsilon, tolerance
     assert (found.components_[range(3), np.abs(found.components_).argmax(axis=1)] > 0).all()
 
 
-def test_transform_is_undone_and_names_its_columns():
+def test_inverse_transform_and_column_names():
     pca = DPPCA(epsilon=4.0, **DECLARED).fit(TABLE)
     scores = pca.transform(TABLE)
     assert list(scores) == list(pca.get_feature_names_out()) == ["dppca0", "dppca1", "dppca2", "dppca3"]
@@ -62,7 +62,7 @@ def share_of_variance(X, components):
     return np.trace(components @ covariance @ components.T) / best
 
 
-def test_it_explains_nearly_as_much_as_without_noise():
+def test_explained_variance_is_close_to_pca():
     factors = rng.normal(size=(5_000, 3)) @ rng.normal(size=(3, 20)) + rng.normal(size=(5_000, 20))
     for epsilon, delta, least in [(1.0, 1e-6, 0.98), (4.0, None, 0.95)]:
         pca = DPPCA(n_components=3, epsilon=epsilon, delta=delta, bounds=(-10, 10), random_state=0).fit(factors)
@@ -70,7 +70,7 @@ def test_it_explains_nearly_as_much_as_without_noise():
 
 
 @pytest.mark.parametrize("delta", [None, 1e-6])
-def test_too_few_rows_are_warned_of(delta):
+def test_few_rows_warn(delta):
     pca = DPPCA(epsilon=0.01, **DECLARED | {"delta": delta})
     with pytest.warns(UserWarning, match="Use more rows"):
         pca.fit(TABLE[:20])

@@ -1,4 +1,4 @@
-"""Persons with several rows: of each at most a few are used, and the guarantee is for all of them."""
+"""Persons with several rows: a limited number is used, and the guarantee is for all rows of a person."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from skdp.privacy import PrivacyBudget
 from skdp.randomness import SeededSource
 
 
-def test_choices_are_as_of_scores_a_third_as_large():
+def test_choices_equal_choices_with_scores_divided_by_3():
     share = PrivacyBudget("epsilon", Fraction(2), rows=3)
     drawn = [choose(SeededSource(seed), np.array([0, -3]), share, 1) for seed in range(500)]
     assert np.mean(drawn) == pytest.approx(math.exp(-2) / 2, abs=0.05)
 
 
-def test_at_most_a_few_rows_of_each_person_are_used():
+def test_rows_of_each_person_are_limited():
     people = np.repeat(np.arange(6), [1, 2, 3, 4, 5, 6])
     X = pd.DataFrame({"x": people.astype(float)})
     for rows, seed in itertools.product((1, 2, 4), range(3)):
@@ -63,7 +63,7 @@ class TestUnit:
     @pytest.mark.parametrize("name", list(RELEASES))
     def test_a_second_row_replaces_the_first_and_the_guarantee_is_for_all_rows(self, name):
         # Without the second row, the counts are (1, 0): adding it changes both of them by 1, and the noise is for
-        # one. At epsilon 2, this loses ln((1 + e**4) / 2) = 3.3.
+        # one. At epsilon 2, the loss is ln((1 + e**4) / 2) = 3.3.
         counted = set()
         for seed in range(12):
             counts, estimator = RELEASES[name](epsilon=1e6, random_state=seed)
@@ -71,7 +71,7 @@ class TestUnit:
             assert estimator.guarantee_.unit == "person"
         assert counted == {(1.0, 0.0), (0.0, 1.0)}
 
-    def test_sums_are_for_persons_with_as_many_rows_as_records_are_protected(self):
+    def test_sums_hold_for_the_smaller_number_of_rows(self):
         of_rows = {
             unit: [skdp.PrivacyGuarantee(1.0, relation="add_remove", unit=unit, max_rows_per_person=n) for n in (1, 2)]
             for unit in ("record", "person")
@@ -108,8 +108,8 @@ REVEALING = {"synthesizer": state_synthesizer, "target encoder": state_encoder}
 
 class TestRevealedNumberOfRows:
     @pytest.mark.parametrize("name", list(REVEALING))
-    def test_nothing_is_promised_for_replacing_a_person(self, name):
-        """Replacing a person of 11 rows by one of 1 row changes the number of rows, which is seen with certainty."""
+    def test_replacing_a_person_has_no_guarantee(self, name):
+        """Replacing a person with 11 rows by a person with 1 row changes the number of rows, which is public."""
         statement = skdp.privacy_statement(Pipeline([(name, *REVEALING[name]("who"))]))
         record = statement.to_dict()
         assert statement.total is record["total"] is record["meaning"] is None

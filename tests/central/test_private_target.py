@@ -1,4 +1,4 @@
-"""Logistic regression that protects the target alone: what a target changes, what is stated, and what is learnt."""
+"""Logistic regression with a private target only: sensitivity, statements, and accuracy."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ MODELS = {"binary": (binary, [0, 1]), "several": (several, ["a", "b", "c"])}
 
 
 def rows(seed, n_rows, n_columns=3):
-    """Return rows whose lengths differ by much, and of which some columns follow from others."""
+    """Return rows of very different lengths, with linearly dependent columns."""
     rng = np.random.default_rng(seed)
     X = rng.standard_t(2, (n_rows, n_columns)) * 10.0 ** rng.integers(-2, 3, n_columns)
     return np.hstack([X, X[:, :1] + X[:, 1:2], np.ones((n_rows, 1))])
 
 
 class TestPrivacy:
-    """What another target of one row changes is covered by the noise: replayed, with the noise moved."""
+    """The noise covers the change by another target of one row: replayed, with shifted noise."""
 
     @pytest.mark.parametrize("n_neighbors", [4, pytest.param(504, marks=pytest.mark.long)])
     @pytest.mark.parametrize("name", list(MODELS))
-    def test_neighbors_that_differ_in_the_target(self, name, n_neighbors):
-        """Up to 504 neighbors of each model: tables of 1 to 24 rows, with and without delta, all kinds of shares."""
+    def test_neighbors_with_another_target_are_within_epsilon(self, name, n_neighbors):
+        """Up to 504 neighbors of each model: tables of 1 to 24 rows, with and without delta, all proportions."""
         make, values = MODELS[name]
         rng = np.random.default_rng(3)
         shares = [{"epsilon": 1.0, "delta": 1e-6}, {"epsilon": Rho(0.1, 1e-6)}, {"epsilon": Mu(2.0, 1e-6)}]
@@ -61,12 +61,12 @@ class TestPrivacy:
             assert replay.guarantee.relation == "replace_values"
             place = number % len(shares)
             largest[place] = max(largest.get(place, 0.0), replay.epsilon / replay.guarantee.epsilon)
-        # The bound is reached, but for rounding to steps of the noise: the test would see a larger change.
+        # The bound is attained, up to rounding to steps of the noise: the test would find a larger change.
         assert max(largest.values()) > 0.5
 
     @pytest.mark.parametrize("name", list(MODELS))
-    def test_public_columns_are_no_secret(self, name):
-        """Nothing is promised of X, and nothing of X is said to be protected."""
+    def test_public_columns_are_stated_as_unprotected(self, name):
+        """X has no guarantee, and none is stated for it."""
         make, values = MODELS[name]
         X = pd.DataFrame(rows(0, 30)).rename(columns=str)
         y = pd.Series(np.resize(np.array(values, object), 30).tolist(), name="income")
@@ -104,7 +104,7 @@ class TestPrivacy:
             changed,
         ).passed
 
-    def test_mistakes_cost_nothing(self):
+    def test_invalid_arguments_raise_before_charge(self):
         X, y = rows(0, 20), np.resize([0, 1], 20)
         ledger = PrivacyLedger(epsilon=5, delta=1e-3, **OF_TARGET)
         mistakes = [
@@ -121,7 +121,7 @@ class TestPrivacy:
         with pytest.raises(ValueError, match=r"target \(give y a name\) does not cover the values of income"):
             binary(ledger=ledger).fit(X, y)
 
-    def test_a_target_that_is_a_column_is_refused(self):
+    def test_target_that_is_a_column_raises_an_error(self):
         """It was public in X and protected as y, and stated as "target"."""
         X = pd.DataFrame(rows(0, 200)[:, :3], columns=["a", "b", "income"])
         y = pd.Series(np.resize([0, 1], 200), name="income")
@@ -131,7 +131,7 @@ class TestPrivacy:
             with pytest.raises(ValueError, match="X must not have a column with the name of y, 'income'"):
                 model.fit(X, target)
         assert ledger.spent == (0, 0)
-        # One without a name is another target.
+        # A target without a name is another target.
         model.set_params(ledger=None).fit(X.rename(columns={"income": "target"}), y.rename(None))
         assert model.guarantee_.scope == ("target_2",)
         model.fit(X.to_numpy(), y)
@@ -139,7 +139,7 @@ class TestPrivacy:
 
 
 class TestModels:
-    def test_without_noise_it_is_the_model_of_scikit_learn(self):
+    def test_model_without_noise_equals_scikit_learn(self):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(4_000, 4)) * [1, 10, 0.1, 1]
         logits = X @ [1.0, -0.1, 5.0, 0.0] - 0.3
@@ -150,13 +150,13 @@ class TestModels:
             warnings.simplefilter("ignore")
             model.fit(X, y)
         exact = LogisticRegression(C=1e6, tol=1e-10, max_iter=1_000).fit(X, y)
-        # The penalty that the sample asks for takes a little.
+        # The penalty for the sample shrinks slightly.
         np.testing.assert_allclose(model.coef_, exact.coef_, atol=0.02 * np.abs(exact.coef_).max())
         np.testing.assert_allclose(model.intercept_, exact.intercept_, atol=0.02 * abs(exact.intercept_).max())
 
     @pytest.mark.parametrize("name", list(MODELS))
-    def test_numbers_of_any_size(self, name):
-        """Differences that no float scales are none; squares beyond all floats are refused before the charge."""
+    def test_numbers_of_any_magnitude_are_supported(self, name):
+        """Differences below float precision are 0; squares beyond float range raise an error before the charge."""
         make, values = MODELS[name]
         X = pd.DataFrame(np.arange(12.0).reshape(6, 2) * [1, 1e-309], columns=["a", "b"])
         y = np.resize(np.array(values), 6)

@@ -12,7 +12,7 @@ from skdp import DPKBinsDiscretizer, DPQuantileTransformer, DPRobustScaler
 from skdp.datasets import load_adult
 
 
-def test_quantiles_that_fall_together_are_one_edge():
+def test_equal_quantiles_are_one_edge():
     adult = load_adult().frame[["capital-gain", "hours-per-week"]]
     bounds = {"capital-gain": (0, 99_999), "hours-per-week": (0, 100)}
     with pytest.warns(UserWarning, match=r"Columns \['capital-gain', 'hours-per-week'\] have fewer bins"):
@@ -24,7 +24,7 @@ def test_quantiles_that_fall_together_are_one_edge():
     assert sorted(out["hours-per-week"].unique()) == [0, 1, 2]
 
 
-def test_a_bin_holds_its_left_edge_and_the_last_one_its_right_too():
+def test_bin_includes_its_left_edge_and_the_last_one_both():
     fitted = DPKBinsDiscretizer(1e6, n_bins=2, bounds=(0, 10)).fit([[0.0], [5.0], [5.0], [10.0]])
     rows = [[-math.inf], [-1.0], [0.0], [4.9], [5.0], [10.0], [11.0], [math.inf]]
     assert fitted.transform(rows).ravel().tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
@@ -36,7 +36,7 @@ BOUNDS = (0, 100)
 
 
 def theirs_of(ours):
-    """scikit-learn's transformer with our quantiles."""
+    """Return scikit-learn's transformer with the released quantiles."""
     theirs = QuantileTransformer(n_quantiles=ours.n_quantiles, output_distribution=ours.output_distribution)
     theirs.fit(np.zeros((ours.n_quantiles, ours.n_features_in_)))
     theirs.quantiles_, theirs.references_ = ours.quantiles_, ours.references_
@@ -44,7 +44,7 @@ def theirs_of(ours):
 
 
 @pytest.mark.parametrize("output_distribution", ["uniform", "normal"])
-def test_is_scikit_learns_on_the_released_quantiles(output_distribution):
+def test_transform_equals_scikit_learn_on_the_released_quantiles(output_distribution):
     ours = DPQuantileTransformer(
         5.0, n_quantiles=30, output_distribution=output_distribution, bounds=BOUNDS, random_state=0
     ).fit(ROWS)
@@ -58,7 +58,7 @@ def test_is_scikit_learns_on_the_released_quantiles(output_distribution):
 
 
 @pytest.mark.parametrize("quantile_range", [(25.0, 75.0), (10, 50)])
-def test_is_nearly_scikit_learns(quantile_range):
+def test_transform_is_close_to_scikit_learn(quantile_range):
     parameters = {"quantile_range": quantile_range}
     ours = DPRobustScaler(20.0, bounds=BOUNDS, random_state=0, **parameters).fit(ROWS)
     theirs = RobustScaler(**parameters).fit(ROWS)

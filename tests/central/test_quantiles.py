@@ -1,4 +1,4 @@
-"""Quantiles by halving: what a record or a person changes is replayed on all small tables, with few candidates."""
+"""Quantiles by bisection: the change by a record or a person is replayed on all small tables, with few candidates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def few_candidates(monkeypatch):
 
     def checked(source, size, within, gap, rate, scores):
         gaps = np.array([gap(index) for index in range(size)])
-        # An audit is shown the scores of some cuts, those of both ends last.
+        # An audit gets the scores of some cuts, and last the scores of both bounds.
         shown = scores()
         assert set(shown) <= set((shown[-2] + gaps[0] - gaps).tolist())
         for far in (0, 7):
@@ -43,8 +43,8 @@ def few_candidates(monkeypatch):
 @pytest.mark.usefixtures("few_candidates")
 @pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, 1e-6), Mu(0.5, 1e-6)], ids=str)
 @pytest.mark.parametrize("model", [QUARTILES, UNEVEN], ids=["quartiles", "uneven"])
-def test_adding_a_record_costs_at_most_epsilon(model, epsilon):
-    """Tables of up to 2 other rows, on candidates, between and beyond them, of two columns; nan is no value."""
+def test_added_record_costs_at_most_epsilon(model, epsilon):
+    """Tables of up to 2 other rows, on candidates, between and beyond them, of two columns; nan is missing."""
     used = []
     for n_others in range(3 if epsilon == 1.0 else 2):
         others = itertools.combinations_with_replacement(VALUES, n_others)

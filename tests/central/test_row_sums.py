@@ -1,4 +1,4 @@
-"""What a row changes in exact sums over rows of a bounded norm: replayed, for each draw of the models made of them."""
+"""Change by a row in exact sums over rows of bounded norm: replayed, for each draw of the models."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def table_of(rows, classes, numbers):
     return frame.assign(three=classes, two=np.minimum(classes, 1), number=numbers)
 
 
-# Of the last nine rows of each table, every other one is removed: rows everywhere, rows far from all others, and rows
-# whose class is certainly another one.
+# Every second one of the last nine rows of each table is removed: rows in all positions, far from all other rows, and
+# of another class with certainty.
 TABLES = [
     table_of(GRID, np.arange(9) % 3, np.resize([-1.0, 1.0, 1.0, -1.0], 9)),
     table_of(
@@ -54,7 +54,7 @@ TWO, THREE = {"classes": [0, 1]}, {"classes": [0, 1, 2]}
 # The number of rows by their norm, their mean, and the number again.
 LIMITS = [1 / 32, 1 / 16, 1 / 32]
 SCORES, ROUNDS = [1 / 4, 1 / 32, 19 / 32, 1 / 8], [1 / 100, 3 / 20, *[21 / 600] * 24]
-# Of each model, its target, the parts of the budget that its draws have, and the least share of each that a row uses.
+# For each model: its target, the budgets of its draws, and the smallest fraction of each that a row uses.
 MODELS = {
     "linear": (DPLinearRegression(MU, **NUMBER), "number", [*LIMITS, 63 / 160, 63 / 160, 7 / 80], 0.7),
     "linear, epsilon": (DPLinearRegression(EPSILON, **NUMBER), "number", [1], 0.99),
@@ -72,7 +72,7 @@ MODELS = {
 
 
 def losses_of_rows(model, target, tables):
-    """Return the largest part of the budget that each draw loses for a row, over tables of as many draws."""
+    """Return the largest fraction of the budget that each draw loses by a row, over tables with equally many draws."""
     worst = {}
     for table in tables:
         rows = table[["a", "b"]] if target is None else table[["a", "b"]].assign(target=table[target])
@@ -86,7 +86,7 @@ def losses_of_rows(model, target, tables):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_each_draw_loses_its_part_for_a_row_and_no_more(name):
+def test_each_draw_loses_at_most_its_budget_by_a_row(name):
     model, target, parts, least = MODELS[name]
     used = losses_of_rows(model, target, TABLES)[len(parts)] / parts
     assert sum(parts) == pytest.approx(1)
@@ -94,13 +94,13 @@ def test_each_draw_loses_its_part_for_a_row_and_no_more(name):
     assert (used >= least).all(), used
 
 
-def test_the_draws_of_an_additive_regression_lose_the_budget_for_a_row_and_no_more():
+def test_draws_of_an_additive_regression_lose_the_budget_by_a_row():
     worst = losses_of_rows(DPAdditiveRegressor(MU, **NUMBER), "number", TABLES[:2])
     assert 0.97 < max(draws.sum() for draws in worst.values()) <= 1
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_sums_are_exact_so_that_the_order_of_rows_does_not_show(name, monkeypatch):
+def test_order_of_rows_does_not_change_exact_sums(name, monkeypatch):
     model, target, *_ = MODELS[name]
     monkeypatch.setattr("skdp.central._sums.BLOCK", 3 * 4)  # other rows in each block
     monkeypatch.setattr("skdp.central._sums.MIN_ROWS_PER_BLOCK", 1)

@@ -22,7 +22,7 @@ def aggregate(X=None, statistic=np.mean, **parameters):
 
 
 class TestSampleAndAggregate:
-    def test_any_statistic_counts_and_no_error_of_it_is_seen(self):
+    def test_any_statistic_is_accepted_and_its_errors_are_not_shown(self):
         rng = np.random.default_rng(0)
 
         def moody(chunk):
@@ -35,7 +35,7 @@ class TestSampleAndAggregate:
         assert release.n_failed > 50 or not release.released
 
     @pytest.mark.parametrize("error", [ValueError, RecursionError, SystemExit])
-    def test_a_statistic_that_fails_is_refused(self, error):
+    def test_failing_statistic_raises_an_error(self, error):
         def failing(chunk):
             raise error(f"row {chunk[0]}")
 
@@ -48,7 +48,7 @@ class TestSampleAndAggregate:
         assert len(found) == 1
         assert ledger.spent[0] == 1.0
 
-    def test_failed_chunks_do_not_count(self):
+    def test_failed_chunks_are_ignored(self):
         def fragile(chunk):
             assert chunk.min() >= 0
             return chunk.mean()
@@ -59,8 +59,8 @@ class TestSampleAndAggregate:
         assert release.value == pytest.approx(90, abs=1)
         assert 100 < release.n_failed < 160
 
-    def test_the_order_and_the_labels_of_the_rows_do_not_show(self):
-        # One row at the front moved an answer by 99.5: each chunk knew where its rows stood.
+    def test_order_and_labels_of_rows_do_not_change_the_result(self):
+        # One row at the front moved an answer by 99.5: each chunk contained the positions of its rows.
         ages = pd.DataFrame({"age": np.arange(200.0)})
         one_more = pd.concat([ages.iloc[:1], ages])
         for statistic in (lambda chunk: chunk.index.max(), lambda chunk: (chunk.index % 2).to_numpy()[:2].sum()):
@@ -74,8 +74,8 @@ class TestSampleAndAggregate:
     @pytest.mark.parametrize(
         ("there", "elsewhere"), [(100, 0), (0, 100), (math.nan, 100), (0, math.nan), ([100, 0], [0, 100])]
     )
-    def test_the_replayed_noise_covers_whatever_a_chunk_gives(self, epsilon, there, elsewhere):
-        """A record moves the answer of its chunk from one bound to the other, or to none."""
+    def test_replayed_noise_covers_any_result_of_a_chunk(self, epsilon, there, elsewhere):
+        """A record moves the result of its chunk from one bound to the other, or to none."""
 
         def statistic(chunk):
             return there if (chunk == 9).any() else elsewhere
@@ -87,7 +87,7 @@ class TestSampleAndAggregate:
             assert replay.passed, replay.findings
             assert replay.epsilon > 0.3 * replay.guarantee.epsilon
 
-    def test_coefficients_of_an_estimator(self):
+    def test_coefficients_of_an_estimator_are_aggregated(self):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(20_000, 2))
         y = X @ [1.0, -2.0] + rng.normal(size=20_000)
@@ -120,7 +120,7 @@ class TestSampleAndAggregate:
         ({"random_state": 1.5}, "random_state"),
     ],
 )
-def test_mistakes_cost_nothing(parameters, message):
+def test_invalid_arguments_raise_before_charge(parameters, message):
     ledger = PrivacyLedger(epsilon=2.0, delta=0.1)
     with pytest.raises((TypeError, ValueError), match=message) as caught:
         aggregate(**{"ledger": ledger} | parameters)

@@ -85,7 +85,7 @@ def test_weighted_statistics_at_large_epsilon_are_exact_in_all_libraries(name):
 
 
 def test_equal_weights_have_the_same_accuracy_as_counts():
-    """A weight of 3 for each row is the same as three times the counts, and so is the standard error."""
+    """A weight of 3 for each row equals three times the counts and the standard error."""
     frame = weighted_table(2000)[["key"]]
     plain = DPHistogram(0.01, domain=KEYS, random_state=0).fit(frame).to_frame()
     weighted = DPHistogram(0.01, domain=KEYS, max_weight=3, random_state=0)

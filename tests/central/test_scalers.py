@@ -1,4 +1,4 @@
-"""Noisy means; scaling by them and by variances, and by noisy or public ends."""
+"""Noisy means; scaling by means and variances, and by noisy or public bounds."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def fits(kind, X, repeats, **parameters):
 
 
 @pytest.mark.parametrize("epsilon", often([1.0, 5.0, 25.0], [5.0]))
-def test_the_error_of_the_scale_covers_columns_of_any_variance(epsilon):
-    """A coverage of 0.935 fails in less than one of a million."""
+def test_error_of_the_scale_covers_columns_of_any_variance(epsilon):
+    """A coverage of 0.935 fails with probability below 1e-6."""
     constant, odd = np.full(2000, 5.0), np.r_[np.full(1998, 0.0), [10.0, 10.0]]
     ordinary = np.random.default_rng(0).exponential(1, 2000).clip(0, 10)
     X = np.column_stack([constant, np.full(2000, 10.0), odd, 5 + (ordinary - 5) / 20, ordinary])
@@ -31,7 +31,7 @@ def test_the_error_of_the_scale_covers_columns_of_any_variance(epsilon):
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2])
-def test_tables_of_no_rows_and_of_one_are_answered(rows):
+def test_tables_of_no_rows_and_of_one_are_supported(rows):
     for seed in range(20):
         scaler = DPStandardScaler(0.5, bounds=(-5, 5), random_state=seed)
         with pytest.warns(UserWarning, match=r"exceeds the variance of \['x0', 'x1'\]"):
@@ -52,7 +52,7 @@ def rows():
 
 @pytest.mark.parametrize("feature_range", [(0, 1), (-1, 1), (2.5, 10)])
 @pytest.mark.parametrize("clip", [False, True])
-def test_with_bounds_it_is_scikit_learns_on_the_bounds(rows, feature_range, clip):
+def test_transform_with_bounds_equals_scikit_learn(rows, feature_range, clip):
     ours = DPMinMaxScaler(feature_range=feature_range, bounds=[(0, 10), (-3, 5)], clip=clip).fit(rows)
     theirs = MinMaxScaler(feature_range=feature_range, clip=clip).fit([[0, -3], [10, 5]])
     for name in ATTRIBUTES:
@@ -62,7 +62,7 @@ def test_with_bounds_it_is_scikit_learns_on_the_bounds(rows, feature_range, clip
     assert ours.inverse_transform(ours.transform(rows)) == pytest.approx(rows)
 
 
-def test_with_quantiles_it_is_scikit_learns_on_the_released_ones(rows):
+def test_transform_with_quantiles_equals_scikit_learn(rows):
     ours = DPMinMaxScaler(2.0, bounds=(-100, 100), quantile_range=(10, 90)).fit(rows)
     assert ours.data_min_ == pytest.approx(np.quantile(rows, 0.1, axis=0), abs=0.3)
     assert ours.data_max_ == pytest.approx(np.quantile(rows, 0.9, axis=0), abs=0.3)
@@ -72,14 +72,14 @@ def test_with_quantiles_it_is_scikit_learns_on_the_released_ones(rows):
     assert ours.transform(rows) == pytest.approx(theirs.transform(rows))
 
 
-def test_clipping_keeps_what_is_missing():
+def test_clipping_keeps_missing_values():
     frame = pl.DataFrame({"age": [-5.0, None, 50.0, float("inf"), float("nan")]})
     fitted = DPMinMaxScaler(bounds=(0, 100), clip=True).fit(frame)
     assert fitted.transform(frame)["age"].to_list() == [0, None, 0.5, 1, None]
     assert DPMinMaxScaler(bounds=(0, 100)).fit_transform(frame)["age"].to_list() == [-0.05, None, 0.5, math.inf, None]
 
 
-def test_quantiles_that_fall_together():
+def test_equal_quantiles_are_supported():
     fitted = DPMinMaxScaler(1e6, bounds=(0, 10), quantile_range=(20, 80)).fit(np.full((100, 1), 3))
     assert (fitted.data_range_.item(), fitted.scale_.item()) == (0, 1)
     assert fitted.transform([[3], [4]]).ravel().tolist() == [0, 1]

@@ -1,4 +1,4 @@
-"""Selected columns: sensitivities by brute force, what is spent, and how often the right columns are found."""
+"""Selected columns: sensitivities by brute force, charges, and accuracy of the selection."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ NUMBER = {"bounds": (-5, 5), "target_bounds": (-15, 15), "random_state": 0}
 
 
 @pytest.mark.parametrize("delta", [None, 1e-6])
-def test_with_little_noise_it_is_that_of_scikit_learn(delta):
+def test_selection_with_little_noise_equals_scikit_learn(delta):
     wanted = SelectKBest(f_classif, k=3).fit(TABLE, CLASSES)
     found = DPSelectKBest(k=3, epsilon=200.0, delta=delta, **DECLARED).fit(TABLE, CLASSES)
     assert (found.get_support() == wanted.get_support()).all()
-    ratios = np.sqrt(2 * wanted.scores_ / (2 * wanted.scores_ + 2_997))  # of F with 2 and 2,997 degrees of freedom
+    ratios = np.sqrt(2 * wanted.scores_ / (2 * wanted.scores_ + 2_997))  # F with 2 and 2,997 degrees of freedom
     chosen = found.get_support()
     assert np.allclose(found.scores_[chosen], ratios[chosen], atol=0.02)
     assert np.isnan(found.scores_[~chosen]).all()
@@ -39,8 +39,8 @@ def test_with_little_noise_it_is_that_of_scikit_learn(delta):
 
 
 @pytest.mark.parametrize(("share", "growth"), [(3.0, 3), (Mu(0.5, delta=1e-6), 3), (Rho(0.1, delta=1e-6), 3)])
-def test_the_scores_of_several_columns_share_what_is_for_them(share, growth, monkeypatch):
-    """Of k scores, each of which a row changes, noise of one would say too much."""
+def test_scores_of_several_columns_share_their_budget(share, growth, monkeypatch):
+    """A row changes each of k scores, so noise for one score would reveal too much."""
     draw, of_scores = Noise.draw, []
     for k in (1, 3):
         drawn = []

@@ -1,4 +1,4 @@
-"""What a record or a person changes in sums between bounds: replayed on all small tables."""
+"""Change by a record or a person in sums between bounds: replayed on all small tables."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tests.testing.central_releases import fitted
 MU = Mu(0.5, delta=1e-6)
 WIDE = {"bounds": (0, 2)}
 KEYS = {"keys": {"a": [0], "b": [0, 1]}, "by": ["a", "b"], "statistics": ["mean", "sum", "count"]}
-# The values of a column, in the middle of the bounds 0 and 2, at an end, beyond them, and none.
+# Values of a column: at the center of the bounds 0 and 2, at a bound, beyond both, and missing.
 NUMBERS = [{"x": value} for value in (1.0, 2.0, -3.0, math.nan)]
 PAIRS = [{"x": one, "y": other} for one, other in itertools.combinations_with_replacement((0.0, 50.0, math.nan), 2)]
-# Undeclared keys and missing values.
+# Unknown keys and missing values.
 GROUPED = [{"a": 0, "b": b, "x": x} for b, x in itertools.product((0, 1), (0.0, math.inf, math.nan))]
 GROUPED += [{"a": 2, "b": 0, "x": 0.0}]
 CLASSED = [{"x": x, "y": y} for x, y in itertools.product((0.0, 2.0, 50.0), (0, 1))]
@@ -40,8 +40,8 @@ RELEASES = {
 @pytest.mark.filterwarnings("ignore:The noise:UserWarning")  # there are few rows
 @pytest.mark.parametrize("persons", [False, True])
 @pytest.mark.parametrize("name", RELEASES)
-def test_the_noise_covers_a_record_or_a_person_and_no_more(name, persons):
-    """A record beside another one or nobody; a person of two rows beside another one."""
+def test_noise_covers_a_record_or_a_person_exactly(name, persons):
+    """One record and at most one other; a person with two rows and at most one other person."""
     model, records = RELEASES[name]
     model = clone(model).set_params(max_rows_per_person=1 + persons)
     used = []
@@ -67,7 +67,7 @@ def test_sums_do_not_depend_on_the_order_of_rows_or_on_blocks(kind):
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.1, 0.7), (1e9, 1e9 + 2), (-1e-300, 1e-300), (-8e307, 8e307)])
-def test_values_beyond_the_bounds_are_at_the_bounds(low, high):
+def test_values_beyond_the_bounds_are_clipped(low, high):
     rows = np.array([[low, high, -np.inf, np.inf]] * 1_000)
     found = DPMean(1e9, bounds=(low, high)).fit(rows).mean_
     assert found == pytest.approx([low, high, low, high], rel=1e-6, abs=1e-6 * (high / 2 - low / 2))

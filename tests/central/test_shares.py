@@ -1,4 +1,4 @@
-"""Shares of a budget in rho or mu: what they buy, what one record can change, and what is charged."""
+"""Fractions of a budget in rho or mu: their noise, the change by one record, and the charge."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def hockey_stick(p, q, epsilon):
 
 
 def pair(up, down):
-    """The two laws on two outcomes with these logarithms of ratios, one above and one below 0."""
+    """Return two distributions on two outcomes with these log ratios, one above and one below 0."""
     q = -math.expm1(-down) / (math.exp(up) - math.exp(-down))
     return (q * math.exp(up), 1 - q * math.exp(up)), (q, 1 - q)
 
@@ -47,7 +47,7 @@ ORDERS = [1.0001, 1.1, 1.5, 2, 3, 8, 30]
 
 class TestWhatAShareBuys:
     @pytest.mark.parametrize("amount", AMOUNTS)
-    def test_a_choice_has_the_rho_wherever_its_losses_are(self, amount):
+    def test_choice_has_the_rho_for_all_losses(self, amount):
         epsilon = float(parse_budget(Rho(amount, DELTA)).choice)
         for place in np.linspace(0.02, 0.98, 25):
             laws = pair(place * epsilon, (1 - place) * epsilon)
@@ -55,7 +55,7 @@ class TestWhatAShareBuys:
                 assert max(renyi(*laws, order) / order for order in ORDERS) <= amount * (1 + 1e-6)
 
     @pytest.mark.parametrize("mu", [1e-3, 0.1, 0.5, 1.0, 3.0])
-    def test_a_choice_has_the_mu_wherever_its_losses_are(self, mu):
+    def test_choice_has_the_mu_for_all_losses(self, mu):
         share = parse_budget(Mu(mu, DELTA))
         epsilon = float(share.choice)
         worst = 0.0
@@ -70,7 +70,7 @@ class TestWhatAShareBuys:
 
     @pytest.mark.parametrize("kind", [Rho, Mu])
     @pytest.mark.parametrize("n", [1, 2, 3, 7, 10, pytest.param(1000, marks=pytest.mark.long)])
-    def test_a_split_share_fits_into_a_ledger_and_no_more(self, kind, n):
+    def test_split_budget_fits_into_a_ledger_exactly(self, kind, n):
         whole = kind.of(1.0, DELTA)
         part = whole.split(n)
         ledger = PrivacyLedger(**{kind.name: getattr(whole, kind.name)})
@@ -84,8 +84,8 @@ class TestWhatAShareBuys:
 
 
 class TestGuarantee:
-    def test_means_and_gaussian_noise_compose_as_their_laws(self):
-        """The figure of docs/guide: 30 Laplace and 20 Gaussian means, by the exact laws 7.96."""
+    def test_means_and_gaussian_noise_compose_as_their_distributions(self):
+        """The figure of docs/guide: 30 Laplace and 20 Gaussian means, with exact distributions 7.96."""
         mean = DPMean(0.3, bounds=(0, 100)).fit(NUMBERS[["a"]]).guarantee_
         assert mean.losses == (laplace_loss(Fraction(0.3), 1 << 29),)
         rounded = replace(mean, epsilon=gaussian_epsilon(0.1, DELTA), delta=DELTA, losses=(GaussianLoss(0.1),))
@@ -93,7 +93,7 @@ class TestGuarantee:
 
     @pytest.mark.filterwarnings("ignore:.* fewer bins than:UserWarning")
     @pytest.mark.parametrize(("n_bins", "n_levels"), [(2, 1), (5, 3), (20, 5)])
-    def test_of_the_halvings_of_two_columns(self, n_bins, n_levels):
+    def test_bisections_of_two_columns_compose(self, n_bins, n_levels):
         (loss,) = DPKBinsDiscretizer(0.6, bounds=(0, 100), n_bins=n_bins, random_state=0).fit(NUMBERS).guarantee_.losses
         assert (type(loss), loss.count) == (PureLoss, 2 * n_levels)
         assert 0.5 < loss.share < 0.6

@@ -15,7 +15,7 @@ NUMERIC = ["mean", "median"]
 
 
 def table(n, seed=0):
-    """Two columns with gaps; their middles are at about 30 and 60."""
+    """Return two columns with missing values, and medians of about 30 and 60."""
     rng = np.random.default_rng(seed)
     X = np.column_stack([rng.beta(3, 7, n), rng.beta(6, 4, n)]) * 100
     X[rng.random(X.shape) < 0.3] = np.nan
@@ -23,14 +23,14 @@ def table(n, seed=0):
 
 
 class TestMostFrequent:
-    def test_missing_is_never_the_most_frequent(self):
+    def test_missing_is_never_the_most_frequent_value(self):
         frame = pd.DataFrame({"a": ["x", None, None, None]})
         imputer = DPSimpleImputer(50.0, strategy="most_frequent", categories={"a": [None, "x"]})
         assert imputer.fit_transform(frame)["a"].tolist() == ["x"] * 4
         with pytest.raises(ValueError, match="must declare a value other than missing for column 'a'"):
             imputer.set_params(categories={"a": [None]}, handle_unknown="ignore").fit(frame)
 
-    def test_the_middle_of_a_bin(self):
+    def test_most_frequent_bin_gives_its_midpoint(self):
         X = np.array([[1.0], [12.0], [13.0], [np.nan]] * 50)
         bins = Interval(0, 20, bins=4, real=True)
         imputer = DPSimpleImputer(50.0, strategy="most_frequent", categories=bins).fit(X)
@@ -50,7 +50,7 @@ class TestMostFrequent:
             (Interval([date(2024, 1, 1), date(2024, 1, 2), date(2024, 1, 9)]), date(2024, 1, 1), date(2024, 1, 1)),
         ],
     )
-    def test_the_middle_is_a_declared_number(self, bins, number, middle):
+    def test_midpoint_is_a_declared_number(self, bins, number, middle):
         frame = pd.DataFrame({"a": [number] * 50})
         imputer = DPSimpleImputer(50.0, strategy="most_frequent", categories={"a": bins}).fit(frame)
         assert imputer.statistics_.tolist() == [middle]
@@ -150,7 +150,7 @@ def test_dtype_without_the_declared_value_raises_before_the_charge(monkeypatch):
 
 class TestNumbers:
     @pytest.mark.parametrize("bounds", [(0, 100), (-3.5, 250.25), (0, 12_345), (1, 98)])
-    def test_medians(self, bounds):
+    def test_medians_are_imputed(self, bounds):
         X = table(3000).round()
         imputer = DPSimpleImputer(20.0, strategy="median", bounds=bounds).fit(X)
         step = (bounds[1] - bounds[0]) / 10_000
@@ -159,7 +159,7 @@ class TestNumbers:
             assert imputer.statistics_.tolist() == np.nanmedian(X, axis=0).tolist()
 
     @pytest.mark.parametrize("strategy", NUMERIC)
-    def test_only_gaps_are_filled(self, strategy):
+    def test_only_missing_values_are_filled(self, strategy):
         X = table(300)
         imputer = DPSimpleImputer(strategy=strategy, bounds=(0, 100)).fit(X)
         before = X.copy()
@@ -168,11 +168,11 @@ class TestNumbers:
         gaps = np.isnan(X)
         np.testing.assert_array_equal(out[~gaps], X[~gaps])
         np.testing.assert_array_equal(out[gaps], np.broadcast_to(imputer.statistics_, X.shape)[gaps])
-        outside = np.array([[-5.0, np.inf]])  # what is there stays, clipped or not
+        outside = np.array([[-5.0, np.inf]])  # other values stay, clipped or not
         np.testing.assert_array_equal(imputer.transform(outside), outside)
 
 
-def test_a_column_that_cannot_be_filled_is_named_without_its_values():
+def test_error_of_a_column_without_a_statistic_contains_no_value():
     fitted = DPSimpleImputer(strategy="most_frequent", categories={"a": ["x", "y"]}).fit(pd.DataFrame({"a": ["x"]}))
     frame = pl.DataFrame({"a": pl.Series([object(), None], dtype=pl.Object)})
     with pytest.raises(ValueError, match=r"Missing values of column 'a' cannot be replaced \(\w+\)\. Convert"):

@@ -26,17 +26,17 @@ def shops(n, k, *, low=0.0, high=1.0, spread=0.1, noise=0.0, seed=0):
 
 
 class TestAccuracy:
-    def test_a_large_epsilon_gives_the_means(self):
+    def test_encodings_at_a_large_epsilon_are_the_means(self):
         fitted = encoder(1e5).fit(WORDS, ILL)
         exact = ILL.groupby(WORDS["job"]).mean().reindex(DECLARED["job"])
         assert fitted.encodings_[0] == pytest.approx(exact.to_numpy(), abs=0.01)
-        assert np.ptp(fitted.encodings_[1]) < 0.02  # a column that says hardly anything
+        assert np.ptp(fitted.encodings_[1]) < 0.02  # an uninformative column
         assert fitted.target_mean_ == pytest.approx(ILL.mean(), abs=1e-3)
 
     @pytest.mark.parametrize("epsilon", [0.2, 2.0])
     @pytest.mark.parametrize("noise", [0.0, 0.05])
-    def test_rare_and_noisy_categories_are_drawn_to_the_mean(self, epsilon, noise):
-        """Better than the mean of all rows, than noisy means, and (but for a large epsilon) than exact ones."""
+    def test_rare_and_noisy_categories_shrink_to_the_mean(self, epsilon, noise):
+        """More accurate than the overall mean, than noisy means, and (except at a large epsilon) than exact ones."""
         X, y, rates = shops(20_000, 100, low=0, high=100 if noise else 1, spread=0.1, noise=noise)
         top = 100 if noise else 1
         errors = []
@@ -47,7 +47,7 @@ class TestAccuracy:
         assert np.mean(errors) <= (0.075 if epsilon < 1 else 0.055)
 
 
-def test_undeclared_values():
+def test_values_outside_the_domain():
     odd = WORDS.copy()
     odd.iloc[:3, 0] = ["pilot", None, "pilot"]
     fitted = encoder(handle_unknown="ignore").fit(odd, ILL)
