@@ -2,6 +2,7 @@
 
 from skdp.survey._design import ReportDesign
 from skdp.survey._halves import PerHalf
+from skdp.survey._means import survey_mean
 from skdp.survey._regression import ReportLinearRegression, ReportLogisticRegression
 
 __all__ = [
@@ -9,4 +10,5 @@ __all__ = [
     "ReportDesign",
     "ReportLinearRegression",
     "ReportLogisticRegression",
+    "survey_mean",
 ]

@@ -555,7 +555,7 @@ class ReportDesign(SavedByArguments):
             Coverage probability of each interval.
         sample_weight : array-like of shape (n_samples,), default=None
             Survey weight of each row, the number of people that it represents. For
-            strata and clusters, use `debias`.
+            strata and clusters, use `survey_mean`.
 
         Returns
         -------
