@@ -263,12 +263,12 @@ def build_rows(
     known = pd.DataFrame({INTERCEPT: np.ones(len(table))})
     for name in table.columns:
         if name not in reported:
-            known[name] = _validate_predictor(table[name])
+            known[name] = validate_numbers(table[name])
     return Rows(known, questions, _list_cells(questions), weights, clusters)
 
 
-def _validate_predictor(column: pd.Series) -> Numbers:
-    """Check a true predictor, and return it as finite floats."""
+def validate_numbers(column: pd.Series) -> Numbers:
+    """Check that a column has finite numbers, and return it as floats."""
     if not pd.api.types.is_numeric_dtype(column.dtype):
         raise TypeError(
             f"Column {column.name!r} must be numeric, got {column.dtype}. Encode "
@@ -330,17 +330,19 @@ def validate_weights(sample_weight: Any, X: Any, n_rows: int) -> Numbers:
     return np.asarray(ratios * (np.count_nonzero(ratios) / ratios.sum()))
 
 
-def encode_clusters(clusters: Any, X: Any, n_rows: int) -> NDArray[np.intp] | None:
-    """Return the index of the cluster of each row, or None if `clusters` is None."""
-    if clusters is None:
+def encode_labels(
+    name: str, labels: Any, X: Any, n_rows: int
+) -> NDArray[np.intp] | None:
+    """Return the index of the label of each row, or None if `labels` is None; `name` is the parameter in errors."""
+    if labels is None:
         return None
-    reject_column_name("clusters", clusters)
-    check_same_order(X, clusters, "clusters")
+    reject_column_name(name, labels)
+    check_same_order(X, labels, name)
     # Missing entries have the code -1.
-    codes, _ = pd.factorize(np.asarray(clusters))
+    codes, _ = pd.factorize(np.asarray(labels))
     if len(codes) != n_rows or (codes < 0).any():
         raise ValueError(
-            f"`clusters` must have {n_rows} entries that are not missing, got "
-            f"{int((codes >= 0).sum())}. Drop rows with a missing cluster."
+            f"`{name}` must have {n_rows} entries that are not missing, got "
+            f"{int((codes >= 0).sum())}. Drop rows with a missing entry."
         )
     return np.asarray(codes)

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from scipy import stats
 
-from skdp.base import (
-    ColumnLike,
-    TableLike,
-    check_confidence_level,
-    check_row_order,
-    to_single_column,
-)
-from skdp.local.protocol import check_sample_weight
+from skdp.base import ColumnLike, TableLike, check_confidence_level
 from skdp.survey._design import to_pandas
+from skdp.survey._inputs import encode_labels, validate_numbers, validate_weights
 
 
 def survey_mean(
@@ -87,46 +79,28 @@ def survey_mean(
     smokes_yes  0.61       0.35  -0.36   1.58
     """
     check_confidence_level(confidence_level)
-    frame = to_pandas(values, parameter="values")
-    keys = {"strata": np.zeros(len(frame)), "clusters": np.arange(len(frame))}
-    for name, column in (("strata", strata), ("clusters", clusters)):
-        if column is not None:
-            check_row_order(**{"values": values, name: column})
-            keys[name] = _code_labels(column, name, len(frame))
-    weights = np.ones(len(frame))
-    if sample_weight is not None:
-        weights = check_sample_weight(sample_weight, values, len(frame))
-    for label in frame:
-        column = frame[label]
-        if not pd.api.types.is_numeric_dtype(column) or column.isna().any():
-            raise ValueError(
-                f"Column {label!r} of `values` must be numbers without missing values, "
-                f"got dtype {column.dtype}. Use the output of `debias`."
-            )
-    mean = pd.Series(np.average(frame, weights=weights, axis=0), index=frame.columns)
-    scores = (frame - mean).mul(weights / weights.sum(), axis=0)
-    totals = scores.groupby(list(keys.values())).sum()
-    by_stratum = totals.groupby(level=0)
+    frame = to_pandas(values, parameter="values").apply(validate_numbers)
+    n_rows = len(frame)
+    weights = pd.Series(validate_weights(sample_weight, values, n_rows))
+    fractions = weights / weights.sum()
+    mean = frame.mul(fractions, axis=0).sum()
+    scores = (frame - mean).mul(fractions, axis=0)
+    if strata is None:
+        strata = np.zeros(n_rows)
+    if clusters is None:
+        clusters = np.arange(n_rows)
+    labels = {"strata": strata, "clusters": clusters}
+    keys = [encode_labels(*item, values, n_rows) for item in labels.items()]
+    by_stratum = scores.groupby(keys).sum().groupby(level=0)
     n_clusters = by_stratum.size()
     if n_clusters.min() < 2:
         raise ValueError(
             "Each stratum must have at least two clusters, got a stratum with one. Join "
             "small strata."
         )
+    # The variance of a sum over clusters drawn with replacement in each stratum.
     std_error = np.sqrt(by_stratum.var().mul(n_clusters, axis=0).sum())
-    degrees = len(totals) - len(n_clusters)
+    degrees = n_clusters.sum() - len(n_clusters)
     margin = stats.t.ppf((1 + confidence_level) / 2, degrees) * std_error
     table = {"mean": mean, "std_error": std_error}
     return pd.DataFrame(table | {"lower": mean - margin, "upper": mean + margin})
-
-
-def _code_labels(column: Any, name: str, n_rows: int) -> Any:
-    """Return a code of the label of each row; raise an error for missing labels."""
-    (labels,) = to_single_column(column, name).columns
-    codes, _ = pd.factorize(np.asarray(labels, object))
-    if len(codes) != n_rows or (codes < 0).any():
-        raise ValueError(
-            f"`{name}` must have {n_rows:,} labels, one for each row and none missing, got "
-            f"{len(codes):,} with {int((codes < 0).sum()):,} missing."
-        )
-    return codes

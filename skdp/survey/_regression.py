@@ -32,7 +32,7 @@ from skdp.survey._inputs import (
     check_real,
     check_reported_together,
     convert_target_reports,
-    encode_clusters,
+    encode_labels,
     list_questions,
     validate_column,
     validate_weights,
@@ -138,7 +138,7 @@ class ReportRegression(BaseEstimator):
             X,
             self.predictor_designs,
             weights=validate_weights(sample_weight, X, len(table)),
-            clusters=encode_clusters(clusters, X, len(table)),
+            clusters=encode_labels("clusters", clusters, X, len(table)),
         )
         self._fit_target(rows, y)
         return self

@@ -87,14 +87,19 @@ def test_intervals_cover_the_proportion_of_a_clustered_population():
     ("changes", "message"),
     [
         ({"sample_weight": -WEIGHT}, "`sample_weight` must be finite, at least 0"),
-        ({"strata": STRATUM[1:]}, "`strata` must have 600 labels, .* got 599 with 0 missing"),
-        ({"clusters": [None, *HOUSEHOLD[1:]]}, "`clusters` must have 600 labels, .* got 600 with 1 missing"),
+        ({"strata": STRATUM[1:]}, "`strata` must have 600 entries that are not missing, got 599"),
+        ({"clusters": [np.nan, *HOUSEHOLD[1:]]}, "`clusters` must have 600 entries that are not missing, got 599"),
+        ({"clusters": [None, *STRATUM[1:]]}, "`clusters` must have 600 entries that are not missing, got 599"),
         ({"strata": HOUSEHOLD, "clusters": HOUSEHOLD}, "at least two clusters, got a stratum with one"),
-        ({"values": VALUES.assign(a="secret")}, "^(?!.*secret).*Column 'a' of `values` must be numbers"),
-        ({"values": VALUES.assign(a=np.nan)}, "Column 'a' of `values` must be numbers without missing values"),
-        ({"strata": pd.Series(STRATUM).sample(frac=1, random_state=0)}, "row labels in the order of values"),
+        ({"values": VALUES.assign(a=np.nan)}, "Column 'a' must be finite, got missing"),
+        ({"strata": pd.Series(STRATUM).sample(frac=1, random_state=0)}, "must have its row labels in the order"),
     ],
 )
 def test_inputs_that_are_no_sample_raise(changes, message):
     with pytest.raises(ValueError, match=message):
         survey_mean(**{"values": VALUES} | changes)
+
+
+def test_column_of_text_raises_without_its_values():
+    with pytest.raises(TypeError, match=r"^(?!.*secret).*Column 'a' must be numeric"):
+        survey_mean(VALUES.assign(a="secret"))
