@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from skdp.privacy import WeakGuaranteeWarning as WeakGuaranteeWarning
     from skdp.privacy import privacy_statement as privacy_statement
     from skdp.survey import PerHalf as PerHalf
+    from skdp.survey import ReportDesign as ReportDesign
     from skdp.survey import ReportLinearRegression as ReportLinearRegression
     from skdp.survey import ReportLogisticRegression as ReportLogisticRegression
     from skdp.synthesis import DPColumnSynthesizer as DPColumnSynthesizer
@@ -122,6 +123,7 @@ _MODULES = {
     "PrivacyLedger": "skdp.privacy",
     "RandomizedResponseEncoder": "skdp.local",
     "RapporEncoder": "skdp.local",
+    "ReportDesign": "skdp.survey",
     "ReportLinearRegression": "skdp.survey",
     "ReportLogisticRegression": "skdp.survey",
     "ReportTally": "skdp.local",

@@ -37,7 +37,6 @@ curve = privacy_curve(
     cv=3,
     scoring="roc_auc",
     epsilons=[0.5, 2.0, 8.0],
-    param_name="randomizedresponseencoder__epsilon",
     random_state=0,
 )
 print(compare_to_baseline(curve).round(3).T)

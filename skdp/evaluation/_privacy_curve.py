@@ -46,7 +46,7 @@ def privacy_curve(
     X: TableLike,
     y: ColumnLike,
     *,
-    param_name: str,
+    param_name: str | None = None,
     epsilons: Iterable[float],
     scoring: Any = None,
     cv: Any = 5,
@@ -69,9 +69,9 @@ def privacy_curve(
         True rows.
     y : array-like or series of shape (n_samples,)
         True targets.
-    param_name : str
+    param_name : str, default=None
         Nested name of the epsilon of the private step, such as
-        ``"columns__private__epsilon"``.
+        ``"columns__private__epsilon"``. If None, it is the only parameter of that name.
     epsilons : iterable of float
         Distinct values of epsilon, > 0.
     scoring : str, callable, list, tuple or dict, default=None
@@ -136,7 +136,6 @@ def privacy_curve(
     ...     model,
     ...     X,
     ...     y,
-    ...     param_name="randomizedresponseencoder__epsilon",
     ...     epsilons=[0.1, 5.0],
     ...     scoring=["accuracy", "roc_auc"],
     ...     random_state=0,
@@ -152,7 +151,9 @@ def privacy_curve(
     check_consistent_length(X, y)
     check_row_order(X=X, y=y)
     seed = draw_seed(random_state)
-    if param_name not in estimator.get_params():
+    if param_name is None:
+        param_name = _find_epsilon(estimator)
+    elif param_name not in estimator.get_params():
         raise ValueError(
             f"`param_name` must be a parameter of the estimator, got {param_name!r}."
         )
@@ -180,6 +181,19 @@ def privacy_curve(
             sizes = tuple(map(len, splits[cell[1]]))
             rows += [(*cell, name, value, *sizes) for name, value in scores.items()]
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _find_epsilon(estimator: Any) -> str:
+    """Return the nested name of the only parameter epsilon of an estimator."""
+    names = [
+        name for name in estimator.get_params() if name.split("__")[-1] == "epsilon"
+    ]
+    if len(names) != 1:
+        raise ValueError(
+            "`param_name` is required unless one step has a parameter epsilon, got "
+            f"{names}."
+        )
+    return str(names[0])
 
 
 def _list_splits(estimator: Any, y: Any, cv: Any) -> list[Any]:

@@ -103,7 +103,7 @@ class ReportDesign(SavedByArguments):
     11 or 12, and otherwise truthfully:
 
     >>> import pandas as pd
-    >>> from skdp.survey import ReportDesign
+    >>> from skdp import ReportDesign
     >>> design = ReportDesign.forced("smokes", yes=6 / 36, no=3 / 36)
     >>> design
     ReportDesign('smokes', values=['no', 'yes'], n_channels=1, epsilon=2.303)
@@ -190,7 +190,7 @@ class ReportDesign(SavedByArguments):
 
         Examples
         --------
-        >>> from skdp.survey import ReportDesign
+        >>> from skdp import ReportDesign
         >>> cards = {"a": ReportDesign.warner("smokes", 0.9), "b": ReportDesign.direct("smokes")}
         >>> ReportDesign.by_group(cards, "card")
         ReportDesign('smokes', values=['no', 'yes'], n_channels=2, epsilon=inf)
@@ -287,7 +287,7 @@ class ReportDesign(SavedByArguments):
 
         Examples
         --------
-        >>> from skdp.survey import ReportDesign
+        >>> from skdp import ReportDesign
         >>> ReportDesign.forced("drug", yes=6 / 36, no=3 / 36, values={"yes": 1, "no": 2})
         ReportDesign('drug', values={'no': 2, 'yes': 1}, n_channels=1, epsilon=2.303)
         """

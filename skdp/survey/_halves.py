@@ -66,7 +66,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    skdp.survey.ReportDesign.with_cheaters : Estimates non-compliance for other questionnaires.
+    skdp.ReportDesign.with_cheaters : Estimates non-compliance for other questionnaires.
 
     Notes
     -----

@@ -50,7 +50,7 @@ def survey_mean(
 
     See Also
     --------
-    skdp.survey.ReportDesign.debias : Unbiased values of the answers to a questionnaire.
+    skdp.ReportDesign.debias : Unbiased values of the answers to a questionnaire.
 
     Notes
     -----

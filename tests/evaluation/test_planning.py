@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import skdp
+from skdp import ReportDesign
 from skdp.privacy import Mu, Rho
-from skdp.survey import ReportDesign
 from tests.conftest import often
 
 SEX, JOB = ["F", "M"], [f"job {number}" for number in range(6)]

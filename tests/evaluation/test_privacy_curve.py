@@ -1,6 +1,7 @@
 """Privacy curves: every score equals a loop, with one release for all scorers."""
 
 import math
+import re
 import warnings
 
 import numpy as np
@@ -197,6 +198,20 @@ def test_each_release_is_charged_and_an_error_is_raised():
     with pytest.raises(skdp.BudgetExceeded):
         curve(pipeline(skdp.RandomizedResponseEncoder(categories=DOMAIN, ledger=ledger)))
     assert ledger.spent.epsilon <= 1
+
+
+def test_epsilon_of_the_only_private_step_is_found():
+    pd.testing.assert_frame_equal(curve(param_name=None), curve())
+    wrapped = pipeline(skdp.OnFitOnly(skdp.RandomizedResponseEncoder(categories=DOMAIN)))
+    named = curve(wrapped, param_name=f"{ENCODER}__transformer__epsilon")
+    pd.testing.assert_frame_equal(curve(wrapped, param_name=None), named)
+
+
+@pytest.mark.parametrize("estimator", [LogisticRegression(), pipeline(classifier=skdp.DPLogisticRegression())])
+def test_epsilon_of_no_or_several_steps_raises(estimator):
+    names = [name for name in estimator.get_params() if name.endswith("epsilon")]
+    with pytest.raises(ValueError, match=re.escape(f"unless one step has a parameter epsilon, got {names}")):
+        curve(estimator, param_name=None)
 
 
 @pytest.mark.parametrize(

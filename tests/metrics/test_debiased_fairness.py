@@ -5,10 +5,9 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 
-from skdp import FrequencyOracleEncoder, Interval, PerHalf, RandomizedResponseEncoder
+from skdp import FrequencyOracleEncoder, Interval, PerHalf, RandomizedResponseEncoder, ReportDesign
 from skdp.local import NumericPerturber, SubsetSelectionEncoder, UnaryEncodingTransformer
 from skdp.metrics import debiased_fairness, fairness_report, joint_distribution
-from skdp.survey import ReportDesign
 from tests.oracles.conftest import all_reports, floats
 
 SEX = {"sex": ["Female", "Male"]}

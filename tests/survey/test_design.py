@@ -13,9 +13,8 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from skdp import privacy_statement
+from skdp import ReportDesign, privacy_statement
 from skdp.exact import exp_bounds
-from skdp.survey import ReportDesign
 
 # Counts of the reports of 18 generated tables, and independent fits, which agree with RRreg 0.7.6 where it is correct;
 # also beyond the boundary, where RRreg has no correct error.

@@ -14,10 +14,10 @@ from skdp import (
     PerHalf,
     PrivacyLedger,
     RandomizedResponseEncoder,
+    ReportDesign,
     UnaryEncodingTransformer,
     privacy_statement,
 )
-from skdp.survey import ReportDesign
 
 VALUES = {"copied": ["no", "yes"]}
 PEOPLE = pd.DataFrame({"copied": ["no", "yes", "no", "no"] * 100})
