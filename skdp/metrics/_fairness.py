@@ -26,7 +26,6 @@ from skdp.metrics._inputs import (
     Mask,
     Numbers,
     code_cells,
-    encode_predictions,
     find_privileged,
     is_regression,
     list_positive_labels,
@@ -487,7 +486,10 @@ def _tabulate_outcomes(
         labels = list_positive_labels(positive_label, outcomes)
         tables = {}
         for label in labels:
-            sums = sum_rates(encode_predictions(outcomes, label), groups)
+            is_true, is_predicted = (
+                column.isin([label]).to_numpy() for column in outcomes.values()
+            )
+            sums = sum_rates(is_true, is_predicted, groups)
             tables[label] = _tabulate_metrics(sums, groups, level)
         table = pd.concat(tables.values(), ignore_index=True)
         if len(labels) > 1:

@@ -165,13 +165,6 @@ def list_positive_labels(
     return [label]
 
 
-def encode_predictions(outcomes: dict[str, pd.Series], label: Any) -> Codes:
-    """Return a code of each row: 2 if the true label is `label`, plus 1 if the predicted label is."""
-    is_true, is_predicted = (column.isin([label]) for column in outcomes.values())
-    codes: Codes = 2 * is_true.to_numpy(np.intp) + is_predicted.to_numpy(np.intp)
-    return codes
-
-
 def find_positive_label(positive_label: Any, **columns: pd.Series) -> Any:
     """Return the positive label: 1 by default, if all labels are 0 and 1 or booleans.
 

@@ -17,12 +17,6 @@ from scipy.special import betaincinv
 
 from skdp.metrics._inputs import Codes, Mask, Numbers
 
-# A rate is selected / (selected + unselected) rows. Lines are the selection rate, the
-# true and the false positive rate; columns are the codes of `encode_predictions`:
-# 2 if the row is truly positive, plus 1 if it is predicted to be.
-SELECTED = np.array([[0, 1, 0, 1], [0, 0, 0, 1], [0, 1, 0, 0]])
-UNSELECTED = np.array([[1, 0, 1, 0], [0, 0, 1, 0], [1, 0, 0, 0]])
-
 # Estimated numbers of rows below this are rounding errors of 0.
 MIN_ROWS = 1e-9
 
@@ -135,44 +129,45 @@ class GroupSums:
         return self.bounds == (0, 1)
 
 
-def sum_rates(codes: Codes, groups: Any) -> GroupSums:
-    """Sum the weights of selected and of all rows of each rate and group.
+def sum_rates(is_true: Mask, is_predicted: Mask, groups: Any) -> GroupSums:
+    """Sum the weights of the rows of each group for the selection rate, the true and the false positive rate.
 
-    `codes` are 2 for truly positive rows plus 1 for rows predicted to be, as in `encode_predictions`.
+    `is_true` marks the truly positive rows, and `is_predicted` the rows that are predicted to be.
     """
-    n_groups, weights = groups.n_groups, groups.weights
-    counts, squares = np.zeros((2, 4, n_groups))
-    noise = np.zeros((4, n_groups, n_groups))
-    for code in range(4):
-        weight = weights * (codes == code)
-        counts[code], squares[code] = groups.sum(weight), groups.sum(weight**2)
-        noise[code] = groups.sum_noise(weight**2)
-        # The estimate of a variance may be negative.
-        np.fill_diagonal(noise[code], np.maximum(noise[code].diagonal(), 0))
-    selected, unselected = SELECTED @ counts, UNSELECTED @ counts
-    effect = _estimate_design_effect(counts, squares, weights)
-    noise_selected = np.tensordot(SELECTED, noise, axes=1)
-    noise_total = noise_selected + np.tensordot(UNSELECTED, noise, axes=1)
-    covariance = np.stack([noise_selected, noise_selected, noise_total])
+    weights, n_groups = groups.weights, groups.n_groups
+    rows = np.stack([np.ones_like(is_true), is_true, ~is_true])
+    # Selected and unselected rows of each rate; shape (2, n_rates, n_rows).
+    parts = np.stack([rows & is_predicted, rows & ~is_predicted])
+
+    def sum_parts(function: Any, weights: Numbers) -> Numbers:
+        """Sum the weights of each part by a method of the groups."""
+        return np.array([[function(weights * part) for part in half] for half in parts])
+
+    sums = sum_parts(groups.sum, weights)
+    effect = _estimate_design_effect(sums, sum_parts(groups.sum, weights**2), weights)
+    noise = sum_parts(groups.sum_noise, weights**2)
+    # The estimate of a variance may be negative.
+    diagonal = np.eye(n_groups)
+    noise = np.where(diagonal, np.maximum(noise, 0), noise)
+    covariance = np.stack([noise[0], noise[0], noise.sum(axis=0)])
+    total = sums.sum(axis=0)
     if groups.rows == "population":
         # The binomial variance ``n t (1 - t)`` of the sample; n is 0 if the estimated
         # number of rows is negative.
-        sampled = np.maximum(selected + unselected, 0) * effect
-        binomial = sampled[..., np.newaxis] * np.eye(n_groups)
+        binomial = (np.maximum(total, 0) * effect)[..., np.newaxis] * diagonal
         covariance -= np.multiply.outer([0, 0.5, 1], binomial)
-    extra = np.zeros((len(SELECTED), n_groups))
+    extra = np.zeros_like(total)
     if groups.is_reported:
         # Normal intervals are too narrow if few rows are misreported, so they add the
         # noise of two selected and two unselected rows, whose report is either of two
         # values with probability 1/2 (after Agresti and Coull 1998).
-        n_rows = np.bincount(codes, minlength=4)
-        is_mixed = (SELECTED @ n_rows > 0) & (UNSELECTED @ n_rows > 0)
+        is_mixed = parts.any(axis=2).all(axis=0)
         variance_of_row = (np.ptp(groups.indicators, axis=0) / 2) ** 2
         variance_of_row *= np.mean(weights**2)
         extra = 2 * np.outer(is_mixed, variance_of_row * noise.any())
     return GroupSums(
-        numerator=selected,
-        denominator=selected + unselected,
+        numerator=sums[0],
+        denominator=total,
         covariance=covariance,
         extra=np.multiply.outer([1, 1, 2], extra),
         bounds=(0, 1),
@@ -206,24 +201,21 @@ def sum_means(numbers: Numbers, groups: Any) -> GroupSums:
 
 @IGNORE_DIVISION
 def _estimate_design_effect(
-    counts: Numbers, squares: Numbers, weights: Numbers
+    sums: Numbers, squares: Numbers, weights: Numbers
 ) -> Numbers:
     """Estimate the design effect of each rate and group; shape (n_rates, n_groups).
 
-    `counts` and `squares` are sums of weights and of squared weights by code and group, of shape (4, n_groups).
+    `sums` and `squares` are sums of weights and of squared weights of selected and unselected rows, of shape
+    (2, n_rates, n_groups).
     """
     # The linearized variance of ``selected - rate * total`` is ``squares of selected rows *
     # (1 - rate)**2 + squares of unselected rows * rate**2`` (Woodruff 1971).
-    means = []
-    for mask in (SELECTED, UNSELECTED):
-        total = mask @ counts
-        mean = np.where(total > MIN_ROWS, mask @ squares / total, np.nan)
-        # Noise may move the mean weight of a few rows outside the possible weights.
-        means.append(np.clip(mean, weights.min(), weights.max()))
+    means = np.where(sums > MIN_ROWS, squares / sums, np.nan)
+    # Noise may move the mean weight of a few rows outside the possible weights.
+    means = np.clip(means, weights.min(), weights.max())
     # Without selected rows, the mean of unselected rows replaces theirs, and conversely.
-    selected = np.where(np.isnan(means[0]), means[1], means[0])
-    unselected = np.where(np.isnan(means[1]), means[0], means[1])
-    rate = np.clip((SELECTED @ counts) / ((SELECTED + UNSELECTED) @ counts), 0, 1)
+    selected, unselected = np.where(np.isnan(means), means[::-1], means)
+    rate = np.clip(sums[0] / sums.sum(axis=0), 0, 1)
     effect: Numbers = selected + (unselected - selected) * rate
     return np.nan_to_num(effect, nan=1.0)
 
