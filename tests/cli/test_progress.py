@@ -74,3 +74,22 @@ def test_functions_show_no_bar(table, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     synthesize_file(table, "rows.csv", DPMarginalSynthesizer(1.0, domain=DOMAIN))
     assert sys.stderr.getvalue() == ""
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_report_shows_a_bar_of_its_parts_on_a_terminal_only(tmp_path, monkeypatch, is_terminal):
+    pytest.importorskip("matplotlib")
+    from skdp.evaluation.report import _report
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_report, "N_RELEASES", 2)
+    stderr = Terminal() if is_terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stderr)
+    people = {"sex": ["f", "m", "m"] * 191, "town": [f"secret-{row % 7}" for row in range(573)]}
+    pd.DataFrame(people).to_csv("people.csv", index=False)
+    (tmp_path / "domain.toml").write_text(Domain({"sex": ["f", "m"]}).to_toml())
+    words = ["--data", "people.csv", "--domain", "domain.toml", "--columns", "sex", "--epsilon", "1", "--jobs", "1"]
+    assert call("report", *words, "--out", "out") == 0
+    text = stderr.getvalue()
+    assert re.findall("Running the study: .*? parts", text) if is_terminal else text == ""
+    assert re.search("573|191|382|secret|town", text) is None

@@ -221,13 +221,8 @@ def _attack(study: Study, rows: pd.DataFrame, epsilon: float) -> AttackResult:
     )
 
 
-def synthesize(
-    study: Study, delta: float
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Return the errors of synthetic rows by epsilon, the real rows and one synthetic table.
-
-    `delta` is the delta of the synthesizer. The example is the synthetic table at the epsilon ``study.example``.
-    """
+def synthesize(study: Study, delta: float) -> pd.DataFrame:
+    """Return the errors of synthetic rows by epsilon; `delta` is the delta of the synthesizer."""
     # A model that is trained on synthetic rows is tested on real rows that the synthesizer
     # does not use.
     real, test = study.frame[list(study.domain.columns)], None
@@ -239,9 +234,8 @@ def synthesize(
     for epsilon in study.epsilons:
         calls.append(delayed(_draw_synthetic)(study, epsilon, delta, real))
     drawn = Parallel(n_jobs=study.n_jobs)(calls)
-    tables = dict(zip(study.epsilons, drawn, strict=True))
     rows = []
-    for epsilon, synthetic in tables.items():
+    for epsilon, synthetic in zip(study.epsilons, drawn, strict=True):
         row = {"epsilon": epsilon}
         for order in range(1, min(2, len(real.columns)) + 1):
             row[f"error of {order}-way marginals"] = marginal_error(
@@ -250,7 +244,7 @@ def synthesize(
         if test is not None and len(real.columns) > 1:
             row |= _score_training(study, real, synthetic, test)
         rows.append(row)
-    return pd.DataFrame(rows), real, tables[study.example]
+    return pd.DataFrame(rows)
 
 
 def _draw_synthetic(

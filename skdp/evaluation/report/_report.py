@@ -7,10 +7,8 @@ import io
 import math
 import os
 import warnings
-import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from html import escape
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -21,22 +19,17 @@ from skdp.base import ColumnName, Privileged, track
 from skdp.domain import Domain, Interval
 from skdp.evaluation._privacy_curve import compare_to_baseline
 from skdp.evaluation._style import (
-    COLORS,
     choose_series_style,
-    format_value,
+    format_label,
     import_pyplot,
     tidy_axes,
 )
 from skdp.evaluation._threads import on_one_thread
-from skdp.evaluation.displays import (
-    CountEstimateDisplay,
-    FairnessDisplay,
-    MarginalDisplay,
-    PrivacyCurveDisplay,
-)
 from skdp.evaluation.report._experiments import (
     DEBIASED,
     FAIRNESS,
+    NAIVE,
+    TRUE_GROUPS,
     attack_releases,
     audit_fairness,
     choose_attacked_column,
@@ -53,22 +46,24 @@ from skdp.tables import index_to_columns
 N_RELEASES, N_SPLITS = 500, 5
 DELTA = 1e-9
 
-# Largest number of rows of a table on the page. The CSV files have all rows.
-MAX_TABLE_ROWS = 24
-
-# Titles of sections.
-COUNTS, MODELS = "Counts, errors and accuracy", "Accuracy and fairness by epsilon"
+# Number of findings and figures at the top of the page.
+N_FINDINGS = 3
 
 
 @dataclass
 class Section:
-    """Section of the page."""
+    """Section of the page, with the tables that are written to files by name."""
 
     title: str
-    text: str = ""
-    # Figures are SVG in base64 by caption, and tables are HTML.
-    figures: dict[str, str] = field(default_factory=dict)
-    tables: list[str] = field(default_factory=list)
+    # Sentence made of the numbers at the epsilon `Study.example`, and the method.
+    finding: str
+    text: str
+    # A row for each quantity, and a column for each epsilon.
+    table: pd.DataFrame
+    # Title of the figure, and its rows of the table by label.
+    axis: str
+    lines: dict[str, str]
+    files: dict[str, pd.DataFrame]
 
 
 @on_one_thread
@@ -168,16 +163,10 @@ def study_report(
     if choose_attacked_column(study) is not None:
         parts.append(_study_leakage)
     parts.append(_study_synthesis)
-    sections: list[Section] = []
+    sections = [part(study) for part in track(parts, "Running the study", "parts")]
     tables: dict[str, pd.DataFrame] = {}
-    for part in track(parts, "Running the study", "parts"):
-        section, part_tables = part(study)
-        sections.append(section)
-        tables |= part_tables
-    if study.target is not None:
-        # The first section has the errors of counts and the accuracy.
-        accuracy = sections[1].figures.pop("accuracy by epsilon")
-        sections[0].figures["accuracy by epsilon"] = accuracy
+    for section in sections:
+        tables |= section.files
     page = _render_page(
         title=f"The cost of privacy: {study.names}",
         n_rows=f"{len(study.frame):,}",
@@ -185,6 +174,9 @@ def study_report(
         n_cells=study.protected.size,
         others=", ".join(map(str, study.others)) or "none",
         sections=sections,
+        figures=[_draw_lines(section) for section in sections[:N_FINDINGS]],
+        n_findings=N_FINDINGS,
+        format_cell=_format_cell,
         files=[f"{name}.csv" for name in tables],
     )
     # Files are written after all computations, so that an error leaves no files.
@@ -216,11 +208,7 @@ def _check_output(out: Path) -> None:
         ) from None
 
 
-# A section, and the tables that are written to files by name.
-Part = tuple[Section, dict[str, pd.DataFrame]]
-
-
-def _study_counts(study: Study) -> Part:
+def _study_counts(study: Study) -> Section:
     """Return the section on estimated counts and their errors."""
     counts = count_study(
         study.frame[study.columns],
@@ -231,32 +219,45 @@ def _study_counts(study: Study) -> Part:
     )
     errors = counts.summary()
     errors["l2_rms_local"] = errors["l2_rms_expected"]
-    true = counts.releases["true"].xs(study.epsilons[0]).to_numpy()
-    by_trust = compute_errors_by_model(true, epsilons=study.epsilons, delta=DELTA)
+    true = counts.releases["true"].xs(study.epsilons[0])
+    by_trust = compute_errors_by_model(
+        true.to_numpy(), epsilons=study.epsilons, delta=DELTA
+    )
     errors["l2_rms_shuffled"] = by_trust["shuffled"].to_numpy()
     errors["l2_rms_curator"] = by_trust["central"].to_numpy()
-    example = pd.DataFrame(counts.releases.loc[study.example])
-    display = CountEstimateDisplay.from_estimates(
-        example.drop(columns="true"), true_counts=example["true"]
+    labels = {
+        "l1_mean": "sum of absolute errors (L1), mean",
+        "l1_mean_expected": "L1 error, expected",
+        "l2_rms": "L2 error, root mean square",
+        "l2_rms_expected": "L2 error, expected",
+        "l2_rms_shuffled": "L2 error of shuffled reports",
+        "l2_rms_curator": "L2 error of a trusted curator",
+        "coverage": "coverage of 95 % intervals",
+    }
+    table = errors.set_index("epsilon")[list(labels)].rename(columns=labels).T
+    margins = (counts.releases["upper"] - counts.releases["lower"]) / 2
+    table.loc["largest 95 % margin of error"] = margins.groupby(level=0).max()
+    margin = table[study.example].iloc[-1]
+    empty = [format_label(cell) for cell in true.index[true == 0]]
+    return Section(
+        "Counts",
+        f"At epsilon {study.example:g}, the estimated counts of {study.names} are "
+        f"within {_format_cell(margin)} of the true counts, with 95 % confidence "
+        f"each, of {len(study.frame):,} rows.",
+        f"Errors of the counts over {N_RELEASES} releases."
+        + (f" Cells without rows: {'; '.join(empty)}." if empty else ""),
+        table,
+        "L2 error of the counts",
+        {
+            "reports": "L2 error, expected",
+            "shuffled reports": "L2 error of shuffled reports",
+            "trusted curator": "L2 error of a trusted curator",
+        },
+        {"release_counts": index_to_columns(counts.releases), "count_errors": errors},
     )
-    title = f"One release at epsilon {study.example:g}"
-    display.figure_.suptitle(title, fontsize="medium")
-    section = Section(COUNTS, figures={"counts": _encode_figure(display.figure_)})
-    section.figures["errors by epsilon"] = _encode_figure(_draw_errors(errors))
-    releases = index_to_columns(counts.releases)
-    columns = ["l1_mean", "l1_mean_expected", "l2_rms", "l2_rms_expected", "coverage"]
-    section.tables = [
-        _format_table(
-            errors[["epsilon", *columns, "l2_rms_shuffled", "l2_rms_curator"]],
-            f"Errors of the counts over {N_RELEASES} releases, and coverage of the 95 "
-            "% intervals",
-        ),
-        _format_table(index_to_columns(example), title, n_labels=example.index.nlevels),
-    ]
-    return section, {"release_counts": releases, "count_errors": errors}
 
 
-def _study_models(study: Study) -> Part:
+def _study_models(study: Study) -> Section:
     """Return the section on accuracy and fairness of a classifier by epsilon."""
     curve, excluded = score_models(study, N_SPLITS)
     means = curve.groupby(["metric", "epsilon"], sort=False)["value"].mean()
@@ -266,28 +267,41 @@ def _study_models(study: Study) -> Part:
         ["metric", "epsilon", "difference", "lower", "upper"]
     ]
     scores = scores.merge(costs, on=["metric", "epsilon"], how="left")
-    section = Section(
-        MODELS,
-        "A logistic regression, with the protected columns reported in training and "
-        "in prediction. Differences are from the model without privacy, with 95 % "
-        "intervals.",
-    )
-    metrics = ["accuracy", *(FAIRNESS[:1] if study.sensitive is not None else [])]
+    metrics = ["accuracy", "AUC"]
+    if study.sensitive is not None:
+        metrics.append(FAIRNESS[0])
+    table = pd.DataFrame(columns=study.epsilons, dtype=object)
     for metric in metrics:
-        display = PrivacyCurveDisplay.from_curve(curve[curve["metric"] == metric])
-        # The lines of both baselines may coincide, so they differ in color and width.
-        style = {"color": COLORS[1], "ls": ":", "lw": 2.5}
-        line = display.ax_[0].axhline(excluded[metric], **style)
-        _extend_legend(display.figure_, line, "columns excluded")
-        section.figures[f"{metric} by epsilon"] = _encode_figure(display.figure_)
-    # The page has the main metrics one after another, and the file has all of them.
-    shown = [metrics[0], "AUC", *metrics[1:]]
-    main_scores = scores.set_index("metric").loc[shown].reset_index()
-    section.tables.append(_format_table(main_scores, "Scores by epsilon"))
-    return section, {"model_scores": scores}
+        rows = scores[scores["metric"] == metric].set_index("epsilon")
+        table.loc[metric] = rows["mean"]
+        table.loc[f"{metric} without privacy"] = rows["mean"][math.inf]
+        table.loc[f"{metric} without the columns"] = excluded[metric]
+    # At most eight rows; the file has all scores.
+    table = table.drop(index="AUC without the columns")
+    accuracy, private, without = table[study.example].iloc[:3]
+    chosen = (costs["metric"] == "accuracy") & (costs["epsilon"] == study.example)
+    lower, upper = costs.loc[chosen, ["lower", "upper"]].to_numpy()[0]
+    return Section(
+        "Accuracy of a model",
+        f"At epsilon {study.example:g}, a model on reports has an accuracy of "
+        f"{_format_cell(accuracy)}: {_compare(accuracy, private)} the model without "
+        f"privacy (95 % interval of the difference {_format_cell(lower)} to "
+        f"{_format_cell(upper)}), and {_compare(accuracy, without)} the model without "
+        "the columns.",
+        "Logistic regressions, with the protected columns reported in training and "
+        f"in prediction; means over {N_SPLITS} splits.",
+        table,
+        "accuracy",
+        {
+            "reports": "accuracy",
+            "without privacy": "accuracy without privacy",
+            "without the columns": "accuracy without the columns",
+        },
+        {"model_scores": scores},
+    )
 
 
-def _study_fairness(study: Study) -> Part:
+def _study_fairness(study: Study) -> Section:
     """Return the section on fairness metrics by true and by reported groups."""
     audits = audit_fairness(study)
     rows = []
@@ -295,105 +309,114 @@ def _study_fairness(study: Study) -> Part:
         for name, report in reports.items():
             rows.append(report.assign(epsilon=epsilon, groups=name))
     columns = ["epsilon", "metric", "group", "groups", "value", "lower", "upper"]
-    table = pd.concat(rows, ignore_index=True).reindex(columns=columns)
-    display = FairnessDisplay.from_reports(audits[study.example])
-    section = Section(
-        "Fairness seen through reports",
-        f"A logistic regression without the protected columns, audited at epsilon "
-        f"{study.example:g}: by the true groups, by reports taken for groups, and by "
-        "debiased reports, with 95 % intervals over their noise.",
-        {"fairness": _encode_figure(display.figure_)},
+    audit = pd.concat(rows, ignore_index=True).reindex(columns=columns)
+    # The page shows two differences; the file has all metrics and the rates of each group.
+    wide: Any = audit[audit["group"].isna()].pivot(
+        index=["metric", "groups"],
+        columns="epsilon",
+        values=["value", "lower", "upper"],
     )
-    # The page shows comparisons of groups; the file also has the rates of each group.
-    compared = table[table["group"].isna()]
-    index = ["metric", "epsilon"]
-    wide = compared.pivot(index=index, columns="groups", values="value")
-    intervals = compared[compared["groups"] == DEBIASED].set_index(index)
-    wide = wide.join(intervals[["lower", "upper"]]).reset_index()
-    section.tables.append(_format_table(wide, "Differences and ratios by epsilon"))
-    return section, {"fairness_audits": table}
+    shown = pd.MultiIndex.from_product(
+        [(FAIRNESS[0], FAIRNESS[2]), (TRUE_GROUPS, NAIVE, DEBIASED)]
+    )
+    table = wide["value"].reindex(shown)
+    table.index = table.index.map(", ".join)
+    for end in ("lower", "upper"):
+        row = f"{FAIRNESS[0]}, 95 % interval, {end}"
+        table.loc[row] = wide[end].loc[(FAIRNESS[0], DEBIASED)]
+    numbers = list(map(_format_cell, table[study.example]))
+    return Section(
+        "Gaps between groups",
+        f"The {FAIRNESS[0]} of {study.sensitive} is {numbers[0]} by the true groups; "
+        f"at epsilon {study.example:g}, it is {numbers[1]} if reports are taken for "
+        f"groups, and {numbers[2]} by debiased reports (95 % interval {numbers[-2]} to "
+        f"{numbers[-1]}).",
+        "A logistic regression without the protected columns; the intervals are over "
+        "the noise of the reports.",
+        table,
+        FAIRNESS[0],
+        {name: f"{FAIRNESS[0]}, {name}" for name in (TRUE_GROUPS, NAIVE, DEBIASED)},
+        {"fairness_audits": audit},
+    )
 
 
-def _study_leakage(study: Study) -> Part:
+def _study_leakage(study: Study) -> Section:
     """Return the section on attacks that predict a protected column from a release."""
-    results = attack_releases(study)
-    rows = []
-    for epsilon, result in results.items():
-        rows.append(
-            {
-                "epsilon": epsilon,
-                "accuracy": result.accuracy,
-                "std_error": result.std_error,
-                "accuracy without the report": result.accuracy_without_report,
-                "most frequent value": result.baseline,
-                "bound of guesses from the report": result.bayes_bound,
-            }
-        )
-    table = pd.DataFrame(rows)
-    recall = results[study.example].recall.reset_index()
+    rows = [
+        {
+            "epsilon": epsilon,
+            "accuracy": result.accuracy,
+            "std_error": result.std_error,
+            "accuracy without the report": result.accuracy_without_report,
+            "most frequent value": result.baseline,
+            "bound of guesses from the report": result.bayes_bound,
+        }
+        for epsilon, result in attack_releases(study).items()
+    ]
+    leakage = pd.DataFrame(rows)
+    table = (
+        leakage.set_index("epsilon").rename(columns={"std_error": "standard error"}).T
+    )
     name = choose_attacked_column(study)
-    section = Section(
-        "Leakage",
+    accuracy, _, without = map(_format_cell, table[study.example].iloc[:3])
+    return Section(
+        "What a release reveals",
+        f"At epsilon {study.example:g}, the accuracy of guesses of {name} is "
+        f"{accuracy}, and {without} without the report.",
         f"A classifier guesses {name} from the report and all columns that are not "
         "protected.",
-        tables=[
-            _format_table(table, f"Guesses of {name}"),
-            _format_table(
-                recall, f"Recall of each value at epsilon {study.example:g}", n_labels=1
-            ),
-        ],
+        table,
+        f"accuracy of guesses of {name}",
+        {
+            "with the report": "accuracy",
+            "without the report": "accuracy without the report",
+            "most frequent value": "most frequent value",
+        },
+        {"leakage": leakage},
     )
-    return section, {"leakage": table}
 
 
-def _study_synthesis(study: Study) -> Part:
+def _study_synthesis(study: Study) -> Section:
     """Return the section on synthetic rows and their errors."""
-    table, real, example = synthesize(study, DELTA)
-    section = Section(
+    errors = synthesize(study, DELTA)
+    table = errors.set_index("epsilon").T
+    marginals = [str(name) for name in table.index if "marginals" in str(name)]
+    return Section(
         "Synthetic rows",
+        f"At epsilon {study.example:g}, the {marginals[-1]} of synthetic rows is "
+        f"{_format_cell(table[study.example][marginals[-1]])} (mean total "
+        "variation distance from the real rows).",
         f"A curator publishes synthetic rows of {', '.join(study.domain.columns)} "
-        f"(add or remove one record, delta = {DELTA:g}).",
-        tables=[_format_table(table, "Errors by epsilon, tested on real rows")],
+        f"(add or remove one record, delta = {DELTA:g}). Models are tested on real rows.",
+        table,
+        "total variation distance",
+        {name.removeprefix("error of "): name for name in marginals},
+        {"synthesis": errors},
     )
-    names = study.columns[:3]
-    display = MarginalDisplay.from_tables(real, example, names, domain=study.domain)
-    section.figures["marginals"] = _encode_figure(display.figure_)
-    return section, {"synthesis": table}
 
 
-def _draw_errors(errors: pd.DataFrame) -> Any:
-    """Plot the errors of counts in three privacy models by epsilon, on logarithmic axes.
-
-    `errors` has a row for each epsilon, and the errors in ``l2_rms_local`` and two more columns.
-    """
-    figure, axes = import_pyplot().subplots(figsize=(4.6, 3.6), layout="constrained")
-    for position, name in enumerate(["local", "shuffled", "curator"]):
-        values = errors[f"l2_rms_{name}"]
-        axes.plot(
-            errors["epsilon"], values, label=name, **choose_series_style(position)
-        )
-    axes.set(xscale="log", yscale="log", xlabel="epsilon (smaller is more private)")
-    axes.set_xticks(
-        errors["epsilon"], [f"{epsilon:g}" for epsilon in errors["epsilon"]]
-    )
-    axes.minorticks_off()
-    axes.legend(frameon=False)
-    tidy_axes(axes, "L2 error of the counts (rms)")
-    return figure
+def _compare(value: float, other: float) -> str:
+    """State the difference of two numbers, as on the page."""
+    difference = round(value, 3) - round(other, 3)
+    side = "below" if difference < 0 else "above"
+    return f"{_format_cell(abs(difference))} {side}"
 
 
-def _extend_legend(figure: Any, handle: Any, label: str) -> None:
-    """Add an entry to the legend below a figure."""
-    legend = figure.legends[0]
-    handles = [*legend.legend_handles, handle]
-    labels = [*(text.get_text() for text in legend.texts), label]
-    legend.remove()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False)
-
-
-def _encode_figure(figure: Any) -> str:
-    """Return a figure as SVG in base64, and close it."""
+def _draw_lines(section: Section) -> str:
+    """Plot rows of the table of a section by epsilon; return the figure as SVG in base64."""
     pyplot = import_pyplot()
+    figure, axes = pyplot.subplots(figsize=(4.4, 3.8), layout="constrained")
+    table = section.table.sort_index(axis="columns")
+    for position, (label, name) in enumerate(section.lines.items()):
+        values = table.loc[name].astype(float)
+        axes.plot(values, label=label, **choose_series_style(position))
+    axes.set(xscale="log", xlabel="epsilon (smaller is more private)")
+    if "error" in section.axis:
+        axes.set_yscale("log")
+    axes.set_xticks(table.columns, [f"{epsilon:g}" for epsilon in table])
+    axes.tick_params(axis="x", which="minor", bottom=False)
+    figure.legend(loc="outside lower center", frameon=False)
+    tidy_axes(axes, section.axis)
     buffer = io.BytesIO()
     # Text is rendered by a font of the browser, which may have more characters. Without
     # a date and random identifiers, equal reports have equal files. Negative numbers have
@@ -410,40 +433,10 @@ def _encode_figure(figure: Any) -> str:
     return base64.b64encode(buffer.getvalue()).decode()
 
 
-def _format_table(table: pd.DataFrame, caption: str, *, n_labels: int = 0) -> str:
-    """Return the first rows of a table as HTML, with names and values escaped.
-
-    The first `n_labels` columns are declared values.
-    """
-    rows = table.head(MAX_TABLE_ROWS).rename(columns=str)
-    for position in range(n_labels):
-        rows.isetitem(position, [format_value(x) for x in rows.iloc[:, position]])
-    if len(table) > MAX_TABLE_ROWS:
-        caption += f" (the first {MAX_TABLE_ROWS} of {len(table)} rows)"
-    styler = rows.style.format(na_rep="", escape="html", thousands=",")
-    styler = styler.format_index(axis="columns", escape="html")
-    styler = styler.format(_format_number, subset=list(rows.select_dtypes("float")))
-    if "epsilon" in rows:
-        styler = styler.format(_format_epsilon, subset=["epsilon"])
-    # Numbers are aligned at the right, and text at the left.
-    left: Any = [{"selector": "", "props": "text-align: left"}]
-    styler = styler.set_table_styles(
-        dict.fromkeys(rows.select_dtypes(exclude="number"), left)
-    )
-    styler = styler.hide(axis="index").set_caption(escape(caption))
-    # The identifier follows from the caption, so that equal reports have equal files.
-    return str(styler.to_html(table_uuid=f"{zlib.crc32(caption.encode()):x}"))
-
-
-def _format_epsilon(epsilon: Any) -> str:
-    """Format an epsilon; inf is the model without privacy."""
-    return "no privacy" if epsilon == math.inf else f"{epsilon:g}"
-
-
-def _format_number(value: Any) -> str:
+def _format_cell(value: Any) -> str:
     """Format a number with three significant digits and at most three decimals."""
-    if not math.isfinite(value):  # the ratio of two rates may be inf
-        return "" if math.isnan(value) else str(value)
+    if not math.isfinite(value):
+        return "undefined" if value != value else str(value)
     value = round(value, 3) + 0.0  # the sum is 0 if the rounded value is -0.0
     # The number of decimals that gives three significant digits.
     n_decimals = 2 - math.floor(math.log10(abs(value) or 0.1))
