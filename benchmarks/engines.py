@@ -5,11 +5,22 @@
 histograms, and reading and writing the file unchanged for privatization. CSV files of three columns are compared with
 pandas, and synthesizers of five columns with the GROUP BY queries of their ten pairs in DuckDB. The name of a table is
 its number of rows.
+
+The task "large files" runs each call in a new process: the command on a Parquet file, or the function on a dataset of
+Arrow, a relation of DuckDB or a lazy frame of Polars. `seconds_of_process` is the CPU time of the process, imports
+included, and `relative_time` its ratio to a process that runs plain queries of the same columns: a GROUP BY of each
+column for estimates, tallies and histograms, of each pair of columns in DuckDB for synthesizers, and a copy of three
+columns for privatization. `peak_megabytes` and `peak_megabytes_of_query` are the largest memory of both processes on
+Linux. The command `synthesize` also writes as many synthetic rows.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import subprocess
+import sys
 import tempfile
 import weakref
 from collections.abc import Callable
@@ -54,13 +65,6 @@ class Folder:
             pyarrow.parquet.write_table(part, path, row_group_size=1 << 17)
         table.select(COLUMNS).to_pandas().to_csv(self.csv, index=False)
 
-    def remove_target(self) -> None:
-        """Remove the written file or directory."""
-        if self.target.is_dir():
-            shutil.rmtree(self.target)
-        else:
-            self.target.unlink(missing_ok=True)
-
 
 def tables(quick: bool) -> dict[str, Any]:
     """Return files of few and of many rows."""
@@ -87,9 +91,8 @@ def open_rows(engine: str, path: Path) -> Any:
     return duckdb.read_parquet(str(path))
 
 
-def group_rows(engine: str, path: Path) -> None:
+def group_rows(engine: str, path: Path, name: str = COLUMNS[0]) -> None:
     """Count the values of a column with the engine alone."""
-    name = COLUMNS[0]
     rows = open_rows(engine, path)
     if engine == "polars":
         import polars
@@ -103,24 +106,41 @@ def group_rows(engine: str, path: Path) -> None:
         rows.aggregate(f"{name}, count(*)", name).fetchall()
 
 
-def copy_rows(engine: str, folder: Folder) -> None:
-    """Read and write a file unchanged."""
-    rows = open_rows(engine, folder.path)
+def copy_rows(engine: str, path: Path, target: Path) -> None:
+    """Read and write three columns unchanged."""
+    rows = open_rows(engine, path)
     if engine == "polars":
-        rows.sink_parquet(folder.target)
+        rows.select(COLUMNS).sink_parquet(target)
     elif engine == "dask":
-        rows.to_parquet(folder.target, write_index=False)
+        rows[COLUMNS].to_parquet(target, write_index=False)
     else:
         import pyarrow.parquet
 
         if engine == "pyarrow":
-            reader = rows.scanner(batch_size=1 << 17).to_reader()
+            scanner = rows.scanner(columns=COLUMNS, batch_size=1 << 17)
+            reader = scanner.to_reader()
         else:
-            reader = rows.to_arrow_reader(1 << 17)
-        with pyarrow.parquet.ParquetWriter(folder.target, reader.schema) as writer:
+            reader = rows.project(", ".join(COLUMNS)).to_arrow_reader(1 << 17)
+        with pyarrow.parquet.ParquetWriter(target, reader.schema) as writer:
             for batch in reader:
                 writer.write_batch(batch)
-    folder.remove_target()
+    remove(target)
+
+
+def group_pairs(path: Path) -> None:
+    """Count the values of each pair of five columns in DuckDB."""
+    rows = open_rows("duckdb", path)
+    for pair in combinations(FIVE_COLUMNS, 2):
+        names = ", ".join(pair)
+        rows.aggregate(f"{names}, count(*)", names).fetchall()
+
+
+def remove(path: Path) -> None:
+    """Remove a written file or directory."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def make_encoder(names: list[str], epsilon: float) -> Any:
@@ -168,9 +188,9 @@ def time_privatize(
 
     def write() -> None:
         privatize(open_rows(engine, table.path), encoder, path=table.target)
-        table.remove_target()
+        remove(table.target)
 
-    return compare_times(write, partial(copy_rows, engine, table))
+    return compare_times(write, partial(copy_rows, engine, table.path, table.target))
 
 
 def time_histogram(
@@ -211,8 +231,6 @@ def time_synthesizer(
     engine: str, table: Folder, epsilon: float, seed: int
 ) -> dict[str, float]:
     """Time the fit of a synthesizer of five columns."""
-    import duckdb
-
     from skdp import DPMarginalSynthesizer
 
     domain = dict.fromkeys(FIVE_COLUMNS, LABELS)
@@ -221,13 +239,134 @@ def time_synthesizer(
     def fit() -> object:
         return synthesizer.fit(open_rows(engine, table.five_columns))
 
-    def group_pairs() -> None:
-        rows = duckdb.read_parquet(str(table.five_columns))
-        for pair in combinations(FIVE_COLUMNS, 2):
-            names = ", ".join(pair)
-            rows.aggregate(f"{names}, count(*)", names).fetchall()
+    return compare_times(fit, partial(group_pairs, table.five_columns))
 
-    return compare_times(fit, group_pairs)
+
+# Large files.
+
+WAYS = {
+    "privatize": ("command", "pyarrow", "duckdb", "polars"),
+    "estimate": ("command", "pyarrow", "duckdb", "polars"),
+    "tally": ("command", "pyarrow", "duckdb", "polars"),
+    "histogram": ("pyarrow", "duckdb", "polars"),
+    "synthesizer": ("command", "pyarrow", "duckdb", "polars"),
+}
+
+
+class LargeFile:
+    """Temporary folder with a file of many rows, and a file of their reports."""
+
+    def __init__(self, n_rows: int) -> None:
+        import pyarrow
+        import pyarrow.parquet
+
+        from skdp import Domain
+
+        self.folder = Path(tempfile.mkdtemp())
+        weakref.finalize(self, shutil.rmtree, self.folder)
+        rng, labels = np.random.default_rng(0), np.array(LABELS)
+        names = dict.fromkeys(FIVE_COLUMNS, pyarrow.string())
+        schema = pyarrow.schema(names)
+        first = pyarrow.schema([schema[0]])
+        write = pyarrow.parquet.ParquetWriter
+        with (
+            write(self.folder / "rows.parquet", schema) as rows,
+            write(self.folder / "column.parquet", first) as column,
+        ):
+            for start in range(0, n_rows, 1 << 17):
+                size = min(1 << 17, n_rows - start)
+                values = {name: labels[rng.integers(4, size=size)] for name in names}
+                rows.write_table(pyarrow.table(values))
+                column.write_table(pyarrow.table(values).select(first.names))
+        domain = Domain(dict.fromkeys(FIVE_COLUMNS, LABELS))
+        (self.folder / "domain.toml").write_text(domain.to_toml())
+        self.run("privatize", "pyarrow")
+        (self.folder / "out.parquet").rename(self.folder / "reports.parquet")
+
+    def run(self, work: str, way: str) -> tuple[float, float]:
+        """Run a call in a new process; return its CPU time and its largest memory in megabytes."""
+        for name in ("out.parquet", "out.json", "out.csv"):
+            (self.folder / name).unlink(missing_ok=True)
+        arguments = [sys.executable, __file__, work, way, str(self.folder)]
+        process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise RuntimeError(f"The process of {work}, {way} failed.")
+        memory = float((self.folder / "memory").read_text())
+        return usage.ru_utime + usage.ru_stime, memory
+
+
+def measure_process(
+    work: str, way: str, table: LargeFile, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Measure the time and the memory of a call and of plain queries, each in a new process."""
+    seconds, memory = table.run(work, way)
+    query_seconds, query_memory = table.run(f"query of {work}", way)
+    return {
+        "seconds_of_process": seconds,
+        "relative_time": seconds / query_seconds,
+        "peak_megabytes": memory,
+        "peak_megabytes_of_query": query_memory,
+    }
+
+
+def run_alone(work: str, way: str, folder: Path) -> None:
+    """Run a call, or the plain queries of a call, on the files of a `LargeFile`."""
+    rows, reports = folder / "rows.parquet", folder / "reports.parquet"
+    target = folder / "out.parquet"
+    if work.startswith("query of "):
+        work = work.removeprefix("query of ")
+        engine = "duckdb" if way == "command" else way
+        if work == "synthesizer":
+            group_pairs(rows)
+        elif work == "privatize":
+            copy_rows("pyarrow" if way == "command" else way, rows, target)
+        else:
+            source = folder / "column.parquet" if work == "histogram" else reports
+            for name in COLUMNS[: 1 if work == "histogram" else 3]:
+                group_rows(engine, source, name)
+    elif way == "command":
+        run_command(work, folder)
+    elif work == "privatize":
+        from skdp.engines import privatize
+
+        privatize(open_rows(way, rows), make_encoder(COLUMNS, 2.0), path=target)
+    elif work in ("estimate", "tally"):
+        from skdp.engines import tally
+
+        encoder = make_encoder(COLUMNS, 2.0)
+        counts = tally(open_rows(way, reports), encoder)
+        if work == "estimate":
+            encoder.estimate_counts(counts)
+    else:
+        from skdp import DPHistogram, DPMarginalSynthesizer
+
+        if work == "histogram":
+            histogram = DPHistogram(2.0, domain={COLUMNS[0]: LABELS})
+            histogram.fit(open_rows(way, folder / "column.parquet"))
+            return
+        domain = dict.fromkeys(FIVE_COLUMNS, LABELS)
+        synthesizer = DPMarginalSynthesizer(2.0, delta=1e-9, domain=domain)
+        synthesizer.fit(open_rows(way, rows))
+
+
+def run_command(work: str, folder: Path) -> None:
+    """Run a command on the files of a `LargeFile`."""
+    from skdp.cli import main
+
+    rows, reports, target = (
+        str(folder / f"{name}.parquet") for name in ("rows", "reports", "out")
+    )
+    options = ["--domain", str(folder / "domain.toml"), "--epsilon", "2"]
+    commands = {
+        "privatize": ["privatize", rows, target, *options, "--columns", *COLUMNS],
+        "estimate": ["estimate", reports, "--out", str(folder / "out.csv")],
+        "tally": ["tally", reports, "--out", str(folder / "out.json")],
+        "synthesizer": ["synthesize", rows, target, *options, "--delta", "1e-9"],
+    }
+    if main(commands[work]):
+        raise SystemExit(1)
 
 
 CALLS = {"tally": time_tally, "privatize": time_privatize, "histogram": time_histogram}
@@ -239,4 +378,29 @@ METHODS = {
 METHODS["privatize CSV, pandas"] = time_csv
 for engine in ("pyarrow", "duckdb", "polars"):
     METHODS[f"synthesizer, {engine}"] = partial(time_synthesizer, engine)
-TASKS = {"engines": Task(tables, METHODS, keep_scores, (2.0,), 8)}
+TASKS = {
+    "engines": Task(tables, METHODS, keep_scores, (2.0,), 8),
+    "large files": Task(
+        lambda quick: {
+            f"{n_rows:,} rows": partial(LargeFile, n_rows)
+            for n_rows in ((10_000,) if quick else (2_000_000, 20_000_000))
+        },
+        {
+            f"{work}, {way}": partial(measure_process, work, way)
+            for work, ways in WAYS.items()
+            for way in ways
+        },
+        keep_scores,
+        (2.0,),
+        1,
+    ),
+}
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[3])
+    run_alone(sys.argv[1], sys.argv[2], folder)
+    # The largest memory since the start of the program, on Linux. `ru_maxrss` includes the
+    # memory of the process that started it.
+    status = Path("/proc/self/status").read_text()
+    (memory,) = re.findall(r"^VmHWM:\s+(\d+) kB$", status, re.MULTILINE)
+    (folder / "memory").write_text(f"{int(memory) / 1024:.0f}")

@@ -119,13 +119,20 @@ def read_dataset(data: Any, columns: Sequence[Any]) -> Tables:
     if isinstance(data, pyarrow.Table):
         batches = data.select(columns).to_batches(ROWS)
     else:
-        # The memory is bounded to a few batches: with threads, Arrow reads a file ahead of
-        # its reader without a limit.
+        # The memory is bounded to a few batches: with threads or a buffer, Arrow reads a
+        # file ahead of its reader without a limit.
+        options = None
+        file_format = getattr(data, "format", None)
+        if isinstance(file_format, dataset.ParquetFileFormat):
+            options = file_format.default_fragment_scan_options
+            if options == dataset.ParquetFragmentScanOptions():
+                options = dataset.ParquetFragmentScanOptions(pre_buffer=False)
         batches = data.scanner(
             columns=list(columns),
             batch_size=ROWS,
             batch_readahead=1,
             fragment_readahead=1,
+            fragment_scan_options=options,
             use_threads=False,
         ).to_batches()
     for table in read_batches(batches):
