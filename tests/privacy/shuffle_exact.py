@@ -1,4 +1,4 @@
-"""What shuffled reports reveal, in exact fractions for all tables of others, and what an attacker attains."""
+"""Loss of shuffled reports in exact fractions, for all tables of other records, and attained losses."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ Counts = dict[tuple[int, ...], int]
 
 
 class AllTables:
-    """The exact distributions of the histogram of n reports, for each table of n - 1 others and each further value."""
+    """Exact distributions of the histogram of n reports, for each n - 1 other records and each further value."""
 
     def __init__(self, channel: Sequence[Sequence[Fraction]], n: int) -> None:
         whole = math.lcm(*(share.denominator for row in channel for share in row))
@@ -44,7 +44,7 @@ class AllTables:
         return Fraction(worst, down * self.total)
 
     def is_bounded(self, pair: ReportPair, epsilon: float) -> bool:
-        """Return whether a pair's delta for an epsilon is at least the exact one."""
+        """Return True if a pair's delta for an epsilon is at least the exact one."""
         return self.delta(exp_bounds(epsilon)[1]) <= Fraction(pair.delta(self.n, epsilon)) + Fraction(1, 10**60)
 
 
@@ -60,19 +60,19 @@ def with_report(law: Counts, row: Sequence[int]) -> Counts:
 
 
 def attained_delta(p: float, q: float, k: int, n: int, ratio: float) -> float:
-    """Return a lower bound of delta for k-ary randomized response, k >= 3, if all others hold the same value.
+    """Return a lower bound of delta for k-ary randomized response, k >= 3, if all other records have the same value.
 
-    If they hold z, it is ``E[(V_1 + ... + V_n)+] / n`` for reports y of z, with ``V = (P(y | x0) - t P(y | x1)) / P(y |
+    For a value z, it is ``E[(V_1 + ... + V_n)+] / n`` for reports y of z, with ``V = (P(y | x0) - t P(y | x1)) / P(y |
     z)``. Here z is a third value, x0, or x1. The sum is over the number c of reports other than z, and then over those
     of x0 or x1.
     """
     c = _likely(n, (k - 1) * q)
     mass = stats.binom.pmf(c, n, (k - 1) * q)
-    # Others hold x0, or x1: a report of the other one of both is among c with probability 1 / (k - 1).
+    # The other records have x0 or x1: a report of the other value is among c with probability 1 / (k - 1).
     same = (n - c) * (1 - ratio * q / p) + c * (1 - ratio)
     first = mass @ _mean_above(same, ratio * (1 - p / q), c, 1 / (k - 1))
     second = mass @ _mean_above((n - c) * (q / p - ratio) + c * (1 - ratio), p / q - 1, c, 1 / (k - 1))
-    # A third value: u reports are of x0 or x1. Where there are many, its reports are not told from what is left.
+    # A third value: u reports are x0 or x1. For large u, its own reports are included in the remainder.
     u = _likely(n, 2 * q)
     both = u * (1 - ratio * p / q), (1 + ratio) * (p / q - 1), u, 0.5
     if c.size * u.size > 1 << 18:
@@ -92,7 +92,7 @@ def _likely(n: int, share: float) -> np.ndarray:
 
 def _mean_above(start: np.ndarray, slope: float, count: np.ndarray, share: float) -> np.ndarray:
     """Return ``E[(start + slope h)+]`` for binomial h."""
-    if slope < 0:  # count the others
+    if slope < 0:  # count the other reports
         start, slope, share = start + slope * count, -slope, 1 - share
     least = np.floor(-start / slope) + 1
     mean = count * share * stats.binom.sf(least - 2, np.maximum(count - 1, 0), share)

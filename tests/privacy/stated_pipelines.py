@@ -1,4 +1,4 @@
-"""Pipelines of scikit-learn's steps and ours, and the worst loss of all that they show, replayed on neighbors."""
+"""Pipelines of scikit-learn and skdp, and the largest loss of all their outputs, replayed on neighbors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TABLE = pd.DataFrame(
         "sick": [0, 1, 1, 0] * 3,
     }
 )
-# The last row instead: other corners of what is declared.
+# Another last row: other corners of the domain.
 ROWS = [(0.0, 0.0, "f", "clerk", 1), (0.0, 100.0, "f", "clerk", 1), (100.0, 0.0, "f", "clerk", 0)]
 SEXES, JOBS = ["f", "m"], ["clerk", "nurse"]
 BOUNDS = (0, 100)
@@ -66,7 +66,7 @@ def words():
 
 
 def reports(*steps):
-    """Sex as reports, before other steps."""
+    """Return a pipeline that reports sex before other steps."""
     return make_pipeline(sex(), OneHotEncoder(sparse_output=False), *steps)
 
 
@@ -85,7 +85,7 @@ def of_columns(*parts, **options):
 
 LOGIT = LogisticRegression()
 GRID = {"logisticregression__C": [1.0, 2.0]}
-# Of these columns of X, what is fitted; with a target.
+# The fitted estimators of these columns of X; with a target.
 OF_NUMBERS = {
     "scaler, model": lambda: make_pipeline(StandardScaler(), classifier(bounds=(-3, 3))),
     "minmax, regression": lambda: make_pipeline(MinMaxScaler(), regressor(bounds=(0, 1))),
@@ -143,7 +143,7 @@ NO_GUARANTEE = [
 
 
 def fitted(pipeline, columns, table):
-    """Fit to the columns of a table and its target, and return what is fitted and the rows that leave."""
+    """Fit to the columns of a table and its target; return the fitted pipeline and its output rows."""
     X, y = table[columns], table["sick"]
     pipeline = clone(pipeline)
     seeds = [name for name in pipeline.get_params() if name.endswith("random_state")]
@@ -154,10 +154,10 @@ def fitted(pipeline, columns, table):
 
 
 def statement_of(name):
-    """State what a pipeline promises."""
+    """Return the statement of a pipeline."""
     columns, make = PIPELINES[name]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # so few rows, and what is read of them
+        warnings.simplefilter("ignore")  # few rows, and domains that are read from them
         return skdp.privacy_statement(fitted(make(), columns, TABLE)[0])
 
 
@@ -166,7 +166,7 @@ UNSTATED = ("refit_time_", "random_state_")
 
 
 class Shown:
-    """All that a fitted pipeline holds, step by step, and the rows that it returned."""
+    """All attributes of a fitted pipeline, step by step, and its output rows."""
 
     def __init__(self, pipeline, rows):
         self.pipeline = contents(pipeline)
@@ -174,7 +174,7 @@ class Shown:
 
 
 def contents(value):
-    """Return the attributes of estimators, for whatever holds them."""
+    """Return the attributes of estimators in any container."""
     if isinstance(value, BaseEstimator) or type(value).__name__ == "_CalibratedClassifier":
         return {name: contents(part) for name, part in vars(value).items() if name not in UNSTATED}
     if isinstance(value, dict | Bunch):
@@ -197,7 +197,7 @@ def worst_loss(*channels):
 
 
 class Reports:
-    """The reports of a run, which a second run gets too, and what they lose about rows that differ."""
+    """The reports of a run, which a second run repeats, and their loss for the rows that differ."""
 
     def __init__(self):
         self.calls, self.epsilon, self.place = [], 0.0, None
@@ -223,7 +223,7 @@ class Reports:
 
 
 def replayed_loss(name, total):
-    """Return the worst loss of a pipeline over neighbors, and what is not protected."""
+    """Return the largest loss of a pipeline over neighbors, and the unprotected columns."""
     columns, make = PIPELINES[name]
     worst, findings = 0.0, []
     for table, neighbor in neighbors(total):
@@ -242,9 +242,9 @@ def replayed_loss(name, total):
 
 
 def neighbors(total):
-    """Return pairs of tables: one without the last row, or with other values of the columns of a guarantee in it."""
+    """Return pairs of tables: one without the last row, or with other values in the protected columns of it."""
     if total.relation == "add_remove":
-        rare = pd.concat([TABLE[TABLE["sick"] == 0], TABLE[1:2]], ignore_index=True)  # the only one who is sick
+        rare = pd.concat([TABLE[TABLE["sick"] == 0], TABLE[1:2]], ignore_index=True)  # the only sick person
         return [(TABLE, TABLE[:-1]), (rare, rare[:-1])]
     pairs = []
     for row in ROWS:

@@ -1,4 +1,4 @@
-"""An adversary who picks the next charge from earlier results: the best of all strategies stays within the budget."""
+"""An adversary selects each charge by earlier results: the best strategy stays within the budget."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from skdp.privacy import GaussianLoss, gaussian_epsilon, pure_mu, zcdp_epsilon
 
 
 def answer(odds):
-    """Randomized response of two values: its guarantee, and (P, Q) of each result."""
+    """Return the guarantee of randomized response of two values, and (P, Q) of each result."""
     odds = Fraction(odds)
     return PrivacyGuarantee(log_upper(odds)), [(odds / (1 + odds), 1 / (1 + odds)), (1 / (1 + odds), odds / (1 + odds))]
 
 
 def threshold(delta):
-    """Shows the input with probability delta, and nothing otherwise."""
+    """Return a mechanism that reveals the input with probability delta, and nothing otherwise."""
     delta = Fraction(delta)
     return PrivacyGuarantee(0.0, delta=float(delta)), [(delta, Fraction(0)), (1 - delta, 1 - delta)]
 
@@ -28,8 +28,8 @@ def threshold(delta):
 def best_delta(state, options, admit, epsilon):
     """Return the largest delta at epsilon of all adaptive strategies, by backward induction, exactly.
 
-    The divergence is a sum over the last results of ``P - e**epsilon Q`` where it is positive, so that the best choice
-    after any results depends on the ratio P / Q of these and on the state of the ledger alone.
+    The divergence is a sum over the last results of the positive part of ``P - e**epsilon Q``, so the best choice
+    after any results depends on their ratio P / Q and on the state of the ledger alone.
     """
     power = exp_bounds(epsilon)[0]
 
@@ -47,7 +47,7 @@ def best_delta(state, options, admit, epsilon):
 
 
 def of_ledger(options, aim, **budget):
-    """Return the largest delta of strategies that a ledger admits; its state is the number of charges of each kind."""
+    """Return the largest delta of strategies within a ledger; its state is the number of charges of each type."""
     guarantees = [guarantee for guarantee, _ in options]
 
     @cache
@@ -69,11 +69,11 @@ def of_ledger(options, aim, **budget):
     return best_delta((0,) * len(options), options, admit, aim)
 
 
-def test_any_of_two_bounds_is_no_filter():
-    """The trap: answers within the optimal composition, or what adds up to epsilon and delta.
+def test_minimum_of_two_bounds_is_not_a_filter():
+    """The fault: answers within the optimal composition, or charges that add up to epsilon and delta.
 
-    Five answers of odds 2 are (ln 8, 24/243)-private together. If three of them do not all suggest the same input, take
-    a threshold with the whole delta; otherwise two answers more: this reaches 1.7 times delta.
+    Five answers of odds 2 are (ln 8, 24/243)-private together. If three of them do not all indicate the same input,
+    take a threshold with the whole delta; otherwise two further answers: the result is 1.7 times delta.
     """
     epsilon, delta = log_upper(Fraction(8)), Fraction(math.nextafter(24 / 243, 1))
     options = [answer(2), threshold(delta)]
@@ -86,11 +86,11 @@ def test_no_strategy_exceeds_rho_or_mu(delta):
     for budget, epsilon in (({"rho": 0.15}, zcdp_epsilon(0.15, delta)), ({"mu": 0.6}, gaussian_epsilon(0.6, delta))):
         assert of_ledger(answers, epsilon, **budget) <= Fraction(delta)
     more = of_ledger(answers, gaussian_epsilon(0.6, delta), mu=0.9)
-    assert more > Fraction(delta) / 10  # a budget that is half as large again would show
+    assert more > Fraction(delta) / 10  # a budget larger by a half would be found
 
 
 def failing(odds, delta):
-    """Shows the input with probability delta, and an answer otherwise: the worst (epsilon, delta) release."""
+    """Return the worst (epsilon, delta) release: the input with probability delta, and an answer otherwise."""
     guarantee, results = answer(odds)
     delta = Fraction(delta)
     shown = [(delta, Fraction(0)), (Fraction(0), delta)]
@@ -99,14 +99,14 @@ def failing(odds, delta):
 
 
 def as_noise(odds):
-    """An answer of which only the mu that it implies is stated, as of Gaussian noise with its epsilon and delta."""
+    """Return an answer with its implied mu only, as Gaussian noise with its epsilon and delta."""
     guarantee, results = answer(odds)
     mu = float(pure_mu(Fraction(guarantee.epsilon)))
     return PrivacyGuarantee(gaussian_epsilon(mu, 1e-3), delta=1e-3, losses=(GaussianLoss(mu),)), results
 
 
-def test_no_strategy_of_all_kinds_of_charges_exceeds_the_budget():
-    """Pure, Gaussian and (epsilon, delta) charges, in any order that results suggest."""
+def test_no_strategy_of_all_types_of_charges_exceeds_the_budget():
+    """Pure, Gaussian and (epsilon, delta) charges, in any order that depends on results."""
     epsilon, delta = 0.75, 0.25
     budget = {"epsilon": epsilon, "delta": delta}
     options = [answer("3/2"), as_noise("3/2"), failing("5/4", 1 / 64), threshold(1 / 32)]

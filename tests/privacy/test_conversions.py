@@ -1,4 +1,4 @@
-"""Epsilon, delta, rho and mu: conversions that are proven, against other ways to compute them."""
+"""Epsilon, delta, rho and mu: proven conversions, compared with independent computations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def decimal(number):
 
 @lru_cache
 def root_two_pi():
-    """The square root of 2 pi, by the iteration of Gauss and Legendre."""
+    """Return the square root of 2 pi, by the iteration of Gauss and Legendre."""
     with localcontext(prec=DIGITS):
         a, b, t, p = Decimal(1), 1 / Decimal(2).sqrt(), Decimal(1) / 4, 1
         for _ in range(12):
@@ -34,7 +34,7 @@ def root_two_pi():
 
 
 def phi(x):
-    """The normal law by its alternating series, with more digits than cancel."""
+    """Return the normal distribution function by its alternating series, with more digits than cancel."""
     total = term = x
     n = 0
     while abs(term) > Decimal(10) ** -(DIGITS - 20):
@@ -45,14 +45,14 @@ def phi(x):
 
 
 def exact_delta(mu, epsilon):
-    """The formula of Balle and Wang as they write it: right to some 300 digits if epsilon / mu + mu / 2 < 40."""
+    """Return the formula of Balle and Wang: correct to about 300 digits if epsilon / mu + mu / 2 < 40."""
     with localcontext(prec=DIGITS):
         mu, epsilon = decimal(mu), decimal(epsilon)
         return phi(mu / 2 - epsilon / mu) - epsilon.exp() * phi(-mu / 2 - epsilon / mu)
 
 
 @given(st.floats(-9, 1.4).map(lambda power: 10**power), st.floats(-7, 36))
-def test_delta_is_above_the_truth_and_hardly(mu, near):
+def test_delta_is_above_the_truth_and_close(mu, near):
     epsilon = max(0.0, mu * (near + mu / 2))
     if epsilon / mu + mu / 2 > 38:
         return
@@ -61,14 +61,14 @@ def test_delta_is_above_the_truth_and_hardly(mu, near):
 
 
 @given(st.floats(1e-6, 1e4), DELTAS)
-def test_the_largest_mu_keeps_the_promise_and_a_larger_one_does_not(epsilon, delta):
+def test_largest_mu_is_within_the_guarantee_and_a_larger_one_is_not(epsilon, delta):
     mu = largest_mu(epsilon, delta)
     assert gaussian_delta(mu, epsilon) <= delta
     assert gaussian_delta(Fraction(mu) * (1 + Fraction(1, 10**7)), epsilon) > delta
 
 
 @given(st.floats(1e-9, 50), DELTAS)
-def test_epsilon_keeps_the_promise_and_a_smaller_one_does_not(mu, delta):
+def test_epsilon_is_within_the_guarantee_and_a_smaller_one_is_not(mu, delta):
     epsilon = gaussian_epsilon(mu, delta)
     assert gaussian_delta(mu, epsilon) <= delta
     smaller = epsilon - 1e-7 * (epsilon + mu)
@@ -84,13 +84,13 @@ def test_extremes_are_safe_and_finite(epsilon, delta):
     mu = largest_mu(epsilon, delta)
     assert 0 < mu < math.inf
     assert gaussian_delta(mu, epsilon) <= delta
-    # Next to 1, delta hardly depends on mu.
+    # Near 1, delta hardly depends on mu.
     if 1e-15 < mu < 1e6 and delta <= 0.5:
         assert gaussian_delta(mu * (1 + 1e-7), epsilon) > delta
         assert 0 <= gaussian_epsilon(mu, delta) <= epsilon * (1 + 1e-12)
 
 
-def test_delta_of_extremes():
+def test_delta_of_extreme_parameters():
     assert gaussian_delta(0, 0) == gaussian_delta(0, 1) == 0
     assert gaussian_epsilon(0, 0) == gaussian_epsilon(0, 0.1) == 0
     assert gaussian_delta(1e300, 1) == gaussian_delta(30, 0) == 1
@@ -112,21 +112,21 @@ def test_delta_of_extremes():
         (zcdp_epsilon, (1, 0), r"`delta` must be in \(0, 1\), got 0"),
     ],
 )
-def test_impossible_parameters_are_refused(convert, numbers, message):
+def test_impossible_parameters_raise_an_error(convert, numbers, message):
     with pytest.raises(ValueError, match=message):
         convert(*numbers)
 
 
 @pytest.mark.parametrize("epsilon", [5e-324, 1e-300, 1e-15])
-def test_the_share_of_a_tiny_epsilon_is_found(epsilon):
-    """It is that of delta alone, whose own epsilon is larger than this one but for many steps of a float."""
+def test_noise_of_a_tiny_epsilon_is_found(epsilon):
+    """It is the noise of delta alone, with an epsilon larger by many steps of a float."""
     mu = Mu.of(epsilon, 1e-6).mu
     assert mu == pytest.approx(1e-6 * math.sqrt(2 * math.pi))
     assert gaussian_epsilon(mu, 1e-6) <= epsilon
 
 
 def implied_delta(rho, epsilon, alpha):
-    """The bound of Canonne, Kamath and Steinke for one order, as they write it, to 60 digits."""
+    """Return the bound of Canonne, Kamath and Steinke for one order, to 60 digits."""
     with localcontext(prec=60):
         rho, epsilon, alpha = Decimal(rho), Decimal(epsilon), Decimal(alpha)
         return ((alpha - 1) * (alpha * rho - epsilon)).exp() / (alpha - 1) * (alpha * (1 - 1 / alpha).ln()).exp()
@@ -134,7 +134,7 @@ def implied_delta(rho, epsilon, alpha):
 
 @settings(deadline=None)
 @given(st.floats(1e-6, 100), DELTAS)
-def test_some_order_proves_it_and_none_proves_much_more(rho, delta):
+def test_some_order_proves_the_bound_and_none_proves_much_more(rho, delta):
     epsilon = zcdp_epsilon(rho, delta)
     # The sign of rho (alpha - 1)**2 + log(delta alpha) changes at the best order; here the root is found by Newton.
     alpha = 1 + math.sqrt(-math.log(delta) / rho)
@@ -149,8 +149,8 @@ def test_some_order_proves_it_and_none_proves_much_more(rho, delta):
             assert implied_delta(rho, epsilon * (1 - 1e-6), order) >= Decimal(delta)
 
 
-def test_the_bound_is_proven_and_not_only_computed():
-    """The float formula, at the best order, is below the proven value now and then: rounding must go up."""
+def test_bound_is_rounded_up():
+    """The float formula at the best order is sometimes below the proven value."""
     computed, proven, delta = [], [], 1e-6
     for rho in np.geomspace(1e-4, 10, 50):
         epsilon = zcdp_epsilon(rho, delta)

@@ -1,4 +1,4 @@
-"""Guarantees: their numbers, their sums, and what they say in words."""
+"""Guarantees: their numbers, their sums, and their text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_replacing_is_removing_and_adding(epsilon, delta):
     assert implied.delta == pytest.approx((1 + math.exp(epsilon)) * delta)
 
 
-def test_composition_keeps_what_weakens_the_promise():
+def test_composition_keeps_all_restrictions():
     local = PrivacyGuarantee(1, scope=("sex",), mechanism="coins")
     central = PrivacyGuarantee(
         1, delta=1e-6, relation="add_remove", trust="central", scope=("age", "sex"), mechanism="noise", secure=False
@@ -62,7 +62,7 @@ def test_rhos_add_and_a_pure_release_has_one():
     assert (gaussian + PrivacyGuarantee(1e200)).rho is None
 
 
-def test_rho_of_a_replacement_is_that_of_a_group_of_two():
+def test_rho_of_a_replacement_is_the_rho_of_a_group_of_two():
     removed = PrivacyGuarantee(**GAUSSIAN, relation="add_remove", trust="central")
     assert removed.to("replace").rho == 2
     # A pure release among them is converted first: 2 epsilon, so (2 epsilon)**2 / 2.
@@ -74,7 +74,7 @@ def test_rho_of_a_replacement_is_that_of_a_group_of_two():
 
 @settings(deadline=None)
 @given(st.fractions(0, 100), st.fractions(0, Fraction(99, 100)))
-def test_fractions_become_floats_that_are_no_smaller(epsilon, delta):
+def test_fractions_are_rounded_up_to_floats(epsilon, delta):
     guarantee = PrivacyGuarantee(epsilon, delta=delta, rho=epsilon)
     for kept, exact in ((guarantee.epsilon, epsilon), (guarantee.delta, delta), (guarantee.rho, epsilon)):
         assert isinstance(kept, float)
@@ -105,20 +105,20 @@ def test_replace_does_not_imply_add_remove():
         ({"epsilon": 1, "trust": "nobody"}, ValueError),
     ],
 )
-def test_impossible_promises_are_refused(arguments, error):
+def test_impossible_guarantees_raise_an_error(arguments, error):
     with pytest.raises(error):
         PrivacyGuarantee(**arguments)
 
 
-def test_sums_list_the_losses_of_both_and_count_equal_ones():
+def test_sum_of_guarantees_keeps_all_losses():
     noise = PrivacyGuarantee(1.0, delta=1e-6, losses=(GaussianLoss(0.2),))
     assert pickle.loads(pickle.dumps(noise)) == noise
     assert (noise + noise + PrivacyGuarantee(0.5) + noise).losses == (GaussianLoss(0.2, count=3), StatedLoss(0.5))
     assert PrivacyGuarantee(0.5, losses=(StatedLoss(0.5),)) == PrivacyGuarantee(0.5)
 
 
-def test_losses_are_those_of_all_that_is_stated():
-    """As `dataclasses.replace` would keep the losses of one release for those of three."""
+def test_losses_belong_to_all_stated_releases():
+    """`dataclasses.replace` would keep the losses of one release for the losses of three."""
     with pytest.raises(TypeError, match="`losses` must be losses of skdp"):
         PrivacyGuarantee(1.0, losses=(0.5,))
     one = PrivacyGuarantee(1.0, losses=(PureLoss(1.0, share=0.5),))
@@ -129,7 +129,7 @@ def test_losses_are_those_of_all_that_is_stated():
 
 
 @pytest.mark.parametrize("value", [1, 1.0, np.float64(1), np.float32(1), np.int8(1), np.longdouble(1), Fraction(1)])
-def test_any_real_number_is_taken_exactly(value):
+def test_real_numbers_are_taken_exactly(value):
     assert check_epsilon(value) == 1
 
 
@@ -141,13 +141,13 @@ def test_any_real_number_is_taken_exactly(value):
         *((check, value, TypeError) for check in (check_epsilon, check_delta) for value in (True, "1", None, [1])),
     ],
 )
-def test_what_is_no_number_in_range(check, value, error):
+def test_numbers_out_of_range_raise_an_error(check, value, error):
     with pytest.raises(error, match=r"must be a (finite )?number"):
         check(value)
 
 
 @pytest.mark.parametrize("epsilon", [5e-324, 1e-323, 1e-310, 1e-170, 1e-160, 1e-150, 1e-20])
-def test_the_smallest_losses_count_in_every_budget(epsilon):
+def test_smallest_losses_count_in_every_budget(epsilon):
     exact = Fraction(epsilon)
     for unit, least in (("mu", exact * Fraction("1.2533")), ("rho", exact**2 / 2)):  # the root of pi / 2
         for losses in ((), (PureLoss(epsilon),)):

@@ -1,4 +1,4 @@
-"""Ledgers: what they admit, list and refuse, in searches and threads; budgets as filters, and their relation."""
+"""Ledgers: their budgets, lists and errors, in searches and threads; budgets as filters, and their relation."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_ten_charges_of_a_tenth_fit_into_1_exactly(make):
 @pytest.mark.parametrize(
     ("charge", "what"), [(PrivacyGuarantee(0.5), "epsilon=0.5"), (PrivacyGuarantee(0.1, delta=1e-6), "delta=1e-06")]
 )
-def test_over_the_budget_nothing_is_charged(make, charge, what):
+def test_charge_beyond_the_budget_is_refused(make, charge, what):
     ledger = make(epsilon=0.4, delta=1e-7)
     with pytest.raises(BudgetExceeded, match=rf"^DPMean requires {what}, but the ledger has .* left\.$"):
         ledger.charge(charge, "DPMean")
@@ -50,7 +50,7 @@ def test_over_the_budget_nothing_is_charged(make, charge, what):
         make(epsilon=3, delta=1e-5, relation="add_remove").charge(charge, "encoder")
 
 
-def test_the_report_lists_every_charge(make):
+def test_charges_are_listed(make):
     ledger = make(epsilon=3, delta=1e-5)
     before = pd.Timestamp.now("UTC").floor("us")
     ledger.charge(PrivacyGuarantee(1, scope=("sex", 3), mechanism="coins", secure=False), "encoder")
@@ -69,7 +69,7 @@ def test_copies_and_clones_are_the_same_ledger(make):
     assert copy.copy(ledger) is copy.deepcopy(ledger) is clone(ledger) is ledger
 
 
-def test_in_memory_a_copy_that_was_pickled_refuses_everything_but_its_budget():
+def test_pickled_copy_of_a_ledger_in_memory_cannot_be_charged():
     ledger = PrivacyLedger(epsilon=1)
     ledger.charge(PrivacyGuarantee(0.5), "before")
     copied = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(ledger))))
@@ -83,7 +83,7 @@ def test_in_memory_a_copy_that_was_pickled_refuses_everything_but_its_budget():
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_in_memory_it_refuses_to_be_charged_in_a_forked_process():
+def test_ledger_in_memory_cannot_be_charged_in_a_forked_process():
     ledger = PrivacyLedger(epsilon=1)
     child = os.fork()
     if child == 0:  # nothing of pytest may run here
@@ -97,8 +97,8 @@ def test_in_memory_it_refuses_to_be_charged_in_a_forked_process():
     ledger.charge(PrivacyGuarantee(1), "parent")
 
 
-def test_a_charge_waits_for_the_one_before_it(make):
-    """Both threads see an empty ledger unless the second waits until the first has charged."""
+def test_charge_waits_for_the_previous_charge(make):
+    """Both threads would find an empty ledger unless the second waits until the first has charged."""
     ledger, meeting = make(epsilon=1), threading.Barrier(2)
 
     class Slow(PrivacyGuarantee):
@@ -127,7 +127,7 @@ def model(ledger, *, on_fit_only=True):
 
 
 @pytest.mark.parametrize(("on_fit_only", "spent"), [(True, 5), (False, 10)])
-def test_every_fit_of_a_search_is_charged_and_what_is_privatized_for_scores(make, on_fit_only, spent):
+def test_every_fit_and_score_of_a_search_is_charged(make, on_fit_only, spent):
     ledger = make(epsilon=spent)
     cross_val_score(model(ledger, on_fit_only=on_fit_only), FRAME, ILL, cv=5, error_score="raise")
     assert ledger.spent == (spent, 0)
@@ -136,8 +136,8 @@ def test_every_fit_of_a_search_is_charged_and_what_is_privatized_for_scores(make
 
 
 @pytest.mark.filterwarnings("ignore:\\s*3 fits failed:sklearn.exceptions.FitFailedWarning")
-def test_worker_processes_share_a_file_and_get_no_budget_of_a_pickled_memory(tmp_path):
-    """Each process has a copy: of the file it charges what all together may spend, of memory nothing."""
+def test_worker_processes_share_a_file_but_not_a_ledger_in_memory(tmp_path):
+    """Each process has a copy: a file is charged within one budget, a ledger in memory is not charged."""
     in_memory, in_file = PrivacyLedger(epsilon=2), PrivacyLedger(path=tmp_path / "ledger.sqlite", epsilon=2)
     scores = cross_val_score(model(in_file), FRAME, ILL, cv=5, n_jobs=2)
     assert np.isnan(scores).sum() == 3
@@ -148,7 +148,7 @@ def test_worker_processes_share_a_file_and_get_no_budget_of_a_pickled_memory(tmp
 
 
 @pytest.mark.parametrize("spent", [1e-20, 1e-300, 1 / 3, 0.7])
-def test_what_remains_is_rounded_down(spent):
+def test_remaining_budget_is_rounded_down(spent):
     ledger = PrivacyLedger(epsilon=1.0, delta=0.999)
     ledger.charge(PrivacyGuarantee(spent, delta=spent), "release")
     left = ledger.remaining()
@@ -175,17 +175,17 @@ def admitted(ledger, guarantee, *, most=10_000):
     raise AssertionError("there is no end")
 
 
-def test_rhos_add_up_in_their_decimals(make):
+def test_rhos_add_up_in_decimals(make):
     ledger = make(rho=0.5)
     assert admitted(ledger, PrivacyGuarantee(0.1)) == 100
     assert ledger.balance().loc["spent", "rho"] == 0.5
     assert ledger.remaining() == (0, 0)
     with pytest.raises(BudgetExceeded, match=r"late requires rho=0\.02, but the ledger has 0\.0 of 0\.5 left"):
         ledger.charge(PrivacyGuarantee(0.2), "late")
-    assert zcdp_epsilon(0.5, 1e-6) < 5.3  # in place of 10
+    assert zcdp_epsilon(0.5, 1e-6) < 5.3  # instead of 10
 
 
-def test_what_has_no_rho_or_mu_is_refused(make):
+def test_charge_without_rho_or_mu_is_refused(make):
     failing = PrivacyGuarantee(0.1, delta=1e-9)
     for budget in ({"rho": 1.0}, {"mu": 1.0}):
         ledger = make(**budget)
@@ -199,7 +199,7 @@ def test_what_has_no_rho_or_mu_is_refused(make):
         make(mu=1.0).charge(concentrated, "discrete Gaussian")
 
 
-def test_the_relation_is_that_of_the_first_charge(make):
+def test_relation_is_set_by_the_first_charge(make):
     central, local = PrivacyGuarantee(0.5, relation="add_remove", trust="central"), PrivacyGuarantee(0.25)
     ledger = make(epsilon=2.25)
     assert ledger.relation is None
@@ -216,7 +216,7 @@ def test_the_relation_is_that_of_the_first_charge(make):
         assert PrivacyLedger(path=ledger.path).report().equals(ledger.report())
 
 
-def test_a_ledger_of_central_charges_refuses_local_ones_with_the_remedy(make):
+def test_local_charge_to_a_central_ledger_raises_an_error_with_a_remedy(make):
     ledger = make(epsilon=2.25)
     ledger.charge(PrivacyGuarantee(0.5, relation="add_remove", trust="central"), "mean")
     with pytest.raises(ValueError, match=r"Use PrivacyLedger\(relation='replace'\) for both"):
@@ -240,19 +240,19 @@ def test_records_and_files_keep_the_budget(tmp_path, budget):
 
 
 @pytest.mark.parametrize("budget", [{"rho": 0.5}, {"mu": 1.0}])
-def test_the_statement_adds_no_deltas_of_charges_to_a_budget_without_one(budget):
+def test_statement_adds_no_deltas_to_a_budget_without_delta(budget):
     ledger = PrivacyLedger(**budget)
     for delta in (1e-3, 1e-9):
         ledger.charge(gaussian(0.1, delta), "mean")
     total = privacy_statement(ledger).total
-    # The filter: the whole budget, at a delta that no charge has chosen.
+    # The filter: the whole budget, at a delta that does not depend on the charges.
     assert total.delta == 1e-6
     whole = zcdp_epsilon(0.5, 1e-6) if "rho" in budget else gaussian_epsilon(1.0, 1e-6)
     assert total.epsilon == whole
     assert "do not add up" in str(privacy_statement(ledger))
 
 
-def test_the_total_of_a_ledger_has_the_delta_of_its_budget():
+def test_total_of_a_ledger_has_the_delta_of_its_budget():
     ledger = PrivacyLedger(epsilon=2.0, delta=1e-2)
     for _ in range(2):
         ledger.charge(PrivacyGuarantee(0.5, delta=1e-3, scope=("a",)), "answer")

@@ -1,4 +1,4 @@
-"""A ledger in a file: one for all processes, whatever is killed, lost or written by others."""
+"""A ledger in a file: one for all processes, also if processes are killed, files are lost or edited."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def path(tmp_path):
 
 @pytest.fixture
 def fast_folder(tmp_path):
-    """A folder in memory where that is possible: killing a process does not ask the disk."""
+    """Return a folder in memory if possible, because killed processes do not need the disk."""
     memory = "/dev/shm"
     with tempfile.TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else tmp_path) as name:
         yield Path(name)
 
 
-def test_it_outlives_its_object_and_keeps_its_budget(path):
+def test_file_outlives_its_object_and_keeps_its_budget(path):
     PrivacyLedger(3.0, delta=1e-6, path=path).charge(PrivacyGuarantee(1, delta=1e-7), "first")
     for again in (PrivacyLedger(path=path), PrivacyLedger(3, delta=1e-6, path=str(path))):
         assert (again.epsilon, again.delta, again.relation) == (3.0, 1e-6, "replace")
@@ -51,9 +51,9 @@ def test_it_outlives_its_object_and_keeps_its_budget(path):
             PrivacyLedger(path=path, **other)
 
 
-def test_a_pickle_is_the_same_ledger(path, monkeypatch, tmp_path):
+def test_pickle_is_the_same_ledger(path, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    ledger = PrivacyLedger(2, path="ledger.sqlite")  # a relative path means the folder of now
+    ledger = PrivacyLedger(2, path="ledger.sqlite")  # relative to the current folder
     copied = pickle.loads(pickle.dumps(ledger))
     monkeypatch.chdir("/")
     copied.charge(ONE, "copy")
@@ -61,7 +61,7 @@ def test_a_pickle_is_the_same_ledger(path, monkeypatch, tmp_path):
     assert (copied.epsilon, copied.path) == (2, path)
 
 
-def test_a_pickle_of_a_lost_ledger_loads_and_releases_nothing(path):
+def test_pickle_of_a_lost_ledger_loads_and_releases_nothing(path):
     ledger = PrivacyLedger(2, path=path)
     saved = pickle.dumps(ledger)
     path.unlink()
@@ -72,7 +72,7 @@ def test_a_pickle_of_a_lost_ledger_loads_and_releases_nothing(path):
     assert os.listdir(path.parent) == []  # an empty ledger in its place would have the whole budget again
 
 
-def test_a_charge_is_on_the_disk_before_a_draw(path, monkeypatch):
+def test_charge_is_on_the_disk_before_a_draw(path, monkeypatch):
     """SQLite waits for the disk, and has committed when the first random bytes are drawn."""
     steps, connect, draw = [], sqlite3.connect, SecureSource.bytes
 
@@ -95,7 +95,7 @@ def test_a_charge_is_on_the_disk_before_a_draw(path, monkeypatch):
 
 @contextmanager
 def full_disk(room):
-    """Let no file become larger than this many bytes."""
+    """Limit the size of files to this number of bytes."""
     resource = pytest.importorskip("resource")
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
@@ -105,7 +105,7 @@ def full_disk(room):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_a_charge_that_cannot_be_written_draws_nothing(path, monkeypatch):
+def test_charge_that_cannot_be_written_draws_nothing(path, monkeypatch):
     frame, drawn = pd.DataFrame({"a": ["x", "y"]}), []
     ledger = PrivacyLedger(2, path=path)
     encoder = RandomizedResponseEncoder(1.0, categories={"a": ["x", "y"]}, ledger=ledger).fit(frame)
@@ -132,7 +132,7 @@ def test_a_charge_that_cannot_be_written_draws_nothing(path, monkeypatch):
         (lambda path: PrivacyLedger(rho=1.0, delta=1e-6), ValueError, "`delta` requires a budget of epsilon"),
     ],
 )
-def test_what_makes_no_ledger_is_named(path, make, error, message):
+def test_error_names_why_a_ledger_cannot_be_made(path, make, error, message):
     with pytest.raises(error, match=message):
         make(path)
     assert not path.exists()
@@ -223,14 +223,14 @@ def another_database(path):
         (another_database, "no such table: account"),
     ],
 )
-def test_what_is_no_ledger_is_named(tmp_path_factory, write, why):
+def test_error_names_why_a_file_is_no_ledger(tmp_path_factory, write, why):
     path = tmp_path_factory.mktemp("other") / "ledger.sqlite"
     write(path)
     with pytest.raises((OSError, ValueError), match=rf"is not a valid ledger: .*{why}|cannot be used: {why}"):
         PrivacyLedger(path=path)
 
 
-def test_a_file_behind_links_is_one_ledger(path):
+def test_file_behind_links_is_one_ledger(path):
     ledger = PrivacyLedger(3, path=path)
     (path.parent / "again").symlink_to(path.parent)
     path.with_name("link").symlink_to(path)
@@ -243,14 +243,14 @@ def test_a_file_behind_links_is_one_ledger(path):
 
 @forks
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-def test_a_fork_waits_for_a_charge(path):
-    """A child that inherits a transaction could roll it back, and a lock that it inherits would never open."""
+def test_fork_waits_for_a_charge(path):
+    """A child with an inherited transaction could roll it back, and an inherited lock would never open."""
     ledger, inside, finished = PrivacyLedger(3, path=path), threading.Event(), []
 
     class Slow(PrivacyGuarantee):
         def to(self, relation, *, columns=None):
             inside.set()
-            threading.Event().wait(0.2)  # a fork that does not wait comes now; one that waits may come at any time
+            threading.Event().wait(0.2)  # a fork without a wait happens now; a fork with a wait happens any time later
             finished.append(True)
             return super().to(relation)
 

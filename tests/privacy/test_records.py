@@ -1,4 +1,4 @@
-"""Records of guarantees, ledgers and statements: exact round trips, nothing private, errors that name what is wrong."""
+"""Records of guarantees, ledgers and statements: exact round trips, nothing private, errors that name the cause."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ VALID = Draft202012Validator(SCHEMA)
 @example(0.1, 1e-300, None, ["a", 1, "\u00e9\u2028"], '"<noise>"')
 @example(5e-324, math.nextafter(1, 0), 1 / 3, [], "")
 @example(1.7976931348623157e308, 0.0, None, [], "")
-def test_any_guarantee_comes_back(epsilon, delta, rho, scope, mechanism):
+def test_guarantee_round_trips(epsilon, delta, rho, scope, mechanism):
     guarantee = skdp.PrivacyGuarantee(epsilon, delta=delta, rho=rho, scope=tuple(scope), mechanism=mechanism)
     central = replace(guarantee, relation="add_remove", trust="central", secure=False, max_rows_per_person=3)
     for one in (guarantee, central):
@@ -51,7 +51,7 @@ def test_any_guarantee_comes_back(epsilon, delta, rho, scope, mechanism):
 
 
 @pytest.mark.parametrize("text", ["{", "[" * 1_000_000, "[]", " " * ((1 << 24) + 1)])
-def test_what_is_no_record(text):
+def test_text_without_a_record_raises_an_error(text):
     with pytest.raises(ValueError, match=r"`text` must (be a JSON object|have at most 16,777,216 characters)"):
         skdp.PrivacyGuarantee.from_json(text)
     with pytest.raises(TypeError, match="`text` must be a str"):
@@ -74,7 +74,7 @@ def sex(**options):
 
 
 def open_pipeline(ledger=None):
-    """Categories read from the data, a seed, and a column that passes."""
+    """Return a pipeline with categories read from the data, a seed, and a column that passes."""
     job = skdp.RandomizedResponseEncoder(0.5, random_state=SEED, ledger=ledger)
     parts = [("sex", sex(), ["sex"]), ("job", job, ["job"]), ("rest", "passthrough", ["age"])]
     with warnings.catch_warnings():
@@ -175,13 +175,13 @@ def test_error_of_a_later_record_advises_to_upgrade():
 
 
 @pytest.mark.parametrize("make", MAKERS.values())
-def test_the_record_of_a_statement_follows_the_schema(make):
+def test_record_of_a_statement_follows_the_schema(make):
     statement = skdp.privacy_statement(make())
     VALID.validate(json.loads(statement.to_json()))
     assert statement.to_html()
 
 
-def test_nothing_private_is_in_a_record_or_on_a_page(tmp_path):
+def test_record_and_page_contain_nothing_private(tmp_path):
     ledger = skdp.PrivacyLedger(path=tmp_path / "concealed.jsonl", epsilon=9.0)
     ledger.charge(skdp.PrivacyGuarantee(1.0, scope=("sex",)), "survey")
     key = skdp.SecretKey.generate()
@@ -197,7 +197,7 @@ def test_nothing_private_is_in_a_record_or_on_a_page(tmp_path):
 
 
 PURE = {"kind": "pure", "count": 1, "epsilon": 1.0, "share": 1.0}
-# A field, the value that is put there, and a part of the message.
+# A field, its new value, and a part of the message.
 WRONG = [
     ("format", "skdp-statement", "`format` must be 'skdp-guarantee', got 'skdp-statement'"),
     ("version", 2, "later version of skdp: its version must be 1, got 2. Upgrade skdp"),
@@ -217,21 +217,21 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("field", "value", "message"), WRONG)
-def test_what_is_wrong_is_named(field, value, message):
+def test_error_names_the_invalid_field(field, value, message):
     content = json.loads(skdp.PrivacyGuarantee(0.5, rho=0.2, scope=("sex",)).to_json())
     with pytest.raises(ValueError, match=message) as caught:
         skdp.PrivacyGuarantee.from_json(json.dumps(content | {field: value}))
     assert len(str(caught.value)) < 300
 
 
-def test_a_guarantee_for_persons_says_so():
+def test_guarantee_for_persons_states_its_unit():
     four = skdp.PrivacyGuarantee(1.0, relation="add_remove", trust="central", scope=("sex",), max_rows_per_person=4)
     assert str(four).endswith("central model, adding or removing 4 records' values of: sex")
-    # A guarantee for persons of up to 4 records is one for those of up to 2, and for single records.
+    # A guarantee for persons with up to 4 records holds for up to 2, and for single records.
     others = [replace(four, max_rows_per_person=rows) for rows in (1, 2, 9)]
     for joined in (operator.add, lambda *pair: compose(pair)):
         assert [joined(four, one).max_rows_per_person for one in others] == [1, 2, 4]
-        # What reveals nothing protects everybody.
+        # A constant release protects everybody.
         assert joined(four, skdp.PrivacyGuarantee(0.0, relation="add_remove")).max_rows_per_person == 4
     assert four.to("replace").max_rows_per_person == 4
     assert str(replace(four, scope=(None, math.nan, "sex"))).endswith("values of: missing, missing, sex")

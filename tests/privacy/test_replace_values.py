@@ -1,4 +1,4 @@
-"""Guarantees for the values of named columns, against the exact channels of tiny tables."""
+"""Guarantees for the values of named columns, compared with the exact channels of tiny tables."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from tests.privacy.test_records import SCHEMA
 
 COLUMNS = ("a", "b")
 RECORDS = tuple(product((0, 1), repeat=2))
-# Of the tables with two records, those of which one is (0, 1): all neighbors of a record beside another.
+# Tables of two records, one of them (0, 1): all neighbors of a record beside another record.
 TABLES = [(), *((record,) for record in RECORDS), *((record, (0, 1)) for record in RECORDS)]
 
 
 def up(ratio):
-    """Return an epsilon of which the exponential is at least a ratio."""
+    """Return an epsilon with an exponential of at least a ratio."""
     return math.nextafter(math.log(ratio), math.inf)
 
 
-# A mechanism is its exact channel: of each table, the probabilities of its outputs.
+# A mechanism is its exact channel: for each table, the probabilities of its outputs.
 
 
 def reports_of(*columns, ratio, shown=()):
-    """Randomize columns of each record, and show others of them as they are."""
+    """Randomize columns of each record, and return other columns unchanged."""
 
     def channel(table):
         law = {(): Fraction(1)}
@@ -55,7 +55,7 @@ def reports_of(*columns, ratio, shown=()):
 
 
 def noisy_count_of(column, ratio=2, most=2):
-    """Count the records with a 1, with geometric noise that is cut at the ends."""
+    """Count the records with a 1, with geometric noise that is clipped at the bounds."""
     share = Fraction(1, ratio)
 
     def channel(table):
@@ -71,7 +71,7 @@ def noisy_count_of(column, ratio=2, most=2):
 
 
 def rarely_shown(column, shown):
-    """Show the records as they are with probability 1 / 50, and reports of a column beside another otherwise."""
+    """Return the records unchanged with probability 1 / 50, and reports of a column beside another one otherwise."""
     report = reports_of(column, ratio=3, shown=shown)
 
     def channel(table):
@@ -140,7 +140,7 @@ def together(*channels):
 
 
 def excess(channel, pair, ratio):
-    """Return by how much the probability of a set of outputs can exceed `ratio` times the other."""
+    """Return by how much the probability of a set of outputs can exceed `ratio` times the other probability."""
     first, second = map(channel, pair)
     total = Fraction(0)
     for output, probability in first.items():
@@ -149,22 +149,22 @@ def excess(channel, pair, ratio):
 
 
 def holds(channel, guarantee):
-    """Whether a statement is true of an exact channel."""
+    """Return True if a guarantee holds for an exact channel."""
     scope = guarantee.scope if guarantee.relation == "replace_values" else ()
     return promises(channel, guarantee.relation, *scope, epsilon=guarantee.epsilon, delta=guarantee.delta)
 
 
 def promises(channel, relation, *scope, epsilon=100, delta=0.1):
-    """Whether a channel keeps some promise, by default next to none."""
+    """Return True if a channel has a guarantee, by default an extremely weak one."""
     ratio = exp_bounds(epsilon)[0]
     return all(excess(channel, pair, ratio) <= Fraction(delta) for pair in neighbors(relation, scope))
 
 
 @pytest.mark.parametrize("name", list(MECHANISMS))
-def test_the_mechanisms_keep_what_they_state(name):
+def test_mechanisms_have_their_stated_guarantee(name):
     channel, stated = MECHANISMS[name]
     assert holds(channel, stated)
-    # And no less holds: the neighbors are the right ones.
+    # Less does not hold: the neighbors are the right ones.
     assert not holds(channel, replace(stated, epsilon=0.9 * stated.epsilon))
 
 
@@ -178,7 +178,7 @@ def test_every_conversion_holds(name):
         try:
             converted = stated.to(relation, columns=columns)
         except ValueError:
-            # Not refused in vain; but a guarantee does not know that there are no other columns.
+            # It is refused with reason; but a guarantee does not contain the list of all columns.
             if not (relation == "replace" and stated.scope == COLUMNS):
                 assert not promises(channel, relation, *columns or ())
             continue
@@ -192,7 +192,7 @@ PAIRS = list(product(MECHANISMS, MECHANISMS))
 
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
-def test_sums_hold_and_what_is_refused_does_not(first, second):
+def test_sums_hold_and_refused_sums_do_not(first, second):
     (channel, one), (other_channel, other) = MECHANISMS[first], MECHANISMS[second]
     both = together(channel, other_channel)
     protected = [set(stated.scope) for stated in (one, other) if stated.relation == "replace_values"]
@@ -232,7 +232,7 @@ class TestGuarantee:
             ("replace", ["a"], "`columns` require relation='replace_values'"),
         ],
     )
-    def test_refused_conversions_say_why(self, relation, columns, message):
+    def test_errors_of_refused_conversions_name_the_reason(self, relation, columns, message):
         with pytest.raises(ValueError, match=message):
             promise(1.0, "replace_values", "a", "b").to(relation, columns=columns)
 
@@ -254,7 +254,7 @@ class TestLedger:
         assert holds(together(*channels), promise(ledger.spent.epsilon, "replace_values", "a"))
 
     @pytest.mark.parametrize("relation", [None, "replace", "add_remove"])
-    def test_of_whole_records_refuses_with_the_reason(self, relation, make):
+    def test_ledger_of_whole_records_refuses_with_the_reason(self, relation, make):
         ledger = make(epsilon=20, relation=relation)
         _, stated = MECHANISMS["a beside b"]
         for charge in (ledger.charge, ledger.check):

@@ -1,4 +1,4 @@
-"""Guarantees of the shuffled model, against all outcomes of all tables, and against what an attacker attains."""
+"""Guarantees of the shuffled model, compared with all outcomes of all tables, and with attained losses."""
 
 import itertools
 import math
@@ -27,7 +27,7 @@ LARGE = [(3, 5), (3, 6), (3, 7), (3, 8), (4, 4), (4, 5), (4, 6)]
 
 @pytest.mark.parametrize("size", often(SIZES + LARGE, SIZES), ids=str)
 @pytest.mark.parametrize("epsilon", often([0.3, 1.0, 3.0], [1.0]))
-def test_no_table_of_others_reveals_more_than_is_promised(size, epsilon):
+def test_no_table_of_other_records_exceeds_the_guarantee(size, epsilon):
     k, n = size
     oracle = RandomizedResponse(k, epsilon)
     tables = AllTables(oracle.channel(), n)
@@ -39,7 +39,7 @@ def test_no_table_of_others_reveals_more_than_is_promised(size, epsilon):
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_the_two_values_of_a_pair_may_differ_in_what_they_reveal(swapped):
+def test_values_of_a_pair_may_differ_in_their_loss(swapped):
     channel = [[Fraction(6, 10), Fraction(3, 10), Fraction(1, 10)], [Fraction(2, 10), Fraction(3, 10), Fraction(5, 10)]]
     pair = ReportPair(tuple((first, second, min(first, second)) for first, second in zip(*channel, strict=True)))
     for n in (2, 3):
@@ -49,7 +49,7 @@ def test_the_two_values_of_a_pair_may_differ_in_what_they_reveal(swapped):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_any_local_randomizer_is_bounded_by_its_epsilon_alone(seed):
+def test_any_local_randomizer_is_bounded_by_its_epsilon(seed):
     numbers = np.random.default_rng(seed).integers(1, 12, (3, 3))
     channel = [[Fraction(int(entry), int(row.sum())) for entry in row] for row in numbers]
     ratio = max(a / b for one in channel for other in channel for a, b in zip(one, other, strict=True))
@@ -60,8 +60,8 @@ def test_any_local_randomizer_is_bounded_by_its_epsilon_alone(seed):
 
 @pytest.mark.parametrize("n", [1, 2, 60])
 @pytest.mark.parametrize("part", [0, *PARTS, 1])
-def test_the_bound_of_any_randomizer_is_the_report_among_its_clones(n, part):
-    """[1]_: of the other records, Bin(n - 1, 1 / ratio) report a fair coin, and the record one of ratio to 1.
+def test_bound_of_any_randomizer_is_the_report_among_its_clones(n, part):
+    """[1]_: of the other records, Bin(n - 1, 1 / ratio) report a fair coin, and the record a coin with odds `ratio`.
 
     .. [1] V. Feldman, A. McMillan, K. Talwar (2023). Stronger privacy amplification by shuffling. SODA.
        arXiv:2208.04591
@@ -78,7 +78,7 @@ def test_the_bound_of_any_randomizer_is_the_report_among_its_clones(n, part):
 
 @pytest.mark.parametrize("together", [False, True, "by ratio"])
 def test_parts_are_bounded_for_all_pairs_of_records(together):
-    """Reports of both parts, of which one may be known by its ratio only, or of one of them by chance."""
+    """Reports of both parts, one of them possibly given by its ratio only, or of a random one of them."""
     one, other = RandomizedResponse(2, 1.0), RandomizedResponse(3, 0.7)
     half, rows = Fraction(1, 2), itertools.product(one.channel(), other.channel())
     if together:
@@ -93,7 +93,7 @@ def test_parts_are_bounded_for_all_pairs_of_records(together):
         assert tables.is_bounded(pair, part * math.log(pair.largest_ratio))
 
 
-def test_the_grid_of_joint_reports_keeps_the_mean_of_each_ratio():
+def test_grid_of_joint_reports_keeps_the_mean_of_each_ratio():
     pairs = [RandomizedResponse(k, epsilon).shuffle_pair() for k, epsilon in ((2, 1.0), (3, 0.7), (5, 0.31))]
     ratios = ReportPair.product(pairs).ratios
     for values in (ratios.first, ratios.second):
@@ -101,7 +101,7 @@ def test_the_grid_of_joint_reports_keeps_the_mean_of_each_ratio():
 
 
 class Columns:
-    """Two columns, of which only sums are released: each is shuffled by itself."""
+    """Two columns with released sums only: each is shuffled separately."""
 
     oracles = RandomizedResponse(2, 1.0), RandomizedResponse(3, 0.7)
     guarantee = PrivacyGuarantee(1.7)
@@ -111,13 +111,13 @@ class Columns:
 
 
 @pytest.mark.parametrize("delta", [0.3, 0.1])
-def test_columns_that_are_summed_apart_are_bounded_together(delta):
+def test_separately_summed_columns_are_bounded_together(delta):
     promise = shuffled_guarantee(Columns(), n=3, delta=delta, released="tally")
     assert promise.epsilon < 1.5
     tables = [AllTables(oracle.channel(), 3) for oracle in Columns.oracles]
     ratio, total = float(exp_bounds(promise.epsilon)[0]), tables[0].total * tables[1].total
     for laws in itertools.product(*(each_table.laws for each_table in tables)):
-        # Of each value of either column, the law of the sums of both.
+        # For each value of either column, the distribution of the sums of both.
         joint = [
             {(a, b): p * q for (a, p), (b, q) in itertools.product(one.items(), other.items())}
             for one, other in itertools.product(*laws)
@@ -132,8 +132,8 @@ QUICK = [(30, 0.2, 1_000, 1e-6), (3, 0.2, 45_222, 1e-6), (3, 4.0, 45_222, 1e-6)]
 
 
 @pytest.mark.parametrize("case", often(ATTAINED, QUICK), ids=str)
-def test_randomized_response_is_nearly_attained(case):
-    """An attacker attains what is proven, and not less by more than a ratio."""
+def test_bound_of_randomized_response_is_nearly_attained(case):
+    """An attacker attains the proven bound up to a ratio."""
     k, epsilon, n, delta = case
     oracle = RandomizedResponse(k, epsilon)
     bound = shuffled_guarantee(oracle, n=n, delta=delta).epsilon
@@ -145,7 +145,7 @@ def test_randomized_response_is_nearly_attained(case):
 
 
 @pytest.mark.parametrize(("oracle", "n"), [(RandomizedResponse(3, 0.5), 4), (RandomizedResponse(2, 2.0), 6)])
-def test_the_losses_dominate_all_tables(oracle, n):
+def test_losses_dominate_all_tables(oracle, n):
     tables = AllTables(oracle.channel(), n)
     noise, failed = shuffled_guarantee(oracle, n=n, delta=0.3).losses
     for epsilon in np.linspace(0, oracle.epsilon, 60).tolist():
@@ -166,7 +166,7 @@ def test_several_releases_compose_by_their_losses(k, n_releases, least):
     assert (promise.trust, promise.relation, promise.delta) == ("shuffle", "replace", 1e-6)
 
 
-def test_it_is_never_above_the_local_guarantee():
+def test_loss_is_at_most_the_local_guarantee():
     oracle = RandomizedResponse(4, 6.0)
     few = shuffled_guarantee(oracle, n=10, delta=1e-9)
     assert (few.epsilon, few.delta, few.trust) == (oracle.epsilon, 0.0, "shuffle")
@@ -175,13 +175,13 @@ def test_it_is_never_above_the_local_guarantee():
     assert shuffled_guarantee(RandomizedResponse(4, 1.0), n=10, delta=0.9).epsilon == 0
 
 
-def test_the_largest_local_epsilon_reaches_what_is_asked_for():
+def test_largest_local_epsilon_is_within_the_requested_one():
     make = partial(RandomizedResponse, 4)
     found = local_epsilon(1.0, delta=1e-6, n=45_222, reporter=make)
     assert found == pytest.approx(6.97, abs=0.01)
     assert 0.995 < shuffled_guarantee(make(found), n=45_222, delta=1e-6).epsilon <= 1
     assert shuffled_guarantee(make(found * 1.001), n=45_222, delta=1e-6).epsilon > 1
-    assert local_epsilon(1.0, delta=1e-6, n=1, reporter=make) == 1.0  # nobody else is there
+    assert local_epsilon(1.0, delta=1e-6, n=1, reporter=make) == 1.0  # no other record
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_the_largest_local_epsilon_reaches_what_is_asked_for():
         ({"reporter": object()}, TypeError, "`reporter` must be a fitted local transformer, its protocol, or an"),
     ],
 )
-def test_what_is_out_of_range_is_refused(changes, error, match):
+def test_parameters_out_of_range_raise_an_error(changes, error, match):
     with pytest.raises(TypeError, match="`reporter` must be a function of epsilon"):
         local_epsilon(1.0, delta=1e-6, n=100, reporter="randomized_response")
     with pytest.raises(TypeError, match="got RandomizedResponseEncoder that is not fitted"):
@@ -209,12 +209,12 @@ def test_what_is_out_of_range_is_refused(changes, error, match):
 
 
 class Told(RandomizedResponse):
-    """A derived class that draws with another ratio, and inherits the pair."""
+    """A subclass that draws with another ratio, and inherits the pair."""
 
     worst_ratio = Fraction(2981)
 
 
-def test_a_pair_that_shows_less_than_the_local_epsilon_is_not_believed():
+def test_pair_below_the_local_epsilon_is_not_used():
     told, plain = Told(4, 1.0), RandomizedResponse(4, 1.0)
     assert shuffled_guarantee(told, n=1000, delta=0.0).epsilon == told.epsilon
     assert (

@@ -1,4 +1,4 @@
-"""What a statement says of each column of a pipeline, and of all of them together: a table of cases."""
+"""Statements about each column of a pipeline, and about all columns together: a table of cases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ import skdp
 from skdp import OnFitOnly, RandomizedResponseEncoder
 from skdp.privacy import Mu, PrivacyGuarantee
 
-# So few rows, and classes that are read from them.
+# Few rows, and classes that are read from them.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 SEXES, JOBS = ["F", "M"], ["clerk", "cook"]
@@ -43,7 +43,7 @@ def numbers():
 
 
 def scaler():
-    """Private statistics, plain rows."""
+    """Return a pipeline of private statistics and plain rows."""
     return skdp.DPStandardScaler(0.5, bounds=(0, 40))
 
 
@@ -68,26 +68,26 @@ def always(epsilon=1.0, **options):
 
 
 def by_columns(*parts, rest="drop", output="default"):
-    """Each part is an estimator and its columns."""
+    """Return a transformer of columns; each part is an estimator and its columns."""
     named = [(f"part {place}", estimator, columns) for place, (estimator, columns) in enumerate(parts)]
     made = ColumnTransformer(named, remainder=rest, verbose_feature_names_out=False)
     return made.set_output(transform=output)
 
 
 class RowsAlways(skdp.DPStandardScaler):
-    """Claims that its rows are made up."""
+    """Claims that its rows are synthetic."""
 
     protects_rows = True
 
 
 class RowsAtFit(skdp.DPStandardScaler):
-    """Claims that its rows are made up where it is fitted."""
+    """Claims that the rows of its fit are synthetic."""
 
     protects_rows = "fit"
 
 
 class Nameless(TransformerMixin, BaseEstimator):
-    """Does not say which columns it makes."""
+    """Does not list its output columns."""
 
     def fit(self, X, y=None):
         self.fitted_ = True
@@ -98,7 +98,7 @@ class Nameless(TransformerMixin, BaseEstimator):
 
 
 class Keeper(BaseEstimator):
-    """Nobody knows what it does: here, it keeps the table."""
+    """An unknown estimator, which stores the table."""
 
     def __init__(self, estimator=None):
         self.estimator = estimator
@@ -135,7 +135,7 @@ CODES = {
 
 
 def said(statement):
-    """What is said of each column, a letter for each row: {"sex": "AR", "age": "S"}."""
+    """Return the statement about each column, one letter per row: {"sex": "AR", "age": "S"}."""
     letters = {}
     for column, text in zip(statement.rows["column"], statement.rows["protection"], strict=True):
         letters[column] = letters.get(column, "") + CODES[text]
@@ -143,7 +143,7 @@ def said(statement):
 
 
 class Case(NamedTuple):
-    """What is fitted, what is said of each column in `CODES`, and the total as "epsilon relation trust: columns"."""
+    """A fitted estimator, the statement per column in `CODES`, and the total as "epsilon relation trust: columns"."""
 
     make: Any
     said: str
@@ -221,7 +221,7 @@ def of_a_curator():
 
 
 def of_estimators():
-    """What is made of estimators is not followed; behind reports it is post-processing."""
+    """Meta-estimators are not followed; after reports they are post-processing."""
     return {
         "frozen before a model": Case(
             # It has no `fit_transform`, so that the model learns from the true values.
@@ -274,15 +274,15 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_what_is_said_of_each_column_and_in_total(case):
+def test_columns_and_total_are_stated(case):
     statement = skdp.privacy_statement(case.make(), case.given)
     expected = dict(part.replace("_", " ").split(":") for part in case.said.split())
     assert (said(statement), total_of(statement)) == (expected, case.total)
 
 
 @pytest.mark.parametrize("kind", [RowsAlways, RowsAtFit])
-def test_rows_show_how_many_there_are(kind):
-    """Also where those of fit_transform alone are protected: a promise for adding a record would not hold."""
+def test_rows_reveal_their_number(kind):
+    """Also if only the output of fit_transform is protected: a guarantee for adding a record does not hold."""
     statement = skdp.privacy_statement(kind(0.5, bounds=(0, 40)).fit(AGE), trusted=[kind])
     assert (statement.total.relation, statement.total.epsilon) == ("replace", 1.0)
     reason = "transform returns as many rows as its input, which reveals their number"
@@ -304,8 +304,8 @@ META = {
 
 @pytest.mark.parametrize("name", META)
 @pytest.mark.parametrize("protected", [at_fit, always])
-def test_what_is_made_of_estimators_is_unprotected(name, protected):
-    """Each of its fits is a release, and it may keep scores, predictions, classes or the number of rows."""
+def test_meta_estimators_are_unprotected(name, protected):
+    """Each of its fits is a release, and it may store scores, predictions, classes or the number of rows."""
     ledger = skdp.PrivacyLedger(epsilon=1000)
     private = sex(ledger=ledger, random_state=0)
     first = OnFitOnly(private) if protected is at_fit else private
@@ -326,14 +326,14 @@ def test_what_is_made_of_estimators_is_unprotected(name, protected):
         (VarianceThreshold(), False),
     ],
 )
-def test_what_learns_the_target_is_named(selector, learns):
+def test_estimators_that_learn_the_target_are_named(selector, learns):
     statement = skdp.privacy_statement(selector.fit(NUMBERS, Y))
     note = f"true values are learned by: {type(selector).__name__}."
     assert any(text.endswith(note) for text in statement.notes) is learns
 
 
 class ColumnResampler(BaseEstimator):
-    """Makes up the columns, and leaves the target as it is."""
+    """Makes synthetic columns, and returns the target unchanged."""
 
     guarantee_ = PrivacyGuarantee(0.5, relation="add_remove", trust="central", scope=("age",))
 
@@ -341,29 +341,29 @@ class ColumnResampler(BaseEstimator):
         return X, y
 
 
-def test_a_true_target_shows_how_many_rows_there_are():
-    """A guarantee for adding a record would not hold, although the columns are made up."""
+def test_true_target_reveals_the_number_of_rows():
+    """A guarantee for adding a record does not hold, although the columns are synthetic."""
     pipeline = make_resampling_pipeline(ColumnResampler(), LogisticRegression().fit(AGE, Y))
     assert total_of(skdp.privacy_statement(pipeline, AGE, trusted=[ColumnResampler])) == "1 replace central: age"
 
 
-def test_a_resampler_of_columns_that_models_the_target_is_named():
+def test_resampler_that_models_the_target_is_named():
     resampler = skdp.SyntheticResampler(skdp.DPColumnSynthesizer(["age", "sex"], domain=PUBLIC))
     resampler.fit_resample(TABLE, SICK)
     note = "The target is unprotected, because true values are learned by: SyntheticResampler."
     assert note in skdp.privacy_statement(resampler).notes
 
 
-def test_a_step_that_is_not_fitted_has_learned_nothing():
+def test_unfitted_step_has_learned_nothing():
     fitted = make_pipeline(StandardScaler(), numbers().fit(AGE))
     protections = dict(zip(*skdp.privacy_statement(fitted, AGE).rows[["step", "protection"]].to_numpy().T, strict=True))
     assert protections["standardscaler: StandardScaler"] == "no guarantee yet: the step is not fitted"
-    for scaler in (StandardScaler().fit(AGE), Nameless()):  # an unknown class may keep the table anywhere
+    for scaler in (StandardScaler().fit(AGE), Nameless()):  # an unknown class may store the table anywhere
         statement = skdp.privacy_statement(make_pipeline(scaler, numbers().fit(AGE)), AGE)
         assert statement.unprotected_columns == ["age"]
 
 
-def test_x_gives_the_names_of_further_columns():
+def test_x_adds_names_of_further_columns():
     for table in (X, pl.DataFrame(X.to_dict("list")).lazy()):
         assert said(skdp.privacy_statement(sex().fit(SEX), table)) == {"sex": "R", "job": "0", "age": "0", "pay": "0"}
     of_array = RandomizedResponseEncoder(categories=[SEXES, JOBS]).fit(X[["sex", "job"]].to_numpy())
@@ -380,7 +380,7 @@ def test_only_names_of_x_are_read():
             raise AttributeError(name)
 
     assert said(skdp.privacy_statement(sex().fit(SEX), Names())) == {"sex": "R", "job": "0"}
-    # Not the values of a column that is called as an attribute of other frames is.
+    # Values of a column named like an attribute of frames are not read.
     table = SEX.assign(column_names="secret", collect_schema="secret")
     assert list(said(skdp.privacy_statement(sex().fit(SEX), table))) == ["sex", "column_names", "collect_schema"]
 
@@ -394,12 +394,12 @@ def test_only_names_of_x_are_read():
         (sex().fit(SEX), AGE, ValueError, r"X must have the columns .* got 1 columns without \['sex'\]"),
     ],
 )
-def test_what_is_no_estimator_or_no_table(estimator, table, error, message):
+def test_other_objects_raise_an_error(estimator, table, error, message):
     with pytest.raises(error, match=message):
         skdp.privacy_statement(estimator, table)
 
 
-def test_the_headline_says_first_what_is_released_unprotected():
+def test_headline_begins_with_unprotected_columns():
     parts = by_columns((sex(), ["sex"]), (scaler(), ["age"]), ("passthrough", ["pay"])).fit(X)
     for fitted, said_first in (
         (parts, "Unprotected columns: age, pay. Guarantee: epsilon = 1, local model, replacing"),
@@ -410,7 +410,7 @@ def test_the_headline_says_first_what_is_released_unprotected():
         assert said_first in str(skdp.privacy_statement(fitted))
 
 
-def test_a_charge_that_counts_twice_is_noted():
+def test_charge_that_counts_twice_is_noted():
     pipeline = make_pipeline(StandardScaler(), logistic(classes=[0, 1])).fit(NUMBERS, pd.Series(Y, name="ill"))
     for fitted, total, is_twice in (
         (pipeline, "epsilon = 2, delta = 0.00000371829", True),
@@ -424,6 +424,6 @@ def test_a_charge_that_counts_twice_is_noted():
         assert set(statement.rows["epsilon"].dropna()) == {pipeline[-1].guarantee_.epsilon}
 
 
-def test_a_seed_is_stated_where_no_column_has_a_guarantee():
+def test_seed_is_stated_without_a_guarantee():
     scaler = skdp.DPStandardScaler(1.0, bounds=(0, 100), random_state=0).fit(pd.DataFrame({"a": np.arange(100.0)}))
     assert "come from a seed: DPStandardScaler." in str(skdp.privacy_statement(scaler))

@@ -1,4 +1,4 @@
-"""What a statement believes: exact classes, and what each does with its table, target and weights; attacks on it."""
+"""Trusted classes of a statement: exact classes, and the use of table, target and weights by each; attacks on it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def perturber():
 
 
 def protected(statement):
-    """Return the columns of which nothing is released as it is."""
+    """Return the columns without an unprotected release."""
     exposed = statement.rows["protection"].str.contains("unprotected|no guarantee")
     return sorted(set(statement.rows["column"]) - set(statement.rows["column"][exposed]))
 
@@ -44,7 +44,7 @@ class Truth(RandomizedResponse):
         return codes
 
 
-def test_registered_oracles_of_others_are_not_believed(monkeypatch):
+def test_outside_oracles_are_not_trusted(monkeypatch):
     monkeypatch.setitem(ORACLES, "truth", Truth)
     people = PEOPLE[["sex"]]
     encoder = skdp.FrequencyOracleEncoder(1.0, oracle="truth", categories={"sex": ["F", "M"]}).fit(people)
@@ -56,7 +56,7 @@ def test_registered_oracles_of_others_are_not_believed(monkeypatch):
 
 
 class Duck(TransformerMixin, BaseEstimator):
-    """Has the attributes of what it looks like, and keeps the table."""
+    """Has the attributes of another class, and stores the table."""
 
     def __init__(self, **attributes):
         self.__dict__ |= attributes
@@ -82,7 +82,7 @@ LOOKS = {
 
 
 @pytest.mark.parametrize("attributes", LOOKS.values())
-def test_attributes_are_not_believed(attributes):
+def test_attributes_are_not_trusted(attributes):
     duck = Duck(**attributes()).fit(NUMBERS)
     for estimator in (duck, Pipeline([("duck", duck)]), FrozenEstimator(duck)):
         statement = skdp.privacy_statement(estimator, NUMBERS)
@@ -90,14 +90,14 @@ def test_attributes_are_not_believed(attributes):
         assert statement.total is None
 
 
-def test_a_class_may_be_trusted_by_name():
+def test_class_may_be_trusted_by_name():
     duck = Duck(**LOOKS["guarantee_"]()).fit(NUMBERS)
     statement = skdp.privacy_statement(duck, trusted=[Duck])
     assert protected(statement) == ["age", "hours"]
     assert statement.total.epsilon == 1
     heir = type("Heir", (Duck,), {})(**LOOKS["guarantee_"]()).fit(NUMBERS)
     assert skdp.privacy_statement(heir, trusted=[Duck]).total is None
-    scaler = StandardScaler().fit(NUMBERS)  # a guarantee that was put on a known class
+    scaler = StandardScaler().fit(NUMBERS)  # a guarantee that was set on a known class
     scaler.guarantee_ = skdp.PrivacyGuarantee(1, scope=("age", "hours"))
     assert skdp.privacy_statement(scaler).total is None
     with pytest.raises(TypeError, match="`trusted` must be a sequence of classes"):
@@ -125,7 +125,7 @@ WRAPPED = {
 
 
 @pytest.mark.parametrize("make", WRAPPED.values())
-def test_our_wrappers_are_not_believed_around_what_is_not_ours(make):
+def test_wrappers_of_outside_estimators_are_not_trusted(make):
     wrapper = make()
     if hasattr(wrapper, "fit_resample"):
         wrapper.fit_resample(PEOPLE[["sex"]])
@@ -140,12 +140,12 @@ def test_our_wrappers_are_not_believed_around_what_is_not_ours(make):
 def learns_nothing(encoder, table):
     model = make_pipeline(encoder, skdp.DPRidge(1.0, bounds=(0, 1), target_bounds=(0, 1)))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # so few rows
+        warnings.simplefilter("ignore", UserWarning)  # few rows
         model.fit(table, ILL)
     return bool(set(protected(skdp.privacy_statement(model))) - {"target"})
 
 
-def test_an_encoder_learns_nothing_only_of_what_it_declares():
+def test_encoder_with_a_declared_domain_learns_nothing():
     declared, table = [["F", "M"]], PEOPLE[["sex"]]
     dense = {"sparse_output": False}
     assert learns_nothing(OneHotEncoder(categories=declared, **dense), table)
@@ -155,7 +155,7 @@ def test_an_encoder_learns_nothing_only_of_what_it_declares():
     assert not learns_nothing(OneHotEncoder(categories=declared, min_frequency=1, **dense), table)
 
 
-def test_a_function_that_selects_columns_sees_them():
+def test_function_that_selects_columns_reads_them():
     def chosen(table):
         return ["age"] if table["hours"].iloc[0] > 10 else ["hours"]
 
@@ -167,7 +167,7 @@ def test_a_function_that_selects_columns_sees_them():
         statement = skdp.privacy_statement(columns.fit(NUMBERS))
         assert statement.unprotected_columns == ([] if known else ["age", "hours"])
         assert (statement.total is not None) == known
-    # Behind a step that privatizes them, it sees reports.
+    # After a step that privatizes the columns, it reads reports.
     passed = ColumnTransformer([("rows", "passthrough", chosen)])
     later = make_pipeline(perturber().set_output(transform="pandas"), passed)
     assert set(protected(skdp.privacy_statement(later.fit(NUMBERS)))) == {"age", "hours"}
@@ -196,7 +196,7 @@ SEARCHES = {
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_search_that_learns_the_target_leaves_it_out_of_the_total(name):
+def test_search_that_learns_the_target_excludes_it_from_the_total(name):
     reports = encoded("a", "b").set_output(transform="pandas")
     searched = make_pipeline(reports, SEARCHES[name]).fit(ROWS, LABELS)
     classifier = skdp.DPCategoricalNB(1.0, categories={"a": ["x", "y"], "b": ["x", "y"]}, classes=[0, 1])
@@ -205,7 +205,7 @@ def test_a_search_that_learns_the_target_leaves_it_out_of_the_total(name):
 
 
 @pytest.mark.parametrize("fitted", [False, True])
-def test_what_was_fitted_before_may_hold_true_rows(fitted):
+def test_previously_fitted_step_may_contain_true_rows(fitted):
     numbers = OneHotEncoder(sparse_output=False)
     frozen = FrozenEstimator(PCA(1).fit(numbers.fit_transform(ROWS)))
     pipeline = make_pipeline(encoded("a", "b").set_output(transform="pandas"), numbers, frozen)

@@ -1,4 +1,4 @@
-"""The statement of what is not fitted: at least what a ledger is charged, and nothing where that is not known."""
+"""Statements before fit: at least the charges of a ledger, and no total if they are unknown."""
 
 from functools import reduce
 from operator import add
@@ -39,14 +39,14 @@ pytestmark = pytest.mark.filterwarnings("ignore:The noise", "ignore:.* fewer bin
 
 
 def with_ledger(estimator, ledger):
-    """A copy in which each step charges a ledger."""
+    """Return a copy in which each step charges a ledger."""
     copy = clone(estimator)
     names = [name for name in copy.get_params() if name.rpartition("__")[2] == "ledger"]
     return copy.set_params(**dict.fromkeys(names, ledger))
 
 
 def released_once(estimator, X, y):
-    """Fit, and have the rows privatized once, where there are some."""
+    """Fit, and privatize the rows once, if possible."""
     ids = {"record_id": np.arange(len(X))} if getattr(estimator, "memoize", False) else {}
     for call in ("fit_transform", "fit_resample", "fit"):
         if hasattr(estimator, call):
@@ -66,10 +66,10 @@ def logistic(**options):
 
 
 def plans_of_every_estimator():
-    """Each estimator, and those that take a share of a budget with such shares."""
+    """Yield each estimator, and estimators of budgets in rho and mu with fractions of a budget."""
     for estimator, X in SUBJECTS:
         if isinstance(estimator, skdp.HeavyHitters):
-            continue  # its clients never fit: guarantee_ is known before
+            continue  # its clients never fit: guarantee_ exists before
         yield estimator, X
         parameters = estimator.get_params()
         owner = next((name[: -len(ROWS)] for name in parameters if name.endswith(ROWS)), None)
@@ -83,13 +83,13 @@ def plans_of_every_estimator():
 
 
 @pytest.mark.parametrize(("estimator", "X"), list(plans_of_every_estimator()))
-def test_a_plan_never_states_less_than_is_charged(estimator, X):
+def test_plan_states_at_least_the_charge(estimator, X):
     ledger = skdp.PrivacyLedger(epsilon=1e4, delta=0.5)
     copy = with_ledger(estimator, ledger)
     statement = privacy_statement(copy)
     assert ledger.spent == (0.0, 0.0)
     assert statement.notes
-    if not statement.steps:  # twice its delta is more than 1, and rows are for replacing a record
+    if not statement.steps:  # twice its delta exceeds 1, and rows are for replacing a record
         assert estimator.delta == 0.1
         return
     (step,) = statement.steps
@@ -120,7 +120,7 @@ PIPELINES = {
 
 
 @pytest.mark.parametrize("name", PIPELINES)
-def test_a_plan_of_a_pipeline_is_what_the_ledger_is_charged(name):
+def test_plan_of_a_pipeline_equals_the_charges(name):
     estimator, columns = PIPELINES[name]
     ledger, X = skdp.PrivacyLedger(epsilon=1000.0, delta=0.1), TABLE if columns is None else TABLE[columns]
     copy = with_ledger(estimator, ledger)
@@ -141,7 +141,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_what_is_not_known_before_fit_has_no_total(name):
+def test_unknown_loss_before_fit_has_no_total(name):
     for X in (None, TABLE, skdp.Domain(DECLARED | {"age": [20, 30], "hours": [1, 2]})):
         assert privacy_statement(UNKNOWN[name], X).total is None
 
@@ -151,7 +151,7 @@ def said(statement):
     return dict(zip(rows["column"], rows["protection"], strict=True))
 
 
-def test_columns_are_those_that_the_steps_name():
+def test_columns_are_the_columns_of_the_steps():
     chosen = [("text", response(), TEXT), ("numbers", skdp.NumericPerturber(bounds=BOUNDS), NUMBERS)]
     rows = "privatized rows"
     assert said(privacy_statement(response())) == {"(all columns)": rows}
@@ -164,7 +164,7 @@ def test_columns_are_those_that_the_steps_name():
     assert set(said(privacy_statement(by_dtype, TABLE)).values()) == {"unprotected: true values are in the output"}
 
 
-def test_protection_is_as_it_is_going_to_be():
+def test_plan_states_the_protection_after_fit():
     only = privacy_statement(skdp.OnFitOnly(response()), TABLE[TEXT])
     assert said(only) == dict.fromkeys(TEXT, "privatized rows in fit, unprotected in transform and predict")
     assert privacy_statement(scaler(), TABLE[NUMBERS]).unprotected_columns == NUMBERS
@@ -181,7 +181,7 @@ def private_target():
     return skdp.DPLogisticRegression(protect="target", classes=[0, 1], random_state=0)
 
 
-def test_a_private_target_behind_a_column_transformer():
+def test_private_target_after_a_column_transformer():
     behind = make_pipeline(ColumnTransformer([("all", StandardScaler(), NUMBERS)]), private_target())
     for statement in (
         privacy_statement(behind, TABLE),
@@ -191,8 +191,8 @@ def test_a_private_target_behind_a_column_transformer():
         assert set(statement.unprotected_columns) == set(NUMBERS)
 
 
-def test_protected_columns_behind_a_column_transformer():
-    """Before fit, the target was said to be protected, of which nothing is known."""
+def test_protected_columns_after_a_column_transformer():
+    """Before fit, an unknown target was stated as protected."""
     private = skdp.DPColumnSynthesizer(["sex"], domain=DECLARED, random_state=0)
     names = ColumnTransformer([("text", "passthrough", TEXT)], verbose_feature_names_out=False)
     behind = make_pipeline(names.set_output(transform="pandas"), private)
@@ -210,7 +210,7 @@ def test_protected_columns_within_a_column_transformer():
         assert statement.unprotected_columns == ["job", *NUMBERS]
 
 
-def test_what_is_partly_fitted_has_no_plan():
+def test_partly_fitted_pipeline_has_no_plan():
     pipeline = make_pipeline(response(), OneHotEncoder(), LogisticRegression()).fit(TABLE[TEXT], SICK)
     pipeline.set_params(randomizedresponseencoder=response(epsilon=0.1))
     assert privacy_statement(pipeline).total is None
@@ -218,15 +218,15 @@ def test_what_is_partly_fitted_has_no_plan():
     assert len(privacy_statement([fitted, scaler()], TABLE).steps) == 1
 
 
-def test_a_private_target_that_is_a_column_behind_a_step_without_names():
-    """It was stated as protected, while the column of its name is released as is."""
+def test_private_target_that_is_a_column_after_a_step_without_names():
+    """It was stated as protected, although the column of its name is released unchanged."""
     X = TABLE[NUMBERS].assign(sick=SICK)
     pipeline = make_pipeline(StandardScaler(), private_target()).fit(X, SICK.rename("sick"))
     statement = privacy_statement(pipeline, X)
     assert statement.total is None
 
 
-def test_the_domain_of_a_computed_column_is_stated_for_the_columns_of_the_table():
+def test_domain_of_a_computed_column_is_stated_for_the_columns_of_the_table():
     found = PrivacyGuarantee(0.5, relation="add_remove", trust="central")
     domain = skdp.Domain({"a^2": skdp.Interval(0, 1)}).with_guarantee(found)
     square = PolynomialFeatures((2, 2), include_bias=False).set_output(transform="pandas")

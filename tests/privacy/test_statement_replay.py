@@ -1,4 +1,4 @@
-"""The total of a statement covers all that its pipeline shows: replayed on neighbors, reports by exact channels."""
+"""The total of a statement covers all outputs of its pipeline: replayed on neighbors, reports by exact channels."""
 
 import pytest
 
@@ -14,7 +14,7 @@ QUICK = [
 
 
 @pytest.mark.parametrize("name", often(list(PIPELINES), QUICK))
-def test_the_total_is_at_least_the_worst_loss_of_all_that_is_shown(name):
+def test_total_covers_the_loss_of_all_outputs(name):
     total = statement_of(name).total
     if name in NO_GUARANTEE:
         assert total is None
@@ -27,19 +27,19 @@ def test_the_total_is_at_least_the_worst_loss_of_all_that_is_shown(name):
 @pytest.mark.parametrize(
     ("name", "scope", "wrong"),
     [
-        # `n_samples_seen_`, `mean_` and the sizes of samples show whether the last row is there.
+        # `n_samples_seen_`, `mean_` and the sizes of samples reveal the number of rows.
         ("scaler, model", ("sick",), "differs, although"),
         ("target scaled", ("age", "hours"), "differs, although"),
         ("model, classes read", ("age", "hours"), "the release of only one table raises an error"),
         ("bag of parts", ("age", "hours", "target"), "lose epsilon 12 together"),
     ],
 )
-def test_the_replay_sees_a_guarantee_that_does_not_hold(name, scope, wrong):
+def test_replay_finds_a_guarantee_that_does_not_hold(name, scope, wrong):
     claim = PrivacyGuarantee(6.0, delta=1e-6, relation="add_remove", trust="central", scope=scope)
     _, findings = replayed_loss(name, claim)
     assert any(wrong in text for text in findings)
 
 
-def test_the_replay_counts_reports():
+def test_replay_counts_reports():
     claim = PrivacyGuarantee(1.0, scope=("sex",))
     assert replayed_loss("two reports", claim)[0] == pytest.approx(2)

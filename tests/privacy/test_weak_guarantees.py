@@ -1,4 +1,4 @@
-"""An epsilon above 10, and a delta above 1 / n, are warned of by what is public, at the line of the user."""
+"""An epsilon above 10, and a delta above 1 / n, warn by public numbers, at the line of the user."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def test_each_fit_warns_at_the_line_of_the_user(name, encoder, category):
 
 
 @pytest.mark.parametrize("epsilon", [10.5, 200.0, 1e9])
-def test_the_success_of_an_attack_is_stated(epsilon):
+def test_success_probability_of_an_attack_is_stated(epsilon):
     (message,) = told(lambda: skdp.DPMean(epsilon, bounds=(0, 1)).fit(NUMBERS))
     failure = 1 / (1 + math.exp(min(epsilon, 700)))
     assert f"probability of up to 1 - {failure:.2g}. Use epsilon <= 10. See file://" in message
     assert message.startswith(f"epsilon={epsilon:.6g} gives weak protection")
 
 
-def test_a_curator_is_told_before_the_charge():
+def test_central_estimator_warns_before_the_charge():
     assert not told(lambda: skdp.DPMean(10.0, bounds=(0, 1)).fit(NUMBERS))
     for mu, n_warnings in ((1.0, 0), (8.0, 1)):
         assert len(told(lambda mu=mu: skdp.DPMean(Mu(mu, 1e-9), bounds=(0, 1)).fit(NUMBERS))) == n_warnings
@@ -84,8 +84,8 @@ def test_a_curator_is_told_before_the_charge():
 
 
 @pytest.mark.parametrize("n_rows", [1, 999, 1000, 1001])
-def test_a_delta_is_told_of_whatever_the_number_of_rows(n_rows):
-    """The number of rows is private: a warning that began at 1 / n would show one record."""
+def test_warning_of_delta_does_not_depend_on_the_number_of_rows(n_rows):
+    """The number of rows is private: a warning that starts at 1 / n would reveal one record."""
     table = pd.DataFrame({"a": ["x"] * n_rows})
 
     def told_of_delta(delta):
@@ -97,7 +97,7 @@ def test_a_delta_is_told_of_whatever_the_number_of_rows(n_rows):
     assert not told_of_delta(0.0009)
 
 
-def test_a_noisy_number_of_rows_is_compared_with():
+def test_delta_is_compared_with_a_noisy_number_of_rows():
     table = pd.concat([ROWS] * 100)
     synthesizer = skdp.DPMarginalSynthesizer(1.0, delta=5e-4, domain=DOMAIN, random_state=0)
     (message,) = told(lambda: synthesizer.fit(table))

@@ -11,13 +11,13 @@ ONE = 1 << BITS
 
 
 def exp(exponent):
-    """E to a fraction, within 2**-300."""
+    """Return e to a fraction, within 2**-300."""
     exponent = Fraction(exponent)
     return exp_bounds(exponent)[0] if exponent >= 0 else 1 / exp_bounds(-exponent)[1]
 
 
 def pair_of(loss):
-    """Return the losses of one release as {loss: probability}, exactly but for 2**-300."""
+    """Return the losses of one release as {loss: probability}, exactly up to 2**-300."""
     epsilon = Fraction(loss.epsilon)
     share = Fraction(getattr(loss, "share", 1))
     likelier = exp(epsilon) / (1 + exp(epsilon))

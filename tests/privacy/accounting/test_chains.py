@@ -1,4 +1,4 @@
-"""Exact laws of mechanisms against the losses that they state: no two neighbors differ more, at any epsilon."""
+"""Stated losses of mechanisms compared with exact distributions: no neighbors exceed them at any epsilon."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ STEPS = 25
 
 
 def divergences(loss, orders):
-    """Return the divergences of the pair that a loss stands for, of orders e to these."""
+    """Return the divergences of the pair of a loss, of orders e to these."""
     return loss.share * np.maximum(0, -np.expm1(orders - loss.epsilon)) / (1 + math.exp(-loss.epsilon))
 
 
 def reached(one, other, orders):
-    """Return the larger divergences of two laws."""
+    """Return the larger divergences of two distributions."""
     factors = np.exp(orders)[:, np.newaxis]
     forth, back = (
         np.maximum(first - factors * second, 0).sum(axis=1) for first, second in ((one, other), (other, one))
@@ -34,7 +34,7 @@ def orders_of(loss):
 
 
 def excess(one, other, loss):
-    """Return how far two laws are from what a loss allows: the largest excess, and the least."""
+    """Return the excess of two distributions over the allowed loss: the largest and the smallest one."""
     gaps = reached(one, other, orders_of(loss)) - divergences(loss, orders_of(loss))
     return gaps.max(), gaps.min()
 
@@ -54,7 +54,7 @@ def joint_laplace(rate, shifts, reach):
 
 @pytest.mark.parametrize("sensitivity", [1, 2, 3, 4, 7])
 @pytest.mark.parametrize("epsilon", [0.05, 0.7, 3.0])
-def test_a_change_of_one_integer_has_exactly_the_total_variation(sensitivity, epsilon):
+def test_change_by_one_integer_attains_the_total_variation(sensitivity, epsilon):
     loss, rate = laplace_loss(Fraction(epsilon), sensitivity), epsilon / sensitivity
     reach = sensitivity + math.ceil(40 / rate)
     one, other = laplace_law(rate, 0, reach), laplace_law(rate, sensitivity, reach)
@@ -65,7 +65,7 @@ def test_a_change_of_one_integer_has_exactly_the_total_variation(sensitivity, ep
 
 @pytest.mark.parametrize("shifts", [(1, 1), (2, 1), (1, -3), (2, -2), (4, 0), (0, 3), (1, 0)])
 @pytest.mark.parametrize("rate", [0.5, 1.5])
-def test_changes_of_several_integers_are_less(shifts, rate):
+def test_changes_by_several_integers_are_within_the_loss(shifts, rate):
     reach = 4 + math.ceil(34 / rate)
     sensitivity = 4
     loss = laplace_loss(Fraction(rate) * sensitivity, sensitivity)
@@ -82,9 +82,9 @@ def cube_law(rate, shift, reach):
 @pytest.mark.parametrize("dimension", [2, 3])
 @pytest.mark.parametrize("sensitivity", [1, 2, 3])
 def test_cube_noise_is_at_most_laplace_noise(dimension, sensitivity):
-    """For all changes of each number by at most the sensitivity; of all numbers by just as much it is close."""
+    """For all changes of each number by at most the sensitivity; a change of all of them attains it nearly."""
     rate = 1.3
-    reach = {2: 30, 3: 16}[dimension]  # what is beyond is left out, and less than 1e-6 of all
+    reach = {2: 30, 3: 16}[dimension]  # the excluded tail is below 1e-6
     loss = laplace_loss(Fraction(rate) * sensitivity, sensitivity)
     # Over all integers: the surfaces of all cubes.
     volumes = np.append(0, (2.0 * np.arange(200) + 1) ** dimension)
@@ -94,11 +94,11 @@ def test_cube_noise_is_at_most_laplace_noise(dimension, sensitivity):
         other = cube_law(rate, shift, reach) / whole
         assert excess(one, other, loss)[0] < 1e-12
     if sensitivity == 3:
-        # The last shift, of all numbers by as much as may be: the more steps there are, the closer it is.
+        # The last shift changes all numbers by the sensitivity: with more steps, it is closer.
         assert reached(one, other, np.zeros(1)) > 0.8 * divergences(loss, np.zeros(1))
 
 
-def test_a_longer_chain_loses_less():
+def test_longer_chain_has_a_smaller_loss():
     shares = [laplace_loss(Fraction(1, 2), sensitivity).share for sensitivity in (1, 3, 5, 10**30 + 1, 10**30, 2)]
     assert shares == sorted(shares, reverse=True)
     assert laplace_loss(Fraction(1, 2), 1) == PureLoss(0.5)
@@ -107,7 +107,7 @@ def test_a_longer_chain_loses_less():
 
 
 def flip_law(scores, rate):
-    """Return the probabilities of permute-and-flip: over the sets of heads, one is chosen uniformly."""
+    """Return the probabilities of permute-and-flip: one of the heads is chosen uniformly, over all sets of heads."""
     best = max(scores)
     coins = [math.exp(-rate * (best - score)) for score in scores]
     law = np.zeros(len(scores))
@@ -124,11 +124,11 @@ def exponential_law(scores, rate):
 
 
 @pytest.mark.parametrize("law", [flip_law, exponential_law])
-def test_choices_are_at_most_what_they_state(law):
+def test_choices_are_within_their_stated_loss(law):
     """All scores up to 3 of three candidates, and all changes by up to 2 from each other."""
     triples = np.array(list(itertools.product(range(6), repeat=3)))
     low, after = (triples < 4).all(axis=1), triples[:, np.newaxis] - triples
-    # Only how far scores change from each other counts, so that the least change is 0.
+    # Only differences of changes matter, so the smallest change is 0.
     neighbors = (after.min(axis=2) == 0) & (after.max(axis=2) <= 2)
     for epsilon in (0.4, 2.0, 6.0):
         exact = Fraction(epsilon)

@@ -1,4 +1,4 @@
-"""Composition against enumerated losses, closed forms and published numbers, and at the ends of the floats."""
+"""Composition compared with enumerated losses, closed forms and published numbers, and at the limits of floats."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ PAIRS = st.lists(
 @example([(1e-280, 0.0)] * 7, 1e-290)
 @example([(5e-324, 0.0), (1.0, 0.0)], 1e-6)
 @given(PAIRS, st.sampled_from([1e-12, 1e-6, 1e-3, 0.05, 0.3]))
-def test_never_smaller_than_the_truth_and_hardly_larger(pairs, extra):
+def test_composition_is_at_least_the_truth_and_close(pairs, extra):
     delta = sum(part for _, part in pairs) + extra
     total = compose(releases(pairs), delta=delta)
     assert true_delta(stated(pairs), total.epsilon) <= Fraction(delta)
     assert total.delta <= delta
     basic = sum(Fraction(epsilon) for epsilon, _ in pairs)
     assert Fraction(total.epsilon) <= basic + Fraction(1, 10**12)
-    # A grid of 2**12 steps or more for the sum: each release is rounded up by at most one of them.
+    # A grid of at least 2**12 steps for the sum: each release is rounded up by at most one step.
     slack = float(basic) * (len(pairs) + 1) * 2.0**-12 + 1e-9
     if total.epsilon > slack:
         assert true_delta(stated(pairs), total.epsilon - slack) >= Fraction(delta) * (1 - Fraction(1, 10**6))
@@ -53,7 +53,7 @@ def test_never_smaller_than_the_truth_and_hardly_larger(pairs, extra):
 
 @example(1.3274543938245305, 58, 1e-2, 1e-8)  # the truth is .0015 below 46 epsilon
 @given(st.floats(0.01, 2), st.integers(1, 60), st.sampled_from([1e-9, 1e-6, 1e-2]), st.sampled_from([0.0, 1e-8]))
-def test_equal_releases_against_the_closed_form_of_kairouz_oh_and_viswanath(epsilon, k, delta, part):
+def test_equal_releases_equal_the_theorem_of_kairouz_oh_and_viswanath(epsilon, k, delta, part):
     """Theorem 3.3: k releases of (e, d) are together ((k - 2i) e, 1 - (1 - d)**k (1 - d_i)), for each i."""
     if 1 - (1 - Fraction(part)) ** k > Fraction(delta):
         with pytest.raises(ValueError, match="`delta` must be larger"):
@@ -67,7 +67,7 @@ def test_equal_releases_against_the_closed_form_of_kairouz_oh_and_viswanath(epsi
         if 1 - (1 - Fraction(part)) ** k * (1 - d_i) > Fraction(delta):
             break
         smallest = k - 2 * i
-    # The smallest of their epsilons that delta allows; the truth may be lower, but not as low as the next one.
+    # The smallest of their epsilons within delta; the truth may be lower, but above the next one.
     slack = k * epsilon * (k + 1) * 2.0**-16  # as above; at most 3 % of the way to the next one
     most = min(smallest * epsilon + slack, k * epsilon * (1 + 1e-11))
     assert (smallest - 2) * epsilon - 1e-9 <= total.epsilon <= most
@@ -84,15 +84,15 @@ def test_stated_rhos_are_converted_together():
 
 
 @pytest.mark.parametrize(("guarantees", "delta"), [([], None), ([1.0], None), ([PrivacyGuarantee(1)], 1.0)])
-def test_impossible_requests_are_refused(guarantees, delta):
+def test_impossible_requests_raise_an_error(guarantees, delta):
     with pytest.raises((TypeError, ValueError), match=r"at least one|PrivacyGuarantees, got float|`delta` must be"):
         compose(guarantees, delta=delta)
 
 
 @pytest.mark.parametrize("share", [1 - 2.0**-53, 1 - 2.9e-13, 1 - 1e-9, 0.5, 1e-3])
 @pytest.mark.parametrize("epsilon", [27.871783952016408, 30.3, 33.22121659457197, 36.7, 40.0])
-def test_the_mu_of_nearly_all_reports_is_not_too_small(epsilon, share):
-    """At order 1 the divergence is the total variation; 1 minus it does not fit into a float beside 1."""
+def test_mu_of_nearly_all_reports_is_not_too_small(epsilon, share):
+    """At order 1 the divergence is the total variation; 1 minus it is below float precision."""
     mu = pure_mu(Fraction(epsilon), share)
     if share > 0.9:
         # The corner of the trade-off function: its errors are about e**-epsilon and 1 - share.
@@ -106,8 +106,8 @@ def test_the_mu_of_nearly_all_reports_is_not_too_small(epsilon, share):
 
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0])
 @pytest.mark.parametrize("share", [0.9, 0.2, 1e-3])
-def test_the_mu_of_a_report_of_many_values_is_the_smallest(epsilon, share):
-    """Noise of this mu covers the worst channel at every order, and noise of a smaller one does not."""
+def test_mu_of_a_report_of_many_values_is_the_smallest(epsilon, share):
+    """Noise with this mu covers the worst channel at every order, and noise with a smaller mu does not."""
     mu = float(pure_mu(Fraction(epsilon), share))
     orders = np.linspace(0, epsilon, 51).tolist()
     worst = [share * (math.exp(epsilon) - math.exp(order)) / (1 + math.exp(epsilon)) for order in orders]
@@ -118,7 +118,7 @@ def test_the_mu_of_a_report_of_many_values_is_the_smallest(epsilon, share):
 
 @pytest.mark.parametrize("share", [1e-200, 1e-320, 5e-324])
 @pytest.mark.parametrize("epsilon", [1e-4, 1.0, 387.0, 499.0])
-def test_the_rarest_reports_are_counted(epsilon, share):
+def test_rarest_reports_are_counted(epsilon, share):
     report = PrivacyGuarantee(epsilon, losses=(PureLoss(epsilon, share=share),))
     for budget in ({"mu": 1e3}, {"rho": 1e6}):
         ledger = PrivacyLedger(**budget)
@@ -131,7 +131,7 @@ def test_the_rarest_reports_are_counted(epsilon, share):
 
 
 @pytest.mark.parametrize("loss", [PureLoss(1e308, count=1 << 38), StatedLoss(1e308, count=2)])
-def test_sums_beyond_the_floats_are_named(loss):
+def test_sums_beyond_float_range_raise_an_error(loss):
     huge = PrivacyGuarantee(1e308, losses=(loss,))
     for add in (lambda: huge + huge, lambda: compose([huge] * 2, delta=1e-6), lambda: huge + PrivacyGuarantee(1e308)):
         with pytest.raises(ValueError, match="`epsilon` must be a finite number"):

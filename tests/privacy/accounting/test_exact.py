@@ -1,4 +1,4 @@
-"""The accountant against enumerated losses: it is never below the truth, on any grid, and close to it."""
+"""The accountant compared with enumerated losses: never below the truth, on any grid, and close to it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def small_mix(seed):
         pytest.param(1 << 13, 1 << 9, 500, marks=pytest.mark.long),
     ],
 )
-def test_never_below_the_truth_and_close_on_a_fine_grid(points, steps, mixes, monkeypatch):
-    """On a coarse grid a bound that rounds down, or to the nearest point, would be far below."""
+def test_epsilon_is_at_least_the_truth_and_close_on_a_fine_grid(points, steps, mixes, monkeypatch):
+    """On a coarse grid, a bound rounded down or to the nearest point would be far below."""
     monkeypatch.setattr("skdp.privacy.guarantees._accountant.MAX_POINTS", points)
     monkeypatch.setattr("skdp.privacy.guarantees._accountant.N_SUBSTEPS", steps)
     is_fine = points > 1 << 10
@@ -58,7 +58,7 @@ def test_never_below_the_truth_and_close_on_a_fine_grid(points, steps, mixes, mo
 
 
 @pytest.mark.parametrize(("k", "most"), [(4, 3.4), (16, 1.7), (148, 0.61)])
-def test_a_hundred_reports_of_many_values(k, most):
+def test_hundred_reports_of_many_values(k, most):
     loss = PureLoss(0.1, share=(math.exp(0.1) + 1) / (math.exp(0.1) + k - 1), count=100)
     found = compose([PrivacyGuarantee(0.1, losses=(PureLoss(0.1, share=loss.share),))] * 100, delta=1e-6).epsilon
     assert found <= most
@@ -75,13 +75,13 @@ def test_a_hundred_reports_of_many_values(k, most):
         ([PureLoss(0.3, count=30), GaussianLoss(0.1, count=20)], 8.310),
     ],
 )
-def test_numbers_of_another_accountant(losses, published):
-    """They were computed on a tilted grid by Fourier transforms; the first is dp-accounting's, too."""
+def test_epsilons_equal_published_numbers(losses, published):
+    """They were computed on a tilted grid by Fourier transforms; dp-accounting also gives the first number."""
     assert smallest_epsilon(losses, Fraction(1e-6)) == pytest.approx(published, rel=2e-4)
 
 
 @pytest.mark.parametrize("mu", [0.05, 0.3, 2.0])
-def test_gaussian_noise_and_answers(mu):
+def test_gaussian_noise_and_answers_compose(mu):
     answers, delta = [PureLoss(0.3), PureLoss(0.5), PureLoss(1.0, share=0.4)], 1e-3
     found = smallest_epsilon([*answers, GaussianLoss(mu)], Fraction(delta))
 
@@ -105,7 +105,7 @@ def test_replacing_a_record_is_removing_one_and_adding_one():
     assert double[2].delta == pytest.approx(1e-6 * (1 + math.exp(0.5)))
     assert double[0].epsilon == 1
     assert double[0].share == pytest.approx(2 * 0.25 * math.tanh(0.25) / math.tanh(0.5))
-    # Two steps of a channel with these numbers attain it: 0 to 1 to 2, of which the reports of 0 and 2 differ more.
+    # Two steps of a channel with these numbers attain it: 0 to 1 to 2; the reports of 0 and 2 differ more.
     assert PureLoss(1.0, share=0.9)._to_replacement().share == 1
 
 
@@ -113,7 +113,7 @@ LOSSES = [PureLoss(epsilon, share=share) for epsilon in (0.01, 0.5, 3.0, 20.0) f
 
 
 @pytest.mark.parametrize("loss", often(LOSSES, [LOSSES[0], LOSSES[4], LOSSES[10], LOSSES[15]]), ids=str)
-def test_the_least_rho_is_the_largest_divergence_over_its_order(loss):
+def test_smallest_rho_is_the_largest_divergence_over_its_order(loss):
     pair = [(float(value), float(mass)) for value, mass in pair_of(loss).items() if mass]
 
     def divergence(order):
@@ -132,8 +132,8 @@ def test_the_least_rho_is_the_largest_divergence_over_its_order(loss):
 
 @pytest.mark.parametrize("part", [0.3, 0.9, 0.999])
 @pytest.mark.parametrize("share", [1e-3, 1e-6, 1e-9, 3.6e-11, 1e-14, 1e-200])
-def test_the_rarest_losses_count(share, part):
-    """With a delta a little below the total variation, epsilon is small."""
+def test_rarest_losses_are_counted(share, part):
+    """With a delta slightly below the total variation, epsilon is small."""
     for losses in (
         [PureLoss(0.35, share=share, count=3)],
         [PureLoss(0.35, share=share), PureLoss(2.0, share=share / 10, count=2)],

@@ -1,4 +1,4 @@
-"""Losses that mechanisms state dominate their channels: inputs are told apart no better than losses allow together."""
+"""Stated losses of mechanisms dominate their channels: inputs are distinguished at most as well as the losses allow."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.privacy.accounting.enumerated import exp, pair_of
 
 
 @pytest.mark.parametrize("strategy", ["split", "sample", "joint"])
-def test_the_channel_of_all_columns_is_dominated_by_the_losses(strategy):
-    """Enumerated: the divergence of any two records is at most that of the stated pairs together."""
+def test_losses_dominate_the_channel_of_all_columns(strategy):
+    """Enumerated: the divergence of any two records is at most the divergence of the stated pairs together."""
     fitted = RandomizedResponseEncoder(0.8, categories={"a": [0, 1, 2], "b": [0, 1]}, strategy=strategy)
     fitted.fit(pd.DataFrame({"a": [0, 1], "b": [0, 1]}))
     parts = [oracle.channel() for oracle in fitted.oracles_]
@@ -66,7 +66,7 @@ def deltas(laws, epsilon, n_releases):
 
 @pytest.mark.parametrize("n_releases", often([1, 2], [1]))
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_losses_of_numbers_dominate(name, n_releases):
+def test_losses_of_numbers_dominate_their_channels(name, n_releases):
     mechanism = MECHANISMS[name]
     laws = np.array(mechanism.channel(), float)
     promise = PrivacyGuarantee(mechanism.epsilon, losses=(mechanism.loss,))
@@ -79,7 +79,7 @@ def test_losses_of_numbers_dominate(name, n_releases):
 @pytest.mark.parametrize(
     "filters", [((1, 1, 0, 0), (0, 0, 1, 1)), ((1, 1, 0, 0), (0, 1, 0, 1)), ((1, 1, 0, 0), (0, 0, 1, 0))]
 )
-def test_losses_of_rappor_dominate(permanent, filters):
+def test_losses_of_rappor_dominate_its_channel(permanent, filters):
     encoder = RapporEncoder(
         3.0, instantaneous_epsilon=1.0, n_bits=4, n_hashes=2, n_cohorts=1, secret_key=bytes(16)
     ).fit([["a"]])
