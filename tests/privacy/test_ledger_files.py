@@ -205,7 +205,7 @@ def test_error_of_a_later_ledger_advises_to_upgrade(path):
     with sqlite3.connect(path) as database:
         database.execute("UPDATE account SET budget = replace(budget, '{', '{\"version\": 2, ')")
     database.close()
-    with pytest.raises(ValueError, match=r"written by a later version of skdp\. Upgrade skdp"):
+    with pytest.raises(ValueError, match=r"written by a later version of skdp: .*got 2\. Upgrade skdp"):
         PrivacyLedger(path=path)
 
 

@@ -440,13 +440,6 @@ class PrivacyGuarantee(JsonRecord):
         """Return the losses of the mechanism, or the stated loss if they are not known."""
         return self.losses or (self._to_loss(),)
 
-    @property
-    def _implied_rho(self) -> Fraction | None:
-        """The stated rho, or epsilon**2 / 2 if delta is 0; otherwise None."""
-        if self.rho is not None:
-            return Fraction(self.rho)
-        return self._to_loss()._rho
-
     def __str__(self) -> str:
         parts = [format_amounts(self.epsilon, self.delta)]
         if self.rho is not None:
@@ -530,21 +523,20 @@ def add_guarantees(counts: Mapping[PrivacyGuarantee, int]) -> PrivacyGuarantee:
     Epsilons, deltas and rhos add up, and are rounded once.
     """
     releases = convert_to_common_relation(counts)
-    epsilon = delta = rho = Fraction(0)
+    epsilon = delta = Fraction(0)
+    stated: list[Loss] = []
     losses: list[Loss] = []
-    rhos = _rhos(releases)
-    for index, (release, count) in enumerate(
-        zip(releases, counts.values(), strict=True)
-    ):
+    for release, count in zip(releases, counts.values(), strict=True):
         epsilon += count * Fraction(release.epsilon)
         delta += count * Fraction(release.delta)
-        rho += count * rhos[index] if rhos else 0
+        stated.append(replace(release._to_loss(), count=count))
         for loss in release._get_losses():
             losses.append(replace(loss, count=count * loss.count))
+    rho = _sum_of_rhos(stated)
     return PrivacyGuarantee(
         round_up(epsilon),
         delta=round_up(delta),
-        rho=round_up(rho) if rhos else None,
+        rho=None if rho is None else round_up(rho),
         losses=tuple(losses),
         **_common_facts(releases),
     )
@@ -577,15 +569,11 @@ def convert_to_common_relation(
 
 def _common_columns(releases: Iterable[PrivacyGuarantee]) -> tuple[Any, ...] | None:
     """Return the columns in the scopes of all guarantees for the values of columns; None without such guarantees."""
-    scopes = []
-    for release in releases:
-        if release.relation == "replace_values":
-            scopes.append(release.scope)
+    scopes = [x.scope for x in releases if x.relation == "replace_values"]
     if not scopes:
         return None
     # The columns have the order of the first scope.
-    shared_names = set(scopes[0]).intersection(*scopes)
-    common = [name for name in scopes[0] if name in shared_names]
+    common = [name for name in scopes[0] if all(name in scope for scope in scopes)]
     if not common:
         texts = " and ".join(join_names(scope) for scope in dict.fromkeys(scopes))
         raise ValueError(
@@ -595,50 +583,27 @@ def _common_columns(releases: Iterable[PrivacyGuarantee]) -> tuple[Any, ...] | N
     return tuple(common)
 
 
-def _rhos(releases: Sequence[PrivacyGuarantee]) -> list[Fraction]:
-    """Return the rho of each release; empty if a release has none, or none is stated."""
-    if all(release.rho is None for release in releases):
-        return []
-    rhos = [release._implied_rho for release in releases]
-    finite = [rho for rho in rhos if rho is not None]
-    return finite if len(finite) == len(rhos) else []
-
-
 def _common_facts(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
     """Return all fields of the guarantee of several releases except the privacy losses.
 
-    The trust model is the weakest one, and the scope has the columns of all releases.
+    The trust model is the weakest one, the scope has the columns of all releases, and
+    the unit and the number of rows of a person are protected by all of them.
     """
     names: dict[Any, None] = {}
-    mechanisms: dict[str, None] = {}
     for release in releases:
         names |= dict.fromkeys(release.scope)
-        mechanisms[release.mechanism] = None
-    trusts = [release.trust for release in _list_lossy(releases)]
-    return {
-        "relation": releases[0].relation,
-        "trust": max(trusts, key=TRUSTS.index),
-        "scope": tuple(names),
-        "mechanism": ", ".join(filter(None, mechanisms)),
-        "secure": all(release.secure for release in releases),
-        **_common_unit(releases),
-    }
-
-
-def _list_lossy(releases: Sequence[PrivacyGuarantee]) -> list[PrivacyGuarantee]:
-    """Return the releases with a privacy loss, or all releases if none has one."""
+    mechanisms = dict.fromkeys(release.mechanism for release in releases)
     # A release with epsilon = delta = 0 protects every unit, and requires no trust.
-    lossy = [release for release in releases if release.epsilon or release.delta]
-    return lossy or list(releases)
-
-
-def _common_unit(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
-    """Return the unit and the number of rows of a person that all releases protect."""
-    lossy = _list_lossy(releases)
+    lossy = [x for x in releases if x.epsilon or x.delta] or releases
     units = {release.unit for release in lossy}
     # A release with unit "person" has no limit of rows.
     limiting = [release for release in lossy if release.unit != "person"] or lossy
     return {
+        "relation": releases[0].relation,
+        "trust": max((release.trust for release in lossy), key=TRUSTS.index),
+        "scope": tuple(names),
+        "mechanism": ", ".join(filter(None, mechanisms)),
+        "secure": all(release.secure for release in releases),
         "unit": units.pop() if len(units) == 1 else "limited_person",
         "max_rows_per_person": min(release.max_rows_per_person for release in limiting),
     }
@@ -741,5 +706,5 @@ def _sum_of_rhos(losses: Sequence[Loss]) -> Fraction | None:
         if loss._rho is None:
             return None
         total += loss.count * loss._rho
-    is_stated = any(isinstance(loss, StatedLoss) and loss.rho for loss in losses)
+    is_stated = any(getattr(loss, "rho", None) is not None for loss in losses)
     return total if is_stated else None

@@ -277,7 +277,8 @@ class ReportPair:
     @cached_property
     def is_symmetric(self) -> bool:
         """True if the pair with exchanged values has the same classes."""
-        is_mirrored = set(self.classes) == set(self.swapped().classes)
+        swapped = {(second, first, mass) for first, second, mass in self.classes}
+        is_mirrored = swapped == set(self.classes)
         return is_mirrored and all(pair.is_symmetric for pair in self.beside)
 
     @cached_property
@@ -287,11 +288,6 @@ class ReportPair:
         if len(parts) == 1:
             return parts[0]
         return Ratios.product(parts) or ReportPair.from_ratio(self.largest_ratio).ratios
-
-    def swapped(self) -> ReportPair:
-        """Return the pair with its two values exchanged."""
-        classes = tuple((second, first, mass) for first, second, mass in self.classes)
-        return ReportPair(classes, tuple(pair.swapped() for pair in self.beside))
 
     def delta(self, n: int, epsilon: float) -> float:
         """Return an upper bound of delta of n shuffled reports for an epsilon, in both directions."""

@@ -39,7 +39,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from skdp._json import value_from_json
+from skdp._json import check_version, value_from_json
 from skdp.exact import round_up
 from skdp.privacy._formats import (
     check_choice,
@@ -134,28 +134,27 @@ def get_amounts(guarantee: PrivacyGuarantee) -> Sums:
 
 def _convert_loss(loss: Loss) -> Sums:
     """Return the rho (zCDP) and mu squared (Gaussian differential privacy) of one release with a loss."""
+    rho: Total = math.inf
+    mu_squared: Total = math.inf
     if isinstance(loss, GaussianLoss):
         mu_squared = to_decimal(loss.mu) ** 2
         return Sums(rho=mu_squared / 2, mu_squared=mu_squared)
-    if isinstance(loss, PureLoss):
+    assert isinstance(loss, PureLoss | StatedLoss)
+    if not loss._failure:
         epsilon = float(loss._epsilon)
-        share = loss.share or 1.0  # the epsilon of a share of 0 is 0
-        rho = min(to_decimal(epsilon) ** 2 / 2, to_decimal(pure_rho(epsilon, share)))
-        return Sums(rho=rho, mu_squared=_mu_squared(loss._epsilon, share))
-    assert isinstance(loss, StatedLoss)
-    mu_squared = math.inf if loss.delta else _mu_squared(loss._epsilon, 1.0)
-    if loss.rho is not None:
+        # A pure release has rho = epsilon**2 / 2 (M. Bun, T. Steinke 2016, proposition
+        # 1.4). The epsilon of a share of 0 is 0.
+        share = getattr(loss, "share", 1.0) or 1.0
+        rho = to_decimal(epsilon) ** 2 / 2
+        if isinstance(loss, PureLoss):
+            rho = min(rho, to_decimal(pure_rho(epsilon, share)))
+        mu = pure_mu(loss._epsilon, share)
+        if mu is not None:
+            mu_squared = to_decimal(round_up(mu)) ** 2
+    if isinstance(loss, StatedLoss) and loss.rho is not None:
         # The delta belongs to one conversion of rho, so the rho is finite.
-        return Sums(rho=to_decimal(loss.rho), mu_squared=mu_squared)
-    # A pure release has rho = epsilon**2 / 2 (M. Bun, T. Steinke 2016, proposition 1.4).
-    rho = math.inf if loss.delta else to_decimal(loss.epsilon) ** 2 / 2
+        rho = to_decimal(loss.rho)
     return Sums(rho=rho, mu_squared=mu_squared)
-
-
-def _mu_squared(epsilon: Fraction, share: float) -> Total:
-    """Return the mu squared of a `PureLoss`; infinite if epsilon is too large."""
-    mu = pure_mu(epsilon, share)
-    return math.inf if mu is None else to_decimal(round_up(mu)) ** 2
 
 
 class BudgetExceeded(RuntimeError):
@@ -201,15 +200,15 @@ class Budget:
             )
         ((name, number),) = numbers.items()
         limit = float(check_epsilon(number, name=name))
-        fields = {name: limit, "columns": tuple(columns), "delta": None}
         if name == "epsilon":
-            fields["delta"] = float(check_delta(delta))
+            delta = float(check_delta(delta))
         elif delta:
             raise ValueError(
                 f"`delta` requires a budget of epsilon, got {name}={limit}."
             )
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, name, limit)
+        object.__setattr__(self, "delta", delta if name == "epsilon" else None)
+        object.__setattr__(self, "columns", tuple(columns))
 
     def numbers(self) -> dict[str, float]:
         """Return the parameters epsilon, delta, rho and mu that are not None."""
@@ -490,16 +489,11 @@ class Book(ABC):
         try:
             ((content, *sums),) = rows
             fields = json.loads(content)
-            if fields.pop("version", _VERSION) != _VERSION:
-                raise self._damaged(
-                    "it was written by a later version of skdp. Upgrade skdp"
-                )
+            check_version(fields.pop("version", _VERSION), _VERSION, "The ledger")
             amounts = [float(x) if x == "inf" else Fraction(x) for x in sums]
             columns = tuple(map(value_from_json, fields.pop("columns")))
             account = Account(Budget(**fields, columns=columns), Sums(*amounts))
         except _CONTENT_ERRORS as error:
-            if isinstance(error, _DamagedError):
-                raise
             raise self._damaged(f"its budget cannot be read ({error})") from None
         if any(amount < 0 for amount in account.sums):
             raise self._damaged("a sum of its charges is negative")
@@ -562,14 +556,10 @@ class Book(ABC):
 
     def _damaged(self, reason: str) -> ValueError:
         """Return the error of a database that is not a valid ledger."""
-        return _DamagedError(
+        return ValueError(
             f"{self.address} is not a valid ledger: {reason}. Open another path, or "
             "restore a backup."
         )
-
-
-class _DamagedError(ValueError):
-    """Error of a database that is not a valid ledger."""
 
 
 class FileBook(Book):
