@@ -88,9 +88,9 @@ def _resolve_declared(table: Table, categories: Any, parameter: str) -> dict[Any
         if categories != "auto":
             raise ValueError(f"{expected}, got {categories!r}.")
         return by_dtype
-    hint = ". Declare their values from public knowledge, or drop the columns from X"
+    hint = ""
     if isinstance(categories, Domain):
-        hint += f". The Domain declares {list(categories.columns)}"
+        hint = f". The Domain declares {list(categories.columns)}"
         # A Domain may have more columns than the table.
         common = [name for name in categories.columns if name in table.names]
         categories = {name: categories[name] for name in common}

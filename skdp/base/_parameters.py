@@ -230,7 +230,9 @@ def check_declared(
     absent = [name for name in names if name not in declared]
     if absent:
         raise ValueError(
-            f"`{parameter}` declares no values for the columns {absent}{hint}{remedy}."
+            f"`{parameter}` declares no values for the columns {absent}. Declare them "
+            "from public knowledge, or exclude these columns with "
+            f"`X.drop(columns=[...])`{hint}{remedy}."
         )
 
 

@@ -94,7 +94,7 @@ def test_values_outside_the_domain():
         ({"handle_unknown": "drop"}, "handle_unknown"),
         ({"categories": {"d": [1]}}, "The keys of `categories` must be columns of X"),
         ({"bounds": None}, "`bounds` must be"),
-        ({"bounds": {"a": (-1, 1)}}, r"`bounds` declares no values for the columns \['b'\]; or declare .* categories="),
+        ({"bounds": {"a": (-1, 1)}}, r"`bounds` declares no values for the columns \['b'\].* in `categories`"),
         ({"bounds": {"a": (-1, 1), "b": (0, 50), "c": (0, 1)}}, r"Columns \['c'\] must be declared once"),
         ({"bounds": {"a": (-1, 1), "b": (0, 50), "d": (0, 1)}}, r"columns of X, \['a', 'b', 'c'\], got \['d'\]"),
         ({"target_bounds": None}, "`target_bounds` must be"),

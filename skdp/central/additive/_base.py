@@ -142,7 +142,7 @@ class AdditiveModel(SupervisedStatistic):
                 dict.fromkeys([*self.bounds, *declared]),
                 features.names,
                 "bounds",
-                hint="; or declare their values in categories=",
+                hint=". Declare the values of categories in `categories`",
             )
         return [name for name in features.names if name not in declared]
 
