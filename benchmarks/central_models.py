@@ -4,6 +4,8 @@ Metrics: "AUC" is the area under the ROC curve. "unexplained" is the mean square
 test rows divided by their variance (1 - R2). "explained" is the variance that the components
 explain, divided by the variance that the best components explain. "missed" is the
 proportion of the k best columns that are not selected. Each seed uses another split.
+"coverage" is the proportion of 95 % intervals of coefficients that contain the coefficient
+of the population; each seed draws 50 tables.
 
 scikit-learn's models do not depend on epsilon, so they are separate tasks. Peers are DP-EBM
 of interpret-core, and diffprivlib in a separate environment (see `_peers.py`). Both treat
@@ -18,7 +20,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,7 +32,7 @@ from _tables import (
     encode_column,
     load_published,
 )
-from _tasks import Task, keep_scores, list_seeds, time_in_turns
+from _tasks import Task, keep_scores, list_seeds, measure_coverage, time_in_turns
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.decomposition import PCA
@@ -40,7 +42,7 @@ from sklearn.ensemble import (
 )
 from sklearn.feature_selection import f_classif
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
@@ -445,6 +447,109 @@ def score_selection(
     return {"missed": float(np.mean([1 - np.isin(best, one).mean() for one in chosen]))}
 
 
+# Intervals of coefficients
+
+
+class Setting(NamedTuple):
+    """A distribution of rows, from which each repeat draws another table."""
+
+    n_rows: int
+    n_columns: int
+    correlation: float = 0.0
+    # Factor of the coefficients, and standard deviation of a numeric target.
+    signal: float = 1.0
+    deviation: float = 1.0
+    alpha: float = 0.0
+    # Exponential, binary and uniform columns instead of normal columns.
+    is_mixed: bool = False
+
+    @property
+    def coefficients(self) -> Numbers:
+        """The constant, which is first, and the slopes."""
+        slopes = [1.0, -0.5, 0.0, 0.3, -0.7, 0.5, 0.0, 0.2, 0.3, -0.3]
+        return np.append(0.5, self.signal * np.array(slopes[: self.n_columns]))
+
+    def draw(self, seed: int) -> tuple[Numbers, Numbers, np.random.Generator]:
+        """Draw columns between -4 and 4, and their linear predictor."""
+        rng = np.random.default_rng(seed)
+        rows = rng.normal(size=(self.n_rows, self.n_columns))
+        rows *= math.sqrt(1 - self.correlation)
+        rows += math.sqrt(self.correlation) * rng.normal(size=(self.n_rows, 1))
+        if self.is_mixed:
+            rows[:, ::3] = rng.exponential(size=rows[:, ::3].shape)
+            rows[:, 1::3] = rows[:, 1::3] > 0.5
+            rows[:, 2::3] = rng.uniform(-1, 1, rows[:, 2::3].shape)
+        rows = rows.clip(-4, 4)
+        constant, *slopes = self.coefficients
+        return rows, constant + rows @ slopes, rng
+
+
+SETTINGS = {
+    "2,000 x 2": Setting(2_000, 2),
+    "5,000 x 2": Setting(5_000, 2),
+    "20,000 x 3, weak signal": Setting(20_000, 3, signal=0.2),
+    "20,000 x 3, strong signal": Setting(20_000, 3, correlation=0.5, signal=2.0),
+    "5,000 x 3, much residual": Setting(5_000, 3, correlation=0.3, deviation=3.0),
+    "20,000 x 2, correlated": Setting(20_000, 2, correlation=0.8),
+    "50,000 x 5, correlated": Setting(50_000, 5, correlation=0.5),
+    "50,000 x 10": Setting(50_000, 10, signal=0.5),
+    "20,000 x 4, mixed": Setting(20_000, 4, is_mixed=True),
+    "50,000 x 6, mixed": Setting(50_000, 6, is_mixed=True, deviation=2.0),
+    "20,000 x 3, alpha = 100": Setting(20_000, 3, alpha=100.0),
+    "5,000 x 3, alpha = 1,000": Setting(5_000, 3, correlation=0.3, alpha=1_000.0),
+}
+
+
+def interval_settings(quick: bool) -> dict[str, Callable[[], Setting]]:
+    settings = {"1,500 x 2": Setting(N_QUICK_ROWS, 2)} if quick else SETTINGS
+    return {name: partial(Setting, *setting) for name, setting in settings.items()}
+
+
+def measure_intervals(
+    setting: Setting, epsilon: float, seed: int, name: str, **options: Any
+) -> dict[str, float]:
+    """Return the coverage of the intervals of coefficients, and the proportion of repeats with intervals."""
+    import skdp
+
+    has_classes = name == "DPLogisticRegression"
+    if not has_classes:
+        limit = 2 + 4 * float(np.abs(setting.coefficients).sum())
+        options |= {"alpha": setting.alpha, "target_bounds": (-limit, limit)}
+    covered, fractions = [], []
+    for repeat in list_seeds(seed, 50):
+        rows, predictor, rng = setting.draw(repeat)
+        truth = setting.coefficients
+        if has_classes:
+            target = (rng.random(len(rows)) < 1 / (1 + np.exp(-predictor))).astype(int)
+            options["classes"] = [0, 1]
+        else:
+            target = predictor + rng.normal(0, setting.deviation, len(rows))
+            expected = Ridge(alpha=setting.alpha).fit(rows, predictor)
+            truth = np.append(expected.intercept_, expected.coef_)
+        model = getattr(skdp, name)(
+            epsilon, bounds=(-4, 4), random_state=repeat, **options
+        )
+        intervals = model.fit(rows, target).summary()
+        if intervals.notna().all(axis=None):
+            covered.append(measure_coverage(intervals, truth))
+            noise = intervals["noise_std_error"] / intervals["std_error"]
+            fractions.append(float((noise**2).mean()))
+    return {
+        "coverage": float(np.mean(covered)) if covered else math.nan,
+        "with_intervals": len(covered) / 50,
+        "noise_fraction": float(np.mean(fractions)) if fractions else math.nan,
+    }
+
+
+INTERVALS: dict[str, Callable[..., Any]] = {
+    "DPRidge": partial(measure_intervals, name="DPRidge", delta=DELTA),
+    "DPRidge, pure": partial(measure_intervals, name="DPRidge"),
+    "DPLogisticRegression": partial(measure_intervals, name="DPLogisticRegression"),
+    "DPLogisticRegression, target": partial(
+        measure_intervals, name="DPLogisticRegression", delta=DELTA, protect="target"
+    ),
+}
+
 # Speed of `fit`, compared with scikit-learn
 
 
@@ -506,6 +611,9 @@ TASKS = {
         score_selection,
         epsilons=PRIVATE_EPSILONS,
         n_seeds=6,
+    ),
+    "intervals": Task(
+        interval_settings, INTERVALS, keep_scores, epsilons=(0.5, 1.0, 4.0), n_seeds=4
     ),
     "speed": Task(
         speed_tables,

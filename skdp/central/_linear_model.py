@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import (
     Bounds,
     TableLike,
+    check_confidence_level,
     parse_bounds,
     to_float_columns,
 )
@@ -35,7 +39,7 @@ from skdp.central._supervised import (
     parse_all_bounds,
     round_with_target,
 )
-from skdp.central.statistics import Batches, Floats, Noise
+from skdp.central.statistics import Batches, Floats, Noise, warn_user
 from skdp.domain import Domain
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
@@ -43,6 +47,10 @@ from skdp.randomness import ByteSource
 # Smallest eigenvalue of the sums of products, in norms of the noise. Half of it increases
 # errors with few rows more than it reduces errors with many rows.
 MIN_RIDGE = 3.0
+
+# Smallest eigenvalue of the sums of products, in norms of the noise, for intervals: their
+# inverse is about linear in the noise.
+MIN_SUPPORT = 5.0
 
 
 class GridRows(NamedTuple):
@@ -54,6 +62,48 @@ class GridRows(NamedTuple):
     units: Floats
 
 
+class Inference(NamedTuple):
+    """Coefficients without the bias of penalties that limit the noise, and their covariances; the constant is last."""
+
+    coefficients: Floats
+    # Covariances due to the noise, and due to the rows as a sample.
+    noise: Floats
+    sampling: Floats
+
+    @classmethod
+    def from_gradient(
+        cls,
+        coefficients: Floats,
+        gradient: Floats,
+        information: Floats,
+        *,
+        error: float,
+        scores: Floats,
+    ) -> Inference:
+        """Find the coefficients at which the gradient of a loss is 0, by a Newton step from `coefficients`.
+
+        `information` is the sum of second derivatives, `error` the standard deviation of the noise of `gradient`, and
+        `scores` the sum of products of the gradients of each row (P. J. Huber, 1967).
+        """
+        inverse = np.linalg.inv(information)
+        return cls(
+            coefficients - inverse @ gradient,
+            error**2 * inverse @ inverse,
+            inverse @ scores @ inverse,
+        )
+
+
+class Units(NamedTuple):
+    """Conversion of coefficients of scaled columns and a constant, which is last, to original units."""
+
+    # Factor of each slope; shape (n_columns,).
+    slopes: Floats
+    # The intercept as a linear function of the coefficients; shape (n_columns + 1,).
+    to_intercept: Floats
+    target: float = 1.0
+    target_start: float = 0.0
+
+
 class LinearModel(SupervisedStatistic):
     """Base class of models with coefficients, for rows of numbers without missing values."""
 
@@ -62,6 +112,89 @@ class LinearModel(SupervisedStatistic):
 
     coef_: Floats
     intercept_: Any
+    coef_std_error_: Floats
+    intercept_std_error_: Any
+
+    def _set_coefficients(
+        self, units: Units, coefficients: Floats, inference: Inference | None
+    ) -> None:
+        """Set the coefficients and their standard errors, which are nan if `inference` is None.
+
+        `coefficients` has the shape (n_columns + 1,) or (n_columns + 1, n_outputs), the constant last.
+        """
+        size = len(coefficients)
+        to_terms = np.vstack([np.eye(size)[:-1], units.to_intercept])
+        scales = np.append(units.slopes, units.target)
+        starts = np.append(np.zeros(size - 1), units.target_start)
+        # Rows: estimates, and standard errors of the noise and of the sample.
+        self._estimates = np.full((3, size), np.nan)
+        with np.errstate(over="ignore"):
+            terms = (to_terms @ coefficients).T * scales + starts
+            if inference is not None:
+                estimates, *covariances = inference
+                self._estimates[0] = to_terms @ estimates * scales + starts
+                for errors, covariance in zip(
+                    self._estimates[1:], covariances, strict=True
+                ):
+                    variances = np.diag(to_terms @ covariance @ to_terms.T)
+                    errors[:] = np.sqrt(np.maximum(variances, 0.0)) * scales
+        self.coef_, self.intercept_ = terms[..., :-1], terms[..., -1]
+        errors = np.broadcast_to(np.hypot(*self._estimates[1:]), terms.shape)
+        self.coef_std_error_ = errors[..., :-1].copy()
+        self.intercept_std_error_ = errors[..., -1].copy()
+
+    def summary(self, *, confidence_level: float = 0.95) -> pd.DataFrame:
+        """Return each coefficient with its standard errors and interval.
+
+        Parameters
+        ----------
+        confidence_level : float, default=0.95
+            Coverage probability of each interval, for the coefficient in the population.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns 'estimate', 'noise_std_error', 'sampling_std_error', 'std_error', 'lower' and 'upper', indexed by
+            the constant and the columns of X. The estimate is a coefficient without the bias of penalties that
+            limit the noise. The variances of the noise and of the sample add up to the square of 'std_error'. All
+            numbers are nan if the noise is too large for an interval.
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            Before `fit`, or if the level is out of range, or for more than two classes.
+
+        Warns
+        -----
+        UserWarning
+            If the noise is too large for an interval.
+        """
+        check_is_fitted(self)
+        level = check_confidence_level(confidence_level)
+        if np.ndim(self.coef_) == 2 and len(self.coef_) > 1:
+            raise ValueError(
+                f"summary requires two classes, got {len(self.coef_)}. Fit a model of "
+                "one class against the others."
+            )
+        if np.isnan(self._estimates).any():
+            warn_user(
+                "The noise is too large for intervals of the coefficients. Use more "
+                "rows, fewer or less correlated columns, or a larger epsilon",
+                "guide/models#coefficients-with-standard-errors",
+            )
+        unnamed = [f"x{column}" for column in range(self.n_features_in_)]
+        terms = ["intercept", *getattr(self, "feature_names_in_", unnamed)]
+        # The constant is the first term.
+        table = pd.DataFrame(
+            np.roll(self._estimates, 1, axis=1).T,
+            index=pd.Index(terms, name="term"),
+            columns=["estimate", "noise_std_error", "sampling_std_error"],
+        )
+        table["std_error"] = np.hypot(table.iloc[:, 1], table.iloc[:, 2])
+        margins = NormalDist().inv_cdf((1 + level) / 2) * table["std_error"]
+        table["lower"] = table["estimate"] - margins
+        table["upper"] = table["estimate"] + margins
+        return table
 
     def _respond(self, X: Any) -> Floats:
         """Return the product of rows and coefficients, plus intercept; shape (n_samples,) or (n_samples, n_outputs)."""
@@ -75,10 +208,10 @@ class LinearFit(NamedTuple):
     """Coefficients in units of the columns; the coefficient of the constant is the last."""
 
     coefficients: Floats
-    # Covariance due to noise and sampling, plus the squared bias of the ridge.
-    covariance: Floats
     # The number that was added to the sums of squares of columns.
     ridge: float
+    # None if the noise is too large.
+    inference: Inference | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +239,10 @@ class ProductSums:
         return math.sqrt(len(self.products)) * self.product_error
 
     def solve(self, penalties: Floats, n_rows: float) -> LinearFit:
-        """Find the coefficients of ridge regression with their covariance, the constant last.
+        """Find the coefficients of ridge regression with their covariances, the constant last.
 
         `penalties` of shape (n_columns,) are added to the sums of squares of the columns, and a ridge that limits the
-        effect of the noise. `n_rows` is the noisy number of rows. The covariance accounts for the rows as a sample, the
-        noise, and the bias of the ridge.
+        effect of the noise. `n_rows` is the noisy number of rows.
         """
         n_columns = len(penalties)
         columns = np.arange(n_columns)
@@ -131,35 +263,38 @@ class ProductSums:
         eigenvalues, eigenvectors = np.linalg.eigh(
             to_coefficients.T @ products @ to_coefficients
         )
-        target = to_coefficients.T @ target_products
-        ridge = self._choose_ridge(eigenvalues, eigenvectors.T @ target)
-        products[columns, columns] += ridge
+        target = eigenvectors.T @ to_coefficients.T @ target_products
+        ridge = self._choose_ridge(eigenvalues, target)
+        regularized = products.copy()
+        regularized[columns, columns] += ridge
+        coefficients: Floats = np.linalg.inv(regularized) @ target_products
+        inference = None
+        if min(eigenvalues[0], products[-1, -1]) > MIN_SUPPORT * self.noise_norm:
+            inference = self._infer(products, n_rows)
+        return LinearFit(coefficients, ridge, inference)
+
+    def _infer(self, products: Floats, n_rows: float) -> Inference:
+        """Estimate the coefficients without ridge, and their covariances; `products` includes declared penalties."""
+        # With the exact sums S and t, the noise N and n, and S b = t for the coefficients b
+        # of these rows, the estimate is b - inverse (N b - n), where the inverse is of
+        # S + N. To first order, N does not change the inverse.
+        target_products = self.sums[:-1, -1]
         inverse = np.linalg.inv(products)
         coefficients = inverse @ target_products
-
+        noise_covariance = self._estimate_noise_covariance(coefficients)
         # The squared error on noisy sums is too small, because the coefficients also fit
         # the noise: to first order, by the trace of the inverse times the covariance of
         # the noise.
-        noise_covariance = self._estimate_noise_covariance(coefficients)
-        explained = coefficients @ products @ coefficients
+        explained = coefficients @ self.products @ coefficients
         error = self.sums[-1, -1] - 2 * coefficients @ target_products + explained
         unexplained = error + np.trace(inverse @ noise_covariance)
         unexplained = max(float(unexplained), self.square_error)
-        # The bias of the ridge is the difference to slopes without it, in directions in
-        # which the sums of products exceed the noise.
-        slopes_inverse = (
-            eigenvectors / np.maximum(eigenvalues, self.noise_norm) @ eigenvectors.T
+        row_variance = unexplained / max(n_rows - len(products), 1.0)
+        return Inference(
+            coefficients,
+            inverse @ noise_covariance @ inverse,
+            row_variance * inverse @ self.products @ inverse,
         )
-        bias = to_coefficients @ (slopes_inverse @ target - coefficients[:-1])
-        inverse_without_ridge = to_coefficients @ slopes_inverse @ to_coefficients.T
-        inverse_without_ridge[-1, -1] += 1 / products[-1, -1]
-        row_variance = unexplained / max(n_rows - n_columns - 1, 1.0)
-        covariance = (
-            row_variance * inverse_without_ridge
-            + inverse_without_ridge @ noise_covariance @ inverse_without_ridge
-            + np.outer(bias, bias)
-        )
-        return LinearFit(coefficients, covariance, ridge)
 
     def _choose_ridge(self, eigenvalues: Floats, target_products: Floats) -> float:
         """Choose the ridge, a number that is added to all eigenvalues, with the smallest estimated prediction error.
@@ -203,14 +338,6 @@ class ProductSums:
         outer = np.outer(coefficients, coefficients)
         trace_part = squares.sum() * identity + outer - np.diag(squares)
         return self.target_error**2 * identity + self.product_error**2 * trace_part
-
-
-def sum_products(rows: Rows, square: int, constant: int) -> NDArray[np.int64]:
-    """Sum the products of all pairs of columns, a constant and the target over rows with a limited norm."""
-    # A longer row is multiplied by one factor together with its constant and its target,
-    # as in weighted least squares. So a linear model of the rows is also a linear model of
-    # the shortened rows.
-    return rows.clipped_moments(square, constant, with_target=True)
 
 
 def make_product_noises(
@@ -283,7 +410,10 @@ def measure_products(
         middle = limits.middle / UNIT
         largest_value = 2 * UNIT
         constant = max(math.isqrt(square) // 2, 1)
-    sums = sum_products(rows, square, constant)
+    # A longer row is multiplied by one factor together with its constant and its target,
+    # as in weighted least squares. So a linear model of the rows is also a linear model of
+    # the shortened rows.
+    sums = rows.moments(rows.factors(square), constant, with_target=True)
     noises = make_product_noises(
         budget, len(sums) - 1, square=square, constant=constant, largest=largest_value
     )
@@ -296,9 +426,6 @@ class _LinearRegression(RegressorMixin, LinearModel):
     delta: float | None
     bounds: Bounds | None
     target_bounds: tuple[float, float] | Domain | None
-    coef_std_error_: NDArray[np.float64]
-    intercept_: float
-    intercept_std_error_: float
     ridge_: float
 
     def _penalty(self) -> float:
@@ -347,21 +474,15 @@ class _LinearRegression(RegressorMixin, LinearModel):
         # With extremely narrow bounds, penalties and slopes exceed the largest float.
         with np.errstate(over="ignore"):
             penalties = penalty / column_scales / column_scales
-            units = target_scale / column_scales
+            slopes = target_scale / column_scales
         solution = moments.solve(penalties, n_rows)
 
         # The intercept is a linear function of the slopes and of the coefficient of the
         # constant, because columns were shifted.
         origin = middle + starts[:-1] / column_scales
         to_intercept = np.append(-origin, constant)
-        intercept = to_intercept @ solution.coefficients
-        variance = float(to_intercept @ solution.covariance @ to_intercept)
-        errors = np.sqrt(np.diag(solution.covariance)[:-1])
-        with np.errstate(over="ignore"):
-            self.coef_ = solution.coefficients[:-1] * units
-            self.coef_std_error_ = errors * units
-        self.intercept_ = float(intercept * target_scale + starts[-1])
-        self.intercept_std_error_ = math.sqrt(max(variance, 0.0)) * target_scale
+        units = Units(slopes, to_intercept, target_scale, float(starts[-1]))
+        self._set_coefficients(units, solution.coefficients, solution.inference)
         self.ridge_ = solution.ridge
 
     def predict(self, X: TableLike) -> NDArray[np.float64]:
@@ -414,12 +535,12 @@ class DPLinearRegression(_LinearRegression):
     coef_ : ndarray of shape (n_features,)
         The noisy coefficients.
     coef_std_error_ : ndarray of shape (n_features,)
-        Standard errors of `coef_`, including the sampling error (assuming equal error
-        variances), the noise, and the bias of the ridge as far as it can be estimated.
+        Standard errors of the coefficients without `ridge_`, which `summary` contains, for the coefficients of the
+        population. nan if the noise is too large for intervals.
     intercept_ : float
         The noisy constant.
     intercept_std_error_ : float
-        Standard error of `intercept_`.
+        Standard error of the constant without `ridge_`.
     ridge_ : float
         Penalty added to the sums of squares of the columns, in units of half the width of their bounds, to limit the
         effect of the noise. It shrinks the coefficient of an uncorrelated column with standard deviation s by the
@@ -453,6 +574,10 @@ class DPLinearRegression(_LinearRegression):
     of the columns by at most the square of its norm, and the products with the target by its norm, in Euclidean norm.
     Sums of products with noise were proposed in [2]_; as there, the noise determines a ridge, here by an unbiased
     estimate of the error of prediction ([3]_).
+
+    `summary` computes intervals from the same noisy sums. The error due to the noise follows from the distribution of
+    the noise of the sums, and the sampling error from the noisy squared residuals, for residuals with equal variances.
+    An interval requires that the smallest eigenvalue of the sums of products exceeds their noise five times.
 
     References
     ----------
@@ -530,11 +655,12 @@ class DPRidge(_LinearRegression):
     coef_ : ndarray of shape (n_features,)
         The noisy coefficients.
     coef_std_error_ : ndarray of shape (n_features,)
-        Standard errors of `coef_`, as in `DPLinearRegression`, relative to their expectation with the penalty `alpha`.
+        Standard errors of the coefficients without `ridge_`, as in `DPLinearRegression`, relative to their expectation
+        with the penalty `alpha`.
     intercept_ : float
         The noisy constant.
     intercept_std_error_ : float
-        Standard error of `intercept_`.
+        Standard error of the constant without `ridge_`.
     ridge_ : float
         Penalty added because of the noise, as in `DPLinearRegression`.
     bounds_ : ndarray of shape (n_features + 1, 2)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -16,7 +17,13 @@ from sklearn.preprocessing import StandardScaler
 
 from skdp.base import Bounds, check_choice, parse_bounds, to_float_columns
 from skdp.central._base import RECORD, TARGET, Plan, check_declared_columns
-from skdp.central._linear_model import GridRows, LinearModel
+from skdp.central._linear_model import (
+    MIN_SUPPORT,
+    GridRows,
+    Inference,
+    LinearModel,
+    Units,
+)
 from skdp.central._rows import (
     UNIT,
     Rows,
@@ -41,6 +48,10 @@ LOGIT_UNIT = 1 << 10
 # Logits are clipped to this size: a change of probability by ``e**-16`` is less than a
 # step of residuals.
 MAX_LOGIT = 16
+
+# Smallest eigenvalue of noisy second derivatives, in norms of their noise, for intervals.
+# A standard error is then wrong by at most a quarter because of this noise.
+MIN_INFORMATION = 8.0
 
 # Momentum and rate of the gradient steps, for a loss whose second derivative is at most 1
 # after scaling. Gradient descent on a quadratic loss converges below a rate of ``2 (1 +
@@ -119,68 +130,154 @@ class SoftmaxLoss:
         return np.trunc(residuals * np.sqrt(self.square / largest_squares))
 
 
-def gradient(
-    rows: Rows, coefficients: Floats, loss: BinaryLoss | SoftmaxLoss
-) -> NDArray[np.int64]:
-    """Return the exact sum of the gradients of all rows; shape (n_columns + 1, n_outputs), the constant last.
+@dataclass(frozen=True, eq=False)
+class WeightedRows:
+    """Private rows with a constant, and weights that limit the effect of long rows."""
 
-    `coefficients` has the same shape. The sum is in integer steps, so noise with an exact sensitivity can be added.
-    """
-    # Coefficients are rounded such that logits are sums of integers, too. Otherwise their
-    # rounding would depend on the position of a row in its block.
-    largest = float(np.linalg.norm(coefficients)) * (math.isqrt(rows.square) + 1) + 1
-    scale = 2.0 ** (50 - int(np.frexp(largest)[1]))
-    weights = np.rint(coefficients * scale)
-    total = np.zeros(coefficients.shape, np.int64)
-    for block, values in rows.blocks():
-        logits = values @ weights[:-1] + rows.constant * weights[-1]
-        logits *= LOGIT_UNIT / UNIT / scale
-        np.floor(logits, out=logits)
-        # Several times as fast as np.clip.
-        np.maximum(logits, -MAX_LOGIT * LOGIT_UNIT, out=logits)
-        np.minimum(logits, MAX_LOGIT * LOGIT_UNIT, out=logits)
-        residuals = loss.residuals(logits.astype(np.int64), rows.codes[block])
-        total[:-1] += (values.T @ residuals).astype(np.int64)
-        total[-1] += rows.constant * residuals.sum(axis=0).astype(np.int64)
-    return total
+    # The weight of a row is the square of the factor that shortens it. Weights are
+    # functions of the columns only, so the expected gradient at the true coefficients
+    # remains 0. This would not hold for the logits of shortened rows.
 
+    rows: Rows
+    # Factor of each row, at most 1; shape (n_rows,).
+    factors: Floats
+    # Integer that is appended to each row.
+    constant: int
+    # The square of the largest possible norm of a shortened row, without its constant.
+    square: int
 
-def bound_gradient(rows: Rows, loss: BinaryLoss | SoftmaxLoss) -> int:
-    """Return the square of the largest possible norm of the gradient of one row."""
-    # The gradient is the product of the row and its residuals.
-    return rows.square * loss.square
+    @classmethod
+    def of(cls, rows: Rows, square: int) -> WeightedRows:
+        """Limit the squared norm of rows to `square`, and append a constant."""
+        return cls(rows, rows.factors(square), math.isqrt(square) // 2, square)
 
+    def logits(
+        self, coefficients: Floats
+    ) -> Iterator[tuple[slice, Floats, NDArray[np.int64]]]:
+        """Yield blocks of rows with their values and logits, in steps; `coefficients` has the constant last."""
+        # Coefficients are rounded such that logits are sums of integers, too. Otherwise
+        # their rounding would depend on the position of a row in its block.
+        longest = math.isqrt(self.rows.square + self.constant**2) + 1
+        largest = float(np.linalg.norm(coefficients)) * longest + 1
+        scale = 2.0 ** (50 - int(np.frexp(largest)[1]))
+        weights = np.rint(coefficients * scale)
+        for block, values in self.rows.blocks():
+            logits = values @ weights[:-1] + self.constant * weights[-1]
+            logits *= LOGIT_UNIT / UNIT / scale
+            np.floor(logits, out=logits)
+            # Several times as fast as np.clip.
+            np.maximum(logits, -MAX_LOGIT * LOGIT_UNIT, out=logits)
+            np.minimum(logits, MAX_LOGIT * LOGIT_UNIT, out=logits)
+            yield block, values, logits.astype(np.int64)
 
-def invert_products(
-    rows: Rows, n_rows: float, noise: Noise, source: ByteSource
-) -> Floats:
-    """Return the inverse of noisy sums of products of columns and the constant, which scales gradient steps.
+    def gradient(
+        self, coefficients: Floats, loss: BinaryLoss | SoftmaxLoss
+    ) -> NDArray[np.int64]:
+        """Return the exact sum of the gradients of all rows; shape (n_columns + 1, n_outputs), the constant last.
 
-    The shape is (n_columns + 1, n_columns + 1). `n_rows` is the noisy number of rows.
-    """
-    exact = rows.clipped_moments(rows.square, 0, with_target=False)[:-1, :-1]
-    moments = add_product_noise(exact, noise, source)
-    values, vectors = np.linalg.eigh(moments)
-    # Five times the spectral norm of the noise, which is about 2 sqrt(n) times its
-    # standard deviation. Half or twice as much changes the log loss by less than 1 %.
-    ridge = 10 * math.sqrt(len(values)) * to_row_units(noise.std)
-    inverse = vectors / (np.maximum(values, 0) + ridge) @ vectors.T
-    # Rows are centered, so the products of columns with the constant add up to about 0.
-    constant_square = (rows.constant / UNIT) ** 2 * n_rows
-    return np.asarray(block_diag(inverse, 1 / (constant_square + ridge)), np.float64)
+        `coefficients` has the same shape. The sum is in integer steps, so noise with an exact sensitivity can be added.
+        """
+        total = np.zeros(coefficients.shape, np.int64)
+        for block, values, logits in self.logits(coefficients):
+            residuals = loss.residuals(logits, self.rows.codes[block])
+            weights = self.factors[block, np.newaxis] ** 2
+            residuals = np.trunc(residuals * weights)
+            total[:-1] += (values.T @ residuals).astype(np.int64)
+            total[-1] += self.constant * residuals.sum(axis=0).astype(np.int64)
+        return total
+
+    def bound_gradient(self, loss: BinaryLoss | SoftmaxLoss) -> int:
+        """Return the square of the largest possible norm of the gradient of one row."""
+        # The gradient is the product of the row, its residuals and its weight.
+        return (self.square + self.constant**2) * loss.square
+
+    def measure_products(
+        self,
+        factors: Floats,
+        constant: int,
+        mu_squared: Fraction,
+        source: ByteSource,
+    ) -> tuple[Floats, float]:
+        """Measure sums of products over rows multiplied by factors of at most `self.factors`.
+
+        Also return the norm of the noise, as `ProductSums.noise_norm`. Both are in units of the columns.
+        """
+        square = bound_products(self.square + constant**2, max(2 * UNIT, constant))
+        noise = Noise.gaussian(mu_squared, square)
+        exact = self.rows.moments(factors, constant)
+        noise_norm = math.sqrt(len(exact)) * to_row_units(noise.std)
+        return add_product_noise(exact, noise, source), noise_norm
+
+    def invert_products(
+        self, n_rows: float, mu_squared: Fraction, source: ByteSource
+    ) -> Floats:
+        """Return the inverse of noisy sums of products, which scales gradient steps; `n_rows` is the number of rows."""
+        moments, noise_norm = self.measure_products(self.factors, 0, mu_squared, source)
+        values, vectors = np.linalg.eigh(moments[:-1, :-1])
+        # Five times the spectral norm of the noise. Half or twice as much changes the log
+        # loss by less than 1 %.
+        ridge = 10 * noise_norm
+        inverse = vectors / (np.maximum(values, 0) + ridge) @ vectors.T
+        # Rows are centered, so the products of columns with the constant add up to about 0.
+        constant_square = (self.constant / UNIT) ** 2 * n_rows
+        return np.asarray(block_diag(inverse, 1 / (constant_square + ridge)))
+
+    def infer(
+        self,
+        measured: Floats,
+        gradient: Floats,
+        error: float,
+        mu_squared: Fraction,
+        source: ByteSource,
+    ) -> Inference | None:
+        """Measure second derivatives of `BinaryLoss`, and infer coefficients; None if the noise is too large.
+
+        `measured` are mean coefficients, and `gradient` the mean noisy gradient at them, whose noise has the standard
+        deviation `error`; shapes (n_columns + 1, 1).
+        """
+        # The mean gradient is linear in the mean coefficients. So a Newton step is
+        # unbiased even if the gradient descent has not converged.
+        loss = BinaryLoss()
+        factors = np.stack([self.factors, self.factors**2])
+        for block, _, logits in self.logits(measured):
+            # A second derivative is half of the smaller probability. A ufunc of SciPy
+            # computes each number alone, so the sums remain exact.
+            smaller = expit(-np.abs(logits[:, 0]) / LOGIT_UNIT)
+            residuals = loss.residuals(logits, self.rows.codes[block])[:, 0]
+            factors[0, block] *= np.sqrt(2 * smaller)
+            factors[1, block] *= np.abs(residuals) / (RESIDUAL_UNIT // 2)
+        information, noise_norm = self.measure_products(
+            factors[0], self.constant, mu_squared * 3 / 4, source
+        )
+        scores, _ = self.measure_products(
+            factors[1], self.constant, mu_squared / 4, source
+        )
+        if np.linalg.eigvalsh(information)[0] <= MIN_INFORMATION * noise_norm:
+            return None
+        # Both are at most a quarter of the products.
+        return Inference.from_gradient(
+            measured[:, 0],
+            gradient[:, 0],
+            information / 4,
+            error=error,
+            scores=scores / 4,
+        )
 
 
 def descend(
-    rows: Rows,
+    rows: WeightedRows,
     loss: BinaryLoss | SoftmaxLoss,
     noise: NDArray[np.object_],
     step: Floats,
 ) -> Floats:
-    """Minimize the loss by gradient descent with momentum and noise; return the mean of the second half of the steps.
+    """Minimize the loss by gradient descent with momentum and noise.
+
+    Return means over the second half of the steps: of the new coefficients, the coefficients at which the gradient was
+    measured, and the noisy gradient; shape (3, n_columns + 1, n_outputs).
 
     Parameters
     ----------
-    rows : Rows
+    rows : WeightedRows
         Private rows.
     loss : BinaryLoss or SoftmaxLoss
         The loss of a row.
@@ -189,24 +286,25 @@ def descend(
     step : ndarray of shape (n_columns + 1, n_columns + 1)
         Matrix by which gradients are multiplied.
     """
-    coefficients = velocity = mean = np.zeros(noise.shape[1:])
+    coefficients = velocity = np.zeros(noise.shape[1:])
+    means = np.zeros((3, *coefficients.shape))
     averaged = range(len(noise) // 2, len(noise))
     for step_number, drawn in enumerate(noise):
-        exact = gradient(rows, coefficients, loss)
-        total = (exact.astype(object) + drawn).astype(float)
-        velocity = MOMENTUM * velocity + step @ total / (UNIT * RESIDUAL_UNIT)
-        coefficients = coefficients - velocity
+        exact = rows.gradient(coefficients, loss)
+        total = (exact.astype(object) + drawn).astype(float) / (UNIT * RESIDUAL_UNIT)
+        velocity = MOMENTUM * velocity + step @ total
+        measured, coefficients = coefficients, coefficients - velocity
         if step_number in averaged:
-            mean = mean + coefficients / len(averaged)
-    return mean
+            means += np.stack([coefficients, measured, total]) / len(averaged)
+    return means
 
 
 class LogisticFit(NamedTuple):
-    """Coefficients of shape (n_outputs, n_columns) and intercepts of shape (n_outputs,) of a logistic model."""
+    """Coefficients of standardized columns and a constant, which is last; shape (n_columns + 1, n_outputs)."""
 
     coefficients: Floats
-    intercepts: Floats
     n_steps: int
+    inference: Inference | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,9 +391,33 @@ class PublicRows:
             np.repeat(np.arange(n_classes), len(self.inputs)),
             sample_weight=class_weights.T.ravel(),
         )
-        slopes = model.coef_ / self.scaler.scale_
-        intercepts = model.intercept_ - slopes @ self.scaler.mean_
-        return LogisticFit(slopes, intercepts, int(model.n_iter_[0]))
+        coefficients = np.vstack([model.coef_.T, model.intercept_])
+        inference = None
+        if n_classes == 2:
+            error = unit * to_float(noise.std)
+            inference = self._infer(coefficients[:, 0], sums[:, 1], error)
+        return LogisticFit(coefficients, int(model.n_iter_[0]), inference)
+
+    def _infer(
+        self, coefficients: Floats, sums: Floats, error: float
+    ) -> Inference | None:
+        """Infer the coefficients without penalty; None if the noise is too large.
+
+        `sums` of the inputs over the rows of the second class have the standard error `error`.
+        """
+        probabilities = expit(self.inputs @ coefficients)
+        variances = self.weights * probabilities * (1 - probabilities)
+        information = self.inputs.T * variances @ self.inputs
+        min_eigenvalue = MIN_SUPPORT * math.sqrt(len(sums)) * error
+        if np.linalg.eigvalsh(information)[0] <= min_eigenvalue:
+            return None
+        return Inference.from_gradient(
+            coefficients,
+            self.inputs.T @ (self.weights * probabilities) - sums,
+            information,
+            error=error,
+            scores=self.inputs.T * (self.weights * variances) @ self.inputs,
+        )
 
 
 class DescentPlan(NamedTuple):
@@ -340,8 +462,13 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     ----------
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         The noisy coefficients of the columns in their original units; one row for two classes.
+    coef_std_error_ : ndarray of the shape of `coef_`
+        Standard errors of the coefficients that `summary` contains, for the coefficients of the population. nan if the
+        noise is too large for intervals, or for more than two classes.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The noisy constants.
+    intercept_std_error_ : ndarray of the shape of `intercept_`
+        Standard errors of the constants that `summary` contains.
     classes_ : ndarray of shape (n_classes,)
         The classes, sorted.
     domain_ : Domain
@@ -371,12 +498,13 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     table is allowed. Not covered: an error reveals that a value is missing, or that a class is not declared.
 
     An eighth of mu**2 is used before the descent, for noisy counts of rows by norm, and for a noisy mean of the rows,
-    at which they are centered. The counts determine a limit of the norm that about a twentieth of the rows exceed;
-    these rows are scaled down to the limit. They also determine the number of steps T, and the step size of the
-    intercept. Each step then releases the sum of the gradients of all rows with rounded Gaussian noise; the gradient
-    of a row is the row times its residual. Values of rows, logits and residuals are integers, so a row changes the sum
-    by exactly its own gradient. Each step uses 1 / T of the rest of mu**2 ([2]_). Momentum compensates for the small
-    rate, and the coefficients are the mean of the second half of the steps ([3]_).
+    at which they are centered. The counts determine a limit of the norm that about a twentieth of the rows exceed.
+    These rows have smaller weights in the loss: the square of the limit divided by the square of their norm. The counts
+    also determine the number of steps T, and the step size of the intercept. Each step then releases the sum of the
+    gradients of all rows with rounded Gaussian noise; the gradient of a row is the row times its residual and its
+    weight. Values of rows, logits and residuals are integers, so a row changes the sum by exactly its own gradient.
+    Each step uses 1 / T of its part of mu**2 ([2]_). Momentum compensates for the small rate, and the coefficients are
+    the mean of the second half of the steps ([3]_).
 
     Confident wrong predictions have the largest residuals, and the noise is proportional to the largest possible
     residual. Rows are therefore weighted by their predictions. For two classes, if the more probable class of a row
@@ -387,7 +515,10 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     it fits rows with uncertain predictions better than maximum likelihood does.
 
     A further eighth of mu**2 is used for noisy sums of the products of two columns. The inverse of these sums scales
-    all steps ([4]_), so that 30 to 80 steps are enough.
+    all steps ([4]_), so that 30 to 80 steps are enough. For two classes, a 16th of mu**2 is used after the descent, for
+    noisy sums of second derivatives and of squared gradients. `summary` computes intervals from these sums and the
+    noisy gradients ([6]_). An interval requires that the smallest eigenvalue of the second derivatives exceeds their
+    noise eight times.
 
     With ``protect="target"``, the guarantee is for replacing the values of the target in one record ("replace_values";
     label differential privacy): X, the number of rows and, with ``groups``, the people are public, and a ledger must
@@ -397,7 +528,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     weights in the loss. The quarter of the rows with the smallest norms has the weight 1. Longer rows have smaller
     weights, which reduce their norms to the largest norm in this quarter. Replacing a target changes the sum of one
     class by its row, or the sums of two classes if there are more than two. The penalty of the squared coefficients is
-    the norm of the noise.
+    the norm of the noise. `summary` removes
+    its bias by a Newton step.
 
     References
     ----------
@@ -411,6 +543,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
        second-order methods. NeurIPS.
     .. [5] H. R. Künsch, L. A. Stefanski, R. J. Carroll (1989). Conditionally unbiased bounded-influence estimation in
        general regression models. Journal of the American Statistical Association 84(406).
+    .. [6] P. J. Huber (1967). The behavior of maximum likelihood estimates under nonstandard conditions. Fifth Berkeley
+       Symposium on Mathematical Statistics and Probability 1.
 
     Examples
     --------
@@ -526,7 +660,9 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         """Add noise to the sums of `_plan_target`, fit a model to them, and set the fitted attributes."""
         public, indicators, classes = plan.exact
         fit = public.fit(indicators, plan.noises[0], source)
-        self.coef_, self.intercept_ = fit.coefficients, fit.intercepts
+        scales = public.scaler.scale_
+        units = Units(1 / scales, np.append(-public.scaler.mean_ / scales, 1.0))
+        self._set_coefficients(units, fit.coefficients, fit.inference)
         self.classes_, self.domain_ = classes.values, classes.domain
         self.n_iter_ = fit.n_steps
 
@@ -540,30 +676,34 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         budget = exact.budget.of_a_row
         # Half or twice as many shortened rows change results by less than their noise.
         limits = find_limits(rows_on_grid, budget, 0.05, source)
-        constant = math.isqrt(limits.square) // 2
-        rows = limits.rows.clip(limits.square).with_constant(constant)
+        rows = WeightedRows.of(limits.rows, limits.square)
         n_classes = len(classes.values)
         loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
         # An upper bound, because steps are too long if the number of rows is too small.
         n_rows = max(1.0, limits.n_rows + 2 * limits.error)
-        square = bound_products(limits.square, 2 * UNIT)
-        moments_noise = Noise.gaussian(budget.mu_squared / 8, square)
-        inverse = invert_products(rows, n_rows, moments_noise, source)
-        mu_squared = limits.remaining.mu_squared - moments_noise.amount
+        part = budget.mu_squared / 16
+        inverse = rows.invert_products(n_rows, 2 * part, source)
         # With more steps, noise changes the logits more than a step improves them.
         unlimited = math.sqrt(limits.remaining.mu_squared) * limits.n_rows / 25
         n_steps = int(np.clip(unlimited, 30, 80))
-
-        gradients = Noise.gaussian(mu_squared / n_steps, bound_gradient(rows, loss))
-        shape = n_steps, rows.n_columns + 1, loss.n_outputs
+        mu_squared = limits.remaining.mu_squared - 2 * part
+        if n_classes == 2:
+            mu_squared -= part  # for the standard errors
+        gradients = Noise.gaussian(mu_squared / n_steps, rows.bound_gradient(loss))
+        shape = n_steps, limits.rows.n_columns + 1, loss.n_outputs
         drawn = gradients.draw(source, math.prod(shape)).reshape(shape)
         step = RATE / loss.curvature * inverse
-        *slopes, constant_coefficients = descend(rows, loss, drawn, step)
-        self.coef_ = np.transpose(slopes) / scales
-        middle_shift = (
-            constant * constant_coefficients - limits.middle @ slopes
-        ) / UNIT
-        self.intercept_ = middle_shift - self.coef_ @ starts
+        coefficients, measured, gradient = descend(rows, loss, drawn, step)
+        inference = None
+        if n_classes == 2:
+            n_averaged = n_steps - n_steps // 2
+            error = to_float(gradients.std) / (UNIT * RESIDUAL_UNIT)
+            error /= math.sqrt(n_averaged)
+            inference = rows.infer(measured, gradient, error, part, source)
+
+        origin = limits.middle / UNIT + starts / scales
+        units = Units(1 / scales, np.append(-origin, rows.constant / UNIT))
+        self._set_coefficients(units, coefficients, inference)
         self.classes_, self.domain_ = classes.values, classes.domain
         self.n_iter_ = n_steps

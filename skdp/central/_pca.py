@@ -294,7 +294,8 @@ def _noisy_covariance(
     noise = _noise_of_products(
         limits.remaining, size, limits.square + constant**2, max(2 * UNIT, constant)
     )
-    moments = limits.rows.clipped_moments(limits.square, constant, with_target=False)
+    rows = limits.rows
+    moments = rows.moments(rows.factors(limits.square), constant)
     sums = add_product_noise(moments, noise, source)
 
     # The noisy number of rows is at least the size of its noise, and at least 1.

@@ -59,10 +59,8 @@ class Rows:
     positions: NDArray[np.int16]
     # The class of each row, or the position of its target.
     codes: NDArray[np.intp]
-    # The square of the largest possible norm of a row, including its constant.
+    # The square of the largest possible norm of a row.
     square: int
-    # Constant that is appended to each row; 0 for none.
-    constant: int = 0
     # The largest absolute value of each column.
     largest: int | NDArray[np.int64] = UNIT
 
@@ -107,11 +105,11 @@ class Rows:
 
     @property
     def n_columns(self) -> int:
-        """The number of values of a row, without its constant."""
+        """The number of values of a row."""
         return self.positions.shape[1]
 
     def blocks(self, n_more: int = 0) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Yield blocks of rows as floats without their constant, with `n_more` columns to fill in.
+        """Yield blocks of rows as floats, with `n_more` columns to fill in.
 
         A block overwrites the previous block.
         """
@@ -125,18 +123,11 @@ class Rows:
 
     @cached_property
     def squares(self) -> NDArray[np.float64]:
-        """The squared norm of each row, without its constant."""
+        """The squared norm of each row."""
         squares = np.empty(len(self.positions))
         for rows, part in self.blocks():
             np.einsum("ij,ij->i", part, part, out=squares[rows])
         return squares
-
-    def clip(self, square: int) -> Rows:
-        """Shorten the rows whose squared norm exceeds `square` to this norm."""
-        positions, factors = self.positions.copy(), self.factors(square)
-        (long,) = np.nonzero(factors < 1)
-        positions[long] = positions[long] * factors[long, np.newaxis]
-        return replace(self, positions=positions, square=square)
 
     def factors(self, square: int) -> NDArray[np.float64]:
         """Return the factor of each row, at most 1, that shortens it to a squared norm of at most `square`."""
@@ -156,22 +147,21 @@ class Rows:
         return np.diff([0, *within, len(self.squares)])
 
     def total(self, square: int) -> NDArray[np.int64]:
-        """Sum the rows shortened as by `clip`: a row changes the sum by at most the root of `square` in L2 norm."""
+        """Sum the rows shortened to a norm: a row changes the sum by at most the root of `square` in L2 norm."""
         factors, total = self.factors(square), np.zeros(self.n_columns, np.int64)
         for block, part in self.blocks():
             _shorten(part, factors[block])
             total += (np.ones(len(part)) @ part).astype(np.int64)
         return total
 
-    def clipped_moments(
-        self, square: int, constant: int, *, with_target: bool
+    def moments(
+        self, factors: NDArray[np.float64], constant: int, *, with_target: bool = False
     ) -> NDArray[np.int64]:
         """Return the sums over rows of the products of all pairs of columns, a constant and the target.
 
-        The values of a row, its constant and its target are shortened by one factor, such that the squared norm of the
-        values is at most `square`. The shape is (n_columns + 1, n_columns + 1), or one more with the target.
+        The values of a row, its constant and its target are multiplied by its factor, at most 1. The shape is
+        (n_columns + 1, n_columns + 1), or one more with the target.
         """
-        factors = self.factors(square)
         n_further = 2 if with_target else 1
         size = self.n_columns + n_further
         total = np.zeros((size, size), np.int64)
@@ -193,10 +183,6 @@ class Rows:
             square=int((largest**2).sum()),
             largest=largest,
         )
-
-    def with_constant(self, constant: int) -> Rows:
-        """Append the same integer to each row."""
-        return replace(self, square=self.square + constant**2, constant=constant)
 
 
 def _shorten(part: NDArray[np.float64], factors: NDArray[np.float64]) -> None:

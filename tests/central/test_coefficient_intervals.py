@@ -1,0 +1,179 @@
+"""Standard errors and intervals of coefficients: coverage, noise and sample apart, and missing support."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy.special import expit
+from scipy.stats import binom, chi2
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from skdp import DPLinearRegression, DPLogisticRegression, DPRidge, load, save
+from skdp.privacy import Mu
+
+WEIGHTS = np.array([1.0, 1.0, -0.5, 0.2])  # the constant is first
+LINEAR = partial(DPLinearRegression, bounds=(-4, 4), target_bounds=(-9, 11))
+LOGISTIC = partial(DPLogisticRegression, delta=1e-6, bounds=(-4, 4), classes=[False, True])
+TARGET = partial(DPLogisticRegression, delta=1e-6, protect="target", classes=[False, True])
+
+
+def draw_columns(rng, n_rows, n_columns, correlation):
+    common, own = rng.normal(size=(n_rows, 1)), rng.normal(size=(n_rows, n_columns))
+    return (np.sqrt(correlation) * common + np.sqrt(1 - correlation) * own).clip(-4, 4)
+
+
+def draw_numbers(rng, n_rows, n_columns=2, correlation=0.3, sd=1.0):
+    X = draw_columns(rng, n_rows, n_columns, correlation)
+    return X, 1 + X @ WEIGHTS[1 : n_columns + 1] + rng.normal(0, sd, n_rows)
+
+
+def draw_classes(rng, n_rows, n_columns=2, correlation=0.3, signal=1.0):
+    X = draw_columns(rng, n_rows, n_columns, correlation)
+    return X, rng.random(n_rows) < expit(1 + signal * X @ WEIGHTS[1 : n_columns + 1])
+
+
+def check_coverage(model, draw, n_draws, wanted=lambda X, y: WEIGHTS):
+    """Check all intervals of all draws; a correct interval fails with a probability of at most 2e-4."""
+    errors = []
+    for seed in range(n_draws):
+        X, y = draw(np.random.default_rng(seed))
+        table = model(random_state=seed).fit(X, y).summary()
+        assert (table["noise_std_error"] > 0).all()
+        assert (table["sampling_std_error"] > 0).all()
+        errors.append((table["estimate"] - wanted(X, y)[: len(table)]) / table["std_error"])
+    errors = np.array(errors)
+    n_misses = (np.abs(errors) > 1.96).sum(axis=0)
+    assert (n_misses <= binom.ppf(1 - 1e-4, n_draws, 0.05)).all(), n_misses
+    # The mean square of standardized errors also finds standard errors that are too large.
+    squares = (errors**2).sum(axis=0)
+    assert (chi2.ppf(5e-5, n_draws) < squares).all(), squares
+    assert (squares < chi2.ppf(1 - 5e-5, n_draws)).all(), squares
+
+
+# Estimators and rows: numbers of rows and columns, correlation, signal, epsilon, with and without delta.
+SETTINGS = {
+    "linear, 0.5": (partial(LINEAR, 0.5, delta=1e-6), partial(draw_numbers, n_rows=3_000)),
+    "linear, 4, sampling": (partial(LINEAR, 4.0, delta=1e-6), partial(draw_numbers, n_rows=2_000, sd=3.0)),
+    "linear, 4, pure": (partial(LINEAR, 4.0), partial(draw_numbers, n_rows=2_000, n_columns=3)),
+    "linear, 1, correlated": (partial(LINEAR, 1.0, delta=1e-6), partial(draw_numbers, n_rows=3_000, correlation=0.8)),
+    "logistic, 4": (partial(LOGISTIC, 4.0), partial(draw_classes, n_rows=4_000)),
+    "logistic, target, 0.5": (partial(TARGET, 0.5), partial(draw_classes, n_rows=3_000, n_columns=3)),
+    "logistic, target, 4": (partial(TARGET, 4.0), partial(draw_classes, n_rows=2_000, correlation=0.0)),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_intervals_cover_the_coefficients_of_the_population(name):
+    check_coverage(*SETTINGS[name], n_draws=60)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SETTINGS)
+def test_intervals_cover_as_often_as_stated(name):
+    check_coverage(*SETTINGS[name], n_draws=400)
+
+
+def test_intervals_of_ridge_regression_cover_the_penalized_coefficients():
+    def penalized(X, y):
+        expected = 1 + X @ WEIGHTS[1:3]
+        ridge = Ridge(alpha=200).fit(X, expected)
+        return np.array([ridge.intercept_, *ridge.coef_])
+
+    model = partial(DPRidge, 1.0, alpha=200, delta=1e-6, bounds=(-4, 4), target_bounds=(-9, 11))
+    check_coverage(model, partial(draw_numbers, n_rows=3_000), 60, penalized)
+
+
+@pytest.mark.parametrize("name", ["linear, 0.5", "linear, 4, pure", "logistic, 4", "logistic, target, 0.5"])
+def test_noise_error_is_the_deviation_of_estimates_of_one_table(name):
+    model, draw = SETTINGS[name]
+    X, y = draw(np.random.default_rng(0))
+    tables = [model(random_state=seed).fit(X, y).summary() for seed in range(80)]
+    variances = np.var([table["estimate"] for table in tables], axis=0, ddof=1)
+    stated = np.median([table["noise_std_error"] for table in tables], axis=0) ** 2
+    # A correct standard error fails with a probability of 1e-4 per coefficient.
+    low, high = chi2.ppf([5e-5, 1 - 5e-5], 79) / 79
+    assert (low * stated < variances).all()
+    assert (variances < high * stated).all()
+
+
+def test_sampling_error_is_the_standard_error_without_privacy():
+    X, y = draw_numbers(np.random.default_rng(0), 5_000)
+    inputs = np.column_stack([np.ones(len(X)), X])
+    inverse = np.linalg.inv(inputs.T @ inputs)
+    residuals = y - inputs @ inverse @ inputs.T @ y
+    wanted = np.sqrt(np.diag(inverse) * residuals.var(ddof=3))
+    for model in (LINEAR(1e7), LINEAR(Mu(50, delta=1e-6))):
+        table = model.set_params(random_state=0).fit(X, y).summary()
+        # With Gaussian noise, long rows have smaller weights.
+        assert np.allclose(table["sampling_std_error"], wanted, rtol=0.12)
+        assert (table["noise_std_error"] < 0.3 * wanted).all()
+    X, y = draw_classes(np.random.default_rng(0), 20_000)
+    inputs = np.column_stack([np.ones(len(X)), X])
+    probabilities = LogisticRegression(C=1e6).fit(X, y).predict_proba(X)[:, 1]
+    information = inputs.T * (probabilities * (1 - probabilities)) @ inputs
+    wanted = np.sqrt(np.diag(np.linalg.inv(information)))
+    for model in (LOGISTIC(Mu(50, delta=1e-6), delta=None), TARGET(Mu(50, delta=1e-6), delta=None)):
+        table = model.set_params(random_state=0).fit(X, y).summary()
+        assert (table["sampling_std_error"] > 0.99 * wanted).all()
+        assert (table["sampling_std_error"] < 1.3 * wanted).all()
+
+
+def test_summary_states_all_numbers_for_each_term():
+    rng = np.random.default_rng(0)
+    X, y = draw_numbers(rng, 3_000)
+    model = LINEAR(1.0, delta=1e-6, random_state=0).fit(X, y)
+    table = model.summary()
+    assert table.index.tolist() == ["intercept", "x0", "x1"]
+    assert np.allclose(table["std_error"] ** 2, table["noise_std_error"] ** 2 + table["sampling_std_error"] ** 2)
+    assert np.allclose(table["std_error"].iloc[1:], model.coef_std_error_)
+    assert table.loc["intercept", "std_error"] == pytest.approx(model.intercept_std_error_)
+    narrow = model.summary(confidence_level=0.5)
+    widths = (narrow["upper"] - narrow["lower"]) / (table["upper"] - table["lower"])
+    assert np.allclose(widths, 0.6745 / 1.96, rtol=1e-3)
+    with pytest.raises(ValueError, match=r"`confidence_level` must be in \(0, 1\), got 2"):
+        model.summary(confidence_level=2)
+
+
+def test_summary_is_kept_by_save(tmp_path):
+    X, y = draw_classes(np.random.default_rng(0), 4_000)
+    model = LOGISTIC(4.0, random_state=0).fit(X, y)
+    save(model, tmp_path / "model.skops")
+    assert load(tmp_path / "model.skops").summary().equals(model.summary())
+
+
+@pytest.mark.parametrize("model", [LINEAR(0.1, delta=1e-6), LOGISTIC(0.1), TARGET(0.1)])
+def test_coefficients_with_too_much_noise_have_no_interval(model):
+    draw = draw_numbers if isinstance(model, DPLinearRegression) else draw_classes
+    X, y = draw(np.random.default_rng(0), 100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.set_params(random_state=0).fit(X, y)
+    assert np.isfinite(model.coef_).all()
+    assert model.coef_std_error_.shape == model.coef_.shape
+    assert np.isnan(model.coef_std_error_).all()
+    assert np.isnan(model.intercept_std_error_).all()
+    with pytest.warns(UserWarning, match="The noise is too large for intervals of the coefficients"):
+        table = model.summary()
+    assert table.isna().all(axis=None)
+
+
+def test_interval_of_a_column_that_depends_on_another_one_is_missing():
+    X, y = draw_numbers(np.random.default_rng(0), 3_000)
+    X = np.column_stack([X, X[:, 0]])
+    model = LINEAR(4.0, delta=1e-6, random_state=0).fit(X, y)
+    assert np.isnan(model.coef_std_error_).all()
+
+
+@pytest.mark.parametrize("protect", ["record", "target"])
+def test_several_classes_have_no_standard_errors(protect):
+    rng = np.random.default_rng(0)
+    X = draw_columns(rng, 3_000, 2, 0.0)
+    y = rng.integers(0, 3, 3_000)
+    model = DPLogisticRegression(4.0, bounds=(-4, 4), classes=[0, 1, 2], protect=protect, random_state=0).fit(X, y)
+    assert model.coef_std_error_.shape == (3, 2)
+    assert np.isnan(model.coef_std_error_).all()
+    with pytest.raises(ValueError, match="summary requires two classes, got 3"):
+        model.summary()
