@@ -1,4 +1,4 @@
-"""Rows whose columns depend on each other, their private counts and their budgets."""
+"""Rows with dependent columns, their private counts and budgets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def make_budget(kind, amount, rows=1):
 
 
 def dependent_rows(sizes, n, seed=0):
-    """Draw rows whose columns all follow one hidden number."""
+    """Draw rows with columns that all depend on one latent number."""
     rng = np.random.default_rng(seed)
     hidden = rng.random(n)
     columns = [np.minimum((0.7 * hidden + 0.3 * rng.random(n)) * size, size - 1).astype(int) for size in sizes]
@@ -33,7 +33,7 @@ def dependent_rows(sizes, n, seed=0):
 
 
 def counts_of(rows, sizes, clique):
-    """Count the records of each cell, one by one."""
+    """Count the records of each cell in a loop."""
     counts = np.zeros([sizes[column] for column in clique])
     for row in np.asarray(rows).reshape(-1, len(sizes)):
         counts[tuple(row[column] for column in clique)] += 1

@@ -25,7 +25,7 @@ def log_table(tree, potentials):
 
 
 def full_table(tree, potentials):
-    """Multiply all potentials over all cells: what the messages must agree with."""
+    """Multiply all potentials over all cells, for comparison with the messages."""
     total = log_table(tree, potentials)
     cells = np.exp(total - total.max())
     return cells / cells.sum()
@@ -44,7 +44,7 @@ def random_potentials(tree, seed=0, spread=2.0):
 
 
 def calibrate(tree, potentials, marginals=(), logs=()):
-    """Return the marginals of all cliques, and the sums of some marginals with factors of their own."""
+    """Return the marginals of all cliques, and the sums of some marginals with their factors."""
     return Propagation(tree, potentials, marginals).run(np.array(logs, float))
 
 

@@ -1,4 +1,4 @@
-"""Counts of conditions, and their intervals: measured together, in groups, in part, or not at all."""
+"""Counts of conditions with intervals: measured together, in groups, in part, or not at all."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ SYNTHESIZER = fitted()
         ({"smokes": ("huge", None)}, ValueError, "declared values of column 'smokes'"),
     ],
 )
-def test_conditions_that_are_refused(condition, error, message):
+def test_invalid_conditions_raise_an_error(condition, error, message):
     with pytest.raises(error, match=message):
         SYNTHESIZER.count_estimate(condition)
 
@@ -71,7 +71,7 @@ moments = st.one_of(
 @pytest.mark.parametrize(("name", "ends"), [("age", st.integers(-30, 90) | st.floats(-30, 90)), ("day", moments)])
 @given(st.data())
 def test_counts_of_ranges_add_up(name, ends, data):
-    """Ranges are half-open but at the upper bound; missing values are in none."""
+    """Ranges are half-open except at the upper bound; missing values are in no range."""
 
     def to_time(end):
         return datetime(end.year, end.month, end.day) if type(end) is date else end
@@ -87,13 +87,13 @@ def test_counts_of_ranges_add_up(name, ends, data):
 
 
 @pytest.mark.parametrize(("name", "outside"), [("age", 60.1), ("age", 70), ("day", date(2020, 2, 2))])
-def test_a_range_outside_the_bins_has_no_records(name, outside):
+def test_range_outside_the_bins_has_no_records(name, outside):
     assert SYNTHESIZER.count({name: (outside, None)}) == 0
     assert SYNTHESIZER.count({name: (None, outside)}) == SYNTHESIZER.count({name: (None, None)})
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_intervals_of_noisy_counts_cover_as_often_as_stated(delta):
+def test_intervals_of_noisy_counts_have_the_stated_coverage(delta):
     true = pd.crosstab(PEOPLE["age"] // 20, PEOPLE["smokes"])[["yes", "no"]].to_numpy().ravel()
     covered = []
     for seed in range(30):
@@ -102,7 +102,7 @@ def test_intervals_of_noisy_counts_cover_as_often_as_stated(delta):
     assert 0.91 < np.mean(covered) <= 0.99
 
 
-# A binomial number of 300 intervals, of which 95 % cover, is below this number with a probability of 1e-6.
+# A binomial number of 300 intervals with coverage 95 % is below this number with probability 1e-6.
 MIN_COVERED = 264
 
 
@@ -141,14 +141,14 @@ def test_laplace_noise_has_the_wider_tail(delta, level, margin):
     assert margins.to_numpy() == pytest.approx(margin, rel=0.01)
 
 
-def test_columns_that_were_not_measured_together_have_no_error():
+def test_columns_not_measured_together_have_no_error():
     found = SYNTHESIZER.marginal(["wet", "n"])
     assert not found["supported"].any()
     assert found["lower"].isna().all()
 
 
 def test_several_marginals_are_combined_by_inverse_variance():
-    """The larger of this error and of the distance to the counts that were measured."""
+    """The larger one of this error and the distance to the measured counts."""
     pair, single = (SYNTHESIZER.marginals_[place].std_error for place in (0, 1))
     stated = SYNTHESIZER.marginal("age")["std_error"].to_numpy()
     least = (1 / single**2 + 1 / (2 * pair**2)) ** -0.5
@@ -156,7 +156,7 @@ def test_several_marginals_are_combined_by_inverse_variance():
     assert stated.min() == pytest.approx(least)
 
 
-def test_a_model_that_was_not_fitted_has_the_larger_error():
+def test_unfitted_model_has_the_larger_error():
     synthesizer = fitted(marginals=[("wet",)])
     marginal = synthesizer.marginals_[-1]
     marginal.counts[:] += [500.0, -500.0]
@@ -165,7 +165,7 @@ def test_a_model_that_was_not_fitted_has_the_larger_error():
     np.testing.assert_allclose(synthesizer.marginal("wet")["std_error"], expected, rtol=1e-6)
 
 
-def test_rare_values_that_were_counted_together_have_no_error():
+def test_rare_values_counted_together_have_no_error():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.geometric(0.4, (300, 4)).clip(1, 12), columns=list("abcd"))
     table["b"] = table["a"].where(rng.random(300) < 0.5, table["b"])
@@ -191,8 +191,8 @@ def test_ranges_are_counts_of_one_column():
 
 
 @pytest.mark.parametrize("high", [25, 51])
-def test_a_part_of_a_bin_is_not_the_whole_bin(high):
-    """If the model has all or none of the records of a bin in the part, its noisy count is still that of the bin."""
+def test_part_of_a_bin_differs_from_the_bin(high):
+    """If the model has all or no records of a bin in the part, its noisy count does not apply to the part."""
     table = pd.DataFrame({"x": [50.0] * 300})
     domain = {"x": Interval(0, 100, bins=1, decimals=0)}
     for seed in range(5):
@@ -203,7 +203,7 @@ def test_a_part_of_a_bin_is_not_the_whole_bin(high):
 
 @pytest.mark.parametrize("high", [100, 100_000])
 @pytest.mark.parametrize("decimals", [0, 1])
-def test_numbers_that_were_clipped_to_the_upper_bound_are_drawn_there(high, decimals):
+def test_numbers_clipped_to_the_upper_bound_are_counted_there(high, decimals):
     table = pd.DataFrame({"x": [high / 4, float(high)] * 1000})
     domain = {"x": Interval(0, high, bins=5, decimals=decimals)}
     drawn = DPMarginalSynthesizer(10.0, domain=domain, random_state=0).fit(table).sample(1000)["x"]
@@ -221,7 +221,7 @@ def test_numbers_that_were_clipped_to_the_upper_bound_are_drawn_there(high, deci
         (Interval([0, 1, 2]), 2, 500),
     ],
 )
-def test_a_range_from_the_upper_bound_is_a_part_of_the_last_bin(interval, bound, expected, bins):
+def test_range_from_the_upper_bound_is_a_part_of_the_last_bin(interval, bound, expected, bins):
     table = pd.DataFrame({"x": [interval.edges[0]] * 1500 + [bound] * 500})
     domain = {"x": interval}
     model = DPMarginalSynthesizer(10.0, domain=domain, bins=bins, random_state=0).fit(table)
@@ -231,7 +231,7 @@ def test_a_range_from_the_upper_bound_is_a_part_of_the_last_bin(interval, bound,
         assert estimate.count == pytest.approx(expected, abs=30)
 
 
-def test_every_record_and_no_record():
+def test_counts_of_all_and_no_records():
     everyone = SYNTHESIZER.count_estimate({})
     assert everyone.lower <= N <= everyone.upper
     assert everyone.std_error == pytest.approx(SYNTHESIZER.n_rows_std_error_)
@@ -240,14 +240,14 @@ def test_every_record_and_no_record():
 
 
 @pytest.mark.parametrize("level", [0, 1, "high", True, math.nan])
-def test_levels_that_are_refused(level):
+def test_invalid_levels_raise_an_error(level):
     with pytest.raises(ValueError, match="`confidence_level` must be"):
         SYNTHESIZER.marginal("wet", confidence_level=level)
     with pytest.raises(ValueError, match="`confidence_level` must be"):
         SYNTHESIZER.count_estimate({}, confidence_level=level)
 
 
-def test_the_quality_of_marginals_names_noisy_ones():
+def test_quality_of_marginals_names_noisy_ones():
     quality = fitted(0.02).marginal_quality_
     assert quality.index.to_list() == ["age, smokes", "age", "wet", "n", "day"]
     assert (quality["noise"] > 0.1).any()

@@ -1,4 +1,4 @@
-"""Which marginals "auto" finds worth their noise, for a workload and a target, and what it counts together."""
+"""Marginals that "auto" selects for a workload and a target, and values that it counts together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plan(sizes=SIZES, max_cells=1000, **others):
 
 
 def misplaced(table, fitted, rows, sizes, pair):
-    """The number of records that a model has in other cells of a pair."""
+    """Return the number of records that a model has in other cells of a pair."""
     modelled = estimate_total(table.marginals)[0] * fitted.model.marginal(pair)
     return np.abs(modelled - counts_of(rows, sizes, pair)).sum() / 2
 
@@ -39,7 +39,7 @@ def run(amount, kind="gaussian", n=2000, seed=0, **others):
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
-def test_with_hardly_any_noise_all_pairs_are_measured_and_reproduced(kind):
+def test_all_pairs_are_measured_with_little_noise(kind):
     table, fitted = run(HUGE, kind)
     assert set(PAIRS) <= {marginal.clique for marginal in table.marginals}
     assert table.budget.remaining == 0
@@ -48,7 +48,7 @@ def test_with_hardly_any_noise_all_pairs_are_measured_and_reproduced(kind):
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
-def test_with_much_noise_no_pair_is_measured_and_columns_get_all(kind):
+def test_no_pair_is_measured_with_much_noise(kind):
     table, fitted = run(TINY, kind)
     assert {marginal.clique for marginal in table.marginals} == {(0,), (1,), (2,), (3,)}
     assert len(table.marginals) == 8  # a twentieth first, then the rest
@@ -57,8 +57,8 @@ def test_with_much_noise_no_pair_is_measured_and_columns_get_all(kind):
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
-def test_a_strong_pair_has_room_before_many_weak_ones_of_few_values(kind):
-    """By their gain per noise alone, weak pairs of bits came first, and left it no room."""
+def test_strong_pair_has_capacity_before_many_weak_ones(kind):
+    """By their gain per noise alone, weak pairs of bits came first, and used its capacity."""
     rng, n, sizes = np.random.default_rng(0), 20_000, (30, 30, 2, 2, 2, 2)
     hidden = rng.integers(0, 30, n)
     columns = [np.where(rng.random(n) < 0.7, hidden, rng.integers(0, 30, n)) for _ in range(2)]
@@ -71,8 +71,8 @@ def test_a_strong_pair_has_room_before_many_weak_ones_of_few_values(kind):
     assert misplaced(table, fitted, rows, sizes, (0, 1)) < 0.05 * n
 
 
-def test_a_rare_label_has_room_for_its_strongest_pairs():
-    """What it gains is few records, and so all the room went to other pairs first."""
+def test_rare_label_has_capacity_for_its_strongest_pairs():
+    """Its gain is few records, so other pairs used the whole capacity."""
     rng, n, sizes = np.random.default_rng(0), 20_000, (*[6] * 14, 2)
     trait = rng.normal(size=n)
     columns = []
@@ -87,7 +87,7 @@ def test_a_rare_label_has_room_for_its_strongest_pairs():
 
 
 def coded_table(n=6000, size=60, seed=0):
-    """Draw codes without an order: of one column, and of another that mostly comes with one of its values."""
+    """Draw unordered codes of two columns; the second one is mostly determined by the first one."""
     rng = np.random.default_rng(seed)
     shares = rng.permutation(1 / np.arange(1, size + 1))
     first = rng.choice(size, n, p=shares / shares.sum())
@@ -103,7 +103,7 @@ def fit_codes(table, domain):
     return synthesizer, pair.groups[0]
 
 
-def test_an_ordered_dtype_and_bins_declare_an_order():
+def test_ordered_dtype_and_bins_declare_an_order():
     table = coded_table()
     values = list(range(60))
     domain = {"second": range(8), "third": range(3)}
@@ -111,7 +111,7 @@ def test_an_ordered_dtype_and_bins_declare_an_order():
     for declared, is_ordered in ((values, False), (Categories(values, ordered=True), True)):
         _, groups = fit_codes(table, domain | {"first": declared})
         assert (np.diff(groups) >= 0).all() == is_ordered
-    _, groups = fit_codes(table, domain)  # of the dtype alone
+    _, groups = fit_codes(table, domain)  # the dtype alone
     assert (np.diff(groups) >= 0).all()
     _, groups = fit_codes(table.astype({"first": int}), domain | {"first": Interval(edges=[*values, 60])})
     assert (np.diff(groups) >= 0).all()
@@ -134,8 +134,8 @@ def measured(target, *, amount=1, kind="gaussian", sizes=SIZES, rows=None, **oth
 
 @pytest.mark.parametrize(("kind", "power"), [("gaussian", 1 / 3), ("laplace", 1 / 2)])
 @pytest.mark.parametrize("target", [None, 0, 1, 2, 3])
-def test_an_error_of_a_pair_weighs_by_what_it_tells_of_the_target_or_of_two_values(kind, power, target):
-    """The least weighted sum of errors: the standard deviation is in proportion to (weight * cells) ** -power."""
+def test_error_of_a_pair_is_weighted_by_target_and_number_of_values(kind, power, target):
+    """The smallest weighted sum of errors: the standard deviation is proportional to (weight * cells) ** -power."""
     table = measured(target, kind=kind, amount=Fraction(1, 4))
     assert table.budget.remaining == 0
     scaled = {1: [], 1.5: [], 10: []}
@@ -149,8 +149,8 @@ def test_an_error_of_a_pair_weighs_by_what_it_tells_of_the_target_or_of_two_valu
     assert np.concatenate(list(scaled.values())) == pytest.approx(scaled[1][0], rel=0.02)
 
 
-def test_scores_of_several_rounds_are_as_precise_as_they_say():
-    """Of 35 pairs of equal columns, independent guesses misplace all records."""
+def test_scores_of_several_rounds_have_the_stated_precision():
+    """With 35 pairs of equal columns, independent guesses misplace all records."""
     bits = np.random.default_rng(0).integers(0, 2, (1_000, 35))
     sizes = (2,) * 70
     table = private_counts(np.repeat(bits, 2, axis=1), sizes, make_budget("gaussian", 4))

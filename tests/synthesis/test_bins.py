@@ -1,4 +1,4 @@
-"""Bins that are found by noisy counts of fine cells, and where rows lie within bins: costs, means, decimals."""
+"""Bins from noisy counts of fine cells, and positions of rows within bins: privacy, means, decimals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def cells_of(declared):
     return cut_domain(Domain({"x": declared})).get(0, declared)
 
 
-def test_the_ends_and_the_most_bins_are_those_declared():
+def test_bounds_and_number_of_bins_are_declared():
     declared = {
         "income": Interval(0, 1_000_000, bins=20, real=True),
         "gain": Interval(-1_000.0, 100_000, bins=20, real=True),
@@ -43,8 +43,8 @@ def test_the_ends_and_the_most_bins_are_those_declared():
 
 @pytest.mark.parametrize("bins", ["declared", "private"])
 @pytest.mark.parametrize("rows", [1, 3])
-def test_a_person_costs_what_is_promised(bins, rows):
-    """And all that is found follows from noisy counts: bins, shapes, ranks and the model are equal in a replay."""
+def test_person_costs_the_stated_epsilon(bins, rows):
+    """Bins, shapes, ranks and the model depend on noisy counts only: they are equal in a replay."""
     domain = Domain({"a": Interval(0, 600, bins=3), "b": Interval(date(2000, 1, 1), date(2000, 1, 9), bins=2)})
     rng = np.random.default_rng(0)
     days = np.datetime64("2000-01-01") + rng.integers(0, 9, 12)
@@ -54,11 +54,11 @@ def test_a_person_costs_what_is_promised(bins, rows):
         release = partial(with_persons, synthesizer.set_params(marginals=marginals))
         replay = replay_release(release, table, table[:-rows])
         assert replay.passed, replay.findings
-        # Of a person with 3 rows, a score may change by less than 3.
+        # For a person with 3 rows, a score may change by less than 3.
         assert replay.epsilon == pytest.approx(20, rel=0.02)
 
 
-# Cells
+# Cells.
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_cells_follow_from_the_declaration(declared, inside):
         (Interval(-76, 680, bins=4, decimals=1), 10),
     ],
 )
-def test_every_cell_has_a_number_and_the_largest_has_its_own(declared, step):
+def test_every_cell_contains_a_number(declared, step):
     low, high = declared.edges[0], declared.edges[-1]
     fine = cells_of(declared)
     codes = fine.encode(np.arange(round(low * step), int(high * step) + 1) / step)
@@ -115,8 +115,8 @@ ENDS = {"skewed": (0, 60), "below zero": (-100, 100)}
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_standard_deviations_hold_between_wide_bounds(seed):
-    """Noise in bins far beyond all records became rows: standard deviations were up to 90 times too large."""
+def test_standard_deviations_are_kept_between_wide_bounds(seed):
+    """Noise in bins far from all records became rows: standard deviations were up to 90 times too large."""
     rng = np.random.default_rng(3)
     n = 20_000
     columns = {
@@ -135,7 +135,7 @@ def test_standard_deviations_hold_between_wide_bounds(seed):
 
 @pytest.mark.parametrize("bins", ["declared", "private"])
 @pytest.mark.parametrize("seed", range(4))
-def test_noise_is_no_tail(bins, seed):
+def test_noise_is_not_a_tail(bins, seed):
     """In 32 bins up to 100,000, standard deviations of 3,000 rows were 17 to 180 times too large."""
     rng = np.random.default_rng(5)
     columns = {
@@ -167,7 +167,7 @@ def test_round_numbers_are_kept_in_wide_intervals(bins):
 
 @pytest.mark.parametrize("decimals", [0, 1, 2])
 @pytest.mark.parametrize("bins", ["declared", "private"])
-def test_rows_have_the_declared_decimals_whatever_the_dtype_of_the_data(decimals, bins):
+def test_rows_have_the_declared_decimals_for_any_dtype(decimals, bins):
     table = numbers(2_000)
     domain = {name: Interval(*ends, bins=20, decimals=decimals) for name, ends in ENDS.items()}
     made = []

@@ -68,8 +68,8 @@ def release_of(epsilon, n_values, **parameters):
 class TestPrivacy:
     @pytest.mark.parametrize("epsilon", [50.0, Mu(50.0, delta=1e-6)])
     @pytest.mark.parametrize("n_values", [2, 3])
-    def test_another_value_costs_as_much_as_stated(self, epsilon, n_values):
-        """Moves of a record from one value to another; with so little noise, all pairs are counted."""
+    def test_another_value_costs_the_stated_epsilon(self, epsilon, n_values):
+        """A record moves from one value to another; with hardly any noise, all pairs are counted."""
         for table in small_tables(n_values):
             used = []
             for row, value in itertools.product(range(0, len(table), 3), range(n_values)):
@@ -81,8 +81,8 @@ class TestPrivacy:
             assert max(used) == pytest.approx(1)
 
     @pytest.mark.parametrize("epsilon", [50.0, Mu(50.0, delta=1e-6)])
-    def test_another_number_costs_as_much_as_stated(self, epsilon):
-        """A number moves to another bin, block and fine cell, or to another fine cell of its bin alone."""
+    def test_another_number_costs_the_stated_epsilon(self, epsilon):
+        """A number moves to another bin, block and fine cell, or to another fine cell of its bin."""
         table = pd.DataFrame({"cell": ["a", "b"] * 5, "value": np.arange(10.0) * 4})
         domain = {"cell": ["a", "b"], "value": Interval(0, 40, bins=2, decimals=0)}
         used = []
@@ -98,7 +98,7 @@ class TestPrivacy:
 
     @pytest.mark.parametrize("n_neighbors", [5, pytest.param(170, marks=pytest.mark.long)])
     @pytest.mark.parametrize("columns", [["age", "sex"], ["income"], ["sex", "job"]])
-    def test_neighbors_that_differ_in_private_columns(self, columns, n_neighbors):
+    def test_neighbors_in_private_columns_are_within_epsilon(self, columns, n_neighbors):
         rng = np.random.default_rng(1)
         budgets = [
             {"epsilon": 1.0, "delta": 1e-6},
@@ -124,8 +124,8 @@ class TestPrivacy:
         assert largest > 0.3
 
     @pytest.mark.parametrize("y_name", ["income", "job"])
-    def test_a_target_is_public(self, y_name):
-        """Rows follow it, and nothing else of the private values."""
+    def test_target_is_public(self, y_name):
+        """Rows depend on the target, and on private values through noise only."""
         table = people(40)
         neighbor = table.assign(sex=["m" if table["sex"].iloc[0] == "f" else "f", *table["sex"][1:]])
 
@@ -151,7 +151,7 @@ class TestPrivacy:
             ({"columns": ["age", "sex"], "domain": DOMAIN | {"age": Interval(0, 81, bins=3_000)}}, "got 6,000"),
         ],
     )
-    def test_mistakes_cost_nothing(self, parameters, message):
+    def test_invalid_arguments_raise_before_charge(self, parameters, message):
         ledger = PrivacyLedger(epsilon=9, delta=0.1, relation="replace_values", columns=["sex"])
         release = synthesizer(["sex"], ledger=ledger).set_params(**parameters)
         with pytest.raises((TypeError, ValueError), match=message):
@@ -159,13 +159,13 @@ class TestPrivacy:
         assert ledger.spent == (0, 0)
 
     @pytest.mark.parametrize("y", [lambda X: X["sex"], lambda X: X[["sex"]], lambda X: X["job"].rename("sex")])
-    def test_a_target_of_the_name_of_a_private_column_is_refused(self, y):
+    def test_target_named_like_a_private_column_raises_an_error(self, y):
         ledger = PrivacyLedger(epsilon=5, relation="replace_values", columns=["sex"])
         with pytest.raises(ValueError, match="X must not have a column with the name of y, 'sex'"):
             synthesizer(["sex"], ledger=ledger).fit(people(50), y(people(50)))
         assert ledger.spent == (0, 0)
 
-    def test_a_row_label_of_the_name_of_a_private_column_is_refused(self):
+    def test_row_labels_named_like_a_private_column_raise_an_error(self):
         labelled = people(50).set_index("sex", drop=False)
         with pytest.raises(ValueError, match="level 'sex'"):
             synthesizer(["sex"]).fit(labelled)
@@ -173,7 +173,7 @@ class TestPrivacy:
         with pytest.raises(ValueError, match="level 'sex'"):
             fitted.transform(labelled)
 
-    def test_the_dtype_of_an_array_depends_on_private_values(self):
+    def test_array_whose_dtype_depends_on_private_values_raises_an_error(self):
         array = people(50)[["sex", "job"]].to_numpy()
         with pytest.raises(ValueError, match=r"no values for the columns \['x1'\]"):
             synthesizer(["x0"], domain={"x0": ["f", "m"]}).fit(array)
@@ -182,7 +182,7 @@ class TestPrivacy:
 
 
 class TestRows:
-    def test_other_columns_order_labels_and_dtypes_stay(self):
+    def test_other_columns_order_labels_and_dtypes_are_kept(self):
         table = people(500)
         made = synthesizer(random_state=0).fit_transform(table)
         pd.testing.assert_frame_equal(made[["job", "income"]], table[["job", "income"]])
@@ -201,7 +201,7 @@ class TestRows:
         assert made["sex"].tolist() == again["sex"].tolist()
         assert made["age"].tolist() == again["age"].tolist()
 
-    def test_counts_beside_public_values_are_nearly_right(self):
+    def test_counts_with_public_values_are_accurate(self):
         table = people(20_000)
         made = synthesizer(epsilon=4.0, delta=1e-6, random_state=0).fit_transform(table)
         for name in ("job", "income"):
@@ -212,7 +212,7 @@ class TestRows:
         distance = (pd.crosstab(pd.cut(made["age"], bins, right=False), made["sex"]) - exact).abs()
         assert distance.to_numpy().max() < 80
 
-    def test_rows_follow_a_target_that_later_rows_lack(self):
+    def test_rows_depend_on_a_target_that_later_rows_lack(self):
         rng = np.random.default_rng(0)
         frame = pd.DataFrame({"sex": np.resize(["f", "m"], 4_000), "job": np.resize(["a", "b", "c"], 4_000)})
         target = np.where((rng.random(4_000) < 0.1) ^ (frame["sex"] == "m"), "high", "low")
@@ -247,7 +247,7 @@ class TestRows:
     @pytest.mark.parametrize(
         "change", [{"proportions": -np.ones(80)}, {"proportions": np.ones(80)}, {"edges": [0.0, 1.0, 80.5]}]
     )
-    def test_damaged_distributions_of_numbers_are_refused(self, change):
+    def test_damaged_distributions_of_numbers_raise_an_error(self, change):
         release = synthesizer(["age"]).fit(people(100))
         data = forged(saved(release), lambda content: content["fitted"]["shapes"][0].update(change))
         with pytest.raises(ValueError, match="must be an unchanged file"):
@@ -261,7 +261,7 @@ class TestRows:
             ("more", 1, "must be the attributes of a DPColumnSynthesizer"),
         ],
     )
-    def test_damaged_files_are_refused(self, part, value, message):
+    def test_damaged_files_raise_an_error(self, part, value, message):
         release = synthesizer(["sex"]).fit(people(100))
         data = forged(saved(release), lambda content: content["fitted"].update({part: value}))
         with pytest.raises(ValueError, match=message):
@@ -295,7 +295,7 @@ class TestPublicColumns:
             ("region", "z"),
         ],
     )
-    def test_later_values_need_not_have_occurred(self, name, value):
+    def test_later_values_may_be_new(self, name, value):
         release = synthesizer(["sex"], delta=1e-6, domain={"sex": ["f", "m"]}, random_state=0).fit(wide_table())
         later = wide_table(50)
         later[name] = [value] * 50
@@ -303,14 +303,14 @@ class TestPublicColumns:
         pd.testing.assert_frame_equal(made.drop(columns="sex"), later.drop(columns="sex"))
         assert set(made["sex"]) <= {"f", "m"}
 
-    def test_columns_of_too_many_texts_are_left_out_with_a_warning(self):
+    def test_columns_of_too_many_texts_are_excluded_with_a_warning(self):
         table = people(1_200).assign(name=[f"name {i}" for i in range(1_200)])
         with pytest.warns(UserWarning, match="excluded from the model.*'name'"):
             made = synthesizer(["sex"], random_state=0).fit_transform(table)
         assert made["name"].equals(table["name"])
 
     def test_neighboring_numbers_are_counted_together(self):
-        """So that a weak dependence on a column of many values is worth its noise."""
+        """A weak dependence on a column of many values then exceeds its noise."""
         rng = np.random.default_rng(0)
         age = rng.integers(0, 80, 4_000)
         sex = np.where(rng.random(4_000) < 0.1 + 0.8 * (age > 40), "f", "m")
@@ -327,8 +327,8 @@ def require_kept(columns, made, table):
 
 class TestDomainOfSeveralColumns:
     @pytest.mark.parametrize("given", ["total", "twice"])
-    def test_a_column_derived_from_private_ones_is_refused(self, given):
-        """With it and the public columns, the private ones can be computed."""
+    def test_column_derived_from_private_ones_raises_an_error(self, given):
+        """It allows computing private columns from public ones."""
         domain = Domain(
             {"a": Interval(0, 1000), "b": Interval(0, 1000)}, derived={"total": "a + b", "twice": "2 * total"}
         )
@@ -341,7 +341,7 @@ class TestDomainOfSeveralColumns:
             release.fit(table[["a", "b"]], table[given])
         assert ledger.spent == (0, 0)
 
-    def test_a_column_derived_from_public_ones_stays(self):
+    def test_column_derived_from_public_ones_is_kept(self):
         domain = Domain(DOMAIN | {"b": range(3)}, derived={"late": "b > 1", "old": "age > 60", "both": "b + age"})
         table = people(100).assign(b=np.resize(range(3), 100))
         table["late"] = table["b"] > 1
@@ -377,7 +377,7 @@ class TestDomainOfSeveralColumns:
         assert (made["sex"] == "f")[table["income"] == "low"].all()
         assert set(release.transform(table.drop(columns="income"))["sex"]) == {"f", "m"}
 
-    def test_rows_that_no_private_value_satisfies_are_warned_of(self):
+    def test_rows_without_a_possible_private_value_warn(self):
         domain = Domain(DOMAIN, constraints=["age < 80 and job != 'a'"])
         table = people(50)
         with pytest.warns(UserWarning, match="Some rows violate the constraints"):
@@ -386,7 +386,7 @@ class TestDomainOfSeveralColumns:
 
 
 class TestResampler:
-    def test_rows_are_resampled_at_fit_alone(self):
+    def test_rows_are_resampled_at_fit_only(self):
         pipelines = pytest.importorskip("imblearn.pipeline")
         table = people(2_000)
         X, y = table[["sex", "job"]], table["income"]
@@ -402,7 +402,7 @@ class TestResampler:
         assert (total.relation, total.scope) == ("replace_values", ("sex",))
 
     @pytest.mark.parametrize("parameters", [{"n_samples": 5}, {}])
-    def test_rows_are_neither_added_nor_left_out(self, parameters):
+    def test_number_of_rows_is_kept(self, parameters):
         resampler = SyntheticResampler(synthesizer(), **parameters)
         groups = None if parameters else np.arange(50)
         with pytest.raises(ValueError, match="must be None with a DPColumnSynthesizer"):
@@ -410,7 +410,7 @@ class TestResampler:
 
 
 def test_draws_are_nearly_as_even_as_expected():
-    """Independent draws would be off by the root of n p (1 - p)."""
+    """Independent draws would deviate by the root of n p (1 - p)."""
     errors = []
     for seed in range(10):
         table = people(4_000)

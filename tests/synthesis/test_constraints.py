@@ -1,4 +1,4 @@
-"""Constraints and derived columns of the domain: they hold in all rows that are drawn."""
+"""Constraints and derived columns of the domain hold in all synthetic rows."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def require_valid(rows):
 
 @pytest.mark.parametrize("bins", ["declared", "private"])
 @pytest.mark.parametrize("epsilon", [0.1, 10.0])
-def test_hold_in_all_rows(bins, epsilon):
+def test_constraints_hold_in_all_rows(bins, epsilon):
     synthesizer = fitted(epsilon=epsilon, bins=bins)
     rows = synthesizer.sample(1_000)
     assert list(rows) == ["start", "total", "end", "sex", "wage", "pregnant", "late"]
@@ -79,7 +79,7 @@ def test_hold_in_all_rows(bins, epsilon):
 
 
 @pytest.mark.parametrize("library", ["polars", "pyarrow", "lazy"])
-def test_in_other_libraries(library):
+def test_constraints_hold_in_other_libraries(library):
     module = pytest.importorskip("pyarrow" if library == "pyarrow" else "polars")
     frame = module.Table.from_pandas(people()) if library == "pyarrow" else module.DataFrame(people())
     rows = fitted(frame.lazy() if library == "lazy" else frame).sample(500)
@@ -97,7 +97,7 @@ def test_derived_columns_are_not_read():
     assert privacy_statement(fitted(table)).unprotected_columns == []
 
 
-def test_a_derived_column_that_cannot_be_computed_costs_nothing():
+def test_uncomputable_derived_column_raises_before_charge():
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     domain = Domain(COLUMNS, derived={"total": "wage + start", "twice": "2 * total"})
     with pytest.raises(ValueError, match=r"X has derived columns \['total'\], but lacks columns"):
@@ -107,7 +107,7 @@ def test_a_derived_column_that_cannot_be_computed_costs_nothing():
     assert list(fitted(without, domain).sample(5)) == list(without)
 
 
-def test_a_target_beside_an_array():
+def test_target_beside_an_array_satisfies_constraints():
     table = people()[["start", "end"]].to_numpy()
     names = {"x0": COLUMNS["start"], "target": COLUMNS["end"]}
     domain = Domain(names, constraints=["target >= x0"], derived={"stay": "target - x0"})
@@ -122,14 +122,14 @@ def test_impossible_pairs_of_values_are_not_in_the_model():
     assert synthesizer.count({"sex": "m", "pregnant": "yes"}) == 0
 
 
-def test_a_resampled_target_satisfies_them():
+def test_resampled_target_satisfies_constraints():
     table = people()
     resampler = SyntheticResampler(DPMarginalSynthesizer(5.0, domain=DOMAIN, random_state=0))
     rows, target = resampler.fit_resample(table.drop(columns="pregnant"), table["pregnant"])
     require_valid(rows.assign(pregnant=target))
 
 
-def test_a_domain_that_leaves_nothing_costs_nothing():
+def test_unsatisfiable_domain_raises_before_charge():
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     domain = Domain(COLUMNS, constraints=["sex == 'f'", "not sex == 'f'"], derived={"total": "wage + start"})
     with counted_draws() as drawn, pytest.raises(ValueError, match="exclude all combinations of declared values"):
@@ -137,15 +137,15 @@ def test_a_domain_that_leaves_nothing_costs_nothing():
     assert (drawn[0], ledger.spent) == (0, (0, 0))
 
 
-def test_constraints_on_numbers_that_no_row_satisfies():
+def test_unsatisfiable_constraints_on_numbers_raise_an_error():
     domain = Domain(COLUMNS, constraints=["end > start + 100"], derived=DOMAIN.derived)
     synthesizer = fitted(domain=domain)
     with pytest.raises(ValueError, match="must be satisfied by some rows of the model"):
         synthesizer.sample(10)
 
 
-def test_rows_that_break_them_are_not_looked_for():
-    """Whether a record breaks a constraint is private."""
+def test_rows_that_violate_constraints_are_not_searched():
+    """It is private whether a record violates a constraint."""
     table = people(60)
     neighbor = pd.concat([table, table.iloc[:1].assign(end=0, start=20, sex="m", pregnant="yes")])
     release = DPMarginalSynthesizer(1.0, domain=DOMAIN, marginals=[("sex", "pregnant")])

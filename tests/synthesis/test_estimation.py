@@ -1,4 +1,4 @@
-"""From noisy counts to a model: groups, descents, scaling, what cannot occur."""
+"""Models from noisy counts: groups, descents, scaling, impossible cells."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def grouped_tables(draw):
 
 
 @given(grouped_tables())
-def test_groups_hold_the_sums_of_their_values(case):
+def test_groups_contain_the_sums_of_their_values(case):
     shape, groups, seed = case
     table = np.random.default_rng(seed).integers(0, 9, shape)
     small = sum_groups(table, groups)
@@ -45,7 +45,7 @@ def test_groups_hold_the_sums_of_their_values(case):
     np.testing.assert_array_equal(small, expected)
 
 
-def test_repeated_measurements_are_weighted_and_grouped_values_stay_apart():
+def test_repeated_measurements_are_weighted():
     first, second = Marginal((0,), np.array([10.0, 20.0]), 1.0), Marginal((0,), np.array([13.0, 17.0]), 2.0)
     grouped = Marginal((0,), np.array([3.0]), 1.0, (np.array([0, 0]),))
     merged, apart = merge_marginals([first, grouped, second])
@@ -79,7 +79,7 @@ def random_table(sizes, seed=0):
 
 
 @pytest.mark.parametrize("name", often([name for name in GRAPHS if GRAPHS[name][1]], ["cycle"]))
-def test_the_descent_ends_at_the_minimum(name):
+def test_descent_ends_at_the_minimum(name):
     sizes, marginals = GRAPHS[name]
     measured = measure(random_table(sizes), marginals, std_error=30.0, noise=30.0)
     model, total = fit(sizes, measured)
@@ -87,7 +87,7 @@ def test_the_descent_ends_at_the_minimum(name):
     def loss(project_model):
         return sum(np.sum((total * project_model(m.clique) - m.counts) ** 2) / m.std_error**2 / 2 for m in measured)
 
-    def loss_of_logits(logits):  # of the full table, without any tree
+    def loss_of_logits(logits):  # of the full table, without a tree
         table = np.exp(logits - logits.max()).reshape(sizes)
         table /= table.sum()
         return loss(lambda clique: project(table, clique))
@@ -108,8 +108,8 @@ def test_absurd_measurements_give_a_distribution(counts):
     assert table.sum() == pytest.approx(1)
 
 
-def test_a_descent_goes_on_until_each_column_is_fitted():
-    """The noise of fine pairs was most of the loss: once it was fitted, columns remained 4 standard errors off."""
+def test_descent_continues_until_each_column_is_fitted():
+    """The noise of fine pairs dominated the loss: after it was fitted, columns were still 4 standard errors off."""
     size, n = 60, 20_000
     rng = np.random.default_rng(0)
     hidden = rng.normal(size=n)
@@ -124,7 +124,7 @@ def test_a_descent_goes_on_until_each_column_is_fitted():
 
 
 def scale_table(sizes, measured, sweeps=400):
-    """Scale the whole table, without any tree."""
+    """Scale the whole table, without a tree."""
     table = np.full(sizes, 1 / np.prod(sizes))
     for _ in range(sweeps):
         for marginal in measured:
@@ -137,8 +137,8 @@ def scale_table(sizes, measured, sweeps=400):
 @settings(max_examples=max(3, settings().max_examples // 3))
 @given(graphs().filter(lambda graph: graph[1]), st.integers(0, 100))
 @example(GRAPHS["cycle"], 0)  # a clique shares columns with its parent that were not measured together
-def test_exact_counts_give_the_table_of_the_largest_entropy(graph, seed):
-    """Proportional fitting along a tree is that of the whole table."""
+def test_exact_counts_give_the_table_of_largest_entropy(graph, seed):
+    """Proportional fitting along a tree equals fitting of the whole table."""
     sizes, marginals = graph
     tree = JunctionTree(sizes, marginals)
     measured = measure(random_table(sizes, seed), marginals, std_error=1e-4)
@@ -165,7 +165,7 @@ def test_grouped_marginals_reproduce_the_sums_of_groups():
         np.testing.assert_allclose(total * found, marginal.counts, atol=1)
 
 
-def test_what_cannot_occur_has_probability_0():
+def test_impossible_cells_have_probability_0():
     pair, triple = np.zeros((3, 2), bool), np.zeros(SIZES, bool)
     pair[1, 0] = triple[0, 3, 1] = triple[2, :, 0] = True
     noisy = [exact((0, 1), 5.0), exact((1, 2), 5.0), exact((0,), 1.0)]

@@ -27,7 +27,7 @@ def loaded(synthesizer):
     return DPMarginalSynthesizer.load(file)
 
 
-def test_a_file_gives_all_answers(tmp_path):
+def test_loaded_synthesizer_gives_all_answers(tmp_path):
     before = fitted(marginals=[("sex", "age"), ("age", "job")], workload=[("sex", "age")])
     before.save(tmp_path / "people.skops")
     after = DPMarginalSynthesizer.load(tmp_path / "people.skops")
@@ -45,18 +45,18 @@ def test_a_file_gives_all_answers(tmp_path):
     assert after.get_feature_names_out().tolist() == list(DATA)
 
 
-def test_what_is_loaded_has_coins_of_its_own_and_no_ledger():
+def test_loaded_synthesizer_has_fresh_random_bits_and_no_ledger():
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     after = loaded(fitted(ledger=ledger))
     assert after.random_state is None
     assert after.ledger is None
     assert not after.sample(200).equals(after.sample(200))
     assert not loaded(fitted()).sample(200).equals(loaded(fitted()).sample(200))
-    assert not after.guarantee_.secure  # the noise came from a seed, wherever that is
+    assert not after.guarantee_.secure  # the noise came from a seed, which is not loaded
     assert ledger.spent.epsilon == 5
 
 
-def test_the_seed_and_the_ledger_are_not_in_the_file(tmp_path):
+def test_file_contains_no_seed_and_no_ledger(tmp_path):
     ledger = PrivacyLedger(path=tmp_path / "secret_ledger.sqlite", epsilon=10, delta=1e-3)
     synthesizer = fitted(ledger=ledger)
     path = tmp_path / "people.skops"
@@ -73,14 +73,14 @@ def test_the_seed_and_the_ledger_are_not_in_the_file(tmp_path):
         (pd.DataFrame({"a": [0, 1] * 20}), {"a": [0, 1]}, {"epsilon": Rho(0.5, delta=1e-6), "delta": 0}),
     ],
 )
-def test_names_of_several_levels_and_rho_come_back(table, domain, options):
+def test_names_of_several_levels_and_rho_are_loaded(table, domain, options):
     before = fitted(table, domain=domain, **options)
     after = loaded(before).set_params(random_state=SEED)
     pd.testing.assert_frame_equal(after.sample(20), before.sample(20))
     assert after.epsilon == before.epsilon
 
 
-def test_rare_values_that_were_counted_together():
+def test_rare_values_counted_together_are_loaded():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.geometric(0.4, (300, 4)).clip(1, 12), columns=list("abcd"))
     table["b"] = table["a"].where(rng.random(300) < 0.5, table["b"])
@@ -125,7 +125,7 @@ class TestDamage:
             (["more"], 1, "The parts of a synthesizer must be"),
         ],
     )
-    def test_a_part_that_does_not_fit_is_refused(self, place, value, message):
+    def test_inconsistent_part_raises_an_error(self, place, value, message):
         def change(estimator):
             node = estimator["fitted"]
             for key in place[:-1]:

@@ -1,4 +1,4 @@
-"""Junction trees, messages over them, and what a model answers: all against the table of all cells."""
+"""Junction trees, messages, and answers of a model, compared with the table of all cells."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.synthesis.conftest import (
 
 
 @given(graphs())
-def test_every_marginal_is_held_and_every_column_is_connected(graph):
+def test_every_marginal_is_in_a_clique_and_every_column_is_connected(graph):
     sizes, marginals = graph
     tree = JunctionTree(sizes, marginals)
     assert {column for clique in tree.cliques for column in clique} == set(range(len(sizes)))
@@ -36,7 +36,7 @@ def test_every_marginal_is_held_and_every_column_is_connected(graph):
         assert link.parent < link.child
         child, parent = (set(tree.cliques[one]) for one in (link.child, link.parent))
         assert set(link.separator) == child & parent
-        # Running intersection: what a clique shares with any earlier one, it shares with its parent.
+        # Running intersection: columns shared with any earlier clique are shared with the parent.
         earlier = set().union(*(tree.cliques[one] for one in range(link.child)))
         assert child & earlier == set(link.separator)
     for clique in tree.cliques:
@@ -44,7 +44,7 @@ def test_every_marginal_is_held_and_every_column_is_connected(graph):
 
 
 def order_plainly(sizes, marginals):
-    """Eliminate the column with the fewest cells, again and again, by sets."""
+    """Eliminate the column with the fewest cells repeatedly, by sets."""
     neighbors = {column: {column} for column in range(len(sizes))}
     for marginal in marginals:
         for column in marginal:
@@ -66,12 +66,12 @@ def eliminate_plainly(sizes, marginals):
 
 
 @given(graphs())
-def test_the_cliques_are_those_of_the_plain_elimination(graph):
+def test_cliques_equal_the_plain_elimination(graph):
     assert Elimination(*graph).cliques == eliminate_plainly(*graph)
 
 
 @given(graphs().filter(lambda graph: graph[1]), st.integers(1, 300), st.integers(1, 600))
-def test_a_further_marginal_is_added_if_all_cliques_stay_small(graph, most, together):
+def test_marginal_is_added_if_all_cliques_stay_small(graph, most, together):
     sizes, marginals = graph
 
     def is_small(cliques):
@@ -89,15 +89,15 @@ def test_a_further_marginal_is_added_if_all_cliques_stay_small(graph, most, toge
             assert any(set(other) <= set(clique) for clique in grown.cliques)
 
 
-def test_a_refused_marginal_leaves_the_graph_as_it_was():
-    """The last pair has capacity in another order alone, which is found without the pair that closes a triangle."""
+def test_refused_marginal_does_not_change_the_graph():
+    """The last pair has capacity in another order only, which is found without the pair that closes a triangle."""
     grown = Elimination([2] * 5)
     pairs = [(0, 3), (0, 4), (3, 4), (0, 1), (1, 2)]
     assert [grown.add(pair, max_cells=4, max_total=100) for pair in pairs] == [True, True, False, True, True]
 
 
 def product(tree, potentials, marginals, logs):
-    """Multiply everything over all cells."""
+    """Multiply all tables over all cells."""
     table, start = log_table(tree, potentials), 0
     for marginal in marginals:
         shape = [tree.sizes[column] for column in marginal]
@@ -109,7 +109,7 @@ def product(tree, potentials, marginals, logs):
 
 
 @given(graphs(), st.integers(0, 100), st.sampled_from([0.1, 3.0, 100.0]))
-def test_cliques_and_marginals_are_those_of_the_product(graph, seed, spread):
+def test_cliques_and_marginals_equal_the_product(graph, seed, spread):
     sizes, marginals = graph
     tree, rng = JunctionTree(sizes, marginals), np.random.default_rng(seed)
     potentials = random_potentials(tree, seed, spread)
@@ -123,7 +123,7 @@ def test_cliques_and_marginals_are_those_of_the_product(graph, seed, spread):
 
 
 def forbid(tree, potentials):
-    """Let one value of each clique's first column never occur, so that separators have cells of probability 0."""
+    """Set one value of each clique's first column to probability 0, so that separators have impossible cells."""
     for clique, potential in zip(tree.cliques, potentials, strict=True):
         if tree.sizes[clique[0]] > 1:
             potential[0] = -np.inf
@@ -131,7 +131,7 @@ def forbid(tree, potentials):
 
 
 @given(graphs(), st.integers(0, 100), st.sampled_from([0.1, 2.0, 30.0]), st.booleans())
-def test_all_marginals_are_those_of_the_product(graph, seed, spread, impossible):
+def test_all_marginals_equal_the_product(graph, seed, spread, impossible):
     tree = JunctionTree(*graph)
     potentials = random_potentials(tree, seed, spread)
     potentials = forbid(tree, potentials) if impossible else potentials
@@ -141,7 +141,7 @@ def test_all_marginals_are_those_of_the_product(graph, seed, spread, impossible)
 
 
 def test_extreme_potentials_do_not_overflow(tree):
-    """If messages contradict each other by more than floats hold, all tables are 0, and a descent refuses the step."""
+    """If messages contradict each other beyond float range, all tables are 0, and a descent rejects the step."""
     beliefs = model_of(tree, random_potentials(tree, spread=1e5)).beliefs
     for belief in beliefs:
         assert np.isfinite(belief).all()
@@ -149,14 +149,14 @@ def test_extreme_potentials_do_not_overflow(tree):
         assert belief.sum() == pytest.approx(1) or not any(other.any() for other in beliefs)
 
 
-def test_too_large_a_marginal_is_refused_with_its_size():
+def test_error_of_too_large_a_marginal_states_its_size():
     tree = JunctionTree([9_000, 2, 9_000, 9_000], [(0, 1), (1, 2), (1, 3)])
     with pytest.raises(ValueError, match="more than 67,108,864 cells"):
         model_of(tree).marginal((0, 2, 3))
 
 
 @given(graphs(), st.integers(0, 100), st.booleans(), st.data())
-def test_an_expectation_is_the_sum_over_all_cells(graph, seed, zeros, data):
+def test_expectation_is_the_sum_over_all_cells(graph, seed, zeros, data):
     tree = JunctionTree(*graph)
     potentials = random_potentials(tree, seed)
     potentials = forbid(tree, potentials) if zeros else potentials

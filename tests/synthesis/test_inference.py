@@ -1,4 +1,4 @@
-"""Statistics of a population from the noisy counts of one marginal: exactness, coverage, what is not supported."""
+"""Statistics of a population from the noisy counts of one marginal: exactness, coverage, unsupported statistics."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def infer(synthesizer, statistic=statistics, columns=("sex", "income"), **option
     return synthetic_inference(synthesizer, statistic, columns=list(columns), **options).set_index("term")
 
 
-def test_without_noise_statistics_are_those_of_the_table():
+def test_statistics_without_noise_equal_the_table():
     table = people()
     found = infer(fitted(table, 1e4))
     expected = statistics(table)
@@ -52,7 +52,7 @@ def test_without_noise_statistics_are_those_of_the_table():
     assert (found["reason"] == "").all()
     for term, value in expected.items():
         assert found.loc[term, "estimate"] == pytest.approx(value, rel=0.02)
-    # The standard error is that of a sample of so many records.
+    # The standard error of a sample of as many records.
     assert found.loc["share", "std_error"] == pytest.approx(np.sqrt(0.24 / N), rel=0.1)
     assert found.loc["mean", "std_error"] == pytest.approx(table["income"].std() / np.sqrt(N), rel=0.1)
 
@@ -60,7 +60,7 @@ def test_without_noise_statistics_are_those_of_the_table():
 @pytest.mark.parametrize(
     ("epsilon", "n_fits"), [(1.0, 25), pytest.param(0.3, 200, marks=pytest.mark.long)], ids=["1", "0.3"]
 )
-def test_intervals_cover_as_often_as_stated(epsilon, n_fits):
+def test_intervals_have_the_stated_coverage(epsilon, n_fits):
     """New people from one population in each fit, and new noise; columns in one marginal."""
     population = statistics(people(400_000, seed=99))
     covered = []
@@ -78,7 +78,7 @@ def test_intervals_cover_as_often_as_stated(epsilon, n_fits):
         assert share < 0.985
 
 
-def test_the_standard_error_has_the_noise_of_counts_and_the_sample():
+def test_standard_error_includes_noise_and_sampling():
     domain = {"sex": DOMAIN["sex"]}
     synthesizer = fitted(people(2_000)[["sex"]], 0.3, 0, domain, [("sex",)])
     found = infer(synthesizer, lambda rows: (rows["sex"] == "m").mean(), ["sex"]).loc["statistic"]
@@ -87,7 +87,7 @@ def test_the_standard_error_has_the_noise_of_counts_and_the_sample():
     assert found["std_error"] == pytest.approx(np.sqrt(variance), rel=1e-3)
 
 
-def test_columns_that_no_marginal_has_are_not_supported():
+def test_columns_without_a_common_marginal_are_not_supported():
     synthesizer = fitted(people(), marginals=[("age", "sex"), ("income",)])
     found = infer(synthesizer)
     assert not found["supported"].any()
@@ -96,7 +96,7 @@ def test_columns_that_no_marginal_has_are_not_supported():
     assert infer(synthesizer, lambda rows: rows["income"].mean(), ["income"])["supported"].all()
 
 
-def test_values_that_were_counted_together_are_not_supported():
+def test_values_counted_together_are_not_supported():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.geometric(0.4, (300, 4)).clip(1, 12), columns=list("abcd"))
     table["b"] = table["a"].where(rng.random(300) < 0.5, table["b"])
@@ -111,7 +111,7 @@ def test_values_that_were_counted_together_are_not_supported():
     assert "counts rare" not in infer(named, lambda rows: rows.corr().iloc[0, 1], names)["reason"].item()
 
 
-def test_a_group_whose_records_may_be_noise_is_not_supported():
+def test_group_within_the_noise_is_not_supported():
     table = people(2_000)
     table["sex"] = np.where(np.arange(2_000) < 3, "f", "m")
     found = [infer(fitted(table, 0.3, seed=seed)).loc["difference"] for seed in range(4)]
@@ -131,7 +131,7 @@ def test_statistics_that_no_row_changes_are_not_supported():
 
 
 @pytest.mark.parametrize("bins", ["declared", "private"])
-def test_a_jump_within_a_bin_is_not_supported(bins):
+def test_jump_within_a_bin_is_not_supported(bins):
     table = people(20_000)[["age"]]
     synthesizer = fitted(table, 5.0, bins=bins, domain={"age": DOMAIN["age"]}, marginals=[("age",)])
 
@@ -165,7 +165,7 @@ def test_names_of_columns_may_be_numbers():
     assert infer(synthesizer, lambda rows: rows[0].mean(), [0])["supported"].all()
 
 
-def test_a_change_that_the_model_cannot_make_is_not_supported():
+def test_change_outside_the_model_is_not_supported():
     table = pd.DataFrame({"x": np.full(300, 33.0), "g": np.where(np.arange(300) % 5 < 2, "a", "b")})
     domain = {"x": Interval(0, 100, bins=5, decimals=0), "g": ["a", "b"]}
 
@@ -178,7 +178,7 @@ def test_a_change_that_the_model_cannot_make_is_not_supported():
         assert found["supported"].all() or found["reason"].all()
 
 
-def test_the_p_value_is_uniform_without_an_effect():
+def test_p_value_is_uniform_without_an_effect():
     p_values = []
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -191,7 +191,7 @@ def test_the_p_value_is_uniform_without_an_effect():
 
 
 @pytest.mark.parametrize("bins", ["declared", "private"])
-def test_missing_numbers_and_dates_in_bins(bins):
+def test_missing_numbers_and_dates_in_bins_are_supported(bins):
     rng = np.random.default_rng(0)
     days = np.datetime64("2020-01-01") + rng.integers(0, 700, N)
     table = pd.DataFrame({"day": days, "n": np.where(rng.random(N) < 0.2, np.nan, rng.uniform(0, 50, N))})
@@ -225,13 +225,13 @@ class TestErrors:
             ({"confidence_level": 2}, ValueError, "confidence_level"),
         ],
     )
-    def test_arguments(self, options, error, message):
+    def test_invalid_arguments_raise_an_error(self, options, error, message):
         with pytest.raises(error, match=message):
             synthetic_inference(
                 **{"synthesizer": SMALL, "statistic": statistics, "columns": ["sex", "income"]} | options
             )
 
-    def test_too_many_combinations(self):
+    def test_too_many_combinations_raise_an_error(self):
         domain = {"age": range(81), "sex": ["f", "m"], "income": Interval(0, 100, bins=100, real=True)}
         synthesizer = fitted(people(100), domain=domain, marginals="independent")
         with pytest.raises(ValueError, match=r"combinations of values, .*, got 32,400"):

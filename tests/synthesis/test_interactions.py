@@ -1,4 +1,4 @@
-"""Interactions: rules over several columns that no pair shows, found by private choices."""
+"""Interactions: rules over several columns that are independent in pairs, found by private choices."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def make_sign(n=N, n_factors=3, seed=0):
 
 
 def make_majority(n=N, seed=0):
-    """Draw six columns of three unordered values, and a label that is true for two of three values in most of three."""
+    """Draw six columns of three unordered values; the label is true if most of three columns have two of the values."""
     codes = np.random.default_rng(seed).integers(0, 3, (n, 6))
     table = pd.DataFrame(codes, columns=list("abcdef"))
     table["label"] = (np.sum(codes[:, [0, 2, 4]] == 1, axis=1) % 2).astype(int)
@@ -51,7 +51,7 @@ def fit(table, domain=SIGN_DOMAIN, **parameters):
 
 
 def measure_accuracy(synthesizer, rule):
-    """Compute the proportion of synthetic rows whose label follows a rule."""
+    """Compute the proportion of synthetic rows that satisfy a rule."""
     rows = synthesizer.sample(20_000)
     return float((rule(rows) == rows["label"]).mean())
 
@@ -178,7 +178,7 @@ def test_search_scores_as_many_records_as_a_small_fraction_requires():
     assert interactions.MODEL_ROWS < search.sampling_rate * 20_000 < 12_000
 
 
-# Sensitivity
+# Sensitivity.
 
 SIZES = (2, 3, 2)
 CELLS = list(itertools.product(*map(range, SIZES)))

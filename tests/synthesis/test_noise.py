@@ -1,4 +1,4 @@
-"""What a budget buys and what it is given: shares and their noise, sensitivities by brute force, rows of a person."""
+"""Budgets: fractions and their noise, sensitivities by brute force, rows of a person."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROMISES = [(epsilon, delta) for epsilon in (1e-3, 0.1, 1, 10, 1000) for delta i
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), PROMISES)
-def test_gaussian_privacy_is_used_up_and_not_exceeded(epsilon, delta):
+def test_gaussian_privacy_is_used_up_exactly(epsilon, delta):
     budget = NoiseBudget(PrivacyBudget("epsilon", Fraction(epsilon)), Fraction(delta))
     mu = math.sqrt(2 * budget.rho)
     assert gaussian_delta(mu, epsilon) <= delta * (1 + 1e-6)
@@ -42,7 +42,7 @@ COUNTS = np.array([5, 0, 7, 2**40])
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", ["add_to_counts", "add_to_scores"])
-def test_overspending_is_refused_before_a_draw(scripted_source, kind, method):
+def test_budget_exceeded_is_raised_before_drawing(scripted_source, kind, method):
     budget = make_budget(kind, 1)
     budget.add_to_counts(SeededSource(0), COUNTS, Fraction(2, 3))
     for share in [Fraction(1, 3) + Fraction(1, 10**30), Fraction(1), Fraction(0), Fraction(-1)]:
@@ -60,8 +60,8 @@ def test_overspending_is_refused_before_a_draw(scripted_source, kind, method):
     st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20),
     st.fractions(Fraction(1, 1000), 1, max_denominator=10**6),
 )
-def test_the_best_shares_add_up_exactly_and_none_are_better(kind, weights, total):
-    budget = make_budget(kind, Fraction(1, 10**8))  # much noise: the twelfth of rounding is nothing
+def test_best_fractions_add_up_and_none_are_better(kind, weights, total):
+    budget = make_budget(kind, Fraction(1, 10**8))  # much noise, so that rounding to twelfths is negligible
     shares = budget.allocate(weights, total)
     assert sum(shares) == total
     assert min(shares) > 0
@@ -83,8 +83,8 @@ def test_the_best_shares_add_up_exactly_and_none_are_better(kind, weights, total
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("method", ["add_to_counts", "add_to_scores"])
-def test_drawn_noise_is_as_large_as_said(kind, method):
-    """The sum of squares within its chi-square bounds (doubled degrees of freedom for the heavier tails)."""
+def test_noise_has_the_stated_variance(kind, method):
+    """The sum of squares is within its chi-square bounds (doubled degrees of freedom for the heavier tails)."""
     n, share = 4000, Fraction(1, 50)
     budget = make_budget(kind, 1, 2)
     size = n if method == "add_to_counts" else 4
@@ -115,8 +115,8 @@ METHODS = {
 @pytest.mark.filterwarnings("ignore::skdp.WeakGuaranteeWarning")
 @pytest.mark.parametrize("epsilon", [20.0, Mu(20.0, delta=1e-6)])
 @pytest.mark.parametrize("name", METHODS)
-def test_a_row_or_a_person_costs_exactly_what_is_promised(name, epsilon):
-    """Each row that there may be, beside others or nobody; with so little noise, all pairs are measured."""
+def test_row_or_person_costs_exactly_the_stated_epsilon(name, epsilon):
+    """Each possible row, beside other rows or none; with hardly any noise, all pairs are measured."""
     synthesizer = DPMarginalSynthesizer(epsilon, domain=DOMAIN, **METHODS[name])
     n_rows = synthesizer.max_rows_per_person
     used = []
@@ -134,7 +134,7 @@ def test_a_row_or_a_person_costs_exactly_what_is_promised(name, epsilon):
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 5.0])
-def test_a_row_costs_what_is_promised_where_values_are_counted_together(epsilon):
+def test_row_costs_the_stated_epsilon_with_values_counted_together(epsilon):
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.geometric(0.4, (300, 4)).clip(1, 12), columns=list("abcd"))
     table["b"] = table["a"].where(rng.random(300) < 0.5, table["b"])
@@ -168,7 +168,7 @@ PERSONS = np.array([0, 1, 0, 2, 0, 1])
 
 
 class Ordered:
-    """Gives the permutation that a test wants."""
+    """Returns a given permutation."""
 
     def __init__(self, order):
         self.order = order
@@ -179,8 +179,8 @@ class Ordered:
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])
-def test_the_kept_rows_of_each_person_are_a_uniform_choice_independent_of_all_others(most):
-    # So a person's rows come and go without changing the law of the others': enumerated, not sampled.
+def test_selected_rows_of_each_person_are_uniform_and_independent(most):
+    # So a person's rows do not change the distribution of the other rows: enumerated, not sampled.
     orders = itertools.permutations(range(len(PERSONS)))
     law = Counter(tuple(np.flatnonzero(rows_within(PERSONS, most, Ordered(order)))) for order in orders)
     rows = [np.flatnonzero(person == PERSONS) for person in range(3)]

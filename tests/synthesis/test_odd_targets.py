@@ -1,4 +1,4 @@
-"""Targets beside a table of another library, where no record decides whether its column can be converted."""
+"""Targets beside a table of another library: no record determines whether the column can be converted."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def texts(values):
 
 
 DAY = date(2020, 1, 1)
-# Of each, how the column is made, what is declared, another value, and one that other libraries cannot hold.
+# For each: how the column is made, its declaration, another value, and a value outside other libraries.
 KINDS = {
     "text among numbers": (objects, [0, 1], 7, SECRET),
     "long number": (objects, [0, 1], 7, 2**70),
@@ -63,7 +63,7 @@ def target(kind, last):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("library", TABLES)
-def test_one_value_that_other_libraries_cannot_hold_is_like_any_undeclared_one(library, kind, capfd):
+def test_value_outside_other_libraries_is_like_any_unknown_one(library, kind, capfd):
     _, declared, *values = KINDS[kind]
     domain = {"x0" if library == "numpy" else "k": ["u", "w"], "target" if kind == "no text" else "c": declared}
     releases, messages = [], []

@@ -27,7 +27,7 @@ def encoded():
     return make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["sex"]), remainder="passthrough")
 
 
-def test_synthetic_rows_are_trained_on_and_real_ones_predicted():
+def test_model_is_fitted_to_synthetic_rows_and_predicts_real_ones():
     seen = []
 
     class Recorder(LogisticRegression):
@@ -42,7 +42,7 @@ def test_synthetic_rows_are_trained_on_and_real_ones_predicted():
     fitted = make_pipeline(resampler(n_samples=77), encoded(), Recorder()).fit(X, Y)
     assert fitted.predict(X[:5]).tolist() == ILL[:5]
     assert seen == [(77, ["no", "yes"]), 5]
-    # What the pipeline was trained on are no rows of the table: with less budget, other ages show it.
+    # The training rows are not rows of the table: with a smaller budget, ages differ.
     again, _ = resampler(1.0, n_samples=77).fit_resample(X, Y)
     assert not set(again["age"]) <= {20, 40, 60, 80}
 
@@ -57,7 +57,7 @@ TABLES = {
 
 @pytest.mark.parametrize("y", [Y, pl.Series("ill", ILL), pa.table({"ill": ILL})], ids=["pandas", "polars", "pyarrow"])
 @pytest.mark.parametrize("library", TABLES)
-def test_rows_and_target_are_of_the_library_of_the_table(library, y):
+def test_rows_and_target_have_the_library_of_the_table(library, y):
     table, column = TABLES[library]
     domain = {"x0": ["F", "M"], "ill": DOMAIN["ill"]} if library == "numpy" else DOMAIN
     made, target = resampler(n_samples=9, domain=domain).fit_resample(table, y)
@@ -68,8 +68,8 @@ def test_rows_and_target_are_of_the_library_of_the_table(library, y):
     assert set(np.asarray(target).tolist()) <= {"no", "yes"}
 
 
-def test_groups_bound_the_contribution():
-    persons = np.zeros(200, int)  # all rows are of one person, of whom one is kept
+def test_groups_limit_the_contribution():
+    persons = np.zeros(200, int)  # all rows belong to one person, and one row is used
     made, _ = resampler(200.0, random_state=1).fit_resample(X, Y, groups=persons)
     assert len(made) < 20
     with pytest.raises(ValueError, match="`groups` must have one person for each row of X"):
@@ -84,7 +84,7 @@ def test_groups_bound_the_contribution():
         ({"synthesizer": LogisticRegression()}, TypeError, "or a DPColumnSynthesizer, got LogisticRegression"),
     ],
 )
-def test_mistakes_cost_nothing(options, error, message):
+def test_invalid_arguments_raise_before_charge(options, error, message):
     ledger = PrivacyLedger(epsilon=100)
     step = resampler(ledger=ledger).set_params(**options)
     with pytest.raises(error, match=message):

@@ -1,4 +1,4 @@
-"""Rows in batches: the law of each row, and by how much counts vary."""
+"""Rows in batches: the distribution of each row, and the variance of counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fitted():
 
 
 @pytest.mark.parametrize(("n", "size"), [(0, 5), (1, 5), (5, 5), (6, 5), (17, 5), (3, 1)])
-def test_batches_have_the_size_that_was_asked_for(n, size):
+def test_batches_have_the_requested_size(n, size):
     batches = fitted().sample_batches(n, batch_size=size)
     assert isinstance(batches, Iterator)
     sizes = [len(batch) for batch in batches]
@@ -35,7 +35,7 @@ def test_batches_have_the_size_that_was_asked_for(n, size):
     assert all(0 < last <= size for last in sizes)
 
 
-def test_a_seed_repeats_and_each_call_and_batch_is_new():
+def test_seed_repeats_and_calls_and_batches_differ():
     model = fitted()
     one, two = (pd.concat(made.sample_batches(300, batch_size=100)) for made in (model, fitted()))
     pd.testing.assert_frame_equal(one, two)
@@ -46,7 +46,7 @@ def test_a_seed_repeats_and_each_call_and_batch_is_new():
 
 
 def exact_variance(shares, value, n):
-    """By definition: one uniform number in each of n equal parts of [0, 1)."""
+    """Return the variance by definition: one uniform number in each of n equal parts of [0, 1)."""
     steps = np.cumsum([0, *shares]) / np.sum(shares)
     inside = [max(0.0, min(steps[value + 1], (part + 1) / n) - max(steps[value], part / n)) * n for part in range(n)]
     return sum(p * (1 - p) for p in inside)

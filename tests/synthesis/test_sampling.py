@@ -1,4 +1,4 @@
-"""Rows drawn from a model: their distribution."""
+"""Distribution of rows drawn from a model."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def count(rows, columns, sizes):
     return np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
 
 
-def test_pairs_and_triples_have_the_models_marginals(model):
+def test_pairs_and_triples_follow_the_model(model):
     n, sizes = 200_000, model.tree.sizes
     rows = model.sample(n, np.random.default_rng(0))
     for size in (1, 2, 3):
         for columns in itertools.combinations(range(len(sizes)), size):
             shares = model.marginal(columns)
             distance = np.abs(count(rows, columns, sizes) / n - shares).sum() / 2
-            # Of independent rows it would be about sqrt(p (1 - p) / n) / 2 a cell; these vary less.
+            # For independent rows about sqrt(p (1 - p) / n) / 2 per cell; these rows vary less.
             assert distance <= np.sqrt(shares * (1 - shares) / n).sum() / 2 * 1.5 + 1e-9
 
 
-def test_columns_that_the_model_holds_independent_are_so():
-    # Many children of one column: a sampler that ranks rows the same way for each makes them agree.
+def test_independent_columns_of_the_model_are_independent():
+    # Many children of one column: a sampler with equal ranks for each child would make them equal.
     sizes = [2, 8, 8, 8]
     tree = JunctionTree(sizes, [(0, 1), (0, 2), (0, 3)])
     model = model_of(tree, random_potentials(tree))
@@ -48,7 +48,7 @@ def test_columns_that_the_model_holds_independent_are_so():
             assert chisquare(seen[often], expected).pvalue > FALSE_ALARM
 
 
-def test_every_row_has_the_models_law_wherever_it_stands():
+def test_every_row_follows_the_model():
     tree = JunctionTree([3, 4], [(0, 1)])
     model = model_of(tree, random_potentials(tree))
     first = np.array([model.sample(3, np.random.default_rng(seed))[:, 0] for seed in range(1500)]).T
@@ -56,7 +56,7 @@ def test_every_row_has_the_models_law_wherever_it_stands():
     assert chisquare(seen, model.marginal((0, 1)).ravel() * 1500).pvalue > FALSE_ALARM
 
 
-def test_counts_are_as_even_as_they_can_be():
+def test_counts_are_as_even_as_possible():
     tree, law = JunctionTree([2, 3], [(0, 1)]), np.array([[2000, 1000, 1000], [0, 10, 0]])
     with np.errstate(divide="ignore"):
         groups, values = model_of(tree, [np.log(law)]).sample(4010, np.random.default_rng(0))
@@ -65,15 +65,15 @@ def test_counts_are_as_even_as_they_can_be():
     assert (values[groups == 1] == 1).all()
 
 
-def test_the_largest_uniform_number_stays_in_its_group():
-    """In floats, the number of a group and a share next to 1 add up to the number of the next group."""
+def test_largest_uniform_number_stays_in_its_group():
+    """In floats, the number of a group plus a proportion near 1 is the number of the next group."""
     rng = mock.Mock(permutation=np.arange, random=lambda n: np.full(n, np.nextafter(1, 0)))
     model = GraphicalModel(JunctionTree([10, 3], [(0, 1)]), [np.array([[0.05, 0.05, 0.0]] * 10)])
     rows = model.sample(10, rng)
     np.testing.assert_array_equal(rows[1], np.ones(10))
 
 
-def test_what_cannot_occur_is_not_drawn(tree):
+def test_impossible_cells_are_not_drawn(tree):
     potentials = random_potentials(tree)
     potentials[0].flat[0] = -np.inf
     if potentials[0].size == 1:

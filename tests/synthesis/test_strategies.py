@@ -1,4 +1,4 @@
-"""What every way of choosing marginals keeps: sound models, zeros, limits, promises, and what it says of itself."""
+"""All methods to select marginals: valid models, zeros, limits, guarantees, and statements."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def fitted(X=TABLE, domain=DOMAIN, **parameters):
     return DPMarginalSynthesizer(**{"random_state": 0, "domain": domain} | parameters).fit(X)
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # of workloads that are too large
+@pytest.mark.filterwarnings("ignore::UserWarning")  # for workloads that are too large
 @given(
     st.lists(st.integers(1, 4), min_size=1, max_size=4),
     st.sampled_from([*METHODS, "list"]),
@@ -40,7 +40,7 @@ def fitted(X=TABLE, domain=DOMAIN, **parameters):
     st.integers(0, 2**20),
     st.data(),
 )
-def test_tiny_tables_never_hang_and_give_distributions(sizes, method, epsilon, delta, n, max_cells, seed, data):
+def test_tiny_tables_give_distributions(sizes, method, epsilon, delta, n, max_cells, seed, data):
     values = np.random.default_rng(seed)
     X = np.array([values.integers(0, size, n) for size in sizes]).T.reshape(n, len(sizes))
     domain = [list(range(size)) for size in sizes]
@@ -64,7 +64,7 @@ def test_tiny_tables_never_hang_and_give_distributions(sizes, method, epsilon, d
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("delta", [0, 1e-9])
-def test_where_all_noisy_counts_are_negative(method, delta, monkeypatch):
+def test_negative_noisy_counts_give_a_distribution(method, delta, monkeypatch):
     counts = NoiseBudget.add_to_counts
     monkeypatch.setattr(NoiseBudget, "add_to_counts", lambda *given: counts(*given) - 10**7)
     synthesizer = fitted(marginals=method, delta=delta)
@@ -77,8 +77,8 @@ def test_where_all_noisy_counts_are_negative(method, delta, monkeypatch):
 
 @pytest.mark.parametrize("marginals", ["auto", "full"])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-300, 0), (1e-300, 1e-300), (1e-31, 1e-31)])
-def test_noise_without_end_is_refused(marginals, epsilon, delta):
-    """Its variance overflowed, when it was charged."""
+def test_unbounded_noise_raises_an_error(marginals, epsilon, delta):
+    """The variance overflowed after the charge."""
     ledger = PrivacyLedger(epsilon=100)
     with pytest.raises(ValueError, match="too small"):
         fitted(marginals=marginals, epsilon=epsilon, delta=delta, ledger=ledger)
@@ -87,6 +87,6 @@ def test_noise_without_end_is_refused(marginals, epsilon, delta):
 
 @pytest.mark.parametrize("marginals", ["auto", "full"])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-29, 0), (1e-29, 1e-29), (1e300, 0), (1e300, 0.999)])
-def test_extreme_promises_are_kept(marginals, epsilon, delta):
+def test_extreme_guarantees_are_kept(marginals, epsilon, delta):
     synthesizer = fitted(epsilon=epsilon, delta=delta, marginals=marginals)
     assert len(synthesizer.sample(3)) == 3

@@ -43,7 +43,7 @@ def synthesizer():
 
 @pytest.fixture(scope="module")
 def whole(synthesizer):
-    """The probability of every cell, multiplied out from the cliques."""
+    """Return the probability of every cell, multiplied out from the cliques."""
     tree, total = synthesizer.model_.tree, np.ones((4, 5, 3, 8))
 
     def spread(table, columns):
@@ -65,11 +65,11 @@ def many_fits(request):
 
 
 class TestSample:
-    def test_as_many_rows_as_are_estimated(self, synthesizer):
+    def test_number_of_rows_is_the_estimated_one(self, synthesizer):
         assert len(synthesizer.sample()) == round(synthesizer.n_rows_)
         assert abs(synthesizer.n_rows_ - N) < 6 * synthesizer.n_rows_std_error_
 
-    def test_numbers_lie_within_their_bin_as_the_counts_of_cells_say(self, synthesizer):
+    def test_numbers_within_a_bin_follow_the_counts_of_cells(self, synthesizer):
         made = synthesizer.sample(100_000)["wage"]
         assert made.between(0, 80).all()
         expected = 1e5 * np.diff([synthesizer.count({"wage": (None, end)}) for end in range(81)])
@@ -77,7 +77,7 @@ class TestSample:
         seen = np.histogram(made, bins=range(81))[0]
         assert ((seen - expected) ** 2 / np.maximum(expected, 1e-9)).sum() < chi2.isf(FALSE_ALARM, 79)
 
-    def test_sampling_draws_none_of_the_coins_of_the_noise(self):
+    def test_sampling_and_noise_use_distinct_random_bits(self):
         for seed in (None, 0):
             fit = fitted(random_state=seed)
             with counted_draws() as drawn:
@@ -87,7 +87,7 @@ class TestSample:
 
 class TestEstimates:
     @pytest.mark.parametrize("names", [["a"], ["job", "a"], ["wage", "b"], ["b", "a", "job", "wage"], "job"])
-    def test_marginals(self, synthesizer, whole, names):
+    def test_marginals_equal_the_model(self, synthesizer, whole, names):
         table = synthesizer.marginal(names)
         names = [names] if isinstance(names, str) else names
         assert list(table) == [*names, "count", "std_error", "lower", "upper", "supported"]
@@ -99,11 +99,11 @@ class TestEstimates:
         assert table["count"].sum() == pytest.approx(synthesizer.n_rows_)
 
     @pytest.mark.parametrize("names", [[], ["a", "a"], ["q"], "q"])
-    def test_marginals_that_there_are_not(self, synthesizer, names):
+    def test_unknown_marginals_raise_an_error(self, synthesizer, names):
         with pytest.raises(ValueError, match="column"):
             synthesizer.marginal(names)
 
-    def test_the_error_of_the_number_of_rows(self, many_fits):
+    def test_error_of_the_number_of_rows(self, many_fits):
         errors = np.array([(fit.n_rows_ - N) / fit.n_rows_std_error_ for fit in many_fits])
         assert np.mean(errors**2) == pytest.approx(1, abs=5 * math.sqrt(5 / N_FITS))
 
@@ -112,7 +112,7 @@ class TestQueries:
     @pytest.mark.parametrize(
         ("low", "high"), [(None, None), (10, 30), (15, 15), (12.5, 71), (None, 5), (79, None), (-9, 99)]
     )
-    def test_ranges_of_numbers(self, synthesizer, whole, low, high):
+    def test_ranges_of_numbers_are_sums_of_bins(self, synthesizer, whole, low, high):
         ends = 0 if low is None else max(low, 0), 80 if high is None else min(high, 80)
         first, last = (np.clip(np.arange(start, start + 80, 10), *ends) for start in (0, 10))
         rank = synthesizer._shapes[3].rank

@@ -43,7 +43,7 @@ def dtypes(frame):
     return dict(zip(frame.columns, frame.dtypes, strict=True))
 
 
-def test_the_same_library_and_only_declared_values_come_out(make_frame, values_of):
+def test_output_has_the_library_and_declared_values(make_frame, values_of):
     frame = make_frame(DATA, CATEGORIES)
     synthesizer = fitted(frame, domain=DECLARED)
     for made in (synthesizer.sample(40), synthesizer.sample(0), synthesizer.transform(frame)):
@@ -63,7 +63,7 @@ class TestTarget:
          pa.chunked_array([[0, 1] * 50])],
     )  # fmt: skip
     @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
-    def test_y_is_one_more_column_at_the_end(self, y, library):
+    def test_y_is_the_last_column(self, y, library):
         make = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[library]
         X = make(SMALL.to_dict("list"))
         synthesizer = fitted(X, y, {**SMALL_DOMAIN, "target": [0, 1]})
@@ -78,18 +78,18 @@ class TestTarget:
     @pytest.mark.parametrize(("y", "message"), [(pd.Series([0] * 100, name="a"), r"\['target'\]"),
          ([0] * 99, "same number of rows"), (np.zeros((100, 2)), "one column"),
          ([0, 1] * 50, r"\['target'\]")])  # fmt: skip
-    def test_what_does_not_fit(self, y, message):
+    def test_invalid_targets_raise_an_error(self, y, message):
         with pytest.raises(ValueError, match=message):
             fitted(SMALL, y)
 
 
 class TestUnknown:
-    def test_an_ignored_row_is_ignored_as_a_whole(self):
+    def test_ignored_row_is_ignored_completely(self):
         frame = pd.DataFrame({"a": [0, 1, 9] * 50, "b": ["x", "y", "x"] * 50})
         synthesizer = fitted(frame, handle_unknown="ignore", epsilon=100)
         assert synthesizer.count({"b": "x"}) == pytest.approx(50, abs=1)
 
-    def test_a_mapping_replaces_texts_and_clips_numbers(self):
+    def test_mapping_replaces_texts_and_clips_numbers(self):
         domain = {"t": ["a", "b"], "x": Interval(0, 10, bins=2)}
         frame = pd.DataFrame({"t": ["a", "b", "z"] * 50, "x": [1.0, 2.0, 99.0] * 50})
         synthesizer = fitted(frame, domain=domain, handle_unknown={"t": "b", "x": "clip"}, epsilon=100)
@@ -104,7 +104,7 @@ class TestUnknown:
 
 class TestSize:
     @pytest.mark.parametrize("library", ["array", "pandas", "polars"])
-    def test_ten_thousand_columns_are_refused_with_the_reason(self, library):
+    def test_ten_thousand_columns_raise_an_error_with_the_reason(self, library):
         X = np.zeros((2, 10_000))
         make = {"array": lambda: X, "pandas": lambda: pd.DataFrame(X, columns=[f"c{place}" for place in range(10_000)]),
                 "polars": lambda: pl.DataFrame(X)}[library]  # fmt: skip
@@ -115,7 +115,7 @@ class TestSize:
             fitted(make(), domain=Interval(0, 1, bins=2))
         assert drawn[0] == 0
 
-    def test_a_table_of_a_trillion_cells_is_refused_with_the_bytes(self):
+    def test_error_of_a_trillion_cells_states_the_bytes(self):
         ledger = PrivacyLedger(epsilon=10)
         with pytest.raises(ValueError, match="got 1,000,000,000,000"):
             fitted(np.zeros((2, 6)), domain=Interval(0, 1, bins=100), marginals="full", ledger=ledger)
@@ -144,7 +144,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("parameters", "message"), WRONG)
-def test_a_wrong_parameter_is_named_and_costs_nothing(parameters, message):
+def test_error_of_a_parameter_names_it_before_charge(parameters, message):
     ledger = PrivacyLedger(epsilon=10)
     with counted_draws() as drawn, pytest.raises((TypeError, ValueError), match=message):
         fitted(**{"ledger": ledger, "marginals": "auto"} | parameters)

@@ -1,4 +1,4 @@
-"""Dtypes of rows: those of the declaration, for tables without rows of any dtype; names of targets."""
+"""Dtypes of rows follow the declaration, for tables without rows of any dtype; names of targets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.synthesis.conftest import model_of
         (["target", "target_2"], None, "target_3"),
     ],
 )
-def test_a_target_with_the_name_of_a_column_gets_another(columns, name, called):
+def test_target_named_like_a_column_gets_another_name(columns, name, called):
     X, y = pd.DataFrame([[0] * len(columns)] * 3, columns=list(columns)), pd.Series([1, 0, 0], name=name)
     domain = dict.fromkeys(columns, (0,)) | {called: (0, 1)}
     synthesizer = DPMarginalSynthesizer(50.0, domain=domain, random_state=0).fit(X, y)
@@ -63,14 +63,14 @@ def test_numbers_have_the_declared_dtype(dtype):
 
 
 @pytest.mark.parametrize("edges", [[0.2, 0.4, 0.6, 3], [0.5, 0.7, 3], [-5, -0.5, -0.25, 2.5], [0, 1000, 2000]])
-def test_a_bin_without_a_whole_number_gives_one_of_the_domain(edges):
+def test_bin_without_a_whole_number_gives_a_number_of_the_domain(edges):
     column = sample(empty("int8"), Interval(edges=edges, decimals=0))
     assert column.dtype == np.int64
     assert column.between(edges[0], edges[-1]).all()
 
 
 @pytest.mark.parametrize(("dtype", "least", "most"), [("int64", -1e30, 2**63 - 1), ("uint64", 0, 2**64 - 1)])
-def test_ends_beyond_what_a_dtype_holds_are_cut(dtype, least, most):
+def test_bounds_beyond_a_dtype_are_clipped(dtype, least, most):
     column = sample(empty("float32"), Interval(edges=[least, 2.0, 1e30], decimals=0))
     assert column.dtype == dtype
     assert int(column.max()) <= most
@@ -108,7 +108,7 @@ def test_dates_have_the_declared_dtype_and_cover_their_bins(kind):
 
 
 TIMES = [datetime(2020, 1, 1), datetime(2020, 7, 1), datetime(2021, 1, 1)]
-# Of each, two columns of the same declared values, of which one record decides the dtype, and the declaration.
+# Two columns with the same declared values, with dtypes determined by one record, and the declaration.
 PAIRS = [
     *[(pd.Series([3, 12, 25, None]).astype("category"), pd.Series([3, 12, 25, 99]).astype("category"), bins)
       for bins in (Interval(edges=[0, 10, 20, 30]), [3, 12, 25])],
@@ -119,8 +119,8 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("first", "second", "declared"), PAIRS)
-def test_no_record_decides_a_dtype_of_the_release(first, second, declared):
-    """A record that is missing or undeclared stands for the first declared value."""
+def test_no_record_determines_a_dtype_of_the_release(first, second, declared):
+    """A missing or unknown record stands for the first declared value."""
     releases = []
     unknown = {"x": getattr(declared, "values", declared)[0]}
     for column in (first, second):

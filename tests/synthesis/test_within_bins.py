@@ -1,4 +1,4 @@
-"""Numbers and dates within bins: dates are days if the edges are."""
+"""Numbers and dates within bins: dates are days if the edges are days."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def fitted(table, domain, epsilon=10, **parameters):
 
 
 @pytest.mark.parametrize("bins", ["declared", "private"])
-def test_bounds_may_be_as_wide_as_floats_are(bins):
-    """Squares of values overflowed after the charge, in an error that named no column."""
+def test_bounds_may_be_as_wide_as_floats(bins):
+    """Squares of values overflowed after the charge, in an error without the name of the column."""
     numbers = np.random.default_rng(1).uniform(-1, 1, 500)
     parameters = {"epsilon": 20, "bins": bins, "random_state": 0}
     samples = {}
@@ -35,7 +35,7 @@ def test_bounds_may_be_as_wide_as_floats_are(bins):
 
 
 @pytest.mark.parametrize("bins", ["declared", "private"])
-def test_bounds_wider_than_floats_are_refused_before_the_charge(bins):
+def test_bounds_wider_than_floats_raise_before_charge(bins):
     table = pd.DataFrame({"x": [0.0, 1.0], "y": [0, 1]})
     domain = {"x": Interval(edges=[-1e308, 0, 1e308]), "y": [0, 1]}
     ledger = PrivacyLedger(epsilon=5)
@@ -44,8 +44,8 @@ def test_bounds_wider_than_floats_are_refused_before_the_charge(bins):
     assert ledger.report().empty
 
 
-def test_python_dates_follow_the_edges_and_not_the_data():
-    """A column of objects has no dtype that says dates; its values must not decide."""
+def test_python_dates_depend_on_the_edges_only():
+    """A column of objects has no dtype of dates, and its values must not determine it."""
     days = [date(2020, 1, 1), date(2020, 3, 1)]
     times = [datetime(2020, 1, 1), datetime(2020, 3, 1)]
     for edges, has_days in ((days, True), (times, False)):
@@ -88,7 +88,7 @@ def test_whole_numbers_stay_in_bins_with_fractional_edges(decimals):
     rows = synthesizer.sample(50_000)["age"].to_numpy()
     counts, _ = np.histogram(rows, interval.edges)
     assert np.abs(counts / 50_000 - synthesizer.model_.marginal((0,))).max() < 0.005
-    # Numbers of a bin are as likely: a cell without a number had the weight of one.
+    # Numbers of a bin are equally likely: a cell without a number had the weight of one.
     steps = np.rint(rows * 10**decimals).astype(int)
     first = np.ceil(np.array(interval.edges[:-1]) * 10**decimals - 1e-6)
     is_first, is_second = np.isin(steps, first), np.isin(steps, first + 1)
@@ -97,7 +97,7 @@ def test_whole_numbers_stay_in_bins_with_fractional_edges(decimals):
 
 @pytest.mark.parametrize("bins", ["declared", "private"])
 def test_even_dates_stay_even(bins):
-    """A few days whose noisy counts are large by chance do not take the rows of a month."""
+    """A few days with large noise do not get the rows of a month."""
     days = np.random.default_rng(0).integers(0, 365, 5_000)
     table = pd.DataFrame({"day": pd.Timestamp("2025-01-01") + pd.to_timedelta(days, "D"), "x": [0, 1] * 2_500})
     domain = {"day": Interval(date(2025, 1, 1), date(2026, 1, 1), bins=12), "x": [0, 1]}

@@ -1,4 +1,4 @@
-"""A workload is honoured, or a warning names what is left out and why; scores that were paid for can be read."""
+"""A workload is measured, or a warning names the excluded marginals and the reason; paid scores are available."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def fitted(**parameters):
 
 
 def odd_share(synthesizer):
-    """The probability, in the model, of rows whose label is the parity of the other columns: 1 in the data."""
+    """Return the model's probability of a label equal to the parity of the other columns: 1 in the data."""
     cells = synthesizer.model_.marginal((0, 1, 2, 3))
     return sum(cells[bits] for bits in itertools.product((0, 1), repeat=4) if not sum(bits) % 2)
 
@@ -32,7 +32,7 @@ def odd_share(synthesizer):
 @pytest.mark.parametrize("name", ["marginals", "workload"])
 @pytest.mark.parametrize("listed", [iter([ALL]), (pair for pair in [ALL]), [iter(ALL)]])
 def test_marginals_of_an_iterator_are_an_error(name, listed):
-    """A second fit would read no column from them."""
+    """A second fit would read no column from an iterator."""
     with pytest.raises(TypeError, match=f"`{name}` must be a list of tuples"):
         fitted(**{name: listed})
 
@@ -41,7 +41,7 @@ def test_marginals_of_an_iterator_are_an_error(name, listed):
 @pytest.mark.parametrize(
     "parameters", [*({"marginals": method} for method in ("auto", "full", [ALL])), {"workload": None, "epsilon": 8.0}]
 )
-def test_the_parity_of_three_bits_is_learnt(parameters, delta):
+def test_parity_of_three_bits_is_learned(parameters, delta):
     """Also without a workload: the second round scores four columns of few values together."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -58,7 +58,7 @@ def test_the_parity_of_three_bits_is_learnt(parameters, delta):
         ({"marginals": "auto", "max_cells": 8}, r"\('a', 'b', 'c', 'label'\) \(more than max_cells=8"),
     ],
 )
-def test_what_a_method_cannot_measure_is_named_before_the_charge(parameters, message):
+def test_unsupported_workload_raises_before_charge(parameters, message):
     ledger = PrivacyLedger(epsilon=10)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -67,7 +67,7 @@ def test_what_a_method_cannot_measure_is_named_before_the_charge(parameters, mes
     assert ledger.spent.epsilon == 0
 
 
-def test_what_was_not_worth_its_noise_is_named_at_the_end():
+def test_marginals_below_their_noise_are_named_at_the_end():
     workload = [("a",), *itertools.combinations(ALL, 2)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -104,7 +104,7 @@ def distance_from_independence(first, second):
     return np.abs(counts - np.outer(counts.sum(axis=1), counts.sum(axis=0)) / N).sum()
 
 
-def test_scores_are_near_the_distances_from_independence():
+def test_scores_are_close_to_the_distances_from_independence():
     scores = fitted_places().pair_scores_
     assert list(scores.index.names) == ["first", "second"]
     assert len(scores) == 6
@@ -120,7 +120,7 @@ def test_scores_are_near_the_distances_from_independence():
     [({}, True), ({"max_cells": 160_000}, False), ({"marginals": "independent"}, False)],
     ids=str,
 )
-def test_pairs_that_are_too_large_for_a_score_are_named(parameters, warned):
+def test_pairs_too_large_for_a_score_are_named(parameters, warned):
     codes = np.random.default_rng(0).integers(0, 400, 50)
     table = pd.DataFrame({"a": codes, "b": codes, "c": codes % 2})
     domain = {"a": range(400), "b": range(400), "c": [0, 1]}
