@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binomtest
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.metrics import pairwise_distances_argmin_min, roc_auc_score
+from sklearn.metrics import (
+    pairwise_distances_argmin_min,
+    roc_auc_score,
+    roc_curve,
+)
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 
 from skdp.base import ColumnLike, TableLike, check_row_order, draw_seed
@@ -330,7 +333,7 @@ def _bound_accuracy(
         if {*field_.columns} == {*domain.columns} and (is_only_report or n_fields == 1):
             exact = oracle.guess_accuracy(prior)
     if exact is None:
-        return bound_guess_accuracy(prior, encoder.guarantee_.epsilon)
+        return _bound_guess_accuracy(prior, encoder.guarantee_.epsilon)
     if protocol.strategy == "sample":
         # A record reports one of n_fields fields with equal probability. Without a report
         # of the field, the best prediction is the most frequent value.
@@ -338,7 +341,7 @@ def _bound_accuracy(
     return float(exact)
 
 
-def bound_guess_accuracy(prior: ArrayLike, epsilon: float) -> float:
+def _bound_guess_accuracy(prior: Numbers, epsilon: float) -> float:
     """Return the largest accuracy of guesses from reports of any epsilon-private protocol.
 
     `prior` has the probability of each value.
@@ -356,16 +359,9 @@ def bound_guess_accuracy(prior: ArrayLike, epsilon: float) -> float:
     # r and a value v, P(r | u) >= P(r | v) / E for all u, so that
     # sum_u y_u P(r | u) >= P(r | v) (T + (E - 1) y_v) / E >= P(v) P(r | v).
     # The sum of the left side over all reports is T.
-    proportions = _check_prior(prior)
-    if isinstance(epsilon, bool | np.bool_) or not isinstance(epsilon, Real):
-        raise TypeError(
-            f"`epsilon` must be a float >= 0, got {type(epsilon).__name__}."
-        )
-    if not epsilon >= 0:
-        raise ValueError(f"`epsilon` must be at least 0, got {epsilon!r}.")
-    sums = np.cumsum(np.sort(proportions)[::-1])
+    sums = np.cumsum(np.sort(prior)[::-1])
     # Numerator and denominator are divided by E, which may be infinite.
-    terms = sums / (1 + np.arange(proportions.size) * np.exp(-float(epsilon)))
+    terms = sums / (1 + np.arange(prior.size) * np.exp(-epsilon))
     return min(1.0, float(terms.max()))
 
 
@@ -398,23 +394,17 @@ def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike) -> float | None:
     >>> round(bayes_accuracy(RandomizedResponse(2, np.log(3)), [0.5, 0.5]), 6)
     0.75
     """
-    proportions = _check_prior(prior)
-    if proportions.size != oracle.k:
-        raise ValueError(
-            f"`prior` must have {oracle.k} entries, got {proportions.size}."
-        )
-    return oracle.guess_accuracy(proportions)
-
-
-def _check_prior(prior: Any) -> Numbers:
-    """Convert the probabilities of values to an array; raise an error unless they add up to 1."""
     proportions = np.asarray(prior, float)
     is_list = proportions.ndim == 1 and proportions.size > 0
     if not is_list or not (proportions >= 0).all() or abs(proportions.sum() - 1) > 1e-9:
         raise ValueError(
             "`prior` must be a 1-D array of numbers >= 0 that add up to 1."
         )
-    return proportions
+    if proportions.size != oracle.k:
+        raise ValueError(
+            f"`prior` must have {oracle.k} entries, got {proportions.size}."
+        )
+    return oracle.guess_accuracy(proportions)
 
 
 @dataclass(frozen=True)
@@ -542,9 +532,11 @@ def _measure_advantage(
     rng = np.random.default_rng(seed)
     chosen_members, tested_members = np.array_split(rng.permutation(member_scores), 2)
     chosen_others, tested_others = np.array_split(rng.permutation(other_scores), 2)
-    thresholds = np.unique(np.concatenate([chosen_members, chosen_others]))
-    true_positives = _positive_rates(chosen_members, thresholds)
-    false_positives = _positive_rates(chosen_others, thresholds)
+    scores = np.concatenate([chosen_members, chosen_others])
+    is_member = np.arange(len(scores)) < len(chosen_members)
+    false_positives, true_positives, thresholds = roc_curve(
+        is_member, scores, drop_intermediate=False
+    )
     threshold = thresholds[np.argmax(true_positives - false_positives)]
     rates, intervals = [], []
     for scores in (tested_members, tested_others):
@@ -554,11 +546,6 @@ def _measure_advantage(
         intervals.append(test.proportion_ci(0.975))
     true, false = intervals
     return rates[0] - rates[1], true.low - false.high, true.high - false.low
-
-
-def _positive_rates(scores: Numbers, thresholds: Numbers) -> Numbers:
-    """Return the proportion of scores at or above each threshold."""
-    return 1 - np.searchsorted(np.sort(scores), thresholds) / scores.size
 
 
 def _bound_advantage(guarantee: Any) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -207,7 +207,7 @@ def fairness_study(
     seed = draw_seed(random_state)
     calls, keys = [], []
     for position, name in enumerate(methods):
-        for epsilon in losses if METHODS[name].is_private else [math.inf]:
+        for epsilon in [math.inf] if name in NOT_PRIVATE else losses:
             for split in range(n_splits):
                 # Each fit has its own noise; all methods have the same splits.
                 fit_seed = derive_seed(seed, epsilon, split, position)
@@ -382,7 +382,7 @@ def _score_method(
     )
     train, test = map(table.take, positions)
     task = _Task(train, test, encoder, epsilon, seed)
-    predicted, probabilities = METHODS[name].run(model, task)
+    predicted, probabilities = METHODS[name](model, task)
     scores = {"accuracy": accuracy_score(test.labels, predicted)}
     if probabilities is not None:
         scores["roc_auc"] = roc_auc_score(test.labels, probabilities)
@@ -440,14 +440,15 @@ Predictions = tuple[NDArray[Any], NDArray[Any] | None]
 
 def _fit_and_predict(model: Any, train: Any, labels: Any, test: Any) -> Predictions:
     """Fit a model to training features and labels; predict labels and probabilities of test rows."""
-    if train.shape[1] == 0:
-        # Without features, the best prediction is the most frequent label.
+    if train.shape[1] == 0 or labels.min() == labels.max():
+        # Without features, or with one label only (synthetic rows with large noise), the
+        # best prediction is the most frequent label.
         model = DummyClassifier()
-        train, test = np.zeros((len(train), 1)), test.assign(x=0)
+        train, test = np.zeros((len(train), 1)), np.zeros((len(test), 1))
     model.fit(train, labels)
     probabilities = None
     if hasattr(model, "predict_proba"):
-        probabilities = np.asarray(model.predict_proba(test))[:, 1]
+        probabilities = np.asarray(model.predict_proba(test))[:, -1]
     return np.asarray(model.predict(test)), probabilities
 
 
@@ -560,30 +561,20 @@ def _resample_columns(model: Any, task: _Task) -> Predictions:
 def _train_on_release(model: Any, task: _Task, rows: pd.DataFrame) -> Predictions:
     """Train on released rows with a label column, and predict the true test rows."""
     labels = rows[LABEL].to_numpy().astype(np.int64)
-    if labels.min() == labels.max():
-        # With large noise, all synthetic rows may have the same label.
-        predicted = np.full(len(task.test.X), labels[0])
-        return predicted, predicted.astype(float)
     # The released rows take the place of the training rows and are encoded like them.
     train = replace(task.train, X=rows[list(task.train.X)], labels=labels)
     test = task.test.true_features()
     return _fit_and_predict(model, train.true_features(), labels, test)
 
 
-@dataclass(frozen=True)
-class _Method:
-    """Function that trains and predicts; `is_private` is True if it depends on epsilon."""
-
-    run: Callable[[Any, _Task], Predictions]
-    is_private: bool
-
-
 METHODS = {
-    "without privacy": _Method(_train_on_truth, False),
-    "columns excluded": _Method(_exclude_columns, False),
-    "post-processed": _Method(_choose_thresholds, False),
-    "reported": _Method(_train_on_reports, True),
-    "private parity": _Method(_constrain_parity, True),
-    "synthetic rows": _Method(_synthesize_rows, True),
-    "resampled columns": _Method(_resample_columns, True),
+    "without privacy": _train_on_truth,
+    "columns excluded": _exclude_columns,
+    "post-processed": _choose_thresholds,
+    "reported": _train_on_reports,
+    "private parity": _constrain_parity,
+    "synthetic rows": _synthesize_rows,
+    "resampled columns": _resample_columns,
 }
+# Methods that do not depend on epsilon.
+NOT_PRIVATE = ("without privacy", "columns excluded", "post-processed")

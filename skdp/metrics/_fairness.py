@@ -6,6 +6,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import csr_array
 from sklearn.exceptions import UndefinedMetricWarning
 
 from skdp.base import (
@@ -36,8 +37,6 @@ from skdp.metrics._rates import (
     Estimate,
     Groups,
     GroupSums,
-    KnownGroups,
-    ReportedGroups,
     compare_extremes,
     compare_with_privileged,
     estimate_rates,
@@ -279,12 +278,13 @@ def fairness_report(
         is_privileged = find_privileged(privileged, list(columns), cells)
     names, group_of_cell = _group_cells(cells, is_privileged)
     weights = _scale_weights(sample_weight, sensitive_features, n_rows)
-    groups = KnownGroups(
+    index = np.arange(n_rows), group_of_cell[cell_of_row]
+    groups = Groups(
         names,
-        privileged is not None,
+        csr_array((np.ones(n_rows), index), shape=(n_rows, len(names))),
         weights,
-        "population",
-        index=group_of_cell[cell_of_row],
+        is_reported=False,
+        has_privileged=privileged is not None,
     )
     return _tabulate_outcomes(outcomes, positive_label, groups, confidence_level)
 
@@ -438,13 +438,14 @@ def debiased_fairness(
         is_privileged = find_declared(privileged, domain)
     names, group_of_cell = _group_cells(list_cells(domain), is_privileged)
     weights = _scale_weights(sample_weight, sensitive_features, len(indicators))
-    groups = ReportedGroups(
+    groups = Groups(
         names,
-        privileged is not None,
-        weights,
-        rows,
         # The indicator of a group is the sum over its cells, and stays unbiased.
-        indicators=indicators @ np.eye(len(names))[group_of_cell],
+        indicators @ np.eye(len(names))[group_of_cell],
+        weights,
+        is_reported=True,
+        has_privileged=privileged is not None,
+        rows=rows,
     )
     return _tabulate_outcomes(outcomes, positive_label, groups, confidence_level)
 
@@ -474,7 +475,7 @@ def _group_cells(cells: Cells, is_privileged: Mask | None) -> tuple[list[Any], C
 
 
 def _tabulate_outcomes(
-    outcomes: dict[str, pd.Series], positive_label: Any, groups: Any, level: float
+    outcomes: dict[str, pd.Series], positive_label: Any, groups: Groups, level: float
 ) -> pd.DataFrame:
     """Build the table of `fairness_report` from the true and predicted outcomes and the groups of the rows."""
     if positive_label is None and is_regression(outcomes):

@@ -49,41 +49,16 @@ class Groups:
     """Groups of weighted rows: true groups, or groups that are estimated from reports."""
 
     names: list[Any]
-    # True if group 0 is unprivileged and group 1 is privileged.
-    has_privileged: bool
+    # Indicators of the groups, or unbiased estimates of them; shape (n_rows, n_groups).
+    # True groups are a sparse array.
+    indicators: Any
     # Weight of each row, with a mean of 1; shape (n_rows,).
     weights: Numbers
+    is_reported: bool
+    # True if group 0 is unprivileged and group 1 is privileged.
+    has_privileged: bool
     # "population" if the rows are a sample, "table" if only the noise of reports is random.
-    rows: str
-
-    @property
-    def n_groups(self) -> int:
-        """Number of groups."""
-        return len(self.names)
-
-
-@dataclass(frozen=True)
-class KnownGroups(Groups):
-    """True groups, with the index of the group of each row."""
-
-    index: Codes
-    is_reported = False
-
-    def sum(self, values: Numbers) -> Numbers:
-        """Sum a number of each row by group; shape (n_groups,)."""
-        return np.bincount(self.index, values, self.n_groups).astype(float)
-
-    def sum_noise(self, values: Numbers) -> Numbers:
-        """Return zeros, because true groups have no noise; shape (n_groups, n_groups)."""
-        return np.zeros((self.n_groups, self.n_groups))
-
-
-@dataclass(frozen=True)
-class ReportedGroups(Groups):
-    """Groups that are estimated from reports, with unbiased indicators of the groups, (n_rows, n_groups)."""
-
-    indicators: Numbers
-    is_reported = True
+    rows: str = "population"
 
     def sum(self, values: Numbers) -> Numbers:
         """Estimate the sum of a number of each row by group; shape (n_groups,)."""
@@ -92,6 +67,8 @@ class ReportedGroups(Groups):
 
     def sum_noise(self, values: Numbers) -> Numbers:
         """Estimate the covariances of the indicators, times a number of each row; shape (n_groups, n_groups)."""
+        if not self.is_reported:
+            return np.zeros((len(self.names), len(self.names)))
         # A record is in one group, so the mean of the product of its indicators of two
         # groups is their covariance. A true indicator equals its square, so the mean of
         # ``indicator**2 - indicator`` is the variance.
@@ -111,15 +88,15 @@ class GroupSums:
     # mean * denominator`` of two groups with the means t and u; shape (3, n_means,
     # n_groups, n_groups).
     covariance: Numbers
-    # Variances that widen the intervals of rates of few rows, added to the coefficients of
-    # one group; shape (3, n_means, n_groups).
-    extra: Numbers
     # Possible values of a mean: rates are between 0 and 1.
     bounds: tuple[float, float]
     # Design effect of rates of true groups, whose intervals are exact: ratio of the
     # variance of sampling to the variance for weights of 1 and the same sums; shape
     # (n_means, n_groups). None for other means.
     exact_effect: Numbers | None = None
+    # Variances that widen the intervals of rates of few rows, added to the coefficients of
+    # one group; shape (3, n_means, n_groups).
+    extra: Any = 0.0
     # Number that was subtracted from the values of each mean; shape (n_means, 1).
     origin: Any = 0.0
 
@@ -129,12 +106,12 @@ class GroupSums:
         return self.bounds == (0, 1)
 
 
-def sum_rates(is_true: Mask, is_predicted: Mask, groups: Any) -> GroupSums:
+def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> GroupSums:
     """Sum the weights of the rows of each group for the selection rate, the true and the false positive rate.
 
     `is_true` marks the truly positive rows, and `is_predicted` the rows that are predicted to be.
     """
-    weights, n_groups = groups.weights, groups.n_groups
+    weights, n_groups = groups.weights, len(groups.names)
     rows = np.stack([np.ones_like(is_true), is_true, ~is_true])
     # Selected and unselected rows of each rate; shape (2, n_rates, n_rows).
     parts = np.stack([rows & is_predicted, rows & ~is_predicted])
@@ -156,7 +133,7 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Any) -> GroupSums:
         # number of rows is negative.
         binomial = (np.maximum(total, 0) * effect)[..., np.newaxis] * diagonal
         covariance -= np.multiply.outer([0, 0.5, 1], binomial)
-    extra = np.zeros_like(total)
+    extra: Any = 0.0
     if groups.is_reported:
         # Normal intervals are too narrow if few rows are misreported, so they add the
         # noise of two selected and two unselected rows, whose report is either of two
@@ -165,23 +142,24 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Any) -> GroupSums:
         variance_of_row = (np.ptp(groups.indicators, axis=0) / 2) ** 2
         variance_of_row *= np.mean(weights**2)
         extra = 2 * np.outer(is_mixed, variance_of_row * noise.any())
+        extra = np.multiply.outer([1, 1, 2], extra)
     return GroupSums(
         numerator=sums[0],
         denominator=total,
         covariance=covariance,
-        extra=np.multiply.outer([1, 1, 2], extra),
+        extra=extra,
         bounds=(0, 1),
         exact_effect=None if groups.is_reported else effect,
     )
 
 
-def sum_means(numbers: Numbers, groups: Any) -> GroupSums:
+def sum_means(numbers: Numbers, groups: Groups) -> GroupSums:
     """Sum weighted numbers of each row by group; `numbers` has the shape (n_means, n_rows)."""
-    weights = groups.weights
+    weights, n_groups = groups.weights, len(groups.names)
     # Sums of squares of numbers far from 0 would lose digits.
     origin = np.average(numbers, axis=1, weights=weights, keepdims=True)
     numbers = numbers - origin
-    covariance = np.zeros((3, len(numbers), groups.n_groups, groups.n_groups))
+    covariance = np.zeros((3, len(numbers), n_groups, n_groups))
     for mean, values in enumerate(numbers):
         for coefficient, power in enumerate((2, 1, 0)):
             factors = weights**2 * values**power
@@ -193,7 +171,6 @@ def sum_means(numbers: Numbers, groups: Any) -> GroupSums:
         numerator=np.array([groups.sum(weights * values) for values in numbers]),
         denominator=np.tile(groups.sum(weights), (len(numbers), 1)),
         covariance=covariance,
-        extra=np.zeros((3, len(numbers), groups.n_groups)),
         bounds=(-np.inf, np.inf),
         origin=origin,
     )

@@ -179,28 +179,25 @@ def _draw_panel(axes: Any, table: pd.DataFrame, names: list[str]) -> None:
     `table` has the rows of the panel with the columns "report", "label", "value", "lower" and "upper"; `names` are the
     names of the reports in order.
     """
-    rows = list(dict.fromkeys(table["label"]))
+    # The axis excludes infinite limits, and very large limits of ratios, which would make
+    # all other intervals invisible.
+    title = table["panel"].iloc[0]
     drawn = table[["value", "lower", "upper"]].to_numpy(float)
-    is_shown = np.isfinite(drawn)
-    # matplotlib cannot draw infinite limits, so they are clipped far outside the axes.
-    far = 1e3 * np.abs(drawn[is_shown]).max(initial=1)
+    is_shown = np.abs(drawn) < (3 if title == RATIOS else np.inf)
+    is_shown[:, 0] = np.isfinite(drawn[:, 0])
+    visible = [*drawn[is_shown], *([PARITY[title]] if title in PARITY else [])]
+    if visible:
+        low, high = min(visible), max(visible)
+        margin = 0.08 * (high - low) or 0.01
+        axes.set_xlim(low - margin, high + margin)
+    rows = list(dict.fromkeys(table["label"]))
     for position, name in enumerate(names):
         report = table[table["report"] == name]
         # Reports are shifted by -0.3 to 0.3 rows, so that they do not overlap.
         shift = 0.6 * ((position + 0.5) / len(names) - 0.5)
         heights = report["label"].map(rows.index).to_numpy(float) + shift
-        limits = report[["lower", "upper"]].to_numpy(float).clip(-far, far)
+        limits = report[["lower", "upper"]].to_numpy(float).clip(*axes.get_xlim())
         style = choose_series_style(position)
         axes.hlines(heights, *limits.T, color=style["color"], lw=2, alpha=0.6)
         # Markers at the bounds of the axis are drawn whole.
         axes.plot(report["value"], heights, ls="none", ms=5.5, clip_on=False, **style)
-    if RATIOS in set(table["panel"]):
-        # Very large limits of ratios would make all other intervals invisible.
-        is_shown[:, 1:] &= drawn[:, 1:] <= 3
-    visible = drawn[is_shown]
-    if visible.size:
-        # The line of parity is drawn, too.
-        parity = [PARITY[title] for title in table["panel"].unique() if title in PARITY]
-        low, high = min([*visible, *parity]), max([*visible, *parity])
-        margin = 0.08 * (high - low) or 0.01
-        axes.set_xlim(low - margin, high + margin)

@@ -137,10 +137,10 @@ class MarginalDisplay(PanelDisplay):
         if isinstance(columns, str):
             raise TypeError("`columns` must be a list of names and pairs, got str.")
         marginals: dict[tuple[Any, ...], pd.DataFrame] = {}
-        declared = _list_declared(domain)
         for name in columns:
             names = name if isinstance(name, tuple) else (name,)
-            marginals[names] = marginal_table(real, synthetic, names, domain=declared)
+            marginals[names] = marginal_table(real, synthetic, names, domain=domain)
+        declared: Any = domain or {}
         edges = {}
         for name, values in declared.items():
             if isinstance(values, Interval):
@@ -188,18 +188,6 @@ class MarginalDisplay(PanelDisplay):
         if any(len(names) == 1 for names in self.marginals):
             self._draw_legend(ax, handles)
         return self
-
-
-def _list_declared(domain: Any) -> dict[Any, Any]:
-    """Return the declared values of each column of a Domain, a mapping or None."""
-    if domain is None:
-        return {}
-    if not isinstance(domain, Mapping):
-        raise TypeError(
-            "`domain` must be a Domain or a mapping of column name to values, got "
-            f"{type(domain).__name__}."
-        )
-    return dict(domain)
 
 
 def _draw_bars(axes: Any, table: pd.DataFrame) -> None:
