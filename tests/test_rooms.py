@@ -63,6 +63,33 @@ def test_private_modules_are_not_imported_by_other_packages():
     assert foreign_private("skdp.privacy.statement._walk", source) == []
 
 
+# Modules that import by name, and the arguments.
+BY_NAME = {
+    "skdp": ['f"skdp.{name}"', "_MODULES[name]"],
+    "skdp.cli": ['f"skdp.cli.{options.module}"'],
+    "skdp.cli._reports": ["path_or_module"],  # of the user
+    "skdp.engines._engine": ["module"],  # in skdp.engines
+    "skdp.engines._io": ["module"],  # another library
+    "skdp.metrics._aif360": ["module"],  # another library
+    "skdp.persistence._records": ['"skdp"'],  # up
+    "skdp.tables._frames": ['"skdp.engines"'],  # up
+}
+
+
+def imports_by_name(source):
+    """List the arguments of the calls that import a module by its name."""
+    return [
+        ast.unparse(node.args[0]).replace("'", '"')
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Call) and re.search(r"\b(import_module|__import__)$", ast.unparse(node.func))
+    ]
+
+
+def test_imports_by_name_are_listed():
+    found = {module: imports_by_name(source) for module, source in SOURCES.items()}
+    assert {module: names for module, names in found.items() if names} == BY_NAME
+
+
 def test_files_and_folders_are_limited():
     for folder in {path.parent for path in MODULES.values()}:
         assert len(list(folder.glob("*.py"))) <= MAX_FILES, folder

@@ -55,7 +55,6 @@ from skdp.privacy import (
     PureLoss,
     Relation,
     Rho,
-    charge_ledger,
     check_delta,
     check_epsilon,
     parse_budget,
@@ -101,7 +100,8 @@ def charge(
     )
     warn_of_release(guarantee)
     try:
-        charge_ledger(ledger, guarantee, name)
+        if ledger is not None:
+            ledger.charge(guarantee, name)
     except BudgetExceeded as error:
         raise BudgetExceeded(
             f"{error} Decrease `epsilon`, or use a ledger with a larger budget."

@@ -30,7 +30,7 @@ from skdp.base import (
 )
 from skdp.local.protocol import parse_report_table
 from skdp.oracles import RandomizedResponse
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, charge_ledger, check_epsilon
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 from skdp.randomness import ByteSource, check_size, uniform_integers
 from skdp.tables import to_object_list
 
@@ -192,7 +192,8 @@ class HeavyHitters(BaseEstimator):
         guarantee = self.guarantee_
         warn_of_epsilon(guarantee.epsilon, self.epsilon)
         name = type(self).__name__
-        charge_ledger(self.ledger, guarantee, name)
+        if self.ledger is not None:
+            self.ledger.charge(guarantee, name)
         if not hasattr(self, "_calls"):
             self._calls = CallCounter()
         source = make_source(self.random_state, name, self._calls.advance(), "report")

@@ -53,7 +53,6 @@ from skdp.pages import warn
 from skdp.privacy import (
     PrivacyGuarantee,
     PrivacyLedger,
-    charge_ledger,
     check_epsilon,
 )
 from skdp.tables import Table, attach_protocol, get_protocol_text, has_metadata
@@ -501,7 +500,7 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
         """Charge one call of `transform` to the ledger; calls of one named run charge once."""
         ledger, title = self._next_charge(run)
         if ledger is not None:
-            charge_ledger(ledger, self.guarantee_, title)
+            ledger.charge(self.guarantee_, title)
 
     def _check_budget(self, run: str | None = None) -> None:
         """Raise BudgetExceeded early if the ledger does not cover a call."""

@@ -62,7 +62,8 @@ class Records:
             if self.ledger not in (None, value):
                 raise ValueError("Estimators must have one ledger, got several.")
             self.ledger = value
-            return Record("PrivacyLedger", value._book.budget.numbers())
+            names = ("epsilon", "delta", "rho", "mu")
+            return Record("PrivacyLedger", {x: getattr(value, x) for x in names})
         for name, (type_, dump, _) in _TYPES.items():
             if isinstance(value, type_):
                 return Record(name, self.pack(dump(value)))
@@ -180,11 +181,16 @@ def _load_estimator(name: str, state: Mapping[str, Any]) -> Any:
     return estimator
 
 
-def _find_public_class(name: str) -> Any:
-    """Return the public estimator class of skdp with a name; None if there is none."""
+def _find_public(name: str) -> Any:
+    """Return the public object of skdp with a name; None if there is none."""
     # Only public names are looked up, so a file cannot import other modules.
     skdp: Any = import_module("skdp")
-    public = getattr(skdp, name) if name in skdp.__all__ else None
+    return getattr(skdp, name) if name in skdp.__all__ else None
+
+
+def _find_public_class(name: str) -> Any:
+    """Return the public estimator class of skdp with a name; None if there is none."""
+    public = _find_public(name)
     is_estimator = isinstance(public, type) and issubclass(public, BaseEstimator)
     return public if is_estimator else None
 
@@ -386,7 +392,7 @@ _TYPES: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "ReportDesign": (
         SavedByArguments,
         lambda design: design.arguments(),
-        lambda state: import_module("skdp.survey").ReportDesign(**state),
+        lambda state: _find_public("ReportDesign")(**state),
     ),
     "Table": (Table, _dump_template, _load_template),
     "DataFrame": (

@@ -32,7 +32,6 @@ from skdp.privacy.guarantees._shuffled import Released as Released
 from skdp.privacy.guarantees._shuffled import local_epsilon, shuffled_guarantee
 from skdp.privacy.ledger._book import BudgetExceeded
 from skdp.privacy.ledger._ledger import PrivacyLedger
-from skdp.privacy.ledger._ledger import charge_ledger as charge_ledger
 from skdp.privacy.statement._result import PrivacyStatement
 from skdp.privacy.statement._statement import privacy_statement
 from skdp.privacy.statement._steps import list_releases as list_releases

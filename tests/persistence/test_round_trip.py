@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:The noise (exceeds|is about):UserWarning", "ignore:.* fewer bins than", "ignore:X and y are treated"
 )
 
-NO_ESTIMATORS = {"ReportTally", "PrivacyLedger", "PrivacyGuarantee", "Domain", "Interval", "SecretKey"}
+NO_ESTIMATORS = {"ReportTally", "PrivacyLedger", "PrivacyGuarantee", "Domain", "Interval", "ReportDesign", "SecretKey"}
 """Public classes that are not estimators: ledgers and tallies have files of their own."""
 
 OURS = [(f"{place}-{type(one).__name__}", one, X) for place, (one, X) in enumerate(SUBJECTS)]

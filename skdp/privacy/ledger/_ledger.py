@@ -435,9 +435,3 @@ def _check_release(guarantee: Any, what: Any) -> None:
         )
     if not isinstance(what, str):
         raise TypeError(f"`what` must be a str, got {type(what).__name__}.")
-
-
-def charge_ledger(ledger: Any, guarantee: PrivacyGuarantee, what: str) -> None:
-    """Charge a release to a ledger; without a ledger, do nothing."""
-    if ledger is not None:
-        ledger.charge(guarantee, what)
