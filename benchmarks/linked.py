@@ -7,8 +7,11 @@ rows of `DPMarginalSynthesizer(groups=...)`, which get people in blocks of rando
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -171,6 +174,14 @@ def fit_exactly(data: Linked, epsilon: float, seed: int) -> Any:
     return synthesize(data, WITHOUT_NOISE, seed)
 
 
+def synthesize_with(
+    constant: str, value: Any, data: Linked, epsilon: float, seed: int
+) -> Any:
+    """Draw linked tables with another value of a constant of `skdp.synthesis`."""
+    with patch(f"skdp.synthesis.{constant}", value):
+        return synthesize(data, epsilon, seed)
+
+
 def join(data: Linked, epsilon: float, seed: int) -> Any:
     """Draw rows of the joined tables, and divide them among people in blocks of random sizes."""
     import skdp
@@ -218,10 +229,21 @@ def score(data: Linked, made: Any) -> dict[str, float]:
     return link_errors(data.people, data.events, *made, key="person").to_dict()
 
 
-METHODS = {
-    "DPLinkedSynthesizer": synthesize,
-    "without noise": fit_exactly,
-    "joined rows": join,
-    "real people resampled": resample,
+METHODS = {"DPLinkedSynthesizer": synthesize, "joined rows": join}
+LIMITS = {"without noise": fit_exactly, "real people resampled": resample}
+CONSTANTS: dict[str, Any] = {"as they are": synthesize}
+VALUES = {
+    "_linked_synthesizer.PEOPLE_FRACTION": [Fraction(1, 10), Fraction(2, 5)],
+    "selection._scores.FAVORED_WEIGHT": [1.0, 30.0],
+    "_events.N_SIMULATIONS": [0, 1, 3],
+    "_events.N_SIMULATED": [5_000, 80_000],
 }
-TASKS = {"linked": Task(tables, METHODS, score, (3.0, 1.0, 10.0), 5)}
+for constant, values in VALUES.items():
+    for value in values:
+        name = f"{constant.split('.')[-1]} = {value}"
+        CONSTANTS[name] = partial(synthesize_with, constant, value)
+TASKS = {
+    "linked": Task(tables, METHODS, score, (3.0, 1.0, 10.0), 5),
+    "limits": Task(tables, LIMITS, score, (math.inf,), 5),
+    "constants": Task(tables, CONSTANTS, score, (3.0,), 2),
+}

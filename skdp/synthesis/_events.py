@@ -28,7 +28,9 @@ N_SIMULATED = 20_000
 """Number of people whose simulated events estimate the marginals of given columns."""
 
 N_SIMULATIONS = 2
-"""Number of simulations; the first one is of a model without marginals of given columns (benchmarks/linked.py)."""
+"""Number of simulations; the first one is of a model without these marginals."""
+
+# benchmarks/linked.py varies both.
 
 
 @dataclass(frozen=True, eq=False)

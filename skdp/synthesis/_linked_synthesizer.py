@@ -64,7 +64,7 @@ from skdp.synthesis.selection import (
 from skdp.tables import Table, to_column, wrap_table
 
 PEOPLE_FRACTION = Fraction(1, 5)
-"""Fraction of the budget for people and their numbers of events, whose few columns need less."""
+"""Fraction of the budget for people and their numbers of events; benchmarks/linked.py shows half and twice of it."""
 
 
 class DPLinkedSynthesizer(CentralEstimator):
