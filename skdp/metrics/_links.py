@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import narwhals.stable.v2 as nw
+import narwhals.stable.v2.selectors as ns
 import numpy as np
 import pandas as pd
+
+DATES = ns.by_dtype(nw.Date, nw.Datetime)
 
 MAX_VALUES = 20
 """Largest number of different numbers that are not cut into bins."""
@@ -37,7 +40,7 @@ def link_errors(
         events, ``person`` of pairs of columns of events and of people, and ``next`` of pairs of an event and the next
         one. ``equal`` is the error of the probability that two events of a person are equal, and ``icc`` of the
         intraclass correlation of numbers, the correlation of two events of a person; both as means over people with at
-        least two events. Numbers with more than 20 values are cut at the deciles of the real tables.
+        least two events. Numbers with more than 20 values are cut at the deciles of the real tables. Dates are numbers.
 
     Raises
     ------
@@ -69,7 +72,8 @@ def link_errors(
     """
     tables = []
     for table in (people, events, synthetic_people, synthetic_events):
-        tables.append(nw.from_native(table, eager_only=True).to_pandas())
+        frame = nw.from_native(table, eager_only=True)
+        tables.append(frame.with_columns(DATES.dt.timestamp("ms")).to_pandas())
     missing = {key, *tables[0], *tables[1]} - {*tables[2], *tables[3]}
     if missing or not all(key in table for table in tables):
         raise ValueError(

@@ -65,6 +65,23 @@ def test_other_libraries_and_missing_values():
     assert errors["person"] > 0.1
 
 
+@pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas])
+def test_dates_are_compared_as_numbers(convert):
+    people, events = make_tables(0)
+    other_people, other = make_tables(1)
+    tables = []
+    for number, table in enumerate((people, events, other_people, other)):
+        days = np.random.default_rng(number).integers(0, 5_000, len(table))
+        name = "born" if number % 2 == 0 else "day"
+        tables.append(table.assign(**{name: days}))
+    errors = link_errors(*tables, key="id")
+    for table in tables:
+        for name in {"born", "day"} & {*table}:
+            table[name] = pd.Timestamp("2020-01-01") + pd.to_timedelta(table[name], "D")
+    pd.testing.assert_series_equal(link_errors(*map(convert, tables), key="id"), errors)
+    assert errors["person"] < 0.3
+
+
 def test_tables_without_a_column_are_an_error():
     people, events = make_tables(0)
     with pytest.raises(ValueError, match=r"lack \['ward'\]"):
