@@ -88,7 +88,8 @@ def check_contents(sdist: Path, wheel: Path) -> None:
         ["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True
     ).stdout.split()
     package = {name for name in tracked if name.startswith("skdp/")}
-    package |= {f"skdp/{name}" for name in tracked if name.startswith(PAGES)}
+    pages = [name for name in tracked if name.startswith(PAGES)]
+    package |= {f"skdp/{name.removesuffix('.md')}.html" for name in pages}
     assert {name for name in names if ".dist-info/" not in name} == package, (
         "the wheel is not the package"
     )

@@ -13,11 +13,12 @@ def address(page: str) -> str:
     """Return the URL of a page, such as ``"guide/tables"`` or ``"guide/tables#in-code"``."""
     name, hash_sign, section = page.partition("#")
     if SITE is None:
-        # The pages are inside an installed package, and beside it in a source checkout.
+        # An installed package has the pages as HTML, and a source checkout has their sources.
         package = Path(__file__).parent
-        docs = package / "docs"
-        docs = docs if docs.exists() else package.parent / "docs"
-        return f"{docs.as_uri()}/{name}.md{hash_sign}{section}"
+        path = package / "docs" / f"{name}.html"
+        if not path.exists():
+            path = package.parent / "docs" / f"{name}.md"
+        return f"{path.as_uri()}{hash_sign}{section}"
     return f"{SITE}/{name}.html{hash_sign}{section}"
 
 

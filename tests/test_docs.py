@@ -57,9 +57,38 @@ def test_guarantees_name_public_objects_and_tests_that_exist():
 MODULES = sorted((ROOT / "skdp").rglob("*.py"))
 
 
+def list_linked_pages():
+    """Return the pages that warnings link to, such as "guide/encoders#categories-the-domain"."""
+    source = "".join(path.read_text(encoding="utf-8") for path in MODULES)
+    return set(re.findall(r"""\babout="((?:answers|guide)/[^"]+)\"""", source))
+
+
+def test_pages_of_the_wheel_have_no_directives_and_all_linked_sections():
+    pytest.importorskip("mdit_py_plugins")
+    hook = runpy.run_path(str(ROOT / ".ci" / "wheel_pages.py"))
+    html = {page: hook["render"](page) for page in hook["list_pages"]()}
+    assert [page for page in html if re.search(r"\{(doc|py:|index|figure|toctree)|```|\| ---", html[page])] == []
+    for page in list_linked_pages():
+        name, _, section = page.partition("#")
+        assert not section or f'id="{section}"' in html[name], page
+    for page in html:
+        for link, section in re.findall(r'href="(?!http|#)([^"#]*)#?([^"]*)"', html[page]):
+            name = (DOCS / page).parent.joinpath(link).resolve().relative_to(DOCS).with_suffix("").as_posix()
+            assert not section or f'id="{section}"' in html[name], (page, link, section)
+    assert 'href="../answers/which_epsilon.html' in "".join(html.values())
+
+
+def test_installed_package_links_to_its_pages_in_html(monkeypatch, tmp_path):
+    page = tmp_path / "skdp" / "docs" / "guide" / "attacks.html"
+    page.parent.mkdir(parents=True)
+    page.touch()
+    monkeypatch.setattr(pages, "__file__", str(tmp_path / "skdp" / "pages.py"))
+    assert pages.address("guide/attacks#limitations") == f"{page.as_uri()}#limitations"
+
+
 def test_every_warning_names_an_existing_page():
     source = "".join(path.read_text(encoding="utf-8") for path in MODULES)
-    named = set(re.findall(r"""\babout="((?:answers|guide)/[^"]+)\"""", source))
+    named = list_linked_pages()
     assert len(named) > 10
     assert source.count("warnings.warn(") == 1  # in `skdp.pages`, whose function `warn` requires a page
     for page in named:
