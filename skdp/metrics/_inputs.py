@@ -18,6 +18,9 @@ Numbers = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 Codes = NDArray[np.intp]
 
+# Largest number of classes that are compared one by one, each with its own table.
+MAX_CLASSES = 100
+
 # Combinations of values of the sensitive columns; None represents a missing value.
 Cells = list[tuple[Any, ...]]
 
@@ -98,17 +101,6 @@ def parse_columns(features: Any, name: str) -> dict[Any, pd.Series]:
     return columns
 
 
-def check_lengths(lengths: Mapping[str, int]) -> None:
-    """Raise an error if inputs, which are matched by position, differ in their numbers of rows."""
-    if len(set(lengths.values())) > 1:
-        *names, last_name = lengths
-        *sizes, last_size = map(str, lengths.values())
-        raise ValueError(
-            f"`{'`, `'.join(names)}` and `{last_name}` must have the same length, "
-            f"got {', '.join(sizes)} and {last_size}."
-        )
-
-
 def parse_outcomes(y_true: Any, y_pred: Any, n_rows: int) -> dict[str, pd.Series]:
     """Read the true and predicted outcomes, and check that sensitive features have as many rows, `n_rows`."""
     if y_true is None:
@@ -116,27 +108,34 @@ def parse_outcomes(y_true: Any, y_pred: Any, n_rows: int) -> dict[str, pd.Series
             "`y_true` must be one column, got None. For selection rates without true "
             "labels, pass the predictions twice."
         )
-    outcomes = {
-        name: parse_column(values, name)
-        for name, values in (("y_true", y_true), ("y_pred", y_pred))
-    }
-    lengths = {name: len(values) for name, values in outcomes.items()}
-    check_lengths(lengths | {"sensitive_features": n_rows})
-    return outcomes
+    columns = {"y_true": y_true, "y_pred": y_pred}
+    return parse_rows(columns, sensitive_features=n_rows)
+
+
+def parse_rows(columns: Mapping[str, Any], **lengths: int) -> dict[str, pd.Series]:
+    """Convert columns to Series; raise an error unless they and other inputs have equal lengths."""
+    parsed = {name: parse_column(values, name) for name, values in columns.items()}
+    # Rows are matched by position.
+    lengths = {name: len(values) for name, values in parsed.items()} | lengths
+    if len(set(lengths.values())) > 1:
+        *names, last_name = lengths
+        *sizes, last_size = map(str, lengths.values())
+        raise ValueError(
+            f"`{'`, `'.join(names)}` and `{last_name}` must have the same length, "
+            f"got {', '.join(sizes)} and {last_size}."
+        )
+    return parsed
 
 
 def is_regression(outcomes: dict[str, pd.Series]) -> bool:
     """Return True for numbers with fractions; raise an error for infinite numbers among them."""
-    columns = outcomes.values()
-    # Predictions with fractions of the classes 0 and 1 are probabilities.
-    if any(column.dtype.kind not in "iuf" for column in columns) or any(
-        column.isin([0, 1]).all() for column in columns
-    ):
-        return False
     for name, column in outcomes.items():
-        if np.isinf(column).any():
+        # Predictions with fractions of the classes 0 and 1 are probabilities.
+        if column.dtype.kind not in "iuf" or column.isin([0, 1]).all():
+            return False
+        if np.isinf(column.to_numpy(float)).any():
             raise ValueError(f"`{name}` must be finite numbers, got infinite numbers.")
-    return any(map(_has_fractions, columns))
+    return any(map(_has_fractions, outcomes.values()))
 
 
 def list_positive_labels(
@@ -155,6 +154,12 @@ def list_positive_labels(
             "to the same labels."
         )
     if positive_label is None and len(labels) > 2:
+        if len(labels) > MAX_CLASSES:
+            raise ValueError(
+                f"`y_true` and `y_pred` must have at most {MAX_CLASSES} labels, got "
+                f"{len(labels)}. Divide whole numbers of a regression by a unit, such "
+                "as y / 1000, or set positive_label."
+            )
         return list(labels)
     label = find_positive_label(positive_label, **outcomes)
     if label not in {*true, *predicted}:

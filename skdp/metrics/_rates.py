@@ -1,8 +1,8 @@
-"""Rates of groups and their comparisons, with standard errors and confidence intervals.
+"""Rates and means of groups and their comparisons, with standard errors and confidence intervals.
 
-The functions are used for true groups and for groups that are estimated from reports. A rate has
-the score interval (Wilson 1927; Fieller 1954) if the groups are estimated, and otherwise the
-Clopper-Pearson interval (1934). Differences and ratios combine score intervals by the method of variance
+The functions are used for true groups and for groups that are estimated from reports. Rates of true
+groups have Clopper-Pearson intervals (1934); other rates, and means, have score intervals (Wilson
+1927; Fieller 1954). Differences and ratios combine score intervals by the method of variance
 estimates recovery (MOVER; Zou and Donner 2008). ``benchmarks/fairness.py`` measures the coverage.
 """
 

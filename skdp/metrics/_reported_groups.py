@@ -24,11 +24,10 @@ from skdp.metrics._inputs import (
     Codes,
     Mask,
     Numbers,
-    check_lengths,
+    check_classes,
     find_privileged,
     list_privileged,
-    parse_classes,
-    parse_column,
+    parse_rows,
 )
 from skdp.oracles import project_to_simplex
 from skdp.survey import PerHalf, ReportDesign
@@ -181,16 +180,11 @@ def find_declared(privileged: Any, domain: Domain) -> Mask:
 def encode_labels(reports: Any, n_rows: int, **columns: Any) -> list[pd.Categorical]:
     """Encode `y_true` and `y_pred` as categories; raise an error if they do not match the reports."""
     check_row_order(**columns, reports=reports)
-    labels = []
-    lengths = {"reports": n_rows}
-    for name, values in columns.items():
-        # y_pred may be scores that are rounded to a few levels.
-        parse = parse_classes if name == "y_true" else parse_column
-        column = parse(values, name)
-        lengths[name] = len(column)
-        labels.append(pd.Categorical(column))
-    check_lengths(lengths)
-    return labels
+    parsed = parse_rows(columns, reports=n_rows)
+    # y_pred may be scores that are rounded to a few levels.
+    if "y_true" in parsed:
+        check_classes(parsed["y_true"], "y_true")
+    return list(map(pd.Categorical, parsed.values()))
 
 
 def sum_indicators(

@@ -207,8 +207,8 @@ def test_intervals_cover_the_population(kind, epsilon):
             reports = encoder.fit_transform(pd.DataFrame({"group": group[rows]}))
             table = debiased_fairness(true[rows], predicted[rows], reports, encoder, **options)
         covered.append((table["lower"] <= truth) & (truth <= table["upper"]))
-    # The seeds are fixed. All intervals together are strongly dependent, so the mean over them is compared loosely.
-    assert 0.92 < np.mean(covered) < 0.98
+    # The seeds are fixed. Intervals of one draw are dependent; with other seeds, the mean may be 0.02 lower.
+    assert 0.93 < np.mean(covered) < 0.97
 
 
 def test_probabilities_of_two_classes_raise():
@@ -240,3 +240,17 @@ def test_display_has_panels_of_each_class_and_axes_that_show_large_means():
     low, high = numbers.ax_[0].get_xlim()
     assert low <= means["lower"].min()
     assert means["upper"].max() <= high
+
+
+def test_whole_numbers_with_many_values_raise_and_are_means_in_another_unit():
+    dollars, predicted = (100 * WAGE).astype(int), (100 * PREDICTED_WAGE).astype(int)
+    with pytest.raises(ValueError, match=r"at most 100 labels, got \d+\. Divide whole numbers of a regression"):
+        fairness_report(dollars, predicted, GROUP)
+    assert "mean_error" in set(fairness_report(dollars / 100, predicted / 100, GROUP)["metric"])
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "category", object])
+def test_classes_of_any_dtype_give_the_same_table(dtype):
+    true, predicted = (pd.Series(np.unique(column, return_inverse=True)[1]) for column in (CLASS, PREDICTED))
+    found = fairness_report(true.astype(dtype), predicted.astype(dtype), GROUP)
+    pd.testing.assert_frame_equal(found, fairness_report(true, predicted, GROUP), check_dtype=False)
