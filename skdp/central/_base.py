@@ -564,7 +564,8 @@ class WeightedStatistic(CentralStatistic):
                 "`max_weight` must be the largest weight of a row with `sample_weight`, "
                 "from public knowledge such as the design of the sample, got None."
             )
-        if large is not None or isinstance(y, str):
+        is_column = large is not None or isinstance(y, str)
+        if is_column:
             X, y = without_column(X, y, "sample_weight")
         table = self._read_table(X)
         check_same_order(table.native, y, "sample_weight")
@@ -573,7 +574,7 @@ class WeightedStatistic(CentralStatistic):
             # The numbers of rows are private.
             raise ValueError("`sample_weight` must have one weight for each row of X.")
         name = weights.names[0]
-        if large is None:
+        if not is_column:
             name = "sample_weight"
             while name in table.names:
                 name += "_"

@@ -6,29 +6,23 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
 from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central._quantiles import QuantilePlan, find_cells, make_candidates
-from skdp.central._sums import read_values
+from skdp.central._quantiles import QuantilePlan, count_groups, make_candidates
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
     Estimate,
     Floats,
-    encode_columns,
-    join_codes,
-    select_columns,
 )
 from skdp.domain import Domain
 from skdp.exact import log_upper
 from skdp.privacy import Loss, PrivacyBudget, exponential_loss
 from skdp.randomness import ByteSource, unimodal_choice
-from skdp.tables import Table
 
 # Largest number of exact counts, which take 8 bytes each.
 MAX_COUNTS = 1 << 27
@@ -69,8 +63,7 @@ class GroupQuantiles:
                 f"groups for quantiles of {len(candidates)} columns, got "
                 f"{domain.size:,}. Use fewer keys or columns."
             )
-        count_table = partial(_count_groups, domain=domain, candidates=candidates)
-        cells = rows.add_up(count_table)
+        cells = count_groups(rows, domain, candidates)
         return cls(cells, candidates, probabilities, budget)
 
     @property
@@ -126,27 +119,6 @@ class GroupQuantiles:
         # An interval also contains the chosen quantile.
         lower, upper = np.minimum(lower, value), np.maximum(upper, value)
         return Estimate(value, np.full(shape, math.nan), lower, upper)
-
-
-def _count_groups(
-    table: Table, *, domain: Domain, candidates: Sequence[Floats]
-) -> list[NDArray[np.int64]]:
-    """Count the values of each column by group and cell; the first columns of the table are the keys."""
-    n_keys = len(domain.columns)
-    keys = select_columns(table, table.names[:n_keys])
-    columns = read_values(select_columns(table, table.names[n_keys:]))
-    groups = np.zeros(len(columns[0]), np.int64)
-    if n_keys:
-        codes, _ = encode_columns(keys, domain, "ignore")
-        groups = join_codes(domain, codes)
-    counts = []
-    for column, values in zip(columns, candidates, strict=True):
-        is_counted = ~np.isnan(column) & (groups < domain.size)
-        n_cells = 2 * values.size - 1
-        cells = find_cells(column[is_counted], values) + n_cells * groups[is_counted]
-        n_by_cell = np.bincount(cells, minlength=domain.size * n_cells)
-        counts.append(n_by_cell.reshape(domain.size, n_cells))
-    return counts
 
 
 @dataclass(frozen=True, eq=False)

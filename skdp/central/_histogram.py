@@ -29,7 +29,6 @@ from skdp.central._ranges import (
     count_std,
     find_range,
     plan_hierarchy,
-    plan_levels,
 )
 from skdp.central._sums import GRID, sum_by_cells
 from skdp.central.statistics import (
@@ -37,7 +36,6 @@ from skdp.central.statistics import (
     Batches,
     Estimate,
     Noise,
-    count_cells,
     declared_domain,
     is_ordered,
     library_of,
@@ -76,9 +74,9 @@ class DPHistogram(WeightedStatistic):
         error of all ranges for one column of numbers or dates, and ``"flat"`` otherwise.
     levels : mapping of level name to mapping, optional
         For one column, groups of its values on higher levels: the first mapping maps each declared value to its group,
-        such as a city to its region, the next one maps these groups to larger groups, and so on. The method
-        ``"hierarchical"`` measures the counts of all levels, and ``"flat"`` adds up the counts of values. ``"auto"``
-        selects the method with the smaller mean squared error over the counts of all levels.
+        such as a city to its region, the next one maps these groups to larger groups, and so on. The methods
+        ``"auto"`` and ``"hierarchical"`` measure the counts of all levels, and ``"flat"`` adds up the counts of values,
+        which is more accurate for values and less accurate for large groups.
     handle_unknown : {"error", "ignore"}, default="error"
         How `fit` handles an undeclared value. ``"error"`` reveals that such a value
         occurs; ``"ignore"`` excludes its record.
@@ -215,30 +213,23 @@ class DPHistogram(WeightedStatistic):
             tree = plan_hierarchy(domain.size, budget, method)
         else:
             levels = DeclaredLevels.read(domain, self.levels)
-            tree = plan_levels(levels, budget, method)
+            tree = Hierarchy(domain.size) if method == "flat" else levels.tree
         n_levels = len(tree.sizes)
         noise = Noise.from_budget(budget / n_levels, 1 if max_weight is None else GRID)
-        all_columns = [range(len(domain.columns))]
-        if max_weight is None:
-            (counts,) = count_cells(
-                columns, domain, all_columns, self.handle_unknown, "domain"
-            )
-        else:
-            (sums,) = sum_by_cells(
-                rows,
-                domain,
-                all_columns,
-                np.empty((0, 2)),
-                self.handle_unknown,
-                "domain",
-                max_weight=max_weight,
-            )
-            counts = sums.rows
+        (sums,) = sum_by_cells(
+            rows,
+            domain,
+            [range(len(domain.columns))],
+            np.empty((0, 2)),
+            self.handle_unknown,
+            "domain",
+            max_weight=max_weight,
+        )
         mechanism = noise.name
         if n_levels > 1:
             mechanism += f" on {n_levels} levels"
         return Plan(
-            (domain, library, tree, counts, levels, max_weight),
+            (domain, library, tree, sums.rows, levels, max_weight),
             (noise,),
             mechanism,
             # One record changes one count of each level by 1.
@@ -269,7 +260,12 @@ class DPHistogram(WeightedStatistic):
         if levels is not None:
             for level, (name, labels) in enumerate(levels.labels.items()):
                 totals = np.add.reduceat(self.counts_, levels.cell_starts[level])
-                errors = np.sqrt(std_error**2 * levels.variances(tree, level)) * unit
+                variances = np.add.reduceat(
+                    tree.cell_variances, levels.cell_starts[level]
+                )
+                if not is_flat:
+                    variances = tree.level_variances[level + 1]
+                errors = np.sqrt(std_error**2 * variances) * unit
                 self._levels[name] = labels, totals, errors
             in_order = np.argsort(levels.order)
             self.counts_ = self.counts_[in_order]

@@ -450,7 +450,7 @@ class DPGroupBy(WeightedStatistic):
         max_weight = self._check_max_weight(rows)
         if probabilities and max_weight is not None:
             raise ValueError(
-                "`statistics` must not contain quantiles with `sample_weight`, got "
+                "`statistics` must not contain quantiles if rows have weights, got "
                 f"{self._statistics}. Weights apply to counts, means and sums."
             )
         part = budget / (has_sums + bool(probabilities))

@@ -14,8 +14,13 @@ from numpy.typing import NDArray
 
 from skdp.base import parse_bounds
 from skdp.central._sums import read_values, warn_of_objects
-from skdp.central.statistics import Batches
-from skdp.domain import cut_evenly
+from skdp.central.statistics import (
+    Batches,
+    encode_columns,
+    join_codes,
+    select_columns,
+)
+from skdp.domain import Domain, cut_evenly
 from skdp.privacy import Loss, PrivacyBudget, exponential_loss
 from skdp.randomness import ByteSource, unimodal_choice
 from skdp.tables import Table
@@ -55,8 +60,10 @@ def plan_quantiles(
     bounds = parse_bounds(bounds, rows.names)
     warn_of_objects(rows.table)
     candidates = [make_candidates(low, high) for low, high in bounds.tolist()]
-    cells = rows.add_up(partial(_count_columns, candidates=candidates))
-    return QuantilePlan(cells, candidates, probabilities, budget)
+    cells = count_groups(rows, Domain({}), candidates)
+    return QuantilePlan(
+        [counts[0] for counts in cells], candidates, probabilities, budget
+    )
 
 
 def make_candidates(low: float, high: float) -> Floats:
@@ -68,29 +75,43 @@ def make_candidates(low: float, high: float) -> Floats:
     return cut_evenly(low, high, n_steps)
 
 
-def _count_columns(
-    table: Table, *, candidates: Sequence[Floats]
+def count_groups(
+    rows: Batches, domain: Domain, candidates: Sequence[Floats]
 ) -> list[NDArray[np.int64]]:
-    """Count the values of each column of a batch of rows by the candidates of the column."""
-    return list(map(count_cells, read_values(table), candidates))
+    """Count the values of each column by group and cell of `find_cells`; shape (n_groups, n_cells) each.
 
-
-def count_cells(column: Floats, candidates: Floats) -> NDArray[np.int64]:
-    """Count the values that equal candidate i (in cell 2 i), and the values between it and the next (in cell 2 i + 1).
-
-    Missing values are not counted.
+    The first columns of `rows` are the keys of `domain`. Rows with an undeclared key and missing values are not
+    counted.
     """
-    values = np.clip(column[~np.isnan(column)], candidates[0], candidates[-1])
-    values.sort()
-    below = np.searchsorted(values, candidates, "left")
-    up_to = np.searchsorted(values, candidates, "right")
-    cells = np.empty(2 * below.size - 1, np.int64)
-    cells[::2], cells[1::2] = up_to - below, below[1:] - up_to[:-1]
-    return cells
+    return rows.add_up(partial(_count_groups, domain=domain, candidates=candidates))
+
+
+def _count_groups(
+    table: Table, *, domain: Domain, candidates: Sequence[Floats]
+) -> list[NDArray[np.int64]]:
+    """Return the counts of `count_groups` for a batch of rows."""
+    n_keys = len(domain.columns)
+    keys = select_columns(table, table.names[:n_keys])
+    columns = read_values(select_columns(table, table.names[n_keys:]))
+    groups = np.zeros(len(columns[0]), np.int64)
+    if n_keys:
+        codes, _ = encode_columns(keys, domain, "ignore")
+        groups = join_codes(domain, codes)
+    counts = []
+    for column, values in zip(columns, candidates, strict=True):
+        is_counted = ~np.isnan(column) & (groups < domain.size)
+        n_cells = 2 * values.size - 1
+        cells = find_cells(column[is_counted], values) + n_cells * groups[is_counted]
+        n_by_cell = np.bincount(cells, minlength=domain.size * n_cells)
+        counts.append(n_by_cell.reshape(domain.size, n_cells))
+    return counts
 
 
 def find_cells(numbers: Floats, candidates: Floats) -> NDArray[np.intp]:
-    """Return the cell of each number in the order of `count_cells`; numbers outside the candidates are clipped."""
+    """Return the cell of each number: 2 i for candidate i, and 2 i + 1 between it and the next candidate.
+
+    Numbers outside the candidates are clipped.
+    """
     clipped = np.clip(numbers, candidates[0], candidates[-1])
     above = np.searchsorted(candidates, clipped, "left")
     cells: NDArray[np.intp] = 2 * above - (candidates[above] != clipped)
@@ -101,7 +122,7 @@ def find_cells(numbers: Floats, candidates: Floats) -> NDArray[np.intp]:
 class QuantilePlan:
     """A planned release of the quantiles of columns."""
 
-    # Exact counts of each column, see `count_cells`.
+    # Exact counts of each column, see `find_cells`.
     cells: Sequence[NDArray[np.int64]]
     candidates: Sequence[Floats]
     # Probabilities of the quantiles, ascending.
@@ -181,7 +202,7 @@ def choose_cuts(
 
 
 def nearest_candidate(cut: int) -> int:
-    """Return the index of the candidate nearest to a cut, where candidate i is cell 2 i of `count_cells`."""
+    """Return the index of the candidate nearest to a cut, where candidate i is cell 2 i of `find_cells`."""
     # Cell c starts at the cut ``c * PARTS``. Every second cell is a candidate, so a cut in
     # the cell between two candidates is moved to the nearer of them.
     return (cut + PARTS // 2) // (2 * PARTS)

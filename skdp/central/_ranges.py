@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -146,7 +145,10 @@ class Hierarchy:
     @property
     def branching(self) -> int:
         """The number of cells in the first group; all cells of a tree of one level."""
-        return int(self.starts[0][1]) if self.starts else max(self.sizes[0], 2)
+        n_cells = self.sizes[0]
+        if not self.starts:
+            return max(n_cells, 2)
+        return int(np.append(self.starts[0], n_cells)[1])
 
     def _repeat(self, values: NDArray, level: int) -> NDArray:
         """Assign the value of each group of the level above `level` to its parts."""
@@ -199,19 +201,24 @@ class Hierarchy:
         return final
 
     @cached_property
-    def cell_variances(self) -> Floats:
-        """The variance of the estimate of each cell, relative to the noise variance of a count; shape (n_cells,)."""
-        final = self._best_variances[-1]
+    def level_variances(self) -> list[Floats]:
+        """The variances of the estimates of each level from the cells up, relative to the variance of a noisy count."""
+        final = [self._best_variances[-1]]
         for level in reversed(range(len(self.starts))):
             variances = self._best_variances[level]
             part_variances = self._part_variances[level]
             # Given the final estimate of its group, the estimate of a part of variance v
             # is linear with the slope v / w and has the variance v - v**2 / w, where w is
             # the variance of the sum of all parts.
-            final = variances + (
-                variances / self._repeat(part_variances, level)
-            ) ** 2 * self._repeat(final - part_variances, level)
+            slopes = variances / self._repeat(part_variances, level)
+            excess = self._repeat(final[0] - part_variances, level)
+            final.insert(0, variances + slopes**2 * excess)
         return final
+
+    @property
+    def cell_variances(self) -> Floats:
+        """The variance of the estimate of each cell, relative to the noise variance of a count; shape (n_cells,)."""
+        return self.level_variances[0]
 
     def variance(self, weights: NDArray) -> float:
         """Return the variance of a weighted sum of estimates of cells, relative to the variance of a noisy count."""
@@ -261,32 +268,26 @@ class DeclaredLevels:
                 f"{list(domain.columns)}."
             )
         (column,) = domain.columns
-        # The groups of each cell, from the bottom to the top.
+        # The group of each cell on each level, and the rank of the first cell of the group.
         names = list(domain[column].labels)
-        paths = [[name] for name in names]
+        paths, ranks = [names], [list(range(len(names)))]
         for level, groups in levels.items():
-            missing = [path[-1] for path in paths if path[-1] not in groups]
+            missing = [value for value in paths[-1] if value not in groups]
             if missing:
                 raise ValueError(
                     f"`levels` must map all values below level {level!r} to their "
                     f"groups, got no group of {missing[0]!r}."
                 )
-            for path in paths:
-                path.append(groups[path[-1]])
-        # Groups are in the order of their first value.
-        ranks = []
-        for level in range(1, len(levels) + 1):
-            first: dict[Any, int] = {}
-            for path in paths:
-                first.setdefault(path[level], len(first))
-            ranks.append([first[path[level]] for path in paths])
-        order = np.lexsort(np.array([range(len(names)), *ranks]))
+            values = [groups[value] for value in paths[-1]]
+            first = {value: rank for rank, value in enumerate(dict.fromkeys(values))}
+            paths.append(values)
+            ranks.append([first[value] for value in values])
+        order = np.lexsort(ranks)
         labels, cell_starts = {}, []
-        for level, name in enumerate(levels):
-            ordered = np.array(ranks[level])[order]
-            starts = np.flatnonzero(np.diff(ordered, prepend=-1))
+        for name, values, rank in zip(levels, paths[1:], ranks[1:], strict=True):
+            starts = np.flatnonzero(np.diff(np.array(rank)[order], prepend=-1))
             cell_starts.append(starts)
-            labels[name] = [paths[order[start]][level + 1] for start in starts]
+            labels[name] = [values[index] for index in order[starts]]
         return cls(order, labels, cell_starts)
 
     @property
@@ -299,24 +300,6 @@ class DeclaredLevels:
             starts.append(np.searchsorted(below, cells))
             below = cells
         return Hierarchy(len(self.order), starts)
-
-    def mean_variance(self, tree: Hierarchy) -> float:
-        """Return the mean variance of the counts of all levels, relative to the variance of a noisy count."""
-        variances = [tree.cell_variances.mean()]
-        variances += [
-            self.variances(tree, level).mean() for level in range(len(self.labels))
-        ]
-        return float(np.mean(variances))
-
-    def variances(self, tree: Hierarchy, level: int) -> Floats:
-        """Return the variance of the count of each group of a level, relative to the variance of a noisy count."""
-        starts, size = self.cell_starts[level], len(self.order)
-        variances = []
-        for start, stop in pairwise([*starts.tolist(), size]):
-            is_inside = np.zeros(size)
-            is_inside[start:stop] = 1.0
-            variances.append(tree.variance(is_inside))
-        return np.array(variances)
 
 
 def count_std(budget: PrivacyBudget, n_levels: int) -> float:
@@ -344,21 +327,6 @@ def plan_hierarchy(size: int, budget: PrivacyBudget, method: str) -> Hierarchy:
         trees,
         key=lambda tree: (
             count_std(budget, len(tree.sizes)) * math.sqrt(tree.mean_range_variance())
-        ),
-    )
-
-
-def plan_levels(
-    levels: DeclaredLevels, budget: PrivacyBudget, method: str
-) -> Hierarchy:
-    """Return the tree of declared levels, or a flat one, by the mean squared error of the counts of all levels."""
-    flat, tree = Hierarchy(len(levels.order)), levels.tree
-    if method != "auto":
-        return flat if method == "flat" else tree
-    return min(
-        (flat, tree),
-        key=lambda each: (
-            count_std(budget, len(each.sizes)) * math.sqrt(levels.mean_variance(each))
         ),
     )
 

@@ -32,9 +32,15 @@ def run_table(options: argparse.Namespace) -> Path:
     frame = read_frame(Path(options.data), delimiter=options.delimiter, find_dates=True)
     groups = _make_groups(options, domain)
     person = options.person_column
+    if options.weight in (columns := [*options.by, *options.columns]):
+        raise ValueError(
+            "`weight` must not be a column of `by` or `columns`, got "
+            f"{options.weight!r}."
+        )
+    weights = [] if options.weight is None else [options.weight]
     groups.fit(
-        frame[[*options.by, *options.columns]],
-        sample_weight=None if options.weight is None else frame[options.weight],
+        frame[[*columns, *weights]],
+        sample_weight=options.weight,
         groups=None if person is None else frame[person],
     )
     found = groups.to_frame()

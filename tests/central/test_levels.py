@@ -97,13 +97,14 @@ def test_neighbors_cost_at_most_epsilon(method):
     assert max(used) == pytest.approx(1)
 
 
-def test_auto_measures_levels_of_many_values_only():
-    """Adding up a few counts is more accurate than a third of epsilon for each level."""
-    assert histogram(levels={"region": dict(zip(CITIES, "abcdeabcd", strict=True))}).fit(people(50)).method_ == "flat"
-    many = [f"{index}" for index in range(400)]
-    levels = {"tens": {name: name[:-1] for name in many}, "all": {name[:-1]: "all" for name in many}}
-    frame = pd.DataFrame({"city": many})
-    assert histogram(domain={"city": many}, levels=levels).fit(frame).method_ == "hierarchical"
+@pytest.mark.parametrize("method", ["auto", "hierarchical"])
+def test_level_of_one_group_is_released(method):
+    """It raised an IndexError after the charge."""
+    ledger = PrivacyLedger(epsilon=1e6)
+    levels = {"country": dict.fromkeys(CITIES, "A")}
+    fitted = histogram(1e6, levels=levels, method=method, ledger=ledger).fit(people(50))
+    assert fitted.to_frame("country")["count"].tolist() == [50]
+    assert fitted.method_ == "hierarchical"
 
 
 @pytest.mark.parametrize(

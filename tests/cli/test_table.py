@@ -59,7 +59,10 @@ def test_weights_and_persons_are_columns(files, capsys):
     known = ["--domain", files / "domain.toml", "--epsilon", 1e5, "--seed", 0]
     options = ["--weight", "weight", "--max-weight", 2.5, "--statistics", "count", "--by", "sex"]
     assert call("table", files / "people.csv", "-", *known, *options) == 0
-    counts = [float(line.split(",")[1]) for line in capsys.readouterr().out.splitlines()[1:]]
+    shown = capsys.readouterr()
+    # The statement names the column of the file.
+    assert "values of: sex, weight" in shown.out + shown.err
+    counts = [float(line.split(",")[1]) for line in shown.out.splitlines()[1:]]
     assert counts == pytest.approx(PEOPLE.groupby("sex")["weight"].sum().tolist(), abs=0.01)
     persons = ["--person-column", "person", "--columns", "income", "--statistics", "sum", "count"]
     assert call("table", files / "people.csv", files / "one.csv", *known, *persons) == 0
@@ -74,6 +77,7 @@ def test_weights_and_persons_are_columns(files, capsys):
         (["--by", "name"], "name"),
         (["--by", "sex", "--statistics", "mode"], "--statistics"),
         (["--by", "sex", "--weight", "weight"], "--max-weight"),
+        (["--by", "sex", "--weight", "sex", "--max-weight", 2], "--weight must not be a column of --by"),
         (["--by", "sex", "--columns", "region", "--statistics", "mean"], "region"),
         (["--by", "sex", "--statement", "page.txt"], "--statement must end in .html or .json"),
         (["--by", "sex", "--statement", "old.json"], "must be a new file"),
