@@ -37,9 +37,16 @@ class PanelDisplay:
     ) -> list[Any]:
         """Set `ax_` and `figure_`, and return `number` panels; sizes are in inches."""
         if ax is None:
-            ax = make_panels(
-                number, width=width, height=height, max_columns=max_columns
+            n_columns = min(number, max_columns)
+            n_rows = math.ceil(number / n_columns)
+            size = max(width * n_columns, 5.5), height * n_rows + 0.5
+            _, grid = import_pyplot().subplots(
+                n_rows, n_columns, figsize=size, squeeze=False, layout="constrained"
             )
+            # The grid may have more panels than required.
+            for unused in grid.flat[number:]:
+                unused.remove()
+            ax = grid.flat[:number]
         panels = list(np.ravel(ax))
         if len(panels) != number:
             raise ValueError(f"`ax` must have {number} panels, got {len(panels)}.")
@@ -78,22 +85,6 @@ def import_pyplot() -> Any:
     return pyplot
 
 
-def make_panels(
-    number: int, *, width: float, height: float, max_columns: int = 3
-) -> list[Any]:
-    """Make a figure with `number` panels, at most `max_columns` per row; sizes are in inches."""
-    n_columns = min(number, max_columns)
-    n_rows = math.ceil(number / n_columns)
-    size = max(width * n_columns, 5.5), height * n_rows + 0.5
-    _, panels = import_pyplot().subplots(
-        n_rows, n_columns, figsize=size, squeeze=False, layout="constrained"
-    )
-    # The grid may have more panels than required.
-    for unused in panels.flat[number:]:
-        unused.remove()
-    return list(panels.flat[:number])
-
-
 def make_legend_entry(label: Any, **style: Any) -> Any:
     """Return an invisible line whose style and label appear in a legend."""
     from matplotlib.lines import Line2D
@@ -113,15 +104,11 @@ def format_label(value: Any) -> str:
     """Format a value, or a tuple of values, as text of at most 40 characters per value."""
     if isinstance(value, tuple):
         return ", ".join(map(format_label, value))
-    text = format_value(value)
-    return text if len(text) <= 40 else f"{text[:39]}…"
-
-
-def format_value(value: Any) -> str:
-    """Format a declared value; pandas converts integers beside missing values to floats."""
     if value is None or value != value:  # nan differs from itself
         return "missing"
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
+    # pandas converts declared integers beside missing values to floats.
+    text = f"{value:.15g}" if isinstance(value, float) else str(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"
 
 
 def label_rows(axes: Any, labels: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from skdp.evaluation._style import (
     PanelDisplay,
     draw_plain_text,
     format_label,
+    label_rows,
     make_legend_entry,
     tidy_axes,
 )
@@ -203,8 +204,7 @@ def _draw_bars(axes: Any, table: pd.DataFrame) -> None:
     positions = np.arange(len(table))
     for side, shift in (("real", -0.2), ("synthetic", 0.2)):
         axes.barh(positions + shift, table[side], height=0.4, color=SIDES[side])
-    axes.set_yticks(positions, list(map(format_label, table.index)))
-    axes.invert_yaxis()
+    label_rows(axes, list(map(format_label, table.index)))
     axes.set_xlabel("proportion")
 
 
