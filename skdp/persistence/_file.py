@@ -1,18 +1,30 @@
-"""`save` and `load`: files in the skops format of scikit-learn."""
+"""`save` and `load`: files in the skops format of scikit-learn, and the records of objects in them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
+from datetime import date
+from fractions import Fraction
+from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 from zipfile import is_zipfile
 
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 
-from skdp.base import PathType, check_ledger
-from skdp.persistence._records import Records
-from skdp.privacy import PrivacyLedger
+from skdp._json import value_from_json, value_to_json
+from skdp.base import PathType, SavedByArguments, check_ledger
+from skdp.domain import Categories, Domain, Interval, Release
+from skdp.local import ReportTransformer, SecretKey
+from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
+from skdp.tables import Table, empty_column, find_dtype, has_categories, library_of
 
 # Types in files that are trusted in addition to the types that skops trusts.
 _TRUSTED = (
@@ -192,3 +204,398 @@ def load(
             "`ledger` must be None, because no saved estimator had a ledger."
         )
     return estimator
+
+
+_NO_LEDGER = (
+    "this estimator was loaded without its ledger; use skdp.load(path, ledger=...)"
+)
+
+# Attributes that are not saved as fitted state: the counter of calls, output settings,
+# which are saved separately, and metadata requests.
+_NOT_FITTED = ("_calls", "_sklearn_output_config", "_metadata_request")
+
+
+class Record:
+    """A saved object: the name of its type, and its state in types that skops supports."""
+
+    def __init__(self, type_name: str, state: Any) -> None:
+        self.type_name = type_name
+        self.state = state
+
+
+# The name of the type in files must not depend on the name of this module.
+Record.__module__ = "skdp.persistence"
+
+
+class Records:
+    """Converter of objects to records and back. All estimators of a file share one ledger."""
+
+    def __init__(self, ledger: PrivacyLedger | None = None) -> None:
+        self.ledger = ledger
+        self.has_ledger = False
+
+    def pack(self, value: Any) -> Any:
+        """Return a copy of an estimator or container in which objects of skdp are records.
+
+        A record has the name of a type and a state that skops can save.
+        """
+        if isinstance(value, BaseEstimator):
+            return self._pack_estimator(value)
+        if isinstance(value, PrivacyLedger):
+            if self.ledger not in (None, value):
+                raise ValueError("Estimators must have one ledger, got several.")
+            self.ledger = value
+            names = ("epsilon", "delta", "rho", "mu")
+            return Record("PrivacyLedger", {x: getattr(value, x) for x in names})
+        for name, (type_, dump, _) in _TYPES.items():
+            if isinstance(value, type_):
+                return Record(name, self.pack(dump(value)))
+        # skops would convert the keys of a dict to text.
+        if type(value) is dict and any(type(key) is not str for key in value):
+            return Record("dict", self.pack(list(map(list, value.items()))))
+        return _map_items(self.pack, value)
+
+    def unpack(self, value: Any) -> Any:
+        """Return the packed object of an estimator or container with records."""
+        if isinstance(value, BaseEstimator):
+            # An estimator of another library, which skops has created.
+            vars(value).update(self.unpack(vars(value)))
+            return value
+        if not isinstance(value, Record):
+            return _map_items(self.unpack, value)
+        state = self.unpack(value.state)
+        if value.type_name == "PrivacyLedger":
+            self.has_ledger = True
+            if self.ledger is None:
+                self.ledger = PrivacyLedger._closed(_NO_LEDGER, **state)
+            return self.ledger
+        if value.type_name in _TYPES:
+            return _TYPES[value.type_name][2](state)
+        return _load_estimator(value.type_name, state)
+
+    def _pack_estimator(self, estimator: Any) -> Any:
+        """Return the record of an estimator of skdp; for another estimator, a copy with packed attributes."""
+        name = type(estimator).__name__
+        if _find_public_class(name) is not type(estimator):
+            # An estimator of another library, which may contain estimators of skdp.
+            packed = copy(estimator)
+            vars(packed).update(self.pack(vars(estimator)))
+            return packed
+        try:
+            return Record(name, self.pack(_dump_estimator(estimator)))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+
+def _map_items(convert: Callable[[Any], Any], value: Any) -> Any:
+    """Apply a function to the items of a list, tuple, dict or object array; return other values."""
+    if type(value) in (list, tuple):
+        return type(value)(map(convert, value))
+    if type(value) is dict:
+        return {key: convert(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        items = np.fromiter(map(convert, value.ravel()), object, value.size)
+        return items.reshape(value.shape)
+    return value
+
+
+# Estimators.
+
+
+def _dump_estimator(estimator: Any) -> dict[str, Any]:
+    """Return the state of an estimator of skdp: its parameters, its fitted attributes and its output settings."""
+    # An estimator may define `_describe_fit`, which returns its fitted state as a dict
+    # (empty before `fit`), and `_restore_fit`, which checks this dict and sets the state.
+    parameters = estimator.get_params(deep=False)
+    if parameters.get("secret_key") is not None:
+        raise ValueError(
+            "`secret_key` must be None to be saved, because the noise of permanent "
+            "reports can be undone with the key. Save the protocol with `to_json`."
+        )
+    fitted = {}
+    if isinstance(estimator, ReportTransformer):
+        # The guarantee and the probabilities follow from the protocol.
+        if hasattr(estimator, "protocol_"):
+            fitted = _dump_transformer(estimator, parameters)
+    elif hasattr(estimator, "_describe_fit"):
+        fitted = estimator._describe_fit()
+    else:
+        fitted = dict(vars(estimator))
+        for name in (*parameters, *_NOT_FITTED):
+            fitted.pop(name, None)
+    _check_guarantee(estimator)
+    return {
+        "parameters": parameters,
+        "fitted": fitted,
+        "output": vars(estimator).get("_sklearn_output_config", {}),
+    }
+
+
+def _load_estimator(name: str, state: Mapping[str, Any]) -> Any:
+    """Return the estimator of a class name and a state of `_dump_estimator`; check the guarantee that it states."""
+    estimator_class: Any = _find_public_class(name)
+    if estimator_class is None:
+        raise ValueError(f"The file contains an unknown type {name[:50]!r}.")
+    fitted = state["fitted"]
+    estimator = estimator_class(**state["parameters"])
+    if isinstance(estimator, ReportTransformer):
+        if fitted:
+            estimator = _load_transformer(estimator, fitted)
+    elif fitted and hasattr(estimator, "_restore_fit"):
+        try:
+            estimator._restore_fit(fitted)
+        except ValueError as error:
+            raise ValueError(
+                "`path` must be an unchanged file of skdp.save, got an invalid "
+                f"{name}. Save the estimator again. {error}"
+            ) from None
+    else:
+        # Statistics of the central model cannot be checked.
+        for attribute, statistic in fitted.items():
+            if hasattr(estimator_class, attribute):
+                raise ValueError(
+                    "Fitted attributes must not replace methods of the class, got "
+                    f"{name}.{attribute[:50]}."
+                )
+            setattr(estimator, attribute, statistic)
+    _check_guarantee(estimator)
+    if state["output"]:
+        estimator.set_output(transform=state["output"].get("transform"))
+    return estimator
+
+
+def _find_public(name: str) -> Any:
+    """Return the public object of skdp with a name; None if there is none."""
+    # Only public names are looked up, so a file cannot import other modules.
+    skdp: Any = import_module("skdp")
+    return getattr(skdp, name) if name in skdp.__all__ else None
+
+
+def _find_public_class(name: str) -> Any:
+    """Return the public estimator class of skdp with a name; None if there is none."""
+    public = _find_public(name)
+    is_estimator = isinstance(public, type) and issubclass(public, BaseEstimator)
+    return public if is_estimator else None
+
+
+def _check_guarantee(estimator: Any) -> None:
+    """Raise an error if the guarantee of a central estimator does not follow from its parameters.
+
+    A changed file could otherwise state a guarantee that its statistics do not have.
+    """
+    guarantee = vars(estimator).get("guarantee_")
+    if guarantee is None or isinstance(estimator, ReportTransformer):
+        return
+    # Other estimators have no guarantee, or compute it from their parts.
+    follows = getattr(estimator, "_follows_from_parameters", lambda guarantee: False)
+    if not isinstance(guarantee, PrivacyGuarantee) or not follows(guarantee):
+        raise ValueError(
+            "`guarantee_` does not follow from the parameters, because they or the "
+            "file were changed after fit. Fit the estimator again."
+        )
+
+
+def _dump_transformer(
+    transformer: ReportTransformer, parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the JSON of the protocol of a local transformer, and its columns with inferred categories."""
+    _check_parameters(transformer, parameters)
+    domain = transformer.protocol_.domain
+    columns = () if domain is None else domain.columns
+    observed = [name for name in columns if domain and domain[name].observed]
+    return {"protocol": transformer.to_json(), "observed": observed}
+
+
+def _load_transformer(
+    unfitted: ReportTransformer, fitted: Mapping[str, Any]
+) -> ReportTransformer:
+    """Return a local transformer with the parameters of `unfitted` and a state of `_dump_transformer`."""
+    parameters = unfitted.get_params(deep=False)
+    # `from_json` computes the guarantee from the parameters.
+    transformer = type(unfitted).from_json(fitted["protocol"])
+    _check_parameters(transformer, parameters)
+    # The JSON lacks the ledger and the seed, and has lists of values instead of 'auto'.
+    for name, value in parameters.items():
+        setattr(transformer, name, value)
+    transformer._ledger = transformer.ledger
+    transformer._seed = transformer.random_state
+    domain: Any = transformer.protocol_.domain
+    for column in fitted["observed"]:
+        domain[column].observed = True
+    return transformer
+
+
+def _check_parameters(
+    transformer: ReportTransformer, parameters: Mapping[str, Any]
+) -> None:
+    """Check that the parameters of a transformer are equal to the parameters of `fit`."""
+    written = json.loads(transformer.to_json())["parameters"]
+    # Parameters that `fit` replaced by declared values differ. JSON text is compared,
+    # because 1 and True are equal in Python.
+    for name in written.keys() - transformer.protocol_.declared.keys():
+        if json.dumps(value_to_json(parameters[name])) != json.dumps(written[name]):
+            raise ValueError(
+                f"`{name}` was changed after fit. Fit the estimator again."
+            )
+
+
+# Values.
+
+
+def _dump_domain(domain: Domain) -> dict[str, Any]:
+    """Return the state of a domain: its columns, expressions and releases.
+
+    A column has a name, declared values, and True if the values were read from the
+    data.
+    """
+    columns = []
+    for name in domain.columns:
+        values = domain[name]
+        columns.append([name, _dump_attribute(values), values.observed])
+    return {
+        "columns": columns,
+        "constraints": list(domain.constraints),
+        "derived": list(map(list, domain.derived.items())),
+        "releases": list(map(list, domain.releases)),
+    }
+
+
+def _dump_attribute(values: Categories | Interval) -> list[Any]:
+    """Return the JSON of declared values, True if they are ordered categories, and the releases that found them."""
+    releases = list(map(list, values.releases))
+    if isinstance(values, Interval):
+        return [value_to_json(values), False, releases]
+    return [value_to_json(list(values.values)), values.ordered, releases]
+
+
+def _load_attribute(state: list[Any]) -> Categories | Interval:
+    """Return the declared values of a state of `_dump_attribute`."""
+    content, ordered, *releases = state
+    values = value_from_json(content)
+    if not isinstance(values, Interval):
+        values = Categories(values, ordered=ordered)
+    # Files of version 0.1.0 have no releases of single columns.
+    values.releases = tuple(Release(*x) for release in releases for x in release)
+    return values
+
+
+def _load_domain(state: dict[str, Any]) -> Domain:
+    """Return the domain of a state of `_dump_domain`."""
+    columns = {}
+    for name, attribute, observed in state["columns"]:
+        columns[name] = _load_attribute(attribute)
+        if observed:
+            columns[name].observed = True
+    domain = Domain(
+        columns, constraints=state["constraints"], derived=dict(state["derived"])
+    )
+    if "releases" not in state:  # version 0.1.0
+        return domain.with_guarantee(state["guarantee"], release_id=state["release_id"])
+    domain.releases = tuple(Release(*release) for release in state["releases"])
+    return domain
+
+
+def _dump_guarantee(guarantee: PrivacyGuarantee) -> list[Any]:
+    """Return the JSON of a guarantee, and its scope with column names of any type."""
+    return [guarantee.to_json(), list(guarantee.scope)]
+
+
+def _load_guarantee(state: list[Any]) -> PrivacyGuarantee:
+    """Return the guarantee of a state of `_dump_guarantee`."""
+    # The JSON has text in place of column names of types that it lacks.
+    guarantee = PrivacyGuarantee.from_json(state[0])
+    return replace(guarantee, scope=tuple(state[1]))
+
+
+def _dump_template(template: Table) -> dict[str, Any]:
+    """Return the libraries and names of a table without rows, the template of the outputs of an estimator.
+
+    Dtypes are not saved, because the dtypes of outputs follow from the domain.
+    """
+    native = template.native
+    is_array = isinstance(native, np.ndarray)
+    library = (
+        "numpy" if is_array else nw.from_native(native).implementation.name.lower()
+    )
+    return {
+        "library": library,
+        "names": list(template.names),
+        "columns": list(map(library_of, template.columns)),
+        "categorical": list(map(has_categories, template.columns)),
+        "n_columns": len(native.columns) if library == "pandas" else native.shape[1],
+        "labels": list(native.columns.names) if library == "pandas" else [None],
+    }
+
+
+def _load_template(state: dict[str, Any]) -> Table:
+    """Return a table without rows, whose library and column names outputs get."""
+    columns = []
+    # Files of version 0.1.0 have no categories.
+    are_categorical = state.get("categorical", [False] * len(state["columns"]))
+    for library, is_categorical in zip(state["columns"], are_categorical, strict=True):
+        # The declared values are not part of the template.
+        form: Any = ("string", ("",)) if is_categorical else ("missing", ())
+        is_ordered = False if is_categorical else None
+        dtype = find_dtype(library, *form, is_ordered=is_ordered)
+        columns.append(empty_column(library, dtype))
+    native: Any
+    if state["library"] == "numpy":
+        native = np.empty((0, state["n_columns"]), object)
+    elif state["library"] == "pandas":
+        names, labels = state["names"][: state["n_columns"]], state["labels"]
+        make_index = pd.MultiIndex.from_tuples if len(labels) > 1 else pd.Index
+        native = pd.DataFrame(columns=make_index(names), index=pd.RangeIndex(0))
+        native.columns.names = labels
+    else:
+        native = nw.from_dict({}, backend=state["library"]).to_native()
+    return Table(tuple(state["names"]), tuple(columns), native)
+
+
+def _dump_frame(frame: pd.DataFrame) -> list[Any]:
+    """Return the names and arrays of the columns of a table of results, without its index."""
+    return [[name, frame[name].to_numpy()] for name in frame.columns]
+
+
+def _reject_key(key: SecretKey) -> None:
+    """Raise an error instead of saving a secret."""
+    raise ValueError(
+        "A SecretKey cannot be saved with an estimator. Set it to None, keep the key "
+        "in a secret store, and set it again after loading."
+    )
+
+
+# By the name in a file: a type, and functions that return its state and load the state.
+_TYPES: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "SecretKey": (SecretKey, _reject_key, _reject_key),
+    "Domain": (Domain, _dump_domain, _load_domain),
+    "Categories": (Categories | Interval, _dump_attribute, _load_attribute),
+    "PrivacyGuarantee": (PrivacyGuarantee, _dump_guarantee, _load_guarantee),
+    "Rho": (Rho, lambda budget: dict(vars(budget)), lambda state: Rho(**state)),
+    "Mu": (Mu, lambda budget: dict(vars(budget)), lambda state: Mu(**state)),
+    "ReportDesign": (
+        SavedByArguments,
+        lambda design: design.arguments(),
+        lambda state: _find_public("ReportDesign")(**state),
+    ),
+    "Table": (Table, _dump_template, _load_template),
+    "DataFrame": (
+        pd.DataFrame,
+        _dump_frame,
+        lambda state: pd.DataFrame(dict(state)).infer_objects(),
+    ),
+    # Names of columns.
+    "Index": (pd.Index, list, lambda state: np.array(state, object)),
+    # `pack` writes a dict with keys that are not text as a list of pairs.
+    "dict": ((), list, dict),
+    "range": (
+        range,
+        lambda values: [values.start, values.stop, values.step],
+        lambda state: range(*state),
+    ),
+    # Other values of parameters, whose types skops does not trust.
+    "value": (
+        (date, Fraction),
+        value_to_json,
+        value_from_json,
+    ),
+}

@@ -104,7 +104,7 @@ def test_each_charge_of_an_estimator_is_logged(estimator, X, log):
 
 
 FUNCTIONS = {
-    "HeavyHitters": lambda ledger: skdp.HeavyHitters(1.0, alphabet="ab", max_length=2, ledger=ledger).report(["ab"] * 9),
+    "HeavyHitters": lambda ledger: skdp.HeavyHitters(1.0, alphabet="ab", max_length=2, ledger=ledger).report(["ab"]),
     "discover_domain": lambda ledger: skdp.discover_domain(pd.DataFrame({"x": range(9)}), 1.0, 0.0, ledger=ledger),
 }
 
