@@ -24,13 +24,12 @@ from skdp.synthesis.model import Elimination, Marginal, fit_model
 from skdp.synthesis.selection import CLIQUES_PER_MODEL, NumberCounts
 from skdp.tables import Table
 
+# benchmarks/linked.py varies both.
 N_SIMULATED = 20_000
 """Number of people whose simulated events estimate the marginals of given columns."""
 
 N_SIMULATIONS = 2
 """Number of simulations; the first one is of a model without these marginals."""
-
-# benchmarks/linked.py varies both.
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ SCORE_FRACTION = Fraction(1, 6400)
 """Fraction of the budget per score, within the limits of a list of scores."""
 
 TARGET_WEIGHT, LABEL_WEIGHT, FAVORED_WEIGHT = 10.0, 1.5, 8.0
-"""Weights of errors of pairs with the target, with columns of two values, and of favored pairs."""
+"""Weights of errors of pairs with the target, with two values, and of favored pairs (benchmarks/linked.py)."""
 
 TARGET_WEIGHT_PER_COLUMN = 0.6
 """Smallest weight of errors of pairs with the target, per column: they are 2 / n_columns of all pairs."""
