@@ -302,10 +302,6 @@ class Choice:
     chosen: list[Clique]
     rejected: list[Clique]
 
-    def sum_rejected(self, excess: Mapping[Clique, float], power: int) -> float:
-        """Sum powers of the excess of the rejected marginals."""
-        return math.fsum(excess[clique] ** power for clique in self.rejected)
-
 
 @dataclass(frozen=True)
 class Interactions:
@@ -368,19 +364,14 @@ class Candidates:
 
     def choose(self) -> Choice:
         """Choose marginals such that the rejected marginals have a small excess."""
-        # Rank by gain over the root of the cost, or by gain alone.
-        cost_power = 0.5
-        best = self._choose(cost_power, [])
-        by_gain = self._choose(0.0, []) if best.rejected else best
-        if by_gain.sum_rejected(self.excess, 1) < best.sum_rejected(self.excess, 1):
-            best, cost_power = by_gain, 0.0
+        best = self._choose([])
         # A strong pair may need the capacity of many weak ones: it is added first as
         # long as that decreases the sum of squares of the rejected excess.
         first: list[Clique] = []
         while best.rejected:
             strongest = max(best.rejected, key=self.excess.__getitem__)
-            choice = self._choose(cost_power, [*first, strongest])
-            if choice.sum_rejected(self.excess, 2) >= best.sum_rejected(self.excess, 2):
+            choice = self._choose([*first, strongest])
+            if self._sum_squares(choice) >= self._sum_squares(best):
                 break
             first.append(strongest)
             best = choice
@@ -388,8 +379,12 @@ class Candidates:
         # capacity. The strongest of them are added first.
         label_pairs = self._list_label_pairs(best)
         if label_pairs:
-            return self._choose(cost_power, [*label_pairs, *first])
+            return self._choose([*label_pairs, *first])
         return best
+
+    def _sum_squares(self, choice: Choice) -> float:
+        """Sum the squares of the excess of the rejected marginals."""
+        return math.fsum(self.excess[clique] ** 2 for clique in choice.rejected)
 
     def _list_label_pairs(self, choice: Choice) -> list[Clique]:
         """List the strongest rejected pairs of columns of two values that have few pairs in the model."""
@@ -409,11 +404,8 @@ class Candidates:
             pairs += rejected[:N_PAIRS_PER_LABEL]
         return pairs
 
-    def _choose(self, cost_power: float, first: Collection[Clique]) -> Choice:
-        """Take marginals in order of rank if they gain more than their noise costs; `first` is before all others.
-
-        The rank is the gain divided by the cost to a power: `cost_power` 0 ranks by gain alone.
-        """
+    def _choose(self, first: Collection[Clique]) -> Choice:
+        """Take marginals in order of rank if they gain more than their noise costs; `first` is before all others."""
         # The smallest sum of noise is ``error * sum(cost ** power) ** (1 / power)``:
         # see `NoiseBudget.cost_power`. The noise that a marginal adds is the increase
         # of this sum.
@@ -427,7 +419,7 @@ class Candidates:
         spent = math.fsum(cost**power for cost in self.column_costs)
 
         def rank(clique: Clique) -> tuple[bool, bool, float]:
-            efficiency = gains[clique] / costs[clique] ** (power * cost_power)
+            efficiency = gains[clique] / costs[clique] ** (power / 2)
             return clique in first, clique not in self.deferred, efficiency
 
         graph = self.plan.start_elimination(self.measured)
