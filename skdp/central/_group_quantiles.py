@@ -103,17 +103,17 @@ class GroupQuantiles:
             up_to_next = np.add.reduceat(cells, np.arange(0, cells.size, 2))
             down_to_next = np.add.reduceat(cells[::-1], np.arange(0, cells.size, 2))
             for index, probability in enumerate(self.probabilities):
-                ends = []
+                endpoints = []
                 for counts, fraction in (
                     (up_to_next, probability),
                     (down_to_next, 1 - probability),
                 ):
-                    scores = EndpointScores.make(
+                    scores = EndpointScores.with_added_values(
                         counts, fraction, self._endpoint_budget, tail
                     )
-                    ends.append(scores.choose(source))
-                lower[group, column, index] = candidates[ends[0]]
-                upper[group, column, index] = candidates[::-1][ends[1]]
+                    endpoints.append(scores.choose(source))
+                lower[group, column, index] = candidates[endpoints[0]]
+                upper[group, column, index] = candidates[::-1][endpoints[1]]
         for group in range(n_groups):
             value[group][:, order] = self._select_group(group).draw(source)
         # An interval also contains the chosen quantile.
@@ -149,14 +149,14 @@ class EndpointScores:
     rate: Fraction
 
     @classmethod
-    def make(
+    def with_added_values(
         cls,
         counts: NDArray[np.int64],
         probability: Fraction,
         budget: PrivacyBudget,
         tail: Fraction,
     ) -> EndpointScores:
-        """Add values below all candidates, and find the rate of the choice.
+        """Add values below all candidates, so that the endpoint exceeds the quantile with a small probability only.
 
         `counts` are the numbers of values from each candidate up to the next, and `tail` is the largest probability
         that the endpoint exceeds the quantile.

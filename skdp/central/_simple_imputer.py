@@ -228,7 +228,7 @@ class DPSimpleImputer(CentralTransformer):
         # A record with a missing value in one column counts in all other columns.
         cliques = [(column,) for column in range(len(domain.columns))]
         counts = count_cells(
-            rows, domain, cliques, self.handle_unknown, "categories", missing=True
+            rows, domain, cliques, self.handle_unknown, name="categories", missing=True
         )
         values: list[list[Any]] = []
         empty = rows.table.take(np.arange(0))

@@ -304,9 +304,9 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _BinAxis:
     widths = steps.n_values * (float(steps.size) or 1.0)
     variances = (middles - means[bins]) ** 2 + (widths**2 - float(steps.size) ** 2) / 12
     variances = np.maximum(np.bincount(bins, proportions * variances), 0)
-    ends = Steps.of(values)
-    below = means - (ends.first - starts).astype(float)
-    above = (ends.last - starts).astype(float) - means
+    limits = Steps.of(values)
+    below = means - (limits.first - starts).astype(float)
+    above = (limits.last - starts).astype(float) - means
     down, up = _find_distances(variances, below, above)
     offsets = np.column_stack([means - down, means + up]).ravel()
     if values.dtype.kind == "M":
@@ -314,7 +314,7 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _BinAxis:
         offsets = np.rint(offsets).astype(f"timedelta64[{unit}]")
     n_points = 2 * n_bins + missing
     numbers = np.repeat(starts, 2) + offsets
-    numbers = np.clip(numbers, np.repeat(ends.first, 2), np.repeat(ends.last, 2))
+    numbers = np.clip(numbers, np.repeat(limits.first, 2), np.repeat(limits.last, 2))
     points = pd.Series(numbers).reindex(range(n_points))
     value_of = np.repeat(np.arange(n_bins + missing), [2] * n_bins + [1] * missing)
     # A smaller distance from the mean has a larger proportion.

@@ -250,7 +250,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         source = self._spend(
             person_budget,
             tables.features,
-            f"{budget.noise_name} noise on marginals",
+            budget.selection_name,
             delta=check_delta(self.delta),
             rho=budget.rho,
             losses=budget.losses,

@@ -467,7 +467,7 @@ class LargeRecords:
         code = partial(encode_records, handle_unknown=self._handle_unknown)
         error = partial(make_undeclared_error, domain=domain)
         rows = Batches(wrap_table(self._table.sample), self._table)
-        tables = count_marginals(rows, domain, marginals, code, error)
+        tables = count_marginals(rows, domain, marginals, encode=code, make_error=error)
         for clique, table in zip(counted, tables, strict=True):
             self._counts[clique] = table.reshape(shape_of(clique, sizes))
 

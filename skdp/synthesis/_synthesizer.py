@@ -196,7 +196,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         Noisy scores of pairs (L1 distance from independent columns, in records), their standard errors, and whether the
         pair was measured. ``attrs["n_searched"]`` is the number of marginals of 3, 4 and 5 columns among which
         interactions were searched: 0 if the noise is too large, if there are too many marginals, or if a table outside
-        of memory has more than 2**22 combinations of values.
+        of memory has more than 2**22 combinations of values. It is empty after `load`.
     model_ : GraphicalModel
         Distribution of the rows.
     n_rows_ : float
@@ -224,8 +224,10 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     gets noise. A person with k rows changes the counts of a marginal by at most k, and each score by at most k. With
     delta = 0, a marginal with the fraction f of epsilon has discrete Laplace noise of scale ``k / (f * epsilon)``.
     Otherwise it has Gaussian noise of variance ``k**2 / (f * mu**2)``, drawn exactly and rounded, where mu is the
-    largest number for which mu-Gaussian privacy implies (epsilon, delta) ([2]_). Fractions add up to at most 1. The
-    model, samples and all other methods are post-processing, without privacy loss.
+    largest number for which mu-Gaussian privacy implies (epsilon, delta) ([2]_). With ``marginals="auto"``,
+    interactions are chosen by permute-and-flip if delta = 0, and otherwise by the exponential mechanism. The fractions
+    of counts, scores and choices add up to at most 1. The model, samples and all other methods are post-processing,
+    without privacy loss.
 
     With ``bins="private"``, a fifth of the budget is spent on counts of fine cells, which depend on the declared
     `Interval` only. With declared bins of d columns, each column whose bins have several values spends 3/(20 d) of
@@ -381,10 +383,13 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
             # Undeclared values raise an error here, before the charge.
             records.count_together(plan.columns)
         # Charge.
+        mechanism = f"{budget.noise_name} noise on marginals"
+        if plan.cliques is None:
+            mechanism = budget.selection_name
         source = self._spend(
             person_budget,
             rows.scope,
-            f"{budget.noise_name} noise on marginals",
+            mechanism,
             delta=check_delta(self.delta),
             rho=budget.rho,
             losses=budget.losses,

@@ -24,7 +24,7 @@ HALF = PrivacyBudget("epsilon", Fraction(1, 2))
 
 
 def make_scores(counts, probability, budget=HALF, tail=Fraction(1, 40)):
-    return EndpointScores.make(np.array(counts), probability, budget, tail)
+    return EndpointScores.with_added_values(np.array(counts), probability, budget, tail)
 
 
 def list_distances(scores):

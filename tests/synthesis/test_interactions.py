@@ -237,6 +237,14 @@ def test_choice_compares_scores_of_weighted_records_with_expected_records():
     assert scores.choose([0, 1], np.array([0.0, 12.0]), Fraction(1)) == 0
 
 
+@pytest.mark.parametrize(("delta", "choice"), [(0.0, "permute-and-flip"), (1e-9, "exponential mechanism")])
+def test_guarantee_names_noise_and_choices(delta, choice):
+    mechanism = fit(make_sign(1_000), delta=delta).guarantee_.mechanism
+    assert "noise on marginals and scores" in mechanism
+    assert f"{choice} of marginals" in mechanism
+    assert choice not in fit(make_sign(1_000), delta=delta, marginals="independent").guarantee_.mechanism
+
+
 REPLAYED = {
     "epsilon": (4.0, {}),
     "delta": (4.0, {"delta": 1e-6}),

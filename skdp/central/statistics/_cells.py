@@ -35,6 +35,7 @@ def count_marginals(
     rows: Batches,
     domain: Domain,
     cliques: Sequence[Sequence[int]],
+    *,
     encode: Encoder,
     make_error: ErrorMaker,
 ) -> list[NDArray[np.int64]]:
@@ -106,8 +107,8 @@ def count_cells(
     domain: Domain,
     cliques: Sequence[Sequence[int]],
     handle_unknown: str,
-    name: str = "",
     *,
+    name: str = "",
     missing: bool = False,
     make_error: ErrorMaker | None = None,
 ) -> list[NDArray[np.int64]]:
@@ -143,7 +144,11 @@ def count_cells(
         all_columns = [range(len(marginal_domain.columns))]
         default = partial(undeclared_error, domain=marginal_domain, name=name)
         counts += count_marginals(
-            rows, marginal_domain, all_columns, encode, make_error or default
+            rows,
+            marginal_domain,
+            all_columns,
+            encode=encode,
+            make_error=make_error or default,
         )
     return counts
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.central.statistics import Noise, choose
+from skdp.central.statistics import Noise, choice_name, choose
 from skdp.domain import Domain
 from skdp.privacy import Loss, PrivacyBudget, gaussian_loss, largest_mu
 from skdp.randomness import ByteSource, bernoulli_ratio
@@ -108,6 +108,12 @@ class NoiseBudget:
     def noise_name(self) -> str:
         """The name of the noise."""
         return Noise.from_budget(self._budget).name
+
+    @property
+    def selection_name(self) -> str:
+        """The name of the mechanisms that measure and select marginals."""
+        choice = choice_name(self._budget)
+        return f"{self.noise_name} noise on marginals and scores, {choice} of marginals"
 
     @property
     def rho(self) -> Fraction | None:
