@@ -320,11 +320,6 @@ class Account:
             f"{float(limit)} left."
         )
 
-    @property
-    def spent(self) -> tuple[float, float]:
-        """The sums of epsilon and delta."""
-        return float(self.sums.epsilon), float(self.sums.delta)
-
     def remaining(self) -> Sums:
         """Return the remaining amount of each measure; infinite without a limit."""
         pairs = zip(self.budget.limits, self.sums, strict=True)
@@ -504,11 +499,9 @@ class Book(ABC):
         rows = database.execute(
             f"SELECT what, guarantee, time FROM {self._charge} ORDER BY number"
         ).fetchall()
-        guarantees: dict[str, PrivacyGuarantee] = {}
+        texts = {text for _, text, _ in rows}  # most charges repeat a guarantee
         try:
-            # Most charges repeat a guarantee.
-            for text in {text for _, text, _ in rows}:
-                guarantees[text] = PrivacyGuarantee.from_json(text)
+            guarantees = {text: PrivacyGuarantee.from_json(text) for text in texts}
         except (TypeError, ValueError) as error:
             raise self._damaged(f"a charge cannot be read ({error})") from None
         return [Charge(what, guarantees[text], time) for what, text, time in rows]

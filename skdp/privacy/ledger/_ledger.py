@@ -254,7 +254,8 @@ class PrivacyLedger:
     @property
     def spent(self) -> Amount:
         """The sums of the charged epsilons and deltas."""
-        return Amount(*self._book.account().spent)
+        sums = self._book.account().sums
+        return Amount(float(sums.epsilon), float(sums.delta))
 
     def remaining(self) -> Amount:
         """Return the remaining budget: the largest possible release without a rho.
@@ -298,14 +299,11 @@ class PrivacyLedger:
         rows = []
         for charge in charges:
             guarantee = account.budget.convert(charge.guarantee)
-            facts = (
-                vars(guarantee)
-                | charge._asdict()
-                | {
-                    "unit": guarantee._format_unit(),
-                    "scope": join_names(guarantee.scope),
-                }
-            )
+            texts = {
+                "unit": guarantee._format_unit(),
+                "scope": join_names(guarantee.scope),
+            }
+            facts = vars(guarantee) | charge._asdict() | texts
             rows.append(format_row(facts[name] for name in _COLUMNS.split()))
         types = dict.fromkeys(["epsilon", "delta", "rho"], float) | {"secure": bool}
         table = pd.DataFrame(rows, columns=_COLUMNS.split()).astype(types)
@@ -384,10 +382,9 @@ class PrivacyLedger:
         # **Privacy.** The path is omitted, because the HTML of estimators contains this text.
         budget, spent = self._book.budget, "unknown"
         try:
-            account = self._book.account()
-            budget = account.budget
+            budget = self._book.account().budget
             # Rounded, so that 0.1 + 0.2 is shown as 0.3.
-            spent = str(tuple(float(format_number(number)) for number in account.spent))
+            spent = str(tuple(float(format_number(number)) for number in self.spent))
         except (OSError, ValueError, RuntimeError):
             pass  # the file is lost or damaged, or the ledger is a copy
         return f"{type(self).__name__}({budget}, spent={spent})"

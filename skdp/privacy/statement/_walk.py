@@ -166,10 +166,9 @@ class Flow:
         if self.columns is None or len(names) != len(self.columns):
             return None
         # A column of X may occur twice, under a selected and under another name.
-        columns: dict[bool, set[Any]] = {True: set(), False: set()}
-        for name, column in zip(names, self.columns, strict=True):
-            columns[name in selected].add(column)
-        return frozenset(columns[True]), frozenset(columns[False])
+        pairs = list(zip(names, self.columns, strict=True))
+        inside = frozenset(column for name, column in pairs if name in selected)
+        return inside, frozenset(x for name, x in pairs if name not in selected)
 
 
 class Walk:
@@ -587,13 +586,12 @@ def _cover(
     columns of X the columns of the table are.
     """
     selected = [name for name in guarantee.scope if name not in targets]
+    protects_values = guarantee.relation == "replace_values"
     parts = flow.split(names, selected or names)
-    if guarantee.relation == "replace_values":
-        # After other steps, a change of a protected column may change public columns, so
-        # none is covered.
-        if not selected or not names or flow.columns is None:
-            parts = None
-        covered, uncovered = parts or (frozenset(), flow.origins)
-    else:
-        covered, uncovered = parts or (flow.origins, flow.origins)
+    # After other steps, a change of a protected column may change public columns, so none
+    # is covered.
+    if protects_values and not (selected and names and flow.columns is not None):
+        parts = None
+    unknown: Names = frozenset() if protects_values else flow.origins
+    covered, uncovered = parts or (unknown, flow.origins)
     return covered, uncovered & flow.raw
