@@ -4,7 +4,6 @@ from skdp.domain._attributes import MAX_SHOWN_VALUES as MAX_SHOWN_VALUES
 from skdp.domain._attributes import Categories, Interval
 from skdp.domain._attributes import Release as Release
 from skdp.domain._bins import cut_evenly as cut_evenly
-from skdp.domain._domain import Codes as Codes
 from skdp.domain._domain import Domain
 from skdp.domain._domain import DomainLike as DomainLike
 from skdp.domain._domain import add_guarantee as add_guarantee
@@ -15,5 +14,6 @@ from skdp.domain._domain import type_of_attribute as type_of_attribute
 from skdp.domain._draft import domains_of_dtypes as domains_of_dtypes
 from skdp.domain._draft import draft_columns as draft_columns
 from skdp.domain._draft_file import draft_domain_toml as draft_domain_toml
+from skdp.tables import Codes as Codes
 
 __all__ = ["Categories", "Domain", "Interval"]

@@ -33,6 +33,7 @@ from skdp.domain._expressions import (
 from skdp.domain._toml import parse_toml, write_toml
 from skdp.privacy import PrivacyGuarantee, list_releases
 from skdp.tables import (
+    Codes,
     Table,
     call_safely,
     find_dtype,
@@ -43,8 +44,6 @@ from skdp.tables import (
     type_of_declared,
     wrap_table,
 )
-
-Codes = NDArray[np.unsignedinteger]
 
 
 class Domain(Mapping[Any, Categories | Interval]):

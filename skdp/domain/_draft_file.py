@@ -116,8 +116,7 @@ def _describe_hierarchies(frame: Any, names: list[Any]) -> dict[Any, str]:
         # frequent value of the coarser column, it may follow by chance.
         if coarser in comments or min(n_others, len(rows) / n_finer) < 5:
             continue
-        coarser_of = np.zeros(n_finer, int)
-        coarser_of[codes[finer]] = codes[coarser]
-        if (coarser_of[codes[finer]] == codes[coarser]).all():
+        pairs = codes[coarser].astype(np.int64) * n_finer + codes[finer]
+        if len(np.unique(pairs)) == n_finer:
             comments[coarser] = f"{coarser} follows from {finer}: derive it or drop it."
     return comments

@@ -18,7 +18,7 @@ from skdp.engines._io import (
     write_atomically,
 )
 from skdp.engines._local import split_frame
-from skdp.engines._release import Release, check_distinct_ids
+from skdp.engines._release import BatchRelease, check_distinct_ids
 from skdp.tables import ATTRS_KEY, PROTOCOL_KEY, Summary
 
 dask = import_extra("dask", "dask")
@@ -49,13 +49,13 @@ class DaskTable(Engine):
             )
         return super().check_path(path)
 
-    def check_rows(self, release: Release) -> None:
+    def check_rows(self, release: BatchRelease) -> None:
         """Check all partitions in their tasks, and compare the record ids of the table."""
         frame = self._frame[release.columns]
         checked = frame.map_partitions(_check_partition, release, meta=_NO_IDS)
         run_safely(lambda: check_distinct_ids([checked.compute().to_numpy()]))
 
-    def write(self, release: Release, path: Any) -> Any:
+    def write(self, release: BatchRelease, path: Any) -> Any:
         """Draw the reports of all partitions in their tasks and store them as Parquet; return the table of reports."""
         # The tasks write reports to files, because a cluster recomputes the partitions
         # of a lost worker that are in memory. Their rows may be in another order, so that
@@ -100,7 +100,7 @@ class DaskTable(Engine):
         return run_safely(total.compute)
 
 
-def _make_report_schema(release: Release) -> Any:
+def _make_report_schema(release: BatchRelease) -> Any:
     """Return the Arrow schema of reports, with declared types for columns of Python objects.
 
     Dask would infer the type of a column of objects from other objects.
@@ -118,13 +118,13 @@ def _make_report_schema(release: Release) -> Any:
 # Tasks
 
 
-def _check_partition(partition: pd.DataFrame, release: Release) -> pd.Series:
+def _check_partition(partition: pd.DataFrame, release: BatchRelease) -> pd.Series:
     """Check a partition; return the digests of its record ids."""
     return pd.Series(release.check(partition))
 
 
 def _draw_partition(
-    partition: pd.DataFrame, release: Release, partition_info: Any = None
+    partition: pd.DataFrame, release: BatchRelease, partition_info: Any = None
 ) -> Any:
     """Privatize a partition, with random bits that depend on its number."""
     return release.draw(partition, (partition_info["number"], 0))

@@ -26,7 +26,7 @@ from skdp.engines._io import (
     run_safely,
     write_atomically,
 )
-from skdp.engines._release import Release, check_distinct_ids
+from skdp.engines._release import BatchRelease, check_distinct_ids
 from skdp.local import ReportProtocol
 from skdp.tables import LargeTable, Summary, attach_schema_protocol, get_protocol_text
 
@@ -162,11 +162,11 @@ class Engine(LargeTable):
             )
         return check_path(path) or make_temporary_path()
 
-    def check_rows(self, release: Release) -> None:
+    def check_rows(self, release: BatchRelease) -> None:
         """Raise an error if a row has a value outside the domain, or a record id is repeated."""
         raise NotImplementedError
 
-    def write(self, release: Release, path: Any) -> Any:
+    def write(self, release: BatchRelease, path: Any) -> Any:
         """Draw the reports of a charged release, write them to `path`, and open them as a frame."""
         raise NotImplementedError
 
@@ -200,12 +200,12 @@ class StreamTable(Engine):
         names = self.column_names()
         return limit_rows(self._read(names), columns, *self.limit)
 
-    def check_rows(self, release: Release) -> None:
+    def check_rows(self, release: BatchRelease) -> None:
         """Check the values and the record ids of all rows."""
         tables = self.read(release.columns)
         run_safely(lambda: check_distinct_ids(check_batches(release, tables)))
 
-    def write(self, release: Release, path: Any) -> Any:
+    def write(self, release: BatchRelease, path: Any) -> Any:
         """Draw the reports in batches and write them to a Parquet file."""
         schema = release.no_reports.schema
         schema = attach_schema_protocol(schema, release.protocol_text)
@@ -244,7 +244,9 @@ def add_up_batches(tables: Tables, summary: Summary) -> Sums:
     return sums
 
 
-def check_batches(release: Release, tables: Tables) -> Iterator[NDArray[np.uint64]]:
+def check_batches(
+    release: BatchRelease, tables: Tables
+) -> Iterator[NDArray[np.uint64]]:
     """Check the rows of a stream of tables; yield the digests of the record ids of each table."""
     with closing(tables):
         for table in tables:
@@ -252,7 +254,7 @@ def check_batches(release: Release, tables: Tables) -> Iterator[NDArray[np.uint6
 
 
 def draw_batches(
-    release: Release, tables: Tables, partition: int | None = None
+    release: BatchRelease, tables: Tables, partition: int | None = None
 ) -> Iterator[Any]:
     """Privatize the rows of a stream of tables, in order and in batches of `release.batch_rows`.
 

@@ -20,7 +20,7 @@ from skdp.engines._engine import (
     read_batches,
 )
 from skdp.engines._io import Extra, read_safely, run_safely
-from skdp.engines._release import Release
+from skdp.engines._release import BatchRelease
 from skdp.tables import (
     Summary,
     drop_missing,
@@ -163,7 +163,7 @@ class PolarsTable(StreamTable):
         for frame in read_safely(batches):
             yield frame.to_arrow()
 
-    def write(self, release: Release, path: Any) -> Any:
+    def write(self, release: BatchRelease, path: Any) -> Any:
         """Draw the reports in batches, and write them to a Parquet file; columns of categories become Enums."""
         reports = super().write(release, path)
         # **Privacy.** A Categorical uses a table shared by the whole process, in order of

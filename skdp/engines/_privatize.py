@@ -25,7 +25,7 @@ from skdp.engines._files import (
 )
 from skdp.engines._io import check_target, run_safely, write_atomically
 from skdp.engines._release import (
-    Release,
+    BatchRelease,
     check_keep,
     check_transformer,
     derive_key,
@@ -336,7 +336,7 @@ def _prepare_file(
     *,
     keep: Sequence[str],
     record_id: str | None,
-) -> tuple[FileTable, Release]:
+) -> tuple[FileTable, BatchRelease]:
     """Check the columns of a file, and prepare its rows and its release without a charge."""
     check_keep(keep)
     # The columns of a CSV file are parsed with the types of the domain.
@@ -355,7 +355,7 @@ def _prepare_file(
 
 
 def _describe_run(
-    file: TableFile, transformer: ReportTransformer, release: Release
+    file: TableFile, transformer: ReportTransformer, release: BatchRelease
 ) -> bytes:
     """Return all inputs that determine the reports as JSON: the file, the transformer and the columns."""
     if transformer._randomness(call=0).seed is not None:

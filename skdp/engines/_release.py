@@ -73,7 +73,7 @@ def _digest(values: NDArray[Any]) -> bytes:
     return hashlib.sha256(np.ascontiguousarray(values).data).digest()
 
 
-class Release:
+class BatchRelease:
     """Checks and privatizes the batches of one table. Secrets that draws require are added by `charge`."""
 
     # If a batch is computed again, because a worker died or a task was repeated, the same
@@ -126,7 +126,7 @@ class Release:
         *,
         key: SecretKey | None = None,
         run: str | None = None,
-    ) -> Release:
+    ) -> BatchRelease:
         """Charge the ledger, and return a copy with the secrets that are required to draw.
 
         `key` determines the random bits; `run` is the name of a repeatable run, which is
@@ -211,7 +211,7 @@ def prepare_release(
     *,
     keep: Sequence[str] = (),
     record_id: str | None = None,
-) -> Release:
+) -> BatchRelease:
     """Check a transformer and columns with an empty table, and prepare a release without a charge.
 
     `sample` is a table in memory with the columns and without rows.
@@ -247,10 +247,10 @@ def prepare_release(
             f"{record_id!r}."
         )
     options: dict[str, Any] = {"keep": keep, "record_id": record_id}
-    release = Release(protocol, **options)
+    release = BatchRelease(protocol, **options)
     # An empty table is privatized with another key, so that unsupported transformers
     # raise before the charge.
-    trial = Release(protocol, key=SecretKey.generate(), **options)
+    trial = BatchRelease(protocol, key=SecretKey.generate(), **options)
     release.no_reports = trial.draw(sample)
     return release
 

@@ -25,7 +25,7 @@ from skdp.engines._io import (
     run_check,
     run_safely,
 )
-from skdp.engines._release import REPEATED_IDS, Release
+from skdp.engines._release import REPEATED_IDS, BatchRelease
 from skdp.tables import Summary
 
 pyarrow = Extra("pyarrow", "spark")
@@ -47,7 +47,7 @@ class SparkTable(Engine):
         """Check the path of the reports; it is required on a cluster."""
         return check_path(self._frame.sparkSession, path)
 
-    def check_rows(self, release: Release) -> None:
+    def check_rows(self, release: BatchRelease) -> None:
         """Check partitions in their tasks, and let Spark count distinct record ids."""
         columns = map(_quote, release.columns)
         checked = self._frame.select(*columns).mapInArrow(
@@ -64,7 +64,7 @@ class SparkTable(Engine):
         if refusal is not None or n_ids != n_distinct:
             raise RefusedBatch(refusal or REPEATED_IDS)
 
-    def write(self, release: Release, path: Any) -> Any:
+    def write(self, release: BatchRelease, path: Any) -> Any:
         """Draw the reports of all partitions in their tasks and store them as Parquet; return the table of reports."""
         reports = draw_lazily(self._frame, release)
         try:
@@ -151,7 +151,7 @@ def _exists(session: Any, path: str) -> bool:
     return True
 
 
-def draw_lazily(frame: Any, release: Release) -> Any:
+def draw_lazily(frame: Any, release: BatchRelease) -> Any:
     """Return a lazy frame of reports, which must be written once: each evaluation draws reports."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -185,7 +185,7 @@ def _quote(column: str) -> str:
 # `RefusedBatch` is returned as a value of the column "refusal".
 
 
-def draw_partition(release: Release, batches: Iterable[Any]) -> Iterator[Any]:
+def draw_partition(release: BatchRelease, batches: Iterable[Any]) -> Iterator[Any]:
     """Privatize a partition of Arrow batches in a task of Spark, with random bits that depend on its number."""
     from pyspark import TaskContext
 
@@ -196,7 +196,7 @@ def draw_partition(release: Release, batches: Iterable[Any]) -> Iterator[Any]:
         yield from table.cast(convert_schema(table.schema), safe=False).to_batches()
 
 
-def check_partition(release: Release, batches: Iterable[Any]) -> Iterator[Any]:
+def check_partition(release: BatchRelease, batches: Iterable[Any]) -> Iterator[Any]:
     """Check a partition; yield the digests of its record ids, or the message of an error."""
     try:
         for digests in check_batches(release, read_batches(batches)):

@@ -32,7 +32,7 @@ from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     Channel,
-    Codes,
+    ColumnCodes,
     Field,
     Randomness,
     ReportProtocol,
@@ -121,7 +121,7 @@ class NumberField(Field):
         (numbers,) = to_float_columns(table, allow_missing=missing, allow_bool=False)
         return numbers
 
-    def prepare(self, columns: Sequence[Any]) -> Codes:
+    def prepare(self, columns: Sequence[Any]) -> ColumnCodes:
         # Clip the true numbers to the bounds, and encode them as positions on the grid.
         # Numbers become integers in units of 2**-16 steps of the grid, so that rounding and
         # noise are exact.
@@ -130,14 +130,16 @@ class NumberField(Field):
         scaled = np.rint(fractions * (self.mechanism.steps << 16))
         return [scaled.astype(np.int64)]
 
-    def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
+    def report(self, codes: ColumnCodes, randomness: Randomness) -> NDArray[Any]:
         # Round each encoded number to a position of the grid at random, and randomize
         # it. The result has the indices of the reported numbers in `numbers`.
         source = randomness("report", self.name)
         positions = round_at_random(codes[0], source)
         return self._number_index[self.mechanism.report(positions, source)]
 
-    def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
+    def report_permanent(
+        self, codes: ColumnCodes, draws: PermanentDraws
+    ) -> NDArray[Any]:
         return self._number_index[draws.numbers(self.mechanism, codes[0])]
 
     def write(

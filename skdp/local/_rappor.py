@@ -27,7 +27,7 @@ from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     Channel,
-    Codes,
+    ColumnCodes,
     Field,
     Randomness,
     ReportProtocol,
@@ -98,11 +98,11 @@ class BloomField(Field):
         bits = [f"{prefix}_bit_{bit}" for bit in range(self.n_bits)]
         return [f"{prefix}_cohort", *bits]
 
-    def prepare(self, columns: Sequence[Any]) -> Codes:
+    def prepare(self, columns: Sequence[Any]) -> ColumnCodes:
         words = encode_column(f"Column {self.name!r}", columns[0])
         return [np.array(words, object)]
 
-    def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
+    def report(self, codes: ColumnCodes, randomness: Randomness) -> NDArray[Any]:
         # Return a random cohort for each word, and the bits of its Bloom filter in this
         # cohort, each flipped with a probability of `_flip` in units of 2**-64.
         (words,) = codes
@@ -117,7 +117,9 @@ class BloomField(Field):
         """Probability that the first round flips a bit, in units of 2**-64."""
         return int(self.first_round.q * ONE)
 
-    def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
+    def report_permanent(
+        self, codes: ColumnCodes, draws: PermanentDraws
+    ) -> NDArray[Any]:
         # Return a row for each record: its cohort, and the bits of the Bloom filter of
         # its word, each flipped with a probability of `_flip` in units of 2**-64. The
         # random bits are keyed hashes, so they are equal in all releases.

@@ -17,7 +17,7 @@ from skdp.domain import Domain, DomainLike
 from skdp.local._transformer import ReportTransformer
 from skdp.local.protocol import (
     Channel,
-    Codes,
+    ColumnCodes,
     InferenceTarget,
     OracleField,
     Randomness,
@@ -43,7 +43,7 @@ class SetField(OracleField):
     oracle: SetSelection
     unknown: str = "error"
 
-    def prepare(self, columns: Sequence[Any]) -> Codes:
+    def prepare(self, columns: Sequence[Any]) -> ColumnCodes:
         """Encode the sets of a column as a mask of their members among the k declared values; shape (n_rows, k).
 
         Members outside the domain raise an error if `unknown` is "error", and are
@@ -69,7 +69,7 @@ class SetField(OracleField):
         members[rows[is_declared], codes[is_declared]] = True
         return [members]
 
-    def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
+    def report(self, codes: ColumnCodes, randomness: Randomness) -> NDArray[Any]:
         # Return a report for each set: k bits of a random set that probably intersects
         # the true set, which `prepare` has encoded as a mask of its members.
         (members,) = codes

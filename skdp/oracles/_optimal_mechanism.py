@@ -15,10 +15,8 @@ from scipy.optimize import linprog
 
 from skdp.exact import exp_bounds
 from skdp.oracles._base import cap_epsilon, small_epsilon_error
-from skdp.oracles._numeric_mechanisms import NumericMechanism, check_steps
+from skdp.oracles._numeric_mechanisms import Floats, NumericMechanism, check_steps
 from skdp.randomness import ONE, ByteSource, uniform_integers
-
-Floats = NDArray[np.float64]
 
 # Up to this epsilon, the two outcomes of Duchi, Jordan and Wainwright (2018, JASA 113)
 # have at most 0.04 % more variance than the solution of the linear program.

@@ -361,7 +361,8 @@ def to_object_list(column: Any) -> list[Any]:
     library, stored = unwrap(column)
     if library in ("polars", "pyarrow"):
         return _to_list(nw.from_native(stored, series_only=True))
-    return list(pd.Series(column, dtype=object))
+    objects: list[Any] = pd.Series(column, dtype=object).tolist()
+    return objects
 
 
 def to_objects(values: Sequence[Any]) -> NDArray[Any]:
@@ -419,11 +420,13 @@ def flatten_lists(column: Any) -> tuple[Any, NDArray[np.int64]]:
 
 def _flatten_objects(cells: list[Any]) -> tuple[Any, NDArray[np.int64]]:
     """Concatenate lists of Python objects, and return the length of each list."""
-    for cell in cells:
-        is_matrix = isinstance(cell, np.ndarray) and cell.ndim != 1
-        types = (list, tuple, set, frozenset, np.ndarray)
-        if is_matrix or not isinstance(cell, types):
-            raise ColumnError(_MISSING_LIST)
+    # A quarter of the time of a loop over the usual cells.
+    if not {*map(type, cells)} <= {list, tuple, set, frozenset}:
+        for cell in cells:
+            is_matrix = isinstance(cell, np.ndarray) and cell.ndim != 1
+            types = (list, tuple, set, frozenset, np.ndarray)
+            if is_matrix or not isinstance(cell, types):
+                raise ColumnError(_MISSING_LIST)
     sizes = np.fromiter(map(len, cells), np.int64, len(cells))
     return to_objects(list(chain.from_iterable(cells))), sizes
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from skdp import RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines._release import WHOLE_TABLE as WHOLE
-from skdp.engines._release import KeyedSource, Release
+from skdp.engines._release import BatchRelease, KeyedSource
 from skdp.local import NumericPerturber, RapporEncoder, SecretKey
 
 KEY = SecretKey(b"a key of 32 bytes for the tests.")
@@ -17,7 +17,7 @@ KEY = SecretKey(b"a key of 32 bytes for the tests.")
 
 def release_of(transformer, key):
     record_id = None if transformer.protocol_.permanent_key is None else "person"
-    return Release(transformer.protocol_, record_id=record_id, key=key)
+    return BatchRelease(transformer.protocol_, record_id=record_id, key=key)
 
 
 def reports_of(transformer, key, frame, place=WHOLE):

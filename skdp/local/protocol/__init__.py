@@ -19,7 +19,7 @@ from skdp.local.protocol._estimation import (
 from skdp.local.protocol._estimation import estimate_counts as estimate_counts
 from skdp.local.protocol._estimation import find_fields as find_fields
 from skdp.local.protocol._field import Channel as Channel
-from skdp.local.protocol._field import Codes as Codes
+from skdp.local.protocol._field import ColumnCodes as ColumnCodes
 from skdp.local.protocol._field import Field as Field
 from skdp.local.protocol._field import Randomness as Randomness
 from skdp.local.protocol._field import Reports as Reports

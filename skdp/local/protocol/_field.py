@@ -23,7 +23,7 @@ from skdp.randomness import ByteSource
 from skdp.tables import ColumnError
 
 # Encoded true values: one array per column, with numbers or objects of the type bytes.
-Codes = list[NDArray[Any]]
+ColumnCodes = list[NDArray[Any]]
 
 # Reports: one array per field, with one row per record. If fields are sampled, the last
 # array is the boolean mask of the reported fields, of shape (n_records, n_fields).
@@ -102,7 +102,7 @@ class Field(ABC):
         return list(self.columns if inputs is None else inputs)
 
     @abstractmethod
-    def prepare(self, columns: Sequence[Any]) -> Codes:
+    def prepare(self, columns: Sequence[Any]) -> ColumnCodes:
         """Encode true values. Only this method may raise an error in a release.
 
         Parameters
@@ -123,7 +123,7 @@ class Field(ABC):
         """
 
     @abstractmethod
-    def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
+    def report(self, codes: ColumnCodes, randomness: Randomness) -> NDArray[Any]:
         """Draw the reports of encoded rows.
 
         Parameters
@@ -355,7 +355,9 @@ class Field(ABC):
 
     # Permanent reports.
 
-    def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
+    def report_permanent(
+        self, codes: ColumnCodes, draws: PermanentDraws
+    ) -> NDArray[Any]:
         """Compute permanent reports, which are equal for equal values of a record.
 
         Parameters

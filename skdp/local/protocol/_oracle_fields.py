@@ -29,7 +29,7 @@ from skdp.local.protocol._estimation import (
 )
 from skdp.local.protocol._field import (
     Channel,
-    Codes,
+    ColumnCodes,
     Field,
     Randomness,
     Rows,
@@ -167,9 +167,9 @@ class CategoryField(OracleField):
         """Privacy loss of a report, or of all permanent reports of a value."""
         return self.first_round.loss
 
-    def prepare(self, columns: Sequence[Any]) -> Codes:
+    def prepare(self, columns: Sequence[Any]) -> ColumnCodes:
         # Encode the true values of each column as indices of its declared values.
-        codes: Codes = self.domain.encode(columns)
+        codes: ColumnCodes = self.domain.encode(columns)
         # As documented for handle_unknown="error", the error reveals that such a value
         # occurs.
         if self.unknown == "error":
@@ -177,15 +177,15 @@ class CategoryField(OracleField):
                 raise undeclared_error(name, columns, self.domain, advice=_REMEDY)
         return codes
 
-    def report(self, codes: Codes, randomness: Randomness) -> NDArray[Any]:
+    def report(self, codes: ColumnCodes, randomness: Randomness) -> NDArray[Any]:
         joined = self._join(self._fill_unknown(codes, randomness))
         return self.oracle.report(joined, randomness("report", *self.columns))
 
-    def _join(self, codes: Codes) -> NDArray[Any]:
+    def _join(self, codes: ColumnCodes) -> NDArray[Any]:
         """Convert the codes of the columns to joint codes."""
         return codes[0] if len(codes) == 1 else self.domain.join(codes)
 
-    def _fill_unknown(self, codes: Codes, randomness: Randomness) -> Codes:
+    def _fill_unknown(self, codes: ColumnCodes, randomness: Randomness) -> ColumnCodes:
         """Replace the codes of values outside the domain, as `unknown` states.
 
         "error" leaves the codes unchanged, "uniform" draws a declared value, and a dict
@@ -209,7 +209,9 @@ class CategoryField(OracleField):
             filled.append(column)
         return filled
 
-    def report_permanent(self, codes: Codes, draws: PermanentDraws) -> NDArray[Any]:
+    def report_permanent(
+        self, codes: ColumnCodes, draws: PermanentDraws
+    ) -> NDArray[Any]:
         # Return a report of the joint value of each record. All random bits are keyed
         # hashes of the record and its values, so equal values have equal reports.
         if isinstance(self.unknown, dict):
@@ -296,7 +298,7 @@ class ValueField(CategoryField):
     def names(self, inputs: Sequence[str] | None = None) -> list[Any]:
         return list(self.columns if inputs is None else inputs)
 
-    def prepare(self, columns: Sequence[Any]) -> Codes:
+    def prepare(self, columns: Sequence[Any]) -> ColumnCodes:
         # Encode the true values of each column, and check that the reports can be
         # written in its dtype.
         codes = super().prepare(columns)
@@ -407,7 +409,7 @@ def make_sampled_guarantee(
     return PrivacyGuarantee(log_upper(ratio), losses=(loss,), **statement)
 
 
-def _columns_outside(domain: Domain, codes: Codes) -> list[Any]:
+def _columns_outside(domain: Domain, codes: ColumnCodes) -> list[Any]:
     """Return the names of the columns that have values outside the domain."""
     names = []
     for name, size, column in zip(domain.columns, domain.sizes, codes, strict=True):

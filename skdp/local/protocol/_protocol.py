@@ -23,7 +23,7 @@ from skdp.local.protocol._columns import (
     parse_sampled_indices,
     scatter_rows,
 )
-from skdp.local.protocol._field import Channel, Codes, Field, Randomness, Reports
+from skdp.local.protocol._field import Channel, ColumnCodes, Field, Randomness, Reports
 from skdp.local.protocol._oracle_fields import CategoryField, OracleField
 from skdp.local.protocol._sampling import Sampling, combine_pairs, make_selection_mask
 from skdp.privacy import PrivacyGuarantee, Released, ReportPair
@@ -218,7 +218,7 @@ class ReportProtocol:
 
     # From rows to reports.
 
-    def prepare(self, table: Table) -> Codes:
+    def prepare(self, table: Table) -> ColumnCodes:
         """Encode the rows of a table. Only this method may raise an error in a release.
 
         Parameters
@@ -237,7 +237,7 @@ class ReportProtocol:
             If a value cannot be reported, or reports cannot be written into a table of
             this type.
         """
-        codes: Codes = []
+        codes: ColumnCodes = []
         groups = self._group_by_field(table.columns)
         for field, columns in zip(self.fields, groups, strict=True):
             arrays = field.prepare(columns)
@@ -250,7 +250,7 @@ class ReportProtocol:
         return codes
 
     def randomize(
-        self, codes: Codes, records: list[bytes], randomness: Randomness
+        self, codes: ColumnCodes, records: list[bytes], randomness: Randomness
     ) -> Reports:
         """Draw the reports of encoded rows.
 
@@ -282,7 +282,7 @@ class ReportProtocol:
         return _apply_sample(reports, drawn)
 
     def _draw_permanent(
-        self, codes: Codes, records: list[bytes], randomness: Randomness
+        self, codes: ColumnCodes, records: list[bytes], randomness: Randomness
     ) -> Reports:
         """Draw permanent reports from the secret key, and add the noise of instantaneous reports.
 
@@ -308,7 +308,7 @@ class ReportProtocol:
             reports.append(field.report_again(report, randomness))
         return reports if drawn is None else _apply_sample(reports, drawn)
 
-    def _split(self, codes: Codes) -> Iterator[Codes]:
+    def _split(self, codes: ColumnCodes) -> Iterator[ColumnCodes]:
         """Yield the encoded columns of each field."""
         start = 0
         for field in self.fields:
