@@ -169,3 +169,18 @@ def test_index_level_named_like_a_protected_column_raises_before_charge(name):
         with pytest.raises(ValueError, match=REFUSED):
             ENCODERS[name](ledger).fit_transform(SEXES.set_axis(index))
     assert ledger.spent == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "transformer",
+    [
+        skdp.RandomizedResponseEncoder(categories={"sex": ["f", "m"]}),
+        skdp.SetValuedEncoder(categories={"sex": ["f", "m"]}),
+        skdp.NumericPerturber(bounds={"sex": (0, 1)}),
+        skdp.LocalTableEncoder(categories={"sex": ["f", "m"]}),
+    ],
+)
+def test_error_of_undeclared_columns_names_the_call_that_excludes_them(transformer):
+    people = pd.DataFrame({"sex": [["f"]] * 3, "age": range(3)})
+    with pytest.raises(ValueError, match=r"no values for the columns \['age'\].* `X.drop\(columns="):
+        transformer.fit(people)
