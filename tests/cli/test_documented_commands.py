@@ -32,7 +32,7 @@ def test_commands_run(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     people = pd.DataFrame({"sex": ["f", "m"] * 30, "race": ["a", "a", "b"] * 20, "age": range(20, 80)})
     people["patient_id"] = range(60)
-    people[["patient_id"]].assign(ward="er").to_csv("visits.csv", index=False)
+    people[["patient_id"]].assign(ward=["er", "gp"] * 30).to_csv("visits.csv", index=False)
     for name in ("people", "sample", "march", "patients"):
         people.to_csv(f"{name}.csv", index=False)
     people.to_parquet("people.parquet")
