@@ -201,26 +201,6 @@ class Event:
         return int(np.isin(outcomes, self.members, kind="sort").sum())
 
 
-def epsilon_lower_bound(
-    hits: tuple[int, int],
-    trials: tuple[int, int],
-    *,
-    delta: float,
-    error_probability: float,
-) -> float:
-    """Bound epsilon from below by ``ln((P - delta) / P')`` at Clopper-Pearson bounds.
-
-    `hits` of `trials` draws under two tables are in the event. The bound exceeds epsilon
-    with a probability of at most `error_probability`.
-    """
-    # The lower bound of P and the upper bound of P' are each wrong with half of the
-    # probability.
-    level = 1 - error_probability
-    low = binomtest(hits[0], trials[0]).proportion_ci(level).low
-    high = binomtest(hits[1], trials[1]).proportion_ci(level).high
-    return math.log((low - delta) / high) if low - delta > high else 0.0
-
-
 def find_bound(
     draw: Draw, n_tables: int, n_draws: int, *, delta: float, error_probability: float
 ) -> Bound:
@@ -243,18 +223,17 @@ def find_bound(
     # Batches limit memory to some hundred megabytes.
     n_columns = len(first[0])
     batch = max(1000, (1 << 22) // n_columns)
-    hits = []
+    # Epsilon is at least ``ln((P - delta) / P')``. The Clopper-Pearson bounds of the two
+    # probabilities are each wrong with half of the error probability.
+    intervals = []
     for table in (event.likelier, event.unlikelier):
         n_hits = 0
         for start in range(0, n_trials, batch):
             n_hits += event.count(draw(table, min(batch, n_trials - start)))
-        hits.append(n_hits)
-    lower = epsilon_lower_bound(
-        (hits[0], hits[1]),
-        (n_trials, n_trials),
-        delta=delta,
-        error_probability=error_probability,
-    )
+        test = binomtest(n_hits, n_trials)
+        intervals.append(test.proportion_ci(1 - error_probability))
+    low, high = intervals[0].low - delta, intervals[1].high
+    lower = math.log(low / high) if low > high else 0.0
     return Bound(lower, n_used + 2 * n_trials, event.feature.name)
 
 
