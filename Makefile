@@ -7,7 +7,7 @@ HYPOTHESIS_SEED ?= $(shell $(PYTHON) -c 'import secrets; print(secrets.randbits(
 # The Pythons of `make test-versions`.
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
-.PHONY: report docs test lint types layers pytest notebooks-write test-long test-versions release-check book release bench clean
+.PHONY: report docs test lint types layers pytest notebooks-write test-long test-versions release-check book release bench outside clean
 
 report: .venv/installed
 	$(BIN)/skdp report --out report
@@ -102,5 +102,16 @@ bench: .venv-bench/installed
 	.venv-bench/bin/pip install --quiet --constraint constraints.txt --editable . --requirement benchmarks/requirements.txt
 	touch $@
 
+# Checks by tools that others wrote, in an environment of their own; their logs are in benchmarks/results/outside.
+outside: .venv-outside/installed
+	.venv-outside/bin/python .ci/outside/run.py
+
+DP_RECORDER ?= git+https://github.com/ObliviousAI/dp-recorder@85d189ebd7ff81a52984708322ee2c2d8c479db4
+.venv-outside/installed: pyproject.toml .ci/outside/requirements.txt
+	$(PYTHON) -m venv .venv-outside
+	.venv-outside/bin/pip install --quiet --editable . --requirement .ci/outside/requirements.txt
+	.venv-outside/bin/pip install --quiet --no-deps '$(DP_RECORDER)'
+	touch $@
+
 clean:
-	rm -rf .venv .venv-versions .venv-bench report site
+	rm -rf .venv .venv-versions .venv-bench .venv-outside report site
