@@ -1,17 +1,15 @@
-"""Shared fixtures: every kind of frame, and a source of bytes that a test writes itself."""
+"""Shared fixtures: dataframes of all libraries, repeatable random bytes, and a source of scripted bytes."""
 
 from __future__ import annotations
 
-import gc
 import os
 import secrets
 from contextlib import contextmanager
 from functools import wraps
 from random import Random
 
-# Tests run in several processes already, and threads that wait for each other on busy cores make seconds minutes.
+# Tests run in several processes, and threads that wait for each other on busy cores take minutes instead of seconds.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-gc.disable()  # until all tests are collected, of which nothing is garbage
 
 import numpy as np
 import pandas as pd
@@ -24,7 +22,7 @@ from hypothesis import HealthCheck, settings
 from skdp.randomness import SecureSource, SeededSource
 
 # `make test` runs the same examples each time; `make test-long` searches at random, with `--hypothesis-profile=search`.
-# Nothing depends on time: a busy machine is no fault of the code.
+# No limit depends on time, because the machine may be busy.
 UNTIMED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("skdp", **UNTIMED, derandomize=True, database=None, max_examples=10)
 settings.register_profile("search", **UNTIMED, derandomize=False, print_blob=True, max_examples=300)
@@ -32,10 +30,10 @@ settings.load_profile("skdp")
 
 
 def pytest_addoption(parser):
-    parser.addoption("--secure", action="store_true", help="draw secure bytes in all tests, as `make test-long`")
+    parser.addoption("--secure", action="store_true", help="draw secure bytes in all tests, as `make test-long` does")
 
 
-# Examples of docstrings that take seconds: they are `long`, as their code is tested on less elsewhere.
+# Examples of docstrings that take seconds are `long`, because quick tests run their code on smaller tables.
 LONG_EXAMPLES = {
     "skdp.datasets._adult.load_adult_aif360",
     "skdp.evaluation._attacks.attribute_inference",
@@ -49,28 +47,16 @@ LONG_EXAMPLES = {
 }
 
 
-@pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
+@pytest.hookimpl(tryfirst=True)  # before `-m` selects by marks
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.name in LONG_EXAMPLES:
             item.add_marker("long")
 
 
-def pytest_collection_finish(session):
-    """Leave what was collected alone: the collector of garbage would look through it again and again."""
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 50)  # by default it looks for new garbage at each 700 objects
-    gc.enable()
-
-
-def pytest_unconfigure():
-    """Collect all objects at exit. Modules in C++ print a list of the objects that are never collected."""
-    gc.unfreeze()
-
-
 @contextmanager
 def draw_by_key(*key):
-    """Replace secure bytes, and seeds that NumPy draws, by bytes of a key; forked processes draw their own."""
+    """Replace secure bytes, and seeds drawn by NumPy, by bytes of a key; forked processes draw secure bytes."""
     source, seeds, process = SeededSource("tests", *key), Random(repr(key)), os.getpid()
     secure_bytes, token_bytes, default_rng = SecureSource.bytes, secrets.token_bytes, np.random.default_rng
 
@@ -94,19 +80,10 @@ def draw_by_key(*key):
         yield
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(fixturedef, request):
-    """Make what tests share repeatable, whichever of them runs first."""
-    if fixturedef.scope == "function" or request.config.getoption("secure"):
-        return (yield)
-    with draw_by_key(fixturedef.baseid, fixturedef.argname, getattr(request, "param_index", 0)):
-        return (yield)
-
-
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def repeatable_draws(request):
-    """Give each test the same bytes each time, except with `--secure` or the mark `secure`."""
-    if request.config.getoption("secure") or request.node.get_closest_marker("secure"):
+    """Repeat the random bytes of a test without a seed, so that its result does not vary, except with `--secure`."""
+    if request.config.getoption("secure"):
         yield
     else:
         with draw_by_key(request.node.nodeid):
@@ -114,13 +91,13 @@ def repeatable_draws(request):
 
 
 def often(values, chosen):
-    """List the values of a parameter, with those that are not chosen left to `make test-long`."""
+    """List the values of a parameter; all except `chosen` are `long`."""
     return [value if value in chosen else pytest.param(value, marks=pytest.mark.long) for value in values]
 
 
 @contextmanager
 def counted_draws():
-    """Count the random bytes that are drawn in a block of code, from secure and seeded sources."""
+    """Count the random bytes that a block of code draws, from secure and seeded sources."""
     counted = [0]
     with pytest.MonkeyPatch.context() as patch:
         for source in (SecureSource, SeededSource):
@@ -134,7 +111,7 @@ def counted_draws():
 
 
 class ScriptedSource:
-    """Gives the bytes that a test lists, in order, then a filler."""
+    """Returns scripted bytes in order, then a filler."""
 
     def __init__(self, *parts, filler=None):
         self.script = np.concatenate([np.atleast_1d(np.asarray(part, np.uint8)) for part in parts] or [[]]).astype(
@@ -161,7 +138,7 @@ def _pandas_categories(data, categories):
     frame = pd.DataFrame(data)
     for name in frame:
         values = [value for value in categories[name] if value is not None] if categories else None
-        frame[name] = pd.Categorical(frame[name], values, ordered=True)  # unordered ones might be those of the data
+        frame[name] = pd.Categorical(frame[name], values, ordered=True)  # unordered categories may be found in the data
     return frame
 
 
@@ -178,20 +155,20 @@ def _arrow_dictionary(data, categories):
 
 
 def _arrow_view(data, categories):
-    # Not by a cast: what pyarrow before 25 casts to views, Polars cannot read (it ends the process).
+    # Without a cast, because views cast by pyarrow before 25 end the process in Polars.
     columns = {name: pa.array(values) for name, values in data.items()}
     views = {name: pa.array(data[name], pa.string_view()) for name, a in columns.items() if pa.types.is_string(a.type)}
     return pa.table(columns | views)
 
 
 def _convert_dtypes(data, backend):
-    with np.errstate(invalid="ignore"):  # pandas 2 casts infinity to int to see whether a column is whole
+    with np.errstate(invalid="ignore"):  # pandas 2 casts infinity to int to test for whole numbers
         return pd.DataFrame(data).convert_dtypes(dtype_backend=backend)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file():
-    """Look for doctests in the package only: of a test module that cannot be imported they make an empty one."""
+    """Collect doctests of the package only; for a test module that cannot be imported, they make an empty module."""
     return [collector for collector in (yield) if not isinstance(collector, DoctestModule)]
 
 
@@ -213,10 +190,10 @@ FRAME_KINDS = {
 
 
 few_kinds = pytest.mark.parametrize("frame_kind", often(FRAME_KINDS, ["pandas-category", "polars", "pyarrow-chunked"]))
-"""For what takes long behind the reading of a frame: a kind of each library."""
+"""One dataframe of each library, for slow tests."""
 
 
-# Quick: a kind of each library, and those whose dtypes say more than the values. The nightly job has the others.
+# Quick tests use one dataframe of each library, and dtypes with declarations. The nightly job uses all.
 @pytest.fixture(params=often(FRAME_KINDS, ["pandas", "pandas-category", "pandas-nullable", "polars-enum", "pyarrow"]))
 def frame_kind(request):
     return request.param
@@ -224,7 +201,7 @@ def frame_kind(request):
 
 @pytest.fixture
 def make_frame(frame_kind):
-    """Make a table of one kind from ``{column: values}``, and the declared categories where a dtype carries them."""
+    """Make a table from ``{column: values}``, with declared categories if its dtypes have categories."""
 
     def make(data, categories=None):
         return FRAME_KINDS[frame_kind](
@@ -244,5 +221,5 @@ def _column(frame, name):
 
 @pytest.fixture
 def values_of():
-    """Read a column of any frame as plain Python values, None for missing."""
+    """Return a column of any dataframe as Python values, None for missing."""
     return _column

@@ -42,6 +42,7 @@ def find_scripts():
     return sorted(path.stem for path in paths if "__main__" not in path.read_text())
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.filterwarnings("ignore")  # As in the runner.
 @pytest.mark.parametrize("name", often(find_scripts(), {*find_scripts()} - {"fairness"}))
 def test_cell_of_each_benchmark_runs(name, monkeypatch):

@@ -49,6 +49,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("code", BLOCKS, ids=range(len(BLOCKS)))
 def test_code_of_the_readme_runs(code, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # some code writes files

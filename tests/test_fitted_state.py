@@ -93,6 +93,7 @@ def is_unchanged_wherever_it_stops(estimator, X, patch, most):
     return most
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize(("estimator", "X"), SUBJECTS, ids=IDS)
 def test_refit_that_stops_while_drawing_changes_nothing(estimator, X):
     def patch(patches, place):
@@ -114,6 +115,7 @@ def test_refit_that_stops_while_drawing_changes_nothing(estimator, X):
     assert is_unchanged_wherever_it_stops(estimator, X, patch, 8) > 0 or not spends or free
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize(("estimator", "X"), SUBJECTS, ids=IDS)
 def test_refit_that_stops_at_any_attribute_changes_nothing(estimator, X):
     def patch(patches, place):

@@ -148,6 +148,7 @@ def fit(estimator):
     return estimator.fit(PEOPLE, LABELS) if needs_labels else estimator.fit(PEOPLE)
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_statement_counts_each_release_of_the_columns_once(name, form, tmp_path):
@@ -200,6 +201,7 @@ def test_bounds_of_found_interval_equal_the_pair():
             skdp.DPMean(1.0, bounds={"age": wrong}).fit(PEOPLE[["age"]])
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize(
     "make",
     [

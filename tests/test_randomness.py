@@ -18,8 +18,6 @@ from skdp.randomness import (
     uniform_integers,
 )
 
-pytestmark = pytest.mark.secure
-
 FALSE_ALARM = 1e-6
 THRESHOLDS = [0, 1, ONE // 3, ONE // 2, math.ceil(ONE * 0.3), (255 << 56) + 12345, ONE - 1, ONE]
 

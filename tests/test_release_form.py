@@ -14,6 +14,8 @@ from skdp.engines import privatize, privatize_file, synthesize_file
 from tests.carry_checks import opposite_frames, require_same_form
 from tests.conftest import often
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 VALUES = {
     "text": ["red", "green", "blue"],
     "gaps": ["xx", "yy", "zz", None],

@@ -62,6 +62,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @parametrize_with_checks(ESTIMATORS + WRAPPERS)
 def test_scikit_learn_checks(estimator, check):
     # Without `expected_failed_checks`: pytest takes longer to write a traceback than the check to fail.

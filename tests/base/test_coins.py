@@ -12,8 +12,6 @@ import pytest
 from skdp import RandomizedResponseEncoder
 from skdp.base import CallCounter, make_source
 
-pytestmark = pytest.mark.secure
-
 # Two releases of 500 values at epsilon 0.01 are equal with probability below 10**-300.
 ROWS = pd.DataFrame({"a": ["x"] * 500, "b": ["x"] * 500})
 CATEGORIES = {"a": ["x", "y", "z", "w"], "b": ["x", "y", "z", "w"]}

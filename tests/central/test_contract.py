@@ -102,6 +102,7 @@ def cases():
             yield pytest.param(check, id=f"{kind}-{place}-{name}", marks=[] if is_quick else pytest.mark.long)
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("check", list(cases()))
 def test_estimator_passes_the_contract(check):
     try:
@@ -208,6 +209,7 @@ def expected_failures(estimator):
     return EXPECTED_FAILURES | ({"check_dtype_object": OBJECTS} if tags.allow_nan and not tags.string else {})
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 def test_scikit_learn_checks(estimator):
     expected = expected_failures(estimator)

@@ -121,6 +121,7 @@ class TestTextThreshold:
                     worst = max(worst, sum(max(Decimal(0), difference) for difference in differences))
         return worst
 
+    @pytest.mark.usefixtures("repeatable_draws")
     @pytest.mark.filterwarnings("ignore::skdp.WeakGuaranteeWarning")
     @pytest.mark.parametrize("case", CASES)
     def test_threshold_is_the_smallest_within_delta(self, monkeypatch, case):
@@ -130,6 +131,7 @@ class TestTextThreshold:
         assert self.worst_delta(epsilon, rows, threshold) <= exact + self.TINY
         assert self.worst_delta(epsilon, rows, threshold - 1) > exact + self.TINY
 
+    @pytest.mark.usefixtures("repeatable_draws")
     @pytest.mark.parametrize("rows", [1, 4])
     def test_gaussian_noise_of_many_columns_is_within_delta(self, monkeypatch, rows):
         """Half of delta for the noise, half for new texts, with a tail within a factor of 20 of its bound."""

@@ -11,6 +11,8 @@ from skdp import Domain, DPHistogram, Interval
 from skdp.central.statistics import Estimate
 from skdp.randomness import watch_draws
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 FALSE_ALARM = 1e-6
 
 

@@ -14,6 +14,8 @@ from skdp.central import propose_test_release, smooth_sensitivity_release
 from skdp.randomness import watch_draws
 from tests.conftest import counted_draws
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 WIDTH = 100
 DELTA = 1e-6
 

@@ -12,6 +12,7 @@ from skdp import DPKBinsDiscretizer, DPQuantileTransformer, DPRobustScaler
 from skdp.datasets import load_adult
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 def test_equal_quantiles_are_one_edge():
     adult = load_adult().frame[["capital-gain", "hours-per-week"]]
     bounds = {"capital-gain": (0, 99_999), "hours-per-week": (0, 100)}

@@ -22,6 +22,7 @@ def aggregate(X=None, statistic=np.mean, **parameters):
 
 
 class TestSampleAndAggregate:
+    @pytest.mark.usefixtures("repeatable_draws")
     def test_any_statistic_is_accepted_and_its_errors_are_not_shown(self):
         rng = np.random.default_rng(0)
 

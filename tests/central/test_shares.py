@@ -68,6 +68,7 @@ class TestWhatAShareBuys:
         assert worst > 0.98
         assert 2 * share.pure == share.choice
 
+    @pytest.mark.usefixtures("repeatable_draws")
     @pytest.mark.parametrize("kind", [Rho, Mu])
     @pytest.mark.parametrize("n", [1, 2, 3, 7, 10, pytest.param(1000, marks=pytest.mark.long)])
     def test_split_budget_fits_into_a_ledger_exactly(self, kind, n):

@@ -27,6 +27,7 @@ BLOCKS = [
 DOMAIN = Domain({"sex": ["f", "m"], "race": ["a", "b"], "age": Interval(0, 120, bins=2)})
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("block", BLOCKS)
 def test_commands_run(block, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -48,6 +48,7 @@ def run(name, command):
     assert call(command, *words) == 0
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("command", ["privatize", "synthesize", "draft-domain", "estimate", "tally"])
 def test_commands_show_a_bar_on_a_terminal_only(table, tmp_path, monkeypatch, capsys, command):
     source = "reports.parquet" if command in ("estimate", "tally") else table
@@ -70,6 +71,7 @@ def test_commands_show_a_bar_on_a_terminal_only(table, tmp_path, monkeypatch, ca
         path.unlink()
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 def test_functions_show_no_bar(table, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     synthesize_file(table, "rows.csv", DPMarginalSynthesizer(1.0, domain=DOMAIN))

@@ -99,6 +99,7 @@ def test_files_state_their_guarantee(files, name, capsys):
     assert "age" not in printed
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 def test_columns_beside_reports_are_unprotected(tmp_path, capsys):
     encoder = skdp.UnaryEncodingTransformer(1.0, categories={"sex": ["f", "m"]})
     reports = encoder.fit_transform(PEOPLE[["sex"]])
@@ -117,6 +118,7 @@ def test_other_files_raise_an_error(files, capsys):
     assert main(["statement", str(files / "model.skops")]) == 0
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 def test_ledger_states_its_charges(tmp_path, capsys):
     ledger = skdp.PrivacyLedger(path=tmp_path / "ledger.sqlite", epsilon=9.0)
     encoder = skdp.RandomizedResponseEncoder(2.0, categories={"sex": ["f", "m"]}, ledger=ledger)

@@ -10,6 +10,8 @@ from skdp.cli import main
 from skdp.engines import _synthesize as synthesize_module
 from tests.cli.commands import call, refuse
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 
 @pytest.fixture
 def table(tmp_path):

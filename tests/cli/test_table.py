@@ -36,6 +36,7 @@ def files(tmp_path):
     return tmp_path
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("name", ["people.csv", "people.parquet"])
 def test_statistics_of_all_groups_are_written(name, files, capsys):
     out, page = files / f"{name}.out.csv", files / f"{name}.json"

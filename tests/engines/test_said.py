@@ -57,6 +57,7 @@ def test_files_of_reports_are_read_by_their_protocol(name, ending, tmp_path):
     assert tally_files(path) == tally_files(path, transformer)
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("given", [False, True])
 def test_a_tally_states_the_weakest_guarantee_of_its_files(given, tmp_path):
     key, secure = SecretKey.generate(), encoder().fit(PEOPLE)
@@ -91,6 +92,7 @@ def test_file_is_counted_once(tmp_path, monkeypatch):
         tally_files(["tally.json", tmp_path / "tally.json"])
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 def test_file_without_a_protocol_raises_an_error(tmp_path):
     reports = encoder().fit(PEOPLE).transform(PEOPLE)
     reports.to_csv(tmp_path / "reports.csv", index=False)

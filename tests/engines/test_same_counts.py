@@ -45,6 +45,7 @@ def count(frame, domain):
     return DPHistogram(1e6, domain=domain, method="flat").fit(frame).counts_.reshape(domain.sizes)
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("n_rows", often([0, 1, 2, 500], [0, 500]))
 def test_counts_are_exact(engine, n_rows):
     """Each column beside the next one."""

@@ -75,6 +75,7 @@ def test_neighbors_are_declared_values(estimator):
     assert 0.1 < result.epsilon_lower < result.epsilon_claimed == 1.0
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 def test_unknown_values_are_audited_if_they_are_accepted():
     class Leaks(skdp.RandomizedResponseEncoder):
         def transform(self, X, record_id=None):
@@ -286,6 +287,7 @@ def test_release_may_fail_sometimes():
     assert not result.rejected
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 def test_tables_with_other_public_columns_are_no_neighbors():
     people = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
     model = skdp.DPLogisticRegression(1.0, protect="target", classes=[0, 1])

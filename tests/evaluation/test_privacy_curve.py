@@ -23,6 +23,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import skdp
 from skdp.evaluation import compare_to_baseline, privacy_curve
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 ENCODER = "columns__private__encoder"
 EPSILON = f"{ENCODER}__epsilon"
 DOMAIN = {"group": ["a", "b"], "kind": ["u", "v", "w"]}

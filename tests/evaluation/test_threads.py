@@ -65,6 +65,7 @@ def report():
         evaluation.study_report(frame, domain, f"{folder}/page", epsilons=[1.0], **options)
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize(
     ("study", "owner", "name"),
     [

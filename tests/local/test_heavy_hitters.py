@@ -16,6 +16,8 @@ from skdp.local import HeavyHitters
 from skdp.oracles import RandomizedResponse
 from skdp.testing import list_error_texts
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 FALSE_ALARM = 1e-6
 
 

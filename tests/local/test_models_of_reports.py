@@ -41,6 +41,7 @@ def seeded_encoder(epsilon=0.5, **parameters):
     return encoder(epsilon, **{"random_state": 0} | parameters)
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 def test_on_fit_only_charges_each_fit_and_passes_later_rows(rows):
     frame = pd.DataFrame(rows)
     ledger = PrivacyLedger(epsilon=1.2)

@@ -161,6 +161,7 @@ def exact_variance(encoder, column, label):
     return float(true @ (channel @ added**2 - (channel @ added) ** 2))
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("name", FROM_TALLIES)
 @pytest.mark.parametrize("column", VALUES)
 def test_closed_form_of_the_variance_equals_enumeration(name, column, monkeypatch):

@@ -206,6 +206,7 @@ class TestChannel:
             expected = np.append(expected[~rare], expected[rare].sum())
         assert chisquare(counts, expected).pvalue > FALSE_ALARM
 
+    @pytest.mark.usefixtures("repeatable_draws")
     def test_sampled_column_is_permanent_and_independent_of_values(self):
         rows = pd.concat([ROWS] * 30, ignore_index=True)
         ids = list(range(len(rows)))
@@ -253,6 +254,7 @@ def test_record_has_at_most_one_permanent_report_per_bucket(buckets):
         assert len(pairs) == len({bucket for bucket, _ in pairs}) <= oracle.n_buckets
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("name", ["values", "numbers"])
 def test_each_call_charges_before_drawing(name, monkeypatch):
     ledger, rows = skdp.PrivacyLedger(epsilon=5.0), ROWS if name == "values" else NUMBERS

@@ -23,6 +23,8 @@ from skdp.local import ReportTransformer
 from skdp.privacy import shuffled_guarantee
 from tests.conftest import often
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 CLIENT = Path(__file__).parent.parent.parent / "examples" / "client"
 PEOPLE = pd.DataFrame({"sex": ["f", "m", "f", "m"] * 50, "rooms": [1, 2, 3, 1] * 50})
 HOURS = pd.DataFrame({"hours": [0.0, 0.1, 0.3, 7.0, np.nan] * 40, "sex": ["f", "m", "f", "m", "m"] * 40})

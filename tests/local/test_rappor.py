@@ -185,6 +185,7 @@ class TestDecoding:
             encoder.decode(encoder.transform(pd.DataFrame({"x": ["a"]})), candidates)
         assert "secret" not in str(caught.value)
 
+    @pytest.mark.usefixtures("repeatable_draws")
     @pytest.mark.parametrize("cohort", [-1, 2, 0.5])
     def test_invalid_cohorts_raise_an_error(self, cohort):
         encoder, rows = fitted(n_bits=4, n_cohorts=2), pd.DataFrame({"x": ["a"] * 80})

@@ -15,6 +15,8 @@ from skdp.local import SecretKey, shuffle_reports
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import PrivacyGuarantee, local_epsilon, shuffled_guarantee
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 N, DELTA = 10_000, 1e-6
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 50, "age": [20, 30, 40, 50] * 25})
 DECLARED = {"sex": ["f", "m"], "age": [20, 30, 40, 50]}

@@ -154,6 +154,7 @@ def people(n=4000):
     return pd.DataFrame({"age": np.random.default_rng(0).normal(40, 12, n).clip(0, 100)})
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 def test_reports_of_one_solution_are_read_by_another(monkeypatch):
     """Another version of the solver may find other outcomes, so the protocol contains the outcomes."""
     fitted = NumericPerturber(2.0, mechanism="optimal", bounds={"age": (0, 100)}).fit(people())

@@ -14,7 +14,7 @@ import skdp
 from skdp import privacy_statement
 from tests.test_fitted_state import SUBJECTS, fit
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("repeatable_draws")]
 
 SEXES, JOBS = ["f", "m"], ["clerk", "cook"]
 TABLE = pd.DataFrame({"sex": SEXES * 30, "job": JOBS * 30, "age": np.arange(60.0)})

@@ -145,6 +145,7 @@ def learns_nothing(encoder, table):
     return bool(set(protected(skdp.privacy_statement(model))) - {"target"})
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 def test_encoder_with_a_declared_domain_learns_nothing():
     declared, table = [["F", "M"]], PEOPLE[["sex"]]
     dense = {"sparse_output": False}
@@ -155,6 +156,7 @@ def test_encoder_with_a_declared_domain_learns_nothing():
     assert not learns_nothing(OneHotEncoder(categories=declared, min_frequency=1, **dense), table)
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 def test_function_that_selects_columns_reads_them():
     def chosen(table):
         return ["age"] if table["hours"].iloc[0] > 10 else ["hours"]

@@ -35,7 +35,10 @@ TABLE = pd.DataFrame(
 )
 SICK = pd.Series(np.arange(N) % 2, name="sick")
 
-pytestmark = pytest.mark.filterwarnings("ignore:The noise", "ignore:.* fewer bins than")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The noise", "ignore:.* fewer bins than"),
+    pytest.mark.usefixtures("repeatable_draws"),
+]
 
 
 def with_ledger(estimator, ledger):

@@ -47,6 +47,7 @@ WORKS = {
 }
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("name", WORKS)
 @pytest.mark.parametrize(
     ("encoder", "category"),
@@ -71,6 +72,7 @@ def test_success_probability_of_an_attack_is_stated(epsilon):
     assert message.startswith(f"epsilon={epsilon:.6g} gives weak protection")
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 def test_central_estimator_warns_before_the_charge():
     assert not told(lambda: skdp.DPMean(10.0, bounds=(0, 1)).fit(NUMBERS))
     for mu, n_warnings in ((1.0, 0), (8.0, 1)):

@@ -21,6 +21,8 @@ from skdp.privacy import Mu, Rho
 from skdp.testing import check_curator, replay_release
 from tests.persistence.forgery import forged, saved
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 DOMAIN = {
     "age": Interval(edges=[0, 20, 40, 60, 80.5]),
     "sex": ["f", "m"],

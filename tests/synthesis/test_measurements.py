@@ -22,6 +22,8 @@ from skdp import (
 )
 from skdp.engines import synthesize_file
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 N = 20_000
 
 # Name: generator of numbers, number of decimals, fraction of missing values.

@@ -227,6 +227,7 @@ MUTANTS = [
 ]
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize(("mutant", "name"), MUTANTS)
 def test_each_fault_is_found_by_its_check(mutant, name):
     with pytest.raises(AssertionError, match=f"^{mutant.__name__}: {name}: ") as caught:

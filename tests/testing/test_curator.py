@@ -43,6 +43,7 @@ class NamingTheCause(DPMean):
         return super().fit(X)
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize(
     ("mistaken", "check"),
     [
@@ -57,6 +58,7 @@ def test_each_fault_is_found_by_its_check(mistaken, check):
         dict(curator_checks(mistaken(bounds=(0, 1)), X))[check]()
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 def test_error_names_the_first_failing_check():
     with pytest.raises(AssertionError, match="RefusedButSet: check_budget: "):
         check_curator(RefusedButSet(bounds=(0, 1)), X)
