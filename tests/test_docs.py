@@ -54,6 +54,19 @@ def test_guarantees_name_public_objects_and_tests_that_exist():
     assert [name for name in re.findall(r"`([^`]+)`", " ".join(proofs)) if not (ROOT / name).exists()] == []
 
 
+ESTIMATORS = [name for name in skdp.__all__ if hasattr(getattr(skdp, name), "fit")]
+MECHANISMS = [
+    name for name in ESTIMATORS if {"epsilon", "epsilons"} & set(inspect.signature(getattr(skdp, name)).parameters)
+]
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_mechanism_has_a_proof_and_a_row_of_the_table_of_choices(name):
+    proved = "".join(path.read_text(encoding="utf-8") for path in GUARANTEES)
+    assert f"{{py:obj}}`skdp.{name}`" in proved, f"add a section to docs/guarantees for {name}"
+    assert f"`{name}" in (DOCS / "choose.md").read_text(encoding="utf-8"), f"add a row to docs/choose.md for {name}"
+
+
 MODULES = sorted((ROOT / "skdp").rglob("*.py"))
 
 
@@ -135,6 +148,7 @@ def test_code_of_pages_runs_on_spark(path, tmp_path, monkeypatch, capsys):
     assert "std_error" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.filterwarnings("ignore:Setting a(n item| value)")  # warnings of fairlearn about pandas 3.1
 @pytest.mark.parametrize(
     "path",

@@ -24,7 +24,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs" / "how_to").glob("new_*.md"))
-COPIED = ("benchmarks", "docs", "examples", "notebooks", "skdp", "tests")
+COPIED = (".ci", "benchmarks", "docs", "examples", "notebooks", "skdp", "tests")
 
 BLOCK = re.compile(
     r"^(?P<head>[^\n]*)\n\n?"
