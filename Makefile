@@ -12,7 +12,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 report: .venv/installed
 	$(BIN)/skdp report --out report
 
-# The site, in site/html/index.html. Warnings are errors, links that lead nowhere among them; then its search is asked.
+# The site, in site/html/index.html. Warnings, such as broken links, are errors; then its search is tested.
 docs: .venv/docs
 	$(BIN)/sphinx-build -W --keep-going -j 2 -q -d site/.doctrees docs site/html
 	$(BIN)/python docs/check_search.py site/html
@@ -31,18 +31,18 @@ types: .venv/installed
 layers: .venv/installed
 	$(BIN)/lint-imports
 
-# A short notebook first: it is a long test. The other notebooks run in `make test-long`. To write the assertions of all
-# files again, so that failures show their values, takes as long as to run a thousand tests: what fails is run once more.
+# A short notebook first, because it takes longest; `make test-long` runs the other notebooks. Rewriting all assertions, so
+# that failures show their values, takes as long as a thousand tests, so only failed tests run again with it.
 pytest: .venv/installed
 	$(BIN)/pytest -n 2 --dist worksteal -m "not long" --assert=plain tests/test_notebooks.py tests skdp \
 		|| { $(BIN)/pytest --last-failed --last-failed-no-failures=none tests skdp; exit 1; }
 
-# The percent scripts are the source; this makes the notebooks from them, with output.
+# Make the notebooks, with output, from the percent scripts, which are the source.
 notebooks-write: .venv/installed
 	$(BIN)/jupytext --to ipynb --execute notebooks/*.py
 
 # All notebooks, the studies that take minutes, and the property tests on random examples (the printed command shows the
-# seed). The quick tests run once more for the branches that all tests together take.
+# seed). The quick tests run again for the branch coverage of all tests together.
 test-long: .venv/installed .venv/spark docs
 	$(BIN)/coverage erase
 	$(BIN)/pytest -n 2 -m long --secure --cov --cov-append --cov-fail-under=0 --cov-report=
@@ -55,7 +55,7 @@ test-long: .venv/installed .venv/spark docs
 test-versions:
 	$(PYTHON) .ci/versions.py $(PYTHONS)
 
-# Two builds that are equal byte for byte, a bare environment with the wheel in it, and a list of what that has: in dist.
+# Two builds that are equal byte for byte, a test of the wheel in a bare environment, and a list of its packages: in dist.
 release-check: .venv/release
 	$(BIN)/python .ci/release.py
 
@@ -63,18 +63,18 @@ release-check: .venv/release
 book: .venv/docs
 	$(BIN)/sphinx-build -W --keep-going -b epub -q -d site/.doctrees docs site/epub
 
-# From a clean clone: build and check the release, add the book to it, and tag the commit.
+# In a clean clone: build and check the release, add the book, and tag the commit.
 release: release-check book
 	$(BIN)/python .ci/tag_release.py
 
-# All benchmarks, one after the other; a run that stopped goes on. The peers have an environment of their own.
+# All benchmarks, one after another; an interrupted run continues. Other libraries have a separate environment.
 BENCHMARKS = $(filter-out run, $(basename $(notdir $(wildcard benchmarks/[a-z]*.py))))
 bench: .venv-bench/installed
 	for name in $(BENCHMARKS); do .venv-bench/bin/python benchmarks/run.py $$name || exit 1; done
 
-# uv takes a sixth of the time of pip, which steps in where uv cannot be had, or finds no packages as it does not read
-# pip's settings. Compiled on all cores, without the tests of others and what is hardly used; ours, too, or each process
-# that tests start compiles them.
+# uv takes a sixth of the time of pip. pip is used if uv is not available, or finds no packages because it does not read
+# pip's settings. All files are compiled once, except tests of dependencies and rarely used packages; otherwise each
+# process of the tests compiles skdp.
 .venv/installed: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skdp needs Python 3.11 or later: make PYTHON=...")'
 	$(PYTHON) -m venv .venv

@@ -1,8 +1,8 @@
-"""Build a release and check it: what ``make release-check`` does.
+"""Build a release and check it, for ``make release-check``.
 
-Builds sdist and wheel twice, in two folders and under two umasks, and compares them byte for byte; checks what is in
-them; installs the wheel without extras into a bare environment, lists what that has (a CycloneDX SBOM), and runs the
-README there. What is built is in ``dist``.
+Builds sdist and wheel twice, in two folders and under two umasks, and compares them byte for byte; checks their
+files; installs the wheel without extras into a bare environment, lists its packages (a CycloneDX SBOM), and runs the
+README there. The results are in ``dist``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 SITE = runpy.run_path(str(ROOT / "skdp" / "pages.py"))["SITE"]
 PAGES = ("docs/answers/", "docs/guide/")  # that warnings link to
-# Code, and the extra that it asks for where that is not installed.
+# Code, and the extra that its error names if it is not installed.
 NEED_EXTRAS = [
     ("fairness", "from skdp.metrics import private_parity; private_parity(encoder)"),
     (

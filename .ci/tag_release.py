@@ -1,4 +1,4 @@
-"""Add the book to what ``make release-check`` built, and tag the commit: the end of ``make release``."""
+"""Add the book to the packages of ``make release-check``, and tag the commit: the end of ``make release``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def run_git(*arguments: str) -> str:
-    """Return what a command of git prints."""
+    """Return the output of a command of git."""
     process = subprocess.run(
         ["git", *arguments], cwd=ROOT, check=True, capture_output=True, text=True
     )

@@ -1,9 +1,9 @@
-"""Run the tests with other versions of Python and of what skdp depends on.
+"""Run the tests with other versions of Python and of the dependencies.
 
-Run ``make test-versions``, or ``python .ci/versions.py PYTHON ...`` with the commands of several Pythons. Each gets the
-newest dependencies that it can have; the first that is installed also gets the oldest ones that ``pyproject.toml``
-allows; ``--only newest`` or ``--only oldest`` leaves out the other. One that is not installed is skipped, and named at
-the end. The environments are made in ``.venv-versions``.
+Run ``make test-versions``, or ``python .ci/versions.py PYTHON ...`` with the commands of several Pythons. Each is
+tested with its newest dependencies; the first installed one also with the oldest ones that ``pyproject.toml`` allows.
+``--only newest`` or ``--only oldest`` selects one of both. A Python that is not installed is skipped, and named at the
+end. The environments are in ``.venv-versions``.
 """
 
 from __future__ import annotations
