@@ -31,6 +31,15 @@ def test_links_and_files_exist(path):
     assert not absent_files(text)
 
 
+def test_tests_of_faults_exist():
+    named = re.findall(r"`(test_\w+)`", (ROOT / "tests" / "FAULTS.md").read_text(encoding="utf-8"))
+    defined = {
+        name for path in (ROOT / "tests").rglob("test_*.py") for name in re.findall(r"def (test_\w+)", path.read_text())
+    }
+    assert named
+    assert [name for name in named if name not in defined] == []
+
+
 def test_architecture_lists_every_package():
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     rooms = [path for path in (ROOT / "skdp").iterdir() if path.name[0] != "_" and path.suffix in ("", ".py")]

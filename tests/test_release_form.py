@@ -152,7 +152,7 @@ def synthesized(path, place):
 
 PATHS = {
     "split": by_encoder(skdp.RandomizedResponseEncoder),
-    # In 999 of 1,000 draws, one of four values is missing in 24 reports, and pandas would make floats of the others.
+    # In nearly all draws, a value is missing in 24 reports, and pandas would make floats of the remaining ones.
     "to pandas": by_encoder(skdp.RandomizedResponseEncoder, "pandas", random_state=0),
     "to polars": by_encoder(skdp.RandomizedResponseEncoder, "polars"),
     "unary": by_encoder(skdp.UnaryEncodingTransformer),

@@ -61,7 +61,7 @@ RELEASES = {
 
 class TestUnit:
     @pytest.mark.parametrize("name", list(RELEASES))
-    def test_a_second_row_replaces_the_first_and_the_guarantee_is_for_all_rows(self, name):
+    def test_second_row_replaces_the_first(self, name):
         # Without the second row, the counts are (1, 0): adding it changes both of them by 1, and the noise is for
         # one. At epsilon 2, the loss is ln((1 + e**4) / 2) = 3.3.
         counted = set()

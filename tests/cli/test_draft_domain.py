@@ -1,4 +1,4 @@
-"""``skdp draft-domain``: columns that a release can use, and remarks on all others."""
+"""``skdp draft-domain``: columns that a release can use, and comments on all other columns."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def test_empty_partitions_are_privatized(dask_frame, people):
     assert tally(released, fitted).n_reports == len(released) == people.num_rows // 2
     fitted.estimate_counts(
         released.compute()
-    )  # the metadata of a partition is not that of the table, which would raise a warning
+    )  # the metadata of a partition differs from the table, which would raise a warning
 
 
 def test_reports_are_parquet_and_other_suffixes_raise_an_error(people, tmp_path):

@@ -65,7 +65,7 @@ class RedrawnReports(Broken):
 
 
 class RoundedToIdentity(Broken):
-    """pure-ldp and others: for epsilon above 38, the probability of the truth is 1.0 as a float."""
+    """pure-ldp and further libraries: for epsilon above 38, the probability of the truth is 1.0 as a float."""
 
     def __init__(self, epsilon=40.0, k=4, seed=0):
         super().__init__(epsilon, k, seed)
@@ -79,7 +79,7 @@ class RoundedToIdentity(Broken):
 
 
 class KnownSeed(Broken):
-    """Most libraries: the collector knows the seed, and each client starts from it."""
+    """Most libraries: the seed is public, and each client starts from it."""
 
     def report(self, values):
         self.rng = np.random.default_rng(self.seed)

@@ -60,7 +60,7 @@ def test_estimated_counts_are_within_their_errors(name, strategy):
     encoder = make(name, strategy=strategy).fit(table)
     estimate = encoder.estimate_counts(encoder.transform(table))
     z = (estimate["count"] - truth(table, encoder)) / estimate["std_error"]
-    # 9 to 24 values: an error above 5.5 has probability below 1e-6, and their spread is that of standard normals.
+    # 9 to 24 values: an error above 5.5 has probability below 1e-6, and their spread equals standard normals.
     assert z.abs().max() < 5.5
     assert 0.2 < np.sqrt((z**2).mean()) < 1.8
 

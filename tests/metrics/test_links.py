@@ -49,7 +49,7 @@ def test_errors_equal_direct_computation():
     assert errors["count"] == pytest.approx(2 / 3)
     # (f, 0), (f, 1), (f, 5): 2, 1, 2 of 5, and (f, 0), (f, 1), (m, 5), (m, 0): 1 of 4 each.
     assert errors["person"] == pytest.approx((0.4 - 0.25 + 0.25 - 0.2 + 0.4 + 0.5) / 2)
-    # Of the three pairs of person 1, one is equal, and the pair of person 2.
+    # One of the three pairs of person 1 is equal, and the pair of person 2.
     assert errors["equal"] == pytest.approx((1 / 3 + 1) / 2)
     # (0, 0), (0, 1), (5, 5) and (0, 1), (5, 0).
     assert errors["next"] == pytest.approx((1 / 3 + 1 / 6 + 1 / 3 + 1 / 2) / 2)

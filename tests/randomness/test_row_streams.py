@@ -30,7 +30,7 @@ SEEDS = np.frombuffer(b"".join(b"%09d" % number for number in range(300)), np.ui
     ],
 )
 def test_batched_draws_equal_separate_draws(draw):
-    """Twelve draws each, so that rows that needed more bytes are behind the others afterwards."""
+    """Twelve draws each, so that rows that needed more bytes are behind afterwards."""
     alone = [RowStreams(SEEDS[[row]]) for row in range(len(SEEDS))]
     together = RowStreams(SEEDS)
     for _ in range(12):

@@ -333,7 +333,7 @@ def test_proportions_at_the_boundary_have_no_errors(counts, role):
 
 
 def test_cheaters_are_a_class():
-    """Of the respondents who did not copy, 15 % answer no whatever the card shows."""
+    """Of the respondents who did not copy, 15 % answer no for every card."""
     rng, n = np.random.default_rng(5), 20_000
     age, half = rng.normal(size=n), rng.integers(2, size=n)
     copied = rng.random(n) < 1 / (1 + np.exp(1 - 0.8 * age))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import skdp.engines  # noqa: F401 so that `fit` knows the engines
+import skdp.engines  # noqa: F401 registers the engines for `fit`
 from skdp import Domain, DPMarginalSynthesizer, Interval
 from skdp.synthesis._cells import cut_domain
 from skdp.testing import replay_release
