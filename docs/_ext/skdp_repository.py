@@ -66,7 +66,25 @@ def _expand(app: Any, docname: str, source: list[str]) -> None:
         source[0] = rewrite_links(source[0], page, page)
 
 
+_LISTED = re.compile(r"^- \{doc\}`([\w/]+)`", re.MULTILINE)
+
+
+def _add_toctrees(app: Any, docname: str, source: list[str]) -> None:
+    """Add the pages that a section of an index lists to the navigation, below the title of the section."""
+    if docname not in ("guide/index", "benchmarks/index"):
+        return
+    sections = re.split(r"^(?=## )", source[0], flags=re.MULTILINE)
+    for place, section in enumerate(sections):
+        pages = "\n".join(_LISTED.findall(section))
+        caption = section.splitlines()[0].removeprefix("## ")
+        if pages:
+            tree = f"```{{toctree}}\n:hidden:\n:caption: {caption}\n\n{pages}\n```\n\n"
+            sections[place] = f"{section.rstrip()}\n\n{tree}"
+    source[0] = "".join(sections)
+
+
 def setup(app: Any) -> dict[str, bool]:
-    """Connect the handler."""
+    """Connect the handlers."""
     app.connect("source-read", _expand)
+    app.connect("source-read", _add_toctrees)
     return {"parallel_read_safe": True}
