@@ -158,7 +158,8 @@ class EndpointScores:
     ) -> EndpointScores:
         """Add values below all candidates, so that the endpoint exceeds the quantile with a small probability only.
 
-        `counts` are the numbers of values from each candidate up to the next, and `tail` is the largest probability
+        `counts` are the numbers of values from each candidate up to the next, `probability` defines the
+        quantile (1/2 is the median), `budget` is the budget of one endpoint, and `tail` is the largest probability
         that the endpoint exceeds the quantile.
         """
         numerator, denominator = probability.numerator, probability.denominator
@@ -168,7 +169,7 @@ class EndpointScores:
         n_added = math.ceil(Fraction(log_upper(odds)) / (rate * denominator))
         n_added = min(n_added, MAX_NOISY_COUNT)
         n_below = np.append(0, np.cumsum(counts)) + n_added
-        n_below[0] = 0
+        n_below[0] = 0  # so that some candidate has the distance 0
         target = numerator * int(counts.sum())
         return cls(n_below, target, denominator, rate)
 

@@ -287,7 +287,8 @@ def _noisy_covariance(
     # 20 is better for some tables and worse for other tables.
     unit_noise = _noise_of_products(budget, size, UNIT**2, UNIT)
     max_long_rows = 20 * 2 * math.sqrt(size) * to_row_units(unit_noise.std)
-    limits = find_limits(rows, budget, 0.5, source, max_longer=max_long_rows)
+    max_fraction = 0.5  # of rows that are shortened
+    limits = find_limits(rows, budget, max_fraction, source, max_longer=max_long_rows)
     # A small constant leaves more precision to the products of columns. Half or twice the
     # constant changes the components by less than their noise.
     constant = max(math.isqrt(limits.square) // 4, 1)

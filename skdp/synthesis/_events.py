@@ -49,8 +49,21 @@ class EventModel:
         *,
         has_order: bool,
     ) -> EventModel:
-        """Fit a model to the noisy counts of events, and to marginals of given columns that follow from them."""
+        """Fit a model to the noisy counts of events, and to simulated marginals of the columns that are given.
+
+        Parameters
+        ----------
+        counts : DPMarginalSynthesizer
+            The noisy counts of the events, their histories and the columns of people.
+        people : DPMarginalSynthesizer
+            The fitted synthesizer of people.
+        table : str
+            Name of the table of events.
+        has_order : bool
+            True if the events of a person are ordered.
+        """
         domain = counts.domain_
+        # Each column of events has a history, and the columns of people follow.
         n_events = (len(domain.columns) - len(people.domain_.columns)) // 2
         columns = EventColumns.join(
             domain.select(domain.columns[:n_events]),
@@ -66,8 +79,8 @@ class EventModel:
             )
         model = cls(columns, counts)
         model._fit([])
-        # Without marginals of given columns, the dependence of an event on several of them
-        # would be attributed to each of them again.
+        # Given columns depend on each other. Without their marginals, the effect of one of
+        # them on an event would be counted again for each column that depends on it.
         for _ in range(N_SIMULATIONS):
             model._fit(model._simulate(people))
         return model

@@ -63,7 +63,7 @@ class LinkedTable:
         return refine_domain(self.domain, self.cells)
 
     def encode(self, handle_unknown: Any) -> tuple[list[Codes], NDArray[np.bool_]]:
-        """Encode the columns by fine cells; also return False for each row with undeclared values to be ignored."""
+        """Encode the columns by fine cells; also return False for each row to ignore, as a value is undeclared."""
         codes = read_codes(self.table, self.fine, handle_unknown)
         is_valid = np.ones(len(self.keys), bool)
         for column_codes, size in zip(codes, self.fine.sizes, strict=True):

@@ -272,7 +272,7 @@ def _descend(loss: _Loss, structure: Structure) -> tuple[_State, int]:
     n_switches = n_steps = 0
     while n_steps < MAX_STEPS:
         n_steps += 1
-        if not losses:  # at the start, and after a change of rates
+        if not losses:  # at the start, and after a switch of the rates
             length = _find_step_length(loss, state)
             previous = state.factors
             losses.append(state.loss)
@@ -301,7 +301,9 @@ def _descend(loss: _Loss, structure: Structure) -> tuple[_State, int]:
             is_slow |= decrease <= min_decrease * state.loss
         if is_slow and (state.is_explained or n_switches == MAX_SWITCHES):
             break
-        if is_slow:  # large steps in small cells may stall, and so may even steps
+        if is_slow:
+            # The residuals exceed the noise, but the steps have stalled. Steps with the
+            # other rates (see `switch_rates`) may still decrease the loss.
             loss.switch_rates()
             n_switches += 1
             losses = []

@@ -175,7 +175,10 @@ class Comparison:
     def score(
         self, marginals: Sequence[tuple[Clique, Level]]
     ) -> tuple[PrivateScores, NDArray[np.float64]]:
-        """Score marginals with levels; also return their expected scores if the model is right."""
+        """Score marginals by their distance from the model; also return the expected scores if the model is right.
+
+        Each marginal has a level, by which the values of its columns are grouped.
+        """
         keys = dict.fromkeys((c, level) for clique, level in marginals for c in clique)
         index = dict(zip(keys, itertools.count()))
         columns = [(column, self.cut(column, level)) for column, level in keys]
@@ -183,17 +186,17 @@ class Comparison:
             tuple(index[c, level] for c in clique) for clique, level in marginals
         ]
         rows = self._rows.group(columns)
-        guesses = [self._scale * table for table in rows.count(cliques)]
-        scores = self._private.open_scores(columns, cliques, guesses)
+        model_counts = [self._scale * table for table in rows.count(cliques)]
+        scores = self._private.open_scores(columns, cliques, model_counts)
         expected = []
-        for (clique, _), guess in zip(marginals, guesses, strict=True):
-            expected.append(self._expect(clique, guess))
+        for (clique, _), counts in zip(marginals, model_counts, strict=True):
+            expected.append(self._expect(clique, counts))
         return scores, np.array(expected)
 
-    def _expect(self, clique: Clique, guess: NDArray[np.floating]) -> float:
+    def _expect(self, clique: Clique, model_counts: NDArray[np.floating]) -> float:
         """Return the expected score of a marginal by errors of samples, noise of the model, and pairs that it lacks."""
-        sampling = math.sqrt(1 + self._scale) * float(np.sqrt(guess).sum())
-        noise = math.sqrt(self._square * guess.size)
+        sampling = math.sqrt(1 + self._scale) * float(np.sqrt(model_counts).sum())
+        noise = math.sqrt(self._square * model_counts.size)
         pairs = itertools.combinations(sorted(clique), 2)
         lacking = math.fsum(self._lacking.get(pair, 0.0) for pair in pairs)
         return MEAN_ABSOLUTE * math.hypot(sampling, noise) + self._rate * lacking
