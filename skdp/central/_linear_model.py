@@ -63,7 +63,7 @@ class GridRows(NamedTuple):
 
 
 class Inference(NamedTuple):
-    """Coefficients without the bias of penalties that limit the noise, and their covariances; the constant is last."""
+    """Coefficients, corrected for the bias of the penalty, and their covariances; the constant is last."""
 
     coefficients: Floats
     # Covariances due to the noise, and due to the rows as a sample.

@@ -154,7 +154,10 @@ class WeightedRows:
     def logits(
         self, coefficients: Floats
     ) -> Iterator[tuple[slice, Floats, NDArray[np.int64]]]:
-        """Yield blocks of rows with their values and logits, in steps; `coefficients` has the constant last."""
+        """Yield blocks of rows: their slice, values in steps of 1 / UNIT, and logits in steps of 1 / LOGIT_UNIT.
+
+        `coefficients` has the constant last.
+        """
         # Coefficients are rounded such that logits are sums of integers, too. Otherwise
         # their rounding would depend on the position of a row in its block.
         longest = math.isqrt(self.rows.square + self.constant**2) + 1

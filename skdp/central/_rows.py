@@ -160,7 +160,7 @@ class Rows:
         """Return the sums over rows of the products of all pairs of columns, a constant and the target.
 
         The values of a row, its constant and its target are multiplied by its factor, at most 1. The shape is
-        (n_columns + 1, n_columns + 1), or one more with the target.
+        (n_columns + 1, n_columns + 1), or (n_columns + 2, n_columns + 2) with a target.
         """
         n_further = 2 if with_target else 1
         size = self.n_columns + n_further

@@ -113,7 +113,7 @@ def parse_outcomes(y_true: Any, y_pred: Any, n_rows: int) -> dict[str, pd.Series
 
 
 def parse_rows(columns: Mapping[str, Any], **lengths: int) -> dict[str, pd.Series]:
-    """Convert columns to Series; raise an error unless they and other inputs have equal lengths."""
+    """Convert columns to Series; raise an error unless these and other inputs, with the `lengths`, are equally long."""
     parsed = {name: parse_column(values, name) for name, values in columns.items()}
     # Rows are matched by position.
     lengths = {name: len(values) for name, values in parsed.items()} | lengths

@@ -66,7 +66,10 @@ class Groups:
         return sums
 
     def sum_noise(self, values: Numbers) -> Numbers:
-        """Estimate the covariances of the indicators, times a number of each row; shape (n_groups, n_groups)."""
+        """Sum the estimated covariances of the indicators of each row, times `values`; shape (n_groups, n_groups).
+
+        The covariances are due to the noise of the reports. `values` has a number for each row.
+        """
         if not self.is_reported:
             return np.zeros((len(self.names), len(self.names)))
         # A record is in one group, so the mean of the product of its indicators of two

@@ -164,9 +164,9 @@ class EventColumns:
     def list_given(
         self, events: Iterable[Marginal], people: Iterable[Marginal]
     ) -> list[Clique]:
-        """List pairs of given columns that depend on each other by measured marginals of events and of people.
+        """List the pairs of given columns whose dependence the marginals of events and of people measure.
 
-        Histories depend on other columns as earlier events do.
+        A history has the dependences of its column of events.
         """
         n = self.n_events
         cliques = [{2 * n + column for column in m.clique} for m in people]

@@ -359,7 +359,7 @@ def find_invalid(template: Table, rows: DrawnRows) -> NDArray[np.bool_]:
 
 
 def write_columns(template: Table, rows: DrawnRows) -> dict[Any, Any]:
-    """Convert rows to columns by name in the library of a template, and compute derived columns."""
+    """Convert rows to columns of the dataframe library of `template`, by name, and add the derived columns."""
     columns = dict(zip(template.names, write_rows(template, rows), strict=True))
     if rows.domain.derived:
         table = wrap_table(rows.domain.add_derived(write_frame(template, rows)))

@@ -307,8 +307,9 @@ class PrivacyGuarantee(JsonRecord):
     ) -> PrivacyGuarantee:
         """Convert the guarantee to another neighboring relation.
 
-        Replacing a record is removing one and adding one: (epsilon, delta) becomes (2 epsilon, (1 + e**epsilon) delta),
-        and rho becomes 4 rho. Replacing some values of a record is replacing the record: all numbers stay the same.
+        Replacing a record is removing a record and adding a record: (epsilon, delta) becomes
+        (2 epsilon, (1 + e**epsilon) delta), and rho becomes 4 rho. Replacing some values of a record is replacing the
+        record: all numbers stay the same.
 
         Parameters
         ----------
@@ -327,9 +328,9 @@ class PrivacyGuarantee(JsonRecord):
         TypeError
             If `columns` is a str.
         ValueError
-            If the conversion does not follow: from "replace" to "add_remove", or from "replace_values" to whole records
-            or to further columns; if `columns` are given for another relation, or are missing; or if the implied delta
-            is 1 or more.
+            If the guarantee does not imply the result: from "replace" to "add_remove", or from "replace_values" to
+            whole records or to further columns; if `columns` are given for another relation, or are missing; or if the
+            implied delta is 1 or more.
 
         Examples
         --------

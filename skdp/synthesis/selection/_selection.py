@@ -381,8 +381,8 @@ def measure_marginals(
 def measure_second_round(private: PrivateCounts, plan: Plan, first: FirstRound) -> bool:
     """Score marginals against the first model, choose marginals with large errors, and measure them.
 
-    Spend the remaining budget, or measure only interactions if the first round is not precise. Return True if something
-    is measured.
+    Spend the remaining budget if the first round is precise, or else measure only interactions. Return True if any
+    marginal is measured.
     """
     total, _ = estimate_total(private.marginals)
     counts = [total * first.model.marginal(clique) for clique in plan.columns]
@@ -428,7 +428,7 @@ def score_marginals(
     cliques: Collection[Clique],
     groups: Groups,
 ) -> Scores:
-    """Score marginals against a model."""
+    """Score marginals by the distance of the records from the counts of a model."""
     total, _ = estimate_total(private.marginals)
     guesses = {}
     chance = {}
