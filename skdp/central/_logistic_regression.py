@@ -342,7 +342,7 @@ class PublicRows:
         return cls(scaler, inputs, weights)
 
     def to_integers(self) -> tuple[NDArray[np.int64], float]:
-        """Round the weighted inputs to integers, so that sensitivities are exact; also return the integer for 1."""
+        """Round the weighted inputs to integers, so that sensitivities are exact; also return the size of a step."""
         weighted = self.inputs * self.weights[:, np.newaxis]
         # Rounding changes a row by less than 2**-15 of the norm of the longest row.
         unit = float(np.linalg.norm(weighted, axis=1).max()) / (1 << 16)
