@@ -128,4 +128,6 @@ class TestRevealedNumberOfRows:
         assert (total.relation, total.unit) == ("replace_values", "person")
         assert total.epsilon == pytest.approx(2.0)
         assert "replacing the values of y in all rows of one person, which is removing one" in str(statement)
-        assert "count twice: 1: DPTargetEncoder (epsilon 0.5 becomes 1)." in str(statement)
+        assert "count twice (their delta and rho grow by more): 1: DPTargetEncoder (epsilon 0.5 becomes 1)." in str(
+            statement
+        )

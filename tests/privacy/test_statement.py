@@ -419,7 +419,7 @@ def test_charge_that_counts_twice_is_noted():
         statement = skdp.privacy_statement(fitted)
         assert f"Guarantee: {total}" in str(statement)
         assert (
-            "count twice: dplogisticregression: DPLogisticRegression (epsilon 1 becomes 2)." in str(statement)
+            "grow by more): dplogisticregression: DPLogisticRegression (epsilon 1 becomes 2)." in str(statement)
         ) is is_twice
         assert set(statement.rows["epsilon"].dropna()) == {pipeline[-1].guarantee_.epsilon}
 

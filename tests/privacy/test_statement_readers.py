@@ -122,8 +122,8 @@ def test_local_statement_names_the_trusted_party():
         "trusted."
     )
     limits = (
-        "For everyone else, the odds below limit what the release reveals about the protected values. "
-        "They see unprotected columns as they are."
+        "For everyone else, the odds below limit what the protected values change in the release. "
+        "The values may still be predicted from other columns and general facts."
     )
     assert f"{trusted} {limits}" in page
     assert f"Trusted: {trusted} {limits}\n" in text
@@ -138,12 +138,12 @@ UNITS = {
     "three records": (
         {"relation": "add_remove", "max_rows_per_person": 3},
         "3 records. A person with more records is protected less.",
-        "unbounded: the number of records is protected.",
+        "unbounded: the exact number of records is protected, but not its size.",
     ),
     "person": (
         {"relation": "add_remove", "unit": "person", "max_rows_per_person": 2},
         "all rows of one person. Each release uses at most 2 of them per table (max_rows_per_person). A single record",
-        "unbounded: the number of records is protected.",
+        "unbounded: the exact number of records is protected, but not its size.",
     ),
     "limited person": (
         {"unit": "limited_person", "max_rows_per_person": 2},
@@ -259,7 +259,10 @@ def test_rho_is_not_in_the_headline():
     text, page, record = read(privacy_statement(mean))
     assert "rho" not in record["headline"]
     assert record["headline"].startswith("Unprotected columns: none. Guarantee: epsilon = ")
-    assert "Variant: zero-concentrated differential privacy, rho = 0.25." in text
+    assert (
+        "Variant: zero-concentrated differential privacy, rho = 0.25; epsilon may be smaller than a conversion of rho."
+        in text
+    )
     assert '<th scope="row">Rho</th><td>0.25</td>' in page
     assert record["total"]["rho"] == 0.25
 
@@ -269,7 +272,8 @@ def test_converted_epsilon_is_explained():
     text = str(privacy_statement(make_pipeline(synthesizer, OneHotEncoder()).fit(SEX)))
     assert "Guarantee: epsilon = 2, " in text
     step = "dpmarginalsynthesizer: DPMarginalSynthesizer"
-    assert f"Guarantees for adding or removing count twice: {step} (epsilon 1 becomes 2)." in text
+    assert "Guarantees for adding or removing count twice (their delta and rho grow by more)" in text
+    assert f"grow by more): {step} (epsilon 1 becomes 2)." in text
     assert f"for adding or removing in the table remains valid: {step}. It does not hold for the pipeline" in text
 
 
@@ -289,6 +293,9 @@ def test_permanent_reports_state_the_loss_of_further_values():
     for estimator in (encoder, clone(encoder).fit(SEX), skdp.RapporEncoder(1.0, secret_key=key).fit(SEX)):
         text = str(privacy_statement(estimator))
         assert f"{note}: {type(estimator).__name__}." in text
+        assert (
+            "Unit of privacy: one value of each column of one record. Reports are permanent, and each further" in text
+        )
         assert "Randomizing the same people again" not in text
 
 

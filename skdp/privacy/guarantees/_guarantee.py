@@ -425,7 +425,7 @@ class PrivacyGuarantee(JsonRecord):
             )
         if self.delta:
             excess = format_number(self.delta)
-            compared += f" (or its probability is larger by up to delta, {excess})"
+            compared += f" (plus at most delta, {excess})"
         return (
             f"Any result is {format_ratio(self.epsilon)} times as likely for the data "
             f"as {compared}. An attacker who knows all other data, and is right about "

@@ -32,6 +32,7 @@ from skdp.privacy.statement._walk import (
     NOT_FITTED,
     NOT_RELEASED,
     NOT_SEEN,
+    PERMANENT,
     TRANSFORMED,
     Fact,
     StatedStep,
@@ -70,8 +71,13 @@ _NOT_COVERED = (
 
 # Against whom the total protects, after the trusted parties.
 _LIMITS = (
-    " For everyone else, the odds below limit what the release reveals about the "
-    "protected values. They see unprotected columns as they are."
+    " For everyone else, the odds below limit what the protected values change in the "
+    "release. The values may still be predicted from other columns and general facts."
+)
+
+# Explanation of the table of columns.
+SHARED_EPSILON = (
+    "The epsilon of a step is for all its columns together: count each step once."
 )
 
 # Source of the random bits, by `secure`.
@@ -257,6 +263,11 @@ class PrivacyStatement(JsonRecord):
     ) -> str:
         """Describe the unit of privacy in sentences, without the last period."""
         unit = total._format_unit()
+        if any(PERMANENT in note for note in self.notes):
+            return (
+                f"one value of each column of {unit}. Reports are permanent, and each "
+                "further value of a person costs the same again"
+            )
         if total.unit == "record":
             if total.relation == "replace_values":
                 unit = f"the values of {join_names(total.scope)} in {unit}"
@@ -311,6 +322,7 @@ class PrivacyStatement(JsonRecord):
             guess=guess,
             source=_SOURCES.get(self.secure),
             limits=_LIMITS,
+            shared_epsilon=SHARED_EPSILON,
         )
         return str(page)
 
@@ -323,7 +335,11 @@ class PrivacyStatement(JsonRecord):
             limits = _LIMITS if self.total.secure else ""
             rho = ""
             if self.total.rho is not None:
-                rho = f", rho = {format_number(self.total.rho)}"
+                # Losses of several steps have a smaller epsilon than their rho.
+                rho = (
+                    f", rho = {format_number(self.total.rho)}; epsilon may be smaller "
+                    "than a conversion of rho"
+                )
             lines += [
                 f"Trusted: {meaning['trusted']}.{limits}",
                 f"Unit of privacy: {meaning['unit']}.",
@@ -335,6 +351,7 @@ class PrivacyStatement(JsonRecord):
             lines.append(
                 self.rows.to_string(index=False, na_rep="", float_format=format_number)
             )
+            lines.append(f"- {SHARED_EPSILON}")
         lines += [f"- {text}" for text in record["notes"]]
         if self.secure is not None:
             lines.append(f"Randomness: {_SOURCES[self.secure]}.")
@@ -399,7 +416,8 @@ def _load_template() -> Any:
 # Names of the relations in NIST SP 800-226.
 _NEIGHBORS = {
     "replace": "bounded: the number of records is not protected",
-    "add_remove": "unbounded: the number of records is protected",
+    "add_remove": "unbounded: the exact number of records is protected, but not its "
+    "size",
     "replace_values": "bounded: neither the number of records nor any other column is "
     "protected",
 }

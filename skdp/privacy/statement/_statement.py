@@ -32,7 +32,8 @@ from skdp.privacy.statement._walk import (
 # Explanations of the total.
 _CONVERSION = (
     "{reason}, so the total is for {neighbors}, which is removing one and adding "
-    "another. Guarantees for adding or removing count twice: {steps}."
+    "another. Guarantees for adding or removing count twice "
+    "(their delta and rho grow by more): {steps}."
 )
 _NO_TOTAL = (
     "{reason}, so only a guarantee for replacing {unit} would hold, and none "
@@ -44,7 +45,8 @@ _LEDGER_NOTES = (
     "replacing a record, a charge for adding or removing one counts twice. A ledger "
     "contains neither columns that were released without a charge, nor whether a "
     "release kept its guarantee.",
-    "The total is the sum of the charges, with the delta of the budget if it has one. "
+    "The total is the sum of the charges; if a charge has a delta, at the delta of the "
+    "budget. "
     "For a budget of rho or mu and charges with a delta, it is the epsilon of the "
     "whole budget at delta = 0.000001, because deltas of charges that depend on "
     "earlier results do not add up. For all charges, also future ones, the budget "

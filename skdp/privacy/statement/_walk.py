@@ -17,6 +17,7 @@ SYNTHETIC = "synthetic rows"
 STATISTICS = "private statistics of this step"
 LEARNED = "unprotected: true values are learned"
 RETURNED = "unprotected: true values are in the output"
+PERMANENT = "Reports are permanent"
 TRANSFORMED = "unprotected in transform: true values are in its output"
 INFERRED = "unprotected: categories are inferred from the data"
 NOT_FITTED = "no guarantee yet: the step is not fitted"
@@ -64,7 +65,7 @@ NOTES = {
         "The guarantee is for the numbers that fit learns, not for rows: {steps}."
     ),
     "permanent": (
-        "Reports are permanent: the guarantee is for one value of each column of a person. "
+        f"{PERMANENT}: the guarantee is for one value of each column of a person. "
         "Each further value of the person costs the same again, and the fact and the time "
         "of a change are not protected: {steps}."
     ),
