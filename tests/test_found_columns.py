@@ -14,6 +14,8 @@ import skdp
 from skdp import Domain, Interval, PrivacyGuarantee, privacy_statement
 from skdp.domain import Categories
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 N = 400
 PEOPLE = pd.DataFrame({"job": ["clerk", "nurse"] * (N // 2), "age": [20, 40, 60, 30] * (N // 4)})
 LABELS = np.array([0, 1, 1, 0] * (N // 4))
@@ -148,7 +150,6 @@ def fit(estimator):
     return estimator.fit(PEOPLE, LABELS) if needs_labels else estimator.fit(PEOPLE)
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_statement_counts_each_release_of_the_columns_once(name, form, tmp_path):
@@ -201,7 +202,6 @@ def test_bounds_of_found_interval_equal_the_pair():
             skdp.DPMean(1.0, bounds={"age": wrong}).fit(PEOPLE[["age"]])
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize(
     "make",
     [

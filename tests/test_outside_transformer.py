@@ -18,6 +18,8 @@ from skdp.local import ReportProtocol
 from skdp.testing import check_privatizer
 from tests.outside_transformer import SaidTransformer
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 CATEGORIES = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
 N = 5_000
 

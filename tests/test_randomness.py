@@ -18,7 +18,7 @@ from skdp.randomness import (
     uniform_integers,
 )
 
-FALSE_ALARM = 1e-6
+FALSE_ALARM = 1e-10
 THRESHOLDS = [0, 1, ONE // 3, ONE // 2, math.ceil(ONE * 0.3), (255 << 56) + 12345, ONE - 1, ONE]
 
 

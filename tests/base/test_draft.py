@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from skdp import Domain, Interval, PrivacyLeakWarning, RandomizedResponseEncoder
 from skdp.domain import draft_domain_toml
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 
 def draft(frame, **options):
     return Domain.from_frame(frame, **{"bins": 32} | options)

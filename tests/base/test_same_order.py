@@ -10,6 +10,8 @@ from skdp import PrivacyLedger, RandomizedResponseEncoder
 from skdp.local import SecretKey
 from tests.central.estimators import EVERY, made, whole
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 X = pd.DataFrame({"x": ["a", "b"] * 10}, index=[f"row {number}" for number in range(20)])
 ORDERED = {"x": ["a", "b"]}
 

@@ -23,6 +23,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:The noise:UserWarning"),  # there are few rows
     pytest.mark.filterwarnings("ignore:.* fewer bins than:UserWarning"),
     pytest.mark.filterwarnings("ignore:Columns .* have dtype object:UserWarning"),
+    pytest.mark.usefixtures("repeatable_draws"),
 ]
 
 
@@ -132,7 +133,6 @@ def test_object_is_an_error_if_missing_values_are(name):
         assert ledger.report().empty
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_column_of_objects_is_determined_by_its_dtype():
     for values in ([1.0, 2.0], [1.0, "secret"], [None, None], ["a", "b"], []):
         table = pd.DataFrame({"a": pd.Series(values, dtype=object), "b": np.ones(len(values))})

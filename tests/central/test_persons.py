@@ -18,6 +18,8 @@ from skdp.central.statistics import choose
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import SeededSource
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 
 def test_choices_equal_choices_with_scores_divided_by_3():
     share = PrivacyBudget("epsilon", Fraction(2), rows=3)

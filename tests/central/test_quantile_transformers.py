@@ -11,8 +11,9 @@ from sklearn.preprocessing import QuantileTransformer, RobustScaler
 from skdp import DPKBinsDiscretizer, DPQuantileTransformer, DPRobustScaler
 from skdp.datasets import load_adult
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
-@pytest.mark.usefixtures("repeatable_draws")
+
 def test_equal_quantiles_are_one_edge():
     adult = load_adult().frame[["capital-gain", "hours-per-week"]]
     bounds = {"capital-gain": (0, 99_999), "hours-per-week": (0, 100)}

@@ -12,7 +12,10 @@ from sklearn.preprocessing import MinMaxScaler
 from skdp import DPMinMaxScaler, DPStandardScaler
 from tests.conftest import often
 
-pytestmark = pytest.mark.filterwarnings("ignore:Columns .* have dtype object:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Columns .* have dtype object:UserWarning"),
+    pytest.mark.usefixtures("repeatable_draws"),
+]
 
 
 def fits(kind, X, repeats, **parameters):

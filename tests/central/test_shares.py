@@ -23,6 +23,8 @@ from skdp.privacy import (
     parse_budget,
 )
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 DELTA = 1e-6
 AMOUNTS = [1e-6, 0.01, 0.3, 1.0, 5.0, 12.0]
 NUMBERS = pd.DataFrame({"a": np.linspace(3, 97, 200), "b": np.linspace(0, 100, 200) ** 0.5})
@@ -68,7 +70,6 @@ class TestWhatAShareBuys:
         assert worst > 0.98
         assert 2 * share.pure == share.choice
 
-    @pytest.mark.usefixtures("repeatable_draws")
     @pytest.mark.parametrize("kind", [Rho, Mu])
     @pytest.mark.parametrize("n", [1, 2, 3, 7, 10, pytest.param(1000, marks=pytest.mark.long)])
     def test_split_budget_fits_into_a_ledger_exactly(self, kind, n):

@@ -11,6 +11,8 @@ import pytest
 
 from skdp import DPSimpleImputer, Interval, PrivacyLedger, discover_domain
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 NUMERIC = ["mean", "median"]
 
 
@@ -158,7 +160,6 @@ class TestNumbers:
         if bounds in [(0, 100), (1, 98)]:
             assert imputer.statistics_.tolist() == np.nanmedian(X, axis=0).tolist()
 
-    @pytest.mark.usefixtures("repeatable_draws")
     @pytest.mark.parametrize("strategy", NUMERIC)
     def test_only_missing_values_are_filled(self, strategy):
         X = table(300)

@@ -13,6 +13,8 @@ from skdp import Domain, DPMarginalSynthesizer, Interval, RandomizedResponseEnco
 from skdp.engines import privatize_file, synthesize_file
 from tests.cli.commands import call
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 ROWS = 7_919
 DOMAIN = Domain({"sex": ["f", "m"], "age": Interval(0, 100)})
 
@@ -48,7 +50,6 @@ def run(name, command):
     assert call(command, *words) == 0
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("command", ["privatize", "synthesize", "draft-domain", "estimate", "tally"])
 def test_commands_show_a_bar_on_a_terminal_only(table, tmp_path, monkeypatch, capsys, command):
     source = "reports.parquet" if command in ("estimate", "tally") else table
@@ -71,7 +72,6 @@ def test_commands_show_a_bar_on_a_terminal_only(table, tmp_path, monkeypatch, ca
         path.unlink()
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_functions_show_no_bar(table, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     synthesize_file(table, "rows.csv", DPMarginalSynthesizer(1.0, domain=DOMAIN))

@@ -12,6 +12,8 @@ from skdp.engines import privatize_file, tally_files
 from skdp.privacy import privacy_statement
 from tests.cli.commands import refuse
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 CODE = """
 import pandas as pd
 from helper_of_model import SEXES
@@ -99,7 +101,6 @@ def test_files_state_their_guarantee(files, name, capsys):
     assert "age" not in printed
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_columns_beside_reports_are_unprotected(tmp_path, capsys):
     encoder = skdp.UnaryEncodingTransformer(1.0, categories={"sex": ["f", "m"]})
     reports = encoder.fit_transform(PEOPLE[["sex"]])
@@ -118,7 +119,6 @@ def test_other_files_raise_an_error(files, capsys):
     assert main(["statement", str(files / "model.skops")]) == 0
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_ledger_states_its_charges(tmp_path, capsys):
     ledger = skdp.PrivacyLedger(path=tmp_path / "ledger.sqlite", epsilon=9.0)
     encoder = skdp.RandomizedResponseEncoder(2.0, categories={"sex": ["f", "m"]}, ledger=ledger)

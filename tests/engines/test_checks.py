@@ -17,6 +17,8 @@ from tests.conftest import often
 from tests.engines.tables import everything_said
 from tests.outside_transformer import SaidField, SaidTransformer
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 COLORS = {"color": ["red", "green"]}
 STRANGE = pa.table({"color": ["red"] * 999 + ["SECRET"]})
 

@@ -15,6 +15,8 @@ from skdp.engines import estimate_file, privatize, privatize_file
 from skdp.local import OnFitOnly, SecretKey
 from tests.engines.tables import FORMATS, encoder, everything_said, read, write
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 PART = 4096
 
 

@@ -9,6 +9,8 @@ from skdp.engines import estimate_file, privatize_file, read_frame, synthesize_f
 from tests.cli.commands import refuse
 from tests.engines.tables import everything_said
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 DOMAIN = Domain({"sex": ["f", "m"]})
 
 

@@ -10,6 +10,8 @@ from skdp import Domain, DPMarginalSynthesizer, RandomizedResponseEncoder
 from skdp.engines import estimate_file, privatize_file, synthesize_file
 from tests.conftest import often
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 DOMAIN = Domain({"a": ["x", "y", "zed", None], "b": ["p", "q"]})
 
 

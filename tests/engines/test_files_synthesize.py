@@ -13,6 +13,8 @@ from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.engines import sample_file, synthesize_file
 from tests.engines.tables import FORMATS, SURVEY, read, survey, write
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 N = 3_000
 
 

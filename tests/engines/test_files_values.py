@@ -10,6 +10,8 @@ import pytest
 from skdp import Interval, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import privatize_file, tally_files
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 FORMATS = ["csv", "csv.gz", "tsv", "parquet", "arrow"]
 VALUES = {
     "text": ["", "NA", "a,b\n"],

@@ -19,6 +19,8 @@ from skdp import DPHistogram, DPMarginalSynthesizer, PrivacyLedger
 from skdp.tables import open_large
 from tests.engines.tables import SURVEY, survey
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 N = 3_000
 
 

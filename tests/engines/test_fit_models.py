@@ -12,6 +12,8 @@ from skdp import Domain, DPGaussianNB, DPMarginalSynthesizer, DPMean, DPSimpleIm
 from skdp.engines._local import ArrowTable
 from tests.central.estimators import EVERY, WITH_GAPS, fitted, made, released, whole
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 rng = np.random.default_rng(0)
 X = pd.DataFrame(rng.normal(size=(1_200, 3)).clip(-3, 3), columns=["a", "b", "c"])
 NUMBER = pd.Series(X.to_numpy() @ [1.0, -2.0, 0.0] + rng.normal(size=1_200), name="y")

@@ -10,6 +10,8 @@ from skdp.engines import privatize, privatize_file, tally
 from skdp.local import RapporEncoder, ReportProtocol, SecretKey
 from tests.engines.tables import DOMAIN, write
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 KEY = SecretKey(b"a key of 32 bytes for the tests.")
 
 

@@ -16,7 +16,10 @@ from skdp.local import LocalHashingEncoder, NumericPerturber, OnFitOnly, Posteri
 from tests.conftest import often
 from tests.engines.tables import DOMAIN, encoder
 
-pytestmark = pytest.mark.filterwarnings("ignore:the reports are computed again")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:the reports are computed again"),
+    pytest.mark.usefixtures("repeatable_draws"),
+]
 
 
 def perturber(**params):

@@ -13,6 +13,8 @@ from skdp import NumericPerturber, RandomizedResponseEncoder, RapporEncoder, Una
 from skdp.engines import estimate_file, privatize, privatize_file, tally_files
 from skdp.local import SecretKey
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 VALUES = {"sex": ["f", "m"], "rooms": [1, 2, 3]}
 PEOPLE = pd.DataFrame({"sex": ["f", "m", "m"] * 20, "rooms": [1, 2, 3] * 20})
 TABLE = pa.Table.from_pandas(PEOPLE, preserve_index=False)
@@ -57,7 +59,6 @@ def test_files_of_reports_are_read_by_their_protocol(name, ending, tmp_path):
     assert tally_files(path) == tally_files(path, transformer)
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("given", [False, True])
 def test_tally_states_the_weakest_guarantee_of_its_files(given, tmp_path):
     key, secure = SecretKey.generate(), encoder().fit(PEOPLE)
@@ -92,7 +93,6 @@ def test_file_is_counted_once(tmp_path, monkeypatch):
         tally_files(["tally.json", tmp_path / "tally.json"])
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_file_without_a_protocol_raises_an_error(tmp_path):
     reports = encoder().fit(PEOPLE).transform(PEOPLE)
     reports.to_csv(tmp_path / "reports.csv", index=False)

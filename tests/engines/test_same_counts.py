@@ -13,6 +13,8 @@ from skdp import Domain, DPHistogram, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
 from tests.conftest import often
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 # For each column its type and the declared values; the second value never occurs.
 COLUMNS = {
     "text": (pa.string(), ["red", "unused", "", None]),
@@ -45,7 +47,6 @@ def count(frame, domain):
     return DPHistogram(1e6, domain=domain, method="flat").fit(frame).counts_.reshape(domain.sizes)
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("n_rows", often([0, 1, 2, 500], [0, 500]))
 def test_counts_are_exact(engine, n_rows):
     """Each column beside the next one."""

@@ -11,6 +11,8 @@ from skdp import DPHistogram, DPMarginalSynthesizer, DPSimpleImputer, PrivacyLed
 from skdp.engines import privatize, tally
 from tests.engines.tables import everything_said
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 ROWS = 3_000
 # Declared values, and one outside the domain.
 VALUES = {"text": (["red", "green"], "SECRET"), "date": ([date(2020, 1, 1), date(2020, 1, 2)], date(1987, 6, 5))}

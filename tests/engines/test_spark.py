@@ -14,7 +14,10 @@ from skdp.engines._release import prepare_release
 from skdp.local import SecretKey
 from tests.engines.tables import DOMAIN, encoder
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of Spark about pandas and sockets
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.usefixtures("repeatable_draws"),
+]  # warnings of Spark about pandas and sockets
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from skdp.evaluation import audit_epsilon
 from tests.evaluation import broken_transformers as broken
 from tests.evaluation.broken_transformers import one
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 TWO = (one(0), one(1))
 DRAWS = 60_000
 NUMBERS = [pd.DataFrame({"a": [0.1, 0.2, 0.3, last]}) for last in (0.0, 1.0)]
@@ -75,7 +77,6 @@ def test_neighbors_are_declared_values(estimator):
     assert 0.1 < result.epsilon_lower < result.epsilon_claimed == 1.0
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_unknown_values_are_audited_if_they_are_accepted():
     class Leaks(skdp.RandomizedResponseEncoder):
         def transform(self, X, record_id=None):
@@ -287,7 +288,6 @@ def test_release_may_fail_sometimes():
     assert not result.rejected
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_tables_with_other_public_columns_are_no_neighbors():
     people = pd.DataFrame({"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 1, 0, 1]})
     model = skdp.DPLogisticRegression(1.0, protect="target", classes=[0, 1])

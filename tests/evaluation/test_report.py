@@ -19,6 +19,8 @@ from skdp.datasets import load_adult
 from skdp.evaluation import age_sex_report, study_report
 from tests.cli.commands import refuse
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 
 class Page(HTMLParser):
     """The text and the resources that a browser reads."""

@@ -10,6 +10,8 @@ from scipy.stats import binom
 from skdp import Domain
 from skdp.evaluation import count_study, study_report
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 
 class TestCounts:
     def sexes(self, **options):
@@ -26,7 +28,6 @@ class TestCounts:
         ).sum()  # the errors of two values add up to 0, so both or none are missed
         assert binom.ppf(5e-7, 400, 0.05) <= missed <= binom.isf(5e-7, 400, 0.05)
 
-    @pytest.mark.usefixtures("repeatable_draws")
     def test_seed_repeats_errors_and_repeats_are_independent(self):
         options = {"epsilons": [1.0, 1.1], "n_repeats": 50}
         one, two = (self.sexes(random_state=3, **options).errors for _ in range(2))

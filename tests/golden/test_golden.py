@@ -17,6 +17,8 @@ import skdp
 from skdp.cli import main
 from tests.golden.write import AGE, TABLES, amounts
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 FOLDERS = sorted(path for path in Path(__file__).parent.iterdir() if (path / "expected.json").exists())
 EXPECTED = {folder: json.loads((folder / "expected.json").read_text(encoding="utf-8")) for folder in FOLDERS}
 

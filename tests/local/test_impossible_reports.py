@@ -18,6 +18,8 @@ from skdp.metrics import debiased_fairness
 from skdp.oracles import SubsetSelection
 from skdp.survey import ReportLogisticRegression
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 DAYS = [dt.date(2024, 1, 1) + dt.timedelta(number) for number in range(366)]
 COLUMNS = {
     "age": (np.arange(366) % 90, Interval(0, 90, bins=3)),

@@ -23,6 +23,8 @@ from skdp.local import (
 )
 from tests.oracles.conftest import all_reports, floats
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 CATEGORIES = {"sex": ["Female", "Male"], "job": ["clerk", None, "sales"]}
 N = 400
 
@@ -41,7 +43,6 @@ def seeded_encoder(epsilon=0.5, **parameters):
     return encoder(epsilon, **{"random_state": 0} | parameters)
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_on_fit_only_charges_each_fit_and_passes_later_rows(rows):
     frame = pd.DataFrame(rows)
     ledger = PrivacyLedger(epsilon=1.2)

@@ -19,6 +19,8 @@ from skdp.oracles import channel_of_bits
 from tests.conftest import often
 from tests.oracles.conftest import largest_ratio
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 FALSE_ALARM = 1e-6
 KEY = bytes(range(32))
 
@@ -185,7 +187,6 @@ class TestDecoding:
             encoder.decode(encoder.transform(pd.DataFrame({"x": ["a"]})), candidates)
         assert "secret" not in str(caught.value)
 
-    @pytest.mark.usefixtures("repeatable_draws")
     @pytest.mark.parametrize("cohort", [-1, 2, 0.5])
     def test_invalid_cohorts_raise_an_error(self, cohort):
         encoder, rows = fitted(n_bits=4, n_cohorts=2), pd.DataFrame({"x": ["a"] * 80})

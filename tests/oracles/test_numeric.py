@@ -19,6 +19,8 @@ from skdp.randomness import ONE, SecureSource
 from tests.conftest import ScriptedSource, often
 from tests.oracles.conftest import floats, largest_ratio
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 MAX_STEPS = 1 << 16
 MECHANISMS = [Optimal, SquareWave, ClampedLaplace]
 EPSILONS = [1e-9, 1e-3, 0.1, 0.61, math.log(3), 1, 4, 20, 40, 700, 1e300]
@@ -154,7 +156,6 @@ def people(n=4000):
     return pd.DataFrame({"age": np.random.default_rng(0).normal(40, 12, n).clip(0, 100)})
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_reports_of_one_solution_are_read_by_another(monkeypatch):
     """Another version of the solver may find other outcomes, so the protocol contains the outcomes."""
     fitted = NumericPerturber(2.0, mechanism="optimal", bounds={"age": (0, 100)}).fit(people())

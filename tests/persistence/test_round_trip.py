@@ -23,9 +23,12 @@ from tests.local.test_protocol_file import FITTED
 from tests.persistence.forgery import saved
 from tests.test_fitted_state import BOUNDS, DECLARED, NUMBERS, SUBJECTS, WORDS
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:The noise (exceeds|is about):UserWarning", "ignore:.* fewer bins than", "ignore:X and y are treated"
-)
+pytestmark = [
+    pytest.mark.filterwarnings(
+        "ignore:The noise (exceeds|is about):UserWarning", "ignore:.* fewer bins than", "ignore:X and y are treated"
+    ),
+    pytest.mark.usefixtures("repeatable_draws"),
+]
 
 NO_ESTIMATORS = {"ReportTally", "PrivacyLedger", "PrivacyGuarantee", "Domain", "Interval", "ReportDesign", "SecretKey"}
 """Public classes that are not estimators: ledgers and tallies have files of their own."""
@@ -145,7 +148,6 @@ def test_estimators_of_skdp_round_trip(estimator, X):
     check_round_trip(fitted(seeded(without_key(estimator)), X), X)
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize(("estimator", "X"), THEIRS, ids=lambda value: type(value).__name__)
 def test_steps_of_scikit_learn_round_trip(estimator, X):
     check_round_trip(fitted(estimator, X), X)
@@ -239,7 +241,6 @@ class TestLedgers:
         assert again.ledger.epsilon == 1.5
         pickle.loads(pickle.dumps(again))
 
-    @pytest.mark.usefixtures("repeatable_draws")
     def test_given_ledger_is_charged(self):
         scaler = skdp.DPStandardScaler(1.0, bounds=(0, 40), ledger=skdp.PrivacyLedger(epsilon=1.0))
         steps = pipeline.make_union(self.encoder(scaler.ledger), self.encoder(scaler.ledger))

@@ -16,7 +16,7 @@ from skdp.cli import main
 from tests.test_fitted_state import SUBJECTS
 
 FIELDS = ["ledger", "release", "mechanism", "columns", "relation", "cost", "remaining"]
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("repeatable_draws")]
 
 
 def read_log(caplog):
@@ -87,7 +87,6 @@ def release(estimator, X):
     return estimator.fit(X, target)
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize(("estimator", "X"), SUBJECTS, ids=[type(estimator).__name__ for estimator, _ in SUBJECTS])
 def test_each_charge_of_an_estimator_is_logged(estimator, X, log):
     names = [name for name in estimator.get_params() if name.rpartition("__")[2] == "ledger"]

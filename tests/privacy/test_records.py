@@ -25,6 +25,8 @@ from sklearn.linear_model import LogisticRegression
 import skdp
 from skdp.privacy import compose
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
 VALID = Draft202012Validator(SCHEMA)
 

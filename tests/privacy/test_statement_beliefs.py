@@ -19,6 +19,8 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler,
 import skdp
 from skdp.oracles import ORACLES, RandomizedResponse
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 PEOPLE = pd.DataFrame({"sex": ["F", "M"] * 10, "age": np.arange(20.0), "hours": np.arange(20.0) + 1})
 NUMBERS, ILL = PEOPLE[["age", "hours"]], np.array([0, 1] * 10)
 
@@ -145,7 +147,6 @@ def learns_nothing(encoder, table):
     return bool(set(protected(skdp.privacy_statement(model))) - {"target"})
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_encoder_with_a_declared_domain_learns_nothing():
     declared, table = [["F", "M"]], PEOPLE[["sex"]]
     dense = {"sparse_output": False}
@@ -156,7 +157,6 @@ def test_encoder_with_a_declared_domain_learns_nothing():
     assert not learns_nothing(OneHotEncoder(categories=declared, min_frequency=1, **dense), table)
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_function_that_selects_columns_reads_them():
     def chosen(table):
         return ["age"] if table["hours"].iloc[0] > 10 else ["hours"]

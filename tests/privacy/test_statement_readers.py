@@ -17,6 +17,8 @@ from sklearn.preprocessing import OneHotEncoder
 import skdp
 from skdp import PrivacyGuarantee, privacy_statement
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 20, "age": range(40)})
 SEX, AGE = PEOPLE[["sex"]], PEOPLE[["age"]]

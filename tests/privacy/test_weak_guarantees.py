@@ -17,6 +17,8 @@ from sklearn.preprocessing import OneHotEncoder
 import skdp
 from skdp.privacy import Mu
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 DOMAIN = {"a": ["x", "y", "z"], "b": [1, 2]}
 ROWS = pd.DataFrame({"a": ["x", "y"] * 50, "b": [1, 1, 2, 2] * 25})
 ILL = [0, 1, 1, 0] * 25
@@ -47,7 +49,6 @@ WORKS = {
 }
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("name", WORKS)
 @pytest.mark.parametrize(
     ("encoder", "category"),
@@ -72,7 +73,6 @@ def test_success_probability_of_an_attack_is_stated(epsilon):
     assert message.startswith(f"epsilon={epsilon:.6g} gives weak protection")
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_central_estimator_warns_before_the_charge():
     assert not told(lambda: skdp.DPMean(10.0, bounds=(0, 1)).fit(NUMBERS))
     for mu, n_warnings in ((1.0, 0), (8.0, 1)):

@@ -13,6 +13,8 @@ from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger, Synthet
 from skdp.testing import replay_release
 from tests.conftest import counted_draws
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 N = 3_000
 
 
