@@ -269,10 +269,10 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9596.0       21.0   9534.0   9619.0       True
-    1  Female   >50K   1154.0       21.0   1103.0   1188.0       True
-    2    Male  <=50K  15130.0       21.0  15066.0  15152.0       True
-    3    Male   >50K   6671.0       33.0   6588.0   6673.0       True
+    0  Female  <=50K   9591.0       22.0   9534.0   9619.0       True
+    1  Female   >50K   1160.0       22.0   1105.0   1190.0       True
+    2    Male  <=50K  15129.0       22.0  15072.0  15157.0       True
+    3    Male   >50K   6671.0       30.0   6591.0   6677.0       True
     """
 
     protects_rows = True
