@@ -149,7 +149,8 @@ class LinearModel(SupervisedStatistic):
         Parameters
         ----------
         confidence_level : float, default=0.95
-            Coverage probability of each interval, for the coefficient in the population.
+            Coverage probability of each interval, for the coefficient in the population: of the weighted least squares
+            that a delta implies, which are least squares if the model is correct.
 
         Returns
         -------
@@ -570,7 +571,8 @@ class DPLinearRegression(_LinearRegression):
     the target change by at most 1 in units of the bounds, and get noise of density ``e**(-epsilon max|z|)`` together.
     With a delta, an eighth of mu**2 is spent on noisy counts of rows by norm and on the mean of the rows, at
     which they are then centered. Rows that exceed a norm R, about a fifth, are multiplied by a factor that shortens
-    them to R, together with their target and constant, which is weighted least squares. Then a row changes the products
+    them to R, together with their target and constant, which is weighted least squares: other coefficients than those
+    of least squares if the relation is curved or values are clipped. Then a row changes the products
     of the columns by at most the square of its norm, and the products with the target by its norm, in Euclidean norm.
     Sums of products with noise were proposed in [2]_; as there, the noise determines a ridge, here by an unbiased
     estimate of the error of prediction ([3]_).
@@ -634,7 +636,8 @@ class DPRidge(_LinearRegression):
     alpha : float, default=1.0
         The penalty of squared coefficients in the units of the columns, as in
         scikit-learn's `Ridge`, finite and >= 0. The ridge that limits the effect of the
-        noise is added to it.
+        noise is added to it. With a delta, the rows have less weight, so the same alpha
+        shrinks the coefficients by a few percent more.
     delta : float, optional
         Failure probability for a numeric `epsilon`; None or 0 for pure privacy, as in `DPLinearRegression`.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain

@@ -176,7 +176,8 @@ def fairness_report(
     nan, and so is the ratio if all selection rates are 0.
 
     **Intervals** treat the rows as an independent sample and cover the metric of the
-    population. At 95 %, they cover in at least 93 % of samples with 50 rows per group.
+    population. At 95 %, they cover in at least 93 % of samples with 50 rows per group;
+    means of skewed numbers, such as incomes, in 85 to 92 %, with 200 rows in 92 to 96 %.
 
     - Rates: Clopper and Pearson [3]_. Weighted rows count as the number of equally
       weighted rows with the same linearized variance [7]_.

@@ -46,7 +46,8 @@ def survey_mean(
     ------
     TypeError, ValueError
         If a column is not numeric or has missing values, lengths differ, a weight is
-        negative, or a stratum has a single cluster.
+        negative, a stratum has a single cluster, or no stratum has two clusters with a
+        positive weight.
 
     See Also
     --------
@@ -60,7 +61,8 @@ def survey_mean(
     The mean is the Hájek estimate ``sum(w u) / sum(w)``. The variance is estimated from
     the differences between the clusters of each stratum, after linearization, as in R's
     survey package [1]_ with replacement. It includes the noise of the reports. Intervals
-    use Student's t with as many degrees of freedom as clusters less strata.
+    use Student's t with as many degrees of freedom as clusters less strata, both with a
+    positive weight, so those of a subgroup of few clusters are wide.
 
     References
     ----------
@@ -100,7 +102,14 @@ def survey_mean(
         )
     # The variance of a sum over clusters drawn with replacement in each stratum.
     std_error = np.sqrt(by_stratum.var().mul(n_clusters, axis=0).sum())
-    degrees = n_clusters.sum() - len(n_clusters)
+    is_used = (weights > 0).groupby(keys).any()
+    n_used = is_used[is_used].groupby(level=0).size()
+    degrees = n_used.sum() - len(n_used)
+    if degrees < 1:
+        raise ValueError(
+            "A stratum must have at least two clusters with a positive weight, got at "
+            "most one in each. Use a larger subgroup."
+        )
     margin = stats.t.ppf((1 + confidence_level) / 2, degrees) * std_error
     table = {"mean": mean, "std_error": std_error}
     return pd.DataFrame(table | {"lower": mean - margin, "upper": mean + margin})

@@ -92,7 +92,8 @@ class DPLinkedSynthesizer(CentralEstimator):
     order_by : column name, optional
         Column that orders the events of a person, such as a date. Events then depend on the previous event; without
         an order, on the most frequent earlier values. A column that `domain` does not declare is used for the order
-        only. Synthetic events are sorted by the column.
+        only. Synthetic events are sorted by the column. Text is ordered alphabetically, and missing values are last:
+        pass dates as dates.
     person_columns : list of column names, optional
         For a single table with several rows per person: the columns that are constant for each person. All other
         columns are events.

@@ -323,6 +323,11 @@ def replay_release(
     >>> replay.epsilon, replay.findings
     (2.0, ('the draws lose epsilon 2 together, more than the stated 1',))
     """
+    if isinstance(X, tuple):
+        raise TypeError(
+            "`X` must be one dataframe or array, got tuple. Pass the rows of all tables "
+            "in one table, and divide them in the release."
+        )
     first = _Run.record(release, X, Recording(), random_state)
     second = _Run.record(release, neighbor, Recording(first.draws), random_state)
     if first.error is not None and second.error is not None:

@@ -103,3 +103,17 @@ def test_inputs_that_are_no_sample_raise(changes, message):
 def test_column_of_text_raises_without_its_values():
     with pytest.raises(TypeError, match=r"^(?!.*secret).*Column 'a' must be numeric"):
         survey_mean(VALUES.assign(a="secret"))
+
+
+def test_degrees_of_freedom_count_clusters_with_weight():
+    values = pd.DataFrame({"x": [5.0, 9.0, 6.0, 1.0]})
+    alone = survey_mean(values[:2])
+    subgroup = survey_mean(values, [1, 1, 0, 0])
+    quantiles = ((one["upper"] - one["mean"]) / one["std_error"] for one in (alone, subgroup))
+    first, second = (quantile.item() for quantile in quantiles)
+    assert first == pytest.approx(second)
+
+
+def test_error_of_a_subgroup_of_one_cluster():
+    with pytest.raises(ValueError, match="at least two clusters with a positive weight, got at most one"):
+        survey_mean(pd.DataFrame({"x": [5.0, 9.0, 9.0]}), [1, 0, 0])

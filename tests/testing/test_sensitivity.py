@@ -292,3 +292,9 @@ def test_errors_and_missing_guarantees_fail():
     assert replay.findings == ("the release of only one table raises an error: ValueError with 0 rows, none with 3",)
     with pytest.raises(ValueError, match="`guarantee` is required"):
         replay_release(len, X, ONE_LESS)
+
+
+def test_error_of_several_tables_in_a_tuple():
+    table = pd.DataFrame({"age": [1.0]})
+    with pytest.raises(TypeError, match="`X` must be one dataframe or array, got tuple"):
+        replay_release(DPMean(bounds=(0, 2)), (table, table), (table, table[:0]))
