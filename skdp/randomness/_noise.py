@@ -60,7 +60,7 @@ class Uniform:
     The number is between ``prefix / 2**bits`` and ``(prefix + 1) / 2**bits``.
     """
 
-    def __init__(self, source: ByteSource, prefix: int = 0, bits: int = 0) -> None:
+    def __init__(self, source: ByteSource, prefix: int, bits: int) -> None:
         # The number is in [0, 1). Its first `bits` bits are the integer `prefix`;
         # further bits are drawn from the source if a comparison requires them.
         self._source = source
