@@ -14,7 +14,7 @@ import pytest
 import skdp
 from skdp import pages
 from tests.conftest import often
-from tests.test_docstrings import ROOMS
+from tests.packages import ROOMS
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -2,23 +2,15 @@
 
 import importlib
 import inspect
-import pkgutil
 import pydoc
 
 import pytest
 from numpydoc.validate import ERROR_MSGS, validate
 
-import skdp
+from tests.packages import INTERNAL, ROOMS
 
 # All checks except the sections that some methods do not have: extended summary, See Also, Examples.
 CHECKS = {*ERROR_MSGS} - {"ES01", "SA01", "EX01"}
-# Internal packages; the docstring of each package states it.
-INTERNAL = {"skdp.base", "skdp.tables", "skdp.exact"}
-ROOMS = [skdp] + [
-    importlib.import_module(room.name)
-    for room in pkgutil.iter_modules(skdp.__path__, "skdp.")
-    if room.ispkg and room.name not in INTERNAL
-]
 
 
 def function_of(member):

@@ -8,6 +8,7 @@ from pathlib import Path
 import skdp
 
 ROOT = Path(skdp.__file__).parent
+TESTS = Path(__file__).parent
 MAX_FILES, MAX_LINES = 20, 1_000
 
 MODULES = {
@@ -88,6 +89,40 @@ def imports_by_name(source):
 def test_imports_by_name_are_listed():
     found = {module: imports_by_name(source) for module, source in SOURCES.items()}
     assert {module: names for module, names in found.items() if names} == BY_NAME
+
+
+# Test files that import internal names, and the exact numbers that no release shows.
+INTERNAL_IN_TESTS = {
+    "central/test_discover_domain.py": "counts before noise",
+    "central/test_group_quantiles.py": "scores before noise",
+    "central/test_levels.py": "estimates from given counts",
+    "datasets/test_fairness_tables.py": "digests of downloaded files",
+    "engines/test_coins.py": "random bits of a batch",
+    "engines/test_spark.py": "results of a task",
+    "randomness/test_noise_proofs.py": "draws from given bits",
+    "randomness/test_real.py": "draws from given bits",
+    "synthesis/budgets.py": "counts before noise",
+    "synthesis/conftest.py": "marginals of given potentials",
+    "synthesis/test_bins.py": "edges of fine cells",
+    "synthesis/test_interactions.py": "scores before noise",
+    "synthesis/test_linked_synthesizer.py": "counts before noise",
+}
+
+
+def list_test_imports(pattern):
+    """List the test files with an import that matches a pattern."""
+    imported = re.compile(pattern, re.MULTILINE)
+    files = {path.relative_to(TESTS).as_posix(): path.read_text(encoding="utf-8") for path in TESTS.rglob("*.py")}
+    return {name for name, source in files.items() if imported.search(source)}
+
+
+def test_tests_import_public_names():
+    internal = r"^ *(from skdp[\w.]*\._|import skdp[\w.]*\._|from skdp[\w.]* import _|from skdp[\w.]* import .*, _)"
+    assert list_test_imports(internal) == INTERNAL_IN_TESTS.keys()
+
+
+def test_test_files_are_not_imported():
+    assert list_test_imports(r"^ *(from|import) tests[\w.]*\.test_") == set()
 
 
 def test_files_and_folders_are_limited():

@@ -9,6 +9,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skdp
+from tests.estimators import OUTPUT_CHECKS
 
 # The only exceptions. Each row has its own random bits, so its output depends on its position in the call.
 ORDER_CHECKS = {"check_methods_sample_order_invariance", "check_methods_subset_invariance"}
@@ -30,17 +31,6 @@ ALIKE = [
     skdp.UnaryEncodingTransformer(),
 ]
 
-# `check_estimator` excludes these public functions of the same module.
-OUTPUT_CHECKS = [
-    "check_transformer_get_feature_names_out",
-    "check_transformer_get_feature_names_out_pandas",
-    "check_set_output_transform_pandas",
-    "check_dataframe_column_names_consistency",
-    "check_set_output_transform",
-    "check_set_output_transform_polars",
-    "check_global_output_transform_pandas",
-    "check_global_set_output_transform_polars",
-]
 PARAMETER_CHECKS = [
     "check_estimator_cloneable",
     "check_estimator_repr",

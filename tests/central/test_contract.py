@@ -19,7 +19,7 @@ from skdp.testing import curator_checks
 from tests.carry_checks import check_fits
 from tests.central.estimators import EVERY, whole
 from tests.conftest import often
-from tests.test_sklearn_contract import OUTPUT_CHECKS
+from tests.estimators import OUTPUT_CHECKS
 
 pytestmark = [
     # Some checks fit a frame and transform an array; scikit-learn warns.

@@ -81,10 +81,8 @@ def test_functions_show_no_bar(table, monkeypatch):
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_report_shows_a_bar_of_its_parts_on_a_terminal_only(tmp_path, monkeypatch, is_terminal):
     pytest.importorskip("matplotlib")
-    from skdp.evaluation.report import _report
-
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(_report, "N_RELEASES", 2)
+    monkeypatch.setattr("skdp.evaluation.report._report.N_RELEASES", 2)
     stderr = Terminal() if is_terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
     people = {"sex": ["f", "m", "m"] * 191, "town": [f"secret-{row % 7}" for row in range(573)]}

@@ -6,9 +6,6 @@ import sys
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from skdp.evaluation import _attacks
-from skdp.evaluation.report import _report
-
 os.environ["MPLBACKEND"] = "agg"
 
 
@@ -27,9 +24,9 @@ def few_trees():
         return HistGradientBoostingClassifier(**{**parameters, "max_iter": 10})
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(_attacks, "HistGradientBoostingClassifier", few)
-        patched.setattr(_report, "N_RELEASES", 4)
-        patched.setattr(_report, "N_SPLITS", 2)
+        patched.setattr("skdp.evaluation._attacks.HistGradientBoostingClassifier", few)
+        patched.setattr("skdp.evaluation.report._report.N_RELEASES", 4)
+        patched.setattr("skdp.evaluation.report._report.N_SPLITS", 2)
         yield
 
 
@@ -37,5 +34,5 @@ def few_trees():
 def no_figures():
     """Exclude figures if only the text of a page is tested: they take half of the time."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(_report, "_draw_lines", lambda section: "")
+        patched.setattr("skdp.evaluation.report._report._draw_lines", lambda section: "")
         yield

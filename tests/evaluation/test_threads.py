@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -15,7 +16,6 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import skdp
 from skdp import evaluation
-from skdp.evaluation import _attacks
 
 N = 80
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * (N // 2), "age": np.arange(N) % 50})
@@ -67,24 +67,24 @@ def report():
 
 @pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize(
-    ("study", "owner", "name"),
+    ("study", "fitted"),
     [
-        (attack, HistGradientBoostingClassifier, "fit"),
-        (curve, LogisticRegression, "fit"),
-        (fairness, LogisticRegression, "fit"),
-        (report, LogisticRegression, "fit"),
-        (members, _attacks, "pairwise_distances_argmin_min"),
+        (attack, "sklearn.ensemble.HistGradientBoostingClassifier.fit"),
+        (curve, "sklearn.linear_model.LogisticRegression.fit"),
+        (fairness, "sklearn.linear_model.LogisticRegression.fit"),
+        (report, "sklearn.linear_model.LogisticRegression.fit"),
+        (members, "skdp.evaluation._attacks.pairwise_distances_argmin_min"),
     ],
 )
-def test_study_limits_each_fit_to_one_thread(study, owner, name):
-    counts, call = [], getattr(owner, name)
+def test_study_limits_each_fit_to_one_thread(study, fitted):
+    counts, call = [], resolve_name(fitted)
 
     def record(*arguments, **options):
         counts.extend(list_thread_counts())
         return call(*arguments, **options)
 
     with threadpool_limits(4), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(owner, name, record)
+        patch.setattr(fitted, record)
         study()
         assert set(list_thread_counts()) == {4}
     assert set(counts) == {1}

@@ -12,7 +12,7 @@ import skdp
 from skdp.oracles import LocalHashing
 from skdp.survey import ReportDesign
 from skdp.tables import wrap_table
-from tests.local.test_randomized_response import KINDS
+from tests.local.transformers import ENCODERS
 from tests.oracles.conftest import all_reports, floats
 
 DOMAIN = {"sex": ["f", "m"], "job": ["clerk", None, "sales"]}
@@ -48,7 +48,7 @@ def write_reports(encoder, place, reports):
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("encoder_class", KINDS)
+@pytest.mark.parametrize("encoder_class", ENCODERS)
 def test_values_are_unbiased_over_all_reports(encoder_class, strategy, monkeypatch):
     """Exact: the sum over all reports of probability times value is the one-hot vector."""
     monkeypatch.setattr(f"{LocalHashing.__module__}._SMALL_PRIME", 11)  # small enough to enumerate the hash functions

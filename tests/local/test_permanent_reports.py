@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 import skdp
 from skdp.oracles import Optimal
 from tests.conftest import counted_draws
-from tests.local.test_randomized_response import KINDS
+from tests.local.transformers import ENCODERS
 from tests.oracles.conftest import all_reports
 
 FALSE_ALARM = 1e-6
@@ -54,7 +54,7 @@ def same(left, right):
 
 PERMANENT = {
     **{f"{kind.__name__}, {strategy}": (make(kind, strategy=strategy), ROWS)
-       for kind in KINDS for strategy in ("split", "joint", "sample")},
+       for kind in ENCODERS for strategy in ("split", "joint", "sample")},
     **{f"numbers, {mechanism}": (numbers(mechanism), NUMBERS) for mechanism in ("outcomes", "square_wave", "laplace")},
     "words": (skdp.RapporEncoder(4.0, secret_key=KEY), ROWS.astype(str)),
 }  # fmt: skip

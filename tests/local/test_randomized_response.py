@@ -15,6 +15,7 @@ from scipy.stats import chisquare
 import skdp
 from skdp.exact import exp_bounds
 from skdp.oracles import LocalHashing
+from tests.local.transformers import ENCODERS
 
 FALSE_ALARM = 1e-6
 
@@ -113,15 +114,6 @@ class TestUnknownValues:
             maker(categories={"sex": ["F", "M"]}, handle_unknown=stand_in).fit(pd.DataFrame({"sex": ["F"]}))
 
 
-KINDS = [
-    skdp.RandomizedResponseEncoder,
-    skdp.UnaryEncodingTransformer,
-    skdp.SubsetSelectionEncoder,
-    skdp.LocalHashingEncoder,
-    skdp.FrequencyOracleEncoder,
-]
-
-
 def table_of(oracle):
     """Return the channel, given a public seed without collisions if possible."""
     return oracle._bucket_oracle.channel() if isinstance(oracle, LocalHashing) else oracle.channel()
@@ -140,7 +132,7 @@ def worst_ratio(oracles, strategy):
 
 @pytest.mark.parametrize("strategy", ["split", "joint", "sample"])
 @pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1, 40, 700])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ENCODERS)
 def test_record_of_all_columns_is_within_each_epsilon(kind, epsilon, strategy):
     """In two rounds: the loss of all reports of unchanged values, and of a single report."""
     parameters = {"memoize": True, "secret_key": bytes(32), "strategy": strategy, "categories": [[1, 2], [1, 2, 3]]}

@@ -15,7 +15,7 @@ import pytest
 from sklearn.base import clone
 
 from skdp import RandomizedResponseEncoder, ReportTally, SetValuedEncoder
-from tests.local.test_every_transformer import BOUNDS, TRANSFORMERS, every_transformer
+from tests.local.transformers import BOUNDS, TRANSFORMERS, every_transformer
 
 
 def tallied(name, **parameters):

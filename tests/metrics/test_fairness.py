@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn.exceptions import UndefinedMetricWarning
 
 from skdp.metrics import fairness_report
-from tests.metrics.test_fairness_intervals import METRICS
+from tests.metrics.tables import METRICS
 
 pytest.importorskip("aif360")
 fairlearn_metrics = pytest.importorskip("fairlearn.metrics")

@@ -15,19 +15,9 @@ from hypothesis import strategies as st
 
 from skdp import Domain, Interval
 from skdp.metrics import count_error, marginal_error, marginal_errors, marginal_table
+from tests.metrics.tables import REAL, SYNTHETIC
 
 mpl.use("agg")
-
-REAL = {
-    "sex": ["F", "M", "M", None, "F", "M", "F"],
-    "age": [20, 30, None, 40, 40, 20, 50],
-    "smokes": [True, False, True, False, False, True, True],
-}
-SYNTHETIC = {
-    "sex": ["F", "F", "M", None, "X"],
-    "age": [20, 60, None, None, 40],
-    "smokes": [True, True, True, False, False],
-}
 
 
 def distance(real, synthetic):

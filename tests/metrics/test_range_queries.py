@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp.metrics import range_query_error
-from tests.metrics.test_marginals import REAL, SYNTHETIC
+from tests.metrics.tables import REAL, SYNTHETIC
 
 QUERIES = [
     {"age": (20, 40)},

@@ -13,8 +13,8 @@ import skops.io
 from sklearn import compose, linear_model, pipeline, preprocessing
 
 import skdp
+from tests.estimators import BOUNDS, DECLARED, FINDER, NUMBERS, WORDS
 from tests.persistence.forgery import content_of, forged, saved
-from tests.test_fitted_state import BOUNDS, DECLARED, FINDER, NUMBERS, WORDS
 
 FITTED = [
     skdp.DPStandardScaler(100.0, bounds=BOUNDS, random_state=0).fit(NUMBERS),

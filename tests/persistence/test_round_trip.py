@@ -19,9 +19,9 @@ from sklearn.base import BaseEstimator, clone
 import skdp
 from skdp.domain import Categories
 from skdp.privacy import Rho
-from tests.local.test_protocol_file import FITTED
+from tests.estimators import BOUNDS, DECLARED, NUMBERS, SUBJECTS, WORDS
+from tests.local.protocols import FITTED
 from tests.persistence.forgery import saved
-from tests.test_fitted_state import BOUNDS, DECLARED, NUMBERS, SUBJECTS, WORDS
 
 pytestmark = [
     pytest.mark.filterwarnings(

@@ -1,10 +1,14 @@
-"""Ledgers of both kinds."""
+"""Ledgers of both kinds, and the schema of records."""
 
 import itertools
+import json
+from importlib.resources import files
 
 import pytest
 
 from skdp import PrivacyLedger
+
+SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(params=["memory", "file"])

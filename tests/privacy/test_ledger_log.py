@@ -13,7 +13,7 @@ from sklearn.base import clone
 import skdp
 from skdp import PrivacyGuarantee, PrivacyLedger
 from skdp.cli import main
-from tests.test_fitted_state import SUBJECTS
+from tests.estimators import SUBJECTS
 
 FIELDS = ["ledger", "release", "mechanism", "columns", "relation", "cost", "remaining"]
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("repeatable_draws")]

@@ -22,11 +22,10 @@ import pytest
 
 from skdp import BudgetExceeded, Domain, PrivacyGuarantee, PrivacyLedger, RandomizedResponseEncoder, privacy_statement
 from skdp.cli import main
-from skdp.privacy.ledger import _book
 from skdp.randomness import SecureSource
 from tests.conftest import counted_draws
 from tests.privacy import ledger_users, postgres_server
-from tests.privacy.test_ledger_files import EDITS, charged_ledger, check_damaged
+from tests.privacy.edited_ledgers import EDITS, charged_ledger, check_damaged
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra 'postgres')")
 pytestmark = pytest.mark.skipif(
@@ -220,7 +219,7 @@ def test_server_determines_order_and_times_of_charges(address, monkeypatch):
         return Clock
 
     for ledger, year in ((first, 2090), (second, 1970), (first, 2090)):
-        monkeypatch.setattr(_book, "datetime", clock(year))
+        monkeypatch.setattr("skdp.privacy.ledger._book.datetime", clock(year))
         ledger.charge(ONE, str(year))
     charges = second.report()
     assert charges["what"].tolist() == ["2090", "1970", "2090"]

@@ -10,7 +10,6 @@ import re
 import warnings
 from dataclasses import replace
 from datetime import datetime
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -24,10 +23,10 @@ from sklearn.linear_model import LogisticRegression
 
 import skdp
 from skdp.privacy import compose
+from tests.privacy.conftest import SCHEMA
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
-SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
 VALID = Draft202012Validator(SCHEMA)
 
 

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from skdp import PrivacyGuarantee
 from skdp.exact import exp_bounds
 from skdp.privacy import compose
-from tests.privacy.test_records import SCHEMA
+from tests.privacy.conftest import SCHEMA
 
 COLUMNS = ("a", "b")
 RECORDS = tuple(product((0, 1), repeat=2))

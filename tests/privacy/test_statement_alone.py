@@ -12,7 +12,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import skdp
 from skdp import privacy_statement
-from tests.test_fitted_state import SUBJECTS, fit
+from tests.estimators import SUBJECTS, fit
 
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("repeatable_draws")]
 

@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardSca
 import skdp
 from skdp import privacy_statement
 from skdp.privacy import Mu, PrivacyGuarantee, Rho
-from tests.test_fitted_state import SUBJECTS
+from tests.estimators import SUBJECTS
 
 N = 120
 DECLARED = {"sex": ["F", "M"], "job": ["clerk", "cook"]}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-from importlib.resources import files
 
 import pandas as pd
 import pytest
@@ -16,10 +15,10 @@ from sklearn.preprocessing import OneHotEncoder
 
 import skdp
 from skdp import PrivacyGuarantee, privacy_statement
+from tests.privacy.conftest import SCHEMA
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
-SCHEMA = json.loads(files("skdp.privacy").joinpath("record.schema.json").read_text(encoding="utf-8"))
 PEOPLE = pd.DataFrame({"sex": ["f", "m"] * 20, "age": range(40)})
 SEX, AGE = PEOPLE[["sex"]], PEOPLE[["age"]]
 
