@@ -56,6 +56,11 @@ def test_bins_equal_comparison_with_all_edges(edges, missing, dtype):
     assert interval.encode(values).tolist() == compared(values, narrow, missing).tolist()
 
 
+def test_edges_beyond_the_dtype_of_a_column_are_compared():
+    numbers = np.array([-np.inf, 0, 60_000, np.inf], np.float16)
+    assert Interval([0, 50_000, 70_000], missing=True).encode(numbers).tolist() == [3, 0, 1, 3]
+
+
 @pytest.mark.parametrize(
     ("low", "high", "bins"),
     [

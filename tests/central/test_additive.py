@@ -71,6 +71,13 @@ def test_missing_numbers_have_a_bin():
     assert shape.values[-1] > shape.values[:-1].max()
 
 
+def test_errors_of_two_values_are_inverse_to_their_counts():
+    """The mean of a function over all rows is 0, so the values at "x" and "y" have the same error up to a factor."""
+    table = X.assign(c=np.where(rng.random(N) < 0.8, "x", "y"))
+    shape = regressor(categories={"c": ["x", "y"]}).fit(table, NUMBER).shape_("c")
+    assert shape.std_error[0] * shape.counts[0] == pytest.approx(shape.std_error[1] * shape.counts[1])
+
+
 def test_values_beyond_the_bounds_are_in_the_outer_bins():
     model = regressor().fit(X, NUMBER)
     far = X.head(2).assign(a=[-np.inf, 99.0])

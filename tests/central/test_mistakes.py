@@ -140,6 +140,13 @@ def test_targets_are_checked(name, y, match):
         made(name).fit(EVERY[name][1], None)
 
 
+@pytest.mark.parametrize("dtype", [object, "str", "category"])
+@pytest.mark.parametrize("name", ["DPLogisticRegression", "DPGaussianNB"])
+def test_labels_without_declared_classes_must_not_be_missing(name, dtype):
+    labels = Y.map({0: None, 1: "yes", 2: "no"}).astype(dtype)
+    refuse(name, EVERY[name][1], "y must not have missing labels", labels, classes=None)
+
+
 @pytest.mark.parametrize(
     ("groups", "match"),
     [
@@ -147,6 +154,7 @@ def test_targets_are_checked(name, y, match):
         (np.zeros((60, 2)), "`groups` must be 1-dimensional"),
         (pd.DataFrame(np.zeros((60, 2))), "`groups` must be one column, got 2"),
         ("who", "`groups` must be an array with the person of each row, got str"),
+        ([["secret"]] * 60, r"`groups` cannot be read \(TypeError\)\.$"),
     ],
 )
 def test_groups_are_checked(groups, match):

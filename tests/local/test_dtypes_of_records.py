@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.preprocessing import OneHotEncoder
 
 from skdp import DPColumnSynthesizer, DPMarginalSynthesizer, Interval, RandomizedResponseEncoder, load, save
 from skdp.domain import Categories
@@ -179,6 +180,13 @@ def test_trees_take_reports_of_categories():
     y = table["x"] == "b"
     for reports in releases(table):
         HistGradientBoostingClassifier(max_iter=2).fit(reports[["x"]], np.resize(y, len(reports)))
+
+
+def test_categories_contain_the_missing_value_of_reports():
+    table = pd.DataFrame({"x": ["a", None] * 20})
+    encoder = RandomizedResponseEncoder(9.0, categories={"x": ["a", None]}, random_state=0).fit(table)
+    one_hot = OneHotEncoder(categories=encoder.categories_).fit(table)
+    assert one_hot.transform(encoder.transform(table)).sum() == 40
 
 
 def test_arrays_are_as_wide_as_the_declared_values():

@@ -171,6 +171,15 @@ def test_columns_named_by_tuples_are_estimated():
     pd.testing.assert_frame_equal(from_protocol, counts)
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_named_by_integers_are_estimated(library):
+    """`set_output` converts their names to text."""
+    people = pd.DataFrame([["f", "x"], ["m", "y"]] * 50)
+    encoder = RandomizedResponseEncoder(1.0, categories={0: ["f", "m"], 1: ["x", "y"]}, random_state=0)
+    reports = encoder.set_output(transform=library).fit_transform(people)
+    assert encoder.estimate_counts(reports)["count"].loc[0].sum() == pytest.approx(100)
+
+
 def test_tally_raises_if_parameters_changed_after_fit():
     people = pd.DataFrame({"a": ["x", "y"], "b": ["x", "y"]})
     shares = {"a": 1.0, "b": 3.0}

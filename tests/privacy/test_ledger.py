@@ -50,6 +50,13 @@ def test_charge_beyond_the_budget_is_refused(make, charge, what):
         make(epsilon=3, delta=1e-5, relation="add_remove").charge(charge, "encoder")
 
 
+def test_charge_whose_square_overflows_is_refused(make):
+    ledger = make(rho=1.0)
+    with pytest.raises(BudgetExceeded, match=r"requires rho=1\.79.*e\+308, but"):
+        ledger.charge(PrivacyGuarantee(1e200), "DPMean")
+    assert ledger.report().empty
+
+
 def test_charges_are_listed(make):
     ledger = make(epsilon=3, delta=1e-5)
     before = pd.Timestamp.now("UTC").floor("us")

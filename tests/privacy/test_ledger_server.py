@@ -227,6 +227,19 @@ def test_server_determines_order_and_times_of_charges(address, monkeypatch):
     assert set(charges["time"].dt.year) == {datetime.now(UTC).year}
 
 
+def test_sums_and_charges_are_read_at_one_moment(address, monkeypatch):
+    ledger, other = (PrivacyLedger(3.0, path=address) for _ in range(2))
+    ledger.charge(ONE, "first")
+    load_charges = ledger._book._load_charges
+
+    def load_after_another_charge(database):
+        other.charge(ONE, "second")
+        return load_charges(database)
+
+    monkeypatch.setattr(ledger._book, "_load_charges", load_after_another_charge)
+    assert ledger.report()["what"].tolist() == ["first"]
+
+
 @pytest.mark.parametrize(
     ("rights", "reason"),
     [

@@ -12,7 +12,7 @@ import pytest
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.domain import Categories
 from skdp.synthesis.model import Structure, estimate_total
-from skdp.synthesis.selection import Plan, measure_and_fit
+from skdp.synthesis.selection import Plan, group_rare_values, measure_and_fit
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows, make_budget, private_counts
 
 SIZES = (2, 3, 4, 3)
@@ -101,6 +101,12 @@ def fit_codes(table, domain):
     pair = next(one for one in synthesizer.marginals_ if one.clique == (0, 1))
     assert pair.groups is not None
     return synthesizer, pair.groups[0]
+
+
+def test_values_that_only_the_noise_makes_common_are_grouped():
+    noisy_counts = np.random.default_rng(0).normal(0, 100, 1_000)
+    groups = group_rare_values(noisy_counts, False, noise=1.0, n_records=5_000, count_error=100.0)
+    assert groups.max() < 5
 
 
 def test_ordered_dtype_and_bins_declare_an_order():

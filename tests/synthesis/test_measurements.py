@@ -187,6 +187,13 @@ def test_rounding_errors_of_floats_are_not_counted_as_decimals(values, decimals)
     assert {*drawn.dropna()} == expected
 
 
+def test_decimals_of_half_precision_do_not_overflow():
+    """2,000 in hundredths exceeds the largest number of float16."""
+    table = pd.DataFrame({"x": np.array([2_000.0, 700.5] * 50, "float16")})
+    synthesizer = DPMarginalSynthesizer(1.0, domain={"x": Interval(0, 4_000, decimals=2)}, random_state=0).fit(table)
+    assert synthesizer.sample(5)["x"].between(0, 4_000).all()
+
+
 def test_nearest_whole_number_outside_of_bounds_keeps_its_bin():
     """0 is the nearest whole number of 0.5, the lower bound, but is outside."""
     declared = Interval([0.5, 4.5, 8.5], decimals=0)

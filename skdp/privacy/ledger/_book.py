@@ -26,6 +26,7 @@ import json
 import math
 import os
 import sqlite3
+import sys
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -311,7 +312,7 @@ class Account:
             )
         limit = getattr(self.budget.limits, name)
         remaining = round_down(limit - getattr(self.sums, name))
-        required = f"{name}={float(amount)}"
+        required = f"{name}={float(min(amount, sys.float_info.max))}"
         # The loss of a converted guarantee is in another relation, so it is stated.
         if self._convert(what, guarantee).relation != guarantee.relation:
             required = f"{required} for relation={self.budget.relation!r}"
