@@ -102,7 +102,8 @@ def fairness_report(
     ----------
     y_true, y_pred : array-like or series of shape (n_samples,), or dataframe of one column
         True and predicted labels, of any number of classes, or numbers of a regression,
-        some of which have fractions. All labels except the positive label are negative.
+        some of which have fractions: whole numbers are classes, as in scikit-learn. All
+        labels except the positive label are negative.
     sensitive_features : array-like or series of shape (n_samples,), or dataframe or array of several columns
         Group of each row; for several columns, the combination of their values.
         Missing values are a group, "missing". Rows are matched by position.
@@ -158,6 +159,8 @@ def fairness_report(
     UndefinedMetricWarning
         If a metric is nan or infinite, because a group has no rows that a rate divides
         by, or because a rate is 0. The interval of a nan is the whole possible range.
+    UserWarning
+        If more than 20 whole numbers are compared as classes.
 
     See Also
     --------
@@ -309,7 +312,8 @@ def debiased_fairness(
     ----------
     y_true, y_pred : array-like or series of shape (n_samples,), or dataframe of one column
         True and predicted labels, of any number of classes, or numbers of a regression,
-        some of which have fractions. All labels except the positive label are negative.
+        some of which have fractions: whole numbers are classes, as in scikit-learn. All
+        labels except the positive label are negative.
     sensitive_features : dataframe or array-like
         Reports of the groups, as for `joint_distribution`.
     encoder : fitted local transformer, PerHalf or ReportDesign
@@ -352,7 +356,8 @@ def debiased_fairness(
         If a metric is nan, because a group is estimated to have no rows that a rate
         divides by.
     UserWarning
-        If the reports do not fit the encoder, as for `joint_distribution`.
+        If the reports do not fit the encoder, as for `joint_distribution`, or if more
+        than 20 whole numbers are compared as classes.
 
     See Also
     --------
@@ -364,6 +369,10 @@ def debiased_fairness(
     **Privacy.** For the groups, this is post-processing of reports, without privacy
     cost. y_true and y_pred are not protected.
 
+    `sensitive_features` must be reports. A true value of the group is also a possible
+    report of randomized response, so true groups are detected only if they do not fit
+    the encoder; otherwise their differences are too large.
+
     The predictions must be independent of the noise of the reports. If a model uses
     reports, for training or as input, evaluate it with the reports of other people or
     with a second release.
@@ -371,6 +380,12 @@ def debiased_fairness(
     Each report becomes an unbiased indicator ψ of its group, and rates are ratios of
     sums of ψ. The mean of ψ² − ψ over the noise is the variance of ψ, because a true
     indicator is its own square.
+
+    A rate outside [0, 1] is clipped, and differences and ratios are computed from
+    clipped rates. This reduces their error, but if a true rate is 0 or 1, the bias is
+    0.4 standard errors, which is not part of ``std_error``. Intervals of rates are
+    computed before clipping. To average many tables, use the counts of
+    `joint_distribution`, which are not clipped.
 
     **Intervals.** A rate a / b has the Fieller interval [2]_: all t for which ``a − t b``,
     whose mean is 0, is at most z standard errors from 0. Differences, ratios and

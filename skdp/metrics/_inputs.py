@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp.base import to_array, to_single_column
+from skdp.pages import warn
 from skdp.tables import ColumnError, call_safely, is_frame, is_missing, wrap_table
 
 Numbers = NDArray[np.float64]
@@ -20,6 +21,9 @@ Codes = NDArray[np.intp]
 
 # Largest number of classes that are compared one by one, each with its own table.
 MAX_CLASSES = 100
+
+# Largest number of classes that are whole numbers without a warning.
+MAX_INTEGER_CLASSES = 20
 
 # Combinations of values of the sensitive columns; None represents a missing value.
 Cells = list[tuple[Any, ...]]
@@ -159,6 +163,16 @@ def list_positive_labels(
                 f"`y_true` and `y_pred` must have at most {MAX_CLASSES} labels, got "
                 f"{len(labels)}. Divide whole numbers of a regression by a unit, such "
                 "as y / 1000, or set positive_label."
+            )
+        if len(labels) > MAX_INTEGER_CLASSES and labels.dtype.kind in "iuf":
+            # As in scikit-learn, whole numbers are classes, but so many may be ages.
+            warn(
+                f"`y_true` and `y_pred` have more than {MAX_INTEGER_CLASSES} whole "
+                "numbers, which are compared as classes. Divide numbers of a "
+                "regression by a unit, such as y / 1000, and pass classes as text",
+                UserWarning,
+                about="guide/fairness",
+                stacklevel=4,
             )
         return list(labels)
     label = find_positive_label(positive_label, **outcomes)

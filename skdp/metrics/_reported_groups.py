@@ -18,7 +18,7 @@ from skdp.base import (
     to_array,
 )
 from skdp.domain import Domain
-from skdp.local import ReportTransformer
+from skdp.local import OracleEncoder, ReportTransformer
 from skdp.metrics._inputs import (
     Cells,
     Codes,
@@ -121,11 +121,7 @@ def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
 
     With strategy="sample", a row reports one of several columns, and not its group.
     """
-    if isinstance(encoder, ReportTransformer):
-        check_is_fitted(encoder)
-    # Only encoders of categories have a strategy.
-    protocol: Any = getattr(encoder, "protocol_", None)
-    if isinstance(encoder, type) or getattr(protocol, "strategy", None) is None:
+    if not isinstance(encoder, OracleEncoder):
         encoder_class = encoder if isinstance(encoder, type) else type(encoder)
         remedy = ""
         if encoder is None:
@@ -134,12 +130,13 @@ def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
                 "a protocol saved with `encoder.save`"
             )
         raise TypeError(
-            "`encoder` must be a fitted local transformer, such as "
+            "`encoder` must be a fitted encoder of categories, such as "
             f"RandomizedResponseEncoder, got {encoder_class.__name__}{remedy}."
         )
-    declared = list(protocol.domain.columns)
+    check_is_fitted(encoder)
+    declared = list(encoder.protocol_.domain.columns)
     names = _list_columns(columns, declared)
-    if protocol.strategy == "sample" and len(declared) > 1:
+    if encoder.protocol_.strategy == "sample" and len(declared) > 1:
         raise ValueError(
             "`encoder` must have strategy='split' or 'joint', got 'sample', with which "
             "a row reports one of its columns only."

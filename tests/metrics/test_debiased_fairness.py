@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 
-from skdp import FrequencyOracleEncoder, Interval, PerHalf, RandomizedResponseEncoder, ReportDesign
+from skdp import FrequencyOracleEncoder, Interval, LocalTableEncoder, PerHalf, RandomizedResponseEncoder, ReportDesign
 from skdp.local import NumericPerturber, SubsetSelectionEncoder, UnaryEncodingTransformer
 from skdp.metrics import debiased_fairness, fairness_report, joint_distribution
 from tests.oracles.conftest import all_reports, floats
@@ -133,6 +133,7 @@ def arguments(**changes):
         ({"encoder": RandomizedResponseEncoder}, TypeError, "RandomizedResponseEncoder[.]$"),
         ({"encoder": None}, TypeError, "got NoneType. CSV files and polars tables keep no protocol: pass the encoder"),
         ({"encoder": NumericPerturber(bounds=(0, 1)).fit([[0.5]])}, TypeError, "NumericPerturber"),
+        ({"encoder": LocalTableEncoder(categories=SEX).fit(table(9)[0][["sex"]])}, TypeError, "LocalTableEncoder[.]$"),
     ],
 )
 def test_invalid_arguments_raise_an_error(changes, error, message):
@@ -283,3 +284,28 @@ def test_halves_are_debiased_by_their_own_channel():
     np.testing.assert_allclose(joint["count"], expected)
     with pytest.raises(NotFittedError):
         debiased_fairness(true, predicted, reports, PerHalf(RandomizedResponseEncoder(categories=SEX)))
+
+
+def test_differences_are_computed_from_clipped_rates():
+    """No row of the group "few" is selected, so its unbiased estimate is negative in half of the draws."""
+    group = pd.DataFrame({"group": ["few"] * 100 + ["many"] * 900})
+    selected, true = np.array([0] * 100 + [1, 0] * 450), np.array([1, 1, 0, 0] * 250)
+    values, raw, covered = [], [], 0
+    for seed in range(200):
+        encoder = RandomizedResponseEncoder(2.0, categories={"group": ["few", "many"]}, random_state=seed)
+        reports = encoder.fit_transform(group)
+        table = debiased_fairness(true, selected, reports, encoder, privileged="many")
+        few, many = table["value"][:2]
+        parity, ratio = table.set_index("metric")["value"][["statistical_parity_difference", "disparate_impact"]]
+        assert 0 <= few <= 1
+        assert (parity, ratio) == (few - many, few / many)
+        covered += table["lower"][0] == 0
+        counts = joint_distribution(selected, None, reports, encoder)["count"]
+        raw.append(counts[1, "few"] / counts[:, "few"].sum())
+        values.append(few)
+    np.testing.assert_allclose(values, np.clip(raw, 0, 1), atol=1e-12)
+    # The mean of max(0, normal) is 1 / sqrt(2 pi) standard deviations.
+    np.testing.assert_allclose(np.mean(values), np.std(raw) / np.sqrt(2 * np.pi), rtol=0.25)
+    assert abs(np.mean(raw)) < 4 * np.std(raw) / np.sqrt(200)
+    # The seeds are fixed; 180 of 200 has a probability of 3e-3 for a coverage of 0.95.
+    assert covered >= 181

@@ -249,6 +249,19 @@ def test_whole_numbers_with_many_values_raise_and_are_means_in_another_unit():
     assert "mean_error" in set(fairness_report(dollars / 100, predicted / 100, GROUP)["metric"])
 
 
+@pytest.mark.parametrize("dtype", [int, float, object, "category"])
+def test_more_than_20_whole_numbers_warn_that_they_are_classes(dtype):
+    age = pd.Series(np.arange(N) % 21 + 18)
+    with pytest.warns(UserWarning, match=r"more than 20 whole numbers.* y / 1000, and pass classes as text") as caught:
+        fairness_report(age.astype(dtype), age.astype(dtype), GROUP)
+    assert [warning.filename for warning in caught] == [__file__]
+    # Neither text, nor 20 numbers, nor a positive label, nor a regression is a mistake; warnings are errors here.
+    fairness_report(age.astype(str), age.astype(str), GROUP)
+    fairness_report(age.replace(18, 19), age.replace(18, 19), GROUP)
+    fairness_report(age, age, GROUP, positive_label=18)
+    assert "mean_error" in set(fairness_report(age, age + 0.5, GROUP)["metric"])
+
+
 @pytest.mark.parametrize("dtype", ["Int64", "Float64", "category", object])
 def test_classes_of_any_dtype_give_the_same_table(dtype):
     true, predicted = (pd.Series(np.unique(column, return_inverse=True)[1]) for column in (CLASS, PREDICTED))
