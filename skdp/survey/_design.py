@@ -681,10 +681,12 @@ def to_pandas(
     `parameter` is the name of the dataframe in errors.
     """
     if not is_frame(frame):
+        expected, name = "", "x"
+        if columns:
+            expected, name = f" with the columns {list(columns)}", columns[0]
         raise TypeError(
-            f"{parameter} must be a dataframe with the columns {list(columns)}, got "
-            f"{type(frame).__name__}. Pass an array or series as "
-            f"pd.DataFrame({{{columns[0]!r}: ...}})."
+            f"{parameter} must be a dataframe{expected}, got {type(frame).__name__}. "
+            f"Pass an array or series as pd.DataFrame({{{name!r}: ...}})."
         )
     table = wrap_table(frame)
     check_columns(columns, table.names, parameter)

@@ -338,8 +338,11 @@ def encode_labels(
         return None
     reject_column_name(name, labels)
     check_same_order(X, labels, name)
+    array = np.asarray(labels)
+    if array.ndim != 1:
+        raise ValueError(f"`{name}` must be one column, got shape {array.shape}.")
     # Missing entries have the code -1.
-    codes, _ = pd.factorize(np.asarray(labels))
+    codes, _ = pd.factorize(array)
     if len(codes) != n_rows or (codes < 0).any():
         raise ValueError(
             f"`{name}` must have {n_rows} entries that are not missing, got "

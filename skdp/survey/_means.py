@@ -45,9 +45,9 @@ def survey_mean(
     Raises
     ------
     TypeError, ValueError
-        If a column is not numeric or has missing values, lengths differ, a weight is
-        negative, a stratum has a single cluster, or no stratum has two clusters with a
-        positive weight.
+        If values are not a dataframe with rows and columns, a column is not numeric or
+        has missing values, lengths differ, a weight is negative, a stratum has a single
+        cluster, or no stratum has two clusters with a positive weight.
 
     See Also
     --------
@@ -81,8 +81,12 @@ def survey_mean(
     smokes_yes  0.61       0.35  -0.36   1.58
     """
     check_confidence_level(confidence_level)
-    frame = to_pandas(values, parameter="values").apply(validate_numbers)
-    n_rows = len(frame)
+    frame = to_pandas(values, parameter="values")
+    if frame.empty:
+        raise ValueError(
+            f"values must have at least one row and one column, got shape {frame.shape}."
+        )
+    frame, n_rows = frame.apply(validate_numbers), len(frame)
     weights = pd.Series(validate_weights(sample_weight, values, n_rows))
     fractions = weights / weights.sum()
     mean = frame.mul(fractions, axis=0).sum()
@@ -103,8 +107,7 @@ def survey_mean(
     # The variance of a sum over clusters drawn with replacement in each stratum.
     std_error = np.sqrt(by_stratum.var().mul(n_clusters, axis=0).sum())
     is_used = (weights > 0).groupby(keys).any()
-    n_used = is_used[is_used].groupby(level=0).size()
-    degrees = n_used.sum() - len(n_used)
+    degrees = is_used.sum() - is_used.groupby(level=0).any().sum()
     if degrees < 1:
         raise ValueError(
             "A stratum must have at least two clusters with a positive weight, got at "

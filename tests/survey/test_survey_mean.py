@@ -90,6 +90,9 @@ def test_intervals_cover_the_proportion_of_a_clustered_population():
         ({"strata": STRATUM[1:]}, "`strata` must have 600 entries that are not missing, got 599"),
         ({"clusters": [np.nan, *HOUSEHOLD[1:]]}, "`clusters` must have 600 entries that are not missing, got 599"),
         ({"clusters": [None, *STRATUM[1:]]}, "`clusters` must have 600 entries that are not missing, got 599"),
+        ({"clusters": VALUES}, r"`clusters` must be one column, got shape \(600, 2\)"),
+        ({"values": VALUES[:0]}, r"values must have at least one row and one column, got shape \(0, 2\)"),
+        ({"values": VALUES[[]]}, r"values must have at least one row and one column, got shape \(600, 0\)"),
         ({"strata": HOUSEHOLD, "clusters": HOUSEHOLD}, "at least two clusters, got a stratum with one"),
         ({"values": VALUES.assign(a=np.nan)}, "Column 'a' must be finite, got missing"),
         ({"strata": pd.Series(STRATUM).sample(frac=1, random_state=0)}, "must have its row labels in the order"),
@@ -98,6 +101,14 @@ def test_intervals_cover_the_proportion_of_a_clustered_population():
 def test_inputs_that_are_no_sample_raise(changes, message):
     with pytest.raises(ValueError, match=message):
         survey_mean(**{"values": VALUES} | changes)
+
+
+@pytest.mark.parametrize("values", [VALUES["a"], pl.Series("a", [1.0, 2.0]), VALUES.to_numpy(), [1.0, 2.0], None])
+def test_values_that_are_no_dataframe_raise_with_a_remedy(values):
+    with pytest.raises(
+        TypeError, match=r"^values must be a dataframe, got \w+\. Pass an array or series as pd.DataFrame"
+    ):
+        survey_mean(values)
 
 
 def test_column_of_text_raises_without_its_values():
