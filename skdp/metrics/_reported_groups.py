@@ -134,9 +134,10 @@ def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
             f"RandomizedResponseEncoder, got {encoder_class.__name__}{remedy}."
         )
     check_is_fitted(encoder)
-    declared = list(encoder.protocol_.domain.columns)
+    protocol: Any = encoder.protocol_
+    declared = list(protocol.domain.columns)
     names = _list_columns(columns, declared)
-    if encoder.protocol_.strategy == "sample" and len(declared) > 1:
+    if protocol.strategy == "sample" and len(declared) > 1:
         raise ValueError(
             "`encoder` must have strategy='split' or 'joint', got 'sample', with which "
             "a row reports one of its columns only."
