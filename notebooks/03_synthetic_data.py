@@ -645,7 +645,8 @@ except ValueError as refusal:
 # ## All columns: a graphical model
 #
 # The 14 columns have nearly 10¹⁵ combinations, but two columns have few. `marginals="auto"` uses a small part of ε to
-# select the pairs with the strongest association, measures them, and fits a graphical model to all noisy counts.
+# select the pairs with the strongest association, and interactions of three to five columns if it finds any. It measures
+# them, and fits a graphical model to all noisy counts.
 #
 # With a small δ, the noise is Gaussian, which is more accurate for many marginals. δ must be far smaller than one
 # divided by the number of people. The ledger has the budget for one fit.
@@ -758,9 +759,8 @@ MarginalDisplay.from_tables(
 plt.show()
 
 # %% [markdown]
-# A synthetic row contains only the bin of a number. Nearly half of the people work 40 hours a week, but the bin
-# contains 38 to 40 hours, and the drawn rows have all of these values. If it is public that a single number is
-# frequent, declare a separate bin for it.
+# `fit` also counts finer cells within the bins, with a part of ε, so a frequent single value remains frequent.
+# Nearly half of the people work 40 hours a week, in a bin from 38 to 40 hours, and so do the synthetic people:
 
 # %%
 pd.DataFrame(
@@ -841,9 +841,8 @@ synthesizer.marginal(["sex", "income"]).round(1)
 # %% [markdown]
 # ### The effect of ε
 #
-# At ε = 0.1, the synthesizer warns that two pairs with a strong association exceed the capacity of the model, which has
-# at most 100,000 cells. A larger capacity does not reduce the error here, because the noise of further pairs exceeds
-# their association. At ε = 10, a larger capacity reduces the errors of pairs and triples.
+# The next cells repeat the comparison at three values of ε. At a small ε, the noise of many pairs exceeds their
+# association, so fewer pairs are measured.
 
 # %%
 sweep = []

@@ -315,7 +315,12 @@ def _add_table_command(command: Any) -> None:
         ),
     )
     add("--weight", metavar="COLUMN", help="column of the weights of the rows")
-    add("--max-weight", type=float, metavar="W", help="largest weight of a row")
+    add(
+        "--max-weight",
+        type=float,
+        metavar="W",
+        help="largest weight of a row; a larger weight counts as W",
+    )
     add(
         "--max-rows-per-person",
         type=int,

@@ -97,7 +97,8 @@ def privacy_curve(
     -------
     pandas.DataFrame
         Columns ``epsilon, split, metric, value, n_train, n_test``, one row for each
-        epsilon, split and metric. The baseline has an infinite epsilon and is first.
+        epsilon, split and metric. The baseline has an infinite epsilon and is first;
+        ``attrs["baseline"]`` is its name in plots.
 
     Raises
     ------
@@ -160,7 +161,8 @@ def privacy_curve(
     if scoring is None:
         scoring = "accuracy" if is_classifier(estimator) else "r2"
     splits = _list_splits(estimator, y, cv)
-    if isinstance(baseline, str) and baseline == "auto":
+    is_automatic = isinstance(baseline, str) and baseline == "auto"
+    if is_automatic:
         baseline = _set_epsilon(estimator, param_name, math.inf, None)
 
     def make_task(cell: Cell) -> Any:
@@ -180,7 +182,9 @@ def privacy_curve(
         for cell, scores in zip(cells, results, strict=True):
             sizes = tuple(map(len, splits[cell[1]]))
             rows += [(*cell, name, value, *sizes) for name, value in scores.items()]
-    return pd.DataFrame(rows, columns=COLUMNS)
+    curve = pd.DataFrame(rows, columns=COLUMNS)
+    curve.attrs["baseline"] = "no privacy" if is_automatic else "the baseline"
+    return curve
 
 
 def _find_epsilon(estimator: Any) -> str:

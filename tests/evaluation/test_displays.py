@@ -16,7 +16,9 @@ pytest.importorskip("matplotlib")
 from matplotlib import pyplot as plt
 from matplotlib import rc_context
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 
 from skdp import DPAdditiveRegressor, DPLogisticRegression, Interval
 from skdp.evaluation import (
@@ -26,6 +28,7 @@ from skdp.evaluation import (
     PrivacyCurveDisplay,
     ShapeDisplay,
     compare_to_baseline,
+    privacy_curve,
 )
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import fairness_report
@@ -145,6 +148,15 @@ class TestCurves:
             own = expected[expected["metric"] == metric].sort_values("epsilon")
             assert axes.lines[0].get_ydata() == pytest.approx(own["difference"])
             assert {*own["lower"], *own["upper"]} <= {*axes.collections[0].get_paths()[0].vertices[:, 1]}
+
+    @pytest.mark.parametrize(("baseline", "name"), [("auto", "no privacy"), (DummyClassifier(), "the baseline")])
+    def test_given_baseline_is_not_called_no_privacy(self, baseline, name):
+        model = make_pipeline(RandomizedResponseEncoder(categories={"sex": ["F", "M"]}), DummyClassifier())
+        people = pd.DataFrame({"sex": SEX})
+        curve = privacy_curve(model, people, [0, 1] * 5, epsilons=[1.0], cv=2, baseline=baseline)
+        display = PrivacyCurveDisplay.from_curve(curve, kind="difference")
+        assert display.ax_[0].get_ylabel() == f"difference from {name}"
+        assert texts(display.figure_.legends[0].get_texts())[1] == name
 
 
 class TestFairness:

@@ -23,7 +23,7 @@ class PrivacyCurveDisplay(PanelDisplay):
     """Plot of scores against epsilon, with one panel for each metric.
 
     Use `from_curve` to create the display. The line is the mean over the splits, and the
-    dashed line is the baseline without privacy. The band of scores is one standard
+    dashed line is the baseline, by default without privacy. The band of scores is one standard
     deviation over the splits, as in scikit-learn's `ValidationCurveDisplay`; it is not a
     confidence interval. Scores that are not finite are excluded.
 
@@ -119,6 +119,7 @@ class PrivacyCurveDisplay(PanelDisplay):
         """
         check_choice("kind", kind, ("score", "difference"))
         metrics = list(dict.fromkeys(self.curve["metric"]))
+        baseline = self.curve.attrs.get("baseline", "the baseline")
         if kind == "difference":
             table = compare_to_baseline(self.curve)
             table = table.rename(columns={"difference": "mean"})
@@ -132,10 +133,10 @@ class PrivacyCurveDisplay(PanelDisplay):
             tidy_axes(axes, str(metric).replace("_", " "))
             if kind == "difference":
                 axes.axhline(0, color=INK, ls="--", lw=1.2)
-                axes.set_ylabel("difference from no privacy")
+                axes.set_ylabel(f"difference from {baseline}")
         handles = [make_legend_entry("with privacy", color=COLORS[0], marker="o")]
         if np.isinf(self.curve["epsilon"]).any():
-            handles.append(make_legend_entry("without privacy", ls="--", lw=1.2))
+            handles.append(make_legend_entry(baseline, ls="--", lw=1.2))
         handles.append(make_legend_entry(label, color=COLORS[0], alpha=0.25, lw=6))
         self._draw_legend(ax, handles)
         return self
