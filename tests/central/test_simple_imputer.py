@@ -64,6 +64,14 @@ class TestMostFrequent:
         assert filled.dtype == "Int64"
         assert filled.tolist() == [85, 85, 85]
 
+    @pytest.mark.parametrize(
+        "frame", [pd.DataFrame({"a": [9, None]}, dtype="Int8"), pl.DataFrame({"a": [9, None]}, {"a": pl.Int8})]
+    )
+    def test_dtype_is_widened_for_a_larger_value(self, frame):
+        imputer = DPSimpleImputer(50.0, strategy="most_frequent", categories={"a": [9, 300]})
+        imputer.fit(pd.DataFrame({"a": [300] * 9}))
+        assert list(imputer.transform(frame)["a"]) == [9, 300]
+
 
 DAYS = [date(2024, 1, 1 + day) for day in range(9) for _ in range(20)] + [None] * 20
 TIMES = pd.to_datetime(pd.Series(DAYS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from unittest import SkipTest
 
 import numpy as np
@@ -42,6 +43,14 @@ def test_transformer_passes_checks_of_privatizers(name, takes_long):
         if (check in LONG) == takes_long:
             with contextlib.suppress(SkipTest):  # checks of a feature that this transformer does not have
                 run()
+
+
+@every_transformer
+def test_members_of_transformers_are_listed(name):
+    """No property raises before or after `fit`, other than AttributeError."""
+    transformer, table = made(name)
+    assert "transform" in dict(inspect.getmembers(transformer))
+    assert "protocol_" in dict(inspect.getmembers(transformer.fit(table)))
 
 
 @every_transformer

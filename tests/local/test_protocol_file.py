@@ -156,6 +156,14 @@ def test_integers_beyond_javascript_are_refused():
         assert (json.loads(encoder.to_json())["client"] is not None) == is_offered
 
 
+def test_number_of_declared_values_is_limited(monkeypatch):
+    """A file of a few kilobytes could declare bins that need gigabytes."""
+    text = FITTED["response"][0].fit(PEOPLE).to_json()
+    monkeypatch.setattr("skdp.local._protocol_file.MAX_DECLARED_VALUES", 4)
+    with pytest.raises(ValueError, match="is missing, invalid or too large"):
+        skdp.RandomizedResponseEncoder.from_json(text)
+
+
 @pytest.mark.parametrize("name", FITTED)
 def test_client_description_is_complete_or_names_the_reason(name):
     encoder = FITTED[name][0].fit(FITTED[name][1])
