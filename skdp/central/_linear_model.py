@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.linalg import block_diag
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -96,10 +97,13 @@ class Inference(NamedTuple):
 class Units(NamedTuple):
     """Conversion of coefficients of scaled columns and a constant, which is last, to original units."""
 
-    # Factor of each slope; shape (n_columns,).
+    # Factor of each slope, and the origin of each scaled column; shape (n_columns,).
     slopes: Floats
-    # The intercept as a linear function of the coefficients; shape (n_columns + 1,).
-    to_intercept: Floats
+    origin: Floats
+    # Matrix by which scaled and centered columns were multiplied.
+    axes: Floats
+    # The value of the constant.
+    constant: float = 1.0
     target: float = 1.0
     target_start: float = 0.0
 
@@ -123,7 +127,8 @@ class LinearModel(SupervisedStatistic):
         `coefficients` has the shape (n_columns + 1,) or (n_columns + 1, n_outputs), the constant last.
         """
         size = len(coefficients)
-        to_terms = np.vstack([np.eye(size)[:-1], units.to_intercept])
+        to_terms = block_diag(units.axes, units.constant)
+        to_terms[-1, :-1] = -units.origin @ units.axes
         scales = np.append(units.slopes, units.target)
         starts = np.append(np.zeros(size - 1), units.target_start)
         # Rows: estimates, and standard errors of the noise and of the sample.
@@ -149,8 +154,7 @@ class LinearModel(SupervisedStatistic):
         Parameters
         ----------
         confidence_level : float, default=0.95
-            Coverage probability of each interval, for the coefficient in the population: of the weighted least squares
-            that a delta implies, which are least squares if the model is correct.
+            Coverage probability of each interval, for the coefficient in the population.
 
         Returns
         -------
@@ -239,20 +243,20 @@ class ProductSums:
         # deviation s is about 2 sqrt(n) s.
         return math.sqrt(len(self.products)) * self.product_error
 
-    def solve(self, penalties: Floats, n_rows: float) -> LinearFit:
+    def solve(self, penalties: Floats, axes: Floats, n_rows: float) -> LinearFit:
         """Find the coefficients of ridge regression with their covariances, the constant last.
 
-        `penalties` of shape (n_columns,) are added to the sums of squares of the columns, and a ridge that limits the
-        effect of the noise. `n_rows` is the noisy number of rows.
+        `penalties` of shape (n_columns,) are added to the sums of squares of the columns before these were multiplied
+        by `axes`, and a ridge that limits the effect of the noise. `n_rows` is the noisy number of rows.
         """
         n_columns = len(penalties)
-        columns = np.arange(n_columns)
         products = self.products.copy()
         # Sums of products with the target; shape (n_columns + 1,), the constant last.
         target_products = self.sums[:-1, -1]
         largest = max(float(np.diag(products).max()), self.noise_norm)
         # A larger penalty would exceed the precision of floats.
-        products[columns, columns] += np.minimum(penalties, 2.0**20 * largest)
+        penalties = np.minimum(penalties, 2.0**30 * largest)
+        products[:-1, :-1] += axes.T * penalties @ axes
         products[-1, -1] = max(float(products[-1, -1]), MIN_RIDGE * self.noise_norm)
 
         # The best coefficient of the constant is a linear function of the slopes:
@@ -266,8 +270,7 @@ class ProductSums:
         )
         target = eigenvectors.T @ to_coefficients.T @ target_products
         ridge = self._choose_ridge(eigenvalues, target)
-        regularized = products.copy()
-        regularized[columns, columns] += ridge
+        regularized = products + ridge * np.diag(np.append(np.ones(n_columns), 0.0))
         coefficients: Floats = np.linalg.inv(regularized) @ target_products
         inference = None
         if min(eigenvalues[0], products[-1, -1]) > MIN_SUPPORT * self.noise_norm:
@@ -387,38 +390,35 @@ def add_noise(
 
 def measure_products(
     rows: Rows, budget: PrivacyBudget, source: ByteSource
-) -> tuple[ProductSums, Floats, float]:
-    """Measure sums of products of centered columns; also return the center and the constant.
+) -> tuple[ProductSums, Units]:
+    """Measure sums of products of centered columns; also return the origin, constant and axes of these columns.
 
-    The center has shape (n_columns,) and the unit of the columns. The constant is the value of the additional column
-    that stands for the intercept, in the same unit.
+    The constant is the value of the additional column that stands for the intercept.
     """
     # Without a delta, noise is proportional to the largest product of two values, and the
     # norm of rows does not matter.
-    square = rows.square
-    middle = np.zeros(rows.n_columns)
-    largest_value = UNIT
-    constant = UNIT
+    square, largest, constant = rows.square, UNIT, UNIT
+    origin, axes = np.zeros(rows.n_columns), np.eye(rows.n_columns)
     if budget.kind != "epsilon":
-        # A fifth of the rows is shortened. If fewer are, the noise is larger; if more are,
-        # their weights increase the errors with many rows.
-        limits = find_limits(rows, budget.of_a_row, 0.2, source)
-        rows = limits.rows
-        square = limits.square
-        budget = limits.remaining
-        # After subtraction of the center, the size of a value is at most two units. The
-        # constant is half of the largest norm of a row.
-        middle = limits.middle / UNIT
-        largest_value = 2 * UNIT
-        constant = max(math.isqrt(square) // 2, 1)
+        centered = find_limits(rows, budget.of_a_row, 0.2, source)
+        # The rows that exceed the limit change a sum by about as much as the noise. If twice
+        # as many do, they bias the coefficients of curved relations by more than the noise
+        # does; if half as many do, the noise is larger.
+        noise_norm = math.sqrt((len(axes) + 1) / centered.remaining.mu_squared)
+        limits, axes = centered.whiten(0.2, source, max_longer=20 * noise_norm)
+        rows, square, budget = limits.rows, limits.square, limits.remaining
+        largest = math.isqrt(square) + 1
+        constant = max(largest // 2, 1)
+        origin = limits.middle / UNIT
     # A longer row is multiplied by one factor together with its constant and its target,
     # as in weighted least squares. So a linear model of the rows is also a linear model of
     # the shortened rows.
     sums = rows.moments(rows.factors(square), constant, with_target=True)
     noises = make_product_noises(
-        budget, len(sums) - 1, square=square, constant=constant, largest=largest_value
+        budget, len(sums) - 1, square=square, constant=constant, largest=largest
     )
-    return add_noise(sums, noises, source), middle, constant / UNIT
+    units = Units(np.ones(len(origin)), origin, axes, constant / UNIT)
+    return add_noise(sums, noises, source), units
 
 
 class _LinearRegression(RegressorMixin, LinearModel):
@@ -466,23 +466,23 @@ class _LinearRegression(RegressorMixin, LinearModel):
         `starts` and `scales` are the origin and the unit of each column and, last, of the target.
         """
         (rows, starts, scales), penalty, budget = plan.exact
-        moments, middle, constant = measure_products(rows, budget, source)
+        moments, units = measure_products(rows, budget, source)
         # The last column is the constant, so the sum of its squares counts the rows.
-        n_rows = float(moments.products[-1, -1]) / constant**2
+        n_rows = float(moments.products[-1, -1]) / units.constant**2
         if budget.kind == "epsilon":
-            warn_of_few_rows(n_rows, moments.product_error / constant**2)
+            warn_of_few_rows(n_rows, moments.product_error / units.constant**2)
         column_scales, target_scale = scales[:-1], float(scales[-1])
         # With extremely narrow bounds, penalties and slopes exceed the largest float.
         with np.errstate(over="ignore"):
             penalties = penalty / column_scales / column_scales
             slopes = target_scale / column_scales
-        solution = moments.solve(penalties, n_rows)
-
-        # The intercept is a linear function of the slopes and of the coefficient of the
-        # constant, because columns were shifted.
-        origin = middle + starts[:-1] / column_scales
-        to_intercept = np.append(-origin, constant)
-        units = Units(slopes, to_intercept, target_scale, float(starts[-1]))
+        solution = moments.solve(penalties, units.axes, n_rows)
+        units = units._replace(
+            slopes=slopes,
+            origin=units.origin + starts[:-1] / column_scales,
+            target=target_scale,
+            target_start=float(starts[-1]),
+        )
         self._set_coefficients(units, solution.coefficients, solution.inference)
         self.ridge_ = solution.ridge
 
@@ -543,9 +543,10 @@ class DPLinearRegression(_LinearRegression):
     intercept_std_error_ : float
         Standard error of the constant without `ridge_`.
     ridge_ : float
-        Penalty added to the sums of squares of the columns, in units of half the width of their bounds, to limit the
-        effect of the noise. It shrinks the coefficient of an uncorrelated column with standard deviation s by the
-        fraction ``ridge_ / (ridge_ + n_rows * (2 * s / width)**2)`` of its size.
+        Penalty added to the sums of squares of the columns, to limit the effect of the noise. Without a delta, it is
+        in units of half the width of the bounds: it shrinks the coefficient of an uncorrelated column with standard
+        deviation s by the fraction ``ridge_ / (ridge_ + n_rows * (2 * s / width)**2)`` of its size. With a delta, it
+        shrinks all coefficients by about the fraction ``ridge_ / (ridge_ + n_rows / 64)``.
     bounds_ : ndarray of shape (n_features + 1, 2)
         The bounds of the columns and, last, of the target.
     guarantee_ : PrivacyGuarantee
@@ -570,9 +571,11 @@ class DPLinearRegression(_LinearRegression):
     Values are integers on a grid between the bounds. Without delta, all sums of products of two columns, a constant and
     the target change by at most 1 in units of the bounds, and get noise of density ``e**(-epsilon max|z|)`` together.
     With a delta, an eighth of mu**2 is spent on noisy counts of rows by norm and on the mean of the rows, at
-    which they are then centered. Rows that exceed a norm R, about a fifth, are multiplied by a factor that shortens
-    them to R, together with their target and constant, which is weighted least squares: other coefficients than those
-    of least squares if the relation is curved or values are clipped. Then a row changes the products
+    which they are then centered. A further 3/32 is spent on noisy sums of products, by which the columns are rotated
+    and scaled to about equal variances, and on counts of the new rows by norm. Rows that exceed a norm R are multiplied
+    by a factor that shortens them to R, together with their target and constant. So they have smaller weights than in
+    least squares, but only as many rows as change the sums by about as much as the noise: about 20 times the root of
+    the number of columns, divided by mu. Then a row changes the products
     of the columns by at most the square of its norm, and the products with the target by its norm, in Euclidean norm.
     Sums of products with noise were proposed in [2]_; as there, the noise determines a ridge, here by an unbiased
     estimate of the error of prediction ([3]_).
@@ -600,7 +603,7 @@ class DPLinearRegression(_LinearRegression):
     >>> model.coef_.round(1), round(model.score(X, y), 1)
     (array([ 2., -1.]), 1.0)
     >>> model.coef_std_error_.round(3)
-    array([0.028, 0.029])
+    array([0.036, 0.036])
     >>> print(model.guarantee_)
     epsilon = 1, delta = 0.000001, rho = 0.0280145, central model, adding or removing one record's values of: x0,
     x1, target, NOT SECURE: ...
@@ -636,8 +639,7 @@ class DPRidge(_LinearRegression):
     alpha : float, default=1.0
         The penalty of squared coefficients in the units of the columns, as in
         scikit-learn's `Ridge`, finite and >= 0. The ridge that limits the effect of the
-        noise is added to it. With a delta, the rows have less weight, so the same alpha
-        shrinks the coefficients by a few percent more.
+        noise is added to it.
     delta : float, optional
         Failure probability for a numeric `epsilon`; None or 0 for pure privacy, as in `DPLinearRegression`.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
@@ -695,8 +697,8 @@ class DPRidge(_LinearRegression):
     ...         1.0, alpha=alpha, delta=1e-6, bounds=(-1, 1), target_bounds=(-6, 6), random_state=0
     ...     ).fit(X, y)
     ...     print(model.coef_.round(1))
-    [ 1.9 -1. ]
-    [ 1.2 -0.6]
+    [ 2. -1.]
+    [ 1.3 -0.6]
     """
 
     def __init__(

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -205,25 +204,12 @@ class WeightedRows:
 
         Also return the norm of the noise, as `ProductSums.noise_norm`. Both are in units of the columns.
         """
-        square = bound_products(self.square + constant**2, max(2 * UNIT, constant))
+        square = self.square + constant**2
+        square = bound_products(square, math.isqrt(square) + 1)
         noise = Noise.gaussian(mu_squared, square)
         exact = self.rows.moments(factors, constant)
         noise_norm = math.sqrt(len(exact)) * to_row_units(noise.std)
         return add_product_noise(exact, noise, source), noise_norm
-
-    def invert_products(
-        self, n_rows: float, mu_squared: Fraction, source: ByteSource
-    ) -> Floats:
-        """Return the inverse of noisy sums of products, which scales gradient steps; `n_rows` is the number of rows."""
-        moments, noise_norm = self.measure_products(self.factors, 0, mu_squared, source)
-        values, vectors = np.linalg.eigh(moments[:-1, :-1])
-        # Five times the spectral norm of the noise. Half or twice as much changes the log
-        # loss by less than 1 %.
-        ridge = 10 * noise_norm
-        inverse = vectors / (np.maximum(values, 0) + ridge) @ vectors.T
-        # Rows are centered, so the products of columns with the constant add up to about 0.
-        constant_square = (self.constant / UNIT) ** 2 * n_rows
-        return np.asarray(block_diag(inverse, 1 / (constant_square + ridge)))
 
     def infer(
         self,
@@ -286,8 +272,8 @@ def descend(
         The loss of a row.
     noise : ndarray of shape (n_steps, n_columns + 1, n_outputs)
         Noise that is added to the sum of the gradients in each step.
-    step : ndarray of shape (n_columns + 1, n_columns + 1)
-        Matrix by which gradients are multiplied.
+    step : ndarray of shape (n_columns + 1, 1)
+        Factors of the gradients.
     """
     coefficients = velocity = np.zeros(noise.shape[1:])
     means = np.zeros((3, *coefficients.shape))
@@ -295,7 +281,7 @@ def descend(
     for step_number, drawn in enumerate(noise):
         exact = rows.gradient(coefficients, loss)
         total = (exact.astype(object) + drawn).astype(float) / (UNIT * RESIDUAL_UNIT)
-        velocity = MOMENTUM * velocity + step @ total
+        velocity = MOMENTUM * velocity + step * total
         measured, coefficients = coefficients, coefficients - velocity
         if step_number in averaged:
             means += np.stack([coefficients, measured, total]) / len(averaged)
@@ -501,7 +487,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     table is allowed. Not covered: an error reveals that a value is missing, or that a class is not declared.
 
     An eighth of mu**2 is used before the descent, for noisy counts of rows by norm, and for a noisy mean of the rows,
-    at which they are centered. The counts determine a limit of the norm that about a twentieth of the rows exceed.
+    at which they are centered. Counts determine a limit of the norm that about a twentieth of the rows exceed.
     These rows have smaller weights in the loss: the square of the limit divided by the square of their norm. The counts
     also determine the number of steps T, and the step size of the intercept. Each step then releases the sum of the
     gradients of all rows with rounded Gaussian noise; the gradient of a row is the row times its residual and its
@@ -517,11 +503,11 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     large, and rows with confident predictions contribute half of the information ([5]_). If the model is misspecified,
     it fits rows with uncertain predictions better than maximum likelihood does.
 
-    A further eighth of mu**2 is used for noisy sums of the products of two columns. The inverse of these sums scales
-    all steps ([4]_), so that 30 to 80 steps are enough. For two classes, a 16th of mu**2 is used after the descent, for
-    noisy sums of second derivatives and of squared gradients. `summary` computes intervals from these sums and the
-    noisy gradients ([6]_). An interval requires that the smallest eigenvalue of the second derivatives exceeds their
-    noise eight times.
+    A further 3/32 of mu**2 are used for noisy sums of the products of two columns, by which the columns are rotated
+    and scaled to about equal variances, so that 30 to 80 steps are enough ([4]_), and for counts of the new rows by
+    norm. For two classes, a 16th of mu**2 is used after the descent, for noisy sums of second derivatives and of
+    squared gradients. `summary` computes intervals from these sums and the noisy gradients ([6]_). An interval
+    requires that the smallest eigenvalue of the second derivatives exceeds their noise eight times.
 
     With ``protect="target"``, the guarantee is for replacing the values of the target in one record ("replace_values";
     label differential privacy): X, the number of rows and, with ``groups``, the people are public, and a ledger must
@@ -664,7 +650,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         public, indicators, classes = plan.exact
         fit = public.fit(indicators, plan.noises[0], source)
         scales = public.scaler.scale_
-        units = Units(1 / scales, np.append(-public.scaler.mean_ / scales, 1.0))
+        means = public.scaler.mean_ / scales
+        units = Units(1 / scales, means, np.eye(len(scales)))
         self._set_coefficients(units, fit.coefficients, fit.inference)
         self.classes_, self.domain_ = classes.values, classes.domain
         self.n_iter_ = fit.n_steps
@@ -678,25 +665,26 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         rows_on_grid, starts, scales = exact.grid_rows
         budget = exact.budget.of_a_row
         # Half or twice as many shortened rows change results by less than their noise.
-        limits = find_limits(rows_on_grid, budget, 0.05, source)
+        centered = find_limits(rows_on_grid, budget, 0.05, source)
+        limits, axes = centered.whiten(0.05, source)
         rows = WeightedRows.of(limits.rows, limits.square)
         n_classes = len(classes.values)
         loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
         # An upper bound, because steps are too long if the number of rows is too small.
         n_rows = max(1.0, limits.n_rows + 2 * limits.error)
-        part = budget.mu_squared / 16
-        inverse = rows.invert_products(n_rows, 2 * part, source)
+        # The variances of the columns, and the square of the constant.
+        squares = np.full(len(scales) + 1, 1 / 64)
+        squares[-1] = (rows.constant / UNIT) ** 2
+        step = RATE / loss.curvature / n_rows / squares[:, np.newaxis]
         # With more steps, noise changes the logits more than a step improves them.
         unlimited = math.sqrt(limits.remaining.mu_squared) * limits.n_rows / 25
         n_steps = int(np.clip(unlimited, 30, 80))
-        mu_squared = limits.remaining.mu_squared - 2 * part
-        if n_classes == 2:
-            mu_squared -= part  # for the standard errors
+        part = budget.mu_squared / 16  # for the standard errors
+        mu_squared = limits.remaining.mu_squared - (part if n_classes == 2 else 0)
         gradients = Noise.gaussian(mu_squared / n_steps, rows.bound_gradient(loss))
         shape = n_steps, limits.rows.n_columns + 1, loss.n_outputs
         drawn = gradients.draw(source, math.prod(shape)).reshape(shape)
-        step = RATE / loss.curvature * inverse
         coefficients, measured, gradient = descend(rows, loss, drawn, step)
         inference = None
         if n_classes == 2:
@@ -706,7 +694,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
             inference = rows.infer(measured, gradient, error, part, source)
 
         origin = limits.middle / UNIT + starts / scales
-        units = Units(1 / scales, np.append(-origin, rows.constant / UNIT))
+        units = Units(1 / scales, origin, axes, rows.constant / UNIT)
         self._set_coefficients(units, coefficients, inference)
         self.classes_, self.domain_ = classes.values, classes.domain
         self.n_iter_ = n_steps

@@ -63,6 +63,8 @@ class Rows:
     square: int
     # The largest absolute value of each column.
     largest: int | NDArray[np.int64] = UNIT
+    # Public matrix by which the rows are multiplied, before they are rounded to integers.
+    axes: NDArray[np.float64] | None = None
 
     @classmethod
     def of(
@@ -118,8 +120,11 @@ class Rows:
             part = self.positions[rows]
             if not buffer.size:
                 buffer = np.empty((len(part), self.n_columns + n_more))
-            np.copyto(buffer[: len(part), : self.n_columns], part)
-            yield rows, buffer[: len(part)]
+            values = buffer[: len(part)]
+            values[:, : self.n_columns] = part
+            if self.axes is not None:
+                np.rint(part @ self.axes, out=values[:, : self.n_columns])
+            yield rows, values
 
     @cached_property
     def squares(self) -> NDArray[np.float64]:
@@ -184,6 +189,25 @@ class Rows:
             largest=largest,
         )
 
+    def rotate(self, axes: NDArray[np.float64]) -> Rows:
+        """Multiply the rows by a public matrix of `round_axes`, and round the products to integers.
+
+        The matrix must not increase the norm of a row to 2**26 or more, so that its square is exact.
+        """
+        # Rounding changes each value by at most 1 / 2.
+        norm = math.sqrt(self.square) * np.linalg.norm(axes, 2) + math.sqrt(len(axes))
+        square = int(norm**2) + 1
+        return replace(self, axes=axes, square=square, largest=math.isqrt(square))
+
+
+def round_axes(axes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round a matrix such that floats represent its products with rows of integers exactly."""
+    # A product of a row and all its partial sums are multiples of 1 / scale below
+    # 2**53 / scale, because values of rows are below 2**16, so their order does not matter.
+    scale = 2.0 ** (36 - np.frexp(np.abs(axes).sum(axis=0).max())[1])
+    rounded: NDArray[np.float64] = np.rint(axes * scale) / scale
+    return rounded
+
 
 def _shorten(part: NDArray[np.float64], factors: NDArray[np.float64]) -> None:
     """Multiply rows of integers by factors of at most 1 in place, and truncate toward 0."""
@@ -220,6 +244,38 @@ class CenteredRows:
     error: float
     # The budget that is not spent, in mu if its noise is Gaussian.
     remaining: PrivacyBudget
+
+    def whiten(
+        self,
+        max_fraction: float,
+        source: ByteSource,
+        *,
+        max_longer: float = math.inf,
+    ) -> tuple[CenteredRows, NDArray[np.float64]]:
+        """Rotate and scale the rows by noisy sums of their products, and choose another limit of their norm.
+
+        Also return the matrix by which the rows are multiplied. The new columns are about uncorrelated and have a
+        standard deviation of `UNIT` / 8, or less if the noise exceeds it, so the noise has about the same effect on all
+        of them. At most `max_fraction` of the rows and at most `max_longer` rows exceed the limit, up to noise. The
+        budget must be in mu; 25 of 28 parts of it remain.
+        """
+        n_columns = self.rows.n_columns
+        square = bound_products(self.square, 2 * UNIT)
+        noise = Noise.gaussian(self.remaining.mu_squared / 14, square)
+        exact = self.rows.moments(self.rows.factors(self.square), 0)[:-1, :-1]
+        n_rows = max(self.n_rows, 3 * self.error, 1.0)
+        sums = add_product_noise(exact, noise, source)
+        variances, vectors = np.linalg.eigh(sums / n_rows)
+        # 1.5 times the spectral norm of the noise. The second summand limits the norm of a
+        # new row to 2**26, because a centered row has at most two units in each column.
+        damped = np.maximum(variances, 0) + n_columns * 2.0**-28
+        damped += 3 * math.sqrt(n_columns) * to_row_units(noise.std) / n_rows
+        axes = round_axes(vectors / np.sqrt(64 * damped) @ vectors.T)
+        rows = self.rows.rotate(axes)
+        counts = Noise.gaussian(self.remaining.mu_squared / 28)
+        square, _ = choose_limit(rows, counts, max_fraction, source, max_longer)
+        remaining = self.remaining * Fraction(25, 28)
+        return replace(self, rows=rows, square=square, remaining=remaining), axes
 
 
 def find_limits(
@@ -268,10 +324,12 @@ def choose_limit(
     """Choose the smallest limit of the norm that few rows exceed, by noisy counts.
 
     At most `max_fraction` of the rows and at most `max_longer` rows exceed it, up to noise. The squares of the limits
-    are `rows.square` divided by powers of 2**(1/3). Return the square of the limit, and the noisy number of rows.
+    are the largest limit divided by powers of 2**(1/3). Longer rows than the largest limit are only possible after
+    `Rows.rotate`. Return the square of the limit, and the noisy number of rows.
     """
     # A row is counted between two of the limits, so adding it changes one count by 1.
-    limits = [int(rows.square * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
+    largest = min(rows.square, rows.n_columns * (2 * UNIT) ** 2)
+    limits = [int(largest * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
     counts = noise.add(source, rows.counts(limits).tolist())
     n_rows = to_float(max(sum(counts), 0))
     n_longer = sum(counts) - np.cumsum(np.array(counts, object))

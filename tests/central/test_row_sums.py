@@ -53,16 +53,20 @@ NUMBER = BOUNDS | {"target_bounds": (-1, 1)}
 TWO, THREE = {"classes": [0, 1]}, {"classes": [0, 1, 2]}
 # The number of rows by their norm, their mean, and the number again.
 LIMITS = [1 / 32, 1 / 16, 1 / 32]
-# Products, gradients in all steps, second derivatives, and squares of residuals.
-DESCENT = [*LIMITS, 1 / 8, 11 / 16, 3 / 64, 1 / 64]
+# Products for other axes, and the number of rows by their new norm.
+AXES = [*LIMITS, 1 / 16, 1 / 32]
+# Products with and without the target, and the square of the target.
+PRODUCTS = [*AXES, 45 / 128, 45 / 128, 5 / 64]
+# Gradients in all steps, second derivatives, and squares of residuals.
+DESCENT = [*AXES, 23 / 32, 3 / 64, 1 / 64]
 SCORES, ROUNDS = [1 / 4, 1 / 32, 19 / 32, 1 / 8], [1 / 100, 3 / 20, *[21 / 600] * 24]
 # For each model: its target, the budgets of its draws, and the smallest fraction of each that a row uses.
 MODELS = {
-    "linear": (DPLinearRegression(MU, **NUMBER), "number", [*LIMITS, 63 / 160, 63 / 160, 7 / 80], 0.7),
+    "linear": (DPLinearRegression(MU, **NUMBER), "number", PRODUCTS, 0.7),
     "linear, epsilon": (DPLinearRegression(EPSILON, **NUMBER), "number", [1], 0.99),
-    "ridge": (DPRidge(MU, **NUMBER), "number", [*LIMITS, 63 / 160, 63 / 160, 7 / 80], 0.7),
-    "logistic, two classes": (DPLogisticRegression(MU, **BOUNDS, **TWO), "two", DESCENT, [*[0.8] * 5, 0.3, 0.3]),
-    "logistic, three classes": (DPLogisticRegression(MU, **BOUNDS, **THREE), "three", [*LIMITS, 1 / 8, 3 / 4], 0.8),
+    "ridge": (DPRidge(MU, **NUMBER), "number", PRODUCTS, 0.7),
+    "logistic, two classes": (DPLogisticRegression(MU, **BOUNDS, **TWO), "two", DESCENT, [*[0.8] * 6, 0.1, 0.3]),
+    "logistic, three classes": (DPLogisticRegression(MU, **BOUNDS, **THREE), "three", [*AXES, 25 / 32], 0.8),
     "components": (DPPCA(epsilon=MU, **BOUNDS), None, [*LIMITS, 7 / 8], 0.8),
     "components, epsilon": (DPPCA(epsilon=EPSILON, **BOUNDS), None, [*LIMITS, 7 / 8], 0.8),
     "columns for classes": (DPSelectKBest(MU, k=1, **BOUNDS, **THREE), "three", SCORES, 0.25),
