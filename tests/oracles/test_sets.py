@@ -22,6 +22,11 @@ def padded(oracle, members):
     return [*members, *range(oracle.k + len(members), oracle.k + oracle.max_size)]
 
 
+def total_variation(table):
+    pairs = combinations(table, 2)
+    return max(sum(abs(one - other) for one, other in zip(*rows, strict=True)) / 2 for rows in pairs)
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_whole_sets_are_within_epsilon(size, epsilon):
@@ -34,9 +39,7 @@ def test_whole_sets_are_within_epsilon(size, epsilon):
     assert ratio <= oracle.worst_ratio <= exp_bounds(epsilon)[0]
     if size in ((3, 1), (4, 2)) and 0.1 < epsilon < 10:  # attained up to rounding
         assert float(ratio / oracle.worst_ratio) == pytest.approx(1, abs=1e-12)
-    pairs = combinations(table, 2)
-    distances = [sum(abs(one - other) for one, other in zip(*rows, strict=True)) / 2 for rows in pairs]
-    assert max(distances) <= oracle.variation
+    assert total_variation(table) <= oracle.variation
     # The probabilities of a bit are the probabilities of the channel.
     for members, row in zip(oracle.sets(), table, strict=True):
         for value in range(oracle.k):
@@ -57,6 +60,7 @@ def test_every_draw_follows_the_channel(exact_law, size):
     table = oracle.channel()
     assert {sum(row) for row in table} == {1}
     assert largest_ratio(table) <= oracle.worst_ratio <= exp_bounds(1.7)[0]
+    assert total_variation(table) <= oracle.variation <= Fraction(121, 100) * total_variation(table)
     for members, row in zip(oracle.sets(), table, strict=True):
         law = exact_law(oracle, np.array(padded(oracle, members), np.uint8))
         assert [law[bits] for bits in product((0, 1), repeat=k)] == row

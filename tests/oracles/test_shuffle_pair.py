@@ -1,5 +1,6 @@
 """The pair of an oracle bounds the loss of shuffled reports, for every table of other records and pair of values."""
 
+from collections import Counter
 from fractions import Fraction
 from itertools import chain
 
@@ -66,6 +67,22 @@ def test_no_table_of_other_records_exceeds_the_guarantee(name):
     tables = AllTables(whole_channel(oracle), n)
     for part in PARTS:
         assert tables.is_bounded(oracle.shuffle_pair(), part * oracle.epsilon)
+
+
+def masses_by_ratios(classes):
+    """Return the blanket's mass of all reports with equal ratios to it."""
+    masses = Counter()
+    for first, second, mass in classes:
+        masses[first / mass, second / mass] += mass
+    return +masses
+
+
+@pytest.mark.parametrize("name", ["GRR", "GRR of 2", "OUE of 2", "SS of 2 values", "OUE", "SUE", "SS of 2", "SS of 3"])
+def test_pair_has_the_largest_blanket(name):
+    oracle, _ = CASES[name]
+    channel = oracle.channel()
+    reports = zip(channel[0], channel[1], map(min, zip(*channel, strict=True)), strict=True)
+    assert masses_by_ratios(oracle.shuffle_pair().classes) == masses_by_ratios(reports)
 
 
 @pytest.mark.parametrize("mechanism", [SquareWave, ClampedLaplace])
