@@ -12,7 +12,7 @@ import functools
 import math
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -24,7 +24,7 @@ from dp_recorder.auditing.audit_primitives import Auditor, audit_spec, ensure_eq
 from sklearn.base import BaseEstimator, clone
 
 import skdp
-from skdp import Interval, PrivacyGuarantee
+from skdp import Domain, Interval, PrivacyGuarantee, discover_domain
 from skdp.privacy import Mu, Rho
 from skdp.randomness import watch_draws
 
@@ -34,6 +34,8 @@ ROW_SAMPLERS = ("bernoulli_ratio", "uniform_integers")
 INTERVAL = 1e-3
 ROUNDING = 2e-3
 N_TABLES, N_REPORTS = 20, 2_000
+# A domain is found from 32,000 noisy numbers, of which each is recorded.
+N_DOMAIN_TABLES = 4
 
 rng = np.random.default_rng(2026)
 
@@ -156,10 +158,10 @@ def run(estimator: BaseEstimator, table: Any, rows: list[Any]) -> PrivacyGuarant
     """Fit a clone within an auditor, and let dp-recorder compare everything that it keeps."""
     estimator = clone(estimator)
     with watch_draws(Watcher(rows)):
-        if estimator.__sklearn_tags__().target_tags.required:
-            estimator.fit(table.iloc[:, :-1], table.iloc[:, -1])
-        elif isinstance(table, tuple):
+        if isinstance(table, tuple):
             estimator.fit(*table)
+        elif estimator.__sklearn_tags__().target_tags.required:
+            estimator.fit(table.iloc[:, :-1], table.iloc[:, -1])
         else:
             estimator.fit(table)
     for name, value in sorted(vars(estimator).items()):
@@ -172,7 +174,7 @@ def describe(value: Any) -> str:
     """Hash an attribute, by its text if it cannot be hashed alike twice."""
     return (
         repr(value)
-        if isinstance(value, PrivacyGuarantee | skdp.Domain)
+        if isinstance(value, PrivacyGuarantee | Domain)
         else joblib.hash(value)
     )
 
@@ -249,7 +251,10 @@ def convert_rho(rho: float, delta: float) -> float:
 def replay(
     estimator: BaseEstimator, table: Any, neighbor: Any
 ) -> tuple[float, float, int]:
-    """Return the composed and the stated epsilon of two runs, and their number of noisy numbers."""
+    """Return the composed and the stated epsilon of two runs, and their number of noisy numbers.
+
+    Linked tables are tuples. The records of the first table have the guarantee.
+    """
     auditor, rows = Auditor(), []
     with auditor:
         guarantee = run(estimator, table, rows)
@@ -260,10 +265,27 @@ def replay(
         raise AssertionError("the neighboring table has fewer draws")
     auditor.validate_records()
     claim = guarantee
-    if len(table) == len(neighbor) and guarantee.relation == "add_remove":
+    n_records, n_other = (
+        len(rows[0] if isinstance(rows, tuple) else rows) for rows in (table, neighbor)
+    )
+    if n_records == n_other and guarantee.relation == "add_remove":
         claim = guarantee.to("replace")
     n_numbers = sum(entry.kind != "EQ" for entry in auditor.log)
     return compute_epsilon(auditor, float(claim.delta)), float(claim.epsilon), n_numbers
+
+
+class DomainFinder(BaseEstimator):
+    """Estimator that calls `discover_domain`."""
+
+    def __init__(self, delta: float = 1e-6, random_state: int | None = None) -> None:
+        self.delta, self.random_state = delta, random_state
+
+    def fit(self, table: Any) -> DomainFinder:
+        self.domain_ = discover_domain(
+            table, 1.0, self.delta, random_state=self.random_state
+        )
+        self.guarantee_ = self.domain_.guarantee
+        return self
 
 
 # Tables of public, random records.
@@ -281,6 +303,8 @@ TABLE = pd.DataFrame(
 NUMBERS, WORDS, BOUNDS = ["age", "hours"], ["job", "sex"], (0, 100)
 DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
 PEOPLE = {"age": Interval(0, 100, bins=4), "job": DECLARED["job"], "ill": [0, 1]}
+VISITS = {"ward": ["er", "gp", "icu"], "cost": Interval(0, 100, bins=4)}
+LINKED = {"domain": PEOPLE | VISITS, "key": "id", "max_rows_per_person": 4}
 MU, RHO = Mu(0.5, delta=1e-6), Rho(0.05, delta=1e-6)
 
 # Every estimator with noise, with the columns that it fits; the last is its target.
@@ -333,6 +357,12 @@ SUBJECTS: list[tuple[BaseEstimator, list[str]]] = [
         [*PEOPLE, "sex"],
     ),
     (skdp.DPColumnSynthesizer(["job"], domain=PEOPLE), list(PEOPLE)),
+    (skdp.DPLinkedSynthesizer(**LINKED), list(PEOPLE)),
+    (skdp.DPLinkedSynthesizer(**LINKED, order_by="cost"), list(PEOPLE)),
+    (skdp.DPLinkedSynthesizer(RHO, **LINKED), list(PEOPLE)),
+    (skdp.DPLinkedSynthesizer(3.0, delta=1e-6, **LINKED), list(PEOPLE)),
+    (DomainFinder(), [*NUMBERS, *WORDS]),
+    (DomainFinder(delta=0.0), NUMBERS),
 ]
 
 
@@ -343,16 +373,58 @@ def list_neighbors(
 
     The guarantee of a DPColumnSynthesizer is about the values of its columns, and other columns are public.
     """
-    for number in range(N_TABLES):
+    n_tables = N_DOMAIN_TABLES if isinstance(estimator, DomainFinder) else N_TABLES
+    for number in range(n_tables):
         size = int(rng.integers(1, N_ROWS))
         table = TABLE[columns].sample(size, random_state=number).reset_index(drop=True)
         others = TABLE[columns].sample(1, random_state=1_000 + number)
+        if isinstance(estimator, skdp.DPLinkedSynthesizer):
+            yield from list_linked(table, others)
+            continue
+        if isinstance(estimator, DomainFinder):
+            # Texts that one person has, which delta allows for, are excluded.
+            table = pd.concat([COMMON[columns], table], ignore_index=True)
+            size = len(table)
         if isinstance(estimator, skdp.DPColumnSynthesizer):
             public = [name for name in columns if name not in estimator.columns]
             others[public] = table[public].tail(1).to_numpy()
         else:
             yield table, table[: size - 1]
         yield table, pd.concat([table[: size - 1], others], ignore_index=True)
+
+
+COMMON = pd.concat([TABLE] * 4, ignore_index=True)
+"""Rows with all texts, each of them frequent."""
+
+
+def list_linked(table: pd.DataFrame, others: pd.DataFrame) -> Iterator[tuple[Any, Any]]:
+    """Yield people and visits, and neighbors without the last person, or with another person and other visits.
+
+    The last person has up to 8 visits, more than `max_rows_per_person`, and other people have up to 4.
+    """
+    table = table.rename_axis("id").reset_index()
+    last = len(table) - 1
+    counts = rng.integers(0, 5, last)
+    visits = draw_visits(np.repeat(np.arange(last), counts))
+    both = [
+        (table, pd.concat([visits, draw_visits(np.repeat(last, rng.integers(0, 9)))])),
+        (
+            pd.concat([table[:last], others.assign(id=last)], ignore_index=True),
+            pd.concat([visits, draw_visits(np.repeat(last, rng.integers(0, 9)))]),
+        ),
+    ]
+    yield both[0], (table[:last], visits)
+    yield both[0], both[1]
+
+
+def draw_visits(ids: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "id": ids,
+            "ward": rng.choice(VISITS["ward"], ids.size),
+            "cost": rng.integers(0, 100, ids.size).astype(float),
+        }
+    )
 
 
 def replay_estimators() -> int:
@@ -401,14 +473,17 @@ def audit_encoders() -> int:
     """Print dp-recorder's lower bound of epsilon of each encoder; return how many exceed the stated one."""
     print("encoder | reports | lower bound of epsilon | stated epsilon")
     n_findings = 0
-    for subject in ENCODERS:
+    for subject in [*ENCODERS, skdp.HeavyHitters(max_length=2)]:
         for epsilon in (0.5, 1.0, 2.0):
             encoder = clone(subject).set_params(epsilon=epsilon)
-            is_numeric = isinstance(encoder, skdp.NumericPerturber)
-            first, second = (0.0, 3.0) if is_numeric else ("a", "d")
-            frame = pd.DataFrame({"value": [first, second]})
-            encoder.fit(frame)
-            bound = audit_reports(encoder, first, second)
+            values = ("a", "d")
+            if isinstance(encoder, skdp.HeavyHitters):
+                describe_report = functools.partial(describe_prefix, encoder)
+            else:
+                values = (0.0, 3.0) if "bounds" in encoder.get_params() else values
+                encoder.fit(pd.DataFrame({"value": values}))
+                describe_report = functools.partial(describe_cells, encoder)
+            bound = audit_reports(describe_report, *values)
             stated = float(encoder.guarantee_.epsilon)
             n_findings += bound > stated
             print(
@@ -417,19 +492,44 @@ def audit_encoders() -> int:
     return n_findings
 
 
-def audit_reports(encoder: BaseEstimator, first: Any, second: Any) -> float:
+def describe_cells(encoder: BaseEstimator, value: Any) -> np.ndarray:
+    """Report a value; return the numbers of the report, or the values to which its cells are equal."""
+    frame = pd.DataFrame({"value": [value]})
+    if isinstance(encoder, skdp.LocalHashingEncoder):
+        # A report supports all values with the same hash: these have the largest count.
+        return encoder.estimate_counts(encoder.transform(frame))["count"].to_numpy()
+    codes = np.asarray(encoder.transform(frame))
+    if codes.dtype.kind in "OU":
+        return np.array(
+            [float(cell == other) for cell in codes.ravel() for other in VALUES]
+        )
+    return codes.astype(float).ravel()
+
+
+def describe_prefix(finder: skdp.HeavyHitters, value: str) -> np.ndarray:
+    """Report a word of at most two bytes; return whether the bucket is the hash of each value.
+
+    Bit i of a hash is the parity of the common bits of the word and of word i of the hash function.
+    """
+    _, bucket, *words = finder.report(np.array([value]))[0].tolist()
+    numbers = [int.from_bytes(other.encode().ljust(2, b"\0")) for other in VALUES]
+    hashes = [
+        sum(((word & number).bit_count() & 1) << i for i, word in enumerate(words))
+        for number in numbers
+    ]
+    return np.array([float(bucket == number) for number in hashes])
+
+
+def audit_reports(
+    describe_report: Callable[[Any], np.ndarray], first: Any, second: Any
+) -> float:
     """Return dp-recorder's lower bound of epsilon from the reports of two values."""
 
     @audit_spec(
         "report", "value", "sensitivity", lambda value, other: float(value != other)
     )
     def report(value: Any, sensitivity: float) -> Any:
-        codes = np.asarray(encoder.transform(pd.DataFrame({"value": [value]})))
-        if codes.dtype.kind in "OU":
-            return np.array(
-                [float(cell == other) for cell in codes.ravel() for other in VALUES]
-            )
-        return codes.astype(float).ravel()
+        return describe_report(value)
 
     auditor = Auditor()
     with auditor:
