@@ -49,6 +49,11 @@ class TestSampleAndAggregate:
         assert len(found) == 1
         assert ledger.spent[0] == 1.0
 
+    def test_std_error_includes_the_noise_of_the_number_of_chunks(self):
+        """It has no effect on a value in the middle, and the effect of the noise of the sum on a value at a bound."""
+        middle, bound = (aggregate(np.full((1000, 1), value), random_state=0).std_error for value in (50.0, 100.0))
+        assert bound / middle == pytest.approx(math.sqrt(2), rel=0.05)
+
     def test_failed_chunks_are_ignored(self):
         def fragile(chunk):
             assert chunk.min() >= 0

@@ -126,6 +126,8 @@ def test_column_that_follows_from_another_has_a_comment():
 def test_hierarchy_by_chance_has_no_comment():
     columns = {f"c{index}": RNG.integers(2 + index, size=40) for index in range(8)}
     assert "follows from" not in draft_domain_toml(pd.DataFrame(columns))
+    rooms = np.arange(200) // 3  # three rows of each of 67 rooms
+    assert "follows from" not in draft_domain_toml(pd.DataFrame({"room": rooms, "floor": rooms % 7 + 1}), bins=99)
 
 
 def test_times_with_a_zone_are_excluded():

@@ -318,6 +318,15 @@ def test_run_with_another_input_has_other_random_bits_and_a_charge(people, sourc
     assert len(set(reports)) == len(ledger.report()) == len(releases)
 
 
+def test_file_of_another_process_is_not_overwritten(source, tmp_path, monkeypatch):
+    target = tmp_path / "out.parquet"
+    write = "skdp.engines._privatize.write_file"
+    monkeypatch.setattr(write, lambda tables, schema, partial, form: (partial.touch(), target.write_text("other")))
+    with pytest.raises(FileExistsError, match="which exists"):
+        privatize_file(source, target, encoder())
+    assert target.read_text() == "other"
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_error_while_drawing_leaves_no_file(source, tmp_path, form, monkeypatch):
     def fail(*_):

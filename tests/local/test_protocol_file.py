@@ -187,6 +187,8 @@ def test_seeds_of_hashes_may_be_text():
         assert encoder.tally(table) == encoder.tally(reports)
     with pytest.raises(ValueError, match="The reports must be integers"):
         encoder.tally(reports.astype({"rooms_seed": str}).assign(rooms_seed="-1"))
+    with pytest.raises(ValueError, match="The reports must be integers"):
+        encoder.tally(reports.assign(rooms_seed=2.0**64))
 
 
 NEEDS_NODE = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node.js")

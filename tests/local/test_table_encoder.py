@@ -207,7 +207,8 @@ def test_columns_of_several_groups_have_no_joint_counts():
     [
         ({"purpose": "other"}, ValueError, "`purpose` must be one of"),
         *[({"weights": weights}, ValueError, "`weights` must|the weight of column")
-          for weights in ({"sex": 1}, "even", dict.fromkeys(PEOPLE, 0))],
+          for weights in ({"sex": 1}, dict.fromkeys(PEOPLE, 0))],
+        ({"weights": "even"}, ValueError, "`weights` must be 'uniform' or a dict of column to number, got 'even'"),
         ({"bounds": {"height": (0, 1)}}, ValueError, r"`bounds` must have columns of X, .*, got \['height'\]"),
         ({"bounds": {"sex": (0, 1), "age": (0, 1)}}, ValueError, r"got \['sex'\] in both"),
         ({"categories": {}, "bounds": dict.fromkeys(PEOPLE, (0, 1)), "purpose": "pairs"}, ValueError, "at least 2"),

@@ -178,6 +178,8 @@ def test_columns_named_by_integers_are_estimated(library):
     encoder = RandomizedResponseEncoder(1.0, categories={0: ["f", "m"], 1: ["x", "y"]}, random_state=0)
     reports = encoder.set_output(transform=library).fit_transform(people)
     assert encoder.estimate_counts(reports)["count"].loc[0].sum() == pytest.approx(100)
+    with pytest.raises(ValueError, match=r"X must have the columns of fit, \[0, 1\], got \[1, 0\]"):
+        encoder.transform(people[[1, 0]])
 
 
 def test_tally_raises_if_parameters_changed_after_fit():
