@@ -315,7 +315,8 @@ def run_synthesize(options: argparse.Namespace) -> Path:
         return sample_file(model, options.out, n_samples=options.rows)
     domain = load_domain(options)
     table = TableFile(options.data, delimiter=options.delimiter)
-    _print_excluded([*domain.columns, options.person_column], table)
+    written = [*domain.columns, *domain.derived, options.person_column]
+    _print_excluded(written, table)
     # A new ledger is not created if it cannot cover this release.
     if options.budget is not None and options.delta > options.budget_delta:
         raise ValueError(
@@ -330,7 +331,7 @@ def run_synthesize(options: argparse.Namespace) -> Path:
         _check_unused(options, unused, "must not be given with --events")
         source, target = options.events
         events = TableFile(source, delimiter=options.delimiter)
-        _print_excluded([*domain.columns, options.person_column], events)
+        _print_excluded(written, events)
         linked = DPLinkedSynthesizer(
             **parameters,
             key=options.person_column,

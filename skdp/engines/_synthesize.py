@@ -171,11 +171,8 @@ def synthesize_linked_files(
     synthesizer.fit(*(pyarrow.concat_tables(r.read(r.column_names())) for r in rows))
     samples = synthesizer.sample(n_persons)
     with write_atomically(paths[0]) as people, write_atomically(paths[1]) as events:
-        for i, partial in enumerate([people, events]):
-            # Numbers of a CSV file are read as floats.
-            schema = rows[i].sample.schema if files[i].is_csv else samples[i].schema
-            table = samples[i].cast(schema)
-            write_file([table], schema, partial, find_format(paths[i].name))
+        for table, partial, path in zip(samples, (people, events), paths, strict=True):
+            write_file([table], table.schema, partial, find_format(path.name))
 
 
 def sample_file(

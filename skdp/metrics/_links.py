@@ -37,10 +37,11 @@ def link_errors(
     -------
     pandas.Series
         Errors from 0 (equal) to 1, as means over columns. ``count`` is the total variation distance of the numbers of
-        events, ``person`` of pairs of columns of events and of people, and ``next`` of pairs of an event and the next
-        one. ``equal`` is the error of the probability that two events of a person are equal, and ``icc`` of the
-        intraclass correlation of numbers, the correlation of two events of a person; both as means over people with at
-        least two events. Numbers with more than 20 values are cut at the deciles of the real tables. Dates are numbers.
+        events, ``column`` of single columns of events, ``person`` of pairs of columns of events and of people, and
+        ``next`` of pairs of an event and the next one. ``equal`` is the error of the probability that two events of a
+        person are equal, and ``icc`` of the intraclass correlation of numbers, the correlation of two events of a
+        person; both as means over people with at least two events. Numbers with more than 20 values are cut at the
+        deciles of the real tables. Dates are numbers.
 
     Raises
     ------
@@ -49,7 +50,7 @@ def link_errors(
 
     See Also
     --------
-    marginal_errors : Compare counts of single tables.
+    marginal_errors : Compare counts of single tables, such as pairs of columns of events.
     skdp.DPLinkedSynthesizer : Synthesize linked tables.
 
     Notes
@@ -64,6 +65,7 @@ def link_errors(
     >>> visits = pd.DataFrame({"id": [0, 0, 1, 1], "ward": ["er", "er", "gp", "gp"]})
     >>> mixed = visits.assign(ward=["er", "gp", "er", "gp"])
     >>> link_errors(people, visits, people, mixed, key="id")
+    column    0.0
     count     0.0
     equal     1.0
     next      1.0
@@ -104,16 +106,17 @@ def _describe(
     counts = sizes.reindex(people[key], fill_value=0)
     described: dict[tuple[str, Any, Any], pd.Series] = {}
     described["count", None, None] = counts.value_counts(normalize=True)
-    cut_people = {name: _cut(people[name], real_people[name]) for name in real_people}
-    for name in real_events.columns.drop(key):
-        values = _cut(events[name], real_events[name])
-        persons = pd.DataFrame(cut_people | {key: people[key]})
-        joined = pd.DataFrame({key: groups, name: values}).merge(persons, on=key)
-        for column in real_people.columns.drop(key):
-            pairs = joined[[name, column]].value_counts(normalize=True, dropna=False)
-            described["person", name, column] = pairs
-        pairs = pd.DataFrame({0: values, 1: values.groupby(groups).shift(-1)})[later]
-        described["next", name, None] = pairs.value_counts(normalize=True, dropna=False)
+    event_columns = real_events.drop(columns=key)
+    person_columns = real_people.drop(columns=key)
+    cut = _cut(events, event_columns)
+    joined = cut.merge(_cut(people, person_columns), on=key)
+    for name in event_columns:
+        described["column", name, None] = _count(cut[[name]])
+        for column in person_columns:
+            described["person", name, column] = _count(joined[[name, column]])
+        values = cut[name]
+        pairs = pd.DataFrame({0: values, 1: values.groupby(groups).shift(-1)})
+        described["next", name, None] = _count(pairs[later])
         # Pairs of different events of a person with n events: n (n - 1).
         cells = values.groupby([groups, values], dropna=False).size()
         described["equal", name, None] = _mean_pairs(cells**2, cells, sizes)
@@ -125,12 +128,19 @@ def _describe(
     return described
 
 
-def _cut(values: pd.Series, real: pd.Series) -> pd.Series:
-    """Cut numbers with many values at the deciles of real ones."""
-    if not pd.api.types.is_numeric_dtype(real) or real.nunique() <= MAX_VALUES:
-        return values
-    deciles = real.quantile(np.arange(1, 10) / 10)
-    return pd.Series(np.searchsorted(deciles, values, "right"), values.index)
+def _cut(table: pd.DataFrame, real: pd.DataFrame) -> pd.DataFrame:
+    """Cut the columns of a real table that are numbers with many values at the deciles of the real table."""
+    cut = table.copy()
+    for name, column in real.items():
+        if pd.api.types.is_numeric_dtype(column) and column.nunique() > MAX_VALUES:
+            deciles = column.quantile(np.arange(1, 10) / 10)
+            cut[name] = np.searchsorted(deciles, table[name], "right")
+    return cut
+
+
+def _count(table: pd.DataFrame) -> pd.Series:
+    """Return the proportions of the different rows of a table."""
+    return table.value_counts(normalize=True, dropna=False)
 
 
 def _mean_pairs(sums: pd.Series, squares: pd.Series, sizes: pd.Series) -> pd.Series:

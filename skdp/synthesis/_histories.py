@@ -110,19 +110,21 @@ class EventColumns:
         n = self.n_events
         own_pairs: list[Clique] = [(column, n + column) for column in range(n)]
         people = range(2 * n, len(self.domain.columns))
+        number = self.domain.columns.index(self.number)
         workload: list[Clique] = [
             *itertools.combinations(range(n), 2),
             *own_pairs,
             *itertools.product(range(n), people),
         ]
         if self.has_order:
-            number = self.domain.columns.index(self.number)
             workload += [(*pair, number) for pair in own_pairs]
+        # A person with many events has more rows, but the same weight in scores.
+        number_pairs = itertools.product(range(n), [number])
         return replace(
             make_plan(self.domain, "auto", None, None, max_cells),
             structure=self.structure,
             workload=tuple(workload),
-            favored=frozenset(own_pairs),
+            favored=frozenset([*own_pairs, *number_pairs]),
         )
 
     def count_numbers(

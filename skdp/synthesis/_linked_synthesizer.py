@@ -260,10 +260,12 @@ class DPLinkedSynthesizer(CentralEstimator):
         with limit_blas_threads():
             parts = self._measure(tables, records, plan, budget=budget, source=source)
         # Post-process: the records are not used from here on.
-        self._features = [tables.people.features]
-        self._features += [table.features for table in tables.events.values()]
+        self._features = tables.list_written(self._declared)
         if self.person_columns is not None:
-            self._features[1] = tuple(wrap_table(people).names)
+            # One table has the columns of both, in the order of the input.
+            written = [*self._features[0], *self._features[1]]
+            order = dict.fromkeys([*wrap_table(people).names, *written])
+            self._features[1] = tuple(name for name in order if name in written)
         self._has_names = isinstance(events, Mapping)
         ordered = [name for name, table in tables.events.items() if table.has_order]
         self._link(*parts, ordered)

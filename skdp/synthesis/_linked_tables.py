@@ -46,7 +46,7 @@ class LinkedTable:
     """A table of people or of events: its modeled columns, and the key of the person of each row."""
 
     features: tuple[Any, ...]
-    """Names of all columns of the result, in order: the key, modeled and derived columns."""
+    """Names of the columns of the table, in order: the key, modeled and derived columns."""
     table: Table
     """The modeled columns."""
     domain: Domain
@@ -82,6 +82,18 @@ class LinkedTables(NamedTuple):
         """The names of all columns."""
         tables = (self.people, *self.events.values())
         return list(dict.fromkeys(n for table in tables for n in table.features))
+
+    def list_written(self, declared: Domain) -> list[tuple[Any, ...]]:
+        """List the columns of each synthetic table: its own, and derived columns that no table of the input has."""
+        absent = set(declared.derived).difference(self.features)
+        written = []
+        for table in (self.people, *self.events.values()):
+            columns = {*self.people.domain.columns, *table.domain.columns}
+            facts = declared.select([n for n in declared.columns if n in columns])
+            added = [name for name in facts.derived if name in absent]
+            absent.difference_update(added)
+            written.append((*table.features, *added))
+        return written
 
 
 def open_table(

@@ -159,7 +159,7 @@ def test_ledger_keeps_the_charge_of_a_stopped_run(table, domain, tmp_path, monke
     assert PrivacyLedger(path=ledger).spent.epsilon == 1
 
 
-LINKED = Domain({"sex": ["f", "m"], "day": Interval(0, 40, bins=4), "ward": ["er", "gp"]})
+LINKED = Domain({"sex": ["f", "m"], "day": Interval(0, 40, bins=4), "ward": ["er", "gp"]}, derived={"later": "day + 1"})
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def linked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     keys = ["7", "007", *map(str, range(100, 298))]
     people = pd.DataFrame({"id": keys, "sex": ["f", "m"] * 100, "name": "secret"})
-    visits = pd.DataFrame({"id": keys * 2, "day": [*range(40)] * 10, "ward": ["er", "gp"] * 200})
+    visits = pd.DataFrame({"id": keys * 2, "day": [*range(40)] * 10, "ward": ["er", "gp"] * 200, "later": 0})
     for suffix in ("csv", "parquet"):
         for name, table in (("people", people), ("visits", visits)):
             getattr(table, f"to_{suffix}")(f"{name}.{suffix}", index=False)

@@ -23,7 +23,7 @@ def make_tables(seed, trait=1.0):
 def test_equal_tables_have_no_error():
     tables = make_tables(0)
     errors = link_errors(*tables, *tables, key="id")
-    assert list(errors.index) == ["count", "equal", "icc", "next", "person"]
+    assert list(errors.index) == ["column", "count", "equal", "icc", "next", "person"]
     assert (errors == 0).all()
 
 
@@ -31,7 +31,7 @@ def test_events_of_other_people_change_links_only():
     people, events = make_tables(0)
     mixed = events.assign(**events[["ward", "dose"]].sample(frac=1, random_state=0).reset_index(drop=True))
     errors = link_errors(people, events, people, mixed, key="id")
-    assert errors["count"] == 0
+    assert errors["count"] == errors["column"] == 0
     assert errors["person"] < 0.08
     assert errors["equal"] > 0.1
     assert errors["next"] > 0.15
@@ -47,6 +47,8 @@ def test_errors_equal_direct_computation():
     errors = link_errors(people, events, other_people, other_events, key="id")
     # Numbers of events: 3, 2, 0 and 2, 2.
     assert errors["count"] == pytest.approx(2 / 3)
+    # 0, 1, 5: 2, 1, 2 of 5, and 2, 1, 1 of 4.
+    assert errors["column"] == pytest.approx(0.4 + 0.2 + 0.4 - 0.4 - 0.2 - 0.25)
     # (f, 0), (f, 1), (f, 5): 2, 1, 2 of 5, and (f, 0), (f, 1), (m, 5), (m, 0): 1 of 4 each.
     assert errors["person"] == pytest.approx((0.4 - 0.25 + 0.25 - 0.2 + 0.4 + 0.5) / 2)
     # One of the three pairs of person 1 is equal, and the pair of person 2.

@@ -262,6 +262,27 @@ def test_synthetic_events_depend_on_the_person(tables, fitted):
         assert abs(n_synthetic / n_real - 1) < 0.08
 
 
+def test_rows_keep_the_frequency_of_a_trait_of_people_with_many_events():
+    # Chronic patients have twice as many visits, so the frequency in rows is 0.1 above the mean of patients.
+    rng = np.random.default_rng(0)
+    is_chronic = rng.random(3_000) < 0.26
+    persons = np.repeat(np.arange(3_000), 1 + np.minimum(7, rng.poisson(1.6 + 2 * is_chronic)))
+    other = rng.choice(["acute", "check", "other"], persons.size, p=[0.5, 0.3, 0.2])
+    repeated = rng.random(persons.size) < np.where(is_chronic, 0.8, 0.08)[persons]
+    visits = pd.DataFrame({"id": persons, "diagnosis": np.where(repeated, "chronic", other)})
+    visits["fee"] = rng.gamma(3, 20, persons.size) + 15.0 * repeated
+    visits["day"] = rng.integers(0, 365, persons.size)
+    domain = {"diagnosis": ["acute", "check", "other", "chronic"], "fee": Interval(0.0, 400.0, bins=20)}
+    domain |= {"day": Interval(0, 365, bins=12)}
+    people = pd.DataFrame({"id": range(3_000)})
+    frequencies = []
+    for seed in range(4):
+        options = {"domain": domain, "max_rows_per_person": 8, "order_by": "day", "random_state": seed}
+        _, events = make_synthesizer(epsilon=1.0, delta=1e-6, **options).fit(people, visits).sample()
+        frequencies.append((events["diagnosis"] == "chronic").mean())
+    assert abs(np.mean(frequencies) - repeated.mean()) < 0.05
+
+
 def test_ordered_dates_are_independent_of_the_person(tables):
     # Sorted dates depend on each other, but their correlation within people is 0.
     domain = Domain(dict(DOMAIN) | {"day": Interval(0, 365, bins=12)})
@@ -293,6 +314,24 @@ def test_constraints_and_derived_columns_use_the_person():
     assert len(joined) > 100
     assert (joined["at"] >= joined["age"]).all()
     assert (joined["gap"] == joined["at"] - joined["age"]).all()
+
+
+@pytest.mark.parametrize("person_columns", [None, ["sex", "age"]])
+def test_derived_columns_that_no_table_has_are_added(person_columns, tables):
+    derived = {"is_old": "age > 60", "weeks": "day / 7", "late": "age + day", "double": "2 * dose"}
+    patients, visits = tables
+    data = (patients, visits.assign(double=0.0))
+    if person_columns:
+        data = (patients.merge(data[1], on="id"),)
+    fit = make_synthesizer(domain=Domain(DOMAIN, derived=derived), person_columns=person_columns).fit
+    if person_columns:
+        synthetic = fit(*data).sample(50)
+        assert list(synthetic) == ["id", "sex", "age", "ward", "dose", "day", "double", "is_old", "weeks", "late"]
+        return
+    people, events = fit(*data).sample(50)
+    assert list(people) == ["id", "sex", "age", "is_old"]
+    assert list(events) == ["id", "ward", "dose", "day", "double", "weeks", "late"]
+    assert (events["late"] == events["day"] + people["age"][events["id"]].to_numpy()).all()
 
 
 def test_missing_values_and_ignored_events():
@@ -331,6 +370,9 @@ def test_order_by_an_undeclared_column_is_not_modeled(tables):
     visits = visits.assign(number=visits.index % 7)
     _, events = make_synthesizer(order_by="number").fit(patients, visits).sample(20)
     assert "number" not in events.columns
+    rows = patients.merge(visits, on="id")
+    synthetic = make_synthesizer(person_columns=["sex", "age"], order_by="number").fit(rows).sample(20)
+    assert list(synthetic) == ["id", "sex", "age", "ward", "dose", "day"]
 
 
 def test_people_have_counts_with_intervals(tables, fitted):
