@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +35,7 @@ from skdp.evaluation._privacy_curve import COLUMNS, check_epsilons, derive_seed
 from skdp.evaluation._threads import on_one_thread
 from skdp.local import OracleEncoder
 from skdp.metrics import (
+    EmptyGroupError,
     fairness_report,
     find_positive_label,
     import_optional,
@@ -41,6 +43,7 @@ from skdp.metrics import (
     parse_classes,
     private_parity,
 )
+from skdp.pages import warn
 from skdp.randomness import check_size
 from skdp.synthesis import DPColumnSynthesizer, DPMarginalSynthesizer
 
@@ -215,9 +218,20 @@ def fairness_study(
                 calls.append(delayed(_score_method)(table, split, *arguments))
                 keys.append((name, epsilon, split))
     rows = []
+    failed: dict[str, None] = {}
     for key, result in zip(keys, Parallel(n_jobs=n_jobs)(calls), strict=True):
         scores, *sizes = result
+        if math.isnan(scores["accuracy"]):
+            failed[f"{key[0]!r} at epsilon {key[1]:g}"] = None
         rows += [(*key, metric, value, *sizes) for metric, value in scores.items()]
+    if failed:
+        warn(
+            f"The scores of {', '.join(failed)} are nan in a split, because a group is "
+            "estimated to have no rows with a label. Use more rows or a larger epsilon",
+            UserWarning,
+            about="guide/fairness_study#methods",
+            stacklevel=2,
+        )
     return pd.DataFrame(rows, columns=["method", *COLUMNS])
 
 
@@ -382,8 +396,13 @@ def _score_method(
     )
     train, test = map(table.take, positions)
     task = _Task(train, test, encoder, epsilon, seed)
-    predicted, probabilities = METHODS[name](model, task)
-    scores = {"accuracy": accuracy_score(test.labels, predicted)}
+    predicted, probabilities = None, None
+    # The scores of the other fits are kept.
+    with suppress(EmptyGroupError):
+        predicted, probabilities = METHODS[name](model, task)
+    scores = {"accuracy": math.nan}
+    if predicted is not None:
+        scores["accuracy"] = accuracy_score(test.labels, predicted)
     if probabilities is not None:
         scores["roc_auc"] = roc_auc_score(test.labels, probabilities)
     for names in test.list_comparisons():
@@ -397,12 +416,12 @@ def _score_method(
 
 
 def _compare_groups(
-    test: _Table, predicted: NDArray[Any], names: list[Any]
+    test: _Table, predicted: NDArray[Any] | None, names: list[Any]
 ) -> dict[str, float]:
-    """Compare the privileged rows in all columns of `names` with the other rows."""
+    """Compare the privileged rows in all columns of `names` with the other rows; nan without predictions."""
     is_privileged = test.find_privileged(names)
     # A small test split may have rows of one group only.
-    if is_privileged.nunique() < 2:
+    if predicted is None or is_privileged.nunique() < 2:
         return dict.fromkeys(FAIRNESS, math.nan)
     with warnings.catch_warnings(action="ignore", category=UndefinedMetricWarning):
         report = fairness_report(

@@ -29,6 +29,10 @@ MAX_INTEGER_CLASSES = 20
 Cells = list[tuple[Any, ...]]
 
 
+class EmptyGroupError(ValueError):
+    """A group is estimated to have no rows with a label."""
+
+
 def parse_column(values: Any, name: str, *, missing: bool = False) -> pd.Series:
     """Convert a column of any library to a Series; `missing` allows missing values."""
     (column,) = to_single_column(values, name).columns

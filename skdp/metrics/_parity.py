@@ -10,7 +10,7 @@ import pandas as pd
 from fairlearn.reductions import ClassificationMoment, ErrorRate
 
 from skdp.base import check_row_order, find_stack_level
-from skdp.metrics._inputs import Numbers, parse_classes
+from skdp.metrics._inputs import EmptyGroupError, Numbers, parse_classes
 from skdp.metrics._reported_groups import debias_groups, sum_indicators
 from skdp.pages import warn
 
@@ -65,7 +65,7 @@ class PrivateParity(ClassificationMoment):
                 is_event = labels.to_numpy() == event
             (_, sums), (_, variances) = sum_indicators(indicators, is_event, 2)
             if not (sums > 0).all():
-                raise ValueError(
+                raise EmptyGroupError(
                     "The estimated number of rows of each group and label must be "
                     "positive, got 0 or less. Use more rows or a larger epsilon."
                 )

@@ -48,6 +48,7 @@ def debias_groups(
     names = check_encoder(encoder, columns)
     protocol = encoder.protocol_
     reports = _convert_to_table(reports, protocol.report_columns)
+    _check_complete(reports, protocol.domain)
     domain = protocol.domain.select(names)
     # Only the warning is used: counts outside [0, n] mean that the reports do not fit.
     encoder.estimate_counts(reports, columns=names)
@@ -61,6 +62,21 @@ def debias_groups(
     if protocol.strategy == "split":
         blocks = np.split(debiased, np.cumsum(domain.sizes)[:-1], axis=1)
     return domain, _multiply_blocks(blocks)
+
+
+def _check_complete(reports: Any, domain: Domain) -> None:
+    """Raise an error if rows have no report; a declared missing value is a report."""
+    if not is_frame(reports):
+        return
+    table = wrap_table(reports)
+    for name, column in zip(table.names, table.columns, strict=True):
+        if name not in domain or None in domain[name].labels:
+            continue
+        if n_missing := int(pd.isna(np.asarray(column)).sum()):
+            raise ValueError(
+                f"Column {name!r} must have the report of each row, got missing values "
+                f"(rows: {n_missing:,}). Drop rows without a report from all inputs."
+            )
 
 
 def _debias_designs(

@@ -91,7 +91,8 @@ class ReportRegression(BaseEstimator):
             Survey weights. Only their ratios matter.
         clusters : array-like of shape (n_samples,), default=None
             Cluster of each row, such as a school, whose rows are dependent. Use at least
-            20 clusters.
+            20 clusters. If clusters are numbered anew in each stratum, pass the pair of
+            stratum and cluster as text. Strata themselves are not used.
 
         Returns
         -------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import sys
 from html import unescape
@@ -177,6 +178,17 @@ class TestFairness:
         display = FairnessDisplay.from_reports({"raw": REPORT})
         assert display.figure_.get_figwidth() <= 5.5
         assert len({axes.get_position().y0 for axes in display.ax_}) == 5
+
+    def test_labels_of_narrow_axes_do_not_overlap(self):
+        values = {"value": [0.99, 0.99], "lower": [0.9812] * 2, "upper": [0.9973] * 2}
+        report = pd.DataFrame({"metric": ["selection_rate"] * 2, "group": ["unprivileged", "privileged"]} | values)
+        display = FairnessDisplay.from_reports({"raw": report})
+        display.figure_.canvas.draw()
+        low, high = display.ax_[0].get_xlim()
+        labels = [label for label in display.ax_[0].get_xticklabels() if low <= label.get_position()[0] <= high]
+        boxes = [label.get_window_extent() for label in labels]
+        assert len(boxes) >= 3
+        assert all(first.x1 < second.x0 for first, second in itertools.pairwise(boxes))
 
     @pytest.mark.parametrize("values", [[0.99, 1.0], [0.0, 0.01], [0.5, 0.5], [7.0, 8.0]])
     def test_axis_fits_values_and_markers_are_whole(self, values):

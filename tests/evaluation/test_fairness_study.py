@@ -205,3 +205,15 @@ OF_JOBS = skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})
 def test_invalid_arguments_raise_an_error(options, error, message):
     with pytest.raises(error, match=message):
         study(**options)
+
+
+def test_method_whose_groups_are_estimated_as_empty_has_nan_scores():
+    """Nearly all are men, so that the number of women with a label is estimated as negative in one of the splits."""
+    people = PEOPLE.assign(sex=np.where(np.arange(N) < 20, "f", "m"))
+    methods = ["columns excluded", "private parity"]
+    with pytest.warns(UserWarning, match="'private parity' at epsilon 0.05 are nan in a split") as caught:
+        result = study(X=people, methods=methods, epsilons=[0.05])
+    assert [warning.filename for warning in caught] == [__file__]
+    assert np.isnan(rows_of(result, "private parity", "accuracy")).all()
+    assert np.isnan(rows_of(result, "private parity", PARITY)).all()
+    assert np.isfinite(rows_of(result, "columns excluded", "accuracy")).all()

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 
@@ -129,6 +130,11 @@ def arguments(**changes):
         ({"y_true": None}, ValueError, "`y_true` must be one column, got None. .* pass the predictions twice"),
         ({"sensitive_features": pd.DataFrame({"sex": ["male"] * 50})}, ValueError, "reports of this encoder"),
         ({"sensitive_features": pd.DataFrame({"gender": ["Male"] * 50})}, ValueError, "gender|sex"),
+        (
+            {"sensitive_features": pl.DataFrame({"sex": ["Male", None] * 25})},
+            ValueError,
+            r"\(rows: 25\). Drop rows",
+        ),
         ({"encoder": RandomizedResponseEncoder()}, NotFittedError, "not fitted"),
         ({"encoder": RandomizedResponseEncoder}, TypeError, "RandomizedResponseEncoder[.]$"),
         ({"encoder": None}, TypeError, "got NoneType. CSV files and polars tables keep no protocol: pass the encoder"),

@@ -190,6 +190,8 @@ def _draw_panel(axes: Any, table: pd.DataFrame, names: list[str]) -> None:
         low, high = min(visible), max(visible)
         margin = 0.08 * (high - low) or 0.01
         axes.set_xlim(low - margin, high + margin)
+    # More labels such as 0.9875 would overlap.
+    axes.locator_params(axis="x", nbins=5)
     rows = list(dict.fromkeys(table["label"]))
     for position, name in enumerate(names):
         report = table[table["report"] == name]

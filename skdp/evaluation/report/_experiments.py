@@ -373,7 +373,7 @@ def _expected_errors(encoder: Any, truth: pd.Series) -> tuple[float, float]:
 def compute_errors_by_model(
     true: NDArray[np.int64], *, epsilons: Sequence[float], delta: float
 ) -> pd.DataFrame:
-    """Compute the expected L2 errors of counts in the local, shuffle and central models, by epsilon.
+    """Compute the expected L2 errors of counts in the shuffle and central models, by epsilon.
 
     `true` are the true counts of all cells, and `delta` is for the shuffle model.
     """
@@ -388,7 +388,6 @@ def compute_errors_by_model(
         std = math.sqrt(2 * math.exp(-epsilon)) / -math.expm1(-epsilon)
         rows.append(
             {
-                "local": _expected_l2_error(true, epsilon),
                 "shuffled": _expected_l2_error(true, shuffled),
                 "central": math.sqrt(k) * std,
             }
