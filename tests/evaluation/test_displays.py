@@ -180,8 +180,9 @@ class TestFairness:
         assert len({axes.get_position().y0 for axes in display.ax_}) == 5
 
     def test_labels_of_narrow_axes_do_not_overlap(self):
-        values = {"value": [0.99, 0.99], "lower": [0.9812] * 2, "upper": [0.9973] * 2}
-        report = pd.DataFrame({"metric": ["selection_rate"] * 2, "group": ["unprivileged", "privileged"]} | values)
+        report = pd.DataFrame({"metric": ["selection_rate"] * 2 + ["equal_opportunity_difference"]})
+        report["group"] = ["unprivileged", "privileged", None]
+        report["value"], report["lower"], report["upper"] = 0.99, 0.98, 0.996
         display = FairnessDisplay.from_reports({"raw": report})
         display.figure_.canvas.draw()
         low, high = display.ax_[0].get_xlim()
