@@ -12,7 +12,8 @@ the reference:
   OrdinalEncoder, categorical rows to randomized response on their codes in NumPy, and one record to OrdinalEncoder.
 
 The tasks "growth" measure the CPU time of a call by the number of records, declared values, columns or rows, and the
-time in which `os.urandom` draws as many random bytes. skdp draws them from OpenSSL, which may take less.
+time in which `os.urandom` draws as many random bytes. skdp draws them from OpenSSL, which may take less. Values and
+columns are measured with 10,000 records, and rows with five columns; synthesizers have epsilon 10.
 
 The rows named "peer" are results of pure-ldp and OpenDP, which process one record or one list at a time. They require
 `benchmarks/requirements.txt`.

@@ -93,7 +93,7 @@ def test_growth_states_exponents_and_the_largest_size(tmp_path):
         for metric, compute in metrics.items()
     ]
     parts = load_extension().draw_growth(run.read_rows(rows), tmp_path)
-    assert "| growth with records | unary | 1.50 | 1,000,000 | 1 | 2 |  |" in parts[-1]
+    assert "| records | unary | 1.50 | 1,000,000 | 1,000 | 2 |  |" in parts[-1]
     assert "growth_records.svg" in parts[1]
     assert (tmp_path / "growth_records.svg").stat().st_size > 0
 

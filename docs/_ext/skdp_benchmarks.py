@@ -14,6 +14,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.ticker import LogLocator, NullFormatter
 
 DOCS = Path(__file__).parent.parent
 BENCHMARKS = DOCS.parent / "benchmarks"
@@ -179,6 +180,11 @@ def format_value(mean: float, error: float) -> str:
     )
 
 
+def format_cell(value: float) -> str:
+    """Format a number with three significant digits, or "" for a missing one."""
+    return "" if math.isnan(value) else f"{float(f'{value:.3g}'):,g}"
+
+
 def capitalize(text: Any) -> str:
     """Return a name with spaces, with a first capital letter."""
     text = str(text).replace("_", " ")
@@ -201,6 +207,7 @@ def draw_growth(rows: pd.DataFrame, folder: Path) -> list[str]:
     )
     pictures, table = [], []
     for task, times in medians.groupby(level="task", sort=False):
+        name = str(task).removeprefix("growth with ")
         figure, axes = plt.subplots(
             figsize=(4.4, 4.4), layout="constrained"
         )
@@ -211,15 +218,21 @@ def draw_growth(rows: pd.DataFrame, folder: Path) -> list[str]:
                 np.log(sizes), np.log(group["seconds"]), 1
             )[0]
             axes.loglog(sizes, group["seconds"], "o-", label=method)
-            largest = [
-                "" if math.isnan(value) else f"{value:.3g}"
-                for value in group.iloc[-1]
-            ]
-            row = [task, method, f"{exponent:.2f}", f"{sizes[-1]:,}"]
-            table.append([*row, *largest])
-        name = str(task).removeprefix("growth with ")
+            largest = group.iloc[-1] * [
+                1000,
+                1,
+                1000,
+            ]  # milliseconds, bytes
+            row = [name, method, f"{exponent:.2f}", f"{sizes[-1]:,}"]
+            table.append([*row, *map(format_cell, largest)])
         axes.set(xlabel=name, ylabel="seconds of CPU time")
-        axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+        short = [f"{size:,}".replace(",000", "k") for size in sizes]
+        axes.set_xticks(sizes, [text.replace("kk", "M") for text in short])
+        low, high = axes.get_ylim()
+        steps = (1, 2, 5) if high < 100 * low else (1,)
+        axes.yaxis.set_major_locator(LogLocator(subs=steps))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.tick_params(
             axis="x", which="minor", bottom=False, labelbottom=False
         )
@@ -231,13 +244,13 @@ def draw_growth(rows: pd.DataFrame, folder: Path) -> list[str]:
             f":::{{grid-item}}\n![CPU time by the number of {name}, on logarithmic scales]({path.name})\n:::"
         )
     columns = [
-        "Task",
+        "Number of",
         "Method",
         "Exponent",
-        "Largest size",
-        "Seconds",
-        "Random bytes a record",
-        "Seconds of os.urandom",
+        "Largest",
+        "Milliseconds",
+        "Bytes a record",
+        "ms of os.urandom",
     ]
     return [
         "## Growth\n\nThe exponent is the slope of the logarithm of the time, by least squares over all sizes.",

@@ -28,6 +28,11 @@ _NAME_IN_BLOCK = re.compile(
 _SENTENCE = re.compile(
     r"(?:^|(?<=<span></span>))((?!.*  )[^<\n]{40,})$", re.MULTILINE
 )
+# A line of code that has all parts of its spans; on narrow screens, it continues with an indent.
+_LINE = re.compile(
+    r"^((?:<span></span>)?)( *)((?:<(\w+)[^>]*>(?:(?!</?\4)[^\n])*</\4>|[^<\n])+)$",
+    re.MULTILINE,
+)
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=_)(?=\w)")
 
 
@@ -49,6 +54,11 @@ def _link_names(
     if "body" not in context:
         return
     own = page.rpartition(".")[2]
+
+    def indent(match: re.Match[str]) -> str:
+        start, spaces, code, _ = match.groups()
+        style = f"--indent: {min(len(spaces), 8) + 4}ch"
+        return f'{start}<span class="skdp-line" style="{style}"><span>{spaces}</span>{code}</span>'
 
     def in_literal(match: re.Match[str]) -> str:
         start, text, name = match.groups()
@@ -81,7 +91,8 @@ def _link_names(
                 return match[0]
             return _link(app, page, name, match[0])
 
-        return _NAME_IN_BLOCK.sub(in_block, part)
+        head, code = _NAME_IN_BLOCK.sub(in_block, part).split("<pre>")
+        return f"{head}<pre>{_LINE.sub(indent, code)}"
 
     context["body"] = _PARTS.sub(replace, context["body"])
 

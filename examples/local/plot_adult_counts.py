@@ -2,7 +2,7 @@
 Estimate counts from reports
 ============================
 
-Each person reports a randomized value of education. The encoder estimates the counts from the reports, with
+Each person reports a randomized marital status. The encoder estimates the counts from the reports, with
 confidence intervals.
 """
 
@@ -12,9 +12,9 @@ from skdp import RandomizedResponseEncoder
 from skdp.datasets import load_adult
 
 adult = load_adult()
-people = adult.data[["education"]]
+people = adult.data[["marital-status"]]
 encoder = RandomizedResponseEncoder(
-    epsilon=2.0, categories=adult.domain.select(["education"])
+    epsilon=2.0, categories=adult.domain.select(["marital-status"])
 )
 reports = encoder.fit_transform(people)
 reports.head()
@@ -29,5 +29,5 @@ from skdp.evaluation import CountEstimateDisplay
 
 estimates = encoder.estimate_counts(reports)
 CountEstimateDisplay.from_estimates(
-    estimates, true_counts=people["education"].value_counts()
+    estimates, true_counts=people["marital-status"].value_counts()
 )
