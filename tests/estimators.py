@@ -7,7 +7,7 @@ import pandas as pd
 from sklearn.base import is_classifier, is_regressor
 
 import skdp
-from tests.central.estimators import EVERY, made
+from tests.central.estimators import EVERY, make_estimator
 
 NUMBERS = np.linspace(1, 99, 80).reshape(-1, 2)
 WORDS = pd.DataFrame({"job": ["clerk", "nurse"] * 20, "sex": ["f", "m", "m", "f"] * 10})
@@ -46,7 +46,7 @@ SUBJECTS = [
     (skdp.PosteriorFeatures(skdp.RandomizedResponseEncoder(categories=DECLARED)), WORDS),
     (FINDER, FINDER.report(["ab", "a"] * 30)),
 ]
-SUBJECTS += [(made(name), X) for name, (_, X) in EVERY.items()]
+SUBJECTS += [(make_estimator(name), X) for name, (_, X) in EVERY.items()]
 
 # Public functions of `sklearn.utils.estimator_checks`.
 OUTPUT_CHECKS = [

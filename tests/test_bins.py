@@ -28,7 +28,7 @@ EDGES = [
 ]
 
 
-def compared(values, edges, missing):
+def compare_with_edges(values, edges, missing):
     codes = np.searchsorted(edges, values, side="right") - 1
     bins = edges.size - 1
     codes[values == edges[-1]] = bins - 1
@@ -53,7 +53,7 @@ def test_bins_equal_comparison_with_all_edges(edges, missing, dtype):
     ends = [-np.inf, np.inf, np.nan, -1e308, 1e308, -0.0]
     with np.errstate(over="ignore"):
         values = np.concatenate([*near, inside, ends]).astype(dtype)
-    assert interval.encode(values).tolist() == compared(values, narrow, missing).tolist()
+    assert interval.encode(values).tolist() == compare_with_edges(values, narrow, missing).tolist()
 
 
 def test_edges_beyond_the_dtype_of_a_column_are_compared():

@@ -40,7 +40,7 @@ def intervals(draw):
 domains = st.dictionaries(st.text(), categories() | intervals(), min_size=1, max_size=4).map(Domain)
 
 
-def typed(domain):
+def list_types(domain):
     return [[type(value) for value in domain[name].values] for name in domain.columns]
 
 
@@ -58,7 +58,7 @@ def test_round_trip_is_exact(domain):
     again = Domain.from_toml(text)
     assert again == domain
     assert again.columns == domain.columns
-    assert typed(again) == typed(domain)
+    assert list_types(again) == list_types(domain)
     assert again.to_toml() == text
 
 

@@ -29,7 +29,7 @@ def people(rows=N):
     return pd.DataFrame({name: numbers.choice(values, rows) for name, values in CATEGORIES.items()})
 
 
-def said(**parameters):
+def make_transformer(**parameters):
     return SaidTransformer(**{"epsilon": 2.0, "categories": CATEGORIES, "random_state": 3} | parameters)
 
 
@@ -42,7 +42,7 @@ def test_outside_transformer_passes_the_contract():
 
 
 def test_protocol_reports_as_transform():
-    fitted, frame = said().fit(people()), people()
+    fitted, frame = make_transformer().fit(people()), people()
     protocol = pickle.loads(pickle.dumps(fitted.protocol_))
     assert isinstance(protocol, ReportProtocol)
     reports = fitted.transform(frame)
@@ -59,7 +59,7 @@ def test_engines_accept_an_outside_transformer():
     table, sums = pl.from_pandas(people()), []
     for frame in (table.lazy(), ds.dataset(table.to_arrow()), dask.from_pandas(people(), npartitions=3)):
         ledger = PrivacyLedger(epsilon=5)
-        fitted = said(ledger=ledger).fit(people(1))
+        fitted = make_transformer(ledger=ledger).fit(people(1))
         released = privatize(frame, fitted)
         assert ledger.spent.epsilon == fitted.guarantee_.epsilon
         sums.append(tally(released, fitted))
@@ -69,6 +69,6 @@ def test_engines_accept_an_outside_transformer():
 
 
 def test_statement_trusts_it_only_if_named():
-    fitted = make_pipeline(said(), LogisticRegression()).fit(people(100), people(100)["sex"])
+    fitted = make_pipeline(make_transformer(), LogisticRegression()).fit(people(100), people(100)["sex"])
     assert "Unprotected columns: job, sex." in str(privacy_statement(fitted))
     assert "Unprotected columns: none." in str(privacy_statement(fitted, trusted=[SaidTransformer]))

@@ -61,14 +61,14 @@ def only(table, *libraries):
     return table
 
 
-def declared(table, values=VALUES):
+def declare(table, values=VALUES):
     return values if library_of(table) in LIBRARIES else list(values.values())
 
 
 def by_encoder(kind, output="default", **parameters):
     def release(table):
         only(table, *LIBRARIES, *(["numpy"] if output == "default" else []))
-        encoder = kind(EPSILON, categories=declared(table), **parameters).set_output(transform=output)
+        encoder = kind(EPSILON, categories=declare(table), **parameters).set_output(transform=output)
         return encoder.fit(table).transform(table)
 
     return release
@@ -78,7 +78,7 @@ def by_perturber(**parameters):
     def release(table):
         only(table, *LIBRARIES, "numpy")
         ids = {"record_id": list(range(len(table)))} if parameters else {}
-        perturber = skdp.NumericPerturber(EPSILON, bounds=declared(table, BOUNDS), **parameters)
+        perturber = skdp.NumericPerturber(EPSILON, bounds=declare(table, BOUNDS), **parameters)
         return perturber.fit(table).transform(table, **ids)
 
     return release
@@ -87,13 +87,11 @@ def by_perturber(**parameters):
 def resampled_columns(table):
     only(table, *LIBRARIES)
     columns = ["text", "number with gaps"]
-    rows = (
-        skdp.DPColumnSynthesizer(columns, EPSILON, domain=declared(table), random_state=0).fit(table).transform(table)
-    )
+    rows = skdp.DPColumnSynthesizer(columns, EPSILON, domain=declare(table), random_state=0).fit(table).transform(table)
     return rows.select(columns) if hasattr(rows, "select") else rows[columns]
 
 
-def resampled(table):
+def resample_table(table):
     only(table, *LIBRARIES)
     rest = [name for name in VALUES if name != "text"]
     X = table.select(rest) if hasattr(table, "select") else table[rest]
@@ -142,11 +140,11 @@ def through_file(run):
     return release
 
 
-def privatized(path, place):
+def privatize_path(path, place):
     privatize_file(path, place, encoder())
 
 
-def synthesized(path, place):
+def synthesize_path(path, place):
     synthesize_file(path, place, skdp.DPMarginalSynthesizer(EPSILON, domain=VALUES, **QUICK), n_samples=50)
 
 
@@ -157,10 +155,10 @@ PATHS = {
     "to polars": by_encoder(skdp.RandomizedResponseEncoder, "polars"),
     "unary": by_encoder(skdp.UnaryEncodingTransformer),
     "posterior": lambda table: skdp.PosteriorFeatures(
-        skdp.UnaryEncodingTransformer(EPSILON, categories=declared(table))
+        skdp.UnaryEncodingTransformer(EPSILON, categories=declare(table))
     ).fit_transform(table),
     "resampled columns": resampled_columns,
-    "resampled features": resampled,
+    "resampled features": resample_table,
     "lazy frame": lazily,
     "Dataset": from_dataset,
     "DuckDB": lambda table: from_duckdb(only(table, "pyarrow")),
@@ -170,7 +168,7 @@ OF_NUMBERS = {
     "perturbed, memoised": by_perturber(mechanism="laplace", **KEY),
     "drawn in bins": drawn_in_bins,
 }
-OF_FILES = {"reports": through_file(privatized), "rows": through_file(synthesized)}
+OF_FILES = {"reports": through_file(privatize_path), "rows": through_file(synthesize_path)}
 
 
 # Other classes are read and written like one of these.

@@ -17,7 +17,7 @@ ROWS = pd.DataFrame({"a": ["x"] * 500, "b": ["x"] * 500})
 CATEGORIES = {"a": ["x", "y", "z", "w"], "b": ["x", "y", "z", "w"]}
 
 
-def fitted(random_state=None, **parameters):
+def fit_encoder(random_state=None, **parameters):
     return RandomizedResponseEncoder(0.01, categories=CATEGORIES, random_state=random_state, **parameters).fit(ROWS)
 
 
@@ -31,7 +31,7 @@ def all_different(texts):
 
 def test_threads_and_workers_draw_distinct_bits():
     """Calls, copies, pickles and forks are tested by the contract."""
-    encoder = fitted()
+    encoder = fit_encoder()
     texts = [text(encoder) for _ in range(3)]
     with ThreadPoolExecutor(4) as pool:
         texts += pool.map(text, [encoder] * 12)
@@ -54,7 +54,7 @@ def test_seeded_streams_differ_by_class_column_call_and_seed():
 @pytest.mark.parametrize("strategy", ["split", "joint"])
 def test_seeded_neighbor_differs_in_more_than_its_row(strategy):
     """The stream advances by call, so two releases of one encoder do not reveal which row changed."""
-    encoder = fitted(0, strategy=strategy)
+    encoder = fit_encoder(0, strategy=strategy)
     before = encoder.transform(ROWS)
     changed = ROWS.copy()
     changed.loc[3, "a"] = "y"

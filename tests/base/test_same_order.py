@@ -8,7 +8,7 @@ import pytest
 
 from skdp import PrivacyLedger, RandomizedResponseEncoder
 from skdp.local import SecretKey
-from tests.central.estimators import EVERY, made, whole
+from tests.central.estimators import EVERY, make_estimator, whole
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -24,7 +24,7 @@ CASES = [*((name, "groups") for name in EVERY), *((name, "y") for name in SUPERV
 @pytest.mark.parametrize(("name", "what"), CASES)
 def test_central_estimators(name, what):
     ledger = PrivacyLedger(epsilon=1e4, delta=0.5)
-    estimator, table = made(name, ledger=ledger), whole(name)
+    estimator, table = make_estimator(name, ledger=ledger), whole(name)
     table.index = [f"row {number}" for number in range(len(table))]
     is_supervised = name in SUPERVISED
     rows = table.drop(columns="y") if is_supervised else table

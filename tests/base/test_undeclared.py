@@ -40,7 +40,7 @@ MAKERS = [
 ]
 
 
-def released(estimator, table):
+def release_table(estimator, table):
     return estimator.fit_transform(table) if hasattr(estimator, "tally") else estimator.fit(table)
 
 
@@ -51,7 +51,7 @@ def test_dtype_without_any_declared_value_raises_an_error(make):
     for table in (AGES, pl.from_pandas(AGES), pa.Table.from_pandas(AGES)):
         for values in (GROUPS, [*GROUPS, None]):
             with pytest.raises(ValueError, match=r"Column 'age': dtype .* cannot contain the declared values .*'old'"):
-                released(make(values, ledger), table)
+                release_table(make(values, ledger), table)
     assert ledger.spent.epsilon == 0
 
 
@@ -84,10 +84,10 @@ def test_error_names_undeclared_missing_values(declared, value):
     for table in (people, people.astype(object), pl.from_pandas(people), pa.Table.from_pandas(people)):
         for make in [*MAKERS[:4], SYNTHESIZER]:
             with pytest.raises(ValueError, match=r"'age' contains missing values \(NaN\), .*None in a list"):
-                released(make(declared, None, unknown="error"), table)
+                release_table(make(declared, None, unknown="error"), table)
     # An imputer accepts missing values, so its error is about another value.
     with pytest.raises(ValueError, match="contains a value outside"):
-        released(MAKERS[5](GROUPS, None, unknown="error"), pd.DataFrame({"age": [None, "hush"]}))
+        release_table(MAKERS[5](GROUPS, None, unknown="error"), pd.DataFrame({"age": [None, "hush"]}))
 
 
 def test_error_does_not_list_values_read_from_the_data():

@@ -43,7 +43,7 @@ NUMERIC = [name for name, (model, X) in EVERY.items() if X is NUMBERS and hasatt
 WITH_GAPS = [name for name in NUMERIC if EVERY[name][0].__sklearn_tags__().input_tags.allow_nan]
 
 
-def made(name, **parameters):
+def make_estimator(name, **parameters):
     return clone(EVERY[name][0]).set_params(**{"epsilon": 5.0, "random_state": 0} | parameters)
 
 
@@ -53,9 +53,9 @@ def whole(name):
     return EVERY[name][1].assign(**{"y": Y} if needed else {})
 
 
-def fitted(estimator, table, **more):
+def fit_estimator(estimator, table, **more):
     return estimator.fit(*split_if_supervised(estimator, table), **more)
 
 
-def released(estimator):
+def read_attributes(estimator):
     return {name: repr(value) for name, value in vars(estimator).items() if name.endswith("_")}

@@ -147,7 +147,7 @@ def bands_hold(shape, column, part, weights=None):
     return (np.abs(errors) < 1.96 * shape.std_error[has_rows]).ravel()
 
 
-def covered(n_fits, epsilon):
+def measure_coverage(n_fits, epsilon):
     inside = []
     for seed in range(n_fits):
         random = np.random.default_rng(seed)
@@ -162,7 +162,7 @@ def covered(n_fits, epsilon):
 
 
 def test_bands_cover_the_function():
-    assert covered(5, 4.0) > 0.85
+    assert measure_coverage(5, 4.0) > 0.85
 
 
 def test_bands_of_several_classes_cover_the_functions():
@@ -186,4 +186,4 @@ def test_bands_of_several_classes_cover_the_functions():
 @pytest.mark.long
 @pytest.mark.parametrize(("epsilon", "least"), [(0.5, 0.8), (1.0, 0.9), (4.0, 0.9)])
 def test_bands_have_the_stated_coverage(epsilon, least):
-    assert covered(40, epsilon) > least
+    assert measure_coverage(40, epsilon) > least

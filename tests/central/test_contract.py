@@ -133,10 +133,10 @@ EXPECTED_FAILURES = {
     "check_all_zero_sample_weights_error": "an error would reveal that all weights are 0",
 }
 EXPECTED_OF_CELLS = EXPECTED_FAILURES | {
-    "check_sample_weight_equivalence_on_dense_data": "its table of 30 columns has too many cells",
+    "check_sample_weight_equivalence_on_dense_data": "its table of 30 columns has too many cells"
 }
 EXPECTED_OF_GROUPS = EXPECTED_FAILURES | {
-    "check_sample_weights_pandas_series": "its table has no column of the name x0",
+    "check_sample_weights_pandas_series": "its table has no column of the name x0"
 }
 EXPECTED_OF_MODELS = {
     "check_supervised_y_2d": "a target of one column is a column, also for the synthesizers: nobody is warned of it"

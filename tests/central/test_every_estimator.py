@@ -16,8 +16,18 @@ import skdp.engines  # registers the engines for `fit`
 from skdp import PrivacyLedger, central
 from skdp.base import split_if_supervised
 from skdp.privacy import Mu, Rho
-from tests.central.estimators import EVERY, NUMERIC, OTHERS, WITH_GAPS, N, fitted, made, released, whole
-from tests.persistence.forgery import forged, saved
+from tests.central.estimators import (
+    EVERY,
+    NUMERIC,
+    OTHERS,
+    WITH_GAPS,
+    N,
+    fit_estimator,
+    make_estimator,
+    read_attributes,
+    whole,
+)
+from tests.persistence.forgery import forge_file, save_bytes
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The noise:UserWarning"),  # there are few rows
@@ -34,7 +44,7 @@ def test_person_may_have_several_rows(name):
     for table, groups in ((whole(name), persons), (large, "who")):
         if table is large and EVERY[name][0]._requires_rows:
             continue
-        guarantee = fitted(made(name, max_rows_per_person=2), table, groups=groups).guarantee_
+        guarantee = fit_estimator(make_estimator(name, max_rows_per_person=2), table, groups=groups).guarantee_
         assert (guarantee.unit, guarantee.max_rows_per_person) == ("person", 2)
 
 
@@ -42,7 +52,7 @@ def test_person_may_have_several_rows(name):
 def test_part_of_a_budget_is_charged_unchanged(name):
     for share in (Rho(0.2, delta=1e-6), Mu(0.2, delta=1e-6)):
         ledger = PrivacyLedger(**{share.name: 1.0})
-        fitted(made(name, epsilon=share, ledger=ledger), whole(name))
+        fit_estimator(make_estimator(name, epsilon=share, ledger=ledger), whole(name))
         assert ledger.balance().loc["spent", share.name] == pytest.approx(0.2, rel=1e-6)
 
 
@@ -61,7 +71,7 @@ def test_tiny_and_huge_epsilons_and_bounds_are_supported(name, extremes):
         if name in NUMERIC:
             table = table.assign(b=table["b"] * high)
             bounds = {"bounds": {"b": (-high, high)} if name == "DPGroupBy" else {"a": (0, 1), "b": (-high, high)}}
-        found = fitted(made(name, epsilon=epsilon, **bounds), table)
+        found = fit_estimator(make_estimator(name, epsilon=epsilon, **bounds), table)
         X, _ = split_if_supervised(found, whole(name))
         for method in {"transform", "predict", "predict_proba"} & set(dir(found)):
             answer = np.asarray(getattr(found, method)(X))
@@ -91,7 +101,7 @@ def test_stated_error_equals_the_error_of_the_noise(name, number, error, n_draws
     if name not in OTHERS:
         rows = rows / 2 + 0.25  # with a variance below the maximum
     table = pd.concat([rows] * 10, ignore_index=True)
-    found = [fitted(made(name, epsilon=1.0, random_state=seed), table) for seed in range(n_draws)]
+    found = [fit_estimator(make_estimator(name, epsilon=1.0, random_state=seed), table) for seed in range(n_draws)]
     deviation = np.std([getattr(one, number) for one in found], axis=0)
     ratios = deviation / np.mean([getattr(one, error) for one in found], axis=0)
     assert ((ratios > 0.75) & (ratios < 1.25)).all(), ratios
@@ -112,11 +122,11 @@ def with_object(name, value):
 @pytest.mark.parametrize("name", WITH_GAPS)
 def test_object_in_a_column_of_numbers_is_missing(name):
     """It was an error, which reveals such a record, and allows a person to stop a release."""
-    wanted = fitted(made(name), with_object(name, None))
+    wanted = fit_estimator(make_estimator(name), with_object(name, None))
     for value in NO_NUMBERS:
         ledger = PrivacyLedger(epsilon=5, delta=1e-6)
-        found = fitted(made(name, ledger=ledger), with_object(name, value))
-        assert released(found) == released(wanted)
+        found = fit_estimator(make_estimator(name, ledger=ledger), with_object(name, value))
+        assert read_attributes(found) == read_attributes(wanted)
         assert ledger.spent.epsilon == found.guarantee_.epsilon
         if hasattr(found, "transform"):
             rows = [found.transform(with_object(name, one)).to_numpy(float) for one in (value, None)]
@@ -128,7 +138,7 @@ def test_object_is_an_error_if_missing_values_are(name):
     for value in (None, *NO_NUMBERS):
         ledger = PrivacyLedger(epsilon=5)
         with pytest.raises((TypeError, ValueError), match="olumn 'a'") as caught:
-            fitted(made(name, ledger=ledger), with_object(name, value))
+            fit_estimator(make_estimator(name, ledger=ledger), with_object(name, value))
         assert "secret" not in str(caught.value)
         assert ledger.report().empty
 
@@ -143,7 +153,7 @@ def test_column_of_objects_is_determined_by_its_dtype():
 
 @pytest.mark.parametrize("name", list(EVERY))
 def test_edited_guarantee_is_not_loaded(name):
-    data = saved(fitted(made(name), whole(name)))
+    data = save_bytes(fit_estimator(make_estimator(name), whole(name)))
     guarantee = skdp.load(io.BytesIO(data)).guarantee_
     edits = [{"epsilon": 0.01, "losses": []}, {"relation": "replace"}, {"secure": True}, {"delta": 0.5}]
     edits.append({"epsilon": 0.0, "delta": 0.0, "losses": [], "rho": None})
@@ -159,11 +169,11 @@ def test_edited_guarantee_is_not_loaded(name):
             state[0] = json.dumps(json.loads(state[0]) | edit)
 
         with pytest.raises(ValueError, match="does not follow from"):
-            skdp.load(io.BytesIO(forged(data, change)))
+            skdp.load(io.BytesIO(forge_file(data, change)))
 
 
 @pytest.mark.parametrize("name", list(EVERY))
 def test_guarantees_of_budgets_are_loaded(name):
     for given in (Rho(0.2, delta=1e-6), Mu(0.4, delta=1e-6)):
-        estimator = fitted(made(name, epsilon=given), whole(name))
-        assert skdp.load(io.BytesIO(saved(estimator))).guarantee_ == estimator.guarantee_
+        estimator = fit_estimator(make_estimator(name, epsilon=given), whole(name))
+        assert skdp.load(io.BytesIO(save_bytes(estimator))).guarantee_ == estimator.guarantee_

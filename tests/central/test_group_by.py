@@ -23,7 +23,7 @@ PEOPLE = pd.DataFrame(
 BOUNDS = {"age": (0, 100), "pay": (0, 1000)}
 
 
-def grouped(by=("job", "sex"), epsilon=1.0, **parameters):
+def make_groups(by=("job", "sex"), epsilon=1.0, **parameters):
     by = list(by) if isinstance(by, tuple) else by
     given = {"keys": {name: KEYS[name] for name in (by if isinstance(by, list) else [by]) if name in KEYS}}
     return DPGroupBy(epsilon, by=by, **given | {"bounds": BOUNDS, "random_state": 0} | parameters)
@@ -36,7 +36,7 @@ def exact(by, statistic, column):
 
 class TestAnswers:
     def test_statistics_at_a_large_epsilon_are_exact(self):
-        fitted = grouped(epsilon=1e6, statistics=["count", "mean", "sum"]).fit(PEOPLE)
+        fitted = make_groups(epsilon=1e6, statistics=["count", "mean", "sum"]).fit(PEOPLE)
         found = fitted.to_frame()
         assert found.index.names == ["job", "sex"]
         assert found["count"].tolist() == exact(KEYS, "size", "age").fillna(0).astype(int).tolist()
@@ -74,22 +74,22 @@ class TestAnswers:
 
 def test_bins_missing_and_unknown_keys_have_groups():
     odd = PEOPLE.assign(job=["pilot", None] + ["clerk"] * 598)
-    ignored = grouped("job", 1e5, statistics="count", handle_unknown="ignore").fit(odd).estimates_["count"]
+    ignored = make_groups("job", 1e5, statistics="count", handle_unknown="ignore").fit(odd).estimates_["count"]
     assert ignored[:, 0].tolist() == [598, 0, 0]
-    declared = grouped("job", 1e5, statistics="count", keys={"job": ["pilot", "clerk", None]}).fit(odd)
+    declared = make_groups("job", 1e5, statistics="count", keys={"job": ["pilot", "clerk", None]}).fit(odd)
     assert declared.to_frame()["count"].tolist() == [1, 598, 1]
     known, missing = ({"job": "clerk", "n": 1.0}, 598), ({"job": None, "n": None}, 2)
     keys = {"job": ["clerk", None], "n": [1, None]}
     frame = pl.DataFrame([known[0]] * known[1] + [missing[0]] * missing[1])
-    found = grouped(["job", "n"], 1e5, statistics="count", keys=keys).fit(frame)
+    found = make_groups(["job", "n"], 1e5, statistics="count", keys=keys).fit(frame)
     assert [one.tolist() for one in found.keys_] == [["clerk", "clerk", None, None], [1, None, 1, None]]
     assert found.to_frame()["count"].to_list() == [598, 0, 0, 2]
     assert found.to_frame()["n"].to_list() == [1, None, 1, None]
-    bins = grouped("age", 1e5, statistics="count", keys=Interval(0, 100, bins=2)).fit(PEOPLE)
+    bins = make_groups("age", 1e5, statistics="count", keys=Interval(0, 100, bins=2)).fit(PEOPLE)
     assert bins.to_frame().index.tolist() == ["[0, 50)", "[50, 100]"]
     assert bins.to_frame()["count"].tolist() == [(PEOPLE["age"] < 50).sum(), (PEOPLE["age"] >= 50).sum()]
 
 
 def test_repeated_statistic_raises_an_error_that_names_the_parameter():
     with pytest.raises(ValueError, match=r"`statistics` must not name a statistic twice, got \['mean', 'mean'\]"):
-        grouped("job", 1.0, statistics=["mean", "mean"]).fit(PEOPLE)
+        make_groups("job", 1.0, statistics=["mean", "mean"]).fit(PEOPLE)

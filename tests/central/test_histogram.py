@@ -205,12 +205,7 @@ class TestRanges:
     @pytest.mark.parametrize(
         ("domain", "ends", "error", "message"),
         [
-            (
-                EDGES,
-                (20, 65),
-                ValueError,
-                "must be edges of the bins of column 'age', .* got 20",
-            ),
+            (EDGES, (20, 65), ValueError, "must be edges of the bins of column 'age', .* got 20"),
             (EDGES, (100, None), ValueError, "column 'age', and `low` must not be the last edge, got 100"),
             (EDGES, (65, 18), ValueError, "`low` must be at most `high`"),
             (EDGES, ("18", 65), TypeError, "like the values of column 'age', got a string"),

@@ -16,7 +16,7 @@ from sklearn.feature_selection import SelectorMixin
 import skdp.engines
 from skdp import PrivacyLedger
 from skdp.privacy import Rho
-from tests.central.estimators import EVERY, NUMBERS, VALUES, WORDS, Y, fitted, made, whole
+from tests.central.estimators import EVERY, NUMBERS, VALUES, WORDS, Y, fit_estimator, make_estimator, whole
 
 RHO = Rho(0.1, delta=1e-6)
 
@@ -29,9 +29,9 @@ pytestmark = [
 def refuse(name, table, match, y=None, *, groups=None, **parameters):
     """Check that a fit raises an error, charges nothing, reveals no value, and leaves the estimator unfitted."""
     ledger = PrivacyLedger(epsilon=100, delta=0.9)
-    model = made(name, ledger=ledger).set_params(**parameters)
+    model = make_estimator(name, ledger=ledger).set_params(**parameters)
     with pytest.raises((TypeError, ValueError), match=match) as caught:
-        fitted(model, table, groups=groups) if y is None else model.fit(table, y, groups=groups)
+        fit_estimator(model, table, groups=groups) if y is None else model.fit(table, y, groups=groups)
     assert not any(secret in str(caught.value) for secret in ("hush", "73519"))
     assert ledger.report().empty
     assert not model.__sklearn_is_fitted__()
@@ -43,7 +43,7 @@ def test_common_parameters_are_checked(name):
     refuse(name, whole(name), "`max_rows_per_person` must be between", max_rows_per_person=0)
     refuse(name, whole(name), "`max_rows_per_person` must be an integer", max_rows_per_person=1.5)
     with pytest.raises(TypeError, match="`ledger` must be None or a PrivacyLedger"):
-        fitted(made(name, ledger=5.0), whole(name))
+        fit_estimator(make_estimator(name, ledger=5.0), whole(name))
 
 
 @pytest.mark.parametrize("name", ["DPMean", "DPKBinsDiscretizer", "DPRidge"])
@@ -137,7 +137,7 @@ def test_missing_value_may_be_an_error(name):
 def test_targets_are_checked(name, y, match):
     refuse(name, EVERY[name][1], match, y)
     with pytest.raises(ValueError, match="requires y"):
-        made(name).fit(EVERY[name][1], None)
+        make_estimator(name).fit(EVERY[name][1], None)
 
 
 @pytest.mark.parametrize("dtype", [object, "str", "category"])
@@ -188,7 +188,7 @@ LAZY = {
 def test_lazy_tables_raise_an_error_if_rows_are_read(name):
     assert skdp.engines  # registers the engines
     X = EVERY[name][1]
-    model = made(name).fit(X, Y)
+    model = make_estimator(name).fit(X, Y)
     for method in (one for one in METHODS if hasattr(model, one)):
         if method == "inverse_transform" and isinstance(model, SelectorMixin):
             continue  # an attribute of scikit-learn

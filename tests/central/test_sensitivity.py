@@ -14,7 +14,7 @@ from sklearn.base import clone
 from skdp import DPGaussianNB, DPGroupBy, DPMean, DPStandardScaler
 from skdp.privacy import Mu
 from skdp.testing import replay_release
-from tests.testing.central_releases import fitted
+from tests.testing.central_releases import fit_model
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -52,7 +52,7 @@ def test_noise_covers_a_record_or_a_person_exactly(name, persons):
             table = pd.DataFrame([*others, *rows])
             if persons:
                 table["person"] = [1, 2, 2]
-            replay = replay_release(partial(fitted, model), table, table[: len(others)])
+            replay = replay_release(partial(fit_model, model), table, table[: len(others)])
             assert replay.passed, replay.findings
             used.append(replay.epsilon / replay.guarantee.epsilon)
     assert max(used) == pytest.approx(1)

@@ -61,12 +61,12 @@ def test_commands_run(block, tmp_path, monkeypatch):
             events = {"ward": ["er", "gp"]} if "--events" in command else {}
             Path(domain).write_text(Domain(DOMAIN | events).to_toml())  # the draft, reviewed
         if command[:1] == ["skdp"] and command[1] != "report":
-            with redirected(command, monkeypatch) as words:
+            with redirect_streams(command, monkeypatch) as words:
                 assert main(words[1:]) == 0
 
 
 @contextmanager
-def redirected(command, monkeypatch):
+def redirect_streams(command, monkeypatch):
     """Redirect as a shell does for ``< file`` and ``> file``."""
     words = list(command)
     with ExitStack() as stack, monkeypatch.context() as patched:

@@ -111,12 +111,7 @@ def test_column_that_follows_from_another_has_a_comment():
         copied=[f"region {code // 4}" for code in city],
         rare=["yes"] + ["no"] * (ROWS - 1),
     )
-    remarks = {
-        "land": "region",
-        "region": "copied",
-        "copied": "city",
-        "decade": "age",
-    }
+    remarks = {"land": "region", "region": "copied", "copied": "city", "decade": "age"}
     assert dict(re.findall(r"^# (\S+) follows from (\S+): derive it or drop it\.\n", text, re.MULTILINE)) == remarks
     for name in remarks:
         assert f"derive it or drop it.\n[columns.{name}]" in text

@@ -113,7 +113,7 @@ def perturber(**params):
     return NumericPerturber(1.0, bounds={"age": (0, 100)}, **params)
 
 
-def fitted(transformer, names):
+def fit_transformer(transformer, names):
     return transformer.fit(pd.DataFrame({"color": ["red"], "age": [1]})[names])
 
 
@@ -124,8 +124,8 @@ USES = {
     "ids": lambda frame, folder: privatize(
         frame, encoder(memoize=True, secret_key=SecretKey.generate()), record_id="age"
     ),
-    "tallied": lambda frame, folder: tally(frame, fitted(perturber(), ["age"])),
-    "grouped": lambda frame, folder: tally(frame, fitted(encoder(categories={"age": [1, 2]}), ["age"])),
+    "tallied": lambda frame, folder: tally(frame, fit_transformer(perturber(), ["age"])),
+    "grouped": lambda frame, folder: tally(frame, fit_transformer(encoder(categories={"age": [1, 2]}), ["age"])),
     "counted": lambda frame, folder: DPHistogram(domain={"color": ["red", "SECRET"], "age": [1, 2]}).fit(frame),
 }
 
@@ -172,7 +172,7 @@ class FailsAtOnce(SaidField):
         return np.no_such_function(codes)
 
 
-def outside(field, ledger=None):
+def fit_outside_transformer(field, ledger=None):
     kind = type("Outside", (SaidTransformer,), {"field": field, "__module__": __name__})
     return kind(categories=COLORS, ledger=ledger).fit(pd.DataFrame({"color": ["red"]}))
 
@@ -183,14 +183,14 @@ def test_error_of_an_outside_transformer_contains_no_value(engine, method):
     # Spark returns the text of an error of a task, which is not shown, without its type.
     cause = "PythonException" if engine.name == "spark" else "KeyError"
     with pytest.raises(ValueError, match=rf"cannot be read or privatized \({cause}\)") as caught:
-        privatize(engine.frame(STRANGE[:9]), outside(field))
+        privatize(engine.frame(STRANGE[:9]), fit_outside_transformer(field))
     assert "SECRET" not in everything_said(caught.value)
 
 
 def test_error_without_rows_is_raised_before_the_charge(engine):
     ledger = PrivacyLedger(epsilon=9.0)
     with pytest.raises(AttributeError, match="no_such_function"):
-        privatize(engine.frame(STRANGE), outside(FailsAtOnce, ledger))
+        privatize(engine.frame(STRANGE), fit_outside_transformer(FailsAtOnce, ledger))
     assert ledger.spent == (0, 0)
 
 

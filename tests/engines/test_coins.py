@@ -24,7 +24,7 @@ def reports_of(transformer, key, frame, place=WHOLE):
     return release_of(transformer, key).draw(frame, place)
 
 
-def keyed(number=0):
+def make_key(number=0):
     return SecretKey(bytes([number]) * 32)
 
 
@@ -47,11 +47,11 @@ def test_another_key_place_or_row_has_other_random_bits(made, value, other):
     made.fit(same(value, 10))
     seen = []
     for frame, randomness, place in [
-        (same(value), keyed(), WHOLE),
-        (same(value), keyed(1), WHOLE),
-        (same(value), keyed(), (None, 1)),
-        (same(value, last=other), keyed(), WHOLE),  # another value in the last row changes all random bits
-        (same(value, 5_001), keyed(), WHOLE),
+        (same(value), make_key(), WHOLE),
+        (same(value), make_key(1), WHOLE),
+        (same(value), make_key(), (None, 1)),
+        (same(value, last=other), make_key(), WHOLE),  # another value in the last row changes all random bits
+        (same(value, 5_001), make_key(), WHOLE),
     ]:
         reports = reports_of(made, randomness, frame, place)[:4_999]
         columns = [name for name in reports if "cohort" in name] or list(reports)
@@ -65,7 +65,7 @@ def test_values_with_equal_joined_text_have_other_random_bits():
 
     def cohorts(*pair):
         frame = pd.DataFrame({"word": pd.Series(pair * 1_000, dtype=object)})
-        return tuple(reports_of(made, keyed(), frame)["word_cohort"])
+        return tuple(reports_of(made, make_key(), frame)["word_cohort"])
 
     pairs = [("a", "bs c"), ("as b", "c"), ("1", "1"), ("01", "01"), (True, True), ("True", "True")]
     assert len({cohorts(*pair) for pair in pairs}) == len(pairs)
@@ -86,7 +86,7 @@ def test_other_persons_with_equal_values_have_another_instantaneous_report(made)
     """All permanent reports are truthful (false alarm e**-25 a bit), so only instantaneous ones differ."""
     made.fit(pd.DataFrame({"word": ["a"]}))
     frames = [pd.DataFrame({"word": "a", "person": [f"{n}:{row}" for row in range(2_000)]}) for n in range(2)]
-    first, second = (reports_of(made, keyed(), frame) for frame in frames)
+    first, second = (reports_of(made, make_key(), frame) for frame in frames)
     assert not first.equals(second)  # 2**-2000
 
 

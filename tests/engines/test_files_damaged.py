@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("repeatable_draws")
 DOMAIN = Domain({"a": ["x", "y", "zed", None], "b": ["p", "q"]})
 
 
-def damaged(content, seed):
+def damage_bytes(content, seed):
     rng, data = random.Random(seed), bytearray(content)
     for _ in range(rng.choice([1, 2, 8])):
         place = rng.randrange(len(data) - 8)
@@ -43,7 +43,7 @@ def test_damaged_arrow_file_is_read_or_raises_an_error(tmp_path, seed):
     feather.write_feather(pa.table(columns), tmp_path / "whole.arrow", compression="uncompressed", chunksize=300)
     for name, task in TASKS.items():
         path = tmp_path / f"{name}.arrow"
-        path.write_bytes(damaged((tmp_path / "whole.arrow").read_bytes(), seed))
+        path.write_bytes(damage_bytes((tmp_path / "whole.arrow").read_bytes(), seed))
         said = ""
         try:
             task(path, path.with_suffix(".parquet"))

@@ -33,16 +33,16 @@ def source(request, rows, tmp_path):
     return write(rows, tmp_path / f"in.{request.param}")
 
 
-def made(**params):
+def make_synthesizer(**params):
     options = {"epsilon": 50.0, "delta": 1e-9, "domain": SURVEY, "random_state": 0}
     return DPMarginalSynthesizer(**options | params)
 
 
 def test_seeded_fit_equals_the_fit_in_memory(source, rows, tmp_path):
     """Equal counts with equal noise, for columns in the order of the file."""
-    found, target = made(), tmp_path / "out.parquet"
+    found, target = make_synthesizer(), tmp_path / "out.parquet"
     assert synthesize_file(source, target, found, n_samples=1_000) == target
-    expected = made().fit(rows.select([name for name in rows.column_names if name in SURVEY.columns]))
+    expected = make_synthesizer().fit(rows.select([name for name in rows.column_names if name in SURVEY.columns]))
     assert found.selected_cliques_ == expected.selected_cliques_
     for mine, theirs in zip(found.marginals_, expected.marginals_, strict=True):
         np.testing.assert_array_equal(mine.counts, theirs.counts)
@@ -77,7 +77,7 @@ def write_text(path, rows):
 
 
 def run_text(source, target, handle_unknown="ignore", **options):
-    found = made(delta=0.0, domain=DOMAIN, handle_unknown=handle_unknown, marginals="independent")
+    found = make_synthesizer(delta=0.0, domain=DOMAIN, handle_unknown=handle_unknown, marginals="independent")
     synthesize_file(source, target, found, **options)
     return found
 
@@ -101,7 +101,7 @@ def test_rows_of_a_saved_model_have_the_same_types(form, tmp_path):
     domain = {"age": Interval(0, 100, bins=4, missing=True), "left": [True, None], "day": [*days, None], "word": ["x"]}
     table = pa.table({"age": [30] * 40, "left": [True] * 40, "day": days * 20, "word": ["x"] * 40})
     first, model, again = tmp_path / "first.parquet", tmp_path / "model.skops", tmp_path / "again.parquet"
-    found = made(domain=domain, marginals="independent")
+    found = make_synthesizer(domain=domain, marginals="independent")
     synthesize_file(write(table, tmp_path / f"in.{form}"), first, found, save=model, n_samples=4)
     sample_file(DPMarginalSynthesizer.load(model), again, n_samples=8)
     assert pq.read_schema(first).equals(pq.read_schema(again))
@@ -120,7 +120,7 @@ def test_numbers_are_clipped_and_text_is_not(tmp_path):
 def refuse(source, match, error=ValueError, person_column=None, target="out.csv", domain=SURVEY, **options):
     """Check for a clear error without a file, a charge, or a value."""
     ledger, before = PrivacyLedger(epsilon=100.0, delta=1e-6), sorted(source.parent.iterdir())
-    model = made(ledger=ledger, domain=domain)
+    model = make_synthesizer(ledger=ledger, domain=domain)
     with pytest.raises(error, match=match) as caught:
         synthesize_file(source, source.parent / target, model, person_column=person_column, **options)
     assert ledger.spent.epsilon == 0
@@ -161,7 +161,7 @@ def test_invalid_parameters_raise_an_error(rows, tmp_path, monkeypatch, options,
 
 @pytest.mark.parametrize("most", [1, 3])
 def test_rows_of_a_person_are_limited(source, rows, tmp_path, most):
-    found = made(max_rows_per_person=most, marginals="independent")
+    found = make_synthesizer(max_rows_per_person=most, marginals="independent")
     synthesize_file(source, tmp_path / "out.parquet", found, person_column="person", n_samples=9)
     kept = int(pd.Series(rows["person"].to_pylist()).value_counts().clip(upper=most).sum())
     assert abs(found.n_rows_ - kept) < 20  # the noise has a standard deviation below 1
@@ -179,7 +179,7 @@ def test_rows_without_a_person_raise_an_error(tmp_path, person):
 @pytest.mark.parametrize("form", FORMATS)
 def test_names_that_differ_in_case_are_distinct(tmp_path, form):
     table = pa.table({"a": ["x", "y"] * 50, "A": ["x"] * 100, "person": range(100)})
-    found = made(domain={"a": ["x", "y"], "A": ["x", "y"]})
+    found = make_synthesizer(domain={"a": ["x", "y"], "A": ["x", "y"]})
     synthesize_file(write(table, tmp_path / f"in.{form}"), tmp_path / "out.csv", found, person_column="person")
     assert found.marginal(["a"])["count"].round(-1).tolist() == [50, 50]
     assert found.marginal(["A"])["count"].round(-1).tolist() == [100, 0]
@@ -192,6 +192,6 @@ def test_full_disk_does_not_lose_a_saved_model(rows, tmp_path, monkeypatch):
     source = write(rows, tmp_path / "in.parquet")
     monkeypatch.setattr(DPMarginalSynthesizer, "sample_batches", fill_the_disk)
     with pytest.raises(OSError, match="No space left on device"):
-        synthesize_file(source, tmp_path / "out.csv", made(), save=tmp_path / "model")
+        synthesize_file(source, tmp_path / "out.csv", make_synthesizer(), save=tmp_path / "model")
     assert not (tmp_path / "out.csv").exists()
     assert len(DPMarginalSynthesizer.load(tmp_path / "model").sample(10)) == 10

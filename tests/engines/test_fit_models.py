@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 
 from skdp import Domain, DPGaussianNB, DPMarginalSynthesizer, DPMean, DPSimpleImputer, Interval, PrivacyLedger
-from tests.central.estimators import EVERY, WITH_GAPS, fitted, made, released, whole
+from tests.central.estimators import EVERY, WITH_GAPS, fit_estimator, make_estimator, read_attributes, whole
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -40,10 +40,10 @@ def large_table(name):
 def test_seeded_fit_equals_the_fit_in_memory(lazy_engine, case):
     name = case.partition(",")[0]
     table = large_table(name)
-    model = fitted(made(name, **CASES[case]), table)
-    expected = released(model)
+    model = fit_estimator(make_estimator(name, **CASES[case]), table)
+    expected = read_attributes(model)
     model.fit(lazy_engine.frame(pa.Table.from_pandas(table)), "y" if "y" in table else None)
-    assert released(model) == expected
+    assert read_attributes(model) == expected
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY if EVERY[name][0]._requires_rows])
@@ -51,7 +51,7 @@ def test_models_that_need_several_passes_raise_an_error(lazy_engine, name):
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     table = pa.Table.from_pandas(large_table(name))
     with pytest.raises(TypeError, match="X must be in memory for"):
-        made(name, ledger=ledger).fit(lazy_engine.frame(table), "y" if "y" in table.column_names else None)
+        make_estimator(name, ledger=ledger).fit(lazy_engine.frame(table), "y" if "y" in table.column_names else None)
     assert ledger.spent == (0, 0)
 
 

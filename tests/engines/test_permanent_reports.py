@@ -62,7 +62,7 @@ def second(**params):
     return encoder(UnaryEncodingTransformer, instantaneous_epsilon=0.5, **params)
 
 
-def refused(frame, make, message, **options):
+def refuse(frame, make, message, **options):
     ledger = PrivacyLedger(epsilon=100)
     with pytest.raises(ValueError, match=message):
         privatize(frame, make(ledger=ledger), **options)
@@ -82,7 +82,7 @@ def test_invalid_id_columns_raise_an_error(engine, people, ids, memoize, message
     def make(ledger):
         return encoder(ledger=ledger, memoize=memoize, secret_key=KEY if memoize else None)
 
-    refused(engine.frame(people), make, message, record_id=ids)
+    refuse(engine.frame(people), make, message, record_id=ids)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_invalid_id_columns_raise_an_error(engine, people, ids, memoize, message
     ],
 )
 def test_missing_ids_and_ids_of_other_types_raise_an_error(engine, people, ids, match):
-    refused(engine.frame(people.set_column(3, "person", ids)), encoder, match, record_id="person")
+    refuse(engine.frame(people.set_column(3, "person", ids)), encoder, match, record_id="person")
 
 
 @pytest.mark.parametrize("make", [encoder, perturber])
@@ -156,5 +156,5 @@ def test_repeated_id_raises_before_charge(lazy_engine, people, tmp_path, place):
     ids[place] = ids[0]
     frame = lazy_engine.frame(people.set_column(3, "person", pa.array(ids)))
     for path in (None, tmp_path / "out"):
-        refused(frame, encoder, "`record_id` has repeated entries", record_id="person", path=path)
+        refuse(frame, encoder, "`record_id` has repeated entries", record_id="person", path=path)
     assert list(tmp_path.iterdir()) == []

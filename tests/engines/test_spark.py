@@ -28,7 +28,7 @@ def frame(spark, people, tmp_path):
     return spark.read.parquet(str(tmp_path / "in"))
 
 
-def shaken(frame, marks):
+def fail_first_attempts(frame, marks):
     """Fail at the first attempt of each task, after its first batch, and write a mark."""
 
     def fail_once(batches):
@@ -47,7 +47,7 @@ def shaken(frame, marks):
 
 @pytest.mark.long
 def test_repeated_task_gives_no_row_two_reports(frame, people, tmp_path):
-    shaky = shaken(frame, str(tmp_path / "marks"))
+    shaky = fail_first_attempts(frame, str(tmp_path / "marks"))
     released = privatize(shaky, encoder(random_state=None), keep=["number"], path=str(tmp_path / "out"))
     found = released.toArrow()
     assert list((tmp_path / "marks").iterdir())
@@ -59,11 +59,11 @@ def test_repeated_task_gives_no_row_two_reports(frame, people, tmp_path):
 def test_repeated_task_counts_each_row_once(frame, people, tmp_path, make):
     table = people.select(["color", "size"])
     params = {"domain": DOMAIN, "random_state": 0}
-    found = DPHistogram(**params).fit(shaken(frame, str(tmp_path / "fit")).select("color", "size"))
+    found = DPHistogram(**params).fit(fail_first_attempts(frame, str(tmp_path / "fit")).select("color", "size"))
     np.testing.assert_array_equal(found.counts_, DPHistogram(**params).fit(table).counts_)
     fitted = make(1.0, categories=DOMAIN)
     released = privatize(frame, fitted)
-    assert tally(shaken(released, str(tmp_path / "tally")), fitted) == tally(released, fitted)
+    assert tally(fail_first_attempts(released, str(tmp_path / "tally")), fitted) == tally(released, fitted)
     assert {mark.name for mark in tmp_path.iterdir()} >= {"fit", "tally"}
 
 

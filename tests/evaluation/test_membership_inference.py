@@ -20,7 +20,7 @@ def draw(size, seed):
     return pd.DataFrame({name: rng.choice(values, size) for name, values in VALUES.items()})
 
 
-def fitted(epsilon, members):
+def fit_model(epsilon, members):
     return DPMarginalSynthesizer(epsilon, domain=VALUES, marginals="full", random_state=0).fit(members)
 
 
@@ -41,7 +41,7 @@ def test_members_are_identified_at_a_large_epsilon_only():
     members, others = draw(400, 1), draw(400, 2)
     results = {}
     for epsilon in (0.1, 60.0):
-        model = fitted(epsilon, members)
+        model = fit_model(epsilon, members)
         results[epsilon] = membership_inference(
             model.sample(400), members, others, guarantee=model.guarantee_, random_state=0
         )
@@ -50,7 +50,7 @@ def test_members_are_identified_at_a_large_epsilon_only():
     assert abs(hidden.auc - 0.5) < 0.1
     assert shown.auc > 0.6 > hidden.auc
     assert shown.advantage_bound == pytest.approx(1)
-    relation = fitted(0.1, members).guarantee_.to("replace").epsilon
+    relation = fit_model(0.1, members).guarantee_.to("replace").epsilon
     assert hidden.advantage_bound == pytest.approx(math.tanh(relation / 2))
 
 

@@ -47,14 +47,7 @@ class Page(HTMLParser):
             self.headings.append(data)
 
 
-SECTIONS = [
-    "Counts",
-    "Accuracy of a model",
-    "Gaps between groups",
-    "What a release reveals",
-    "Synthetic rows",
-    "Files",
-]
+SECTIONS = ["Counts", "Accuracy of a model", "Gaps between groups", "What a release reveals", "Synthetic rows", "Files"]
 
 
 @pytest.fixture(scope="module")

@@ -19,8 +19,7 @@ from skdp.privacy import Rho
 
 PEOPLE = pd.DataFrame({"sex": ["f", "m", "m"] * 40, "job": ["clerk", "cook"] * 60, "age": np.arange(120) % 60 + 20})
 DOMAIN = skdp.Domain(
-    {"sex": ["f", "m"], "job": ["clerk", "cook", None], "age": skdp.Interval(20, 80, bins=6)},
-    constraints=["age >= 20"],
+    {"sex": ["f", "m"], "job": ["clerk", "cook", None], "age": skdp.Interval(20, 80, bins=6)}, constraints=["age >= 20"]
 )
 SEX, AGE = PEOPLE[["sex"]], PEOPLE[["age"]]
 TABLES = {

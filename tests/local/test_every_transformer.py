@@ -22,7 +22,7 @@ from tests.local.transformers import PEOPLE, TRANSFORMERS, VALUES, every_transfo
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
 
-def made(name, **parameters):
+def make_transformer(name, **parameters):
     transformer, table = TRANSFORMERS[name]
     return clone(transformer).set_params(**parameters), table
 
@@ -48,7 +48,7 @@ def test_transformer_passes_checks_of_privatizers(name, takes_long):
 @every_transformer
 def test_members_of_transformers_are_listed(name):
     """No property raises before or after `fit`, other than AttributeError."""
-    transformer, table = made(name)
+    transformer, table = make_transformer(name)
     assert "transform" in dict(inspect.getmembers(transformer))
     assert "protocol_" in dict(inspect.getmembers(transformer.fit(table)))
 
@@ -57,7 +57,7 @@ def test_members_of_transformers_are_listed(name):
 def test_ledger_set_after_fit_is_refused_and_a_removed_one_is_charged(name):
     """Neither an uncharged transform nor an uncharged encoder can be mistaken for a charged one."""
     first, second = skdp.PrivacyLedger(epsilon=100), skdp.PrivacyLedger(epsilon=100)
-    transformer, table = made(name, ledger=first)
+    transformer, table = make_transformer(name, ledger=first)
     transformer.fit(table).set_params(ledger=second)
     with pytest.raises(ValueError, match="`ledger` was set after fit"):
         transformer.transform(table)
@@ -95,7 +95,7 @@ def test_input_other_than_a_table_raises_an_error(kind, X, error, message):
 
 @every_transformer
 def test_reports_of_another_transformer_raise_an_error(name):
-    transformer, table = made(name)
+    transformer, table = make_transformer(name)
     transformer.fit(table)
     reports = transformer.transform(table)
     columns = "`reports` must have the columns|feature names"

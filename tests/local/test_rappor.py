@@ -25,7 +25,7 @@ FALSE_ALARM = 1e-6
 KEY = bytes(range(32))
 
 
-def fitted(epsilon=4.0, column="x", **parameters):
+def fit_encoder(epsilon=4.0, column="x", **parameters):
     return RapporEncoder(epsilon, **parameters).fit(pd.DataFrame({column: ["a"]}))
 
 
@@ -44,7 +44,7 @@ class TestGuarantee:
     @pytest.mark.parametrize("epsilon", [1e-9, 0.1, 1.0, 4.0, 20.0, 700.0])
     @pytest.mark.parametrize(("n_bits", "n_hashes"), [(2, 1), (2, 2), (3, 2), (4, 1), (4, 2), (5, 2)])
     def test_every_pair_of_filters_is_within_epsilon(self, n_bits, n_hashes, epsilon):
-        encoder = fitted(epsilon, n_bits=n_bits, n_hashes=n_hashes)
+        encoder = fit_encoder(epsilon, n_bits=n_bits, n_hashes=n_hashes)
         field = field_of(encoder)
         channel = channel_of_bits(filters(n_bits, n_hashes), n_bits, field.oracle.q, field.oracle.p)
         ratio = largest_ratio(channel)
@@ -68,7 +68,7 @@ class TestGuarantee:
 
         for odd in ({"instantaneous_epsilon": 0.5}, {"instantaneous_epsilon": 1.0, "secret_key": KEY}):
             with pytest.raises(ValueError, match="`instantaneous_epsilon` requires a secret_key, and must be smaller"):
-                fitted(1.0, **odd)
+                fit_encoder(1.0, **odd)
 
 
 def hash_word(field, cohort, word):
@@ -95,7 +95,7 @@ class TestChannel:
             assert chisquare(seen, np.array(channel[0], float) * len(bits)).pvalue > FALSE_ALARM
 
     def test_hash_functions_never_change(self):
-        field = field_of(fitted(n_hashes=5))
+        field = field_of(fit_encoder(n_hashes=5))
         digest = hashlib.sha256(b"skdp bloom filter 3 0 string word").digest()
         expected = [int.from_bytes(digest[start : start + 8], "big") % 128 for start in range(0, 32, 8)]
         assert hash_word(field, 3, b"string word")[:4].tolist() == expected
@@ -107,7 +107,7 @@ def test_equal_texts_of_different_types_have_equal_bytes():
     """True and 1 are different words; 1, 1.0 and "1" are one word."""
     column = pd.Series([True, 1, 1.0, "1", "a", "a", np.int64(1)], dtype=object)
     one_type = [pd.Series([True]), pd.Series([1]), pd.Series([1.0]), pd.Series(["1"]), pd.Series(["a"])]
-    encoder = fitted(n_cohorts=1)
+    encoder = fit_encoder(n_cohorts=1)
     (words,) = field_of(encoder).prepare([column])
     alone = [field_of(encoder).prepare([part])[0][0] for part in one_type]
     assert words.tolist() == [alone[0], alone[1], alone[1], alone[1], alone[4], alone[4], alone[1]]
@@ -115,7 +115,7 @@ def test_equal_texts_of_different_types_have_equal_bytes():
 
 
 def permanent_reports(words, ids, *, column="x", **parameters):
-    encoder = fitted(column=column, **{"n_bits": 64, "secret_key": KEY} | parameters)
+    encoder = fit_encoder(column=column, **{"n_bits": 64, "secret_key": KEY} | parameters)
     return encoder.transform(pd.DataFrame({column: words}), record_id=ids).to_numpy()
 
 
@@ -124,7 +124,7 @@ class TestPermanentBits:
         def flips(word="a", record="r", **parameters):
             """Return the flipped bits of the filter of a word."""
             bits = permanent_reports([word], [record], n_cohorts=1, **parameters)[0, 1:].copy()
-            field = field_of(fitted(n_cohorts=1, n_bits=bits.size))
+            field = field_of(fit_encoder(n_cohorts=1, n_bits=bits.size))
             bits[hash_word(field, 0, b"string " + word.encode())] ^= 1
             return tuple(bits[:64].tolist())
 
@@ -182,14 +182,14 @@ class TestDecoding:
 
     @pytest.mark.parametrize("candidates", [[], ["a", "a"], "a", [["secret"]], [None]])
     def test_invalid_candidates_raise_an_error(self, candidates):
-        encoder = fitted()
+        encoder = fit_encoder()
         with pytest.raises(ValueError, match="`candidates` of 'x'") as caught:
             encoder.decode(encoder.transform(pd.DataFrame({"x": ["a"]})), candidates)
         assert "secret" not in str(caught.value)
 
     @pytest.mark.parametrize("cohort", [-1, 2, 0.5])
     def test_invalid_cohorts_raise_an_error(self, cohort):
-        encoder, rows = fitted(n_bits=4, n_cohorts=2), pd.DataFrame({"x": ["a"] * 80})
+        encoder, rows = fit_encoder(n_bits=4, n_cohorts=2), pd.DataFrame({"x": ["a"] * 80})
         with pytest.raises(ValueError, match="Column 'x_cohort' must have integers from 0 to 1"):
             encoder.tally(encoder.transform(rows).assign(x_cohort=cohort))
 
@@ -203,7 +203,7 @@ SINGLE += [SINGLE[0].astype(pd.ArrowDtype(pa.float32()))]
 def test_words_of_single_precision_raise_before_charge(table):
     """As doubles, they were other words than 0.1 and 0.2, with other bits, and were estimated as rare."""
     ledger = PrivacyLedger(epsilon=9)
-    encoder = fitted(ledger=ledger)
+    encoder = fit_encoder(ledger=ledger)
     with pytest.raises(TypeError, match="Column 'x' must be text, integers or double-precision floats, got "):
         encoder.transform(table)
     assert ledger.spent.epsilon == 0

@@ -18,7 +18,7 @@ from skdp import RandomizedResponseEncoder, ReportTally, SetValuedEncoder
 from tests.local.transformers import BOUNDS, TRANSFORMERS, every_transformer
 
 
-def tallied(name, **parameters):
+def tally_reports(name, **parameters):
     transformer, table = TRANSFORMERS[name]
     fitted = clone(transformer).set_params(random_state=0, **parameters).fit(table)
     return fitted, fitted.tally(fitted.transform(table))
@@ -62,8 +62,8 @@ def test_tallies_add_up_and_give_the_estimates_of_the_rows(name):
     ],
 )  # fmt: skip
 def test_mismatch_of_client_and_server_raises_an_error(name, changes):
-    fitted, tally = tallied(name)
-    _, other = tallied(name, **changes)
+    fitted, tally = tally_reports(name)
+    _, other = tally_reports(name, **changes)
     with pytest.raises(ValueError, match="must have the protocol of this encoder"):
         _ = tally + other
     with pytest.raises(ValueError, match="must have the protocol of this encoder"):
@@ -71,7 +71,7 @@ def test_mismatch_of_client_and_server_raises_an_error(name, changes):
 
 
 def test_estimates_of_no_reports_raise_an_error():
-    fitted, _ = tallied("numbers")
+    fitted, _ = tally_reports("numbers")
     with pytest.raises(ValueError, match="0 sample"):
         fitted.estimate_mean(fitted.protocol_.empty_tally())
     sets = SetValuedEncoder(1.0, categories={"x": ["a", "b"]}).fit(pd.DataFrame({"x": [["a"]]}))
@@ -109,7 +109,7 @@ EDITS = {
 
 @pytest.mark.parametrize("name", EDITS)
 def test_inconsistent_sums_raise_an_error(name):
-    _, tally = tallied(name)
+    _, tally = tally_reports(name)
     content = json.loads(tally.to_json())
     for edit in EDITS[name]:
         changed = copy.deepcopy(content)

@@ -154,7 +154,7 @@ def encode(encoder, groups):
     return encoder, encoder.fit_transform(pd.DataFrame({"group": groups}))
 
 
-def debiased(true, predicted, encoder, reports, rows, n_groups=2):
+def debias_metrics(true, predicted, encoder, reports, rows, n_groups=2):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return debiased_fairness(
@@ -168,7 +168,7 @@ def test_bound_of_a_rate_is_z_standard_errors_away(rows):
     n, coin = 3_000, math.exp(1) / (math.exp(1) - 1) ** 2  # the variance of one row's indicator
     groups, true, predicted = people(2, n, np.random.default_rng(0))
     encoder, reports = encode(RandomizedResponseEncoder(1.0, random_state=0), groups)
-    table = debiased(true, predicted, encoder, reports, rows)
+    table = debias_metrics(true, predicted, encoder, reports, rows)
     most = ((math.exp(1) + 1) / (math.exp(1) - 1) / 2) ** 2  # two further rows of each type, with random reports
     p = math.exp(1) / (math.exp(1) + 1)
     for rate, mask in enumerate([np.ones(n, bool), true == 1, true == 0]):
@@ -208,7 +208,7 @@ def test_errors_equal_the_influence_of_rows(rows):
     variance = (np.einsum("ig,gim->im", own, slopes) ** 2).sum(axis=0)
     if rows == "table":
         variance = (own[:, 1] ** 2 - own[:, 1]) @ (slopes[1] - slopes[0]) ** 2
-    found = debiased(true, predicted, encoder, reports, rows)
+    found = debias_metrics(true, predicted, encoder, reports, rows)
     np.testing.assert_allclose(found["value"], metrics_of_counts(counts))
     np.testing.assert_allclose(found["std_error"] ** 2, variance, rtol=0.1)
 
@@ -233,7 +233,7 @@ def test_all_metrics_with_reports_are_covered(encoder, k, n_rows, rows):
     inside = []
     for _ in range(n_draws):
         groups, true, predicted = np.stack(whole)[:, rng.integers(50_000, size=n_rows)]
-        found = debiased(true, predicted, *encode(encoder, groups), rows, k)
+        found = debias_metrics(true, predicted, *encode(encoder, groups), rows, k)
         truth = whole if rows == "population" else (groups, true, predicted)
         expected = report(truth[1], truth[2], truth[0] == k - 1, privileged=True)["value"]
         inside.append(contains(found, expected))
@@ -246,7 +246,7 @@ def test_possibly_empty_group_has_the_whole_range(make, rows):
     """Five positive rows in 600 cannot be distinguished from none in a group."""
     rng = np.random.default_rng(0)
     true, predicted = 1 * (np.arange(600) < 5), 1 * (rng.random(600) < 0.4)
-    table = debiased(true, predicted, *encode(make(1.0, random_state=0), rng.choice(2, 600)), rows)
+    table = debias_metrics(true, predicted, *encode(make(1.0, random_state=0), rng.choice(2, 600)), rows)
     assert table[["lower", "upper"]].notna().all(axis=None)
     widths = (table["upper"] - table["lower"]).groupby(table["metric"]).max()
     assert widths["true_positive_rate"] == 1
@@ -260,7 +260,7 @@ def test_values_are_within_their_bounds_and_bounds_are_possible(rows):
     for seed in range(10):
         groups, true, predicted = people(3, 60, rng)
         encoder, reports = encode(RandomizedResponseEncoder(0.3, random_state=seed), groups)
-        table = debiased(true, predicted, encoder, reports, rows, 3)
+        table = debias_metrics(true, predicted, encoder, reports, rows, 3)
         least = np.where(table["metric"].str.endswith("difference"), -1, 0)
         most = np.where(table["metric"] == "disparate_impact", np.inf, 1)
         assert ((least <= table["lower"]) & (table["lower"] <= table["upper"]) & (table["upper"] <= most)).all()
@@ -277,6 +277,6 @@ def test_impossible_rate_has_no_degenerate_interval():
     widths = []
     for seed in range(60):
         encoder, reports = encode(RandomizedResponseEncoder(0.5, random_state=seed), groups)
-        row = debiased(selected, selected, encoder, reports, "population").iloc[0]
+        row = debias_metrics(selected, selected, encoder, reports, "population").iloc[0]
         widths.append((row["upper"] - row["lower"]) / row["std_error"])
     assert np.min(widths) > 1

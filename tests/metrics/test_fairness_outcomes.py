@@ -107,11 +107,7 @@ def test_means_of_numbers_equal_fairlearn(weight):
     functions = dict(zip(MEANS, [metrics.mean_prediction, mean_error, mean_absolute_error], strict=True))
     parameters = None if weight is None else {name: {"sample_weight": weight} for name in MEANS}
     frame = metrics.MetricFrame(
-        metrics=functions,
-        y_true=WAGE,
-        y_pred=PREDICTED_WAGE,
-        sensitive_features=GROUP,
-        sample_params=parameters,
+        metrics=functions, y_true=WAGE, y_pred=PREDICTED_WAGE, sensitive_features=GROUP, sample_params=parameters
     )
     table = fairness_report(WAGE, PREDICTED_WAGE, GROUP, sample_weight=weight)
     rates = table[table["group"].notna()].pivot_table(index="group", columns="metric", values="value")

@@ -27,7 +27,7 @@ def distance(real, synthetic):
     return sum(parts) / 2
 
 
-def expected(real, synthetic, columns):
+def compute_distance(real, synthetic, columns):
     return distance(*(list(zip(*(data[name] for name in columns), strict=True)) for data in (real, synthetic)))
 
 
@@ -40,7 +40,7 @@ def bin_of(value, edges):
 def test_error_of_every_marginal_in_every_dataframe(make_frame, order):
     table = marginal_errors(make_frame(REAL), make_frame(SYNTHETIC), order=order)
     assert table["columns"].to_list() == list(itertools.combinations(REAL, order))
-    assert table["error"].to_list() == [float(expected(REAL, SYNTHETIC, names)) for names in table["columns"]]
+    assert table["error"].to_list() == [float(compute_distance(REAL, SYNTHETIC, names)) for names in table["columns"]]
     mean = marginal_error(make_frame(REAL), make_frame(SYNTHETIC), order=order)
     assert mean == pytest.approx(table["error"].mean(), rel=1e-12)
 
@@ -70,7 +70,7 @@ def test_declared_interval_is_compared_in_bins(make_frame, as_domain):
     domain = as_domain({"age": Interval(edges=edges)})
     for order in (1, 2, 3):
         table = marginal_errors(make_frame(REAL), make_frame(SYNTHETIC), order=order, domain=domain)
-        assert table["error"].to_list() == [float(expected(*binned, names)) for names in table["columns"]]
+        assert table["error"].to_list() == [float(compute_distance(*binned, names)) for names in table["columns"]]
 
 
 def test_values_outside_the_domain_are_one_value(make_frame):
@@ -78,7 +78,7 @@ def test_values_outside_the_domain_are_one_value(make_frame):
     others = [data | {"sex": [v if v == "M" else "outside" for v in data["sex"]]} for data in (REAL, SYNTHETIC)]
     for order in (1, 2):
         table = marginal_errors(make_frame(REAL), make_frame(SYNTHETIC), order=order, domain=domain)
-        assert table["error"].to_list() == [float(expected(*others, names)) for names in table["columns"]]
+        assert table["error"].to_list() == [float(compute_distance(*others, names)) for names in table["columns"]]
 
 
 def test_product_of_more_than_2_to_the_64_cells_is_counted():

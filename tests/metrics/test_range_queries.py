@@ -39,14 +39,14 @@ def share(data, query):
     return Fraction(sum(hits), len(hits))
 
 
-def expected(real, synthetic, queries):
+def compute_error(real, synthetic, queries):
     return float(sum(abs(share(real, query) - share(synthetic, query)) for query in queries) / len(queries))
 
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_error_of_a_query_in_every_dataframe(make_frame, query):
     got = range_query_error(make_frame(REAL), make_frame(SYNTHETIC), [query])
-    assert got == pytest.approx(expected(REAL, SYNTHETIC, [query]), rel=1e-12, abs=1e-15)
+    assert got == pytest.approx(compute_error(REAL, SYNTHETIC, [query]), rel=1e-12, abs=1e-15)
 
 
 numbers = st.lists(st.one_of(st.none(), st.integers(-5, 5)), min_size=1, max_size=12)
@@ -62,7 +62,7 @@ def test_ranges_are_half_open(real, synthetic, low, high):
             range_query_error(*tables, [query])
     else:
         got = range_query_error(*tables, [query])
-        assert got == pytest.approx(expected({"a": real}, {"a": synthetic}, [query]), rel=1e-12, abs=1e-15)
+        assert got == pytest.approx(compute_error({"a": real}, {"a": synthetic}, [query]), rel=1e-12, abs=1e-15)
 
 
 def test_infinite_number_is_above_every_bound():

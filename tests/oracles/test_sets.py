@@ -18,7 +18,7 @@ SIZES = [(2, 1), (2, 2), (3, 1), (3, 2), (3, 3), (4, 2)]
 EPSILONS = [1e-9, 0.3, 1.0, 4.0, 30.0, 1000.0]
 
 
-def padded(oracle, members):
+def pad_members(oracle, members):
     return [*members, *range(oracle.k + len(members), oracle.k + oracle.max_size)]
 
 
@@ -62,7 +62,7 @@ def test_every_draw_follows_the_channel(exact_law, size):
     assert largest_ratio(table) <= oracle.worst_ratio <= exp_bounds(1.7)[0]
     assert total_variation(table) <= oracle.variation <= Fraction(121, 100) * total_variation(table)
     for members, row in zip(oracle.sets(), table, strict=True):
-        law = exact_law(oracle, np.array(padded(oracle, members), np.uint8))
+        law = exact_law(oracle, np.array(pad_members(oracle, members), np.uint8))
         assert [law[bits] for bits in product((0, 1), repeat=k)] == row
 
 

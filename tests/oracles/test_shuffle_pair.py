@@ -25,7 +25,7 @@ class FewSeeds:
         return (seed // 3 * value + seed % 3) % 3 % self.g
 
 
-def hashing(k, epsilon, g):
+def make_hashing(k, epsilon, g):
     oracle = LocalHashing(k, epsilon, n_buckets=g)
     oracle.hash_family = FewSeeds(g)
     return oracle
@@ -46,13 +46,13 @@ CASES = {
     "GRR of 2": (RandomizedResponse(2, 2.0), 6),
     "OUE of 2": (UnaryEncoding(2, 1.0), 4),
     "SS of 2 values": (SubsetSelection(2, 1.0), 5),
-    "OLH of 2 values": (hashing(2, 1.0, 3), 3),
+    "OLH of 2 values": (make_hashing(2, 1.0, 3), 3),
     "OUE": (UnaryEncoding(3, 1.5), 3),
     "SUE": (UnaryEncoding(3, 1.0, variant="symmetric"), 3),
     "SS of 2": (SubsetSelection(4, 1.0, subset_size=2), 3),
     "SS of 3": (SubsetSelection(4, 1.0, subset_size=3), 4),
-    "OLH": (hashing(3, 1.0, 3), 2),
-    "BLH": (hashing(3, 1.0, 2), 2),
+    "OLH": (make_hashing(3, 1.0, 3), 2),
+    "BLH": (make_hashing(3, 1.0, 2), 2),
     "square wave": (SquareWave(3, 2.0), 3),
     "narrow square wave": (SquareWave(4, 3.0), 3),
     "Laplace": (ClampedLaplace(3, 1.0), 3),

@@ -9,7 +9,7 @@ import skdp
 TRUSTED = ["skdp.persistence.Record", "numpy.dtype"]
 
 
-def saved(estimator):
+def save_bytes(estimator):
     """Return the bytes of a file."""
     file = io.BytesIO()
     skdp.save(estimator, file)
@@ -21,7 +21,7 @@ def content_of(data):
     return {"estimator": skops.io.loads(data, trusted=TRUSTED).state}
 
 
-def forged(data, change):
+def forge_file(data, change):
     """Return a file with an estimator that a function has changed."""
     record = skops.io.loads(data, trusted=TRUSTED)
     change(record.state)

@@ -14,7 +14,7 @@ from sklearn import compose, linear_model, pipeline, preprocessing
 
 import skdp
 from tests.estimators import BOUNDS, DECLARED, FINDER, NUMBERS, WORDS
-from tests.persistence.forgery import content_of, forged, saved
+from tests.persistence.forgery import content_of, forge_file, save_bytes
 
 FITTED = [
     skdp.DPStandardScaler(100.0, bounds=BOUNDS, random_state=0).fit(NUMBERS),
@@ -29,20 +29,20 @@ FITTED = [
         linear_model.LogisticRegression(),
     ).fit(WORDS, np.arange(len(WORDS)) % 2),
 ]
-FILES = [saved(estimator) for estimator in FITTED]
+FILES = [save_bytes(estimator) for estimator in FITTED]
 SCALER, SYNTHESIZER, ENCODER = FILES[:3]
 
 
-def refused(data, match):
+def refuse(data, match):
     with pytest.raises(ValueError, match=match):
         skdp.load(io.BytesIO(data))
 
 
-def edited(data, part, **values):
-    return forged(data, lambda state: state[part].update(values))
+def edit(data, part, **values):
+    return forge_file(data, lambda state: state[part].update(values))
 
 
-def damaged(data, rng):
+def damage_bytes(data, rng):
     """Damage a file at random bytes."""
     changed = bytearray(data)
     place = rng.randrange(len(data))
@@ -62,7 +62,7 @@ def test_damaged_files_raise_an_error_or_are_unchanged():
     for _ in range(150):
         index = rng.randrange(len(FILES))
         try:
-            found = skdp.load(io.BytesIO(damaged(FILES[index], rng)))
+            found = skdp.load(io.BytesIO(damage_bytes(FILES[index], rng)))
         except ValueError:
             n_refused += 1
         else:
@@ -72,7 +72,7 @@ def test_damaged_files_raise_an_error_or_are_unchanged():
 
 @pytest.mark.parametrize("data", [b"", b"PK", b"x" * 1000, pickle.dumps(1), b"{}", b'{"format": "skdp-protocol"}'])
 def test_other_files_raise_an_error(data):
-    refused(data, "must be a file of skdp.save")
+    refuse(data, "must be a file of skdp.save")
 
 
 @pytest.mark.parametrize(
@@ -81,25 +81,25 @@ def test_other_files_raise_an_error(data):
 def test_record_may_name_estimators_of_skdp_only(name):
     record = skops.io.loads(SCALER, trusted=["skdp.persistence.Record"])
     record.type_name = name
-    refused(skops.io.dumps(record), "unknown type|cannot be read|epsilon")
+    refuse(skops.io.dumps(record), "unknown type|cannot be read|epsilon")
 
 
 def test_other_types_are_loaded_on_request():
     steps = pipeline.make_pipeline(preprocessing.FunctionTransformer(skdp.save))
-    data = saved(steps)
-    refused(data, r"`trusted` must contain the types .*skdp.persistence")
+    data = save_bytes(steps)
+    refuse(data, r"`trusted` must contain the types .*skdp.persistence")
     function = skdp.save.__module__ + ".save"
     assert skdp.load(io.BytesIO(data), trusted=[function])[0].func is skdp.save
 
 
 @pytest.mark.parametrize("attribute", ["fit", "__class__", "_validate_params", "transform", "set_output"])
 def test_methods_are_not_replaced(attribute):
-    refused(edited(SCALER, "fitted", **{attribute: 1}), "must not replace methods of the class, got DPStandardScaler")
+    refuse(edit(SCALER, "fitted", **{attribute: 1}), "must not replace methods of the class, got DPStandardScaler")
 
 
 def test_edited_guarantee_raises_an_error():
-    refused(edited(SCALER, "fitted", guarantee_="epsilon = 0"), "`guarantee_` does not follow from the parameters")
-    refused(edited(SCALER, "parameters", epsilon=0.01), "`guarantee_` does not follow from the parameters")
+    refuse(edit(SCALER, "fitted", guarantee_="epsilon = 0"), "`guarantee_` does not follow from the parameters")
+    refuse(edit(SCALER, "parameters", epsilon=0.01), "`guarantee_` does not follow from the parameters")
     other = content_of(SYNTHESIZER)["estimator"]["fitted"]["guarantee"].state[0]
     assert '"epsilon": 1.0' in other
 
@@ -107,25 +107,25 @@ def test_edited_guarantee_raises_an_error():
         text = state["fitted"]["guarantee"].state[0].replace('"epsilon": 1.0', '"epsilon": 0.01')
         state["fitted"]["guarantee"].state[0] = text
 
-    refused(forged(SYNTHESIZER, change), "losses|`guarantee_` does not follow")
+    refuse(forge_file(SYNTHESIZER, change), "losses|`guarantee_` does not follow")
 
 
 def test_guarantee_of_a_local_transformer_follows_from_its_protocol():
-    refused(edited(ENCODER, "parameters", epsilon=0.01), "`epsilon` was changed after fit")
+    refuse(edit(ENCODER, "parameters", epsilon=0.01), "`epsilon` was changed after fit")
 
     def change(state):
         text = state["fitted"]["protocol"]
         state["fitted"]["protocol"] = text.replace('"epsilon": 1.0', '"epsilon": 0.01', 1)
 
-    refused(forged(ENCODER, change), "does not follow|cannot be read")
+    refuse(forge_file(ENCODER, change), "does not follow|cannot be read")
     # An attribute beside the protocol is not set.
-    data = edited(ENCODER, "fitted", guarantee_=skdp.persistence._file.Records().pack(skdp.PrivacyGuarantee(0.001)))
+    data = edit(ENCODER, "fitted", guarantee_=skdp.persistence._file.Records().pack(skdp.PrivacyGuarantee(0.001)))
     assert skdp.load(io.BytesIO(data)).guarantee_ == FITTED[2].guarantee_
 
 
 @pytest.mark.filterwarnings("ignore:X and y are treated as true values")
 def test_estimator_without_a_guarantee_gets_none():
     X, y = pd.DataFrame({"age": [1.0, 2.0, 3.0, 4.0]}), [0, 1, 0, 1]
-    data = saved(skdp.ReportLogisticRegression().fit(X, y))
+    data = save_bytes(skdp.ReportLogisticRegression().fit(X, y))
     packed = skdp.persistence._file.Records().pack(skdp.PrivacyGuarantee(0.001))
-    refused(edited(data, "fitted", guarantee_=packed), "`guarantee_` does not follow from the parameters")
+    refuse(edit(data, "fitted", guarantee_=packed), "`guarantee_` does not follow from the parameters")

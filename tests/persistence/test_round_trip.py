@@ -21,7 +21,7 @@ from skdp.domain import Categories
 from skdp.privacy import Rho
 from tests.estimators import BOUNDS, DECLARED, NUMBERS, SUBJECTS, WORDS
 from tests.local.protocols import FITTED
-from tests.persistence.forgery import saved
+from tests.persistence.forgery import save_bytes
 
 pytestmark = [
     pytest.mark.filterwarnings(
@@ -74,7 +74,7 @@ THEIRS = [
 ]
 
 
-def fitted(estimator, X):
+def fit_estimator(estimator, X):
     if isinstance(estimator, skdp.SyntheticResampler):
         estimator = clone(estimator)
         estimator.fit_resample(X)
@@ -88,7 +88,7 @@ def fitted(estimator, X):
 
 
 def passed_through(estimator, **options):
-    return skdp.load(io.BytesIO(saved(estimator)), **options)
+    return skdp.load(io.BytesIO(save_bytes(estimator)), **options)
 
 
 def without_key(estimator):
@@ -100,7 +100,7 @@ def without_key(estimator):
     return clone(estimator).set_params(**{name: value for name, value in fresh.items() if name in names})
 
 
-def seeded(estimator):
+def set_seeds(estimator):
     """Set all seeds, also of fitted parts, so that releases repeat."""
     for name, value in estimator.get_params().items():
         if name.rpartition("__")[2] == "random_state" and value is None:
@@ -145,12 +145,12 @@ def check_round_trip(estimator, X):
 
 @pytest.mark.parametrize(("estimator", "X"), [pair[1:] for pair in OURS], ids=[name for name, *_ in OURS])
 def test_estimators_of_skdp_round_trip(estimator, X):
-    check_round_trip(fitted(seeded(without_key(estimator)), X), X)
+    check_round_trip(fit_estimator(set_seeds(without_key(estimator)), X), X)
 
 
 @pytest.mark.parametrize(("estimator", "X"), THEIRS, ids=lambda value: type(value).__name__)
 def test_steps_of_scikit_learn_round_trip(estimator, X):
-    check_round_trip(fitted(estimator, X), X)
+    check_round_trip(fit_estimator(estimator, X), X)
 
 
 def test_table_of_estimators_is_complete():
@@ -209,14 +209,14 @@ def test_secret_keys_raise_an_error(key):
     encoder = skdp.RandomizedResponseEncoder(memoize=True, secret_key=key, categories=DECLARED)
     for estimator in (encoder, encoder.fit(WORDS), pipeline.make_pipeline(skdp.OnFitOnly(encoder))):
         with pytest.raises(ValueError, match="`secret_key` must be None") as caught:
-            saved(estimator)
+            save_bytes(estimator)
         assert "nobody" not in str(caught.value)
 
 
 def test_files_name_public_types():
     """A file of this version can be loaded after private modules move."""
     for estimator, X in [(one, X) for _, one, X in OURS[:40]]:
-        data = saved(fitted(seeded(without_key(estimator)), X))
+        data = save_bytes(fit_estimator(set_seeds(without_key(estimator)), X))
         schema = zipfile.ZipFile(io.BytesIO(data)).read("schema.json").decode()
         modules = {part for part in re.findall(r'"__module__": "([\w.]+)"', schema) if part.startswith("skdp")}
         assert modules == {"skdp.persistence"}
@@ -253,7 +253,7 @@ class TestLedgers:
 
     def test_invalid_ledgers_raise_an_error(self):
         with pytest.raises(ValueError, match="one ledger, got several"):
-            saved(pipeline.make_union(*(self.encoder(skdp.PrivacyLedger(epsilon=1.0)) for _ in range(2))))
+            save_bytes(pipeline.make_union(*(self.encoder(skdp.PrivacyLedger(epsilon=1.0)) for _ in range(2))))
         with pytest.raises(ValueError, match="no saved estimator had a ledger"):
             passed_through(skdp.DPMean(bounds=BOUNDS), ledger=skdp.PrivacyLedger(epsilon=1.0))
         with pytest.raises(TypeError, match="`ledger` must be"):
@@ -264,12 +264,12 @@ class TestLedgers:
 def test_changed_parameters_after_fit_raise_an_error(changes):
     encoder = skdp.RandomizedResponseEncoder(categories=DECLARED).fit(WORDS)
     with pytest.raises(ValueError, match="changed after fit"):
-        saved(encoder.set_params(**changes))
+        save_bytes(encoder.set_params(**changes))
 
 
 def test_other_objects_than_estimators_raise_an_error():
     with pytest.raises(TypeError, match="`estimator` must be an estimator, got ABCMeta"):
-        saved(skdp.RandomizedResponseEncoder)
+        save_bytes(skdp.RandomizedResponseEncoder)
 
 
 def test_load_of_a_protocol_names_read_protocol(tmp_path):

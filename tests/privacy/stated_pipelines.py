@@ -142,7 +142,7 @@ NO_GUARANTEE = [
 """Those that release every column unprotected, or more often than is counted."""
 
 
-def fitted(pipeline, columns, table):
+def fit_pipeline(pipeline, columns, table):
     """Fit to the columns of a table and its target; return the fitted pipeline and its output rows."""
     X, y = table[columns], table["sick"]
     pipeline = clone(pipeline)
@@ -158,7 +158,7 @@ def statement_of(name):
     columns, make = PIPELINES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few rows, and domains that are read from them
-        return skdp.privacy_statement(fitted(make(), columns, TABLE)[0])
+        return skdp.privacy_statement(fit_pipeline(make(), columns, TABLE)[0])
 
 
 UNSTATED = ("refit_time_", "random_state_")
@@ -232,7 +232,7 @@ def replayed_loss(name, total):
 
         def release(table, reports=reports, runs=runs):
             reports.place = next(runs)
-            return Shown(*fitted(make(), columns, table))
+            return Shown(*fit_pipeline(make(), columns, table))
 
         with reports.replayed(ReportProtocol, ReportProtocol.randomize):
             found = replay_release(release, table, neighbor, guarantee=total)

@@ -89,7 +89,7 @@ def test_no_strategy_exceeds_rho_or_mu(delta):
     assert more > Fraction(delta) / 10  # a budget larger by a half would be found
 
 
-def failing(odds, delta):
+def make_worst_release(odds, delta):
     """Return the worst (epsilon, delta) release: the input with probability delta, and an answer otherwise."""
     guarantee, results = answer(odds)
     delta = Fraction(delta)
@@ -109,6 +109,6 @@ def test_no_strategy_of_all_types_of_charges_exceeds_the_budget():
     """Pure, Gaussian and (epsilon, delta) charges, in any order that depends on results."""
     epsilon, delta = 0.75, 0.25
     budget = {"epsilon": epsilon, "delta": delta}
-    options = [answer("3/2"), as_noise("3/2"), failing("5/4", 1 / 64), threshold(1 / 32)]
+    options = [answer("3/2"), as_noise("3/2"), make_worst_release("5/4", 1 / 64), threshold(1 / 32)]
     reached = of_ledger(options, epsilon, **budget)
     assert 0.02 < reached <= Fraction(delta)

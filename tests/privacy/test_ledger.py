@@ -174,7 +174,7 @@ def gaussian(mu, delta=1e-6, relation="replace"):
     )
 
 
-def admitted(ledger, guarantee, *, most=10_000):
+def count_charges(ledger, guarantee, *, most=10_000):
     for number in range(most):
         try:
             ledger.charge(guarantee, "release")
@@ -185,7 +185,7 @@ def admitted(ledger, guarantee, *, most=10_000):
 
 def test_rhos_add_up_in_decimals(make):
     ledger = make(rho=0.5)
-    assert admitted(ledger, PrivacyGuarantee(0.1)) == 100
+    assert count_charges(ledger, PrivacyGuarantee(0.1)) == 100
     assert ledger.balance().loc["spent", "rho"] == 0.5
     assert ledger.remaining() == (0, 0)
     with pytest.raises(BudgetExceeded, match=r"late requires rho=0\.02, but the ledger has 0\.0 of 0\.5 left"):

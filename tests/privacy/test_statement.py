@@ -134,7 +134,7 @@ CODES = {
 }
 
 
-def said(statement):
+def marks(statement):
     """Return the statement about each column, one letter per row: {"sex": "AR", "age": "S"}."""
     letters = {}
     for column, text in zip(statement.rows["column"], statement.rows["protection"], strict=True):
@@ -146,7 +146,7 @@ class Case(NamedTuple):
     """A fitted estimator, the statement per column in `CODES`, and the total as "epsilon relation trust: columns"."""
 
     make: Any
-    said: str
+    marks: str
     total: str | None
     given: Any = None
 
@@ -276,8 +276,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_columns_and_total_are_stated(case):
     statement = skdp.privacy_statement(case.make(), case.given)
-    expected = dict(part.replace("_", " ").split(":") for part in case.said.split())
-    assert (said(statement), total_of(statement)) == (expected, case.total)
+    expected = dict(part.replace("_", " ").split(":") for part in case.marks.split())
+    assert (marks(statement), total_of(statement)) == (expected, case.total)
 
 
 @pytest.mark.parametrize("kind", [RowsAlways, RowsAtFit])
@@ -311,9 +311,9 @@ def test_meta_estimators_are_unprotected(name, protected):
     first = OnFitOnly(private) if protected is at_fit else private
     meta = META[name](make_pipeline(first, OneHotEncoder(handle_unknown="ignore"), LogisticRegression()))
     planned = skdp.privacy_statement(meta, SEX)
-    assert (planned.total, said(planned)["sex"] in "NA") == (None, True)
+    assert (planned.total, marks(planned)["sex"] in "NA") == (None, True)
     statement = skdp.privacy_statement(meta.fit(SEX, Y), SEX)
-    assert (said(statement)["sex"], statement.total, statement.steps) == ("A", None, ())
+    assert (marks(statement)["sex"], statement.total, statement.steps) == ("A", None, ())
     assert any("target is unprotected" in note for note in statement.notes)
 
 
@@ -365,9 +365,9 @@ def test_unfitted_step_has_learned_nothing():
 
 def test_x_adds_names_of_further_columns():
     for table in (X, pl.DataFrame(X.to_dict("list")).lazy()):
-        assert said(skdp.privacy_statement(sex().fit(SEX), table)) == {"sex": "R", "job": "0", "age": "0", "pay": "0"}
+        assert marks(skdp.privacy_statement(sex().fit(SEX), table)) == {"sex": "R", "job": "0", "age": "0", "pay": "0"}
     of_array = RandomizedResponseEncoder(categories=[SEXES, JOBS]).fit(X[["sex", "job"]].to_numpy())
-    assert said(skdp.privacy_statement(of_array, X[["sex", "job"]])) == {"sex": "R", "job": "R"}
+    assert marks(skdp.privacy_statement(of_array, X[["sex", "job"]])) == {"sex": "R", "job": "R"}
 
 
 def test_only_names_of_x_are_read():
@@ -379,10 +379,10 @@ def test_only_names_of_x_are_read():
                 raise AssertionError(f"{name} was read")
             raise AttributeError(name)
 
-    assert said(skdp.privacy_statement(sex().fit(SEX), Names())) == {"sex": "R", "job": "0"}
+    assert marks(skdp.privacy_statement(sex().fit(SEX), Names())) == {"sex": "R", "job": "0"}
     # Values of a column named like an attribute of frames are not read.
     table = SEX.assign(column_names="secret", collect_schema="secret")
-    assert list(said(skdp.privacy_statement(sex().fit(SEX), table))) == ["sex", "column_names", "collect_schema"]
+    assert list(marks(skdp.privacy_statement(sex().fit(SEX), table))) == ["sex", "column_names", "collect_schema"]
 
 
 @pytest.mark.parametrize(

@@ -135,10 +135,7 @@ def test_rows_of_a_single_scaler_are_listed_as_unprotected():
 
 @pytest.mark.parametrize(
     ("estimator", "X"),
-    [
-        (skdp.DPMinMaxScaler(bounds=(0, 60)), AGE),
-        (skdp.DPOneHotEncoder(categories={"sex": SEXES}), TABLE[["sex"]]),
-    ],
+    [(skdp.DPMinMaxScaler(bounds=(0, 60)), AGE), (skdp.DPOneHotEncoder(categories={"sex": SEXES}), TABLE[["sex"]])],
 )
 def test_guarantee_without_a_release_names_the_central_model(estimator, X):
     guarantee = clone(estimator).fit(X).guarantee_

@@ -33,7 +33,7 @@ def perturber():
     return skdp.NumericPerturber(1.0, bounds=(0, 20))
 
 
-def protected(statement):
+def list_protected(statement):
     """Return the columns without an unprotected release."""
     exposed = statement.rows["protection"].str.contains("unprotected|no guarantee")
     return sorted(set(statement.rows["column"]) - set(statement.rows["column"][exposed]))
@@ -53,7 +53,7 @@ def test_outside_oracles_are_not_trusted(monkeypatch):
     for estimator in (encoder, make_pipeline(encoder), skdp.OnFitOnly(clone(encoder)).fit(people)):
         statement = skdp.privacy_statement(estimator, people)
         assert statement.total is None
-        assert protected(statement) == []
+        assert list_protected(statement) == []
     assert skdp.privacy_statement(encoder, trusted=[skdp.FrequencyOracleEncoder]).total.epsilon == 1
 
 
@@ -88,14 +88,14 @@ def test_attributes_are_not_trusted(attributes):
     duck = Duck(**attributes()).fit(NUMBERS)
     for estimator in (duck, Pipeline([("duck", duck)]), FrozenEstimator(duck)):
         statement = skdp.privacy_statement(estimator, NUMBERS)
-        assert protected(statement) == []
+        assert list_protected(statement) == []
         assert statement.total is None
 
 
 def test_class_may_be_trusted_by_name():
     duck = Duck(**LOOKS["guarantee_"]()).fit(NUMBERS)
     statement = skdp.privacy_statement(duck, trusted=[Duck])
-    assert protected(statement) == ["age", "hours"]
+    assert list_protected(statement) == ["age", "hours"]
     assert statement.total.epsilon == 1
     heir = type("Heir", (Duck,), {})(**LOOKS["guarantee_"]()).fit(NUMBERS)
     assert skdp.privacy_statement(heir, trusted=[Duck]).total is None
@@ -135,7 +135,7 @@ def test_wrappers_of_outside_estimators_are_not_trusted(make):
         wrapper.fit_transform(PEOPLE[["sex"]], ILL)
     for estimator in (wrapper, Pipeline([("private", wrapper)])):
         statement = skdp.privacy_statement(estimator)
-        assert protected(statement) == []
+        assert list_protected(statement) == []
         assert statement.total is None
 
 
@@ -144,7 +144,7 @@ def learns_nothing(encoder, table):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # few rows
         model.fit(table, ILL)
-    return bool(set(protected(skdp.privacy_statement(model))) - {"target"})
+    return bool(set(list_protected(skdp.privacy_statement(model))) - {"target"})
 
 
 def test_encoder_with_a_declared_domain_learns_nothing():
@@ -172,14 +172,14 @@ def test_function_that_selects_columns_reads_them():
     # After a step that privatizes the columns, it reads reports.
     passed = ColumnTransformer([("rows", "passthrough", chosen)])
     later = make_pipeline(perturber().set_output(transform="pandas"), passed)
-    assert set(protected(skdp.privacy_statement(later.fit(NUMBERS)))) == {"age", "hours"}
+    assert set(list_protected(skdp.privacy_statement(later.fit(NUMBERS)))) == {"age", "hours"}
 
 
 ROWS = pd.DataFrame({"a": ["x", "y"] * 10, "b": ["y", "x", "x", "y"] * 5})
 LABELS = np.array([0, 1, 1, 0] * 5)
 
 
-def encoded(*names):
+def make_encoder(*names):
     return skdp.RandomizedResponseEncoder(1.0, categories={name: ["x", "y"] for name in names})
 
 
@@ -199,7 +199,7 @@ SEARCHES = {
 
 @pytest.mark.parametrize("name", SEARCHES)
 def test_search_that_learns_the_target_excludes_it_from_the_total(name):
-    reports = encoded("a", "b").set_output(transform="pandas")
+    reports = make_encoder("a", "b").set_output(transform="pandas")
     searched = make_pipeline(reports, SEARCHES[name]).fit(ROWS, LABELS)
     classifier = skdp.DPCategoricalNB(1.0, categories={"a": ["x", "y"], "b": ["x", "y"]}, classes=[0, 1])
     statement = skdp.privacy_statement([classifier.fit(ROWS, pd.Series(LABELS, name="y")), searched], ROWS)
@@ -210,6 +210,6 @@ def test_search_that_learns_the_target_excludes_it_from_the_total(name):
 def test_previously_fitted_step_may_contain_true_rows(fitted):
     numbers = OneHotEncoder(sparse_output=False)
     frozen = FrozenEstimator(PCA(1).fit(numbers.fit_transform(ROWS)))
-    pipeline = make_pipeline(encoded("a", "b").set_output(transform="pandas"), numbers, frozen)
+    pipeline = make_pipeline(make_encoder("a", "b").set_output(transform="pandas"), numbers, frozen)
     statement = skdp.privacy_statement(pipeline.fit(ROWS) if fitted else pipeline, ROWS)
     assert statement.total is None

@@ -149,7 +149,7 @@ def test_unknown_loss_before_fit_has_no_total(name):
         assert privacy_statement(UNKNOWN[name], X).total is None
 
 
-def said(statement):
+def protections(statement):
     rows = statement.rows.drop_duplicates("column")
     return dict(zip(rows["column"], rows["protection"], strict=True))
 
@@ -157,22 +157,25 @@ def said(statement):
 def test_columns_are_the_columns_of_the_steps():
     chosen = [("text", response(), TEXT), ("numbers", skdp.NumericPerturber(bounds=BOUNDS), NUMBERS)]
     rows = "privatized rows"
-    assert said(privacy_statement(response())) == {"(all columns)": rows}
-    assert said(privacy_statement(response(), TABLE[TEXT])) == dict.fromkeys(TEXT, rows)
-    assert said(privacy_statement(ColumnTransformer(chosen))) == dict.fromkeys([*TEXT, *NUMBERS], rows)
+    assert protections(privacy_statement(response())) == {"(all columns)": rows}
+    assert protections(privacy_statement(response(), TABLE[TEXT])) == dict.fromkeys(TEXT, rows)
+    assert protections(privacy_statement(ColumnTransformer(chosen))) == dict.fromkeys([*TEXT, *NUMBERS], rows)
     by_dtype = ColumnTransformer([("text", response(), make_column_selector(dtype_exclude="number"))])
-    assert said(privacy_statement(by_dtype, TABLE)) == dict.fromkeys(TABLE, rows)  # the dtypes are not read
+    assert protections(privacy_statement(by_dtype, TABLE)) == dict.fromkeys(TABLE, rows)  # the dtypes are not read
     by_dtype.set_params(remainder="passthrough")
     assert privacy_statement(by_dtype, TABLE).total is None
-    assert set(said(privacy_statement(by_dtype, TABLE)).values()) == {"unprotected: true values are in the output"}
+    assert set(protections(privacy_statement(by_dtype, TABLE)).values()) == {
+        "unprotected: true values are in the output"
+    }
 
 
 def test_plan_states_the_protection_after_fit():
     only = privacy_statement(skdp.OnFitOnly(response()), TABLE[TEXT])
-    assert said(only) == dict.fromkeys(TEXT, "privatized rows in fit, unprotected in transform and predict")
+    assert protections(only) == dict.fromkeys(TEXT, "privatized rows in fit, unprotected in transform and predict")
     assert privacy_statement(scaler(), TABLE[NUMBERS]).unprotected_columns == NUMBERS
     assert (
-        said(privacy_statement(skdp.DPMean(bounds=BOUNDS), TABLE[NUMBERS]))["age"] == "private statistics of this step"
+        protections(privacy_statement(skdp.DPMean(bounds=BOUNDS), TABLE[NUMBERS]))["age"]
+        == "private statistics of this step"
     )
     read = privacy_statement(response(categories="auto"), TABLE[TEXT])
     assert (read.total, read.unprotected_columns) == (None, TEXT)
@@ -201,7 +204,7 @@ def test_protected_columns_after_a_column_transformer():
     behind = make_pipeline(names.set_output(transform="pandas"), private)
     for statement in (privacy_statement(behind, TABLE[TEXT]), privacy_statement(behind.fit(TABLE[TEXT]), TABLE[TEXT])):
         assert statement.total is None
-        assert "privatized" not in " ".join(said(statement).values())
+        assert "privatized" not in " ".join(protections(statement).values())
         assert "first step" in str(statement)
 
 

@@ -25,7 +25,7 @@ ILL = [0, 1, 1, 0] * 25
 NUMBERS = np.linspace(0, 1, 50)[:, np.newaxis]
 
 
-def warned(work):
+def catch_warnings(work):
     """Return the warnings about guarantees, each of which must name this file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -36,7 +36,7 @@ def warned(work):
 
 
 def told(work):
-    return [str(warning.message) for warning in warned(work)]
+    return [str(warning.message) for warning in catch_warnings(work)]
 
 
 def model(encoder):
@@ -59,7 +59,7 @@ WORKS = {
 )
 def test_each_fit_warns_at_the_line_of_the_user(name, encoder, category):
     work = WORKS[name]
-    caught = warned(lambda: work(encoder))
+    caught = catch_warnings(lambda: work(encoder))
     assert len(caught) == {"pipeline": 1, "scores": 3}[name]
     for warning in caught:
         assert (warning.category, warning.lineno) == (category, inspect.getsourcelines(work)[1])

@@ -199,7 +199,7 @@ def test_impossible_proportions_of_cheaters_warn():
 # Designs with names.
 
 
-def drawn(name, truth, rng):
+def draw_reports(name, truth, rng):
     """Carry out a design by its instruction, with coins and cards instead of a matrix."""
     first, second = rng.random(len(truth)), rng.random(len(truth))
     if name == "warner":
@@ -227,7 +227,7 @@ def test_named_designs_follow_their_instruction(name):
     """For a million people of each true value, each report's proportion is within five errors (1e-6)."""
     design, rng, n = NAMED[name], np.random.default_rng(0), 10**6
     for truth, row in enumerate(design.channels[None]):
-        reports = drawn(name, np.full(n, bool(truth)), rng)
+        reports = draw_reports(name, np.full(n, bool(truth)), rng)
         shares = np.array([np.mean(reports == each) for each in design.reports])
         assert (np.abs(shares - row) <= 5.2 * np.sqrt(row * (1 - row) / n)).all()
 

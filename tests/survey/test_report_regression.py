@@ -75,7 +75,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:X and y are treated as true valu
 
 @pytest.mark.parametrize("model", [ReportLogisticRegression(), ReportLinearRegression()])
 def test_reports_without_a_design_warn(model):
-    X, _, _, y = generated(n=100)
+    X, _, _, y = generate_rows(n=100)
     with pytest.warns(UserWarning, match=r"treated as true values, because no design is given\. .* pass the encoder"):
         model.fit(X, y)
 
@@ -89,7 +89,7 @@ def test_checks_of_scikit_learn(estimator, check):
         check(estimator)
 
 
-def generated(n=3000, seed=0, n_classes=2):
+def generate_rows(n=3000, seed=0, n_classes=2):
     rng = np.random.default_rng(seed)
     X = pd.DataFrame({"age": rng.normal(size=n), "hours": rng.normal(size=n)})
     sex = (rng.random(n) < 1 / (1 + np.exp(-X["age"]))).astype(int)
@@ -103,7 +103,7 @@ def generated(n=3000, seed=0, n_classes=2):
 
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_fit_without_reports_equals_logistic_regression(n_classes):
-    X, _, _, y = generated(n_classes=n_classes)
+    X, _, _, y = generate_rows(n_classes=n_classes)
     model = ReportLogisticRegression().fit(X, y)
     plain = LogisticRegression(C=1e12, tol=1e-10, max_iter=1000).fit(X, y)
     np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-5)
@@ -307,7 +307,7 @@ def test_designs_are_saved():
 # Reports that contradict the model.
 
 
-def repeated(counts, values=("no", "yes")):
+def repeat_reports(counts, values=("no", "yes")):
     """Return a table with the given number of reports of each value, in a mixed order."""
     reports = np.repeat(list(values), counts)
     return pd.DataFrame({"a": np.random.default_rng(0).permutation(reports)})
@@ -321,7 +321,7 @@ UNLIKELY_WARNER = ReportDesign("a", [[0.55, 0.45], [0.45, 0.55]], values=["no", 
 def test_proportions_at_the_boundary_have_no_errors(counts, role):
     """The likelihood increases up to the boundary."""
     X = pd.DataFrame({"u": np.random.default_rng(1).normal(size=1000)})
-    reports = repeated(counts)
+    reports = repeat_reports(counts)
     model = ReportLogisticRegression([UNLIKELY_WARNER])
     X, y = X.assign(a=reports["a"]), np.arange(1000) % 2
     if role == "target":
@@ -363,7 +363,7 @@ WARNER = ReportDesign("a", [[0.75, 0.25], [0.25, 0.75]], values=[0, 1])
 
 @pytest.mark.parametrize("column", [1.0, "age"])
 def test_collinear_predictors_have_no_errors(column):
-    X, sex, _, y = generated(n=600)
+    X, sex, _, y = generate_rows(n=600)
     X = X.assign(a=sex, last=2 * X["age"] if column == "age" else column)
     with pytest.warns(ConvergenceWarning, match="no clear maximum.*constant, collinear"):
         model = ReportLogisticRegression(ReportDesign.warner("a", 0.9, values=[0, 1])).fit(X, y)
@@ -505,7 +505,7 @@ def test_errors_do_not_depend_on_units(kind, factor, shift):
 
 def test_direct_answers_are_true_predictors():
     """Fits and predictions equal least squares; columns without text names keep their order."""
-    X, sex, y, _ = generated()
+    X, sex, y, _ = generate_rows()
     model = ReportLinearRegression(ReportDesign.direct("sex", values=[0, 1])).fit(X.assign(sex=sex), y)
     plain = LinearRegression().fit(X.assign(sex=sex), y)
     np.testing.assert_allclose(model.coef_, plain.coef_, rtol=1e-6)
@@ -519,7 +519,7 @@ def test_direct_answers_are_true_predictors():
 
 
 def test_model_without_predictors_is_the_log_odds():
-    reports = repeated((500, 500))
+    reports = repeat_reports((500, 500))
     model = ReportLogisticRegression(target_design=UNLIKELY_WARNER).fit(reports[[]], reports)
     assert model.intercept_[0] == pytest.approx(0, abs=1e-8)
     with pytest.raises(ValueError, match="X must be a dataframe or an array, got None"):

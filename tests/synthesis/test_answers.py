@@ -33,12 +33,12 @@ DOMAIN = {
 KEPT = [("age", "smokes"), ("age",), ("wet",), ("n",), ("day",)]
 
 
-def fitted(epsilon=2.0, **parameters):
+def fit_model(epsilon=2.0, **parameters):
     parameters = {"domain": DOMAIN, "marginals": KEPT, "random_state": 0} | parameters
     return DPMarginalSynthesizer(epsilon, **parameters).fit(PEOPLE)
 
 
-SYNTHESIZER = fitted()
+SYNTHESIZER = fit_model()
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_intervals_of_noisy_counts_have_the_stated_coverage(delta):
     true = pd.crosstab(PEOPLE["age"] // 20, PEOPLE["smokes"])[["yes", "no"]].to_numpy().ravel()
     covered = []
     for seed in range(30):
-        found = fitted(0.3, delta=delta, marginals=KEPT[:1], random_state=seed).marginal(["age", "smokes"])
+        found = fit_model(0.3, delta=delta, marginals=KEPT[:1], random_state=seed).marginal(["age", "smokes"])
         covered += ((found["lower"] <= true) & (true <= found["upper"])).tolist()
     assert 0.91 < np.mean(covered) <= 0.99
 
@@ -134,7 +134,7 @@ def test_intervals_of_sums_of_many_nearly_empty_cells_cover(names, epsilon):
     ("delta", "level", "margin"), [(1e-6, 0.95, 1.96), (0, 0.95, 2.118), (0, 0.5, 0.674), (0, 0.99, 3.256)]
 )
 def test_laplace_noise_has_the_wider_tail(delta, level, margin):
-    synthesizer = fitted(0.001, delta=delta, marginals=[("wet",)])
+    synthesizer = fit_model(0.001, delta=delta, marginals=[("wet",)])
     marginal = synthesizer.marginals_[0]
     found = synthesizer.marginal("wet", confidence_level=level)
     margins = (found["upper"] - marginal.counts.clip(0)) / marginal.std_error
@@ -157,7 +157,7 @@ def test_several_marginals_are_combined_by_inverse_variance():
 
 
 def test_unfitted_model_has_the_larger_error():
-    synthesizer = fitted(marginals=[("wet",)])
+    synthesizer = fit_model(marginals=[("wet",)])
     marginal = synthesizer.marginals_[-1]
     marginal.counts[:] += [500.0, -500.0]
     misfit = synthesizer.marginal("wet")["count"] - marginal.counts
@@ -248,9 +248,9 @@ def test_invalid_levels_raise_an_error(level):
 
 
 def test_quality_of_marginals_names_noisy_ones():
-    quality = fitted(0.02).marginal_quality_
+    quality = fit_model(0.02).marginal_quality_
     assert quality.index.to_list() == ["age, smokes", "age", "wet", "n", "day"]
     assert (quality["noise"] > 0.1).any()
     assert (quality["usable"] == (quality["noise"] <= 0.1)).all()
-    assert fitted(50.0).marginal_quality_["usable"].all()
-    assert (fitted(50.0).marginal_quality_["misfit"] < 0.01).all()
+    assert fit_model(50.0).marginal_quality_["usable"].all()
+    assert (fit_model(50.0).marginal_quality_["misfit"] < 0.01).all()

@@ -27,7 +27,7 @@ def plan(sizes=SIZES, max_cells=1000, **others):
     return Plan(structure, is_ordered, max_cells, **options)
 
 
-def misplaced(table, fitted, rows, sizes, pair):
+def count_misplaced(table, fitted, rows, sizes, pair):
     """Return the number of records that a model has in other cells of a pair."""
     modelled = estimate_total(table.marginals)[0] * fitted.model.marginal(pair)
     return np.abs(modelled - counts_of(rows, sizes, pair)).sum() / 2
@@ -44,7 +44,7 @@ def test_all_pairs_are_measured_with_little_noise(kind):
     assert set(PAIRS) <= {marginal.clique for marginal in table.marginals}
     assert table.budget.remaining == 0
     rows = dependent_rows(SIZES, 2000)
-    assert all(misplaced(table, fitted, rows, SIZES, pair) < 0.005 * 2000 for pair in PAIRS)
+    assert all(count_misplaced(table, fitted, rows, SIZES, pair) < 0.005 * 2000 for pair in PAIRS)
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
@@ -68,7 +68,7 @@ def test_strong_pair_has_capacity_before_many_weak_ones(kind):
     fitted = measure_and_fit(table, plan(sizes, max_cells=2000))
     assert table.budget.remaining == 0
     assert (0, 1) in {marginal.clique for marginal in table.marginals}
-    assert misplaced(table, fitted, rows, sizes, (0, 1)) < 0.05 * n
+    assert count_misplaced(table, fitted, rows, sizes, (0, 1)) < 0.05 * n
 
 
 def test_rare_label_has_capacity_for_its_strongest_pairs():
@@ -127,11 +127,11 @@ TABLE = pd.DataFrame(dependent_rows(SIZES, 3000), columns=list("abcd"))
 DOMAIN = {name: list(range(size)) for name, size in zip(TABLE, SIZES, strict=True)}
 
 
-def fitted(X=TABLE, y=None, **parameters):
+def fit_model(X=TABLE, y=None, **parameters):
     return DPMarginalSynthesizer(**{"domain": DOMAIN, "random_state": 0} | parameters).fit(X, y)
 
 
-def measured(target, *, amount=1, kind="gaussian", sizes=SIZES, rows=None, **others):
+def measure_pairs(target, *, amount=1, kind="gaussian", sizes=SIZES, rows=None, **others):
     rows = dependent_rows(sizes, 3000) if rows is None else rows
     table = private_counts(rows, sizes, make_budget(kind, amount))
     assert_sound(measure_and_fit(table, plan(sizes, target=target, **others)).model)
@@ -142,7 +142,7 @@ def measured(target, *, amount=1, kind="gaussian", sizes=SIZES, rows=None, **oth
 @pytest.mark.parametrize("target", [None, 0, 1, 2, 3])
 def test_error_of_a_pair_is_weighted_by_target_and_number_of_values(kind, power, target):
     """The smallest weighted sum of errors: the standard deviation is proportional to (weight * cells) ** -power."""
-    table = measured(target, kind=kind, amount=Fraction(1, 4))
+    table = measure_pairs(target, kind=kind, amount=Fraction(1, 4))
     assert table.budget.remaining == 0
     scaled = {1: [], 1.5: [], 10: []}
     for marginal in table.marginals:

@@ -13,7 +13,7 @@ import skdp.engines  # noqa: F401 registers the engines for `fit`
 from skdp import Domain, DPMarginalSynthesizer, Interval
 from skdp.synthesis._cells import cut_domain
 from skdp.testing import replay_release
-from tests.testing.central_releases import fitted as with_persons
+from tests.testing.central_releases import fit_model as with_persons
 
 N = 3_000
 

@@ -19,7 +19,7 @@ import skdp
 from skdp import Domain, DPColumnSynthesizer, Interval, PrivacyLedger, SyntheticResampler, privacy_statement
 from skdp.privacy import Mu, Rho
 from skdp.testing import check_curator, replay_release
-from tests.persistence.forgery import forged, saved
+from tests.persistence.forgery import forge_file, save_bytes
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -243,7 +243,7 @@ class TestRows:
 
     def test_saved_synthesizer_draws_the_same_numbers(self):
         release = synthesizer(["age"], random_state=0).fit(people(500))
-        loaded = skdp.load(io.BytesIO(saved(release))).set_params(random_state=0)
+        loaded = skdp.load(io.BytesIO(save_bytes(release))).set_params(random_state=0)
         pd.testing.assert_frame_equal(loaded.transform(people(500)), release.transform(people(500)))
 
     @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ class TestRows:
     )
     def test_damaged_distributions_of_numbers_raise_an_error(self, change):
         release = synthesizer(["age"]).fit(people(100))
-        data = forged(saved(release), lambda content: content["fitted"]["shapes"][0].update(change))
+        data = forge_file(save_bytes(release), lambda content: content["fitted"]["shapes"][0].update(change))
         with pytest.raises(ValueError, match="must be an unchanged file"):
             skdp.load(io.BytesIO(data))
 
@@ -265,7 +265,7 @@ class TestRows:
     )
     def test_damaged_files_raise_an_error(self, part, value, message):
         release = synthesizer(["sex"]).fit(people(100))
-        data = forged(saved(release), lambda content: content["fitted"].update({part: value}))
+        data = forge_file(save_bytes(release), lambda content: content["fitted"].update({part: value}))
         with pytest.raises(ValueError, match=message):
             skdp.load(io.BytesIO(data))
 

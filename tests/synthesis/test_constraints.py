@@ -49,7 +49,7 @@ DOMAIN = Domain(
 )
 
 
-def fitted(table=None, domain=DOMAIN, epsilon=5.0, **parameters):
+def fit_model(table=None, domain=DOMAIN, epsilon=5.0, **parameters):
     given = {"delta": 1e-6, "random_state": 0}
     return DPMarginalSynthesizer(epsilon, domain=domain, **given | parameters).fit(people() if table is None else table)
 
@@ -64,7 +64,7 @@ def require_valid(rows):
 @pytest.mark.parametrize("bins", ["declared", "private"])
 @pytest.mark.parametrize("epsilon", [0.1, 10.0])
 def test_constraints_hold_in_all_rows(bins, epsilon):
-    synthesizer = fitted(epsilon=epsilon, bins=bins)
+    synthesizer = fit_model(epsilon=epsilon, bins=bins)
     rows = synthesizer.sample(1_000)
     assert list(rows) == ["start", "total", "end", "sex", "wage", "pregnant", "late"]
     require_valid(rows)
@@ -84,29 +84,29 @@ def test_constraints_hold_in_all_rows(bins, epsilon):
 def test_constraints_hold_in_other_libraries(library):
     module = pytest.importorskip("pyarrow" if library == "pyarrow" else "polars")
     frame = module.Table.from_pandas(people()) if library == "pyarrow" else module.DataFrame(people())
-    rows = fitted(frame.lazy() if library == "lazy" else frame).sample(500)
+    rows = fit_model(frame.lazy() if library == "lazy" else frame).sample(500)
     require_valid(rows.to_pandas())
 
 
 def test_derived_columns_are_not_read():
     table = people()
-    made = fitted(table).sample(200)
+    made = fit_model(table).sample(200)
     for other in (table.assign(total=np.nan), table.assign(total="text")):
-        pd.testing.assert_frame_equal(fitted(other).sample(200), made)
-    without = fitted(table.drop(columns="total")).sample(200)
+        pd.testing.assert_frame_equal(fit_model(other).sample(200), made)
+    without = fit_model(table.drop(columns="total")).sample(200)
     pd.testing.assert_frame_equal(without[list(made)], made)
-    assert fitted(table).guarantee_.scope == tuple(table)
-    assert privacy_statement(fitted(table)).unprotected_columns == []
+    assert fit_model(table).guarantee_.scope == tuple(table)
+    assert privacy_statement(fit_model(table)).unprotected_columns == []
 
 
 def test_uncomputable_derived_column_raises_before_charge():
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     domain = Domain(COLUMNS, derived={"total": "wage + start", "twice": "2 * total"})
     with pytest.raises(ValueError, match=r"X has derived columns \['total'\], but lacks columns"):
-        fitted(people().drop(columns="wage"), domain, ledger=ledger)
+        fit_model(people().drop(columns="wage"), domain, ledger=ledger)
     assert ledger.spent == (0, 0)
     without = people().drop(columns=["wage", "total"])
-    assert list(fitted(without, domain).sample(5)) == list(without)
+    assert list(fit_model(without, domain).sample(5)) == list(without)
 
 
 def test_target_beside_an_array_satisfies_constraints():
@@ -120,7 +120,7 @@ def test_target_beside_an_array_satisfies_constraints():
 
 
 def test_impossible_pairs_of_values_are_not_in_the_model():
-    synthesizer = fitted(epsilon=0.1)
+    synthesizer = fit_model(epsilon=0.1)
     assert synthesizer.count({"sex": "m", "pregnant": "yes"}) == 0
 
 
@@ -135,13 +135,13 @@ def test_unsatisfiable_domain_raises_before_charge():
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
     domain = Domain(COLUMNS, constraints=["sex == 'f'", "not sex == 'f'"], derived={"total": "wage + start"})
     with counted_draws() as drawn, pytest.raises(ValueError, match="exclude all combinations of declared values"):
-        fitted(domain=domain, ledger=ledger)
+        fit_model(domain=domain, ledger=ledger)
     assert (drawn[0], ledger.spent) == (0, (0, 0))
 
 
 def test_unsatisfiable_constraints_on_numbers_raise_an_error():
     domain = Domain(COLUMNS, constraints=["end > start + 100"], derived=DOMAIN.derived)
-    synthesizer = fitted(domain=domain)
+    synthesizer = fit_model(domain=domain)
     with pytest.raises(ValueError, match="must be satisfied by some rows of the model"):
         synthesizer.sample(10)
 
@@ -159,7 +159,7 @@ def test_missing_values_satisfy_no_comparison():
     columns = COLUMNS | {"end": Interval(0, 35, missing=True)}
     table = people().drop(columns="total")
     table["end"] = table["end"].where(np.arange(N) % 3 > 0)
-    rows = fitted(table, Domain(columns, constraints=["end >= start"])).sample(500)
+    rows = fit_model(table, Domain(columns, constraints=["end >= start"])).sample(500)
     assert rows["end"].notna().all()
-    rows = fitted(table, Domain(columns, constraints=["not end < start"])).sample(3_000)
+    rows = fit_model(table, Domain(columns, constraints=["not end < start"])).sample(3_000)
     assert rows["end"].isna().mean() == pytest.approx(1 / 3, abs=0.1)

@@ -8,7 +8,7 @@ import pytest
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.privacy import Rho
-from tests.persistence.forgery import forged, saved
+from tests.persistence.forgery import forge_file, save_bytes
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -18,19 +18,19 @@ DOMAIN = {"sex": ["F", "M"], "age": Interval(0, 100, bins=10), "job": ["clerk", 
 CONDITIONS = {"sex": "M", "age": (30, 75)}
 
 
-def fitted(table=None, y=None, **options):
+def fit_model(table=None, y=None, **options):
     options = {"epsilon": 5.0, "domain": DOMAIN, "delta": 1e-6, "random_state": SEED} | options
     return DPMarginalSynthesizer(**options).fit(pd.DataFrame(DATA) if table is None else table, y)
 
 
-def loaded(synthesizer):
+def load_again(synthesizer):
     file = io.BytesIO()
     synthesizer.save(file)
     return DPMarginalSynthesizer.load(file)
 
 
 def test_loaded_synthesizer_gives_all_answers(tmp_path):
-    before = fitted(marginals=[("sex", "age"), ("age", "job")], workload=[("sex", "age")])
+    before = fit_model(marginals=[("sex", "age"), ("age", "job")], workload=[("sex", "age")])
     before.save(tmp_path / "people.skops")
     after = DPMarginalSynthesizer.load(tmp_path / "people.skops")
     assert after.domain_ == before.domain_ == after.domain
@@ -49,18 +49,18 @@ def test_loaded_synthesizer_gives_all_answers(tmp_path):
 
 def test_loaded_synthesizer_has_fresh_random_bits_and_no_ledger():
     ledger = PrivacyLedger(epsilon=10, delta=1e-3)
-    after = loaded(fitted(ledger=ledger))
+    after = load_again(fit_model(ledger=ledger))
     assert after.random_state is None
     assert after.ledger is None
     assert not after.sample(200).equals(after.sample(200))
-    assert not loaded(fitted()).sample(200).equals(loaded(fitted()).sample(200))
+    assert not load_again(fit_model()).sample(200).equals(load_again(fit_model()).sample(200))
     assert not after.guarantee_.secure  # the noise came from a seed, which is not loaded
     assert ledger.spent.epsilon == 5
 
 
 def test_file_contains_no_seed_and_no_ledger(tmp_path):
     ledger = PrivacyLedger(path=tmp_path / "secret_ledger.sqlite", epsilon=10, delta=1e-3)
-    synthesizer = fitted(ledger=ledger)
+    synthesizer = fit_model(ledger=ledger)
     path = tmp_path / "people.skops"
     synthesizer.save(path)
     assert str(SEED).encode() not in path.read_bytes()
@@ -76,8 +76,8 @@ def test_file_contains_no_seed_and_no_ledger(tmp_path):
     ],
 )
 def test_names_of_several_levels_and_rho_are_loaded(table, domain, options):
-    before = fitted(table, domain=domain, **options)
-    after = loaded(before).set_params(random_state=SEED)
+    before = fit_model(table, domain=domain, **options)
+    after = load_again(before).set_params(random_state=SEED)
     pd.testing.assert_frame_equal(after.sample(20), before.sample(20))
     assert after.epsilon == before.epsilon
 
@@ -86,9 +86,9 @@ def test_rare_values_counted_together_are_loaded():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.geometric(0.4, (300, 4)).clip(1, 12), columns=list("abcd"))
     table["b"] = table["a"].where(rng.random(300) < 0.5, table["b"])
-    before = fitted(table, domain=dict.fromkeys("abcd", range(1, 13)), marginals="auto")
+    before = fit_model(table, domain=dict.fromkeys("abcd", range(1, 13)), marginals="auto")
     assert any(marginal.groups for marginal in before.marginals_)
-    after = loaded(before)
+    after = load_again(before)
     for one, other in zip(before.marginals_, after.marginals_, strict=True):
         assert np.array_equal(one.counts, other.counts)
         assert repr(one.groups) == repr(other.groups)
@@ -99,7 +99,7 @@ def test_rare_values_counted_together_are_loaded():
 class TestDamage:
     @staticmethod
     def load(change):
-        return DPMarginalSynthesizer.load(io.BytesIO(forged(FILE, change)))
+        return DPMarginalSynthesizer.load(io.BytesIO(forge_file(FILE, change)))
 
     @pytest.mark.parametrize(
         ("place", "value", "message"),
@@ -138,4 +138,4 @@ class TestDamage:
             self.load(change)
 
 
-FILE = saved(fitted(marginals=[("sex", "age"), ("age", "job"), ("sex",)]))
+FILE = save_bytes(fit_model(marginals=[("sex", "age"), ("age", "job"), ("sex",)]))

@@ -24,7 +24,7 @@ def people(n=N, seed=0):
     return pd.DataFrame({"age": age, "sex": sex, "income": income})
 
 
-def fitted(table, epsilon=1.0, seed=0, domain=DOMAIN, marginals=(NAMES,), **parameters):
+def fit_model(table, epsilon=1.0, seed=0, domain=DOMAIN, marginals=(NAMES,), **parameters):
     if not isinstance(marginals, str):
         marginals = list(marginals)
     parameters = {"delta": 1e-9, "domain": domain, "marginals": marginals, "random_state": seed} | parameters
@@ -46,7 +46,7 @@ def infer(synthesizer, statistic=statistics, columns=("sex", "income"), **option
 
 def test_statistics_without_noise_equal_the_table():
     table = people()
-    found = infer(fitted(table, 1e4))
+    found = infer(fit_model(table, 1e4))
     expected = statistics(table)
     assert found["supported"].all()
     assert (found["reason"] == "").all()
@@ -67,7 +67,7 @@ def test_intervals_have_the_stated_coverage(epsilon, n_fits):
     domain = {name: DOMAIN[name] for name in ("sex", "income")}
     for seed in range(n_fits):
         table = people(2_000, seed + 1)[["sex", "income"]]
-        found = infer(fitted(table, epsilon, seed, domain, [("sex", "income")]))
+        found = infer(fit_model(table, epsilon, seed, domain, [("sex", "income")]))
         for term, value in population.items():
             if found.loc[term, "supported"]:
                 covered.append(found.loc[term, "lower"] <= value <= found.loc[term, "upper"])
@@ -80,7 +80,7 @@ def test_intervals_have_the_stated_coverage(epsilon, n_fits):
 
 def test_standard_error_includes_noise_and_sampling():
     domain = {"sex": DOMAIN["sex"]}
-    synthesizer = fitted(people(2_000)[["sex"]], 0.3, 0, domain, [("sex",)])
+    synthesizer = fit_model(people(2_000)[["sex"]], 0.3, 0, domain, [("sex",)])
     found = infer(synthesizer, lambda rows: (rows["sex"] == "m").mean(), ["sex"]).loc["statistic"]
     share, n, noise = found["estimate"], synthesizer.n_rows_, synthesizer.marginals_[0].std_error
     variance = noise**2 * (share**2 + (1 - share) ** 2) / n**2 + share * (1 - share) / n
@@ -88,7 +88,7 @@ def test_standard_error_includes_noise_and_sampling():
 
 
 def test_columns_without_a_common_marginal_are_not_supported():
-    synthesizer = fitted(people(), marginals=[("age", "sex"), ("income",)])
+    synthesizer = fit_model(people(), marginals=[("age", "sex"), ("income",)])
     found = infer(synthesizer)
     assert not found["supported"].any()
     assert found["reason"].str.contains("no measured marginal").all()
@@ -100,12 +100,12 @@ def test_values_counted_together_are_not_supported():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.geometric(0.4, (300, 4)).clip(1, 12), columns=list("abcd"))
     table["b"] = table["a"].where(rng.random(300) < 0.5, table["b"])
-    synthesizer = fitted(table, 5.0, domain=dict.fromkeys("abcd", range(1, 13)), marginals="auto")
+    synthesizer = fit_model(table, 5.0, domain=dict.fromkeys("abcd", range(1, 13)), marginals="auto")
     grouped = next(marginal for marginal in synthesizer.marginals_ if marginal.groups)
     names = [synthesizer.domain_.columns[column] for column in grouped.clique]
     found = infer(synthesizer, lambda rows: rows.corr().iloc[0, 1], names)
     assert found["reason"].str.contains("counts rare values together: name it in `marginals`").all()
-    named = fitted(
+    named = fit_model(
         table, 5.0, domain=dict.fromkeys("abcd", range(1, 13)), marginals=[names, ("a",), ("b",), ("c",), ("d",)]
     )
     assert "counts rare" not in infer(named, lambda rows: rows.corr().iloc[0, 1], names)["reason"].item()
@@ -114,7 +114,7 @@ def test_values_counted_together_are_not_supported():
 def test_group_within_the_noise_is_not_supported():
     table = people(2_000)
     table["sex"] = np.where(np.arange(2_000) < 3, "f", "m")
-    found = [infer(fitted(table, 0.3, seed=seed)).loc["difference"] for seed in range(4)]
+    found = [infer(fit_model(table, 0.3, seed=seed)).loc["difference"] for seed in range(4)]
     reasons = [term["reason"] for term in found if not term["supported"]]
     assert len(reasons) >= 2
     assert all("not linear within the noise of the counts: declare narrower" in reason for reason in reasons)
@@ -124,7 +124,7 @@ def test_statistics_that_no_row_changes_are_not_supported():
     def statistic(rows):
         return {"constant": 1.0, "number of rows": len(rows) / 3, "median": rows["income"].median()}
 
-    found = infer(fitted(people()), statistic)
+    found = infer(fit_model(people()), statistic)
     assert not found["supported"].any()
     reason = "all rows change the statistic equally or not at all, as for a median or a number of rows"
     assert set(found["reason"]) == {reason}
@@ -133,7 +133,7 @@ def test_statistics_that_no_row_changes_are_not_supported():
 @pytest.mark.parametrize("bins", ["declared", "private"])
 def test_jump_within_a_bin_is_not_supported(bins):
     table = people(20_000)[["age"]]
-    synthesizer = fitted(table, 5.0, bins=bins, domain={"age": DOMAIN["age"]}, marginals=[("age",)])
+    synthesizer = fit_model(table, 5.0, bins=bins, domain={"age": DOMAIN["age"]}, marginals=[("age",)])
 
     def from_limits(rows):
         shares = {f"from {limit}": (rows["age"] >= limit).mean() for limit in (30, 33, 80)}
@@ -154,14 +154,16 @@ def test_jump_within_a_bin_is_not_supported(bins):
 def test_means_of_small_groups_do_not_jump(domain):
     table = people(20_000)
     table["sex"] = np.where(np.arange(20_000) < 60, "f", "m")
-    synthesizer = fitted(table[["age", "sex"]], 100.0, domain=domain | {"sex": ["f", "m"]}, marginals=[("age", "sex")])
+    synthesizer = fit_model(
+        table[["age", "sex"]], 100.0, domain=domain | {"sex": ["f", "m"]}, marginals=[("age", "sex")]
+    )
     found = infer(synthesizer, lambda rows: rows.groupby("sex")["age"].mean(), ["age", "sex"])
     assert found["supported"]["m"]
     assert not found["reason"].str.contains("edge of a bin").any()
 
 
 def test_names_of_columns_may_be_numbers():
-    synthesizer = fitted(people(500)[["age"]].set_axis([0], axis=1), domain={0: DOMAIN["age"]}, marginals=[(0,)])
+    synthesizer = fit_model(people(500)[["age"]].set_axis([0], axis=1), domain={0: DOMAIN["age"]}, marginals=[(0,)])
     assert infer(synthesizer, lambda rows: rows[0].mean(), [0])["supported"].all()
 
 
@@ -183,7 +185,7 @@ def test_p_value_is_uniform_without_an_effect():
     for seed in range(60):
         rng = np.random.default_rng(seed)
         table = pd.DataFrame({"a": rng.integers(0, 2, 1_000), "b": rng.integers(0, 3, 1_000)})
-        synthesizer = fitted(table, 1.0, seed, {"a": [0, 1], "b": [0, 1, 2]}, [("a", "b")])
+        synthesizer = fit_model(table, 1.0, seed, {"a": [0, 1], "b": [0, 1, 2]}, [("a", "b")])
         found = infer(synthesizer, lambda rows: rows["a"].corr(rows["b"]), ["a", "b"])
         p_values.append(found["p_value"].item())
     assert np.mean(np.array(p_values) < 0.05) <= 0.15
@@ -204,7 +206,7 @@ def test_missing_numbers_and_dates_in_bins_are_supported(bins):
         days = (rows["day"] - pd.Timestamp("2020-01-01")).dt.days
         return {"missing": rows["n"].isna().mean(), "n": rows["n"].mean(), "day": days.mean()}
 
-    found = infer(fitted(table, 50, 0, domain, [("day", "n")], bins=bins), statistic, ["day", "n"])
+    found = infer(fit_model(table, 50, 0, domain, [("day", "n")], bins=bins), statistic, ["day", "n"])
     assert found["supported"].all()
     for term, value in statistic(table).items():
         assert found.loc[term, "estimate"] == pytest.approx(value, rel=0.03)
@@ -233,9 +235,9 @@ class TestErrors:
 
     def test_too_many_combinations_raise_an_error(self):
         domain = {"age": range(81), "sex": ["f", "m"], "income": Interval(0, 100, bins=100, real=True)}
-        synthesizer = fitted(people(100), domain=domain, marginals="independent")
+        synthesizer = fit_model(people(100), domain=domain, marginals="independent")
         with pytest.raises(ValueError, match=r"combinations of values, .*, got 32,400"):
             synthetic_inference(synthesizer, statistics, columns=["age", "sex", "income"])
 
 
-SMALL = fitted(people(200))
+SMALL = fit_model(people(200))

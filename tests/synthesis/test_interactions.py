@@ -20,7 +20,7 @@ from skdp.synthesis.selection import _interactions as interactions
 from skdp.synthesis.selection._budget import PrivateScores
 from skdp.testing import replay_release
 from tests.synthesis.budgets import make_budget, private_counts
-from tests.testing.central_releases import fitted
+from tests.testing.central_releases import fit_model
 
 N = 6_000
 
@@ -61,8 +61,7 @@ def sign_of(rows, n_factors=3):
 
 
 @pytest.mark.parametrize(
-    "parameters",
-    [{}, {"target": "label"}, {"target": "label", "delta": 0}, {"max_rows_per_person": 2, "epsilon": 8.0}],
+    "parameters", [{}, {"target": "label"}, {"target": "label", "delta": 0}, {"max_rows_per_person": 2, "epsilon": 8.0}]
 )
 def test_sign_of_three_binned_columns_is_kept(parameters):
     synthesizer = fit(make_sign(), **parameters)
@@ -267,7 +266,7 @@ def replay_neighbors(name, n_neighbors, monkeypatch):
         whole = pd.concat([table, pd.DataFrame(row)], ignore_index=True)
         if n_rows > 1:
             whole["person"] = [*range(len(table)), *[len(table)] * n_rows]
-        replay = replay_release(partial(fitted, synthesizer), whole, whole[: len(table)])
+        replay = replay_release(partial(fit_model, synthesizer), whole, whole[: len(table)])
         assert replay.passed, replay.findings
         choices = replay.draws["sampler"].isin(["exponential_mechanism", "permute_and_flip"])
         assert choices.any()

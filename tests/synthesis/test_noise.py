@@ -22,7 +22,7 @@ from skdp.randomness import SeededSource, watch_draws
 from skdp.synthesis.selection import NoiseBudget
 from skdp.testing import replay_release
 from tests.synthesis.budgets import make_budget, private_counts
-from tests.testing.central_releases import fitted
+from tests.testing.central_releases import fit_model
 
 PROMISES = [(epsilon, delta) for epsilon in (1e-3, 0.1, 1, 10, 1000) for delta in (1e-12, 1e-9, 1e-2)]
 
@@ -127,7 +127,7 @@ def test_row_or_person_costs_exactly_the_stated_epsilon(name, epsilon):
             table = pd.DataFrame([*others, *rows], columns=list(SIZES))
             if n_rows > 1:
                 table["person"] = [*range(len(others)), *[9] * n_rows]
-            replay = replay_release(partial(fitted, synthesizer), table, table[: len(others)])
+            replay = replay_release(partial(fit_model, synthesizer), table, table[: len(others)])
             assert replay.passed, replay.findings
             used.append(replay.epsilon / replay.guarantee.epsilon)
     assert max(used) == pytest.approx(1)

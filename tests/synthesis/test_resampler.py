@@ -23,7 +23,7 @@ def resampler(epsilon=50.0, *, n_samples=None, **options):
     return SyntheticResampler(DPMarginalSynthesizer(epsilon, **options), n_samples=n_samples)
 
 
-def encoded():
+def make_one_hot():
     return make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["sex"]), remainder="passthrough")
 
 
@@ -39,7 +39,7 @@ def test_model_is_fitted_to_synthetic_rows_and_predicts_real_ones():
             seen.append(len(X))
             return super().predict(X)
 
-    fitted = make_pipeline(resampler(n_samples=77), encoded(), Recorder()).fit(X, Y)
+    fitted = make_pipeline(resampler(n_samples=77), make_one_hot(), Recorder()).fit(X, Y)
     assert fitted.predict(X[:5]).tolist() == ILL[:5]
     assert seen == [(77, ["no", "yes"]), 5]
     # The training rows are not rows of the table: with a smaller budget, ages differ.

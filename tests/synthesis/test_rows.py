@@ -23,13 +23,13 @@ def people(n=200):
     return pd.DataFrame({"answer": ["yes", "no", "no", "no"] * (n // 4), "age": np.arange(n) % 101})
 
 
-def fitted():
+def fit_model():
     return DPMarginalSynthesizer(10.0, domain=DOMAIN, random_state=0).fit(people())
 
 
 @pytest.mark.parametrize(("n", "size"), [(0, 5), (1, 5), (5, 5), (6, 5), (17, 5), (3, 1)])
 def test_batches_have_the_requested_size(n, size):
-    batches = fitted().sample_batches(n, batch_size=size)
+    batches = fit_model().sample_batches(n, batch_size=size)
     assert isinstance(batches, Iterator)
     sizes = [len(batch) for batch in batches]
     assert sum(sizes) == n
@@ -38,8 +38,8 @@ def test_batches_have_the_requested_size(n, size):
 
 
 def test_seed_repeats_and_calls_and_batches_differ():
-    model = fitted()
-    one, two = (pd.concat(made.sample_batches(300, batch_size=100)) for made in (model, fitted()))
+    model = fit_model()
+    one, two = (pd.concat(made.sample_batches(300, batch_size=100)) for made in (model, fit_model()))
     pd.testing.assert_frame_equal(one, two)
     assert not one.equals(pd.concat(model.sample_batches(300, batch_size=100)))
     first, second, third = (one.iloc[start : start + 100].reset_index(drop=True) for start in (0, 100, 200))

@@ -24,7 +24,7 @@ TABLE = pd.DataFrame(
 DOMAIN = {"a": range(4), "b": range(5), "c": range(2), "d": range(3), "e": range(2)}
 
 
-def fitted(X=TABLE, domain=DOMAIN, **parameters):
+def fit_model(X=TABLE, domain=DOMAIN, **parameters):
     domain = {name: list(values) if isinstance(values, range) else values for name, values in domain.items()}
     return DPMarginalSynthesizer(**{"random_state": 0, "domain": domain} | parameters).fit(X)
 
@@ -67,7 +67,7 @@ def test_tiny_tables_give_distributions(sizes, method, epsilon, delta, n, max_ce
 def test_negative_noisy_counts_give_a_distribution(method, delta, monkeypatch):
     counts = NoiseBudget.add_to_counts
     monkeypatch.setattr(NoiseBudget, "add_to_counts", lambda *given: counts(*given) - 10**7)
-    synthesizer = fitted(marginals=method, delta=delta)
+    synthesizer = fit_model(marginals=method, delta=delta)
     assert all((marginal.counts < 0).all() for marginal in synthesizer.marginals_)
     assert synthesizer.n_rows_ == 1
     assert_sound(synthesizer.model_)
@@ -81,12 +81,12 @@ def test_unbounded_noise_raises_an_error(marginals, epsilon, delta):
     """The variance overflowed after the charge."""
     ledger = PrivacyLedger(epsilon=100)
     with pytest.raises(ValueError, match="too small"):
-        fitted(marginals=marginals, epsilon=epsilon, delta=delta, ledger=ledger)
+        fit_model(marginals=marginals, epsilon=epsilon, delta=delta, ledger=ledger)
     assert ledger.spent.epsilon == 0
 
 
 @pytest.mark.parametrize("marginals", ["auto", "full"])
 @pytest.mark.parametrize(("epsilon", "delta"), [(1e-29, 0), (1e-29, 1e-29), (1e300, 0), (1e300, 0.999)])
 def test_extreme_guarantees_are_kept(marginals, epsilon, delta):
-    synthesizer = fitted(epsilon=epsilon, delta=delta, marginals=marginals)
+    synthesizer = fit_model(epsilon=epsilon, delta=delta, marginals=marginals)
     assert len(synthesizer.sample(3)) == 3

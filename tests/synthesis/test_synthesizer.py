@@ -31,14 +31,14 @@ DOMAIN = {
 CLIQUES = [("a", "b"), ("a", "wage"), ("b", "job"), ("wage",)]
 
 
-def fitted(X=TABLE, y=None, **parameters):
+def fit_model(X=TABLE, y=None, **parameters):
     domain = DOMAIN if y is None else DOMAIN | {"label": ["low", "high"]}
     return DPMarginalSynthesizer(**{"random_state": 0, "domain": domain, "marginals": CLIQUES} | parameters).fit(X, y)
 
 
 @pytest.fixture(scope="module")
 def synthesizer():
-    return fitted()
+    return fit_model()
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ N_FITS = 25
 
 @pytest.fixture(scope="module", params=often([0, 1e-9], [1e-9]))
 def many_fits(request):
-    return [fitted(random_state=seed, delta=request.param) for seed in range(N_FITS)]
+    return [fit_model(random_state=seed, delta=request.param) for seed in range(N_FITS)]
 
 
 class TestSample:
@@ -80,7 +80,7 @@ class TestSample:
     @pytest.mark.usefixtures("repeatable_draws")
     def test_sampling_and_noise_use_distinct_random_bits(self):
         for seed in (None, 0):
-            fit = fitted(random_state=seed)
+            fit = fit_model(random_state=seed)
             with counted_draws() as drawn:
                 fit.sample(100), fit.transform(TABLE)
             assert drawn[0] == 0

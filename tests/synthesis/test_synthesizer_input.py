@@ -32,7 +32,7 @@ SMALL = pd.DataFrame({"a": [0, 1, 2, 1] * 25, "b": ["x", "y"] * 50})
 SMALL_DOMAIN = {"a": [0, 1, 2], "b": ["x", "y"]}
 
 
-def fitted(X=SMALL, y=None, domain=SMALL_DOMAIN, **parameters):
+def fit_model(X=SMALL, y=None, domain=SMALL_DOMAIN, **parameters):
     parameters = {"marginals": "independent", "random_state": 0, "domain": domain} | parameters
     return DPMarginalSynthesizer(**parameters).fit(X, y)
 
@@ -45,7 +45,7 @@ def dtypes(frame):
 
 def test_output_has_the_library_and_declared_values(make_frame, values_of):
     frame = make_frame(DATA, CATEGORIES)
-    synthesizer = fitted(frame, domain=DECLARED)
+    synthesizer = fit_model(frame, domain=DECLARED)
     for made in (synthesizer.sample(40), synthesizer.sample(0), synthesizer.transform(frame)):
         assert type(made) is type(frame)
         assert list(dtypes(made)) == list(DATA)
@@ -66,7 +66,7 @@ class TestTarget:
     def test_y_is_the_last_column(self, y, library):
         make = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[library]
         X = make(SMALL.to_dict("list"))
-        synthesizer = fitted(X, y, {**SMALL_DOMAIN, "target": [0, 1]})
+        synthesizer = fit_model(X, y, {**SMALL_DOMAIN, "target": [0, 1]})
         made = synthesizer.sample(10)
         assert type(made) is type(X)
         assert list(dtypes(made)) == ["a", "b", "target"]
@@ -80,25 +80,25 @@ class TestTarget:
          ([0, 1] * 50, r"\['target'\]")])  # fmt: skip
     def test_invalid_targets_raise_an_error(self, y, message):
         with pytest.raises(ValueError, match=message):
-            fitted(SMALL, y)
+            fit_model(SMALL, y)
 
 
 class TestUnknown:
     def test_ignored_row_is_ignored_completely(self):
         frame = pd.DataFrame({"a": [0, 1, 9] * 50, "b": ["x", "y", "x"] * 50})
-        synthesizer = fitted(frame, handle_unknown="ignore", epsilon=100)
+        synthesizer = fit_model(frame, handle_unknown="ignore", epsilon=100)
         assert synthesizer.count({"b": "x"}) == pytest.approx(50, abs=1)
 
     def test_mapping_replaces_texts_and_clips_numbers(self):
         domain = {"t": ["a", "b"], "x": Interval(0, 10, bins=2)}
         frame = pd.DataFrame({"t": ["a", "b", "z"] * 50, "x": [1.0, 2.0, 99.0] * 50})
-        synthesizer = fitted(frame, domain=domain, handle_unknown={"t": "b", "x": "clip"}, epsilon=100)
+        synthesizer = fit_model(frame, domain=domain, handle_unknown={"t": "b", "x": "clip"}, epsilon=100)
         assert synthesizer.count({"t": "b"}) == pytest.approx(100, abs=1)
         assert synthesizer.count({"x": (5, 10)}) == pytest.approx(50, abs=1)
         ledger = PrivacyLedger(epsilon=200)
         for unknown in ({"t": "clip", "x": "clip"}, {"t": "a", "x": "b"}):
             with pytest.raises(ValueError, match=r"`handle_unknown` of column '.' must be one of its declared values"):
-                fitted(frame, domain=domain, handle_unknown=unknown, epsilon=100, ledger=ledger)
+                fit_model(frame, domain=domain, handle_unknown=unknown, epsilon=100, ledger=ledger)
         assert ledger.spent == (0, 0)
 
 
@@ -112,17 +112,17 @@ class TestSize:
             counted_draws() as drawn,
             pytest.raises(ValueError, match=r"at most 500 columns, got 10000. The budget is split"),
         ):
-            fitted(make(), domain=Interval(0, 1, bins=2))
+            fit_model(make(), domain=Interval(0, 1, bins=2))
         assert drawn[0] == 0
 
     def test_error_of_a_trillion_cells_states_the_bytes(self):
         ledger = PrivacyLedger(epsilon=10)
         with pytest.raises(ValueError, match="got 1,000,000,000,000"):
-            fitted(np.zeros((2, 6)), domain=Interval(0, 1, bins=100), marginals="full", ledger=ledger)
+            fit_model(np.zeros((2, 6)), domain=Interval(0, 1, bins=100), marginals="full", ledger=ledger)
         cycle = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5), (0, 3), (1, 4)]
         named = [tuple(f"x{place}" for place in pair) for pair in cycle]
         with pytest.raises(ValueError, match="got 1,000,000,000,000 and 1,002,000,000,000 in total"):
-            fitted(np.zeros((2, 6)), domain=Interval(0, 1, bins=1000), marginals=named, ledger=ledger)
+            fit_model(np.zeros((2, 6)), domain=Interval(0, 1, bins=1000), marginals=named, ledger=ledger)
         assert ledger.spent == (0, 0)
 
 
@@ -147,6 +147,6 @@ WRONG = [
 def test_error_of_a_parameter_names_it_before_charge(parameters, message):
     ledger = PrivacyLedger(epsilon=10)
     with counted_draws() as drawn, pytest.raises((TypeError, ValueError), match=message):
-        fitted(**{"ledger": ledger, "marginals": "auto"} | parameters)
+        fit_model(**{"ledger": ledger, "marginals": "auto"} | parameters)
     assert drawn[0] == 0
     assert ledger.spent == (0, 0)

@@ -15,7 +15,7 @@ from skdp import DPMarginalSynthesizer
 from skdp.domain import Interval
 from skdp.synthesis.model import JunctionTree
 from skdp.tables import to_dates
-from tests.persistence.forgery import content_of, saved
+from tests.persistence.forgery import content_of, save_bytes
 from tests.synthesis.conftest import model_of
 
 
@@ -128,6 +128,6 @@ def test_no_record_determines_a_dtype_of_the_release(first, second, declared):
         options = {"domain": {"x": declared}, "handle_unknown": unknown, "random_state": 0}
         synthesizer = DPMarginalSynthesizer(0.1, **options).fit(table)
         rows = [synthesizer.transform(table)["x"], synthesizer.sample(60)["x"]]
-        file = joblib.hash(content_of(saved(synthesizer)))
+        file = joblib.hash(content_of(save_bytes(synthesizer)))
         releases.append((file, [(type(own), str(own.dtype), own.to_list()) for own in rows]))
     assert releases[0] == releases[1]

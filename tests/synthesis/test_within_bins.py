@@ -13,7 +13,7 @@ from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
 N = 6_000
 
 
-def fitted(table, domain, epsilon=10, **parameters):
+def fit_model(table, domain, epsilon=10, **parameters):
     return DPMarginalSynthesizer(epsilon, delta=1e-9, domain=domain, random_state=0, **parameters).fit(table)
 
 
@@ -51,7 +51,7 @@ def test_python_dates_depend_on_the_edges_only():
     for edges, has_days in ((days, True), (times, False)):
         domain = {"day": Interval(edges[0], edges[-1], bins=2)}
         for values in (days, times):
-            rows = fitted(pd.DataFrame({"day": values * 50}, dtype=object), domain).sample(20)
+            rows = fit_model(pd.DataFrame({"day": values * 50}, dtype=object), domain).sample(20)
             assert rows["day"].dtype == "datetime64[us]"
             assert (rows["day"] == rows["day"].dt.normalize()).all() == has_days
 
@@ -84,7 +84,7 @@ def test_whole_numbers_stay_in_bins_with_fractional_edges(decimals):
     """Fine cells without a number, such as from 18.5 to 19, had rows; they were drawn in the bin below."""
     numbers = np.random.default_rng(2).integers(16, 96, N) / 10**decimals
     interval = Interval(16 / 10**decimals, 96 / 10**decimals, bins=32, decimals=decimals)
-    synthesizer = fitted(pd.DataFrame({"age": numbers}), {"age": interval}, epsilon=0.3)
+    synthesizer = fit_model(pd.DataFrame({"age": numbers}), {"age": interval}, epsilon=0.3)
     rows = synthesizer.sample(50_000)["age"].to_numpy()
     counts, _ = np.histogram(rows, interval.edges)
     assert np.abs(counts / 50_000 - synthesizer.model_.marginal((0,))).max() < 0.005
@@ -101,7 +101,7 @@ def test_even_dates_stay_even(bins):
     days = np.random.default_rng(0).integers(0, 365, 5_000)
     table = pd.DataFrame({"day": pd.Timestamp("2025-01-01") + pd.to_timedelta(days, "D"), "x": [0, 1] * 2_500})
     domain = {"day": Interval(date(2025, 1, 1), date(2026, 1, 1), bins=12), "x": [0, 1]}
-    drawn = fitted(table, domain, epsilon=1, bins=bins).sample()["day"].dt
+    drawn = fit_model(table, domain, epsilon=1, bins=bins).sample()["day"].dt
     months = drawn.month.value_counts(normalize=True).reindex(range(1, 13), fill_value=0)
     assert abs(months - 1 / 12).sum() / 2 < 0.05
     assert drawn.day_of_year.value_counts().max() < 60

@@ -18,7 +18,7 @@ DOMAIN = {name: [0, 1] for name in PARITY}
 ALL = ("a", "b", "c", "label")
 
 
-def fitted(**parameters):
+def fit_model(**parameters):
     given = {"epsilon": 1.0, "domain": DOMAIN, "workload": [ALL], "random_state": 0}
     return DPMarginalSynthesizer(**given | parameters).fit(PARITY)
 
@@ -34,7 +34,7 @@ def odd_share(synthesizer):
 def test_marginals_of_an_iterator_are_an_error(name, listed):
     """A second fit would read no column from an iterator."""
     with pytest.raises(TypeError, match=f"`{name}` must be a list of tuples"):
-        fitted(**{name: listed})
+        fit_model(**{name: listed})
 
 
 @pytest.mark.parametrize("delta", [0, 1e-9])
@@ -45,7 +45,7 @@ def test_parity_of_three_bits_is_learned(parameters, delta):
     """Also without a workload: the second round scores four columns of few values together."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        synthesizer = fitted(delta=delta, **parameters)
+        synthesizer = fit_model(delta=delta, **parameters)
     assert ALL in synthesizer.selected_cliques_
     assert odd_share(synthesizer) > 0.95
 
@@ -63,7 +63,7 @@ def test_unsupported_workload_raises_before_charge(parameters, message):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match=f"(?si)workload.*{message}"):
-            fitted(ledger=ledger, **parameters)
+            fit_model(ledger=ledger, **parameters)
     assert ledger.spent.epsilon == 0
 
 
@@ -71,7 +71,7 @@ def test_marginals_below_their_noise_are_named_at_the_end():
     workload = [("a",), *itertools.combinations(ALL, 2)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        synthesizer = fitted(workload=workload, epsilon=0.01)
+        synthesizer = fit_model(workload=workload, epsilon=0.01)
     lacking = [pair for pair in workload if pair not in synthesizer.selected_cliques_ and len(pair) > 1]
     assert lacking
     (warning,) = caught

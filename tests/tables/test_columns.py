@@ -11,15 +11,7 @@ import pyarrow as pa
 import pytest
 
 from skdp import Domain
-from skdp.tables import (
-    ValueCoder,
-    distinct_values,
-    is_missing,
-    to_numbers,
-    to_objects,
-    to_python,
-    wrap_table,
-)
+from skdp.tables import ValueCoder, distinct_values, is_missing, to_numbers, to_objects, to_python, wrap_table
 
 STRINGS = ["a", "", "b", None, "ü"]
 MISSING = [None, float("nan"), np.nan, pd.NA, pd.NaT, np.datetime64("NaT", "s"), np.float32("nan")]

@@ -29,7 +29,7 @@ def arrow(times, kind):
     return pa.array(times if pa.types.is_timestamp(kind) else days(times), kind)
 
 
-def chunked(column):
+def chunk(column):
     return pa.chunked_array([column[:1], column[1:]]) if len(column) else pa.chunked_array([], column.type)
 
 
@@ -43,14 +43,14 @@ COLUMNS = {
     "pandas category": (lambda times: pd.Series(array(times, "us")).astype("category"), UNITS["us"]),
     "pandas date32": (lambda times: pd.Series(arrow(times, pa.date32()), dtype=pd.ArrowDtype(pa.date32())), DAY),
     "polars Date": (lambda times: pl.Series(days(times), dtype=pl.Date), DAY),
-    "pyarrow date32": (lambda times: chunked(arrow(times, pa.date32())), DAY),
-    "pyarrow date64": (lambda times: chunked(arrow(times, pa.date64())), DAY),
-    "pyarrow dictionary": (lambda times: chunked(arrow(times, pa.timestamp("us")).dictionary_encode()), UNITS["us"]),
+    "pyarrow date32": (lambda times: chunk(arrow(times, pa.date32())), DAY),
+    "pyarrow date64": (lambda times: chunk(arrow(times, pa.date64())), DAY),
+    "pyarrow dictionary": (lambda times: chunk(arrow(times, pa.timestamp("us")).dictionary_encode()), UNITS["us"]),
 }
 for unit, width in (UNITS | {"ns": UNITS["us"]}).items():
     COLUMNS[f"numpy {unit}"] = (lambda times, unit=unit: array(times, unit), width)
     COLUMNS[f"pandas {unit}"] = (lambda times, unit=unit: pd.Series(array(times, unit)), width)
-    COLUMNS[f"pyarrow {unit}"] = (lambda times, unit=unit: chunked(pa.array(array(times, unit))), width)
+    COLUMNS[f"pyarrow {unit}"] = (lambda times, unit=unit: chunk(pa.array(array(times, unit))), width)
     COLUMNS[f"pandas arrow {unit}"] = (
         lambda times, unit=unit: pd.Series(pa.array(array(times, unit)), dtype=pd.ArrowDtype(pa.timestamp(unit))),
         width,

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("repeatable_draws")
 SECRET = "s3cr3t"
 
 
-def raising(base, *methods, properties=()):
+def make_raising_class(base, *methods, properties=()):
     """Make a class whose methods and properties raise an error that contains the value."""
 
     def fail(self, *arguments):
@@ -38,13 +38,13 @@ ODD = {
     "NaT": pd.NaT,
     "time zone": datetime(2072, 6, 19, tzinfo=UTC),
     "far away": np.datetime64("726190000-06-19"),
-    "eq and hash": raising(object, "__eq__", "__hash__")(),
-    "hash of text": raising(str, "__hash__", "__eq__")(SECRET),
-    "text of text": raising(str, "__str__")(SECRET),
-    "float": raising(float, "__float__", "__eq__")(7.0),
-    "array": raising(object, "__array__", "__len__", "__bool__")(),
-    "date of no zone": raising(date, properties=["tzinfo"])(2020, 1, 2),
-    "date as array": raising(date, "__array__")(2020, 1, 2),
+    "eq and hash": make_raising_class(object, "__eq__", "__hash__")(),
+    "hash of text": make_raising_class(str, "__hash__", "__eq__")(SECRET),
+    "text of text": make_raising_class(str, "__str__")(SECRET),
+    "float": make_raising_class(float, "__float__", "__eq__")(7.0),
+    "array": make_raising_class(object, "__array__", "__len__", "__bool__")(),
+    "date of no zone": make_raising_class(date, properties=["tzinfo"])(2020, 1, 2),
+    "date as array": make_raising_class(date, "__array__")(2020, 1, 2),
 }
 
 

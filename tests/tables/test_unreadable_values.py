@@ -29,7 +29,7 @@ def texts(parts, dtype):
     return pa.chunked_array([pa.Array.from_buffers(pa.string(), len(array), array.buffers()).cast(dtype)])
 
 
-def coded(column):
+def encode_dictionary(column):
     return pa.chunked_array([chunk.dictionary_encode() for chunk in column.chunks])
 
 
@@ -42,7 +42,7 @@ def in_pandas(column):
 TIMES = {
     "polars Date": (lambda days: pl.Series(days, dtype=pl.Int32).cast(pl.Date), DAYS, [4_000_000, -2 * 10**9], DAY),
     "Arrow date32": (lambda days: arrow(days, pa.date32()), DAYS, [4_000_000, -800_000], DAY),
-    "Arrow dictionary": (lambda days: coded(arrow(days, pa.date32())), DAYS, [4_000_000], DAY),
+    "Arrow dictionary": (lambda days: encode_dictionary(arrow(days, pa.date32())), DAYS, [4_000_000], DAY),
     "pandas date32": (lambda days: in_pandas(arrow(days, pa.date32())), DAYS, [4_000_000], DAY),
     "Arrow date64": (lambda times: arrow(times, pa.date64()), DAYS * 86_400_000, [4_000_000 * 86_400_000], DAY),
 }
@@ -60,7 +60,7 @@ TEXTS = {
     "string": lambda: texts(BYTES, pa.string()),
     "large": lambda: texts(BYTES, pa.large_string()),
     "view": lambda: texts(BYTES, pa.string_view()),
-    "dictionary": lambda: coded(texts(BYTES, pa.string())),
+    "dictionary": lambda: encode_dictionary(texts(BYTES, pa.string())),
     "pandas": lambda: in_pandas(texts(BYTES, pa.string())),
 }
 

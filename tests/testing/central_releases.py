@@ -17,7 +17,7 @@ CODES = {"a": [0, 1, 2], "b": [0, 1], "c": [0, 1]}
 RHO, MU = Rho(0.5, delta=1e-6), Mu(1.0, delta=1e-6)
 
 
-def fitted(model, rows):
+def fit_model(model, rows):
     """Fit a model to rows; the columns `y` and `person` are arguments of `fit`."""
     X = rows.drop(columns=["y", "person"], errors="ignore")
     target = [rows["y"]] if "y" in rows else []
@@ -27,7 +27,7 @@ def fitted(model, rows):
         return clone(model).set_params(random_state=0).fit(X, *target, **more)
 
 
-def resampled(rows):
+def resample_rows(rows):
     resampler = skdp.SyntheticResampler(skdp.DPMarginalSynthesizer(domain=CODES, random_state=0))
     resampler.rows_ = resampler.fit_resample(rows[["a", "b"]], rows["c"])
     return resampler
@@ -87,7 +87,7 @@ RELEASES = {
         skdp.DPTargetEncoder(categories={"a": [0, 1, 2], "b": [0, 1]}, bounds=(0, 1), max_rows_per_person=2),
         PERSONS.rename(columns={"c": "y"}),
     ),
-    "resampler": (resampled, CODED),
+    "resampler": (resample_rows, CODED),
     "components of persons, delta": (skdp.DPPCA(delta=1e-6, bounds=(0, 2), max_rows_per_person=2), PERSONS),
 }
 """Releases of persons, of functions, and of several rounds; `test_contract` replays a record of each class."""

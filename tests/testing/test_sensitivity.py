@@ -25,7 +25,7 @@ from skdp.randomness import (
 from skdp.testing import check_curator, replay_release
 from tests.conftest import often
 from tests.testing import broken_curators as broken
-from tests.testing.central_releases import RELEASES, fitted, neighbors_of
+from tests.testing.central_releases import RELEASES, fit_model, neighbors_of
 
 ONLY = pd.DataFrame({"value": [1.0, 2.0]})
 CLAIM = PrivacyGuarantee(1.0, relation="add_remove", trust="central")
@@ -81,7 +81,7 @@ QUICK = [
 @pytest.mark.parametrize("name", often(RELEASES, QUICK))
 def test_noise_of_this_library_covers_the_sensitivity(name):
     model, table = RELEASES[name]
-    release = partial(fitted, model) if hasattr(model, "fit") else model
+    release = partial(fit_model, model) if hasattr(model, "fit") else model
     shares = []
     for one, other in neighbors_of(table):
         replay = replay_release(release, one, other)

@@ -20,7 +20,7 @@ def divergences(loss, orders):
     return loss.share * np.maximum(0, -np.expm1(orders - loss.epsilon)) / (1 + math.exp(-loss.epsilon))
 
 
-def reached(one, other, orders):
+def find_divergences(one, other, orders):
     """Return the larger divergences of two distributions."""
     factors = np.exp(orders)[:, np.newaxis]
     forth, back = (
@@ -35,7 +35,7 @@ def orders_of(loss):
 
 def excess(one, other, loss):
     """Return the excess of two distributions over the allowed loss: the largest and the smallest one."""
-    gaps = reached(one, other, orders_of(loss)) - divergences(loss, orders_of(loss))
+    gaps = find_divergences(one, other, orders_of(loss)) - divergences(loss, orders_of(loss))
     return gaps.max(), gaps.min()
 
 
@@ -60,7 +60,7 @@ def test_change_by_one_integer_attains_the_total_variation(sensitivity, epsilon)
     one, other = laplace_law(rate, 0, reach), laplace_law(rate, sensitivity, reach)
     assert excess(one, other, loss)[0] < 1e-12
     ends = np.array([0.0, epsilon])
-    assert reached(one, other, ends) == pytest.approx(divergences(loss, ends), abs=1e-12)
+    assert find_divergences(one, other, ends) == pytest.approx(divergences(loss, ends), abs=1e-12)
 
 
 @pytest.mark.parametrize("shifts", [(1, 1), (2, 1), (1, -3), (2, -2), (4, 0), (0, 3), (1, 0)])
@@ -95,7 +95,7 @@ def test_cube_noise_is_at_most_laplace_noise(dimension, sensitivity):
         assert excess(one, other, loss)[0] < 1e-12
     if sensitivity == 3:
         # The last shift changes all numbers by the sensitivity: with more steps, it is closer.
-        assert reached(one, other, np.zeros(1)) > 0.8 * divergences(loss, np.zeros(1))
+        assert find_divergences(one, other, np.zeros(1)) > 0.8 * divergences(loss, np.zeros(1))
 
 
 def test_longer_chain_has_a_smaller_loss():
@@ -138,7 +138,7 @@ def test_choices_are_within_their_stated_loss(law):
         most = np.zeros(STEPS)
         for one in np.flatnonzero(low):
             for other in np.flatnonzero(neighbors[:, one]):
-                most = np.maximum(most, reached(laws[one], laws[other], orders))
+                most = np.maximum(most, find_divergences(laws[one], laws[other], orders))
         stated = divergences(loss, orders)
         assert (most <= stated + 1e-12).all()
         assert most[0] > 0.8 * stated[0]

@@ -16,7 +16,7 @@ from skdp.privacy import PureLoss, StatedLoss, compose, gaussian_delta, pure_mu,
 from tests.privacy.accounting.enumerated import exp, true_delta
 
 
-def stated(pairs):
+def list_losses(pairs):
     return [StatedLoss(epsilon, delta) for epsilon, delta in pairs]
 
 
@@ -41,14 +41,14 @@ PAIRS = st.lists(
 def test_composition_is_at_least_the_truth_and_close(pairs, extra):
     delta = sum(part for _, part in pairs) + extra
     total = compose(releases(pairs), delta=delta)
-    assert true_delta(stated(pairs), total.epsilon) <= Fraction(delta)
+    assert true_delta(list_losses(pairs), total.epsilon) <= Fraction(delta)
     assert total.delta <= delta
     basic = sum(Fraction(epsilon) for epsilon, _ in pairs)
     assert Fraction(total.epsilon) <= basic + Fraction(1, 10**12)
     # A grid of at least 2**12 steps for the sum: each release is rounded up by at most one step.
     slack = float(basic) * (len(pairs) + 1) * 2.0**-12 + 1e-9
     if total.epsilon > slack:
-        assert true_delta(stated(pairs), total.epsilon - slack) >= Fraction(delta) * (1 - Fraction(1, 10**6))
+        assert true_delta(list_losses(pairs), total.epsilon - slack) >= Fraction(delta) * (1 - Fraction(1, 10**6))
 
 
 @example(1.3274543938245305, 58, 1e-2, 1e-8)  # the truth is .0015 below 46 epsilon
