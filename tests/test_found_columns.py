@@ -197,7 +197,7 @@ def test_bounds_of_found_interval_equal_the_pair():
     by_column = skdp.DPMean(1.0, bounds={"age": Interval(**BOUNDS)}, random_state=0).fit(PEOPLE[["age"]])
     by_pair = skdp.DPMean(1.0, bounds={"age": (16, 80)}, random_state=0).fit(PEOPLE[["age"]])
     assert by_column.mean_ == by_pair.mean_
-    for wrong in (["clerk"], Categories([1, 2])):
+    for wrong in (["clerk"], Categories(["a", "b"])):
         with pytest.raises(ValueError, match="column 'age' must be"):
             skdp.DPMean(1.0, bounds={"age": wrong}).fit(PEOPLE[["age"]])
 

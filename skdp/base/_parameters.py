@@ -28,6 +28,7 @@ from skdp.domain import (
 )
 from skdp.privacy import BudgetExceeded, PrivacyLedger
 from skdp.tables import (
+    drop_missing,
     is_whole_number,
 )
 
@@ -263,13 +264,17 @@ def _list_pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
 
 
 def find_bounds(declared: Any, name: Any) -> Any:
-    """Return the bounds (low, high) of the Interval of the column `name`, or `declared` itself, a pair."""
+    """Return the bounds of the Interval or listed numbers of the column `name`, or `declared` itself, a pair."""
     if not isinstance(declared, Interval | Categories):
         return declared
+    if isinstance(declared, Categories):
+        listed = drop_missing(declared.values)
+        if all(isinstance(value, Real) for value in listed) and len(listed) > 1:
+            return min(listed), max(listed)
     if isinstance(declared, Categories) or declared.dtype.kind != "f":
         raise ValueError(
             f"`bounds` of column {name!r} must be an Interval of numbers, got "
-            f"{declared!r}."
+            f"{declared!r}. Exclude the column, or group by it."
         )
     return declared.edges[0], declared.edges[-1]
 

@@ -183,8 +183,8 @@ class LinearModel(SupervisedStatistic):
             )
         if np.isnan(self._estimates).any():
             warn_user(
-                "The noise is too large for intervals of the coefficients. Use more "
-                "rows, fewer or less correlated columns, or a larger epsilon",
+                "The noise is too large for intervals of the coefficients. Use narrower "
+                "bounds, more rows, fewer columns, or a larger epsilon",
                 "guide/models#coefficients-with-standard-errors",
             )
         unnamed = [f"x{column}" for column in range(self.n_features_in_)]

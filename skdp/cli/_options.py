@@ -319,7 +319,8 @@ def _add_table_command(command: Any) -> None:
         "--max-weight",
         type=float,
         metavar="W",
-        help="largest weight of a row; a larger weight counts as W",
+        help="largest weight of a row; a larger weight counts as W, which makes totals"
+        " too small",
     )
     add(
         "--max-rows-per-person",
@@ -330,6 +331,8 @@ def _add_table_command(command: Any) -> None:
     add("--person-column", help="column that identifies the person of a row")
     _add_handle_unknown(command, ["error", "ignore"], "ignore the row")
     add("--statement", type=Path, metavar="PAGE", help="a new file, .html or .json")
+    for name in ("title", "purpose", "contact"):
+        add(f"--{name}", default="", metavar="TEXT", help=f"{name} in the statement")
 
 
 def _add_privatize(command: Any) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import math
 from pathlib import Path
-from typing import Any
 
+import pandas as pd
+
+from skdp.base import find_bounds
 from skdp.central import DPGroupBy
 from skdp.cli._release import (
     check_page,
@@ -14,41 +17,70 @@ from skdp.cli._release import (
     write_new_file,
     write_statement,
 )
-from skdp.domain import Categories, Domain
+from skdp.domain import Domain
 from skdp.engines import TableFile, check_path, read_frame
 from skdp.privacy import privacy_statement
-from skdp.tables import drop_missing
 
 
 def run_table(options: argparse.Namespace) -> Path:
     """Write statistics of the groups of a table, and their statement; return the path of the new file."""
     domain = load_domain(options)
-    check_path(options.out)
-    check_page(options, "statement")
-    names = [*options.by, *options.columns]
-    others = [options.weight, options.person_column]
-    names += [name for name in others if name is not None]
-    TableFile(options.data, delimiter=options.delimiter).check_columns(names)
-    frame = read_frame(Path(options.data), delimiter=options.delimiter, find_dates=True)
-    groups = _make_groups(options, domain)
-    person = options.person_column
+    if not (options.by or options.columns):
+        raise ValueError("`by` must name the columns of the groups, got none.")
     if options.weight in (columns := [*options.by, *options.columns]):
         raise ValueError(
             "`weight` must not be a column of `by` or `columns`, got "
             f"{options.weight!r}."
         )
+    _check_max_weight(options, domain)
+    check_path(options.out)
+    check_page(options, "statement")
+    others = [options.weight, options.person_column]
+    names = [*columns, *(name for name in others if name is not None)]
+    TableFile(options.data, delimiter=options.delimiter).check_columns(names)
+    frame = read_frame(Path(options.data), delimiter=options.delimiter, find_dates=True)
+    groups = _make_groups(options, domain)
+    person = options.person_column
     weights = [] if options.weight is None else [options.weight]
     groups.fit(
         frame[[*columns, *weights]],
         sample_weight=options.weight,
         groups=None if person is None else frame[person],
     )
-    found = groups.to_frame()
+    found = _round_estimates(groups.to_frame())
     write_new_file(options.out, found.to_csv(index=bool(options.by)))
     if options.statement is not None:
-        write_statement(privacy_statement([groups]), options.statement)
+        texts = {
+            name: getattr(options, name) for name in ("title", "purpose", "contact")
+        }
+        write_statement(privacy_statement([groups], **texts), options.statement)
     print(groups.guarantee_)
     return Path(options.out)
+
+
+def _check_max_weight(options: argparse.Namespace, domain: Domain) -> None:
+    """Check that `max_weight` is at least the largest weight that the domain declares."""
+    name, max_weight = options.weight, options.max_weight
+    if name not in domain or max_weight is None:
+        return
+    _, high = find_bounds(domain[name], name)
+    if high > max_weight:
+        raise ValueError(
+            f"`max_weight` must be at least {high}, the largest declared value of "
+            f"column {name!r}, got {max_weight}. A larger weight would count as it."
+        )
+
+
+def _round_estimates(table: pd.DataFrame) -> pd.DataFrame:
+    """Round estimates and errors to a hundredth of their narrowest interval or less."""
+    decimals: dict[str, int] = {}
+    for name in table.columns[table.columns.str.endswith("_lower")]:
+        statistic = name.removesuffix("_lower")
+        width = (table[f"{statistic}_upper"] - table[name]).min()
+        digits = max(0, 2 - math.floor(math.log10(width))) if width > 0 else 15
+        for suffix in ("", "_std_error", "_lower", "_upper"):
+            decimals[statistic + suffix] = digits
+    return table.round(decimals)
 
 
 def _make_groups(options: argparse.Namespace, domain: Domain) -> DPGroupBy:
@@ -57,17 +89,12 @@ def _make_groups(options: argparse.Namespace, domain: Domain) -> DPGroupBy:
     for statistic in options.statistics:
         is_number = statistic.replace(".", "", 1).isdecimal()
         statistics.append(float(statistic) if is_number else statistic)
-    bounds: dict[str, Any] = dict(domain.select(options.columns))
-    for name, attribute in bounds.items():
-        if isinstance(attribute, Categories):  # listed numbers
-            listed = drop_missing(attribute.values)
-            bounds[name] = min(listed), max(listed)
     return DPGroupBy(
         options.epsilon,
         by=options.by or None,
         keys=domain.select(options.by) if options.by else None,
         statistics=statistics,
-        bounds=bounds or None,
+        bounds=domain.select(options.columns) if options.columns else None,
         max_weight=options.max_weight,
         max_rows_per_person=options.max_rows_per_person,
         handle_unknown=options.handle_unknown,

@@ -42,7 +42,7 @@ def test_statistics_of_all_groups_are_written(name, files, capsys):
     out, page = files / f"{name}.out.csv", files / f"{name}.json"
     options = ["--by", "region", "sex", "--columns", "income", "employed", "--statistics", "count", "mean", "0.25"]
     ledger = ["--ledger", files / f"{name}.ledger", "--budget", 1e6]
-    words = ["--domain", files / "domain.toml", "--epsilon", 1e5, "--statement", page, *ledger]
+    words = ["--domain", files / "domain.toml", "--epsilon", 1e5, "--statement", page, "--title", "Incomes", *ledger]
     assert call("table", files / name, out, *words, *options) == 0
     found = pd.read_csv(out).set_index(["region", "sex"])
     groups = PEOPLE.groupby(["region", "sex"])
@@ -51,9 +51,21 @@ def test_statistics_of_all_groups_are_written(name, files, capsys):
     np.testing.assert_allclose(found["employed_mean"], groups["employed"].mean(), rtol=1e-3)
     lower, higher = (groups["income"].quantile(0.25, method) for method in ("lower", "higher"))
     assert (found["income_q25"].between(lower - 0.2, higher + 0.2)).all()
-    assert json.loads(page.read_text())["total"]["epsilon"] == 1e5
+    statement = json.loads(page.read_text())
+    assert (statement["title"], statement["total"]["epsilon"]) == ("Incomes", 1e5)
     assert PrivacyLedger(path=files / f"{name}.ledger").spent.epsilon == 1e5
     assert "secret" not in out.read_text() + page.read_text() + capsys.readouterr().out
+
+
+def test_numbers_have_as_many_digits_as_their_errors_support(files):
+    words = ["--domain", files / "domain.toml", "--epsilon", 1, "--seed", 0]
+    options = ["--by", "region", "--columns", "income", "--statistics", "mean", "sum", "median"]
+    assert call("table", files / "people.csv", files / "out.csv", *words, *options) == 0
+    found = pd.read_csv(files / "out.csv", dtype=str)
+    digits = found["income_mean"].str.partition(".")[2].str.len()
+    widths = found["income_mean_upper"].astype(float) - found["income_mean_lower"].astype(float)
+    assert digits.max() <= 2 - np.floor(np.log10(widths.min()))
+    assert found["income_sum"].str.endswith(".0").all()
 
 
 def test_weights_and_persons_are_columns(files, capsys):
@@ -79,7 +91,12 @@ def test_weights_and_persons_are_columns(files, capsys):
         (["--by", "sex", "--statistics", "mode"], "--statistics"),
         (["--by", "sex", "--weight", "weight"], "--max-weight"),
         (["--by", "sex", "--weight", "sex", "--max-weight", 2], "--weight must not be a column of --by"),
-        (["--by", "sex", "--columns", "region", "--statistics", "mean"], "region"),
+        (
+            ["--by", "sex", "--columns", "region", "--statistics", "mean"],
+            "column 'region' must be an Interval of numbers, got ['n', 's']. Exclude the column, or group by it",
+        ),
+        (["--statistics", "count"], "--by must name the columns of the groups, got none"),
+        (["--by", "sex", "--weight", "income", "--max-weight", 500], "--max-weight must be at least 1000.0"),
         (["--by", "sex", "--statement", "page.txt"], "--statement must end in .html or .json"),
         (["--by", "sex", "--statement", "old.json"], "must be a new file"),
     ],
