@@ -162,7 +162,7 @@ class EventModel:
             waiting = np.flatnonzero(n_events > n_earlier)
             rows = people.take(waiting)
             given = [*(codes[waiting] for codes in histories.codes), *rows.codes]
-            given[len(sizes) + number] = columns.count_numbers(
+            given[len(sizes) + number] = columns.encode_numbers(
                 n_events[waiting], n_earlier
             )
             valid, events = self._draw_next(rows, given, joint, rng)

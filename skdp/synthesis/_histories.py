@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp.domain import Domain, Interval
-from skdp.synthesis._records import CodedRecords, replace_columns
+from skdp.synthesis._records import CodedRecords, replace_columns, select_present
 from skdp.synthesis.model import Clique, Marginal, Structure
 from skdp.synthesis.selection import Plan, make_plan
 
@@ -40,7 +40,7 @@ def declare_numbers(largest: int) -> Interval:
     return Interval([*edges, largest + 0.5], decimals=0)
 
 
-def number_events(persons: NDArray[np.intp]) -> NDArray[np.intp]:
+def count_earlier_events(persons: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return the number of earlier events of the person of each event; `persons` is ascending."""
     return np.arange(persons.size) - np.searchsorted(persons, persons)
 
@@ -96,7 +96,9 @@ class EventColumns:
         for name in events.columns:
             # A history also has a code for people without earlier events.
             columns[name_history(name)] = range(len(events[name]) + 1)
-        domain = replace_columns(facts, columns | dict(people))
+        columns |= dict(people)
+        # The domain may declare columns of other tables.
+        domain = replace_columns(select_present(facts, columns), columns)
         return cls(domain, len(events.columns), number, has_order)
 
     @property
@@ -127,7 +129,7 @@ class EventColumns:
             favored=frozenset([*own_pairs, *number_pairs]),
         )
 
-    def count_numbers(
+    def encode_numbers(
         self, n_events: NDArray[np.intp], n_earlier: Any
     ) -> NDArray[np.integer]:
         """Encode the number of events of people who had `n_earlier` events before."""
@@ -151,7 +153,7 @@ class EventColumns:
         histories = Histories(
             self.domain.sizes[: self.n_events], n_events.size, self.has_order
         )
-        n_earlier = number_events(persons)
+        n_earlier = count_earlier_events(persons)
         traced: list[Codes] = [np.empty(persons.size, np.int32) for _ in events]
         for number in range(n_events.max(initial=0)):
             rows = np.flatnonzero(n_earlier == number)
@@ -160,7 +162,7 @@ class EventColumns:
             histories.add_event(persons[rows], [codes[rows] for codes in events])
         codes = [*events, *traced, *(column[persons] for column in people)]
         number = self.domain.columns.index(self.number)
-        codes[number] = self.count_numbers(n_events[persons], n_earlier)
+        codes[number] = self.encode_numbers(n_events[persons], n_earlier)
         return CodedRecords(codes, self.domain.sizes, UNIT // n_events[persons])
 
     def list_given(

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from skdp.central.statistics import select_columns
 from skdp.domain import Domain, Interval
 from skdp.synthesis._cells import cut_domain
-from skdp.synthesis._histories import UNIT, name_number, number_events
+from skdp.synthesis._histories import UNIT, count_earlier_events, name_number
 from skdp.synthesis._records import (
     CodedRecords,
     Codes,
@@ -25,6 +25,7 @@ from skdp.synthesis._records import (
     read_codes,
     refine_domain,
     replace_columns,
+    select_present,
 )
 from skdp.synthesis._rows import check_decodable, make_template
 from skdp.tables import (
@@ -89,8 +90,8 @@ class LinkedTables(NamedTuple):
         written = []
         for table in (self.people, *self.events.values()):
             columns = {*self.people.domain.columns, *table.domain.columns}
-            facts = declared.select([n for n in declared.columns if n in columns])
-            added = [name for name in facts.derived if name in absent]
+            computed = select_present(declared, columns).derived
+            added = [name for name in computed if name in absent]
             absent.difference_update(added)
             written.append((*table.features, *added))
         return written
@@ -180,20 +181,22 @@ def open_tables(
 def split_rows(rows: Any, key: Any, person_columns: Sequence[Any]) -> tuple[Any, Any]:
     """Split a table into people, with the `person_columns`, and their events."""
     names = wrap_table(rows).names if is_frame(rows) else ()
-    if isinstance(person_columns, str) or not {key, *person_columns} <= {*names}:
+    # The key itself may be among them.
+    constant = list(dict.fromkeys([key, *person_columns]))
+    if isinstance(person_columns, str) or not {*constant} <= {*names}:
         raise ValueError(
             "`key` and `person_columns` must name columns of the table, "
             f"{list(names)}, got {key!r} and {person_columns!r}."
         )
     frame = nw.from_native(rows, eager_only=True)
-    distinct = partial(frame.select(key, *person_columns).unique, maintain_order=True)
+    distinct = partial(frame.select(constant).unique, maintain_order=True)
     people = _read_column(key, distinct)
     if people[key].n_unique() < len(people):
         raise ValueError(
             f"`person_columns` must be constant for each person, got {person_columns} "
             "with several values of one person. Name fewer columns."
         )
-    return people.to_native(), frame.drop(person_columns).to_native()
+    return people.to_native(), frame.drop(constant[1:]).to_native()
 
 
 def _check_tables(
@@ -202,6 +205,8 @@ def _check_tables(
     """Check the columns of all tables together."""
     people = tables.people
     n_tables = Counter(people.features)
+    facts = select_present(declared, tables.features)
+    unused = {*facts.constraints, *facts.derived}
     for name, table in tables.events.items():
         n_tables.update(table.features)
         if not table.domain.columns:
@@ -210,8 +215,16 @@ def _check_tables(
             )
         columns = {*people.domain.columns, *table.domain.columns}
         check_computable(declared, (*people.features, *table.features), columns)
+        facts = select_present(declared, columns)
+        unused -= {*facts.constraints, *facts.derived}
     if not tables.events:
         raise ValueError("`events` must have at least one table, got none.")
+    if unused:
+        raise ValueError(
+            "Constraints and derived columns must read columns of people and of one "
+            f"table of events, got {sorted(map(str, unused))}, which read several tables "
+            "of events. Remove them from `domain`, or join these tables."
+        )
     del n_tables[key]
     for name, n in n_tables.items():
         if n > 1:
@@ -294,5 +307,5 @@ def choose_events(
     # Each row has a random number of its own, so the choice does not depend on other people.
     rows = np.lexsort((rng.random(persons.size), persons))
     rows = rows[np.searchsorted(persons[rows], 0) :]
-    rows = rows[number_events(persons[rows]) < max_rows]
+    rows = rows[count_earlier_events(persons[rows]) < max_rows]
     return rows[np.lexsort((ranks[rows], persons[rows]))]

@@ -267,7 +267,7 @@ def check_computable(
 
     `features` are the columns of X, and `columns` the columns that the model has.
     """
-    computed = domain.select([name for name in domain.columns if name in columns])
+    computed = select_present(domain, columns)
     missing = []
     for name in domain.derived:
         if name in features and name not in computed.derived:
@@ -277,6 +277,11 @@ def check_computable(
             f"X has derived columns {missing}, but lacks columns from which `domain` "
             "computes them. Add these columns to X, or drop the derived columns."
         )
+
+
+def select_present(domain: Domain, columns: Collection[Any]) -> Domain:
+    """Select the columns of a domain that are among some columns, with the constraints and derived columns of these."""
+    return domain.select([name for name in domain.columns if name in columns])
 
 
 def replace_columns(domain: Domain, columns: Mapping[Any, Any]) -> Domain:

@@ -334,6 +334,23 @@ def test_derived_columns_that_no_table_has_are_added(person_columns, tables):
     assert (events["late"] == events["day"] + people["age"][events["id"]].to_numpy()).all()
 
 
+def test_constraints_and_derived_columns_of_several_tables_of_events(tables):
+    patients, visits = tables
+    children = {"stays": visits[["id", "day"]], "doses": visits[["id", "ward", "dose"]].assign(age2=0)}
+    constraints = ["day < 300", "not (ward == 'lab' and sex == 'm')"]
+    domain = Domain(DOMAIN, constraints=constraints, derived={"late": "age + day", "age2": "2 * age"})
+    people, events = make_synthesizer(domain=domain).fit(patients, children).sample()
+    assert list(events["stays"]) == ["id", "day", "late"]
+    assert list(events["doses"]) == ["id", "ward", "dose", "age2"]
+    assert events["stays"]["day"].max() < 300
+    doses = events["doses"].merge(people, on="id")
+    assert (doses["age2"] == 2 * doses["age"]).all()
+    assert set(doses["ward"][doses["sex"] == "m"]) == {"er", "gp"}
+    for facts in ({"constraints": ["day > dose"]}, {"derived": {"late": "day + dose"}}):
+        with pytest.raises(ValueError, match="columns of people and of one table of events, got"):
+            make_synthesizer(domain=Domain(DOMAIN, **facts)).fit(patients, children | {"doses": visits[["id", "dose"]]})
+
+
 def test_missing_values_and_ignored_events():
     patients, visits = make_tables(300)
     visits.loc[::3, "ward"] = None
@@ -358,7 +375,7 @@ def test_tables_keep_their_library(convert, tables):
 
 def test_single_table_keeps_person_columns_constant(tables):
     rows = tables[0].merge(tables[1], on="id")
-    synthesizer = make_synthesizer(person_columns=["age", "sex"], order_by="day").fit(rows)
+    synthesizer = make_synthesizer(person_columns=["id", "age", "sex"], order_by="day").fit(rows)
     synthetic = synthesizer.sample()
     assert list(synthetic) == list(rows)
     assert (synthetic.groupby("id")[["age", "sex"]].nunique() == 1).all(axis=None)
