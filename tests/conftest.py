@@ -16,7 +16,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from _pytest.doctest import DoctestModule
+from _pytest.doctest import DoctestItem, DoctestModule
 from hypothesis import HealthCheck, settings
 
 from skdp.randomness import SecureSource, SeededSource
@@ -88,6 +88,15 @@ def repeatable_draws(request):
     else:
         with draw_by_key(request.node.nodeid):
             yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """Repeat the draws of an example in a docstring, which cannot ask for a fixture."""
+    if isinstance(item, DoctestItem) and not item.config.getoption("secure"):
+        with draw_by_key(item.nodeid):
+            return (yield)
+    return (yield)
 
 
 def often(values, chosen):

@@ -255,7 +255,7 @@ class CentralEstimator(BaseEstimator):
         """Read a private table, which may have no rows: the number of rows is private."""
         return check_input(self, X, reset=True, min_rows=0)
 
-    def _spend(
+    def _charge_release(
         self, budget: PrivacyBudget, columns: Sequence[Any], mechanism: str, **more: Any
     ) -> ByteSource:
         """Charge the ledger for a release, set `guarantee_`, and return a source of random bits.
@@ -395,7 +395,7 @@ class CentralStatistic(CentralEstimator):
             )
 
         # Charge.
-        source = self._charge(plan, budget, rows)
+        source = self._charge_plan(plan, budget, rows)
 
         # Release.
         self._release(plan, source)
@@ -432,7 +432,9 @@ class CentralStatistic(CentralEstimator):
         """Return a generator that chooses rows of people, independent of the noise."""
         return np.random.default_rng(draw_seed(self.random_state))
 
-    def _charge(self, plan: Plan, budget: PrivacyBudget, rows: Batches) -> ByteSource:
+    def _charge_plan(
+        self, plan: Plan, budget: PrivacyBudget, rows: Batches
+    ) -> ByteSource:
         """Charge the ledger for a plan, set `guarantee_`, and return a source of random bits."""
         if plan.free:
             self.guarantee_ = PrivacyGuarantee(
@@ -450,7 +452,7 @@ class CentralStatistic(CentralEstimator):
         if budget.rows > 1:
             mechanism = f"{mechanism}, up to {budget.rows} rows a person"
         relation: Relation = "replace_values" if plan.protected else "add_remove"
-        return self._spend(
+        return self._charge_release(
             budget,
             plan.protected or rows.names,
             mechanism,

@@ -312,7 +312,7 @@ def measure_columns(columns: PrivateColumns, layout: ColumnLayout) -> list[Noisy
     # The noise of a single column is also in all its pairs, so it costs as much as the
     # noise of one cell in each of them.
     weights = [layout.n_columns * _find_cost(columns, cross) for cross in singles]
-    first = _spend(columns, singles, weights, STEP_FRACTION, [])
+    first = _measure_tables(columns, singles, weights, STEP_FRACTION, [])
     proportions = [estimate_proportions(counts) for counts in first]
     pairs = _list_pairs(columns, layout, proportions)
     chosen = _choose(
@@ -321,7 +321,7 @@ def measure_columns(columns: PrivateColumns, layout: ColumnLayout) -> list[Noisy
     crosses = [*singles, *chosen]
     for cross in chosen:
         weights.append(_find_cost(columns, cross))
-    return _spend(columns, crosses, weights, columns.budget.remaining, first)
+    return _measure_tables(columns, crosses, weights, columns.budget.remaining, first)
 
 
 def measure_numbers(counts: PrivateCounts, numbers: NumberCounts) -> NumberCounts:
@@ -365,7 +365,7 @@ def estimate_proportions(noisy: NoisyCounts) -> NDArray[np.float64]:
     return np.asarray(counts / counts.sum())
 
 
-def _spend(
+def _measure_tables(
     columns: PrivateColumns,
     crosses: Sequence[Cross],
     weights: Sequence[float],

@@ -325,7 +325,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
                 f"columns: {'; '.join(reasons)}. Declare them in `domain` to include "
                 "them"
             )
-        source = self._spend(
+        source = self._charge_release(
             privacy_budget,
             records.private_names,
             f"{budget.noise_name} noise on counts",

@@ -248,7 +248,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         records = encode_tables(tables, numbers, self.handle_unknown, rng)
         plan = make_plan(records.domain, "auto", None, None, self.max_cells)
         # Charge.
-        source = self._spend(
+        source = self._charge_release(
             person_budget,
             tables.features,
             budget.selection_name,

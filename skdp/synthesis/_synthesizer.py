@@ -386,7 +386,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         mechanism = f"{budget.noise_name} noise on marginals"
         if plan.cliques is None:
             mechanism = budget.selection_name
-        source = self._spend(
+        source = self._charge_release(
             person_budget,
             rows.scope,
             mechanism,
