@@ -92,6 +92,13 @@ def test_total_of_a_column_synthesizer_equals_its_guarantee():
     assert statement.unprotected_columns == ["job", "age"]
 
 
+@pytest.mark.parametrize("n_columns", [1, 2])
+def test_integer_column_names_are_stated(n_columns):
+    X = pd.DataFrame(dict.fromkeys(range(10, 10 + n_columns), AGE["age"]))
+    model = skdp.DPLogisticRegression(bounds=(0, 60), classes=[0, 1]).fit(X, SICK)
+    assert privacy_statement(model).total.scope == (*X.columns, "sick") == model.guarantee_.scope
+
+
 def test_total_contains_the_domain_once():
     domain = skdp.discover_domain(AGE, 3.0, 0.0, max_rows_per_person=2, groups=PERSONS)
     fitted = skdp.DPMean(1.0, bounds=domain, max_rows_per_person=2).fit(AGE, groups=PERSONS)

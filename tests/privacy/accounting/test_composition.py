@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtri_exp
 
 from skdp import PrivacyGuarantee, PrivacyLedger
-from skdp.privacy import PureLoss, StatedLoss, compose, gaussian_delta, pure_mu, zcdp_epsilon
+from skdp.privacy import PureLoss, StatedLoss, compose, gaussian_delta, gaussian_epsilon, pure_mu, zcdp_epsilon
 from tests.privacy.accounting.enumerated import exp, true_delta
 
 
@@ -71,6 +71,14 @@ def test_equal_releases_equal_the_theorem_of_kairouz_oh_and_viswanath(epsilon, k
     slack = k * epsilon * (k + 1) * 2.0**-16  # as above; at most 3 % of the way to the next one
     most = min(smallest * epsilon + slack, k * epsilon * (1 + 1e-11))
     assert (smallest - 2) * epsilon - 1e-9 <= total.epsilon <= most
+
+
+def test_many_small_releases_are_below_the_published_total_of_diffprivlib():
+    """Its tests state the bound of theorem 3.5 of Kairouz, Oh and Viswanath, which is not the smallest epsilon."""
+    total = compose([PrivacyGuarantee(2.0**-9)] * 700, delta=2.0**-25)
+    assert total.epsilon <= 0.27832280615743646
+    # The losses of randomized response with this epsilon have nearly the distribution of Gaussian noise.
+    assert total.epsilon == pytest.approx(gaussian_epsilon(math.sqrt(700) * 2.0**-9, 2.0**-25), rel=0.02)
 
 
 def test_stated_rhos_are_converted_together():
