@@ -141,6 +141,19 @@ def test_bins_of_whole_numbers_have_a_width_of_at_least_1():
     assert skdp.Interval([0, 0.5, 1]).real
     assert repr(skdp.Interval(0, 90, bins=90)) == "Interval(edges=[0, 1, 2, 3, 4, 5, …, 90])"
     assert repr(skdp.Interval(edges=list(range(8)))) == "Interval(edges=[0, 1, 2, 3, 4, 5, 6, 7])"
+    assert len(skdp.Interval(0, 4, decimals=0)) == 4
+    assert skdp.Interval(0, 4, decimals=1).real
+
+
+def test_decimals_beyond_the_precision_of_floats_raise_an_error():
+    assert skdp.Interval(0, 45e13, decimals=1).decimals == 1
+    with pytest.raises(ValueError, match="exceeds the precision of floats"):
+        skdp.Interval(0, 46e13, decimals=1)
+
+
+def test_text_of_many_values_is_shortened():
+    texts = [repr(skdp.Domain({"x": list(range(size))})["x"]) for size in (8, 9)]
+    assert texts == ["[0, 1, 2, 3, 4, 5, 6, 7]", "[0, 1, 2, 3, 4, 5, 6, 7, …]"]
 
 
 class TestDates:
