@@ -82,7 +82,7 @@ class EventModel:
         # Given columns depend on each other. Without their marginals, the effect of one of
         # them on an event would be counted again for each column that depends on it.
         for _ in range(N_SIMULATIONS):
-            model._fit(model._simulate(people))
+            model._fit(model._estimate_known(people))
         return model
 
     def _fit(self, known: list[Marginal]) -> None:
@@ -107,17 +107,17 @@ class EventModel:
         with limit_blas_threads():
             part.model_, _ = fit_model(structure, marginals, tails)
 
-    def _simulate(self, people: DPMarginalSynthesizer) -> list[Marginal]:
-        """Count pairs of given columns in simulated events."""
+    def _estimate_known(self, people: DPMarginalSynthesizer) -> list[Marginal]:
+        """Estimate the marginals of pairs of given columns from the events of simulated people."""
         # The seed is fixed, so that a loaded synthesizer has the same model.
         rng = np.random.default_rng(0)
         codes = list(people.model_.sample(N_SIMULATED, rng))
         rows = draw_numbers(people.domain_, codes, rng, people._shapes)
         persons, events = self.draw(rows, Domain(dict(self.joint)), rng)
         n_events = self.columns.n_events
-        records = self.columns.encode(persons, events.codes[-n_events:], codes)
+        records = self.columns.make_records(persons, events.codes[-n_events:], codes)
         part = self.counts
-        cliques = self.columns.list_given(part.marginals_, people.marginals_)
+        cliques = self.columns.list_known(part.marginals_, people.marginals_)
         scale = people.n_rows_ / (N_SIMULATED * UNIT)
         std_error = max(marginal.std_error for marginal in part.marginals_)
         known = []

@@ -139,7 +139,7 @@ class EventColumns:
         )
         return codes
 
-    def encode(
+    def make_records(
         self,
         persons: NDArray[np.intp],
         events: Sequence[Codes],
@@ -154,21 +154,21 @@ class EventColumns:
             self.domain.sizes[: self.n_events], n_events.size, self.has_order
         )
         n_earlier = count_earlier_events(persons)
-        traced: list[Codes] = [np.empty(persons.size, np.int32) for _ in events]
+        earlier: list[Codes] = [np.empty(persons.size, np.int32) for _ in events]
         for number in range(n_events.max(initial=0)):
             rows = np.flatnonzero(n_earlier == number)
-            for before, history in zip(traced, histories.codes, strict=True):
+            for before, history in zip(earlier, histories.codes, strict=True):
                 before[rows] = history[persons[rows]]
             histories.add_event(persons[rows], [codes[rows] for codes in events])
-        codes = [*events, *traced, *(column[persons] for column in people)]
+        codes = [*events, *earlier, *(column[persons] for column in people)]
         number = self.domain.columns.index(self.number)
         codes[number] = self.encode_numbers(n_events[persons], n_earlier)
         return CodedRecords(codes, self.domain.sizes, UNIT // n_events[persons])
 
-    def list_given(
+    def list_known(
         self, events: Iterable[Marginal], people: Iterable[Marginal]
     ) -> list[Clique]:
-        """List the pairs of given columns whose dependence the marginals of events and of people measure.
+        """List the pairs of given columns whose dependence is known from the marginals of events and of people.
 
         A history has the dependences of its column of events.
         """

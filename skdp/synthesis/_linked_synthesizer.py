@@ -240,7 +240,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         """Read the tables, plan, charge the ledger, measure, and post-process."""
         # Read.
         person_budget = check_person_budget(self, by_person=True)
-        tables = self._open_tables(people, events)
+        tables = self._read_tables(people, events)
         # Plan: errors of parameters and of undeclared values are raised here.
         budget = NoiseBudget(person_budget, check_delta(self.delta))
         numbers = declare_numbers(person_budget.rows)
@@ -268,9 +268,9 @@ class DPLinkedSynthesizer(CentralEstimator):
             self._features[1] = tuple(name for name in order if name in written)
         self._has_names = isinstance(events, Mapping)
         ordered = [name for name, table in tables.events.items() if table.has_order]
-        self._link(*parts, ordered)
+        self._fit_models(*parts, ordered)
 
-    def _open_tables(self, people: Any, events: Any) -> LinkedTables:
+    def _read_tables(self, people: Any, events: Any) -> LinkedTables:
         """Read all tables, except the values of their modeled columns."""
         if not isinstance(self.domain, Mapping):
             raise TypeError(
@@ -329,7 +329,7 @@ class DPLinkedSynthesizer(CentralEstimator):
                 has_order=table.has_order,
             )
             codes = events.coarsen(bins, cells.bins).codes
-            linked = columns.encode(rows, codes, persons)
+            linked = columns.make_records(rows, codes, persons)
             private = PrivateCounts(linked, private.budget, source)
             cells = replace(cells, intervals=find_intervals(columns.domain))
             fitted = measure_and_fit(private, columns.plan(self.max_cells), cells)
@@ -367,7 +367,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         part._set_fit(domain, marginals, fitted, features, template)
         return part
 
-    def _link(
+    def _fit_models(
         self,
         people: DPMarginalSynthesizer,
         parts: Mapping[str, DPMarginalSynthesizer],
@@ -483,4 +483,4 @@ class DPLinkedSynthesizer(CentralEstimator):
         self._features = list(map(tuple, fitted["features"]))
         self._has_names = fitted["named"] is True
         self.guarantee_ = fitted["guarantee"]
-        self._link(people, events, fitted["ordered"])
+        self._fit_models(people, events, fitted["ordered"])
