@@ -62,6 +62,7 @@ release-check: .venv/release
 # The whole documentation in one file, in site/epub/skdp.epub.
 book: .venv/docs
 	$(BIN)/sphinx-build -W --keep-going -b epub -q -d site/.doctrees docs site/epub
+	$(BIN)/python docs/check_book.py site/epub/skdp.epub
 
 # In a clean clone: build and check the release, add the book, and tag the commit.
 release: release-check book

@@ -65,7 +65,7 @@ def _link_names(
         is_ours = text in (name, f"skdp.{name}", OBJECTS.get(name))
         if not is_ours or name not in OBJECTS or name == own:
             return match[0]
-        link = _link(app, page, name, _HUMP.sub("<wbr>", text))
+        link = _link(app, page, name, _HUMP.sub("<wbr/>", text))
         return f"{start}{link}"
 
     def replace(match: re.Match[str]) -> str:
@@ -94,7 +94,10 @@ def _link_names(
         head, code = _NAME_IN_BLOCK.sub(in_block, part).split("<pre>")
         return f"{head}<pre>{_LINE.sub(indent, code)}"
 
-    context["body"] = _PARTS.sub(replace, context["body"])
+    body = context["body"].replace(
+        "<style scoped>", "<style>"
+    )  # of pandas; a book must be XML
+    context["body"] = _PARTS.sub(replace, body)
 
 
 def _list_names(_app: Any, docname: str, source: list[str]) -> None:
