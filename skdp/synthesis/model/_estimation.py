@@ -21,6 +21,7 @@ from skdp.synthesis.model._tables import (
     expand,
     merge_marginals,
     repeat_groups,
+    shape_of,
 )
 
 # Tuned by benchmarks/synthesis.py.
@@ -94,7 +95,7 @@ def fit_model(
     loss = _Loss(tree, merged, total, potentials)
     state, n_steps = _descend(loss, structure)
     # Iterative proportional fitting: the noise of pairs is not in the tails.
-    for _ in range(N_FITS):
+    for _ in range(N_FITS if is_tail.any() else 0):
         state = loss.fit_targets(state, is_tail)
     return GraphicalModel(tree, state.beliefs), n_steps
 
@@ -136,7 +137,7 @@ def _make_potentials(
     `tails` has estimated counts of columns, NaN for values that are estimated from `marginals`. `total` is the
     estimated number of records.
     """
-    potentials = list(map(np.zeros, map(tree.shape, range(len(tree.cliques)))))
+    potentials = [np.zeros(shape_of(clique, tree.sizes)) for clique in tree.cliques]
     for column, size in enumerate(tree.sizes):
         tail = tails.get(column, np.full(size, np.nan))
         proportions = _estimate_column(column, tail, marginals, total)
@@ -312,7 +313,8 @@ def _descend(loss: _Loss, structure: Structure) -> tuple[_State, int]:
 
 def _find_step_length(loss: _Loss, state: _State) -> float:
     """Double the step length while the loss decreases, then shorten it for momentum."""
-    length = loss.safe_step
+    # Shortened, the first length is below the safe one.
+    length = 8 * loss.safe_step
     smallest = state.loss
     trial = loss.evaluate(loss.step(state, length))
     while trial.loss < smallest:

@@ -15,6 +15,7 @@ from skdp.synthesis.model._tables import (
     Table,
     divide,
     expand,
+    insert_axis,
     n_cells_of,
     project,
     shape_of,
@@ -26,6 +27,9 @@ MAX_TABLE_CELLS = 1 << 26
 
 MIN_MESSAGE = np.finfo(float).tiny
 """Smaller messages count as 0: their quotients have no precision."""
+
+LOG_ZERO = -1e300
+"""Logarithm of 0, whose products with 0 are 0."""
 
 
 class _Projection:
@@ -53,10 +57,10 @@ class _Projection:
                 edges[marginal] = (parent, parent.index(shortest))
                 marginal = parent
         self._edges = sorted(edges.items(), key=lambda edge: -len(edge[0]))
-        # From the marginals to the clique: the index that inserts the axis of the parent.
+        # From the marginals to the clique, with the size of the axis of the parent.
         self._lifts = []
         for columns, (parent, axis) in reversed(self._edges):
-            self._lifts.append((columns, parent, (slice(None),) * axis + (None,)))
+            self._lifts.append((columns, parent, axis, sizes[parent[axis]]))
 
     def sum(self, table: Table) -> dict[Clique, Table]:
         """Sum a table to all marginals."""
@@ -65,14 +69,14 @@ class _Projection:
             sums[columns] = sum_out(sums[parent], axis)
         return sums
 
-    def lift(self, logs: Iterable[tuple[Clique, Table]]) -> Table:
+    def lift(self, tables: Iterable[tuple[Clique, Table]]) -> Table:
         """Add up tables of marginals, each repeated over the columns that it lacks, to one table of the clique."""
         sums: dict[Clique, Table] = {}
-        for columns, table in logs:
+        for columns, table in tables:
             sums[columns] = sums[columns] + table if columns in sums else table
-        for columns, parent, index in self._lifts:
+        for columns, parent, axis, size in self._lifts:
             if columns in sums:
-                lifted = sums.pop(columns)[index]
+                lifted = insert_axis(sums.pop(columns), axis, size)
                 sums[parent] = sums[parent] + lifted if parent in sums else lifted
         return sums.get(self._clique, np.zeros(()))
 
@@ -96,7 +100,9 @@ class Propagation:
         results.
         """
         self._tree = tree
-        self._potentials = list(potentials)
+        # One vector, because it takes long to get memory for several large tables.
+        self._cliques = Layout(table.shape for table in potentials)
+        self._potentials = self._cliques.join(potentials)
         self._layout = Layout(shape_of(clique, tree.sizes) for clique in marginals)
         self._marginals = list(marginals)
         self._clique_of_marginal = list(map(tree.find_measured, marginals))
@@ -138,8 +144,9 @@ class Propagation:
             target = sums[link.parent][link.separator]
             # The target is 0 where the message is.
             ratio = target / np.maximum(messages[link.child], MIN_MESSAGE)
-            clique = self._tree.cliques[link.child]
-            beliefs[link.child] *= expand(ratio, link.separator, clique)
+            beliefs[link.child] *= self._to_parent[link.child].lift(
+                [(link.separator, ratio)]
+            )
             sums.append(self._projections[link.child].sum(beliefs[link.child]))
         measured = []
         for clique, index in zip(
@@ -166,22 +173,22 @@ class Propagation:
         messages : dict of int to table
             The message of each clique except the root.
         """
-        beliefs = [np.empty(0)] * len(logs)
+        beliefs = self._cliques.split(self._potentials.copy())
         messages = {}
         for index in reversed(range(len(logs))):
-            lifted = self._projections[index].lift(logs[index])
-            belief = self._potentials[index] + lifted
+            belief = beliefs[index]
+            belief += self._projections[index].lift(logs[index])
             # Scaled to a maximum of 1, so that exponentials do not overflow.
-            belief -= max(belief.max(), -1e300)
+            belief -= max(belief.max(), LOG_ZERO / 2)
             np.exp(belief, out=belief)
-            beliefs[index] = belief
             if index > 0:
                 link = self._tree.links[index - 1]
                 message = self._to_parent[index].sum(belief)[link.separator].copy()
                 message[message < MIN_MESSAGE] = 0
                 messages[index] = message
                 with np.errstate(divide="ignore"):
-                    logs[link.parent].append((link.separator, np.log(message)))
+                    log = np.maximum(np.log(message), LOG_ZERO)
+                logs[link.parent].append((link.separator, log))
         # Contradictory messages may underflow to zeros.
         beliefs[0] /= beliefs[0].sum() or 1.0
         return beliefs, messages

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from skdp.synthesis.model._tables import Clique, n_cells_of, shape_of
+from skdp.synthesis.model._tables import Clique, n_cells_of
 
 
 class Elimination:
@@ -48,18 +48,22 @@ class Elimination:
         these neighbors; columns with the smallest cliques are first.
         """
         neighbors = list(map(set, self._neighbors))
-        costs = dict(enumerate(map(self._count_cells, neighbors)))
+
+        def cost(column: int) -> tuple[bool, int]:
+            return column in self._given, self._count_cells(neighbors[column])
+
+        costs = {column: cost(column) for column in range(len(neighbors))}
         self._ranks: dict[int, int] = {}
         self._cliques: dict[int, set[int]] = {}
         while costs:
-            column = min(costs, key=lambda c: (c in self._given, costs[c]))
+            column = min(costs, key=costs.__getitem__)
             del costs[column]
             clique = neighbors[column]
             self._ranks[column] = len(self._ranks)
             self._cliques[column] = clique
             for neighbor in clique - {column}:
                 neighbors[neighbor] = (neighbors[neighbor] | clique) - {column}
-                costs[neighbor] = self._count_cells(neighbors[neighbor])
+                costs[neighbor] = cost(neighbor)
         self._largest, self._total = self.n_cells
         self._total_at_elimination = self._total
 
@@ -184,10 +188,6 @@ class JunctionTree:
         elimination = Elimination(sizes, marginals, given)
         self.steps = elimination.steps
         self.cliques, self.links = _span_tree(elimination.cliques)
-
-    def shape(self, index: int) -> tuple[int, ...]:
-        """Return the shape of the table of a clique."""
-        return shape_of(self.cliques[index], self.sizes)
 
     def find(self, columns: Iterable[int]) -> int | None:
         """Return the index of the smallest clique that contains some columns; None if there is none."""

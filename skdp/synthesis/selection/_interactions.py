@@ -159,18 +159,19 @@ class Comparison:
 
     def n_cells(self, clique: Clique, level: Level) -> int:
         """Return the largest number of cells of a marginal, by the number of values of its columns."""
-        sizes = [self._counts[column].size for column in clique]
-        ordered = map(self._is_ordered.__getitem__, clique)
-        return math.prod(min(n, level[o]) for n, o in zip(sizes, ordered, strict=True))
+        n_cells = 1
+        for column in clique:
+            n_cells *= min(self._counts[column].size, level[self._is_ordered[column]])
+        return n_cells
 
     def find_level(self, clique: Clique) -> Level:
         """Return the largest level of a marginal that is scored first."""
         # Even numbers of groups keep the sign of symmetric numbers.
         even = [(level, level) for level in LEVELS if level % 2 == 0]
-        fitting = [
-            level for level in even if self.n_cells(clique, level) <= MAX_SCORED_CELLS
-        ]
-        return max(fitting, default=even[0])
+        for level in even[::-1]:
+            if self.n_cells(clique, level) <= MAX_SCORED_CELLS:
+                return level
+        return even[0]
 
     def score(
         self, marginals: Sequence[tuple[Clique, Level]]

@@ -123,19 +123,21 @@ def fit_numbers(
     return Fitted(model, n_steps, shapes=shapes)
 
 
-@dataclass(frozen=True, kw_only=True)
-class FirstRound:
-    """The first model, and the marginals that it contains or lacks."""
+@dataclass(frozen=True)
+class SecondRound:
+    """Public facts of the scores that follow a first model."""
 
-    model: GraphicalModel
-    measured: list[Clique]
-    """Marginals that are in the model."""
-    lacking: Mapping[Clique, float]
-    """Excess of other pairs."""
     is_precise: bool
-    """True if a fraction of the budget remains for second scores, otherwise only for interactions."""
+    """True if pairs and marginals of three columns are scored again, otherwise only interactions are searched."""
     search: Search | None
     """The search for interactions, if any."""
+
+    @property
+    def fraction(self) -> Fraction:
+        """The fraction of the budget, after the first scores, for this round."""
+        if self.is_precise:
+            return SECOND_ROUND_FRACTION
+        return SEARCH_FRACTION if self.search else Fraction(0)
 
 
 def _measure_selected(
@@ -150,46 +152,22 @@ def _measure_selected(
         measure_columns(private, plan, private.budget.remaining)
         return fit_numbers(plan.structure, private.marginals, numbers)
 
-    is_precise = len(plan.sizes) > 2 and column_error < MAX_SECOND_ROUND_ERROR
-    search = None
-    if private.load(plan.sizes) and column_error < MAX_SEARCH_ERROR:
-        search = plan_search(private, plan, float(counts[0].sum()))
-    second_fraction = SEARCH_FRACTION if search else Fraction(0)
-    if is_precise:
-        second_fraction = SECOND_ROUND_FRACTION
-    scores, candidates = score_pairs(
-        private, plan, counts, lists=lists, second_fraction=second_fraction
-    )
-    if is_precise:
-        # Pairs that may be independent are not measured in the first round, and their
-        # fraction of the budget remains for the second round.
-        candidates = replace(candidates, deferred=scores.insignificant)
-    elif plan.target is not None:
-        # With much noise, the pairs of many columns share the budget.
-        weight = max(TARGET_WEIGHT, TARGET_WEIGHT_PER_COLUMN * len(plan.sizes))
-        candidates = replace(candidates, target_weight=weight)
+    second = plan_second_round(private, plan, counts, column_error)
+    scores, candidates = score_pairs(private, plan, counts, lists, second)
     chosen = candidates.choose().chosen
     measure_marginals(private, candidates, chosen)
     fitted = fit_numbers(plan.structure, private.marginals, numbers)
-    if second_fraction:
-        measured = [clique for clique in chosen if clique not in candidates.deferred]
-        lacking = dict(scores.excess)
-        for clique in measured:
-            lacking.pop(clique, None)
-        first = FirstRound(
-            model=fitted.model,
-            measured=measured,
-            lacking=lacking,
-            is_precise=is_precise,
-            search=search,
-        )
-        if measure_second_round(private, plan, first):
-            fitted = fit_numbers(plan.structure, private.marginals, numbers)
-    noisy_scores = {}
-    for clique, score in scores.noisy.items():
-        noisy_scores[clique] = score, scores.std_errors[clique]
+    measured = [clique for clique in chosen if clique not in candidates.deferred]
+    lacking = scores.excess
+    for clique in measured:
+        lacking.pop(clique)
+    if second.fraction and measure_second_round(
+        private, plan, second, model=fitted.model, measured=measured, lacking=lacking
+    ):
+        fitted = fit_numbers(plan.structure, private.marginals, numbers)
+    noisy_scores = {c: (x, scores.std_errors[c]) for c, x in scores.noisy.items()}
     searched = dict.fromkeys(ORDERS, 0)
-    searched |= Counter(map(len, search.cliques if search else ()))
+    searched |= Counter(map(len, second.search.cliques if second.search else ()))
     return replace(fitted, scores=noisy_scores, searched=searched)
 
 
@@ -229,6 +207,20 @@ def estimate_column_error(
     return error / max(1.0, float(counts[0].sum()))
 
 
+def plan_second_round(
+    private: PrivateCounts,
+    plan: Plan,
+    counts: Sequence[NDArray[np.float64]],
+    column_error: float,
+) -> SecondRound:
+    """Plan the scores that follow a first model, by the counts of columns and by their error."""
+    search = None
+    if private.load(plan.sizes) and column_error < MAX_SEARCH_ERROR:
+        search = plan_search(private, plan, float(counts[0].sum()))
+    is_precise = len(plan.sizes) > 2 and column_error < MAX_SECOND_ROUND_ERROR
+    return SecondRound(is_precise, search)
+
+
 # Step 2: scores
 
 
@@ -242,20 +234,14 @@ def plan_scores(
     list of tuple
         Lists of marginals, each with its fraction of the budget. Lists whose scores would be noise are excluded.
     """
-    with_target = []
-    with_label = []
-    unlabeled = []
+    partition: tuple[list[Clique], ...] = [], [], []
     for clique in plan.first_candidates:
-        if plan.target in clique:
-            with_target.append(clique)
-        elif plan.labels.isdisjoint(clique):
-            unlabeled.append(clique)
-        else:
-            with_label.append(clique)
+        part = 1 + plan.labels.isdisjoint(clique)
+        partition[0 if plan.target in clique else part].append(clique)
     # Scores are only useful if their noise is far below the largest possible score,
     # which is twice the number of records.
     lists = []
-    for cliques in (with_target, with_label, unlabeled):
+    for cliques in partition:
         if not cliques:
             continue
         min_fraction = Fraction(1, 70)
@@ -272,24 +258,22 @@ def score_pairs(
     private: PrivateCounts,
     plan: Plan,
     counts: Sequence[NDArray[np.float64]],
-    *,
     lists: Sequence[tuple[list[Clique], Fraction]],
-    second_fraction: Fraction,
+    second: SecondRound,
 ) -> tuple[Scores, Candidates]:
     """Score lists of marginals against independent columns; also return the candidates of the first round.
 
-    `lists` has lists of marginals, each with the fraction of the budget for its scores. `second_fraction` is the
-    fraction of the budget, after the scores, for the second round.
+    `lists` has lists of marginals, each with the fraction of the budget for its scores.
     """
     score_fractions = sum((fraction for _, fraction in lists), Fraction(0))
-    fraction = (private.budget.remaining - score_fractions) * (1 - second_fraction)
+    fraction = (private.budget.remaining - score_fractions) * (1 - second.fraction)
     groups = group_columns(private, plan, counts, fraction)
     std_error = private.marginals[0].std_error
     independent = IndependentColumns(counts, std_error, groups)
     all_scores = []
     for cliques, score_fraction in lists:
-        guesses = dict(zip(cliques, map(independent.guess, cliques), strict=True))
-        chance = dict(zip(cliques, map(independent.chance, cliques), strict=True))
+        guesses = {clique: independent.guess(clique) for clique in cliques}
+        chance = {clique: independent.chance(clique) for clique in cliques}
         all_scores.append(
             score_guesses(
                 private,
@@ -301,6 +285,10 @@ def score_pairs(
             )
         )
     scores = reduce(join_scores, all_scores)
+    # Before second scores, pairs that may be independent are not measured, and their
+    # fraction of the budget remains for these. Otherwise the noise is large, and the pairs
+    # of many columns share the budget.
+    weight = max(TARGET_WEIGHT, TARGET_WEIGHT_PER_COLUMN * len(plan.sizes))
     candidates = Candidates(
         plan=plan,
         budget=private.budget,
@@ -309,6 +297,8 @@ def score_pairs(
         gains=_weigh(scores.gains, plan.first_candidates),
         excess=_weigh(scores.excess, plan.first_candidates),
         column_costs=weigh_columns(plan, groups),
+        deferred=scores.insignificant if second.is_precise else (),
+        target_weight=TARGET_WEIGHT if second.is_precise else weight,
     )
     return scores, candidates
 
@@ -364,42 +354,47 @@ def measure_marginals(
     marginals = [*candidates.plan.columns[:n_columns], *chosen]
     costs = [*candidates.column_costs, *map(candidates.cost, chosen)]
     allocated = private.budget.allocate(costs, candidates.fraction)
-    measured = []
-    fractions = []
-    for clique, fraction in dict(zip(marginals, allocated, strict=True)).items():
-        # The fractions of deferred candidates remain for the second round.
-        if clique not in candidates.deferred:
-            measured.append(clique)
-            fractions.append(fraction)
-    groups = dict(zip(measured, map(candidates.groups_of, measured), strict=True))
-    private.measure(measured, fractions, groups)
+    # The fractions of deferred candidates remain for the second round.
+    fractions = dict(zip(marginals, allocated, strict=True))
+    for clique in candidates.deferred:
+        fractions.pop(clique, None)
+    groups = {clique: candidates.groups_of(clique) for clique in fractions}
+    private.measure(list(fractions), fractions.values(), groups)
 
 
 # Steps 5 and 6: second scores and counts, relative to the first model
 
 
-def measure_second_round(private: PrivateCounts, plan: Plan, first: FirstRound) -> bool:
+def measure_second_round(
+    private: PrivateCounts,
+    plan: Plan,
+    second: SecondRound,
+    *,
+    model: GraphicalModel,
+    measured: list[Clique],
+    lacking: Mapping[Clique, float],
+) -> bool:
     """Score marginals against the first model, choose marginals with large errors, and measure them.
 
-    Spend the remaining budget if the first round is precise, or else measure only interactions. Return True if any
-    marginal is measured.
+    `measured` has the marginals of the model, and `lacking` the excess of other pairs. Spend the remaining budget if
+    the round is precise, or else measure only interactions. Return True if any marginal is measured.
     """
     total, _ = estimate_total(private.marginals)
-    counts = [total * first.model.marginal(clique) for clique in plan.columns]
+    counts = [total * model.marginal(clique) for clique in plan.columns]
     groups = group_columns(private, plan, counts, private.budget.remaining)
     n_uses: dict[Clique, int] = {}
     scores = Scores({}, {}, {}, total)
-    if first.is_precise:
-        n_uses = list_second_candidates(plan, first.model, first.measured)
-        scores = score_marginals(private, first.model, n_uses, groups)
+    if second.is_precise:
+        n_uses = list_second_candidates(plan, model, measured)
+        scores = score_marginals(private, model, n_uses, groups)
     found = Interactions()
-    if first.search:
-        lacking = {**first.lacking, **scores.excess}
+    if second.search:
+        lacking = {**lacking, **scores.excess}
         compared = Comparison(
-            private, plan, first.search, model=first.model, lacking=lacking
+            private, plan, second.search, model=model, lacking=lacking
         )
-        fraction = INTERACTION_FRACTION if first.is_precise else Fraction(1, 2)
-        found = find_interactions(private, first.search, compared, fraction)
+        fraction = INTERACTION_FRACTION if second.is_precise else Fraction(1, 2)
+        found = find_interactions(private, second.search, compared, fraction)
     gains = {}
     for clique, gain in _weigh(scores.gains, n_uses).items():
         if len(clique) == 2 or not is_within(clique, found.excess):
@@ -411,12 +406,12 @@ def measure_second_round(private: PrivateCounts, plan: Plan, first: FirstRound) 
         groups=groups,
         gains={**gains, **found.excess},
         excess={**_weigh(scores.excess, n_uses), **found.excess},
-        measured=first.measured,
+        measured=measured,
         interactions=found,
     )
     chosen = candidates.choose().chosen
-    if first.is_precise:
-        chosen = chosen or first.measured or plan.columns
+    if second.is_precise:
+        chosen = chosen or measured or plan.columns
     if chosen:
         measure_marginals(private, candidates, chosen)
     return bool(chosen)
@@ -478,8 +473,8 @@ def estimate_marginals(
     counts = dict(zip(outside, rows.count(outside), strict=True))
     marginals = {}
     for clique in cliques:
-        if clique in counts:
-            marginals[clique] = counts[clique] / n_rows
-        else:
-            marginals[clique] = model.marginal(clique)
+        is_counted = clique in counts
+        marginals[clique] = (
+            counts[clique] / n_rows if is_counted else model.marginal(clique)
+        )
     return marginals
