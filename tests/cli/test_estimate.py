@@ -14,6 +14,7 @@ from skdp import Domain, Interval, NumericPerturber, RandomizedResponseEncoder, 
 from skdp.cli import main
 from skdp.engines import estimate_file, privatize_file, tally_files
 from tests.cli.commands import refuse
+from tests.conftest import draw_by_key
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -38,7 +39,8 @@ def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("reports")
     PEOPLE.to_parquet(place / "people.parquet")
     for name, encoder in REPORTS.items():
-        privatize_file(place / "people.parquet", place / f"{name}.parquet", encoder)
+        with draw_by_key(name):
+            privatize_file(place / "people.parquet", place / f"{name}.parquet", encoder)
         encoder.save(place / f"{name}.json")
     response(3.0).fit(PEOPLE).save(place / "epsilon.json")
     return place

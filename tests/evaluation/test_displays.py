@@ -154,7 +154,7 @@ class TestCurves:
     def test_given_baseline_is_not_called_no_privacy(self, baseline, name):
         model = make_pipeline(RandomizedResponseEncoder(categories={"sex": ["F", "M"]}), DummyClassifier())
         people = pd.DataFrame({"sex": SEX})
-        curve = privacy_curve(model, people, [0, 1] * 5, epsilons=[1.0], cv=2, baseline=baseline)
+        curve = privacy_curve(model, people, [0, 1] * 5, epsilons=[1.0], cv=2, baseline=baseline, random_state=0)
         display = PrivacyCurveDisplay.from_curve(curve, kind="difference")
         assert display.ax_[0].get_ylabel() == f"difference from {name}"
         assert texts(display.figure_.legends[0].get_texts())[1] == name
