@@ -58,7 +58,10 @@ def _link_names(
     def indent(match: re.Match[str]) -> str:
         start, spaces, code, _ = match.groups()
         style = f"--indent: {min(len(spaces), 8) + 4}ch"
-        return f'{start}<span class="skdp-line" style="{style}"><span>{spaces}</span>{code}</span>'
+        space = (
+            f'<span class="skdp-space">{spaces}</span>' if spaces else ""
+        )
+        return f'{start}<span class="skdp-line" style="{style}">{space}{code}</span>'
 
     def in_literal(match: re.Match[str]) -> str:
         start, text, name = match.groups()
