@@ -447,6 +447,22 @@ def fit_histograms(
     ]
 
 
+def release_opendp_bins(table: CountTable, epsilon: float, seed: int) -> Sample:
+    """Release the counts of an ordered column with OpenDP."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    codes = encode_column(table.frame[table.ordered], table.domain[table.ordered])
+    n_bins = len(table.domain[table.ordered].labels)
+    space = dp.vector_domain(dp.atom_domain(T="i32")), dp.symmetric_distance()
+    counts = space >> dp.t.then_count_by_categories(
+        list(range(n_bins)), null_category=False
+    )
+    release = counts >> dp.m.then_laplace(1 / epsilon)
+    bins = [np.array(release(codes.tolist())) for _ in range(N_PEER_REPEATS)]
+    return {"bins": bins, "ranges": bins}
+
+
 def release_groups(table: CountTable, epsilon: float, seed: int) -> Sample:
     """Release counts and means of groups."""
     from skdp import DPGroupBy
@@ -671,6 +687,7 @@ COUNT_METHODS = {
     "DPHistogram, one column": release_bins,
     "DPHistogram, two columns": release_cells,
     "DPGroupBy": release_groups,
+    "OpenDP, one column": release_opendp_bins,
 }
 TASKS = {
     "means": Task(number_tables, MEAN_METHODS, score_means, (1.0, 0.1, 4.0), 8),
