@@ -534,11 +534,11 @@ def measure_intervals(
             covered.append(measure_coverage(intervals, truth))
             noise = intervals["noise_std_error"] / intervals["std_error"]
             fractions.append(float((noise**2).mean()))
-    return {
-        "coverage": float(np.mean(covered)) if covered else math.nan,
-        "with_intervals": len(covered) / 50,
-        "noise_fraction": float(np.mean(fractions)) if fractions else math.nan,
-    }
+    scores = {"with_intervals": len(covered) / 50}
+    if covered:
+        scores["coverage"] = float(np.mean(covered))
+        scores["noise_fraction"] = float(np.mean(fractions))
+    return scores
 
 
 INTERVALS: dict[str, Callable[..., Any]] = {
