@@ -155,6 +155,18 @@ def test_error_of_a_pair_is_weighted_by_target_and_number_of_values(kind, power,
     assert np.concatenate(list(scaled.values())) == pytest.approx(scaled[1][0], rel=0.02)
 
 
+@pytest.mark.parametrize(("n_columns", "weight"), [(10, 10), (40, 24), (70, 10)])
+def test_weight_of_the_target_grows_up_to_60_columns(n_columns, weight):
+    """With 100 columns and a weight of 60, pairs are worse by a quarter, and predictions of the target not better."""
+    sizes = (3,) * n_columns
+    rows = dependent_rows(sizes, 400)
+    table = measure_pairs(0, amount=Fraction(n_columns, 4), sizes=sizes, rows=rows, max_cells=9**3)
+    errors = {marginal.std_error: 0 in marginal.clique for marginal in table.marginals if len(marginal.clique) == 2}
+    with_target = [error for error, has_target in errors.items() if has_target]
+    others = [error for error, has_target in errors.items() if not has_target]
+    assert max(others) / min(with_target) == pytest.approx(weight ** (1 / 3), rel=0.02)
+
+
 def test_scores_of_several_rounds_have_the_stated_precision():
     """With 35 pairs of equal columns, independent guesses misplace all records."""
     bits = np.random.default_rng(0).integers(0, 2, (1_000, 35))

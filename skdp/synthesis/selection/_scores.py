@@ -41,6 +41,9 @@ TARGET_WEIGHT, LABEL_WEIGHT, FAVORED_WEIGHT = 10.0, 1.5, 8.0
 TARGET_WEIGHT_PER_COLUMN = 0.6
 """Smallest weight of errors of pairs with the target, per column: they are 2 / n_columns of all pairs."""
 
+MAX_WEIGHTED_COLUMNS = 60
+"""Largest number of columns for this weight: with 100, pairs are worse by a quarter, and the target is not better."""
+
 INTERACTION_WEIGHT = 2.0
 """Weight of errors of an interaction."""
 

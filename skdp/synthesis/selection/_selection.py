@@ -49,6 +49,7 @@ from skdp.synthesis.selection._interactions import (
 )
 from skdp.synthesis.selection._plan import Plan, is_within
 from skdp.synthesis.selection._scores import (
+    MAX_WEIGHTED_COLUMNS,
     MEAN_ABSOLUTE,
     SCORE_FRACTION,
     TARGET_WEIGHT,
@@ -285,10 +286,12 @@ def score_pairs(
             )
         )
     scores = reduce(join_scores, all_scores)
+    # With much noise, the pairs of many columns share the budget.
+    weight = TARGET_WEIGHT
+    if not second.is_precise and len(plan.sizes) <= MAX_WEIGHTED_COLUMNS:
+        weight = max(weight, TARGET_WEIGHT_PER_COLUMN * len(plan.sizes))
     # Before second scores, pairs that may be independent are not measured, and their
-    # fraction of the budget remains for these. Otherwise the noise is large, and the pairs
-    # of many columns share the budget.
-    weight = max(TARGET_WEIGHT, TARGET_WEIGHT_PER_COLUMN * len(plan.sizes))
+    # fraction of the budget remains for these.
     candidates = Candidates(
         plan=plan,
         budget=private.budget,
@@ -298,7 +301,7 @@ def score_pairs(
         excess=_weigh(scores.excess, plan.first_candidates),
         column_costs=weigh_columns(plan, groups),
         deferred=scores.insignificant if second.is_precise else (),
-        target_weight=TARGET_WEIGHT if second.is_precise else weight,
+        target_weight=weight,
     )
     return scores, candidates
 
