@@ -125,6 +125,7 @@ DAY = dt.timedelta(days=1)
     ("first", "step", "number", "interval"),
     [
         (dt.date(1999, 3, 5), DAY, 20, Interval(dt.date(1999, 3, 5), dt.date(1999, 3, 25), bins=20)),
+        (dt.date(1999, 3, 1), DAY, 32, Interval(dt.date(1999, 3, 1), dt.date(1999, 4, 2), bins=32)),
         # Times count as dates.
         (dt.datetime(2020, 1, 1, 3), DAY, 366, Interval(dt.date(2020, 1, 1), dt.date(2021, 1, 1), bins=12)),
         (dt.date(2024, 2, 5), DAY, 1461, Interval(dt.date(2024, 1, 1), dt.date(2028, 3, 1), bins=25)),
@@ -137,6 +138,14 @@ def test_many_dates_are_cut_into_usual_bins(first, step, number, interval):
         assert draft(frame, max_values=10)["x"] == interval
     holes = draft(pl.DataFrame({"x": [*values, None]}), max_values=10)["x"]
     assert holes == Interval(edges=interval.edges, missing=True)
+
+
+@pytest.mark.parametrize("n_years", [40, 41])
+def test_many_years_are_cut_into_bins_of_whole_years(n_years):
+    days = [dt.date(1900 + year, 3, 5) for year in range(n_years)]
+    edges = draft(pd.DataFrame({"x": days}), max_values=10)["x"].edges
+    assert (edges[0], edges[-1], len(edges)) == (dt.date(1900, 1, 1), dt.date(1900 + n_years, 1, 1), 33)
+    assert {(edge.month, edge.day) for edge in edges} == {(1, 1)}
 
 
 def test_excluded_columns_are_listed():
