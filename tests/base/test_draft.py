@@ -118,6 +118,13 @@ def test_float32_numbers_are_drafted_with_their_digits(convert, dtype):
     assert encoder.categories_[0].tolist() == [0.1, 0.2, 0.7]
 
 
+def test_numbers_that_would_be_months_before_1900_are_no_dates():
+    numbers = [100 * year + month for year in range(1000, 1020) for month in range(1, 13)]
+    assert isinstance(draft(pd.DataFrame({"x": numbers * 2}))["x"], Interval)
+    with pytest.raises(ValueError, match="numbers that are dates"):
+        draft(pd.DataFrame({"x": [number + 90_000 for number in numbers] * 2}))
+
+
 DAY = dt.timedelta(days=1)
 
 
