@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -119,9 +120,12 @@ class EventModel:
         part = self.counts
         cliques = self.columns.list_known(part.marginals_, people.marginals_)
         scale = people.n_rows_ / (N_SIMULATED * UNIT)
-        std_error = max(marginal.std_error for marginal in part.marginals_)
+        noise = min(marginal.std_error for marginal in part.marginals_)
         known = []
         for clique, counts in zip(cliques, records.count(cliques), strict=True):
+            # The sampling error of a cell with the average count, and the least noise.
+            sampling_error = people.n_rows_ / math.sqrt(N_SIMULATED * counts.size)
+            std_error = math.hypot(sampling_error, noise)
             known.append(Marginal(clique, scale * counts.astype(float), std_error))
         return known
 

@@ -283,6 +283,24 @@ def test_rows_keep_the_frequency_of_a_trait_of_people_with_many_events():
     assert abs(np.mean(frequencies) - repeated.mean()) < 0.05
 
 
+def test_rows_keep_the_frequency_of_a_rare_trait_without_an_order():
+    rng = np.random.default_rng(5)
+    is_chronic = rng.random(3_000) < 0.25
+    persons = np.repeat(np.arange(3_000), np.clip(1 + rng.poisson(1.7 + 2 * is_chronic), 1, 10))
+    repeated = is_chronic[persons] & (rng.random(persons.size) < 0.9)
+    other = rng.choice(["acute", "check", "other"], persons.size)
+    visits = pd.DataFrame({"id": persons, "diagnosis": np.where(repeated, "chronic", other)})
+    visits["fee"] = rng.gamma(3, 20, persons.size)
+    domain = {"diagnosis": ["acute", "check", "other", "chronic"], "fee": Interval(0.0, 400.0, bins=20)}
+    frequencies = []
+    for seed in range(3):
+        model = make_synthesizer(epsilon=8.0, domain=domain, max_rows_per_person=10, random_state=seed)
+        _, events = model.fit(pd.DataFrame({"id": range(3_000)}), visits).sample()
+        frequencies.append((events["diagnosis"] == "chronic").mean())
+    # Simulated counts with the weight of the largest noise gave a difference of 0.04.
+    assert abs(np.mean(frequencies) - (visits["diagnosis"] == "chronic").mean()) < 0.02
+
+
 def test_ordered_dates_are_independent_of_the_person(tables):
     # Sorted dates depend on each other, but their correlation within people is 0.
     domain = Domain(dict(DOMAIN) | {"day": Interval(0, 365, bins=12)})
