@@ -167,6 +167,24 @@ def test_weight_of_the_target_grows_up_to_60_columns(n_columns, weight):
     assert max(others) / min(with_target) == pytest.approx(weight ** (1 / 3), rel=0.02)
 
 
+@pytest.mark.parametrize(("n_columns", "is_scored"), [(60, True), (61, False)])
+def test_pairs_are_scored_again_for_at_most_60_columns(n_columns, is_scored):
+    """The second scores made pairs of 100 columns worse by a quarter."""
+    sizes = (2,) * n_columns
+    bits = np.random.default_rng(0).integers(0, 2, (2_000, n_columns))
+    table = private_counts(bits, sizes, make_budget("gaussian", HUGE))
+    n_measured, score = [], table.score
+
+    def count_and_score(*args, **options):
+        n_measured.append(len(table.marginals))
+        return score(*args, **options)
+
+    table.score = count_and_score
+    measure_and_fit(table, plan(sizes))
+    assert n_measured[0] == n_columns
+    assert (max(n_measured) > n_columns) == is_scored
+
+
 def test_scores_of_several_rounds_have_the_stated_precision():
     """With 35 pairs of equal columns, independent guesses misplace all records."""
     bits = np.random.default_rng(0).integers(0, 2, (1_000, 35))
