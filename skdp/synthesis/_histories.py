@@ -168,7 +168,7 @@ class EventColumns:
     def list_known(
         self, events: Iterable[Marginal], people: Iterable[Marginal]
     ) -> list[Clique]:
-        """List the pairs of given columns whose dependence is known from the marginals of events and of people.
+        """List the pairs of given columns whose dependence the marginals of events and people contain.
 
         A history has the dependences of its column of events.
         """
