@@ -233,6 +233,17 @@ def _print_excluded(columns: list[Any], table: TableFile) -> None:
         print(f"Excluded: {', '.join(names)}", file=sys.stderr)
 
 
+def print_unit(options: argparse.Namespace) -> None:
+    """Print that the guarantee is for one row, unless the options name or count the rows of a person."""
+    # The text does not depend on the data, in which a column may identify people.
+    if options.person_column is None and options.max_rows_per_person in (None, 1):
+        print(
+            "The guarantee is for one row. If a person may have several rows, use "
+            "--person-column.",
+            file=sys.stderr,
+        )
+
+
 def open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
     """Open the ledger of --ledger, or create it with --budget; None without --ledger."""
     if options.ledger is None:
@@ -317,6 +328,7 @@ def run_synthesize(options: argparse.Namespace) -> Path:
     table = TableFile(options.data, delimiter=options.delimiter)
     written = [*domain.columns, *domain.derived, options.person_column]
     _print_excluded(written, table)
+    print_unit(options)
     # A new ledger is not created if it cannot cover this release.
     if options.budget is not None and options.delta > options.budget_delta:
         raise ValueError(

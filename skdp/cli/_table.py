@@ -14,6 +14,7 @@ from skdp.cli._release import (
     check_page,
     load_domain,
     open_ledger,
+    print_unit,
     write_new_file,
     write_statement,
 )
@@ -38,6 +39,7 @@ def run_table(options: argparse.Namespace) -> Path:
     others = [options.weight, options.person_column]
     names = [*columns, *(name for name in others if name is not None)]
     TableFile(options.data, delimiter=options.delimiter).check_columns(names)
+    print_unit(options)
     frame = read_frame(Path(options.data), delimiter=options.delimiter, find_dates=True)
     groups = _make_groups(options, domain)
     person = options.person_column

@@ -31,7 +31,7 @@ _DRAFT_COMMENT = (
 
 _REAL_COMMENT = (
     "Numbers with any decimals are declared. If all numbers are rounded, such as amounts\n"
-    "to cents, declare decimals = 2."
+    "to cents, declare decimals = 2 in place of real = true."
 )
 
 # Names of columns that identify people, such as "name", "id", "person_id" and "personID".

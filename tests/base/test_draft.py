@@ -59,7 +59,7 @@ def test_bounds_are_round(values, interval):
     assert draft(frame)["x"].edges == pytest.approx(interval.edges)
     text = draft_domain_toml(frame / 8)
     assert Domain.from_toml(text)["x"].real
-    assert "any decimals are declared" in text
+    assert "declare decimals = 2 in place of real = true." in text
     assert "from the data, without any protection" in text
 
 

@@ -34,6 +34,9 @@ def domain(tmp_path):
     return tmp_path / "domain.toml"
 
 
+ONE_ROW = "The guarantee is for one row. If a person may have several rows, use --person-column.\n"
+
+
 def run(table, out, domain, *words):
     return call("synthesize", table, out, "--domain", domain, "--handle-unknown", "clip", *words)
 
@@ -53,7 +56,7 @@ def test_synthetic_table_is_written(table, domain, tmp_path, capsys):
     assert shown.out.startswith("epsilon = 10, delta = 0.000001, ")
     assert "central model, adding or removing one record's values of: sex, age, code" in shown.out
     assert f"\nWrote {out}\n" in shown.out
-    assert shown.err.startswith("Excluded: name, person\n")
+    assert shown.err.startswith(f"Excluded: name, person\n{ONE_ROW}")
     assert table.read_bytes() == before
 
 
@@ -125,6 +128,12 @@ MISTAKES = {
     "Not a TOML file": ["--domain", "people.csv"],
     "no such file.toml": ["--domain", "no such file.toml"],
 }
+
+
+@pytest.mark.parametrize("words", [["--person-column", "person"], ["--max-rows-per-person", 2]])
+def test_unit_of_rows_is_not_printed_if_the_options_state_persons(table, domain, tmp_path, words, capsys):
+    assert run(table, tmp_path / "out.csv", domain, "--epsilon", 1, *words) == 0
+    assert ONE_ROW not in capsys.readouterr().err
 
 
 def test_error_contains_no_value(table, domain, tmp_path, capsys, monkeypatch):

@@ -75,12 +75,16 @@ def test_weights_and_persons_are_columns(files, capsys):
     shown = capsys.readouterr()
     # The statement names the column of the file.
     assert "values of: sex, weight" in shown.out + shown.err
+    unit = "The guarantee is for one row. If a person may have several rows, use --person-column.\n"
+    assert shown.err.startswith(unit)
     counts = [float(line.split(",")[1]) for line in shown.out.splitlines()[1:]]
     assert counts == pytest.approx(PEOPLE.groupby("sex")["weight"].sum().tolist(), abs=0.01)
     persons = ["--person-column", "person", "--columns", "income", "--statistics", "sum", "count"]
     assert call("table", files / "people.csv", files / "one.csv", *known, *persons) == 0
     assert pd.read_csv(files / "one.csv")["count"].tolist() == [200]
-    assert "all rows of one person" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "all rows of one person" in shown.out
+    assert unit not in shown.err
 
 
 @pytest.mark.parametrize(
