@@ -33,6 +33,7 @@ TRANSFORMERS = (
 POSTPROCESSORS = ("none", "clip", "simplex")
 MARGINALS = ("auto", "full", "independent")
 BINS = ("declared", "private")
+TEXTS = ("title", "purpose", "contact")
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -331,8 +332,15 @@ def _add_table_command(command: Any) -> None:
     add("--person-column", help="column that identifies the person of a row")
     _add_handle_unknown(command, ["error", "ignore"], "ignore the row")
     add("--statement", type=Path, metavar="PAGE", help="a new file, .html or .json")
-    for name in ("title", "purpose", "contact"):
-        add(f"--{name}", default="", metavar="TEXT", help=f"{name} in the statement")
+    _add_texts(command)
+
+
+def _add_texts(command: Any) -> None:
+    """Add the options --title, --purpose and --contact of a statement."""
+    for name in TEXTS:
+        command.add_argument(
+            f"--{name}", default="", metavar="TEXT", help=f"{name} in the statement"
+        )
 
 
 def _add_privatize(command: Any) -> None:
@@ -470,6 +478,7 @@ def _add_statement(command: Any) -> None:
     """Add the options of ``skdp statement``."""
     command.add_argument("source", metavar="SOURCE", help=SOURCES)
     command.add_argument("--out", type=Path, help="a new file, .html or .json")
+    _add_texts(command)
 
 
 # Each command: the module that runs it, the function that adds its options, the option of

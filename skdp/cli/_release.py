@@ -6,12 +6,14 @@ import argparse
 import os
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from sklearn.base import clone
 
+from skdp.cli._options import TEXTS
 from skdp.domain import Domain, draft_domain_toml
 from skdp.engines import (
     PROTOCOL_SUFFIX,
@@ -75,6 +77,14 @@ def check_page(options: argparse.Namespace, name: str) -> None:
     path = check_path(getattr(options, name))
     if path is not None and path.suffix.lower() not in (".html", ".json"):
         raise ValueError(f"--{name} must end in .html or .json, got {path.name!r}.")
+
+
+def add_texts(
+    statement: PrivacyStatement, options: argparse.Namespace
+) -> PrivacyStatement:
+    """Return a statement with the title, purpose and contact that the options state."""
+    texts = {name: text for name in TEXTS if (text := getattr(options, name))}
+    return replace(statement, **texts)
 
 
 def write_statement(statement: PrivacyStatement, path: Path) -> Path:

@@ -15,6 +15,7 @@ from typing import Any
 
 from skdp.cli._options import SOURCES
 from skdp.cli._release import (
+    add_texts,
     check_page,
     load_domain_file,
     load_protocol_file,
@@ -84,7 +85,7 @@ def _read_protocol(source: str, remedy: str) -> ReportTransformer:
 def run_statement(options: argparse.Namespace) -> Path | None:
     """Print or write the privacy statement of a file or an object; return the path of the new file, or None."""
     check_page(options, "out")
-    statement = _make_statement(options.source)
+    statement = add_texts(_make_statement(options.source), options)
     if options.out is None:
         print(statement)
         return None

@@ -11,6 +11,7 @@ import pandas as pd
 from skdp.base import find_bounds
 from skdp.central import DPGroupBy
 from skdp.cli._release import (
+    add_texts,
     check_page,
     load_domain,
     open_ledger,
@@ -52,10 +53,8 @@ def run_table(options: argparse.Namespace) -> Path:
     found = _round_estimates(groups.to_frame())
     write_new_file(options.out, found.to_csv(index=bool(options.by)))
     if options.statement is not None:
-        texts = {
-            name: getattr(options, name) for name in ("title", "purpose", "contact")
-        }
-        write_statement(privacy_statement([groups], **texts), options.statement)
+        statement = add_texts(privacy_statement([groups]), options)
+        write_statement(statement, options.statement)
     print(groups.guarantee_)
     return Path(options.out)
 

@@ -101,6 +101,14 @@ def test_files_state_their_guarantee(files, name, capsys):
     assert "age" not in printed
 
 
+def test_statement_has_the_texts_of_the_options(files, capsys):
+    texts = {"title": "Visits", "purpose": "Open data", "contact": "dpo@host.example"}
+    words = [word for name, text in texts.items() for word in (f"--{name}", text)]
+    assert main(["statement", str(files / "tally.json"), *words]) == 0
+    printed = capsys.readouterr().out
+    assert [text for text in texts.values() if text not in printed] == []
+
+
 def test_columns_beside_reports_are_unprotected(tmp_path, capsys):
     encoder = skdp.UnaryEncodingTransformer(1.0, categories={"sex": ["f", "m"]})
     reports = encoder.fit_transform(PEOPLE[["sex"]])
