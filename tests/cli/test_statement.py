@@ -145,6 +145,7 @@ def test_ledger_states_its_charges(tmp_path, capsys):
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
 def test_address_of_a_database_is_a_ledger(scheme, capsys):
+    pytest.importorskip("psycopg", reason="psycopg is not installed (extra 'postgres')")
     error = refuse(capsys, "statement", f"{scheme}://nobody@127.0.0.1:1/budgets?connect_timeout=2")
     assert f"The ledger {scheme}://nobody@127.0.0.1:1/budgets" in error
     assert "the server cannot be reached" in error
