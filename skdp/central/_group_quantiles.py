@@ -103,6 +103,7 @@ class GroupQuantiles:
             up_to_next = np.add.reduceat(cells, np.arange(0, cells.size, 2))
             down_to_next = np.add.reduceat(cells[::-1], np.arange(0, cells.size, 2))
             for index, probability in enumerate(self.probabilities):
+                # An upper endpoint is a lower endpoint in descending order.
                 endpoints = []
                 for counts, fraction in (
                     (up_to_next, probability),

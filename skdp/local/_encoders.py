@@ -283,7 +283,7 @@ class UnaryEncodingTransformer(OracleEncoder):
         """Make the oracle of k values, from its epsilon or from p and q."""
         if self.epsilon is not None and (self.p is not None or self.q is not None):
             raise ValueError(
-                "`p` and `q` determine epsilon. Set epsilon=None with them."
+                "`epsilon` must be None with `p` and `q`, which determine it."
             )
         return UnaryEncoding(k, epsilon, variant=self.variant, p=self.p, q=self.q)
 

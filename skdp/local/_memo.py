@@ -163,6 +163,7 @@ def _encode_objects(
     objects: Sequence[Any], write: Callable[[Any], bytes]
 ) -> list[bytes]:
     """Encode each object as bytes by the function `write`; equal texts are encoded once."""
+    # Equal objects of several types, such as 1 and True, have different bytes.
     if {*map(type, objects)} != {str}:
         return list(map(write, objects))
     written = {text: write(text) for text in dict.fromkeys(objects)}

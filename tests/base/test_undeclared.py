@@ -1,4 +1,4 @@
-"""The most frequent error, and dtypes that cannot represent any declared value."""
+"""Errors of values that are not declared, and of dtypes that cannot represent any declared value."""
 
 from __future__ import annotations
 

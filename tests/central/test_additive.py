@@ -129,7 +129,7 @@ def test_functions_of_rare_classes_stay_small():
     for seed in range(5):
         model = DPAdditiveClassifier(0.3, classes=[0, 1, 2], bounds=(-4, 4), random_state=seed)
         losses.append(log_loss(target, model.fit(columns, target).predict_proba(columns)))
-    # The log proportions of the classes have a loss of .11; one fit in thirty is above .2.
+    # The log proportions of the classes have a loss of 0.11; one fit in thirty is above 0.2.
     assert np.median(losses) < 0.15
 
 

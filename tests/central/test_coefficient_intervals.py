@@ -88,7 +88,7 @@ def test_intervals_of_ridge_regression_cover_the_penalized_coefficients():
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_intervals_cover_least_squares_of_a_curved_relation_of_clipped_values(epsilon):
-    """Rows of large norms had smaller weights, and .48 of the intervals at epsilon 4 covered least squares."""
+    """Rows of large norms had smaller weights, and 0.48 of the intervals at epsilon 4 covered least squares."""
 
     def draw(rng, n_rows=5_000):
         X = rng.lognormal(size=(n_rows, 2))
@@ -175,7 +175,7 @@ def test_coefficients_with_too_much_noise_have_no_interval(model):
 
 
 def test_rare_class_of_few_rows_has_no_interval():
-    """14 of 80 draws had intervals, and .71 of those of the constant covered it."""
+    """14 of 80 draws had intervals, and 0.71 of the intervals of the intercept covered it."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(300, 1))

@@ -123,12 +123,15 @@ def test_mistakes_raise_errors_before_the_charge(parameters, match):
     assert ledger.spent.epsilon == 0
 
 
-def test_other_levels_and_ranges_raise_errors():
+def test_undeclared_level_and_range_of_levels_raise_errors():
     fitted = histogram().fit(people(50))
     with pytest.raises(ValueError, match=r"`level` must be one of \['region', 'country'\], got 'city'"):
         fitted.to_frame("city")
     with pytest.raises(ValueError, match="`range_estimate` requires a histogram without `levels`"):
         fitted.range_estimate("city 0", "city 3")
+
+
+def test_levels_group_the_bins_of_an_interval():
     bins = Interval(0, 4, bins=2)
     ages = DPHistogram(1e6, domain=bins, levels={"all": {"[0, 2)": "all", "[2, 4]": "all"}}, random_state=0)
     assert ages.fit(pd.DataFrame({"age": [1, 3, 3]})).to_frame("all")["count"].tolist() == [3]

@@ -41,7 +41,7 @@ def test_fit_with_little_noise_equals_linear_and_ridge_regression():
 @pytest.mark.parametrize("delta", [None, 1e-6])
 @pytest.mark.parametrize("size", [1e-6, 1e-200])
 def test_penalty_of_a_small_column_does_not_shrink_other_columns(size, delta):
-    """A column of 1e-12 shrank a coefficient of .1 by a factor of 1e-9."""
+    """A column of 1e-12 shrank a coefficient of 0.1 by a factor of 1e-9."""
     X = np.random.default_rng(0).normal(size=(20_000, 2)).clip(-3, 3)
     y = 0.5 + 0.1 * X[:, 0]
     bounds = [(-3, 3), (-3 * size, 3 * size)]

@@ -38,14 +38,14 @@ def test_selection_with_little_noise_equals_scikit_learn(delta):
     assert np.allclose(found.scores_[[1, 4]], correlations, atol=0.03)  # clipped
 
 
-@pytest.mark.parametrize(("share", "growth"), [(3.0, 3), (Mu(0.5, delta=1e-6), 3), (Rho(0.1, delta=1e-6), 3)])
-def test_scores_of_several_columns_share_their_budget(share, growth, monkeypatch):
+@pytest.mark.parametrize(("budget", "growth"), [(3.0, 3), (Mu(0.5, delta=1e-6), 3), (Rho(0.1, delta=1e-6), 3)])
+def test_scores_of_several_columns_share_their_budget(budget, growth, monkeypatch):
     """A row changes each of k scores, so noise for one score would reveal too much."""
     draw, of_scores = Noise.draw, []
     for k in (1, 3):
         drawn = []
         monkeypatch.setattr(Noise, "draw", lambda noise, *more, drawn=drawn: drawn.append(noise) or draw(noise, *more))
-        DPSelectKBest(k=k, **DECLARED | {"epsilon": share}).fit(TABLE, CLASSES)
+        DPSelectKBest(k=k, **DECLARED | {"epsilon": budget}).fit(TABLE, CLASSES)
         of_scores.append(max(drawn, key=lambda noise: noise.sensitivity))
     alone, together = of_scores
     assert together.sensitivity == growth * alone.sensitivity

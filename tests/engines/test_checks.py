@@ -146,7 +146,7 @@ def test_error_of_reading_contains_no_value(make, use, tmp_path):
 
 
 class Fails(SaidField):
-    """Fails in one of its methods if there are rows."""
+    """A field that raises an error in `method` if there are rows."""
 
     method = "prepare"
 

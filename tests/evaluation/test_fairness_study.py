@@ -123,7 +123,7 @@ def test_model_is_fitted_to_reports_and_predicts_true_rows():
     assert list(train.columns) == names
     assert (train[["protected 0 0", "protected 0 1"]].sum(axis=1) == 1).all()
     men = (PEOPLE["sex"] == "m").to_numpy()
-    assert 0.42 < (train["protected 0 1"] == men[train_rows]).mean() < 0.63  # .525 at epsilon .1
+    assert 0.42 < (train["protected 0 1"] == men[train_rows]).mean() < 0.63  # 0.525 at epsilon 0.1
     assert (test["protected 0 1"] == men[test_rows]).all()
     # Without scores, the area under the curve is undefined.
     assert "roc_auc" not in set(result["metric"])

@@ -133,7 +133,7 @@ def test_comparisons_of_the_largest_and_smallest_rate_are_covered(tpr, fpr):
         assert sum(contains(draw.loc[name], truth) for draw in draws) >= stats.binom.ppf(1e-7, n_draws, 0.94)
     assert all(((draw["lower"] >= 0) & (draw["upper"] <= 1)).all() for draw in draws)
     widths = [draw["upper"] - draw["lower"] for draw in draws]
-    assert np.mean([width["statistical_parity_difference"] for width in widths]) < 0.31  # .27 for two groups
+    assert np.mean([width["statistical_parity_difference"] for width in widths]) < 0.31  # 0.27 for two groups
 
 
 # Reported groups.

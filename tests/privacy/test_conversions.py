@@ -34,7 +34,7 @@ def root_two_pi():
 
 
 def phi(x):
-    """Return the normal distribution function by its alternating series, with more digits than cancel."""
+    """Return the normal distribution function by its alternating series; DIGITS exceeds the digits that cancel."""
     total = term = x
     n = 0
     while abs(term) > Decimal(10) ** -(DIGITS - 20):

@@ -190,7 +190,7 @@ def of_a_curator():
     shown = make_pipeline(by_columns((StandardScaler(), ["pay"]), rest="passthrough"))
     return {
         "a private scaler before reports": Case(
-            # Adding or removing .5 is replacing 1.
+            # Adding or removing 0.5 is replacing 1.
             lambda: make_pipeline(scaler(), numbers()).fit(NUMBERS),
             "age:SR pay:SR",
             "2 replace central: age, pay",

@@ -94,6 +94,7 @@ def test_total_of_a_column_synthesizer_equals_its_guarantee():
 
 @pytest.mark.parametrize("n_columns", [1, 2])
 def test_integer_column_names_are_stated(n_columns):
+    """A fault of the names was invisible with an odd number of columns."""
     X = pd.DataFrame(dict.fromkeys(range(10, 10 + n_columns), AGE["age"]))
     model = skdp.DPLogisticRegression(bounds=(0, 60), classes=[0, 1]).fit(X, SICK)
     assert privacy_statement(model).total.scope == (*X.columns, "sick") == model.guarantee_.scope

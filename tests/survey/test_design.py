@@ -94,7 +94,7 @@ def answers(yes, n, **columns):
 @pytest.mark.parametrize("share", [0, 0.02, 0.3])
 @pytest.mark.parametrize("design", [ReportDesign.warner("q", 0.75), ReportDesign.direct("q")])
 def test_intervals_cover_the_proportion(design, share, n):
-    """Exact, over all counts of reports: at least .93, instead of .83 without the error of the noise."""
+    """Exact, over all counts of reports: at least 0.93, instead of 0.83 without the error of the noise."""
     chance = (1 - share) * design.channels[None][0, 1] + share * design.channels[None][1, 1]
     no_share, yes_share = design.channels[None][:, 1]
     spread = np.sqrt(min(no_share * (1 - no_share), yes_share * (1 - yes_share)) / n)
@@ -154,12 +154,12 @@ def two_groups(direct, card):
 
 
 def test_groups_with_unequal_proportions_warn():
-    """The proportions .1 and .3 of 30 and 70 % gave .15 instead of .24."""
+    """The proportions 0.1 and 0.3 of 30 and 70 % gave 0.15 instead of 0.24."""
     table = two_groups((270, 30), (420, 280))
     for weights in (None, np.where(np.arange(1000) % 2, 1.0, 2.0)):
         with pytest.warns(UserWarning, match=MISFIT):
             BY_GROUP.estimate_frequencies(table, sample_weight=weights)
-    # A single group has nothing to compare, and both proportions are .1 in the second table.
+    # A single group has nothing to compare, and both proportions are 0.1 in the second table.
     BY_GROUP.estimate_frequencies(table[table["g"] == "card"])
     BY_GROUP.estimate_frequencies(two_groups((270, 30), (490, 210)))
 
@@ -175,7 +175,7 @@ IMPOSSIBLE = [
 @pytest.mark.parametrize(("design", "counts"), IMPOSSIBLE)
 @pytest.mark.parametrize("kind", ["rows", "weights"])
 def test_proportions_outside_0_and_1_warn(design, counts, kind):
-    """100 yes in 1,000 with a card of .75: the interval of -.3 was from -.297 to -.297."""
+    """100 yes in 1,000 with a card of 0.75: the interval of -0.3 was from -0.297 to -0.297."""
     weights = np.arange(1000) % 3 + 1.0 if kind == "weights" else None
     table = pd.DataFrame({"a": np.repeat(["no", "yes"], counts)})
     with pytest.warns(UserWarning, match=r"'a' has an estimated proportion of .* errors outside \[0, 1\]") as caught:
@@ -242,7 +242,7 @@ PROBABILITIES = {
 
 @pytest.mark.parametrize("name", PROBABILITIES)
 def test_order_of_labels_does_not_change_the_estimates(name):
-    """With values=[1, 2] and 1 for yes, the estimate was .285 instead of .174; other orders were refused."""
+    """With values=[1, 2] and 1 for yes, the estimate was 0.285 instead of 0.174; other orders were refused."""
     make = partial(getattr(ReportDesign, name), "smokes", **PROBABILITIES[name])
     # Labels of known meaning in each order, and other labels by their meaning.
     for no, yes in (("no", "yes"), ("No", "Yes"), (0, 1), (0.0, 1.0), (False, True), (np.False_, np.True_)):

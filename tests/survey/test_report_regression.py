@@ -57,7 +57,7 @@ def fit_case(name):
 @pytest.mark.parametrize("name", FIGURES)
 def test_fits_equal_independent_programs(name):
     """Estimates within 1e-4 standard errors, and sandwich errors, with divisor n there and n - 1 here."""
-    # RRreg's model of this table is misspecified: its coefficient of u1 is .64 instead of .5.
+    # RRreg's model of this table is misspecified: its coefficient of u1 is 0.64 instead of 0.5.
     is_wrong = name == "n04_warner_correlated_u"
     with pytest.warns(UserWarning, match="proportions of 'w1' in the fit") if is_wrong else nullcontext():
         model, case, places = fit_case(name)
@@ -197,7 +197,7 @@ def test_few_clusters_have_wider_intervals():
     reach = stats.t.ppf(0.975, 4) * row["std_error"]
     assert row["upper"] - row["estimate"] == pytest.approx(reach)
     assert row["p_value"] == pytest.approx(2 * stats.t.sf(abs(row["estimate"]) / row["std_error"], 4))
-    # .93 of 150 tables; with normal quantiles .84, and 44 of these 60.
+    # 0.93 of 150 tables; with normal quantiles 0.84, and 44 of these 60.
     assert sum(inside) >= 52
 
 
@@ -440,7 +440,7 @@ def test_error_contains_no_value_and_counts_rows_correctly(options, message):
 
 
 def test_reports_are_read_once():
-    """Two encoders of one column counted its reports twice: 1.07 with an error of .18 became .64 with .11."""
+    """Two encoders of one column counted its reports twice: 1.07 with an error of 0.18 became 0.64 with 0.11."""
     encoder, reports, y = sexes(pd.DataFrame)
     message = "must have different columns, got 'sex' twice"
     again = ReportDesign("sex", encoder.channel()[0], values=["f", "m"])

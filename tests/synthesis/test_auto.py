@@ -141,7 +141,10 @@ def measure_pairs(target, *, amount=1, kind="gaussian", sizes=SIZES, rows=None, 
 @pytest.mark.parametrize(("kind", "power"), [("gaussian", 1 / 3), ("laplace", 1 / 2)])
 @pytest.mark.parametrize("target", [None, 0, 1, 2, 3])
 def test_error_of_a_pair_is_weighted_by_target_and_number_of_values(kind, power, target):
-    """The smallest weighted sum of errors: the standard deviation is proportional to (weight * cells) ** -power."""
+    """The smallest weighted sum of errors: the standard deviation is proportional to (weight * cells) ** -power.
+
+    Pairs with the target have the weight 10, and pairs with a column of two values, such as column 0, have 1.5.
+    """
     table = measure_pairs(target, kind=kind, amount=Fraction(1, 4))
     assert table.budget.remaining == 0
     scaled = {1: [], 1.5: [], 10: []}

@@ -51,7 +51,7 @@ def test_composition_is_at_least_the_truth_and_close(pairs, extra):
         assert true_delta(list_losses(pairs), total.epsilon - slack) >= Fraction(delta) * (1 - Fraction(1, 10**6))
 
 
-@example(1.3274543938245305, 58, 1e-2, 1e-8)  # the truth is .0015 below 46 epsilon
+@example(1.3274543938245305, 58, 1e-2, 1e-8)  # the truth is 0.0015 below 46 epsilon
 @given(st.floats(0.01, 2), st.integers(1, 60), st.sampled_from([1e-9, 1e-6, 1e-2]), st.sampled_from([0.0, 1e-8]))
 def test_equal_releases_equal_the_theorem_of_kairouz_oh_and_viswanath(epsilon, k, delta, part):
     """Theorem 3.3: k releases of (e, d) are together ((k - 2i) e, 1 - (1 - d)**k (1 - d_i)), for each i."""
