@@ -46,7 +46,7 @@ def link_errors(
     Raises
     ------
     ValueError
-        If a table lacks the key, or the synthetic tables lack columns of the real ones.
+        If a table lacks the key, a column is in both tables, or the synthetic tables lack columns of the real ones.
 
     See Also
     --------
@@ -81,6 +81,12 @@ def link_errors(
         raise ValueError(
             f"All tables must have the key {key!r}, and the synthetic tables all columns "
             f"of the real ones, which lack {sorted(map(str, missing))}."
+        )
+    shared = {*tables[0]} & {*tables[1]} - {key}
+    if shared:
+        raise ValueError(
+            "A column must be in one of `people` and `events` only, got "
+            f"{sorted(map(str, shared))} in both."
         )
     real = _describe(*tables[:2], *tables[:2], key=key)
     synthetic = _describe(*tables[2:], *tables[:2], key=key)

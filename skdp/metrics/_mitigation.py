@@ -44,7 +44,13 @@ class _Scores(ClassifierMixin, BaseEstimator):
 
     def predict(self, X: Any) -> Numbers:
         """Return the only column of X."""
-        return np.asarray(X, float).reshape(len(X), -1)[:, 0]
+        scores = np.asarray(X, float).reshape(len(X), -1)
+        if scores.shape[1] != 1:
+            raise ValueError(
+                "X must be the scores, of shape (n_samples, 1), got "
+                f"{scores.shape[1]} columns."
+            )
+        return scores[:, 0]
 
 
 def private_threshold_optimizer(

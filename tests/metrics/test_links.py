@@ -90,3 +90,5 @@ def test_tables_without_a_column_are_an_error():
         link_errors(people, events, people, events.drop(columns="ward"), key="id")
     with pytest.raises(ValueError, match="must have the key 'person'"):
         link_errors(people, events, people, events, key="person")
+    with pytest.raises(ValueError, match=r"one of `people` and `events` only, got \['sex'\] in both"):
+        link_errors(people, people, people, people, key="id")

@@ -139,6 +139,8 @@ def test_threshold_optimizer_equalizes_the_odds_of_true_groups(make):
     for label in (0, 1):
         assert gap(predicted, true, people["sex"], label) > 0.1
         assert gap(fair, true, people["sex"], label) < 0.06
+    with pytest.raises(ValueError, match=r"X must be the scores, of shape \(n_samples, 1\), got 2 columns"):
+        optimizer.predict(np.column_stack([predicted, predicted]), sensitive_features=people["sex"])
 
 
 def test_threshold_optimizer_without_noise_equals_known_groups():
