@@ -125,6 +125,11 @@ def test_test_files_are_not_imported():
     assert list_test_imports(r"^ *(from|import) tests[\w.]*\.test_") == set()
 
 
+def test_array_types_have_one_name():
+    named = re.compile(r"NDArray\[np\.(float64|int64|intp|bool_|uint8)\]")
+    assert [module for module, source in SOURCES.items() if named.search(source)] == ["skdp._arrays"]
+
+
 def test_files_and_folders_are_limited():
     for folder in {path.parent for path in MODULES.values()}:
         assert len(list(folder.glob("*.py"))) <= MAX_FILES, folder

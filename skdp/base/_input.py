@@ -17,6 +17,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from skdp._arrays import Floats
 from skdp.base._warnings import warn_at_caller
 from skdp.privacy import PrivacyLeakWarning
 from skdp.tables import (
@@ -215,7 +216,7 @@ def to_float_columns(
     allow_missing: bool = False,
     allow_bool: bool = True,
     coerce: bool = False,
-) -> list[NDArray[np.float64]]:
+) -> list[Floats]:
     """Return the columns of a table as float arrays of shape (n_rows,).
 
     Missing and infinite numbers raise an error unless `allow_missing` is True. Booleans

@@ -21,6 +21,7 @@ from narwhals.typing import IntoDataFrame, IntoSeries
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 
+from skdp._arrays import Floats
 from skdp.domain import (
     Categories,
     Domain,
@@ -143,10 +144,10 @@ class ProbabilisticClassifier(ClassifierMixin):
     classes_: Any
 
     @abstractmethod
-    def predict_log_proba(self, X: TableLike) -> NDArray[np.float64]:
+    def predict_log_proba(self, X: TableLike) -> Floats:
         """Compute the logarithms of the probabilities of the classes."""
 
-    def predict_proba(self, X: TableLike) -> NDArray[np.float64]:
+    def predict_proba(self, X: TableLike) -> Floats:
         """Compute the probabilities of the classes.
 
         Parameters
@@ -191,7 +192,7 @@ class ProbabilisticClassifier(ClassifierMixin):
 
 def parse_bounds(
     bounds: Any, names: Sequence[Any], *, parameter: str = "bounds"
-) -> NDArray[np.float64]:
+) -> Floats:
     """Return the bounds of the columns in `names` as an array of shape (n_columns, 2).
 
     See `Bounds` for the accepted forms. `parameter` is for error messages.

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
+from skdp._arrays import Floats, Integers
 from skdp.base import (
     ColumnLike,
     TableLike,
@@ -26,7 +26,6 @@ from skdp.base import (
 from skdp.central._base import charge, check_in_memory
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
-    Floats,
     Noise,
     read_persons,
     rows_within,
@@ -574,7 +573,7 @@ class Cells:
         """The number of cells on each side of the center."""
         return (MAX_POWER - MIN_POWER) * self.cells_per_octave
 
-    def count(self, numbers: Floats) -> NDArray[np.int64]:
+    def count(self, numbers: Floats) -> Integers:
         """Count numbers by cell, and missing values; infinite values are not counted.
 
         The shape is (n_cells + 1,), with the number of missing values last.

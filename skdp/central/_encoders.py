@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Floats
 from skdp.base import (
     TableLike,
     apply_set_output,
@@ -28,7 +29,6 @@ from skdp.central._supervised import SupervisedStatistic
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
-    Floats,
     Noise,
     declared_domain,
     encode_declared,

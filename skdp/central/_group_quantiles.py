@@ -12,12 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Floats, Integers
 from skdp.central._quantiles import QuantilePlan, count_groups, make_candidates
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
     Estimate,
-    Floats,
 )
 from skdp.domain import Domain
 from skdp.exact import log_upper
@@ -34,7 +34,7 @@ class GroupQuantiles:
 
     # Exact counts of the cells of each column, of shape (n_groups, n_cells); see
     # `find_cells`. They exist during `fit` only.
-    cells: Sequence[NDArray[np.int64]]
+    cells: Sequence[Integers]
     candidates: Sequence[Floats]
     probabilities: Sequence[Fraction]
     budget: PrivacyBudget
@@ -143,7 +143,7 @@ class EndpointScores:
     # with x = (N - 1) exp(-r b s), and exactly this much for the worst table.
 
     # A_0, ..., A_N.
-    n_below: NDArray[np.int64]
+    n_below: Integers
     # a n and b.
     target: int
     denominator: int
@@ -152,7 +152,7 @@ class EndpointScores:
     @classmethod
     def with_added_values(
         cls,
-        counts: NDArray[np.int64],
+        counts: Integers,
         probability: Fraction,
         budget: PrivacyBudget,
         tail: Fraction,

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Floats, Integers, Mask
 from skdp.base import (
     check_choice,
     check_confidence_level,
@@ -272,7 +272,7 @@ class DPHistogram(WeightedStatistic):
             self.std_error_ = self.std_error_[in_order]
 
     @property
-    def frequencies_(self) -> NDArray[np.float64]:
+    def frequencies_(self) -> Floats:
         """Proportion of each cell: the nearest proportions that are nonnegative and sum to 1."""
         check_is_fitted(self)
         total = self.counts_.sum()
@@ -346,7 +346,7 @@ class DPHistogram(WeightedStatistic):
         lower, upper = count_interval(total, std_error, level)
         return Estimate(total, std_error, lower.item(), upper.item())
 
-    def _find_range(self, low: Any, high: Any) -> NDArray[np.bool_]:
+    def _find_range(self, low: Any, high: Any) -> Mask:
         """Return True for each cell of the only column that is in the half-open range from `low` to `high`."""
         check_is_fitted(self)
         if len(self.domain_.columns) > 1:
@@ -375,7 +375,7 @@ def planned_half_width(histogram: DPHistogram, domain: Domain, level: float) -> 
     return float(upper - lower) / 2
 
 
-def _noise_variances(tree: Hierarchy, budget: PrivacyBudget) -> NDArray[np.float64]:
+def _noise_variances(tree: Hierarchy, budget: PrivacyBudget) -> Floats:
     """Return the noise variance of the estimated count of each cell."""
     return count_std(budget, len(tree.sizes)) ** 2 * tree.cell_variances
 
@@ -393,7 +393,7 @@ def _choose_method(method: str, domain: Domain, *, has_levels: bool = False) -> 
     return method if ordered or method != "auto" else "flat"
 
 
-def _round_all_ranges(estimates: NDArray[np.float64]) -> NDArray[np.int64]:
+def _round_all_ranges(estimates: Floats) -> Integers:
     """Round the cumulative sums of estimates, so that each sum of neighboring cells changes by less than 1."""
     rounded = np.floor(np.cumsum(estimates, axis=-1) + 0.5).astype(np.int64)
     rounded[..., 1:] -= rounded[..., :-1].copy()

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Floats, Integers
 from skdp.base import (
     Bounds,
     TableLike,
@@ -40,7 +40,11 @@ from skdp.central._supervised import (
     parse_all_bounds,
     round_with_target,
 )
-from skdp.central.statistics import Batches, Floats, Noise, warn_user
+from skdp.central.statistics import (
+    Batches,
+    Noise,
+    warn_user,
+)
 from skdp.domain import Domain
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
@@ -369,7 +373,7 @@ def make_product_noises(
 
 
 def add_noise(
-    sums: NDArray[np.int64], noises: Sequence[Noise], source: ByteSource
+    sums: Integers, noises: Sequence[Noise], source: ByteSource
 ) -> ProductSums:
     """Add the noise of `make_product_noises` to sums of products; without a delta, in one joint draw.
 
@@ -486,7 +490,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
         self._set_coefficients(units, solution.coefficients, solution.inference)
         self.ridge_ = solution.ridge
 
-    def predict(self, X: TableLike) -> NDArray[np.float64]:
+    def predict(self, X: TableLike) -> Floats:
         """Return the expected target of rows.
 
         Parameters

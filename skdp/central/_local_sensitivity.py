@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from skdp._arrays import Floats, Indices
 from skdp.base import ColumnLike, TableLike, parse_bounds, to_array, to_float_columns
 from skdp.central._base import charge
 from skdp.central._sums import GRID, clip_floats, from_grid, to_grid
@@ -41,9 +42,9 @@ from skdp.tables import (
 class Release:
     """A released statistic, with its guarantee."""
 
-    value: float | NDArray[np.float64]
+    value: float | Floats
     """The statistic with noise, clipped to its bounds; nan if it was not released."""
-    std_error: float | NDArray[np.float64]
+    std_error: float | Floats
     """The standard deviation of the noise before clipping; nan if nothing was released, or if it is private."""
     guarantee: PrivacyGuarantee
     """The guarantee, which is charged even if nothing was released."""
@@ -382,7 +383,7 @@ class _PrivateStatistic:
         return math.ceil(Fraction(smooth) * (1 + max_error) / self.step)
 
 
-def _read_positions(X: Any, limits: NDArray[np.float64]) -> list[int]:
+def _read_positions(X: Any, limits: Floats) -> list[int]:
     """Round the values of a single column to the grid between the bounds; missing values are excluded.
 
     `limits` is one pair of bounds of shape (1, 2). A position is an integer from -`GRID` to `GRID`.
@@ -578,7 +579,7 @@ def make_chunk_noises(budget: PrivacyBudget, n_outputs: int) -> tuple[Noise, Noi
     return total_noise, Noise.from_budget(budget, 2)
 
 
-def _read_output_bounds(bounds: Any) -> NDArray[np.float64]:
+def _read_output_bounds(bounds: Any) -> Floats:
     """Check the bounds of the outputs of a statistic, and return them as an array (n_outputs, 2)."""
     if bounds is None:
         raise ValueError(
@@ -608,9 +609,7 @@ def _read_rows(data: Any, name: str) -> Any:
     return rows
 
 
-def draw_chunks(
-    source: ByteSource, n_chunks: int, n_rows: int
-) -> list[NDArray[np.intp]]:
+def draw_chunks(source: ByteSource, n_chunks: int, n_rows: int) -> list[Indices]:
     """Draw a chunk for each row uniformly; return the indices of the rows of each nonempty chunk."""
     labels = uniform_integers(source, n_chunks, n_rows)
     order = np.argsort(labels, kind="stable")
@@ -621,8 +620,8 @@ def draw_chunks(
 def _evaluate_chunk(
     statistic: Callable[..., Any],
     tables: Sequence[Any],
-    members: NDArray[np.intp],
-    limits: NDArray[np.float64],
+    members: Indices,
+    limits: Floats,
 ) -> NDArray[np.object_] | None:
     """Compute the statistic of a chunk, rounded to the grid between the bounds; None if it fails.
 
@@ -639,7 +638,7 @@ def _evaluate_chunk(
     return to_grid(outputs, *limits.T).astype(np.int64).astype(object)
 
 
-def _select_rows(table: Any, members: NDArray[np.intp]) -> Any:
+def _select_rows(table: Any, members: Indices) -> Any:
     """Select the rows of a table, array or column at some indices."""
     if isinstance(table, np.ndarray):
         return table[members]

@@ -14,6 +14,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
+from skdp._arrays import Floats, Indices, Integers
 from skdp.base import Bounds, check_choice, parse_bounds, to_float_columns
 from skdp.central._base import RECORD, TARGET, Plan, check_declared_columns
 from skdp.central._linear_model import (
@@ -32,7 +33,11 @@ from skdp.central._rows import (
     to_row_units,
 )
 from skdp.central._supervised import Classes, LogitClassifier
-from skdp.central.statistics import Batches, Floats, Noise, to_float
+from skdp.central.statistics import (
+    Batches,
+    Noise,
+    to_float,
+)
 from skdp.domain import Domain
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
@@ -86,7 +91,7 @@ class BinaryLoss:
         by_class = np.stack([probabilities, probabilities - 1])
         self._residuals = np.rint(RESIDUAL_UNIT * weights * by_class)  # (2, n_steps)
 
-    def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> Floats:
+    def residuals(self, logits: Integers, codes: Indices) -> Floats:
         """Return the derivative of the loss of each row by its logit, in steps; shape (n_rows, 1).
 
         `logits` are in steps of 1 / `LOGIT_UNIT`, residuals in steps of 1 / `RESIDUAL_UNIT`, and `codes` are 0 or 1.
@@ -115,7 +120,7 @@ class SoftmaxLoss:
             np.int64
         )
 
-    def residuals(self, logits: NDArray[np.int64], codes: NDArray[np.intp]) -> Floats:
+    def residuals(self, logits: Integers, codes: Indices) -> Floats:
         """Return the derivatives of the loss of each row by its logits, in steps; shape (n_rows, n_classes).
 
         `logits` are in steps of 1 / `LOGIT_UNIT`, and residuals in steps of 1 / `RESIDUAL_UNIT`.
@@ -153,9 +158,7 @@ class WeightedRows:
         """Limit the squared norm of rows to `square`, and append a constant."""
         return cls(rows, rows.factors(square), math.isqrt(square) // 2, square)
 
-    def logits(
-        self, coefficients: Floats
-    ) -> Iterator[tuple[slice, Floats, NDArray[np.int64]]]:
+    def logits(self, coefficients: Floats) -> Iterator[tuple[slice, Floats, Integers]]:
         """Yield blocks of rows: their slice, values in steps of 1 / UNIT, and logits in steps of 1 / LOGIT_UNIT.
 
         `coefficients` has the constant last.
@@ -177,7 +180,7 @@ class WeightedRows:
 
     def gradient(
         self, coefficients: Floats, loss: BinaryLoss | SoftmaxLoss
-    ) -> NDArray[np.int64]:
+    ) -> Integers:
         """Return the exact sum of the gradients of all rows; shape (n_columns + 1, n_outputs), the constant last.
 
         `coefficients` has the same shape. The sum is in integer steps, so noise with an exact sensitivity can be added.
@@ -330,7 +333,7 @@ class PublicRows:
         weights = np.minimum(1.0, np.quantile(lengths, 0.25) / lengths)
         return cls(scaler, inputs, weights)
 
-    def to_integers(self) -> tuple[NDArray[np.int64], float]:
+    def to_integers(self) -> tuple[Integers, float]:
         """Round the weighted inputs to integers, so that sensitivities are exact; also return the size of a step."""
         weighted = self.inputs * self.weights[:, np.newaxis]
         # Rounding changes a row by less than 2**-15 of the norm of the longest row.
@@ -346,7 +349,7 @@ class PublicRows:
         return Noise.gaussian(budget.mu_squared, budget.rows**2 * square)
 
     def fit(
-        self, indicators: NDArray[np.int64], noise: Noise, source: ByteSource
+        self, indicators: Integers, noise: Noise, source: ByteSource
     ) -> LogisticFit:
         """Fit a logistic model to noisy sums of inputs over the rows of each class.
 
@@ -562,8 +565,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     other column is protected, NOT SECURE: ...
     """
 
-    coef_: NDArray[np.float64]
-    intercept_: NDArray[np.float64]
+    coef_: Floats
+    intercept_: Floats
     classes_: NDArray[Any]
     domain_: Domain
     _default_delta = 1e-6

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Floats
 from skdp.base import (
     Bounds,
     ColumnName,
@@ -39,7 +40,6 @@ from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
     Estimate,
-    Floats,
     Noise,
     declared_domain,
     library_of,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from scipy.stats import norm
 
+from skdp._arrays import Floats, Integers
 from skdp.base import (
     Bounds,
     ProbabilisticClassifier,
@@ -40,7 +41,6 @@ from skdp.central._supervised import (
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
-    Floats,
     Noise,
     count_cells,
     declared_domain,
@@ -524,9 +524,7 @@ def _shrink_to_mean(
     return average + factors * (estimates - average), factors * squares
 
 
-def _sums_by_class(
-    table: Table, *, classes: Classes, bounds: Floats
-) -> list[NDArray[np.int64]]:
+def _sums_by_class(table: Table, *, classes: Classes, bounds: Floats) -> list[Integers]:
     """Return the sums of the features of a batch of rows by class; the target is the last column."""
     features = select_columns(table, table.names[:-1])
     columns = to_float_columns(features, allow_missing=True)

@@ -8,9 +8,9 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
+from skdp._arrays import Floats
 from skdp.base import Bounds, parse_bounds, to_float_columns
 from skdp.central._base import Columns, InvertibleTransformer, Plan
 from skdp.central._rows import (
@@ -31,8 +31,8 @@ from skdp.tables import Table
 class Covariance(NamedTuple):
     """A noisy covariance of rows, in units of the rows."""
 
-    matrix: NDArray[np.float64]
-    mean: NDArray[np.float64]
+    matrix: Floats
+    mean: Floats
     # Standard deviation of the noise of an element of the matrix, and of the number of
     # rows relative to it.
     error: float
@@ -141,9 +141,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     _requires_rows = True
     _delta_is_for_noise = True
 
-    components_: NDArray[np.float64]
-    explained_variance_: NDArray[np.float64]
-    mean_: NDArray[np.float64]
+    components_: Floats
+    explained_variance_: Floats
+    mean_: Floats
 
     def __init__(
         self,
@@ -197,7 +197,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     def _set_components(
         self,
         covariance: Covariance,
-        units: NDArray[np.float64],
+        units: Floats,
         n_components: int | float,
     ) -> None:
         """Set the components and variances of a noisy covariance, converted to the original units.

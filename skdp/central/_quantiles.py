@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Floats, Indices, Integers
 from skdp.base import parse_bounds
 from skdp.central._sums import read_values, warn_of_objects
 from skdp.central.statistics import (
@@ -24,8 +25,6 @@ from skdp.domain import Domain, cut_evenly
 from skdp.privacy import Loss, PrivacyBudget, exponential_loss
 from skdp.randomness import ByteSource, unimodal_choice
 from skdp.tables import Table
-
-Floats = NDArray[np.float64]
 
 # Number of positions of a cut within a cell, which divides the values of the cell as if
 # they were uniform in it. It must exceed the largest count of a cell; the time does not
@@ -77,7 +76,7 @@ def make_candidates(low: float, high: float) -> Floats:
 
 def count_groups(
     rows: Batches, domain: Domain, candidates: Sequence[Floats]
-) -> list[NDArray[np.int64]]:
+) -> list[Integers]:
     """Count the values of each column by group and cell of `find_cells`; shape (n_groups, n_cells) each.
 
     The first columns of `rows` are the keys of `domain`. Rows with an undeclared key and missing values are not
@@ -88,7 +87,7 @@ def count_groups(
 
 def _count_groups(
     table: Table, *, domain: Domain, candidates: Sequence[Floats]
-) -> list[NDArray[np.int64]]:
+) -> list[Integers]:
     """Return the counts of `count_groups` for a batch of rows."""
     n_keys = len(domain.columns)
     keys = select_columns(table, table.names[:n_keys])
@@ -107,14 +106,14 @@ def _count_groups(
     return counts
 
 
-def find_cells(numbers: Floats, candidates: Floats) -> NDArray[np.intp]:
+def find_cells(numbers: Floats, candidates: Floats) -> Indices:
     """Return the cell of each number: 2 i for candidate i, and 2 i + 1 between it and the next candidate.
 
     Numbers outside the candidates are clipped.
     """
     clipped = np.clip(numbers, candidates[0], candidates[-1])
     above = np.searchsorted(candidates, clipped, "left")
-    cells: NDArray[np.intp] = 2 * above - (candidates[above] != clipped)
+    cells: Indices = 2 * above - (candidates[above] != clipped)
     return cells
 
 
@@ -123,7 +122,7 @@ class QuantilePlan:
     """A planned release of the quantiles of columns."""
 
     # Exact counts of each column, see `find_cells`.
-    cells: Sequence[NDArray[np.int64]]
+    cells: Sequence[Integers]
     candidates: Sequence[Floats]
     # Probabilities of the quantiles, ascending.
     probabilities: Sequence[Fraction]
@@ -164,7 +163,7 @@ def count_levels(probabilities: Sequence[Fraction]) -> int:
 
 
 def choose_cuts(
-    counts: NDArray[np.int64],
+    counts: Integers,
     probabilities: Sequence[Fraction],
     budget: PrivacyBudget,
     source: ByteSource,
@@ -217,7 +216,7 @@ class Masses:
     """
 
     # The number of values in the cells before each cell, and in all cells; shape (n_cells + 1,).
-    n_before: NDArray[np.int64]
+    n_before: Integers
 
     @property
     def last_cut(self) -> int:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Floats, Indices, Integers, Mask
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
-    Floats,
     Noise,
     bound_quantile,
 )
@@ -32,7 +32,7 @@ from skdp.tables import (
 
 def find_range(
     name: Any, attribute: Categories | Interval, low: Any, high: Any
-) -> NDArray[np.bool_]:
+) -> Mask:
     """Return True for each cell of a column that is in the half-open range from `low` to `high`."""
     values = list(attribute.values)
     if isinstance(attribute, Interval):
@@ -113,7 +113,7 @@ class Hierarchy:
     # .. [1] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of
     #    differentially private histograms through consistency. PVLDB 3(1).
 
-    def __init__(self, size: int, starts: Sequence[NDArray[np.intp]] = ()) -> None:
+    def __init__(self, size: int, starts: Sequence[Indices] = ()) -> None:
         """Build the levels of a tree over `size` cells, from the cells up.
 
         `starts` has for each level above the cells the index of the first part of each group.
@@ -135,7 +135,7 @@ class Hierarchy:
     def even(cls, size: int, branching: int) -> Hierarchy:
         """Build a tree with up to `branching` parts of each group."""
         # The top level is the first one with at most `branching` groups.
-        starts: list[NDArray[np.intp]] = []
+        starts: list[Indices] = []
         n_parts = size
         while n_parts > branching:
             starts.append(np.arange(0, n_parts, branching))
@@ -163,8 +163,8 @@ class Hierarchy:
         return levels
 
     def measure(
-        self, counts: NDArray[np.int64], noise: Noise, source: ByteSource
-    ) -> list[NDArray[np.int64]]:
+        self, counts: Integers, noise: Noise, source: ByteSource
+    ) -> list[Integers]:
         """Add noise to the counts of all levels, and clip them such that all their sums are integers of 64 bits."""
         limit = MAX_NOISY_COUNT // counts.size
         noisy = []
@@ -252,11 +252,11 @@ class DeclaredLevels:
     """Groups of the values of a column on several levels, such as the regions and countries of cities."""
 
     # The order of the cells in which each group has neighboring cells.
-    order: NDArray[np.intp]
+    order: Indices
     # For each level from the bottom, its name and the labels of its groups.
     labels: dict[Any, list[Any]]
     # The index of the first cell of each group, for each level.
-    cell_starts: list[NDArray[np.intp]]
+    cell_starts: list[Indices]
 
     @classmethod
     def read(cls, domain: Domain, levels: Any) -> DeclaredLevels:
@@ -333,7 +333,7 @@ def plan_hierarchy(size: int, budget: PrivacyBudget, method: str) -> Hierarchy:
 
 def count_interval(
     counts: float | NDArray[Any],
-    std_error: float | NDArray[np.float64],
+    std_error: float | Floats,
     level: float,
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the lower and upper bounds of confidence intervals of noisy counts or sums of weights."""

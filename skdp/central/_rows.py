@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Floats, Indices, Integers
 from skdp.central._sums import slice_rows
 from skdp.central.statistics import Noise, to_float, warn_user
 from skdp.privacy import PrivacyBudget
@@ -26,9 +27,7 @@ def to_row_units(number: int | Fraction) -> float:
     return to_float(number) / UNIT**2
 
 
-def add_product_noise(
-    sums: NDArray[np.int64], noise: Noise, source: ByteSource
-) -> NDArray[np.float64]:
+def add_product_noise(sums: Integers, noise: Noise, source: ByteSource) -> Floats:
     """Add one draw of noise to each pair of a symmetric matrix of sums of products; return units of `UNIT`**2.
 
     Both entries of a pair get the same noise.
@@ -39,11 +38,9 @@ def add_product_noise(
     return noisy + np.triu(noisy, 1).T
 
 
-def find_widths(
-    bounds: NDArray[np.float64], starts: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def find_widths(bounds: Floats, starts: Floats) -> Floats:
     """Return the distance from the origin of each column to its farther bound; shape (n_columns,)."""
-    distances: NDArray[np.float64] = np.abs(bounds.T - starts).max(axis=0)
+    distances: Floats = np.abs(bounds.T - starts).max(axis=0)
     return distances
 
 
@@ -58,22 +55,22 @@ class Rows:
     # The values of each row as integers, in steps of 1 / `UNIT`; shape (n_rows, n_columns).
     positions: NDArray[np.int16]
     # The class of each row, or the position of its target.
-    codes: NDArray[np.intp]
+    codes: Indices
     # The square of the largest possible norm of a row.
     square: int
     # The largest absolute value of each column.
-    largest: int | NDArray[np.int64] = UNIT
+    largest: int | Integers = UNIT
     # Public matrix by which the rows are multiplied, before they are rounded to integers.
-    axes: NDArray[np.float64] | None = None
+    axes: Floats | None = None
 
     @classmethod
     def of(
         cls,
-        columns: list[NDArray[np.float64]],
-        bounds: NDArray[np.float64],
-        starts: NDArray[np.float64],
+        columns: list[Floats],
+        bounds: Floats,
+        starts: Floats,
         codes: NDArray[Any],
-        units: NDArray[np.float64] | None = None,
+        units: Floats | None = None,
     ) -> Rows:
         """Round values between bounds to integers.
 
@@ -110,7 +107,7 @@ class Rows:
         """The number of values of a row."""
         return self.positions.shape[1]
 
-    def blocks(self, n_more: int = 0) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    def blocks(self, n_more: int = 0) -> Iterator[tuple[slice, Floats]]:
         """Yield blocks of rows as floats, with `n_more` columns to fill in.
 
         A block overwrites the previous block.
@@ -127,14 +124,14 @@ class Rows:
             yield rows, values
 
     @cached_property
-    def squares(self) -> NDArray[np.float64]:
+    def squares(self) -> Floats:
         """The squared norm of each row."""
         squares = np.empty(len(self.positions))
         for rows, part in self.blocks():
             np.einsum("ij,ij->i", part, part, out=squares[rows])
         return squares
 
-    def factors(self, square: int) -> NDArray[np.float64]:
+    def factors(self, square: int) -> Floats:
         """Return the factor of each row, at most 1, that shortens it to a squared norm of at most `square`."""
         # Three roundings increase a factor by less than 2**-50. Products are truncated
         # toward 0, which does not increase the norm.
@@ -145,13 +142,13 @@ class Rows:
             1.0,
         )
 
-    def counts(self, limits: Sequence[int]) -> NDArray[np.int64]:
+    def counts(self, limits: Sequence[int]) -> Integers:
         """Count the rows by squared norm: between successive ascending limits; the last count includes longer rows."""
         # Faster than a search for each row.
         within = [np.count_nonzero(self.squares <= limit) for limit in limits[:-1]]
         return np.diff([0, *within, len(self.squares)])
 
-    def total(self, square: int) -> NDArray[np.int64]:
+    def total(self, square: int) -> Integers:
         """Sum the rows shortened to a norm: a row changes the sum by at most the root of `square` in L2 norm."""
         factors, total = self.factors(square), np.zeros(self.n_columns, np.int64)
         for block, part in self.blocks():
@@ -160,8 +157,8 @@ class Rows:
         return total
 
     def moments(
-        self, factors: NDArray[np.float64], constant: int, *, with_target: bool = False
-    ) -> NDArray[np.int64]:
+        self, factors: Floats, constant: int, *, with_target: bool = False
+    ) -> Integers:
         """Return the sums over rows of the products of all pairs of columns, a constant and the target.
 
         The values of a row, its constant and its target are multiplied by its factor, at most 1. The shape is
@@ -189,7 +186,7 @@ class Rows:
             largest=largest,
         )
 
-    def rotate(self, axes: NDArray[np.float64]) -> Rows:
+    def rotate(self, axes: Floats) -> Rows:
         """Multiply the rows by a public matrix of `round_axes`, and round the products to integers.
 
         The matrix must not increase the norm of a row to 2**26 or more, so that its square is exact.
@@ -200,16 +197,16 @@ class Rows:
         return replace(self, axes=axes, square=square, largest=math.isqrt(square))
 
 
-def round_axes(axes: NDArray[np.float64]) -> NDArray[np.float64]:
+def round_axes(axes: Floats) -> Floats:
     """Round a matrix such that floats represent its products with rows of integers exactly."""
     # A product of a row and all its partial sums are multiples of 1 / scale below
     # 2**53 / scale, because values of rows are below 2**16, so their order does not matter.
     scale = 2.0 ** (36 - np.frexp(np.abs(axes).sum(axis=0).max())[1])
-    rounded: NDArray[np.float64] = np.rint(axes * scale) / scale
+    rounded: Floats = np.rint(axes * scale) / scale
     return rounded
 
 
-def _shorten(part: NDArray[np.float64], factors: NDArray[np.float64]) -> None:
+def _shorten(part: Floats, factors: Floats) -> None:
     """Multiply rows of integers by factors of at most 1 in place, and truncate toward 0."""
     (long,) = np.nonzero(factors < 1)
     part[long] = np.trunc(part[long] * factors[long, np.newaxis])
@@ -251,7 +248,7 @@ class CenteredRows:
         source: ByteSource,
         *,
         max_longer: float = math.inf,
-    ) -> tuple[CenteredRows, NDArray[np.float64]]:
+    ) -> tuple[CenteredRows, Floats]:
         """Rotate and scale the rows by noisy sums of their products, and choose another limit of their norm.
 
         Also return the matrix by which the rows are multiplied. The new columns are about uncorrelated and have a

@@ -15,6 +15,7 @@ from scipy.stats import norm
 from sklearn.preprocessing import QuantileTransformer
 from sklearn.utils import Tags
 
+from skdp._arrays import Floats, Mask
 from skdp.base import Bounds, check_choice, check_flag, parse_bounds
 from skdp.central._base import CentralTransformer, Columns, InvertibleTransformer, Plan
 from skdp.central._quantiles import plan_quantiles, read_probability
@@ -28,7 +29,11 @@ from skdp.central._sums import (
     sum_columns,
     warn_of_objects,
 )
-from skdp.central.statistics import Batches, Floats, Noise, warn_user
+from skdp.central.statistics import (
+    Batches,
+    Noise,
+    warn_user,
+)
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource, check_size
 
@@ -195,7 +200,7 @@ def _errors_of_roots(roots: Floats, variance_errors: Floats) -> Floats:
     return errors
 
 
-def _warn_of_noisy_variances(names: Sequence[Any], is_noise: NDArray[np.bool_]) -> None:
+def _warn_of_noisy_variances(names: Sequence[Any], is_noise: Mask) -> None:
     """Warn of columns whose noisy variance does not exceed its noise."""
     if not is_noise.any():
         return

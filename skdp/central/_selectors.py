@@ -9,9 +9,10 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.feature_selection import SelectorMixin
 
+from skdp._arrays import Floats, Indices, Integers, Mask
 from skdp.base import Bounds, to_float_columns
 from skdp.central._base import (
     CentralTransformer,
@@ -35,7 +36,6 @@ from skdp.central._supervised import (
 )
 from skdp.central.statistics import (
     Batches,
-    Floats,
     Noise,
     choice_name,
     choose,
@@ -137,8 +137,8 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
 
     get_feature_names_out = SelectorMixin.get_feature_names_out
 
-    scores_: NDArray[np.float64]
-    ranking_: NDArray[np.intp]
+    scores_: Floats
+    ranking_: Indices
     _names: tuple[Any, ...]
 
     def __init__(
@@ -302,11 +302,11 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     def _output_names(self) -> Sequence[Any]:
         return [self._columns[column] for column in self.get_support(indices=True)]
 
-    def _get_support_mask(self) -> NDArray[np.bool_]:
+    def _get_support_mask(self) -> Mask:
         return ~np.isnan(self.scores_)
 
 
-def _count_classes(rows: Rows, n_classes: int) -> NDArray[np.int64]:
+def _count_classes(rows: Rows, n_classes: int) -> Integers:
     """Count the rows of each class, or all rows if there is one class."""
     codes = rows.codes if n_classes > 1 else np.zeros_like(rows.codes)
     return np.bincount(codes, minlength=n_classes)
@@ -321,7 +321,7 @@ class Contrasts:
 
     # The centered indicators of each class: (n_classes, n_classes); None for a numeric
     # target, whose position is the code of a row.
-    table: NDArray[np.float64] | None
+    table: Floats | None
     # Weights of the squares, in steps of 1 / `WEIGHT_UNIT`.
     weights: tuple[int, ...]
     # The largest weighted sum of squares of the target values of a row.
@@ -349,7 +349,7 @@ class Contrasts:
         squares = table.astype(object) ** 2 @ weights.astype(object)
         return cls(table.astype(float), tuple(weights.tolist()), max(squares.tolist()))
 
-    def sums(self, rows: Rows) -> NDArray[np.int64]:
+    def sums(self, rows: Rows) -> Integers:
         """Return the sums of the products of each column with the target; shape (n_columns, n_contrasts).
 
         The target of a row is its number, or the row of `table` for its class.

@@ -16,6 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import Tags
 
+from skdp._arrays import Floats, Integers
 from skdp.base import Bounds, check_choice
 from skdp.central._base import (
     CentralTransformer,
@@ -143,7 +144,7 @@ class DPSimpleImputer(CentralTransformer):
     array([38.])
     """
 
-    statistics_std_error_: NDArray[np.float64] | None
+    statistics_std_error_: Floats | None
 
     def __init__(
         self,
@@ -222,7 +223,7 @@ class DPSimpleImputer(CentralTransformer):
                     choose(source, count, column_budget, 1)
                 ]
 
-    def _count(self, rows: Batches) -> tuple[list[list[Any]], list[NDArray[np.int64]]]:
+    def _count(self, rows: Batches) -> tuple[list[list[Any]], list[Integers]]:
         """Return the declared values of each column, except missing, and the exact count of each value."""
         domain = declared_domain(rows.table, self.categories, "categories")
         # A record with a missing value in one column counts in all other columns.

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp._arrays import Floats, Indices, Integers, Mask
 from skdp.base import parse_bounds, to_float_columns, undeclared_error
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
     Estimate,
-    Floats,
     Noise,
     encode_columns,
     join_codes,
@@ -29,8 +29,6 @@ from skdp.central.statistics import (
 from skdp.domain import Domain
 from skdp.randomness import ByteSource
 from skdp.tables import Table
-
-Integers = NDArray[np.int64]
 
 # Steps from the middle between the bounds to either of them: a value moves by at most a
 # billionth of the width, and sums over 2**33 rows are integers of 64 bits.
@@ -236,7 +234,7 @@ def slice_rows(n_rows: int, n_columns: int) -> Iterator[slice]:
 
 
 def _sum_by_group(
-    numbers: NDArray[Any], groups: NDArray[np.intp] | None, n_groups: int
+    numbers: NDArray[Any], groups: Indices | None, n_groups: int
 ) -> Integers:
     """Sum the integers of each column, of shape (n_columns, n_rows), by group; rows without a group add nothing."""
     if groups is None:
@@ -340,7 +338,7 @@ class Moments(NamedTuple):
     variance_error: Floats
 
     @property
-    def is_noise(self) -> NDArray[np.bool_]:
+    def is_noise(self) -> Mask:
         """True where the error of the variance is at least the variance of a uniform distribution."""
         return self.variance_error >= UNIFORM_VARIANCE
 
@@ -464,7 +462,7 @@ def sum_by_cells(
     rows: Batches,
     domain: Domain,
     cliques: Sequence[Sequence[int]],
-    bounds: NDArray[np.float64],
+    bounds: Floats,
     handle_unknown: str,
     name: str,
     *,
@@ -524,11 +522,11 @@ def _sum_table_by_cells(
     *,
     domain: Domain,
     cliques: Sequence[Sequence[int]],
-    bounds: NDArray[np.float64],
+    bounds: Floats,
     handle_unknown: str,
     missing: bool,
     max_weight: float | None,
-) -> list[NDArray[np.int64]]:
+) -> list[Integers]:
     """Return an indicator of each key with undeclared values that are errors, and the sums of each marginal.
 
     The first columns of `table` are the keys of `domain`, and the others the numbers. A clique has the indices of the

@@ -14,6 +14,7 @@ from sklearn.utils import Tags, assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Floats, Indices
 from skdp.base import (
     ColumnLike,
     ColumnName,
@@ -30,7 +31,11 @@ from skdp.base import (
 )
 from skdp.central._base import RECORD, TARGET, CentralStatistic
 from skdp.central._rows import Rows
-from skdp.central.statistics import Batches, Floats, count_cells, without_column
+from skdp.central.statistics import (
+    Batches,
+    count_cells,
+    without_column,
+)
 from skdp.domain import Categories, Domain, Interval
 from skdp.tables import ColumnError, LargeTable, Table, call_safely
 
@@ -177,16 +182,14 @@ class LogitClassifier(ProbabilisticClassifier):
         return np.stack([log_expit(-logits), log_expit(logits)], axis=1)
 
 
-def parse_all_bounds(
-    bounds: Any, target_bounds: Any, names: Sequence[Any]
-) -> NDArray[np.float64]:
+def parse_all_bounds(bounds: Any, target_bounds: Any, names: Sequence[Any]) -> Floats:
     """Check the bounds of features and of a target, which is the last of `names`; shape (n_columns, 2)."""
     *columns, target = names
     bounds = parse_bounds(bounds, columns)
     return np.vstack([bounds, parse_target_bounds(target_bounds, target)])
 
 
-def parse_target_bounds(target_bounds: Any, name: Any) -> NDArray[np.float64]:
+def parse_target_bounds(target_bounds: Any, name: Any) -> Floats:
     """Check the bounds of a target with the column name `name`, and return them as an array (1, 2)."""
     if target_bounds is None:
         raise ValueError(
@@ -234,7 +237,7 @@ class Classes:
         return self.domain[self.domain.columns[0]]
 
     @property
-    def order(self) -> NDArray[np.intp]:
+    def order(self) -> Indices:
         """The indices of the sorted classes among the declared classes."""
         return np.argsort(np.array(self.attribute.values))
 
@@ -243,7 +246,7 @@ class Classes:
         """The sorted classes."""
         return np.sort(np.array(self.attribute.values))
 
-    def codes(self, column: Any) -> NDArray[np.intp]:
+    def codes(self, column: Any) -> Indices:
         """Return the index of each row's class among the sorted classes; the number of classes if it is undeclared."""
         (codes,) = self.domain.encode([column])
         return np.append(np.argsort(self.order), len(self.order))[codes]

@@ -14,6 +14,5 @@ from skdp.domain._domain import type_of_attribute as type_of_attribute
 from skdp.domain._draft import domains_of_dtypes as domains_of_dtypes
 from skdp.domain._draft import draft_columns as draft_columns
 from skdp.domain._draft_file import draft_domain_toml as draft_domain_toml
-from skdp.tables import Codes as Codes
 
 __all__ = ["Categories", "Domain", "Interval"]

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Codes
 from skdp._json import register_type, value_from_json, value_to_json
 from skdp.domain._bins import (
     Edge,
@@ -142,7 +143,7 @@ class Categories:
         """The values themselves."""
         return self.values
 
-    def encode(self, column: Any) -> NDArray[np.unsignedinteger]:
+    def encode(self, column: Any) -> Codes:
         """Encode a column by value.
 
         Parameters
@@ -458,7 +459,7 @@ class Interval:
             numbers = numbers.astype(float)
         return numbers
 
-    def encode(self, column: Any) -> NDArray[np.unsignedinteger]:
+    def encode(self, column: Any) -> Codes:
         """Encode a column of numbers or dates by bin.
 
         Parameters

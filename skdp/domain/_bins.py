@@ -14,6 +14,7 @@ import pandas as pd
 from dateutil.relativedelta import relativedelta  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from skdp._arrays import Codes, Floats, Indices
 from skdp.tables import types_of_values
 
 # A number, a date or a datetime (a subclass of date).
@@ -39,7 +40,7 @@ def make_even_edges(low: Any, high: Any, bins: int) -> list[Any]:
     return [low + index * span // bins * unit for index in range(bins + 1)]
 
 
-def cut_evenly(low: float, high: float, bins: int) -> NDArray[np.float64]:
+def cut_evenly(low: float, high: float, bins: int) -> Floats:
     """Return the edges of equal bins of numbers, as floats nearest to their decimal values."""
     # Edge i is (low * (bins - i) + high * i) / bins for the decimal fractions of the texts
     # of both bounds, so edge 3 of 10 bins from 0 to 1 is 0.3. Float steps would give
@@ -122,16 +123,16 @@ def shorten_edge(edge: Edge) -> Edge | int:
     return edge
 
 
-def _guess_bins(values: NDArray[Any], low: Any, scale: Any) -> NDArray[np.intp]:
+def _guess_bins(values: NDArray[Any], low: Any, scale: Any) -> Indices:
     """Return ``floor((values - low) * scale)``, the bins if all bins have width 1 / scale."""
     with np.errstate(all="ignore"):
-        guesses: NDArray[np.intp] = ((values - low) * scale).astype(np.intp)
+        guesses: Indices = ((values - low) * scale).astype(np.intp)
     return guesses
 
 
 def encode_numbers(
     values: NDArray[Any], edges: NDArray[Any], outside: int, missing: int
-) -> NDArray[np.unsignedinteger]:
+) -> Codes:
     """Return the index of the bin of each value between ascending edges; the last bin includes its upper edge.
 
     Values below the first or above the last edge get the code `outside`; NaN and NaT

@@ -14,8 +14,8 @@ from uuid import uuid4
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from skdp._arrays import Codes, Mask
 from skdp._json import value_from_json, value_to_json
 from skdp.domain._attributes import (
     Categories,
@@ -33,7 +33,6 @@ from skdp.domain._expressions import (
 from skdp.domain._toml import parse_toml, write_toml
 from skdp.privacy import PrivacyGuarantee, list_releases
 from skdp.tables import (
-    Codes,
     Table,
     call_safely,
     find_dtype,
@@ -501,7 +500,7 @@ class Domain(Mapping[Any, Categories | Interval]):
             options["guarantee"] = found if len(found) > 1 else found[0]
         return write_toml(self._attributes, comments or {}, options)
 
-    def check_constraints(self, X: Any) -> NDArray[np.bool_]:
+    def check_constraints(self, X: Any) -> Mask:
         """Mark the rows of a table that satisfy all constraints.
 
         The result is not private, because it depends on the values of each row.
@@ -625,9 +624,7 @@ class Domain(Mapping[Any, Categories | Interval]):
                 codes.append(call_safely(self[name].encode, column))
         return codes
 
-    def decoders(
-        self, like: Iterable[Any]
-    ) -> list[Callable[[NDArray[np.integer]], Any]]:
+    def decoders(self, like: Iterable[Any]) -> list[Callable[[Codes], Any]]:
         """Return a function for each column that converts codes to values, in the library of the column.
 
         Parameters
@@ -711,7 +708,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         counts = np.bincount(domain.join(codes), minlength=domain.size)
         return pd.Series(counts, domain.cells(), name="count")
 
-    def join(self, codes: Sequence[NDArray[np.integer]]) -> Codes:
+    def join(self, codes: Sequence[Codes]) -> Codes:
         """Combine the codes of all columns into codes of the Cartesian product.
 
         The code of the last column varies fastest, as in ``numpy.ravel_multi_index``.
@@ -752,7 +749,7 @@ class Domain(Mapping[Any, Categories | Interval]):
             np.add(joint, code, out=joint, casting="unsafe")
         return joint
 
-    def split(self, joint: NDArray[np.integer]) -> list[Codes]:
+    def split(self, joint: Codes) -> list[Codes]:
         """Split joint codes into the codes of each column: the inverse of `join`.
 
         Parameters
@@ -869,7 +866,7 @@ def copy_guarantee(domain: DomainType, *sources: Any) -> DomainType:
 @lru_cache(maxsize=256)
 def _find_decoder(
     attribute: Categories | Interval, library: str, is_categorical: bool
-) -> Callable[[NDArray[np.integer]], Any]:
+) -> Callable[[Codes], Any]:
     """Return a function that converts codes to a column in a library; the code of a bin becomes its midpoint."""
     if isinstance(attribute, Interval) and attribute.dtype.kind == "M":
         midpoints = np.array(attribute.values, attribute.dtype)

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp._arrays import Mask
 from skdp.domain._bins import MAX_EXACT
 from skdp.tables import drop_missing, to_dates, to_numbers, to_object_list, to_objects
 
@@ -83,13 +84,13 @@ class Operand(NamedTuple):
         numbers = to_numbers(column, allow_bool=self.family == _TRUTH)
         return self._replace(data=numbers.astype(float))
 
-    def to_truth(self) -> NDArray[np.bool_]:
+    def to_truth(self) -> Mask:
         """Return truth values as booleans, with False for missing."""
         if self.family != _TRUTH:
             raise ValueError(
                 f"requires comparisons or truth values, got {self.family}."
             )
-        is_true: NDArray[np.bool_] = self.data == 1
+        is_true: Mask = self.data == 1
         return is_true
 
 
@@ -285,7 +286,7 @@ def _evaluate(node: ast.expr, get_operand: Reader) -> Operand:
     raise ValueError(f"{ast.unparse(node)!r:.200} is not allowed. {_ALLOWED}")
 
 
-def _combine(truths: list[NDArray[np.bool_]], is_and: bool) -> Operand:
+def _combine(truths: list[Mask], is_and: bool) -> Operand:
     """Combine truth values, arrays or constants, by `and` or `or`."""
     combined = truths[0]
     for truth in truths[1:]:
@@ -302,9 +303,7 @@ def _make_constant(value: bool | str | int | float) -> Operand:
     return Operand(_NUMBER, np.float64(value), isinstance(value, int))
 
 
-def _compare(
-    comparison: Callable[..., Any], left: Operand, right: Operand
-) -> NDArray[np.bool_]:
+def _compare(comparison: Callable[..., Any], left: Operand, right: Operand) -> Mask:
     """Compare two operands of one family, such as numbers or text; comparisons with missing values are False."""
     family = left.family
     if family != right.family:
@@ -321,7 +320,7 @@ def _compare(
         )
     # NumPy compares None equal to None, and NaN unequal to NaN.
     is_true = comparison(left.data, right.data)
-    missing: NDArray[np.bool_] = pd.isna(left.data) | pd.isna(right.data)
+    missing: Mask = pd.isna(left.data) | pd.isna(right.data)
     return is_true & np.logical_not(missing)
 
 

@@ -18,6 +18,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Integers
 from skdp.engines._io import (
     Extra,
     check_path,
@@ -34,7 +35,7 @@ pyarrow, parquet = Extra("pyarrow"), Extra("pyarrow.parquet")
 duckdb = Extra("duckdb")
 
 Tables = Generator[Any, None, None]
-Sums = list[NDArray[np.int64]]
+Sums = list[Integers]
 
 # Rows of a batch that is read. Random bits do not depend on it.
 ROWS = 1 << 17

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp._arrays import Bytes
 from skdp.domain import Domain
 from skdp.engines._io import Extra, RefusedBatch, run_check
 from skdp.local import (
@@ -54,7 +55,7 @@ class KeyedSource:
         self._key = key
         self._n_requests = 0
 
-    def bytes(self, size: int) -> NDArray[np.uint8]:
+    def bytes(self, size: int) -> Bytes:
         """Return the next `size` pseudorandom bytes."""
         stream = hashlib.shake_128(self._key + self._n_requests.to_bytes(8, "big"))
         self._n_requests += 1

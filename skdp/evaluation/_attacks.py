@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import binomtest
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -19,6 +19,7 @@ from sklearn.metrics import (
 )
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 
+from skdp._arrays import Codes, Floats, Mask
 from skdp.base import ColumnLike, TableLike, check_row_order, draw_seed
 from skdp.domain import Domain
 from skdp.evaluation._threads import on_one_thread
@@ -26,9 +27,6 @@ from skdp.local import SAMPLED, ReportTransformer
 from skdp.metrics import parse_columns
 from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee
-
-Codes = NDArray[np.integer]
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,9 +211,7 @@ def attribute_inference(
     )
 
 
-def _tabulate_recall(
-    truth: Codes, is_correct: NDArray[np.bool_], labels: list[Any]
-) -> pd.DataFrame:
+def _tabulate_recall(truth: Codes, is_correct: Mask, labels: list[Any]) -> pd.DataFrame:
     """Return the recall of each value with its 95 % Wilson interval, rarest value first.
 
     `truth` has the code of the true value of each row, `is_correct` whether its guess is right, and `labels` the value
@@ -316,7 +312,7 @@ def _encode_declared(
 
 
 def _bound_accuracy(
-    encoder: Any, domain: Domain, prior: Numbers, report_names: set[Any]
+    encoder: Any, domain: Domain, prior: Floats, report_names: set[Any]
 ) -> float:
     """Return the largest expected accuracy of predictions from reports.
 
@@ -341,7 +337,7 @@ def _bound_accuracy(
     return float(exact)
 
 
-def _bound_guess_accuracy(prior: Numbers, epsilon: float) -> float:
+def _bound_guess_accuracy(prior: Floats, epsilon: float) -> float:
     """Return the largest accuracy of guesses from reports of any epsilon-private protocol.
 
     `prior` has the probability of each value.
@@ -520,7 +516,7 @@ def membership_inference(
 
 
 def _measure_advantage(
-    member_scores: Numbers, other_scores: Numbers, seed: int | None
+    member_scores: Floats, other_scores: Floats, seed: int | None
 ) -> tuple[float, float, float]:
     """Return the true minus the false positive rate of an attack, and its 95 % interval.
 
@@ -566,7 +562,7 @@ def _bound_advantage(guarantee: Any) -> float:
 
 def _score_proximity(
     synthetic: Any, members: Any, non_members: Any
-) -> tuple[Numbers, Numbers]:
+) -> tuple[Floats, Floats]:
     """Score members and non-members by the negative distance to the nearest synthetic row; each of shape (n_rows,).
 
     The distance is Gower's distance over all columns.
@@ -595,7 +591,7 @@ def _score_proximity(
     return -distances[:n_members], -distances[n_members:]
 
 
-def _embed_column(column: pd.Series) -> Numbers:
+def _embed_column(column: pd.Series) -> Floats:
     """Return coordinates whose Manhattan distance is Gower's distance; shape (n_rows, n_coordinates).
 
     Different categories have distance 1, and numbers their difference divided by the range.

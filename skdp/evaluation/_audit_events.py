@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
+from skdp._arrays import Floats, Integers
 from skdp.tables import convert_frame, is_frame
 
 # A column for each part of the output, with an entry for each draw.
@@ -146,7 +147,7 @@ def hash_column(values: NDArray[Any]) -> NDArray[np.uint64]:
     return pd.util.hash_array(texts)
 
 
-def to_floats(values: NDArray[Any]) -> NDArray[np.float64]:
+def to_floats(values: NDArray[Any]) -> Floats:
     """Convert a column to floats, with nan for values that are not numbers."""
     if values.dtype.kind in "iubf":
         return values.astype(float)
@@ -300,7 +301,7 @@ def _list_frequent(samples: Sequence[Hashes]) -> Hashes:
     return values[counts >= MIN_OUTCOME_COUNT]
 
 
-def _count_outcomes(outcomes: Hashes, values: Hashes) -> NDArray[np.int64]:
+def _count_outcomes(outcomes: Hashes, values: Hashes) -> Integers:
     """Count the draws with each of the sorted `values`; ignore other outcomes."""
     # searchsorted also returns positions for outcomes that are not in `values`.
     positions = np.searchsorted(values, outcomes)
@@ -383,7 +384,7 @@ def _make_log_ratios(
     return outcomes
 
 
-def _make_bins(name: str, edges: NDArray[np.float64]) -> Callable[[Draws], Hashes]:
+def _make_bins(name: str, edges: Floats) -> Callable[[Draws], Hashes]:
     """Return a function that computes the bin of the number in a column for each draw; `edges` separate the bins."""
 
     def outcomes(draws: Draws) -> Hashes:

@@ -21,6 +21,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length
 
+from skdp._arrays import Indices, Integers
 from skdp.base import (
     ColumnLike,
     ColumnName,
@@ -240,13 +241,13 @@ class _Table:
     """Rows of a study, with their labels, protected columns and groups."""
 
     X: pd.DataFrame
-    labels: NDArray[np.int64]
+    labels: Integers
     domain: Domain
     protected: list[Any]
     sensitive: list[Any]
     privileged: dict[Any, list[Any]]
 
-    def take(self, positions: NDArray[np.intp]) -> _Table:
+    def take(self, positions: Indices) -> _Table:
         """Return the rows at some positions."""
         X = self.X.iloc[positions].reset_index(drop=True)
         return replace(self, X=X, labels=self.labels[positions])

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 
+from skdp._arrays import Bytes, Indices, Integers
 from skdp.base import (
     CallCounter,
     ColumnLike,
@@ -39,9 +40,6 @@ PREFIX_HASH_PRIME = (1 << 31) - 1
 
 # The server sorts blocks of at most 32 MB of sums of words.
 MAX_BLOCK_WORDS = 1 << 22
-
-Symbols = NDArray[np.uint8]
-Reports = NDArray[np.int64]
 
 
 class HeavyHitters(BaseEstimator):
@@ -261,7 +259,7 @@ def check_words(words: Sequence[Any]) -> None:
         )
 
 
-def check_reports(reports: Any, protocol: PrefixProtocol) -> Reports:
+def check_reports(reports: Any, protocol: PrefixProtocol) -> Integers:
     """Check a table of reports, and return it as integers; shape (n_reports, n_columns).
 
     The columns are the group, the bucket and the words of the hash function.
@@ -307,7 +305,7 @@ class WordCoder:
         # Lengths of the prefixes before and after each step.
         self.steps = list(pairwise([*range(0, self.max_length, step), self.max_length]))
 
-    def encode(self, words: Sequence[str]) -> Symbols:
+    def encode(self, words: Sequence[str]) -> Bytes:
         """Encode words as symbols, of shape (n_words, max_length)."""
         padded = [
             self._encode_word(word).ljust(self.max_length, b"\0") for word in words
@@ -330,7 +328,7 @@ class WordCoder:
         indices = [self.alphabet.find(char) for char in word[: self.max_length]]
         return bytes([index % self.n_symbols + 1 for index in indices])
 
-    def decode(self, symbols: Symbols) -> str:
+    def decode(self, symbols: Bytes) -> str:
         """Decode the symbols of one word."""
         content = symbols[symbols > 0]
         if self.alphabet is None:
@@ -338,9 +336,7 @@ class WordCoder:
         characters = self.alphabet + "\N{REPLACEMENT CHARACTER}"
         return "".join(characters[symbol - 1] for symbol in content)
 
-    def encode_prefixes(
-        self, symbols: Symbols, before: int, length: int
-    ) -> NDArray[np.int64]:
+    def encode_prefixes(self, symbols: Bytes, before: int, length: int) -> Integers:
         """Encode prefixes as integers: a hash of the first `before` symbols, then the other symbols.
 
         A step extends prefixes of `before` symbols to `length` symbols. `symbols` has
@@ -359,7 +355,7 @@ class WordCoder:
             numbers += symbols[:, index].astype(np.int64) << shift
         return numbers
 
-    def list_tails(self, n: int) -> tuple[NDArray[np.int64], Symbols]:
+    def list_tails(self, n: int) -> tuple[Integers, Bytes]:
         """List the combinations of n symbols that a step can append to a prefix.
 
         Return them as integers (n_tails,), and as symbols (n_tails, n).
@@ -395,17 +391,13 @@ def _check_alphabet(alphabet: Any) -> None:
 # probability 2**-r.
 
 
-def draw_seeds(
-    source: ByteSource, n: int, n_words: int, n_bits: int
-) -> NDArray[np.int64]:
+def draw_seeds(source: ByteSource, n: int, n_words: int, n_bits: int) -> Integers:
     """Draw the seeds of n hash functions: words of `n_bits` bits, of shape (n, n_words)."""
     words = source.bytes(8 * n * n_words).view("<u8") & np.uint64((1 << n_bits) - 1)
     return words.astype(np.int64).reshape(n, n_words)
 
 
-def hash_numbers(
-    seeds: NDArray[np.int64], numbers: NDArray[np.int64] | int
-) -> NDArray[np.int64]:
+def hash_numbers(seeds: Integers, numbers: Integers | int) -> Integers:
     """Hash one number, or a number for each seed, into a bucket for each seed; shape (n_seeds,)."""
     buckets = np.zeros(len(seeds), np.int64)
     for bit, words in enumerate(seeds.T):
@@ -415,8 +407,8 @@ def hash_numbers(
 
 
 def sort_words(
-    seeds: NDArray[np.int64], buckets: NDArray[np.int64], n_tail: int
-) -> Iterator[tuple[NDArray[np.uint32], NDArray[np.int64]]]:
+    seeds: Integers, buckets: Integers, n_tail: int
+) -> Iterator[tuple[NDArray[np.uint32], Integers]]:
     """Yield the sums of words of blocks of reports for `count_tail_matches`.
 
     `seeds` has the r words of the hash function of each report, of shape (n_reports,
@@ -440,7 +432,7 @@ def sort_words(
 
 def count_tail_matches(
     blocks: Sequence[Any], head: int, n_words: int, n_tail: int
-) -> NDArray[np.int64]:
+) -> Integers:
     """Count the reports whose bucket is the hash of head + tail, for each tail of `n_tail` bits; shape (2**n_tail,).
 
     `blocks` is the output of `sort_words`. The head is an integer whose lowest `n_tail`
@@ -497,7 +489,7 @@ class PrefixProtocol:
         seed_limits = [1 << self.n_bits] * self.n_words
         self.limits = [len(coder.steps), self.oracle.k, *seed_limits]
 
-    def report(self, symbols: Symbols, source: ByteSource) -> Reports:
+    def report(self, symbols: Bytes, source: ByteSource) -> Integers:
         """Randomize words, given as symbols of shape (n, max_length): a report for each word.
 
         A row of the result has the group, the reported bucket and the words of the hash
@@ -518,15 +510,15 @@ class PrefixProtocol:
         reported = self.oracle.report(buckets, source).astype(np.int64)
         return np.column_stack([groups, reported, seeds])
 
-    def count_matches(self, reports: Reports, number: int) -> int:
+    def count_matches(self, reports: Integers, number: int) -> int:
         """Count the reports of a group whose bucket is the hash of an encoded prefix."""
         buckets = hash_numbers(reports[:, 2:], number)
         return int(np.count_nonzero(buckets == reports[:, 1]))
 
 
 def extend_prefixes(
-    protocol: PrefixProtocol, groups: Sequence[Reports], n_candidates: int
-) -> Symbols:
+    protocol: PrefixProtocol, groups: Sequence[Integers], n_candidates: int
+) -> Bytes:
     """Find candidate words: extend the prefixes with the most matching reports step by step.
 
     `groups` has the reports of each step, of shape (n_reports, n_columns), and at most
@@ -557,7 +549,7 @@ def extend_prefixes(
     return prefixes
 
 
-def find_largest(counts: NDArray[np.int64], n: int) -> NDArray[np.intp]:
+def find_largest(counts: Integers, n: int) -> Indices:
     """Return the indices of the n largest counts in descending order, the first of equal counts first."""
     largest = np.partition(counts, max(0, counts.size - n))[-n:]
     indices = np.flatnonzero(counts >= largest[0])
@@ -566,8 +558,8 @@ def find_largest(counts: NDArray[np.int64], n: int) -> NDArray[np.intp]:
 
 def estimate_words(
     protocol: PrefixProtocol,
-    groups: Sequence[Reports],
-    words: Symbols,
+    groups: Sequence[Integers],
+    words: Bytes,
     confidence_level: float,
 ) -> pd.DataFrame:
     """Estimate the counts of words from the groups whose prefixes contain the whole word.

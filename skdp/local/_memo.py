@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Bytes, Integers, Mask
 from skdp.base import check_flag
 from skdp.oracles import NumericMechanism, draw_by_row, round_at_random
 from skdp.randomness import uniform_integers
@@ -38,7 +39,6 @@ PSEUDONYM_BYTES = 16
 FORMAT = b"skdp permanent report 9"
 
 # Keyed hashes, of shape (n_records, 32).
-Digests = NDArray[np.uint8]
 
 
 class SecretKey(bytes):
@@ -210,7 +210,7 @@ def _encode_record_id(record_id: Any) -> bytes:
 
 def compute_digests(
     key: bytes, purpose: Sequence[bytes], messages: Sequence[bytes]
-) -> Digests:
+) -> Bytes:
     """Compute the keyed hash of each message: an array of bytes of shape (n_messages, 32).
 
     Without the key, the hashes are indistinguishable from random bytes. Each
@@ -230,7 +230,7 @@ def compute_digests(
     return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, DIGEST_BYTES)
 
 
-def encode_integers(numbers: NDArray[Any]) -> NDArray[np.uint8]:
+def encode_integers(numbers: NDArray[Any]) -> Bytes:
     """Encode integers as rows of eight bytes; shape (n, 8)."""
     return numbers.astype(">i8").view(np.uint8).reshape(-1, 8)
 
@@ -258,13 +258,13 @@ class Memo:
                 "would share random bits. Include the names of the columns."
             )
 
-    def make_pseudonyms(self, records: Sequence[bytes]) -> NDArray[np.uint8]:
+    def make_pseudonyms(self, records: Sequence[bytes]) -> Bytes:
         """Return a keyed hash of each record id, of shape (n_records, 16)."""
         return compute_digests(self.key, (FORMAT, b"record"), records)[
             :, :PSEUDONYM_BYTES
         ]
 
-    def sample(self, sampling: Any, pseudonyms: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    def sample(self, sampling: Any, pseudonyms: Bytes) -> Mask:
         """Draw the field that each record always reports, as a mask of shape (n_records, n_fields).
 
         `sampling` has the weights of the fields, and `pseudonyms` are keyed hashes of
@@ -277,13 +277,11 @@ class Memo:
             lambda rows, source: sampling.draw(source, len(rows)), digests, pseudonyms
         )
 
-    def make_draws(self, index: int, pseudonyms: NDArray[np.uint8]) -> PermanentDraws:
+    def make_draws(self, index: int, pseudonyms: Bytes) -> PermanentDraws:
         """Return the random bits of the field with this index for some records."""
         return PermanentDraws(self, self._contexts[index], pseudonyms)
 
-    def _compute_digests(
-        self, context: bytes, purpose: str, *parts: NDArray[np.uint8]
-    ) -> Digests:
+    def _compute_digests(self, context: bytes, purpose: str, *parts: Bytes) -> Bytes:
         """Compute a keyed hash of 32 bytes for each row of `parts`, arrays of bytes with n rows each: (n, 32).
 
         The context of a field and the purpose select the hash function.
@@ -300,9 +298,9 @@ class PermanentDraws:
     memo: Memo
     context: bytes
     # Keyed hashes of the record ids; shape (n_records, 16).
-    pseudonyms: NDArray[np.uint8]
+    pseudonyms: Bytes
 
-    def digests(self, purpose: str, *parts: NDArray[np.uint8]) -> Digests:
+    def digests(self, purpose: str, *parts: Bytes) -> Bytes:
         """Return 32 random bytes for each record, which depend on its rows of the arrays `parts`."""
         return self.memo._compute_digests(
             self.context, purpose, self.pseudonyms, *parts
@@ -316,14 +314,12 @@ class PermanentDraws:
             self.pseudonyms,
         )
 
-    def digest_values(self, values: Sequence[bytes]) -> NDArray[np.uint8]:
+    def digest_values(self, values: Sequence[bytes]) -> Bytes:
         """Replace values of any length by keyed hashes, of shape (n_values, 16)."""
         digests = compute_digests(self.memo.key, (self.context, b"value"), values)
         return digests[:, :PSEUDONYM_BYTES]
 
-    def numbers(
-        self, mechanism: NumericMechanism, scaled: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def numbers(self, mechanism: NumericMechanism, scaled: Integers) -> Integers:
         """Draw the permanent reports of numbers in units of 2**-16 steps of the grid."""
         # The bits that round a number depend on the record and the column only, so all
         # numbers in one of `steps` + 1 intervals have the same position and report (Ding,

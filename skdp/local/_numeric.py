@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Floats, Indices, Integers, Mask
 from skdp.base import (
     Bounds,
     TableLike,
@@ -85,9 +86,9 @@ class NumberField(Field):
 
     # The numbers that may be reported, ascending. A report of the field is an index of
     # this array.
-    numbers: NDArray[np.float64] = dataclasses.field(init=False)
+    numbers: Floats = dataclasses.field(init=False)
     # The index in `numbers` of each report of the mechanism; shape (n_reports,).
-    _number_index: NDArray[np.intp] = dataclasses.field(init=False)
+    _number_index: Indices = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         # Compute the numbers that may be reported, and the index of each report of the
@@ -146,7 +147,7 @@ class NumberField(Field):
         self,
         reports: NDArray[Any],
         like: Sequence[Any],
-        drawn: NDArray[np.bool_] | None,
+        drawn: Mask | None,
     ) -> list[Any]:
         numbers = self.numbers[reports]
         return [numbers if drawn is None else np.where(drawn, numbers, np.nan)]
@@ -174,20 +175,20 @@ class NumberField(Field):
             )
         return nearest
 
-    def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+    def sums(self, reports: NDArray[Any]) -> Integers:
         return np.bincount(reports, minlength=len(self.numbers))
 
     def debias(
         self,
         reports: NDArray[Any],
         columns: Sequence[Any],
-        cells: NDArray[np.intp] | None,
-    ) -> NDArray[np.float64]:
+        cells: Indices | None,
+    ) -> Floats:
         return self.numbers[reports].reshape(-1, 1)
 
     def estimate(  # type: ignore[override]
         self,
-        sums: NDArray[np.int64],
+        sums: Integers,
         size: int,
         n_reports: int,
         *,
@@ -216,14 +217,14 @@ class NumberField(Field):
         row = [mean, std_error, mean - margin, mean + margin]
         return pd.DataFrame([row], index=index, columns=names)
 
-    def _compute_noise_variances(self) -> NDArray[np.float64]:
+    def _compute_noise_variances(self) -> Floats:
         """Compute the variance of the reported number for each position of the grid."""
         low, high = self.bounds
         steps = self.mechanism.steps
-        variances: NDArray[np.float64] = self.mechanism.variances(np.arange(steps + 1))
+        variances: Floats = self.mechanism.variances(np.arange(steps + 1))
         return variances * ((high - low) / steps) ** 2
 
-    def distribution(self, sums: NDArray[np.int64], n_bins: int) -> pd.DataFrame:
+    def distribution(self, sums: Integers, n_bins: int) -> pd.DataFrame:
         """Estimate the proportion of the true numbers in each of `n_bins` equal bins between the bounds.
 
         `sums` are the counts of each of the `numbers` that may be reported. Proportions
@@ -306,7 +307,7 @@ def estimate_means(
     return {name: means[name] for name in protocol.columns if name in means}
 
 
-def distribute_bins(steps: int, n_bins: int) -> NDArray[np.float64]:
+def distribute_bins(steps: int, n_bins: int) -> Floats:
     """Compute the distribution of the position of a number that is uniform over a bin.
 
     The number is rounded by `round_at_random`. The result has the shape (n_bins, steps +
@@ -321,9 +322,7 @@ def distribute_bins(steps: int, n_bins: int) -> NDArray[np.float64]:
     return np.diff(integral, axis=0) * (n_bins / steps)
 
 
-def estimate_frequencies(
-    channel: NDArray[np.float64], counts: NDArray[np.integer]
-) -> NDArray[np.float64]:
+def estimate_frequencies(channel: Floats, counts: NDArray[np.integer]) -> Floats:
     """Estimate the frequencies of cells by expectation maximization with smoothing (EMS).
 
     `channel` has the probability of each report given each cell, of shape (n_cells,
@@ -350,9 +349,7 @@ def estimate_frequencies(
     return frequencies
 
 
-def _compute_numbers(
-    mechanism: NumericMechanism, low: float, high: float
-) -> NDArray[np.float64]:
+def _compute_numbers(mechanism: NumericMechanism, low: float, high: float) -> Floats:
     """Convert the estimate of each report, a position 0, ..., steps, to a number between low and high."""
     # Fractions are exact, so each number is rounded once.
     step = (Fraction(high) - Fraction(low)) / mechanism.steps
@@ -461,9 +458,9 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
     age     40.7        3.2   34.5   46.9
     """
 
-    bounds_: NDArray[np.float64]
+    bounds_: Floats
     mechanism_: NumericMechanism
-    report_values_: list[NDArray[np.float64]]
+    report_values_: list[Floats]
 
     def __init__(
         self,

@@ -10,9 +10,10 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Floats
 from skdp.base import (
     ColumnLike,
     HandleUnknown,
@@ -461,7 +462,7 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         options = {"confidence_level": confidence_level, "rows": rows}
         return estimate_joint_counts(protocol, arrays, names, **options)
 
-    def count_variances(self, counts: ArrayLike) -> NDArray[np.float64]:
+    def count_variances(self, counts: ArrayLike) -> Floats:
         """Compute the variances of unbiased counts for given true counts.
 
         Parameters
@@ -564,9 +565,7 @@ def check_several_values(domain: Domain) -> None:
             )
 
 
-def compute_variances(
-    protocol: ReportProtocol, counts: ArrayLike
-) -> NDArray[np.float64]:
+def compute_variances(protocol: ReportProtocol, counts: ArrayLike) -> Floats:
     """Compute the variances of unbiased counts for given true counts of the values of all oracles.
 
     `counts` has the counts of the first oracle, then of the second, and so on. It has

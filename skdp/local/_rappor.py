@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Lasso, LinearRegression
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Floats, Indices, Integers, Mask
 from skdp.base import TableLike
 from skdp.exact import log_upper
 from skdp.local._memo import (
@@ -132,9 +133,7 @@ class BloomField(Field):
         bits = draw_by_row(self._flip_bits, digests, bits, head=0, width=self.n_bits)
         return np.column_stack([cohorts, bits])
 
-    def _flip_bits(
-        self, bits: NDArray[np.bool_], source: ByteSource
-    ) -> NDArray[np.bool_]:
+    def _flip_bits(self, bits: Mask, source: ByteSource) -> Mask:
         """Flip each bit with a probability of `_flip` in units of 2**-64."""
         return bits ^ bernoulli(source, self._flip, bits.size).reshape(bits.shape)
 
@@ -152,9 +151,7 @@ class BloomField(Field):
         parameters = self._parameters(self.first_round)
         return [encode_column_name(self.name, "secret_key"), repr(parameters).encode()]
 
-    def make_filters(
-        self, cohorts: NDArray[Any], words: NDArray[np.object_]
-    ) -> NDArray[np.bool_]:
+    def make_filters(self, cohorts: NDArray[Any], words: NDArray[np.object_]) -> Mask:
         """Make the Bloom filter of each word in its cohort, of shape (n_words, n_bits)."""
         # Hash each pair of cohort and word once.
         indices, distinct = pd.factorize(words)
@@ -166,9 +163,7 @@ class BloomField(Field):
         np.put_along_axis(filters, set_bits[rows], True, axis=1)
         return filters
 
-    def hash_words(
-        self, cohorts: NDArray[np.int64], words: NDArray[np.object_]
-    ) -> NDArray[np.intp]:
+    def hash_words(self, cohorts: Integers, words: NDArray[np.object_]) -> Indices:
         """Compute the indices of the bits that each word sets in its cohort; shape (n_words, n_hashes)."""
         # The hash functions must not change between versions, because stored reports use
         # them. A digest of SHA-256 has four numbers of 64 bits.
@@ -185,7 +180,7 @@ class BloomField(Field):
         self,
         reports: NDArray[Any],
         like: Sequence[Any],
-        drawn: NDArray[np.bool_] | None,
+        drawn: Mask | None,
     ) -> list[Any]:
         return [reports[:, 0], reports[:, 1:].astype(np.uint8)]
 
@@ -202,7 +197,7 @@ class BloomField(Field):
         cohorts = block[:, 0].astype(np.min_scalar_type(self.n_cohorts - 1))
         return np.column_stack([cohorts, bits])
 
-    def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+    def sums(self, reports: NDArray[Any]) -> Integers:
         # Sum the reports of each cohort: their number, and the ones of each bit.
         sums = np.zeros(self.shape, np.int64)
         cohorts = pd.Series(reports[:, 0])
@@ -220,7 +215,7 @@ class BloomField(Field):
         return oracle.parameters() | hashes
 
     def estimate(  # type: ignore[override]
-        self, sums: NDArray[np.int64], size: int, n_reports: int, *, candidates: Any
+        self, sums: Integers, size: int, n_reports: int, *, candidates: Any
     ) -> pd.DataFrame:
         """Estimate the counts of candidate words and their standard errors.
 
@@ -261,8 +256,8 @@ class BloomField(Field):
 
 
 def decode_counts(
-    filters: NDArray[np.float64], sums: NDArray[np.int64], oracle: UnaryEncoding
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    filters: Floats, sums: Integers, oracle: UnaryEncoding
+) -> tuple[Floats, Floats]:
     """Select candidates by a lasso, and count them by nonnegative least squares.
 
     `filters` are the bits of the candidates, of shape (n_cohorts, n_bits,

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
 
+from skdp._arrays import Indices
 from skdp.base import TableLike, check_random_state, make_source, to_array
 from skdp.randomness import ByteSource
 from skdp.tables import (
@@ -88,7 +88,7 @@ def shuffle_reports(reports: TableLike, *, random_state: int | None = None) -> A
     return attach_protocol(shuffled, get_protocol_text(native))
 
 
-def _draw_permutation(n: int, source: ByteSource) -> NDArray[np.intp]:
+def _draw_permutation(n: int, source: ByteSource) -> Indices:
     """Draw a uniformly random permutation of n rows."""
     # The order of random words is uniform if no two of them are equal. Otherwise, all
     # words are drawn again: once in 300,000 calls for 10 million rows.
@@ -100,7 +100,7 @@ def _draw_permutation(n: int, source: ByteSource) -> NDArray[np.intp]:
             return order
 
 
-def _take_arrow(table: Any, order: NDArray[np.intp]) -> Any:
+def _take_arrow(table: Any, order: Indices) -> Any:
     """Take rows of a pyarrow table, without its metadata and its columns with a row index."""
     index = parse_pandas_metadata(table.schema.metadata or {}).get("index_columns")
     if not isinstance(index, list):
@@ -109,7 +109,7 @@ def _take_arrow(table: Any, order: NDArray[np.intp]) -> Any:
     return type(table).from_arrays(table.select(names).take(order).columns, names)
 
 
-def _take_polars(frame: nw.DataFrame[Any], order: NDArray[np.intp]) -> Any:
+def _take_polars(frame: nw.DataFrame[Any], order: Indices) -> Any:
     """Take rows of a polars dataframe, with new buffers of text."""
     # The rows that polars selects refer to the old buffers, which reveal the old order.
     rows = frame[order]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skdp._arrays import Integers
 from skdp._json import check_version, parse_json, value_from_json, value_to_json
 from skdp.domain import Domain, Interval
 from skdp.tables import MAX_REPORTS
@@ -62,7 +62,7 @@ class ReportTally:
     """
 
     protocol: Mapping[str, Any]
-    counts: tuple[NDArray[np.int64], ...]
+    counts: tuple[Integers, ...]
     sizes: tuple[int, ...]
     n_reports: int
 
@@ -88,7 +88,7 @@ class ReportTally:
             and all(map(np.array_equal, self.sums(), other.sums()))
         )
 
-    def sums(self) -> list[NDArray[np.int64]]:
+    def sums(self) -> list[Integers]:
         """Return all arrays that are summed in the sum of two tallies.
 
         Returns
@@ -99,7 +99,7 @@ class ReportTally:
         sizes = np.array(self.sizes, np.int64)
         return [*self.counts, sizes, np.array([self.n_reports], np.int64)]
 
-    def with_sums(self, sums: Sequence[NDArray[np.int64]]) -> Self:
+    def with_sums(self, sums: Sequence[Integers]) -> Self:
         """Make a tally of the same protocol with other sums.
 
         Parameters

@@ -17,6 +17,7 @@ from sklearn.utils.metadata_routing import (
 )
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Floats
 from skdp.base import (
     CallCounter,
     ColumnLike,
@@ -495,7 +496,7 @@ def _check_names(protocol: ReportProtocol) -> None:
 
 def compute_posterior(
     oracle: FrequencyOracle, reports: NDArray[Any], prior: ArrayLike
-) -> NDArray[np.float64]:
+) -> Floats:
     """Compute the probability of each of the k values given each report, by Bayes' rule; shape (n_reports, k).
 
     `prior` has the probabilities of the values before the report, of shape (k,).
@@ -506,7 +507,7 @@ def compute_posterior(
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def _estimate_prior(encoder: Any, reports: Any) -> list[NDArray[np.float64]]:
+def _estimate_prior(encoder: Any, reports: Any) -> list[Floats]:
     """Estimate the proportions of the values of each attribute from reports: positive arrays that sum to 1."""
     protocol = encoder.protocol_
     _, tally = read_and_tally(reports, encoder)

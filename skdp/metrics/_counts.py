@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from skdp._arrays import Floats, Indices
 from skdp.base import check_choice, to_array
 from skdp.tables import is_missing, to_python
-
-Numbers = NDArray[np.float64]
 
 
 def count_error(*, true: ArrayLike, estimate: ArrayLike, metric: str = "l1") -> float:
@@ -147,7 +146,7 @@ def percent_error(*, true: ArrayLike, estimate: ArrayLike) -> Any:
     return percent if percent.ndim else float(percent)
 
 
-def _match_counts(true: Any, estimate: Any) -> tuple[Numbers, Numbers, pd.Index | None]:
+def _match_counts(true: Any, estimate: Any) -> tuple[Floats, Floats, pd.Index | None]:
     """Return true and estimated counts in the order of `true`, and their labels, or None for counts without labels."""
     true, estimate = _select_counts(true), _select_counts(estimate)
     true_counts = _convert_counts(true, "true")
@@ -175,7 +174,7 @@ def _select_counts(counts: Any) -> Any:
     return counts
 
 
-def _convert_counts(values: Any, name: str) -> Numbers:
+def _convert_counts(values: Any, name: str) -> Floats:
     """Convert counts to an array of floats; raise an error unless all are finite numbers."""
     array = (
         values.to_numpy() if isinstance(values, pd.Series) else to_array(values, name)
@@ -202,7 +201,7 @@ def _is_number(cell: Any) -> bool:
     return isinstance(cell, Real) and not isinstance(cell, bool)
 
 
-def _match_labels(true: pd.Index, estimate: pd.Index) -> NDArray[np.intp]:
+def _match_labels(true: pd.Index, estimate: pd.Index) -> Indices:
     """Return the position of each true label among the labels of the estimate."""
     labels = convert_labels(true)
     estimate_labels = convert_labels(estimate)
@@ -232,7 +231,7 @@ def _convert_level_value(level_value: Any) -> Any:
     return str(value) if isinstance(value, bool) else value
 
 
-def _normalize(counts: Numbers, name: str) -> Numbers:
+def _normalize(counts: Floats, name: str) -> Floats:
     """Divide counts by their sum; raise an error if the sum is not positive."""
     # Unbiased estimates may be negative, and so may their sum.
     total = counts.sum()

@@ -9,6 +9,7 @@ import pandas as pd
 from scipy.sparse import csr_array
 from sklearn.exceptions import UndefinedMetricWarning
 
+from skdp._arrays import Floats, Indices, Mask
 from skdp.base import (
     ColumnLike,
     ColumnName,
@@ -23,9 +24,6 @@ from skdp.local import ReportTransformer
 from skdp.local.protocol import check_sample_weight
 from skdp.metrics._inputs import (
     Cells,
-    Codes,
-    Mask,
-    Numbers,
     code_cells,
     find_privileged,
     is_regression,
@@ -466,15 +464,15 @@ def debiased_fairness(
     return _tabulate_outcomes(outcomes, positive_label, groups, confidence_level)
 
 
-def _scale_weights(sample_weight: Any, features: Any, n_rows: int) -> Numbers:
+def _scale_weights(sample_weight: Any, features: Any, n_rows: int) -> Floats:
     """Check the weight of each row, and scale the weights to a mean of 1."""
     if sample_weight is None:
         return np.ones(n_rows)
-    weights: Numbers = check_sample_weight(sample_weight, features, n_rows)
+    weights: Floats = check_sample_weight(sample_weight, features, n_rows)
     return weights / weights.mean()
 
 
-def _group_cells(cells: Cells, is_privileged: Mask | None) -> tuple[list[Any], Codes]:
+def _group_cells(cells: Cells, is_privileged: Mask | None) -> tuple[list[Any], Indices]:
     """Return the names of the groups, and the group of each combination of values.
 
     `cells` are the combinations, and `is_privileged` marks the privileged combinations. If it is None, each

@@ -9,15 +9,11 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from skdp._arrays import Indices, Mask
 from skdp.base import to_array, to_single_column
 from skdp.pages import warn
 from skdp.tables import ColumnError, call_safely, is_frame, is_missing, wrap_table
-
-Numbers = NDArray[np.float64]
-Mask = NDArray[np.bool_]
-Codes = NDArray[np.intp]
 
 # Largest number of classes that are compared one by one, each with its own table.
 MAX_CLASSES = 100
@@ -205,7 +201,7 @@ def find_positive_label(positive_label: Any, **columns: pd.Series) -> Any:
     return 1
 
 
-def code_cells(columns: Iterable[pd.Series]) -> tuple[Cells, Codes]:
+def code_cells(columns: Iterable[pd.Series]) -> tuple[Cells, Indices]:
     """Return the occurring combinations of values as tuples, and the index of the combination of each row."""
     values, codes = [], []
     for column in columns:

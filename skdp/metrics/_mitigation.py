@@ -8,10 +8,13 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from skdp._arrays import Floats, Mask
 from skdp.base import ColumnLike, ColumnName, Label, Privileged, TableLike, check_choice
 from skdp.local import ReportTransformer
 from skdp.metrics._aif360 import import_optional
-from skdp.metrics._inputs import Mask, Numbers, find_positive_label
+from skdp.metrics._inputs import (
+    find_positive_label,
+)
 from skdp.metrics._reported_groups import (
     check_encoder,
     debias_groups,
@@ -42,7 +45,7 @@ class _Scores(ClassifierMixin, BaseEstimator):
         """Do nothing."""
         return self
 
-    def predict(self, X: Any) -> Numbers:
+    def predict(self, X: Any) -> Floats:
         """Return the only column of X."""
         scores = np.asarray(X, float).reshape(len(X), -1)
         if scores.shape[1] != 1:
@@ -280,7 +283,7 @@ def private_reweighing(
     privileged: Privileged,
     positive_label: Label | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
-) -> Numbers:
+) -> Floats:
     """Compute the weights of aif360's `Reweighing` with privatized groups.
 
     Parameters
@@ -380,7 +383,7 @@ def private_reweighing(
     factors = (expected / table)[codes]
     # Indicators of a row are unbiased and add up to 1, so the mean weight over the noise
     # is the weight of its true group.
-    weights: Numbers = (factors * (indicators @ by_group)).sum(axis=1)
+    weights: Floats = (factors * (indicators @ by_group)).sum(axis=1)
     is_negative = weights < 0
     if not is_negative.any():
         return weights

@@ -9,8 +9,12 @@ import numpy as np
 import pandas as pd
 from fairlearn.reductions import ClassificationMoment, ErrorRate
 
+from skdp._arrays import Floats
 from skdp.base import check_row_order, find_stack_level
-from skdp.metrics._inputs import EmptyGroupError, Numbers, parse_classes
+from skdp.metrics._inputs import (
+    EmptyGroupError,
+    parse_classes,
+)
 from skdp.metrics._reported_groups import debias_groups, sum_indicators
 from skdp.pages import warn
 
@@ -86,7 +90,7 @@ class PrivateParity(ClassificationMoment):
                 about="guide/fairness#train-and-correct-models",
                 stacklevel=find_stack_level(),
             )
-        self._differences: Numbers = np.concatenate(blocks, axis=1)
+        self._differences: Floats = np.concatenate(blocks, axis=1)
         # fairlearn's own constraints have the same order and names.
         signed = [(sign, *key) for sign in "+-" for key in keys]
         names = ["sign", "event", "group_id"]
@@ -126,8 +130,8 @@ class PrivateParity(ClassificationMoment):
         weights = -self.total_samples * (self._differences @ net)
         return pd.Series(weights, index=self.tags.index)
 
-    def _subtract_negatives(self, lambda_vec: pd.Series) -> Numbers:
+    def _subtract_negatives(self, lambda_vec: pd.Series) -> Floats:
         """Subtract the multipliers of the negative constraints, the second half."""
         positive, negative = np.split(lambda_vec.to_numpy(), 2)
-        net: Numbers = positive - negative
+        net: Floats = positive - negative
         return net

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.special import betaincinv
 
-from skdp.metrics._inputs import Codes, Mask, Numbers
+from skdp._arrays import Floats, Indices, Mask
 
 # Estimated numbers of rows below this are rounding errors of 0.
 MIN_ROWS = 1e-9
@@ -53,19 +53,19 @@ class Groups:
     # True groups are a sparse array.
     indicators: Any
     # Weight of each row, with a mean of 1; shape (n_rows,).
-    weights: Numbers
+    weights: Floats
     is_reported: bool
     # True if group 0 is unprivileged and group 1 is privileged.
     has_privileged: bool
     # "population" if the rows are a sample, "table" if only the noise of reports is random.
     rows: str = "population"
 
-    def sum(self, values: Numbers) -> Numbers:
+    def sum(self, values: Floats) -> Floats:
         """Estimate the sum of a number of each row by group; shape (n_groups,)."""
-        sums: Numbers = values @ self.indicators
+        sums: Floats = values @ self.indicators
         return sums
 
-    def sum_noise(self, values: Numbers) -> Numbers:
+    def sum_noise(self, values: Floats) -> Floats:
         """Sum the estimated covariances of the indicators of each row, times `values`; shape (n_groups, n_groups).
 
         The covariances are due to the noise of the reports. `values` has a number for each row.
@@ -75,7 +75,7 @@ class Groups:
         # A record is in one group, so the mean of the product of its indicators of two
         # groups is their covariance. A true indicator equals its square, so the mean of
         # ``indicator**2 - indicator`` is the variance.
-        products: Numbers = (self.indicators.T * values) @ self.indicators
+        products: Floats = (self.indicators.T * values) @ self.indicators
         return products - np.diag(self.sum(values))
 
 
@@ -85,18 +85,18 @@ class GroupSums:
 
     # A mean is numerator / denominator: sums of ``weight * value`` and of weights; shape
     # (n_means, n_groups).
-    numerator: Numbers
-    denominator: Numbers
+    numerator: Floats
+    denominator: Floats
     # Coefficients c of the covariance ``c[0] - c[1] (t + u) + c[2] t u`` of ``numerator -
     # mean * denominator`` of two groups with the means t and u; shape (3, n_means,
     # n_groups, n_groups).
-    covariance: Numbers
+    covariance: Floats
     # Possible values of a mean: rates are between 0 and 1.
     bounds: tuple[float, float]
     # Design effect of rates of true groups, whose intervals are exact: ratio of the
     # variance of sampling to the variance for weights of 1 and the same sums; shape
     # (n_means, n_groups). None for other means.
-    exact_effect: Numbers | None = None
+    exact_effect: Floats | None = None
     # Variances that widen the intervals of rates of few rows, added to the coefficients of
     # one group; shape (3, n_means, n_groups).
     extra: Any = 0.0
@@ -119,7 +119,7 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> GroupSums:
     # Selected and unselected rows of each rate; shape (2, n_rates, n_rows).
     parts = np.stack([rows & is_predicted, rows & ~is_predicted])
 
-    def sum_parts(function: Any, weights: Numbers) -> Numbers:
+    def sum_parts(function: Any, weights: Floats) -> Floats:
         """Sum the weights of each part by a method of the groups."""
         return np.array([[function(weights * part) for part in half] for half in parts])
 
@@ -156,7 +156,7 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> GroupSums:
     )
 
 
-def sum_means(numbers: Numbers, groups: Groups) -> GroupSums:
+def sum_means(numbers: Floats, groups: Groups) -> GroupSums:
     """Sum weighted numbers of each row by group; `numbers` has the shape (n_means, n_rows)."""
     weights, n_groups = groups.weights, len(groups.names)
     # Sums of squares of numbers far from 0 would lose digits.
@@ -180,9 +180,7 @@ def sum_means(numbers: Numbers, groups: Groups) -> GroupSums:
 
 
 @IGNORE_DIVISION
-def _estimate_design_effect(
-    sums: Numbers, squares: Numbers, weights: Numbers
-) -> Numbers:
+def _estimate_design_effect(sums: Floats, squares: Floats, weights: Floats) -> Floats:
     """Estimate the design effect of each rate and group; shape (n_rates, n_groups).
 
     `sums` and `squares` are sums of weights and of squared weights of selected and unselected rows, of shape
@@ -196,7 +194,7 @@ def _estimate_design_effect(
     # Without selected rows, the mean of unselected rows replaces theirs, and conversely.
     selected, unselected = np.where(np.isnan(means), means[::-1], means)
     rate = np.clip(sums[0] / sums.sum(axis=0), 0, 1)
-    effect: Numbers = selected + (unselected - selected) * rate
+    effect: Floats = selected + (unselected - selected) * rate
     return np.nan_to_num(effect, nan=1.0)
 
 
@@ -208,7 +206,7 @@ class Rates:
     unclipped: Estimate
     bounds: tuple[float, float]
     # Covariance of the errors of two groups; shape (n_rates, n_groups, n_groups).
-    covariance: Numbers
+    covariance: Floats
     # False for a group that may have no rows, whose interval is infinite.
     is_bounded: Mask
 
@@ -251,7 +249,7 @@ def score_rates(sums: GroupSums, level: float) -> Rates:
     return Rates(estimate, sums.bounds, covariance, is_bounded)
 
 
-def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Numbers, Numbers]:
+def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Floats, Floats]:
     """Return the roots of ``squared * t**2 - 2 * linear * t + constant``."""
     # Rounding may make the discriminant negative.
     root = np.sqrt(np.maximum(linear**2 - squared * constant, 0))
@@ -324,7 +322,7 @@ def compare_extremes(sums: GroupSums, level: float) -> list[Estimate]:
 
 
 @IGNORE_DIVISION
-def _correlate_rates(rates: Rates, first: Codes, second: Codes) -> Numbers:
+def _correlate_rates(rates: Rates, first: Indices, second: Indices) -> Floats:
     """Return the correlations of the rates of pairs of groups; shape (n_rates, n_pairs).
 
     `first` and `second` are the indices of the two groups of each pair.
@@ -337,18 +335,18 @@ def _correlate_rates(rates: Rates, first: Codes, second: Codes) -> Numbers:
     return np.clip(np.nan_to_num(correlation), -1, 1)
 
 
-def _combine_errors(first: Any, second: Any, correlation: Any) -> Numbers:
+def _combine_errors(first: Any, second: Any, correlation: Any) -> Floats:
     """Return the standard error of a difference of two estimates from their errors.
 
     MOVER combines the distances of estimates from endpoints of intervals in the same way.
     """
     squared = first**2 + second**2 - 2 * correlation * first * second
-    distance: Numbers = np.sqrt(np.maximum(squared, 0))
+    distance: Floats = np.sqrt(np.maximum(squared, 0))
     return distance
 
 
 @IGNORE_DIVISION
-def _subtract_unclipped(rates: Rates, first: Codes, second: Codes) -> Estimate:
+def _subtract_unclipped(rates: Rates, first: Indices, second: Indices) -> Estimate:
     """Subtract rates of pairs of groups, with MOVER intervals that may exceed [-1, 1]; shape (n_rates, n_pairs).
 
     `first` and `second` are the indices of the two groups of each pair.
@@ -365,7 +363,7 @@ def _subtract_unclipped(rates: Rates, first: Codes, second: Codes) -> Estimate:
     return Estimate(value, error, value - down, value + up)
 
 
-def subtract_rates(rates: Rates, first: Codes, second: Codes) -> Estimate:
+def subtract_rates(rates: Rates, first: Indices, second: Indices) -> Estimate:
     """Subtract the rates of pairs of groups; shape (n_rates, n_pairs)."""
     # The distances of MOVER come from unclipped intervals; only their result is clipped.
     difference = _subtract_unclipped(rates, first, second)
@@ -373,7 +371,7 @@ def subtract_rates(rates: Rates, first: Codes, second: Codes) -> Estimate:
     return difference.clip(a.lower - b.upper, a.upper - b.lower)
 
 
-def average_odds_difference(rates: Rates, first: Codes, second: Codes) -> Estimate:
+def average_odds_difference(rates: Rates, first: Indices, second: Indices) -> Estimate:
     """Average the differences of TPR and FPR of pairs of groups; shape (n_pairs,).
 
     `first` and `second` are the indices of the two groups of each pair.
@@ -389,7 +387,7 @@ def average_odds_difference(rates: Rates, first: Codes, second: Codes) -> Estima
 
 
 @IGNORE_DIVISION
-def divide_rates(rates: Rates, first: Codes, second: Codes) -> Estimate:
+def divide_rates(rates: Rates, first: Indices, second: Indices) -> Estimate:
     """Compute ratios of the rates of pairs of groups, with MOVER-R intervals; shape (n_rates, n_pairs).
 
     `first` and `second` are the indices of the two groups of each pair.
@@ -401,8 +399,8 @@ def divide_rates(rates: Rates, first: Codes, second: Codes) -> Estimate:
     error = _combine_errors(top.std_error, value * bottom.std_error, rho) / b
 
     def find_endpoints(
-        distance: Numbers, other_distance: Numbers
-    ) -> tuple[Numbers, Numbers]:
+        distance: Floats, other_distance: Floats
+    ) -> tuple[Floats, Floats]:
         """Return both endpoints from the distances of `a` and `b` from their endpoints."""
         # The endpoints R are the ratios for which 0 is an endpoint of the MOVER interval
         # of ``top - R * bottom`` (Donner and Zou 2012, equation 9).

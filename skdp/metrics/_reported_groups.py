@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Floats, Indices, Mask
 from skdp.base import (
     ColumnLike,
     ColumnName,
@@ -21,9 +22,6 @@ from skdp.domain import Domain
 from skdp.local import OracleEncoder, ReportTransformer
 from skdp.metrics._inputs import (
     Cells,
-    Codes,
-    Mask,
-    Numbers,
     check_classes,
     find_privileged,
     list_privileged,
@@ -36,7 +34,7 @@ from skdp.tables import is_frame, wrap_table
 
 def debias_groups(
     reports: Any, encoder: Any, columns: Any = None
-) -> tuple[Domain, Numbers]:
+) -> tuple[Domain, Floats]:
     """Return the domain of the groups and an unbiased indicator of each; shape (n_rows, n_groups).
 
     An indicator is a number whose mean over the noise of the report is 1 if the true value of the row is in the group,
@@ -81,7 +79,7 @@ def _check_complete(reports: Any, domain: Domain) -> None:
 
 def _debias_designs(
     reports: Any, encoder: ReportDesign | PerHalf, columns: Any
-) -> tuple[Domain, list[Numbers]]:
+) -> tuple[Domain, list[Floats]]:
     """Return the domain of the groups, and unbiased indicators of each column of a questionnaire."""
     if isinstance(encoder, ReportDesign):
         designs = {encoder.column: encoder}
@@ -99,7 +97,7 @@ def _debias_designs(
     return Domain({name: designs[name].values for name in names}), blocks
 
 
-def _multiply_blocks(blocks: list[Numbers]) -> Numbers:
+def _multiply_blocks(blocks: list[Floats]) -> Floats:
     """Multiply the unbiased indicators of columns with independent noise; shape (n_rows, n_groups)."""
     indicators = np.ones((len(blocks[0]), 1))
     for block in blocks:
@@ -202,8 +200,8 @@ def encode_labels(reports: Any, n_rows: int, **columns: Any) -> list[pd.Categori
 
 
 def sum_indicators(
-    indicators: Numbers, codes: Codes, n_codes: int
-) -> tuple[Numbers, Numbers]:
+    indicators: Floats, codes: Indices, n_codes: int
+) -> tuple[Floats, Floats]:
     """Estimate the number of rows of each code and group, and the variances of the noise.
 
     `indicators` are unbiased indicators of the groups, (n_rows, n_groups), and `codes` the code of each row. The
@@ -220,7 +218,7 @@ def sum_indicators(
     return counts, np.maximum(squares - counts, 0)
 
 
-def project_rows(counts: Numbers) -> Numbers:
+def project_rows(counts: Floats) -> Floats:
     """Return the nearest nonnegative counts with the same sum in each row (Euclidean)."""
     return np.array([project_to_simplex(row, max(row.sum(), 0.0)) for row in counts])
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import check_scoring
 
+from skdp._arrays import Codes, Mask
 from skdp.base import ColumnName, TableLike, to_array
 from skdp.domain import Categories, Domain, DomainLike, Interval
 from skdp.metrics._inputs import parse_classes, parse_column
@@ -223,7 +223,7 @@ def _code_columns(
     return labels, pd.DataFrame(codes)
 
 
-def _encode(name: Any, values: Values, column: Any) -> NDArray[np.unsignedinteger]:
+def _encode(name: Any, values: Values, column: Any) -> Codes:
     """Return the index of each cell in `values`, or ``len(values)`` if it is outside."""
     (codes,) = Domain({name: values}).encode([column])
     return codes
@@ -377,7 +377,7 @@ def _answer_query(table: Table, query: Query) -> float:
     return float(np.mean(is_selected))
 
 
-def _is_in_range(name: Any, column: Any, bounds: tuple[Any, ...]) -> NDArray[np.bool_]:
+def _is_in_range(name: Any, column: Any, bounds: tuple[Any, ...]) -> Mask:
     """Return a mask of the rows with ``low <= value < high``, False for missing values."""
     types = {type_of_value(bound) for bound in bounds if bound is not None}
     is_time = types <= {*TIME_KINDS}
@@ -410,7 +410,7 @@ def _is_in_range(name: Any, column: Any, bounds: tuple[Any, ...]) -> NDArray[np.
     return is_inside
 
 
-def _is_among(name: Any, column: Any, values: list[Any]) -> NDArray[np.bool_]:
+def _is_among(name: Any, column: Any, values: list[Any]) -> Mask:
     """Return a mask of the rows with one of the values of a condition."""
     try:
         codes = _encode(name, Categories(values), column)

@@ -12,12 +12,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skdp._arrays import Bytes, Codes, Floats, Indices, Integers, Mask
 from skdp.exact import exp_bounds, log_upper, round_up
 from skdp.privacy import PureLoss, ReportPair, check_epsilon
 from skdp.randomness import BLOCK, MAX_ROWS, ONE, ByteSource, RowStreams
 
 
-def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
+def check_bits(reports: NDArray[Any], k: int) -> Mask:
     """Check reports of k bits, an array of shape (n, k) of 0 and 1, and return them as booleans."""
     bits = np.asarray(reports)
     if bits.ndim != 2 or bits.shape[1] != k:
@@ -32,7 +33,7 @@ def check_bits(reports: NDArray[Any], k: int) -> NDArray[np.bool_]:
     return bits.astype(np.uint8, copy=False).view(np.bool_)
 
 
-def _count_columns(bits: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _count_columns(bits: Mask) -> Integers:
     """Count the ones in each column, many times as fast as ``bits.sum(axis=0)``."""
     if bits.strides[0] == bits.itemsize:  # contiguous columns
         return np.array(list(map(np.count_nonzero, bits.T)), np.int64)
@@ -224,7 +225,7 @@ def channel_of_bits(
 
 def draw_by_row(
     draw: Callable[..., NDArray[Any]],
-    digests: NDArray[np.uint8],
+    digests: Bytes,
     *arrays: NDArray[Any],
     head: int = 16,
     width: int = 1,
@@ -326,7 +327,7 @@ class FrequencyOracle(LocalMechanism):
         yield self.channel()
 
     @abstractmethod
-    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+    def supports(self, reports: NDArray[Any]) -> Mask:
         """Find the values that each report supports.
 
         Parameters
@@ -340,7 +341,7 @@ class FrequencyOracle(LocalMechanism):
             True where the report supports the value.
         """
 
-    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+    def tally(self, reports: NDArray[Any]) -> Integers:
         """Count how many reports support each value.
 
         Parameters
@@ -359,7 +360,7 @@ class FrequencyOracle(LocalMechanism):
             support += _count_columns(self.supports(reports[start : start + step]))
         return support
 
-    def estimate(self, support: ArrayLike, n: int) -> NDArray[np.float64]:
+    def estimate(self, support: ArrayLike, n: int) -> Floats:
         """Compute unbiased estimates of the number of inputs with each value.
 
         Parameters
@@ -378,7 +379,7 @@ class FrequencyOracle(LocalMechanism):
         # n q is an exact fraction that is rounded once.
         return (sums - float(n * self.q)) / float(self.p - self.q)
 
-    def variance(self, counts: ArrayLike, n: int) -> NDArray[np.float64]:
+    def variance(self, counts: ArrayLike, n: int) -> Floats:
         """Return the variance of the estimated counts for given true counts.
 
         Parameters
@@ -400,9 +401,7 @@ class FrequencyOracle(LocalMechanism):
         false_variance = float(self.q * (1 - self.q) / gain**2)
         return np.asarray(clipped * true_variance + (n - clipped) * false_variance)
 
-    def unbiased(
-        self, reports: NDArray[Any], cells: NDArray[np.intp] | None = None
-    ) -> NDArray[np.float64]:
+    def unbiased(self, reports: NDArray[Any], cells: Indices | None = None) -> Floats:
         """Convert each report to an unbiased estimate of the one-hot vector of its true value.
 
         Parameters
@@ -424,9 +423,7 @@ class FrequencyOracle(LocalMechanism):
         estimates = np.array([-float(self.q) / gain, float(1 - self.q) / gain])
         return estimates[supports.view(np.uint8)]
 
-    def _supports_of(
-        self, reports: NDArray[Any], cells: NDArray[np.intp]
-    ) -> NDArray[np.bool_]:
+    def _supports_of(self, reports: NDArray[Any], cells: Indices) -> Mask:
         """Find which of the given codes each report supports; shape (n, n_cells)."""
         return self.supports(reports)[:, cells]
 
@@ -540,9 +537,7 @@ class FrequencyOracle(LocalMechanism):
         }
 
     @abstractmethod
-    def report(
-        self, codes: NDArray[np.unsignedinteger], source: ByteSource
-    ) -> NDArray[Any]:
+    def report(self, codes: Codes, source: ByteSource) -> NDArray[Any]:
         """Randomize codes.
 
         Parameters
@@ -581,7 +576,7 @@ class FrequencyOracle(LocalMechanism):
         total = p * (1 - p) + (self.k - 1) * q * (1 - q)
         return float(total / (self.k * (p - q) ** 2))
 
-    def guess_accuracy(self, prior: NDArray[np.float64]) -> float | None:
+    def guess_accuracy(self, prior: Floats) -> float | None:
         """Return the exact probability that the best guess from a report is correct.
 
         Parameters
@@ -620,7 +615,7 @@ class FrequencyOracle(LocalMechanism):
             f"{type(self).__name__} does not support clients in other languages."
         )
 
-    def encode(self, codes: NDArray[np.unsignedinteger]) -> NDArray[Any]:
+    def encode(self, codes: Codes) -> NDArray[Any]:
         """Return the reports of codes without noise. Not private.
 
         Parameters
@@ -650,9 +645,9 @@ class FrequencyOracle(LocalMechanism):
 
     def report_keyed(
         self,
-        codes: NDArray[np.unsignedinteger],
-        values: NDArray[np.uint8],
-        digests: Callable[..., NDArray[np.uint8]],
+        codes: Codes,
+        values: Bytes,
+        digests: Callable[..., Bytes],
     ) -> NDArray[Any]:
         """Draw permanent reports, whose random bits are keyed digests of the records.
 
@@ -674,9 +669,7 @@ class FrequencyOracle(LocalMechanism):
         """
         return self._draw_keyed(codes, digests("report", values))
 
-    def _draw_keyed(
-        self, codes: NDArray[Any], digests: NDArray[np.uint8]
-    ) -> NDArray[Any]:
+    def _draw_keyed(self, codes: NDArray[Any], digests: Bytes) -> NDArray[Any]:
         """Draw the report of each code from the random bits of its digest, a row of 32 bytes."""
         # One record at a time, because `report` of another package may read more bytes for
         # some of several records. `width` is the largest for which a block has one row.
@@ -686,7 +679,7 @@ class FrequencyOracle(LocalMechanism):
 # Post-processing of estimated counts, the values of ``postprocess=``.
 
 
-def project_to_simplex(counts: ArrayLike, total: float) -> NDArray[np.float64]:
+def project_to_simplex(counts: ArrayLike, total: float) -> Floats:
     """Project counts onto nonnegative counts with a given total ("norm-sub").
 
     Parameters
@@ -724,12 +717,12 @@ def project_to_simplex(counts: ArrayLike, total: float) -> NDArray[np.float64]:
     return np.maximum(counts - constants[max(n_positive, 1) - 1], 0)
 
 
-def keep_counts(counts: NDArray[np.float64], total: float) -> NDArray[np.float64]:
+def keep_counts(counts: Floats, total: float) -> Floats:
     """Return the unbiased counts."""
     return counts
 
 
-def clip_counts(counts: NDArray[np.float64], total: float) -> NDArray[np.float64]:
+def clip_counts(counts: Floats, total: float) -> Floats:
     """Clip counts to [0, total]."""
     return np.clip(counts, 0, total)
 
@@ -738,7 +731,7 @@ Postprocess = Literal["none", "clip", "simplex"]
 """Values of ``postprocess=``. All methods except "none" bias the counts."""
 
 # Function of estimated counts and their total, by name.
-POSTPROCESSORS: dict[str, Callable[[Any, float], NDArray[np.float64]]] = {
+POSTPROCESSORS: dict[str, Callable[[Any, float], Floats]] = {
     "none": keep_counts,
     "clip": clip_counts,
     "simplex": project_to_simplex,

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Bytes, Codes, Mask
 from skdp.exact import exp_bounds
 from skdp.oracles._base import (
     FrequencyOracle,
@@ -38,7 +39,7 @@ class BitOracle(FrequencyOracle):
     has_bits = True
     is_encodable = True
 
-    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+    def supports(self, reports: NDArray[Any]) -> Mask:
         return check_bits(reports, self.k)
 
     @property
@@ -188,9 +189,7 @@ class UnaryEncoding(BitOracle):
     def pair_supports(self) -> tuple[float, float]:
         return float(self.p) * float(self.q), float(self.q) ** 2
 
-    def report(
-        self, codes: NDArray[np.unsignedinteger], source: ByteSource
-    ) -> NDArray[np.uint8]:
+    def report(self, codes: Codes, source: ByteSource) -> Bytes:
         # Draw k bits for each code. The thresholds are the probabilities of a 1, in
         # units of 2**-64: p at the true value, and q at all other values.
         self._check_codes(codes)
@@ -201,9 +200,7 @@ class UnaryEncoding(BitOracle):
         bits[indices] = bernoulli(source, self._p_threshold, codes.size)
         return bits.view(np.uint8).reshape(codes.size, self.k)
 
-    def _draw_keyed(
-        self, codes: NDArray[Any], digests: NDArray[np.uint8]
-    ) -> NDArray[np.uint8]:
+    def _draw_keyed(self, codes: NDArray[Any], digests: Bytes) -> Bytes:
         return draw_by_row(self.report, digests, codes, head=0, width=self.k)
 
     def channel(self) -> list[list[Fraction]]:
@@ -275,14 +272,10 @@ class TwoRoundUnaryEncoding(UnaryEncoding):
         self.p = self.permanent.p + self.flip * (1 - 2 * self.permanent.p)
         self.q = self.permanent.q + self.flip * (1 - 2 * self.permanent.q)
 
-    def report(
-        self, codes: NDArray[np.unsignedinteger], source: ByteSource
-    ) -> NDArray[np.uint8]:
+    def report(self, codes: Codes, source: ByteSource) -> Bytes:
         return self.report_again(self.permanent.report(codes, source), source)
 
-    def report_again(
-        self, reports: NDArray[Any], source: ByteSource
-    ) -> NDArray[np.uint8]:
+    def report_again(self, reports: NDArray[Any], source: ByteSource) -> Bytes:
         """Add the noise of the second round to permanent bits.
 
         Parameters
@@ -447,9 +440,7 @@ class SubsetSelection(BitOracle):
     def parameters(self) -> dict[str, Any]:
         return super().parameters() | {"subset_size": self.subset_size}
 
-    def report(
-        self, codes: NDArray[np.unsignedinteger], source: ByteSource
-    ) -> NDArray[np.uint8]:
+    def report(self, codes: Codes, source: ByteSource) -> Bytes:
         # Draw a set for each code, as k bits. `_uniform_threshold` is the probability,
         # in units of 2**-64, that it ignores the true value.
         self._check_codes(codes)
@@ -459,9 +450,7 @@ class SubsetSelection(BitOracle):
         bits = subsets(source, self.k, self.subset_size, codes.size, required)
         return bits.view(np.uint8)
 
-    def _draw_keyed(
-        self, codes: NDArray[Any], digests: NDArray[np.uint8]
-    ) -> NDArray[np.uint8]:
+    def _draw_keyed(self, codes: NDArray[Any], digests: Bytes) -> Bytes:
         return draw_by_row(self.report, digests, codes)
 
     def _read(self, columns: NDArray[Any]) -> NDArray[Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Bytes, Codes, Integers, Mask
 from skdp.oracles._base import (
     FrequencyOracle,
     cap_epsilon,
@@ -69,9 +70,7 @@ class AffineHash:
         seeds |= uniform_integers(source, self.prime, n)
         return seeds
 
-    def __call__(
-        self, seeds: NDArray[np.uint64], codes: NDArray[Any]
-    ) -> NDArray[np.unsignedinteger]:
+    def __call__(self, seeds: NDArray[np.uint64], codes: NDArray[Any]) -> Codes:
         """Compute the bucket of each code with the hash function of its seed.
 
         `seeds` and `codes` have the same shape, or shapes that broadcast. The buckets
@@ -95,7 +94,7 @@ class AffineHash:
 
     def count_matches(
         self, seeds: NDArray[np.uint64], buckets: NDArray[Any]
-    ) -> NDArray[np.int64]:
+    ) -> Integers:
         """Count, for each of the k values, the reports whose bucket is the hash of the value: (k,).
 
         Each report is a seed of a hash function and a bucket; both arrays have the
@@ -265,9 +264,7 @@ class LocalHashing(FrequencyOracle):
         numbers = {"n_buckets": self.n_buckets, "prime": self.hash_family.prime}
         return super().parameters() | numbers
 
-    def report(
-        self, codes: NDArray[np.unsignedinteger], source: ByteSource
-    ) -> NDArray[np.uint64]:
+    def report(self, codes: Codes, source: ByteSource) -> NDArray[np.uint64]:
         # A report is the seed of a random hash function, and the randomized bucket of
         # the true value.
         self._check_codes(codes)
@@ -275,16 +272,14 @@ class LocalHashing(FrequencyOracle):
         buckets = self.hash_family(seeds, codes)
         return np.column_stack([seeds, self._bucket_oracle.report(buckets, source)])
 
-    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+    def supports(self, reports: NDArray[Any]) -> Mask:
         return self._supports_of(reports, np.arange(self.k))
 
-    def _supports_of(
-        self, reports: NDArray[Any], cells: NDArray[Any]
-    ) -> NDArray[np.bool_]:
+    def _supports_of(self, reports: NDArray[Any], cells: NDArray[Any]) -> Mask:
         self._check_reports(reports)
         return self.hash_family(reports[:, :1], cells) == reports[:, 1:]
 
-    def tally(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+    def tally(self, reports: NDArray[Any]) -> Integers:
         # Count the reports that support each value: whose reported bucket is its hash.
         self._check_reports(reports)
         # With few reports, hashing all values of a report at once is faster than hashing
@@ -295,9 +290,9 @@ class LocalHashing(FrequencyOracle):
 
     def report_keyed(
         self,
-        codes: NDArray[np.unsignedinteger],
-        values: NDArray[np.uint8],
-        digests: Callable[..., NDArray[np.uint8]],
+        codes: Codes,
+        values: Bytes,
+        digests: Callable[..., Bytes],
     ) -> NDArray[np.uint64]:
         # Draw permanent reports: seed and bucket follow from digests, keyed hashes of
         # 32 bytes, so equal records and buckets get equal reports. ``digests(purpose)``

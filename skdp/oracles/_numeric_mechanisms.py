@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Floats, Integers
 from skdp.exact import exp_bounds
 from skdp.oracles._base import (
     LocalMechanism,
@@ -27,8 +28,6 @@ from skdp.randomness import (
     check_size,
     uniform_integers,
 )
-
-Floats = NDArray[np.float64]
 
 
 class NumericMechanism(LocalMechanism):
@@ -72,18 +71,14 @@ class NumericMechanism(LocalMechanism):
     estimates: list[Fraction]
 
     @abstractmethod
-    def _draw(
-        self, positions: NDArray[np.int64], source: ByteSource
-    ) -> NDArray[np.int64]:
+    def _draw(self, positions: Integers, source: ByteSource) -> Integers:
         """Randomize checked positions."""
 
     @abstractmethod
     def _compute_row(self, position: int) -> list[Fraction]:
         """Compute the probability of each report given a position."""
 
-    def report(
-        self, positions: NDArray[np.integer], source: ByteSource
-    ) -> NDArray[np.int64]:
+    def report(self, positions: NDArray[np.integer], source: ByteSource) -> Integers:
         """Randomize positions.
 
         Parameters
@@ -124,7 +119,7 @@ class NumericMechanism(LocalMechanism):
         return [self._compute_row(position) for position in range(self.steps + 1)]
 
     @abstractmethod
-    def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
+    def variances(self, positions: NDArray[Any]) -> Floats:
         """Return the variance of the estimate from a report.
 
         Parameters
@@ -154,7 +149,7 @@ def check_steps(steps: Any) -> int:
     return check_size(steps, min_val=1, max_val=1 << 16, name="grid_size")
 
 
-def round_at_random(scaled: NDArray[np.int64], source: ByteSource) -> NDArray[np.int64]:
+def round_at_random(scaled: Integers, source: ByteSource) -> Integers:
     """Round numbers at random to one of the two neighboring positions, so that the expectation is unchanged.
 
     `scaled` are the numbers in units of 2**-16 steps of the grid.
@@ -246,9 +241,7 @@ class ClampedLaplace(NumericMechanism):
         inner = map(Fraction, range(1, self.steps))
         return [-mean_excess, *inner, self.steps + mean_excess]
 
-    def _draw(
-        self, positions: NDArray[np.int64], source: ByteSource
-    ) -> NDArray[np.int64]:
+    def _draw(self, positions: Integers, source: ByteSource) -> Integers:
         """Add discrete Laplace noise to each position, and clamp the sums to the grid 0, ..., steps."""
         # The noise is g with probability 1 / (1 + a) and -1 - g otherwise, where g has the
         # geometric distribution P(g) = (1 - a) a^g.
@@ -279,7 +272,7 @@ class ClampedLaplace(NumericMechanism):
         inner = [(1 - a) / (1 + a) * a**distance for distance in distances]
         return [a**position / (1 + a), *inner, a ** (self.steps - position) / (1 + a)]
 
-    def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
+    def variances(self, positions: NDArray[Any]) -> Floats:
         # Variance of the estimate at each position, in squared steps; the class
         # documents the formula.
         a = float(self.ratio)
@@ -399,9 +392,7 @@ class SquareWave(NumericMechanism):
     def parameters(self) -> dict[str, Any]:
         return super().parameters() | {"width": self.width}
 
-    def _draw(
-        self, positions: NDArray[np.int64], source: ByteSource
-    ) -> NDArray[np.int64]:
+    def _draw(self, positions: Integers, source: ByteSource) -> Integers:
         """Draw a report for each position: uniform with probability `lie`, otherwise in the window of the position."""
         # All three numbers are drawn for each record, so that the run time and the number
         # of bytes do not depend on random bits.
@@ -417,9 +408,7 @@ class SquareWave(NumericMechanism):
         row[position : position + self.width] = [self._inside] * self.width
         return row
 
-    def report_distribution(
-        self, position_weights: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def report_distribution(self, position_weights: Floats) -> Floats:
         """Compute the distribution of the reports from distributions of the position.
 
         Parameters
@@ -441,7 +430,7 @@ class SquareWave(NumericMechanism):
         uniform = position_weights.sum(axis=1, keepdims=True) * float(self._outside)
         return uniform + in_window * (float(1 - self.lie) / self.width)
 
-    def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
+    def variances(self, positions: NDArray[Any]) -> Floats:
         # Variance of the estimate at each position t, in squared steps, for N reports,
         # a window of w reports, and a uniform report with probability l.
         # The law of total variance for a mixture with weights l and 1 - l. A uniform

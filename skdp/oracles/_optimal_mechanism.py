@@ -13,9 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linprog
 
+from skdp._arrays import Floats, Integers, Mask
 from skdp.exact import exp_bounds
 from skdp.oracles._base import cap_epsilon, small_epsilon_error
-from skdp.oracles._numeric_mechanisms import Floats, NumericMechanism, check_steps
+from skdp.oracles._numeric_mechanisms import (
+    NumericMechanism,
+    check_steps,
+)
 from skdp.randomness import ONE, ByteSource, uniform_integers
 
 # Up to this epsilon, the two outcomes of Duchi, Jordan and Wainwright (2018, JASA 113)
@@ -32,7 +36,7 @@ ESTIMATE_UNIT = Fraction(1, 1 << 32)
 Outcome = tuple[int, int, int]
 
 
-def list_candidates(nodes: Floats, scale: float) -> tuple[Floats, NDArray[np.bool_]]:
+def list_candidates(nodes: Floats, scale: float) -> tuple[Floats, Mask]:
     """List the outcomes of the linear program: estimates (n, 1), and windows (n, n_nodes).
 
     `nodes` ascend from -1 to 1. A window is True at the consecutive nodes at which the
@@ -59,7 +63,7 @@ def list_candidates(nodes: Floats, scale: float) -> tuple[Floats, NDArray[np.boo
 @lru_cache(maxsize=64)
 def solve_program(
     nodes: tuple[float, ...], epsilon: float
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+) -> tuple[Floats, Floats, Mask]:
     """Minimize the worst-case variance for symmetric nodes that ascend from -1 to 1.
 
     Return the probabilities of the outcomes outside their windows, their estimates, and
@@ -280,9 +284,7 @@ class Optimal(NumericMechanism):
     def parameters(self) -> dict[str, Any]:
         return super().parameters() | {"outcomes": list(map(list, self.outcomes))}
 
-    def _draw(
-        self, positions: NDArray[np.int64], source: ByteSource
-    ) -> NDArray[np.int64]:
+    def _draw(self, positions: Integers, source: ByteSource) -> Integers:
         """Round each position to a node at random, and draw an outcome with the probabilities of the node."""
         # Round to the node above with probability distance / gap, so that the mean is the
         # position: compare a uniform integer below a common multiple of all gaps.
@@ -314,13 +316,13 @@ class Optimal(NumericMechanism):
         mixed = (gap - distance) * self._rows[below] + distance * self._rows[below + 1]
         return [Fraction(weight, gap * ONE) for weight in mixed]
 
-    def variances(self, positions: NDArray[Any]) -> NDArray[np.float64]:
+    def variances(self, positions: NDArray[Any]) -> Floats:
         # The second moment of a mixture of two nodes is a linear interpolation.
         squares = np.interp(positions, self.nodes, self._squares)
         return squares - (positions - self.steps / 2) ** 2
 
 
-def _select_nodes(steps: int, n_gaps: int) -> NDArray[np.int64]:
+def _select_nodes(steps: int, n_gaps: int) -> Integers:
     """Return up to `n_gaps` + 1 positions of the grid 0, ..., steps, even and symmetric about the middle."""
     # The middle of an odd number of steps is no position, so there is no middle node: the
     # numbers of steps and gaps are both even or both odd.
@@ -332,7 +334,7 @@ def _select_nodes(steps: int, n_gaps: int) -> NDArray[np.int64]:
 
 
 def _solve_outcomes(
-    nodes: NDArray[np.int64], epsilon: float, max_ratio: Fraction
+    nodes: Integers, epsilon: float, max_ratio: Fraction
 ) -> tuple[Outcome, ...]:
     """Solve the linear program, round its probabilities to integers, and correct its estimates.
 

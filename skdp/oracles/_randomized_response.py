@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Bytes, Codes, Integers, Mask
 from skdp.exact import exp_bounds
 from skdp.oracles._base import (
     FrequencyOracle,
@@ -136,9 +137,7 @@ class RandomizedResponse(FrequencyOracle):
         counts = (1, 1, 0, self.k - 2)
         return ReportPair.from_support(self.p, self.q, counts)
 
-    def report(
-        self, codes: NDArray[np.unsignedinteger], source: ByteSource
-    ) -> NDArray[np.unsignedinteger]:
+    def report(self, codes: Codes, source: ByteSource) -> Codes:
         # The quotient of a random word by k decides between the remainder, which is
         # uniform, and the true code; `_bound` is the quotient for which `_threshold`
         # decides.
@@ -172,21 +171,17 @@ class RandomizedResponse(FrequencyOracle):
         )
         return reports
 
-    def _draw_keyed(
-        self, codes: NDArray[Any], digests: NDArray[np.uint8]
-    ) -> NDArray[Any]:
+    def _draw_keyed(self, codes: NDArray[Any], digests: Bytes) -> NDArray[Any]:
         return draw_by_row(self.report, digests, codes)
 
-    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+    def supports(self, reports: NDArray[Any]) -> Mask:
         return self._supports_of(reports, np.arange(self.k, dtype=reports.dtype))
 
-    def _supports_of(
-        self, reports: NDArray[Any], cells: NDArray[Any]
-    ) -> NDArray[np.bool_]:
+    def _supports_of(self, reports: NDArray[Any], cells: NDArray[Any]) -> Mask:
         self._check_codes(reports)
         return reports[:, np.newaxis] == cells
 
-    def tally(self, reports: NDArray[np.unsignedinteger]) -> NDArray[np.int64]:
+    def tally(self, reports: Codes) -> Integers:
         self._check_codes(reports)
         return np.bincount(reports.astype(np.intp, copy=False), minlength=self.k)
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Bytes, Codes, Mask
 from skdp.exact import exp_bounds
 from skdp.oracles._base import (
     MAX_BLOCK_CELLS,
@@ -32,12 +33,12 @@ _SUPPORT_UNITS = 1 << 128
 
 
 def pad_sets(
-    members: NDArray[np.unsignedinteger],
+    members: Codes,
     sizes: NDArray[np.integer],
     k: int,
     max_size: int,
     source: ByteSource,
-) -> NDArray[np.unsignedinteger]:
+) -> Codes:
     """Convert each set to `max_size` codes: pad a smaller set, and sample from a larger set.
 
     `members` has the codes of all sets, one set after the other, and `sizes` has the size
@@ -266,9 +267,7 @@ class SetSelection(FrequencyOracle):
         p, q = float(self.p), float(self.q)
         return float(_sum_worst_variances(self.k, self.max_size, p, q)) / self.k
 
-    def report(
-        self, sets: NDArray[np.unsignedinteger], source: ByteSource
-    ) -> NDArray[np.uint8]:
+    def report(self, sets: Codes, source: ByteSource) -> Bytes:
         """Randomize sets.
 
         Parameters
@@ -304,9 +303,7 @@ class SetSelection(FrequencyOracle):
             reports[start : start + step] = self._draw(block, source)[:, : self.k]
         return reports
 
-    def _draw(
-        self, sets: NDArray[np.unsignedinteger], source: ByteSource
-    ) -> NDArray[np.uint8]:
+    def _draw(self, sets: Codes, source: ByteSource) -> Bytes:
         """Draw a set of w codes for each padded set, as bits of shape (n_sets, K).
 
         `sets` has the m different codes of each padded set, of shape (n_sets, m), and K
@@ -336,7 +333,7 @@ class SetSelection(FrequencyOracle):
         np.put_along_axis(bits, members, drawn[:, : self.k - 1 : -1], axis=1)
         return bits
 
-    def supports(self, reports: NDArray[Any]) -> NDArray[np.bool_]:
+    def supports(self, reports: NDArray[Any]) -> Mask:
         return reports.view(np.bool_)
 
     def channel(self) -> list[list[Fraction]]:

@@ -15,6 +15,8 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skdp._arrays import Bytes, Indices, Mask
+
 # Draws per block. A block fits in the cache, and OpenSSL is fastest at this size.
 BLOCK = 1 << 16
 
@@ -39,7 +41,7 @@ class ByteSource(Protocol):
     3
     """
 
-    def bytes(self, size: int) -> NDArray[np.uint8]:
+    def bytes(self, size: int) -> Bytes:
         """Return the next bytes, independent and uniform.
 
         Parameters
@@ -68,7 +70,7 @@ class SecureSource:
     16
     """
 
-    def bytes(self, size: int) -> NDArray[np.uint8]:
+    def bytes(self, size: int) -> Bytes:
         """Return fresh bytes.
 
         Parameters
@@ -110,7 +112,7 @@ class SeededSource(ByteSource):
         digest = hashlib.sha256(repr(key).encode()).digest()
         self._philox = np.random.Philox(key=int.from_bytes(digest[:16], "little"))
 
-    def bytes(self, size: int) -> NDArray[np.uint8]:
+    def bytes(self, size: int) -> Bytes:
         words = self._philox.random_raw((size + 7) // 8)
         return np.asarray(words).astype("<u8", copy=False).view(np.uint8)[:size]
 
@@ -153,7 +155,7 @@ class RowStreams(ByteSource):
     np.True_
     """
 
-    def __init__(self, seeds: NDArray[np.uint8], *, head: int = 0) -> None:
+    def __init__(self, seeds: Bytes, *, head: int = 0) -> None:
         # `seeds` has a row of bytes for each stream. A stream begins with the first
         # `head` bytes of its seed, and continues with the SHAKE-256 hash of the whole
         # seed.
@@ -166,10 +168,10 @@ class RowStreams(ByteSource):
         self._n_computed = np.full(len(seeds), head)
         self._n_read = np.zeros(len(seeds), np.intp)
 
-    def bytes(self, size: int) -> NDArray[np.uint8]:
+    def bytes(self, size: int) -> Bytes:
         return self.read(slice(None), size)
 
-    def select(self, rows: NDArray[np.intp]) -> StreamsOfRows:
+    def select(self, rows: Indices) -> StreamsOfRows:
         """Return the streams of some of the rows.
 
         Parameters
@@ -184,7 +186,7 @@ class RowStreams(ByteSource):
         """
         return StreamsOfRows(self, rows)
 
-    def read(self, rows: NDArray[np.intp] | slice, size: int) -> NDArray[np.uint8]:
+    def read(self, rows: Indices | slice, size: int) -> Bytes:
         """Return the next bytes of some of the rows.
 
         Parameters
@@ -221,7 +223,7 @@ class RowStreams(ByteSource):
         self._n_read += width * counts
         return drawn.ravel()
 
-    def _hash(self, rows: NDArray[np.intp], n_bytes: int) -> None:
+    def _hash(self, rows: Indices, n_bytes: int) -> None:
         """Compute the streams of the given rows up to at least `n_bytes` bytes, the head of the seed included."""
         length = _shake_length(n_bytes - self._head)
         n_missing = self._head + length - self._streams.shape[1]
@@ -236,20 +238,20 @@ class RowStreams(ByteSource):
 class StreamsOfRows(ByteSource):
     """View of the streams of some rows of `RowStreams`."""
 
-    def __init__(self, streams: RowStreams, rows: NDArray[np.intp]) -> None:
+    def __init__(self, streams: RowStreams, rows: Indices) -> None:
         self._streams = streams
         self._rows = rows
 
-    def bytes(self, size: int) -> NDArray[np.uint8]:
+    def bytes(self, size: int) -> Bytes:
         return self._streams.read(self._rows, size)
 
-    def select(self, rows: NDArray[np.intp]) -> StreamsOfRows:
+    def select(self, rows: Indices) -> StreamsOfRows:
         """Return the streams of some of these rows."""
         return StreamsOfRows(self._streams, self._rows[rows])
 
 
 def restrict_source(
-    source: ByteSource, draws: NDArray[np.intp], size: int | None = None
+    source: ByteSource, draws: Indices, size: int | None = None
 ) -> ByteSource:
     """Return the source of further bytes for some of `size` draws, equally many in each row; by default, one.
 
@@ -300,7 +302,7 @@ def notify_watcher(sampler: str, drawn: Drawn, **arguments: Any) -> Drawn:
     return watcher(sampler, drawn, computed)
 
 
-def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_]:
+def bernoulli(source: ByteSource, threshold: int, size: int) -> Mask:
     """Draw independent Bernoulli variables that are True with probability exactly ``threshold / 2**64``.
 
     Random bytes are compared with the bytes of the threshold until they differ, after
@@ -336,7 +338,7 @@ def bernoulli(source: ByteSource, threshold: int, size: int) -> NDArray[np.bool_
 
 def bernoulli_ratio(
     source: ByteSource, numerator: int, denominator: int, size: int
-) -> NDArray[np.bool_]:
+) -> Mask:
     """Draw independent Bernoulli variables that are True with probability exactly ``numerator / denominator``.
 
     Random bytes are compared with the digits of the probability to the base 256, which
@@ -394,7 +396,7 @@ def bernoulli_ratio(
 
 def bernoulli_of_digits(
     source: ByteSource, digit: Callable[[int], int | None], size: int
-) -> NDArray[np.bool_]:
+) -> Mask:
     """Draw independent Bernoulli variables of a probability p with the given digits to the base 256.
 
     ``digit(i)`` returns the digit of ``256**-(i + 1)``, or None if all further digits are
@@ -472,7 +474,7 @@ def uniform_integers(
 
 def _multiply_words(
     source: ByteSource, high: int, out: NDArray[np.unsignedinteger]
-) -> NDArray[np.bool_]:
+) -> Mask:
     """Write ``x * high >> w`` for random words x of w bits to `out`, and mark the rejected words.
 
     The integers that are not rejected are uniform from 0 to high - 1 (Lemire 2019); the
@@ -484,9 +486,7 @@ def _multiply_words(
     words = source.bytes(out.size * n_bytes).view(f"<u{n_bytes}")
     product = np.multiply(words, high, dtype=wide)
     np.right_shift(product, 8 * n_bytes, out=out, casting="unsafe")
-    is_rejected: NDArray[np.bool_] = (
-        product.astype(f"<u{n_bytes}") < (1 << 8 * n_bytes) % high
-    )
+    is_rejected: Mask = product.astype(f"<u{n_bytes}") < (1 << 8 * n_bytes) % high
     return is_rejected
 
 
@@ -524,9 +524,7 @@ def _integer_below(source: ByteSource, bound: int) -> int:
             return drawn
 
 
-def categorical(
-    source: ByteSource, weights: Sequence[int], size: int
-) -> NDArray[np.intp]:
+def categorical(source: ByteSource, weights: Sequence[int], size: int) -> Indices:
     """Draw independent categories, category i with probability exactly ``weights[i] / 2**64``.
 
     Parameters
@@ -572,7 +570,7 @@ def subsets(
     size: int,
     n: int,
     required: NDArray[np.integer] | None = None,
-) -> NDArray[np.bool_]:
+) -> Mask:
     """Draw independent sets of cells, each uniform among all sets of a size.
 
     A set consists of the cells with the smallest of independent random words of 32 bits,

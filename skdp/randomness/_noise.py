@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skdp._arrays import Floats, Integers, Mask
 from skdp.exact import exp_minus_bounds
 from skdp.randomness._draws import (
     BLOCK,
@@ -86,7 +87,7 @@ class Uniform:
 
 def bernoulli_exp(
     source: ByteSource, exponents: ArrayLike, rate: Fraction | int = 1
-) -> NDArray[np.bool_]:
+) -> Mask:
     """Draw independent Bernoulli variables, the i-th True with probability exactly ``e**(-exponents[i] * rate)``.
 
     Most draws are decided in floats; only draws within the rounding error compute exact
@@ -110,8 +111,8 @@ def bernoulli_exp(
 
 
 def bernoulli_of_exponents(
-    source: ByteSource, rounded: NDArray[np.float64], bounds: Callable[[int], Bounds]
-) -> NDArray[np.bool_]:
+    source: ByteSource, rounded: Floats, bounds: Callable[[int], Bounds]
+) -> Mask:
     """Draw independent Bernoulli variables, the i-th True with probability exactly ``e**-x[i]``.
 
     Parameters
@@ -160,7 +161,7 @@ class IrrationalBernoulli:
         # Immutable: the object may be shared by threads.
         self._digits = self._floor(_N_DIGITS).to_bytes(_N_DIGITS, "big")
 
-    def draw(self, source: ByteSource, size: int) -> NDArray[np.bool_]:
+    def draw(self, source: ByteSource, size: int) -> Mask:
         """Draw `size` independent variables."""
         return bernoulli_of_digits(source, self._digit, size)
 
@@ -186,7 +187,7 @@ def real_categories(
     source: ByteSource,
     cumulative_bounds: Callable[[int], list[tuple[int, int]]],
     size: int,
-) -> NDArray[np.int64]:
+) -> Integers:
     """Draw independent categories with exact real probabilities.
 
     ``cumulative_bounds(bits)`` returns for each category integers below and above
@@ -473,10 +474,10 @@ def rounded_gaussian(
 def _accept_cells(
     source: ByteSource,
     cells: NDArray,
-    positions: NDArray[np.int64],
+    positions: Integers,
     variance: Fraction,
     scale: int,
-) -> NDArray[np.bool_]:
+) -> Mask:
     """Accept each cell k and position U with probability e^-f, see `rounded_gaussian`.
 
     `positions` are the first 63 bits of U; `variance` is s, and `scale` is t.

@@ -12,9 +12,9 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import stats
 
+from skdp._arrays import Floats, Indices
 from skdp.base import (
     ColumnLike,
     ColumnName,
@@ -27,8 +27,6 @@ from skdp.exact import log_upper
 from skdp.local.protocol import SampledCounts, check_sample_weight
 from skdp.pages import warn
 from skdp.tables import is_frame, wrap_table
-
-Numbers = NDArray[np.float64]
 
 # Meaning of a label without a declared meaning. False and 0.0 are equal to 0.
 MEANINGS = {0: "no", 1: "yes", "No": "no", "Yes": "yes"}
@@ -146,12 +144,12 @@ class ReportDesign(SavedByArguments):
                 f"otherwise, got {group!r}."
             )
         channels = {None: channel} if group is None else channel
-        self.channels: dict[Any, Numbers] = {
+        self.channels: dict[Any, Floats] = {
             key: self._check_channel(matrix) for key, matrix in channels.items()
         }
         _check_identified(np.hstack(list(self.channels.values())), column)
 
-    def _check_channel(self, channel: Any) -> Numbers:
+    def _check_channel(self, channel: Any) -> Floats:
         """Check the matrix of probabilities of each report given each true value, and return it as an array."""
         matrix = np.asarray(channel, float)
         shape = len(self.values), len(self.reports)
@@ -606,7 +604,7 @@ class ReportDesign(SavedByArguments):
         return estimate_proportions(channels, counts, labels, confidence_level)
 
 
-def unbiased_rows(design: ReportDesign, table: pd.DataFrame) -> Numbers | None:
+def unbiased_rows(design: ReportDesign, table: pd.DataFrame) -> Floats | None:
     """Compute the unbiased values of the report of each row; shape (n_rows, n_values).
 
     An unbiased value has the expectation 1 for the true value of the row, and 0 for all
@@ -624,8 +622,8 @@ def unbiased_rows(design: ReportDesign, table: pd.DataFrame) -> Numbers | None:
 
 
 def select_rows(
-    design: ReportDesign, matrices: Mapping[Any, Numbers], table: pd.DataFrame
-) -> Numbers:
+    design: ReportDesign, matrices: Mapping[Any, Floats], table: pd.DataFrame
+) -> Floats:
     """Select the column of each row's report in the matrix of its group; shape (n_rows, n_values).
 
     `matrices` has an array of shape (n_values, n_reports) for each group.
@@ -638,7 +636,7 @@ def select_rows(
 
 def encode_reports(
     design: ReportDesign, table: pd.DataFrame
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+) -> tuple[Indices, Indices]:
     """Return the index of the group and of the report of each row, as two arrays of shape (n_rows,).
 
     Without groups, the index of the group is 0.
@@ -697,7 +695,7 @@ def to_pandas(
     return pd.DataFrame(dict(zip(table.names, arrays, strict=True)))
 
 
-def _find_labels(column: pd.Series, labels: Sequence[Any]) -> NDArray[np.intp]:
+def _find_labels(column: pd.Series, labels: Sequence[Any]) -> Indices:
     """Return the index of each entry of a column in the labels; error messages contain no values."""
     codes = pd.Index(labels, dtype=object).get_indexer(column.astype(object))
     # A missing label stands for all missing entries, which are None, NaN or NA.
@@ -758,16 +756,16 @@ class ReportCounts:
     """Weighted counts of each report in each group."""
 
     # Sums of the weights of the rows, and of their squares; shape (n_groups, n_reports).
-    weights: Numbers
-    squares: Numbers
+    weights: Floats
+    squares: Floats
     n_rows: int
 
     @classmethod
     def from_rows(
         cls,
-        groups: NDArray[np.intp],
-        reports: NDArray[np.intp],
-        row_weights: Numbers,
+        groups: Indices,
+        reports: Indices,
+        row_weights: Floats,
         shape: tuple[int, int],
     ) -> Self:
         """Sum the weights of rows by the indices of their groups and reports.
@@ -785,22 +783,22 @@ class ReportCounts:
         return float(self.weights.sum())
 
     @property
-    def group_totals(self) -> Numbers:
+    def group_totals(self) -> Floats:
         """Sum of the weights of each group; shape (n_groups, 1)."""
         return np.asarray(self.weights.sum(axis=1, keepdims=True))
 
     @property
-    def group_squares(self) -> Numbers:
+    def group_squares(self) -> Floats:
         """Sum of the squared weights of each group; shape (n_groups, 1)."""
         return np.asarray(self.squares.sum(axis=1, keepdims=True))
 
     @property
-    def observed(self) -> Numbers:
+    def observed(self) -> Floats:
         """Proportions of the reports in each group; shape (n_groups, n_reports)."""
         return self.weights / np.maximum(self.group_totals, np.finfo(float).tiny)
 
 
-def invert_channel(channel: Numbers, expected: Numbers) -> Numbers:
+def invert_channel(channel: Floats, expected: Floats) -> Floats:
     """Compute the unbiased values V of each report, (n_values, n_reports).
 
     The expectation of a row of V is 1 for its own true value and 0 for other values: ``V
@@ -815,7 +813,7 @@ def invert_channel(channel: Numbers, expected: Numbers) -> Numbers:
 
 
 def estimate_proportions(
-    channels: Numbers, counts: ReportCounts, labels: pd.Index, confidence_level: float
+    channels: Floats, counts: ReportCounts, labels: pd.Index, confidence_level: float
 ) -> pd.DataFrame:
     """Estimate the proportion of each value, with standard errors and confidence intervals, from weighted reports.
 
@@ -847,7 +845,7 @@ def estimate_proportions(
     return sampled.make_table(confidence_level, statistic="frequency", index=labels)
 
 
-def _check_identified(channel: Numbers, column: Any) -> None:
+def _check_identified(channel: Floats, column: Any) -> None:
     """Raise an error if a channel, (n_values, n_reports), has linearly dependent rows."""
     if np.linalg.matrix_rank(channel) < len(channel):
         raise ValueError(
@@ -857,7 +855,7 @@ def _check_identified(channel: Numbers, column: Any) -> None:
         )
 
 
-def _invert_channels(channels: Numbers, counts: ReportCounts, column: Any) -> Numbers:
+def _invert_channels(channels: Floats, counts: ReportCounts, column: Any) -> Floats:
     """Compute the unbiased values of each report in each group; shape (n_values, n_groups, n_reports).
 
     An unbiased value has the expectation 1 for the true value, and 0 for other values.
@@ -882,13 +880,13 @@ def _invert_channels(channels: Numbers, counts: ReportCounts, column: Any) -> Nu
     return values.reshape(n_values, *counts.weights.shape)
 
 
-def clip_proportions(proportions: Numbers) -> Numbers:
+def clip_proportions(proportions: Floats) -> Floats:
     """Set negative proportions to 0, and scale the result to a sum of 1."""
     clipped = np.clip(proportions, 0, None)
     return np.asarray(clipped / clipped.sum())
 
 
-def _sum_squares(values: Numbers, proportions: Numbers, squares: Numbers) -> Numbers:
+def _sum_squares(values: Floats, proportions: Floats, squares: Floats) -> Floats:
     """Sum the weighted squared deviations of unbiased values from their mean; shape (n_values,).
 
     `values` is (n_values, n_groups, n_reports), and `squares` is (n_groups, n_reports).
@@ -897,9 +895,7 @@ def _sum_squares(values: Numbers, proportions: Numbers, squares: Numbers) -> Num
     return np.asarray(np.einsum("vgr,gr->v", deviations**2, squares))
 
 
-def _warn_of_impossible(
-    labels: pd.Index, proportions: Numbers, errors: Numbers
-) -> None:
+def _warn_of_impossible(labels: pd.Index, proportions: Floats, errors: Floats) -> None:
     """Warn if a proportion is more than `MAX_STD_ERRORS` standard errors outside [0, 1].
 
     `proportions` and their standard errors `errors` have the shape (n_values,).
@@ -916,7 +912,7 @@ def _warn_of_impossible(
         )
 
 
-def _warn_of_misfit(labels: pd.Index, counts: ReportCounts, fitted: Numbers) -> None:
+def _warn_of_misfit(labels: pd.Index, counts: ReportCounts, fitted: Floats) -> None:
     """Warn if the groups have different proportions of the values (chi-squared test).
 
     `fitted` are the probabilities of the reports in each group if all groups have the

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Mask
 from skdp.base import (
     ColumnLike,
     ColumnName,
@@ -343,7 +344,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         return design.estimate_frequencies(reports, confidence_level=confidence_level)
 
 
-def _add_halves(frame: Any, is_second: NDArray[np.bool_]) -> Any:
+def _add_halves(frame: Any, is_second: Mask) -> Any:
     """Add the column of the halves to a dataframe of any library."""
     halves = is_second.astype(np.int64)
     table = nw.from_native(frame, eager_only=True)

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Floats, Indices, Mask
 from skdp.base import check_same_order
 from skdp.local import ReportTransformer, read_and_tally
 from skdp.local.protocol import CategoryField, check_sample_weight, reject_column_name
 from skdp.survey._design import (
-    Numbers,
     ReportDesign,
     check_columns,
     report_columns,
@@ -48,11 +48,11 @@ class Question:
     columns: list[Any]
     # Probability of the report of each row given each value, up to a factor:
     # (n_rows, n_values).
-    likelihood: Numbers
+    likelihood: Floats
     # Unbiased values of each report, (n_rows, n_values); None if they do not exist.
-    unbiased: Numbers | None
+    unbiased: Floats | None
     # Mask of the rows that report the variable.
-    is_reported: NDArray[np.bool_]
+    is_reported: Mask
 
     @property
     def name(self) -> str:
@@ -60,7 +60,7 @@ class Question:
         return "_".join(name for name, _ in self.parts)
 
     @property
-    def is_informative(self) -> NDArray[np.bool_]:
+    def is_informative(self) -> Mask:
         """Mask of the rows whose report depends on the true value."""
         # A row that does not report the variable has equal likelihoods of all values.
         return np.asarray(np.ptp(self.likelihood, axis=1) > 0)
@@ -183,7 +183,7 @@ def convert_target_reports(y: Any, design: Any) -> Any:
     return pd.DataFrame({columns[0]: validate_column("y", y)})
 
 
-def check_reported_together(questions: Sequence[Question], weights: Numbers) -> None:
+def check_reported_together(questions: Sequence[Question], weights: Floats) -> None:
     """Raise an error if no row with a positive weight reports two of the variables."""
     for first, second in itertools.combinations(questions, 2):
         if not (first.is_informative & second.is_informative & (weights > 0)).any():
@@ -205,9 +205,9 @@ class Rows:
     # Indicators of the values of the reported predictors, a row for each combination of
     # their true values; shape (n_cells, n_features).
     cells: pd.DataFrame
-    weights: Numbers
+    weights: Floats
     # Index of the cluster of each row; None if rows are independent.
-    clusters: NDArray[np.intp] | None
+    clusters: Indices | None
 
     @property
     def terms(self) -> list[str]:
@@ -215,7 +215,7 @@ class Rows:
         return [*self.known.columns, *self.cells.columns]
 
     @property
-    def log_likelihoods(self) -> Numbers:
+    def log_likelihoods(self) -> Floats:
         """Log likelihood of each combination for the reports of each row; shape (n_cells, n_rows).
 
         It is a log probability of the reports, up to a constant for each row.
@@ -245,8 +245,8 @@ def build_rows(
     X: Any,
     designs: Any,
     *,
-    weights: Numbers,
-    clusters: NDArray[np.intp] | None = None,
+    weights: Floats,
+    clusters: Indices | None = None,
 ) -> Rows:
     """Collect the inputs of a regression: true predictors from `table`, and reports from X.
 
@@ -267,7 +267,7 @@ def build_rows(
     return Rows(known, questions, _list_cells(questions), weights, clusters)
 
 
-def validate_numbers(column: pd.Series) -> Numbers:
+def validate_numbers(column: pd.Series) -> Floats:
     """Check that a column has finite numbers, and return it as floats."""
     if not pd.api.types.is_numeric_dtype(column.dtype):
         raise TypeError(
@@ -320,7 +320,7 @@ def check_real(name: str, values: Any) -> None:
         raise ValueError(f"Complex data not supported: {name} must have real numbers.")
 
 
-def validate_weights(sample_weight: Any, X: Any, n_rows: int) -> Numbers:
+def validate_weights(sample_weight: Any, X: Any, n_rows: int) -> Floats:
     """Return the weight of each row, scaled to a mean of 1 over the positive weights."""
     if sample_weight is None:
         return np.ones(n_rows)
@@ -330,9 +330,7 @@ def validate_weights(sample_weight: Any, X: Any, n_rows: int) -> Numbers:
     return np.asarray(ratios * (np.count_nonzero(ratios) / ratios.sum()))
 
 
-def encode_labels(
-    name: str, labels: Any, X: Any, n_rows: int
-) -> NDArray[np.intp] | None:
+def encode_labels(name: str, labels: Any, X: Any, n_rows: int) -> Indices | None:
     """Return the index of the label of each row, or None if `labels` is None; `name` is the parameter in errors."""
     if labels is None:
         return None

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import approx_fprime, minimize
 
-from skdp.survey._design import Numbers
+from skdp._arrays import Floats, Indices, Mask
 
 # Log of the smallest standard deviation of the errors of a target with variance 1. Without
 # a bound, the likelihood has no maximum if the predictors determine the target.
@@ -22,14 +21,14 @@ class Predictors:
     """True predictors, and cells: the combinations of values of the reported predictors."""
 
     # True predictors after a column of ones; shape (n_rows, n_known).
-    known: Numbers
+    known: Floats
     # The columns of `known` on which the distribution of the cells depends.
-    cell_known: Numbers
+    cell_known: Floats
     # Indicators of the values in each cell; shape (n_cells, n_features).
-    cell_features: Numbers
+    cell_features: Floats
     # Log probability of the reports of each row given each cell, up to a constant for each
     # row; shape (n_cells, n_rows).
-    log_likelihoods: Numbers
+    log_likelihoods: Floats
 
     @property
     def n_terms(self) -> int:
@@ -41,7 +40,7 @@ class Predictors:
         """Shape of the coefficients of the distribution of the cells, without the first cell."""
         return self.cell_known.shape[1], len(self.cell_features) - 1
 
-    def compute_linear(self, coefficients: Numbers) -> Numbers:
+    def compute_linear(self, coefficients: Floats) -> Floats:
         """Compute the linear predictors of each row if it is in each cell.
 
         The coefficients have the shape (n_terms, n_columns), and the result the shape
@@ -52,12 +51,12 @@ class Predictors:
         cell_effects = (self.cell_features @ coefficients[n_known:]).T
         return np.asarray(row_effects[:, np.newaxis] + cell_effects[:, :, np.newaxis])
 
-    def compute_log_cells(self, cell_parameters: Numbers) -> Numbers:
+    def compute_log_cells(self, cell_parameters: Floats) -> Floats:
         """Compute the log probability of each cell given true predictors; shape (n_cells, n_rows)."""
         return log_softmax((self.cell_known @ cell_parameters).T)
 
 
-def log_softmax(logits: Numbers) -> Numbers:
+def log_softmax(logits: Floats) -> Floats:
     """Convert logits to log probabilities along the first axis, with a reference before them.
 
     The reference class has the logit 0, so the first axis of the result is longer by 1.
@@ -69,7 +68,7 @@ def log_softmax(logits: Numbers) -> Numbers:
     return np.asarray(logits - log_sum(logits))
 
 
-def log_sum(logs: Numbers) -> Numbers:
+def log_sum(logs: Floats) -> Floats:
     """Compute the log of the sum of exponentials along the first axis."""
     # Four times as fast as scipy.special.logsumexp, which also supports signs.
     largest = logs.max(axis=0)
@@ -82,7 +81,7 @@ class ClassTarget:
 
     # Log probability of the target, or of its report, given each class, up to a constant
     # for each row; shape (n_classes, n_rows).
-    log_likelihoods: Numbers
+    log_likelihoods: Floats
 
     n_scale_parameters = 0
 
@@ -91,7 +90,7 @@ class ClassTarget:
         """Number of linear predictors: one for each class except the reference."""
         return len(self.log_likelihoods) - 1
 
-    def log_densities(self, linear: Numbers, scale: Numbers) -> Numbers:
+    def log_densities(self, linear: Floats, scale: Floats) -> Floats:
         """Compute the log probability of class and report; shape (n_classes, n_cells, n_rows).
 
         `linear` has the shape (n_columns, n_cells, n_rows), without the reference class.
@@ -99,8 +98,8 @@ class ClassTarget:
         return np.asarray(log_softmax(linear) + self.log_likelihoods[:, np.newaxis])
 
     def scores(
-        self, linear: Numbers, scale: Numbers, posterior: Numbers
-    ) -> tuple[Numbers, Numbers]:
+        self, linear: Floats, scale: Floats, posterior: Floats
+    ) -> tuple[Floats, Floats]:
         """Compute the gradient of the log likelihood with respect to `linear` and `scale`.
 
         `posterior` has the shape (n_classes, n_cells, n_rows). `linear` and the first result
@@ -112,7 +111,7 @@ class ClassTarget:
         excess = posterior - np.exp(log_softmax(linear)) * cell_posterior
         return excess[1:], np.zeros((0, cell_posterior.shape[1]))
 
-    def split_rows(self) -> list[NDArray[np.bool_]]:
+    def split_rows(self) -> list[Mask]:
         """Return masks of the rows of each class, or of all rows if the target is reported."""
         is_certain = self.log_likelihoods == 0
         is_true = (is_certain | np.isneginf(self.log_likelihoods)).all()
@@ -124,20 +123,20 @@ class NumberTarget:
     """Numeric target with normal errors. The scale is the log of their standard deviation."""
 
     # (n_rows,), with mean 0 and variance 1.
-    values: Numbers
+    values: Floats
 
     n_scale_parameters = 1
     n_columns = 1
 
-    def log_densities(self, linear: Numbers, scale: Numbers) -> Numbers:
+    def log_densities(self, linear: Floats, scale: Floats) -> Floats:
         """Compute the log density of the target; shape (1, n_cells, n_rows)."""
         log_sigma = max(float(scale[0]), MIN_LOG_SIGMA)
         residuals = (self.values - linear) * math.exp(-log_sigma)
         return -(residuals**2) / 2 - log_sigma - math.log(2 * math.pi) / 2
 
     def scores(
-        self, linear: Numbers, scale: Numbers, posterior: Numbers
-    ) -> tuple[Numbers, Numbers]:
+        self, linear: Floats, scale: Floats, posterior: Floats
+    ) -> tuple[Floats, Floats]:
         """Compute the gradient of the log likelihood with respect to `linear` and `scale`.
 
         `linear`, `posterior` and the first result have the shape (1, n_cells, n_rows), and
@@ -149,7 +148,7 @@ class NumberTarget:
         by_scale = posterior * (residuals**2 * precision - 1)
         return posterior * residuals * precision, by_scale.sum(axis=1)
 
-    def split_rows(self) -> list[NDArray[np.bool_]]:
+    def split_rows(self) -> list[Mask]:
         """Return masks of the rows up to the median, and of the rows above it."""
         is_large = self.values > np.median(self.values)
         return [~is_large, is_large]
@@ -166,14 +165,14 @@ class HiddenModel:
 
     predictors: Predictors
     target: ClassTarget | NumberTarget
-    weights: Numbers
+    weights: Floats
 
     @property
     def n_coefficients(self) -> int:
         """Number of coefficients of all linear predictors."""
         return self.predictors.n_terms * self.target.n_columns
 
-    def make_initial(self) -> Numbers:
+    def make_initial(self) -> Floats:
         """Make the initial parameters of the search: 0, or least squares on true predictors for a numeric target.
 
         The vector has the coefficients, the scale and the parameters of the cells, the
@@ -190,7 +189,7 @@ class HiddenModel:
             parameters[: len(solution)] = solution
         return parameters
 
-    def split(self, parameters: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    def split(self, parameters: Floats) -> tuple[Floats, Floats, Floats]:
         """Split a vector of parameters: coefficients, scale, and the parameters of the distribution of the cells.
 
         The coefficients have the shape (n_terms, n_columns), and the last parameters have the shape `cells_shape`.
@@ -201,7 +200,7 @@ class HiddenModel:
         shape = self.predictors.cells_shape
         return coefficients, scale, cell_parameters.reshape(shape)
 
-    def compute_posterior(self, parameters: Numbers) -> tuple[Numbers, Numbers]:
+    def compute_posterior(self, parameters: Floats) -> tuple[Floats, Floats]:
         """Compute the log likelihood of each row, and the posterior of its latent values.
 
         A cell is a combination of latent true values of the reported predictors. The
@@ -218,7 +217,7 @@ class HiddenModel:
         log_likelihood = log_sum(joint.reshape(-1, joint.shape[2]))
         return log_likelihood, np.exp(joint - log_likelihood)
 
-    def evaluate(self, parameters: Numbers) -> tuple[Numbers, Numbers]:
+    def evaluate(self, parameters: Floats) -> tuple[Floats, Floats]:
         """Compute the log likelihood of each row, and its gradient (n_rows, n_parameters).
 
         The likelihood of a row is a sum over the cells, the combinations of latent true
@@ -250,9 +249,9 @@ class HiddenModel:
 class Fit:
     """Parameters at the maximum of the likelihood."""
 
-    parameters: Numbers
+    parameters: Floats
     # (n_parameters, n_parameters); NaN if the likelihood has no clear maximum.
-    covariance: Numbers
+    covariance: Floats
     log_likelihood: float
 
     @property
@@ -261,7 +260,7 @@ class Fit:
         return not np.isnan(self.covariance).any()
 
 
-def maximize(model: HiddenModel, clusters: NDArray[np.intp] | None) -> Fit:
+def maximize(model: HiddenModel, clusters: Indices | None) -> Fit:
     """Maximize the likelihood, and estimate a covariance that is robust to clusters of rows.
 
     `clusters` has the index of the cluster of each row; None if rows are independent.
@@ -269,7 +268,7 @@ def maximize(model: HiddenModel, clusters: NDArray[np.intp] | None) -> Fit:
     """
     total = model.weights.sum()
 
-    def compute_loss(parameters: Numbers) -> tuple[float, Numbers]:
+    def compute_loss(parameters: Floats) -> tuple[float, Floats]:
         # Mean negative log likelihood, and its gradient.
         log_likelihood, scores = model.evaluate(parameters)
         weights = model.weights / total
@@ -297,8 +296,8 @@ def maximize(model: HiddenModel, clusters: NDArray[np.intp] | None) -> Fit:
 
 
 def _refine(
-    parameters: Numbers, gradient: Callable[[Numbers], Numbers]
-) -> tuple[Numbers, Numbers | None]:
+    parameters: Floats, gradient: Callable[[Floats], Floats]
+) -> tuple[Floats, Floats | None]:
     """Minimize a loss by Newton steps, from near its minimum, given its gradient.
 
     Return the parameters and the inverse of the information matrix (the second
@@ -319,7 +318,7 @@ def _refine(
     return parameters, None
 
 
-def _invert(information: Numbers) -> Numbers | None:
+def _invert(information: Floats) -> Floats | None:
     """Invert a symmetric matrix; return None if it is not clearly positive definite."""
     diagonal = np.diag(information)
     if not np.isfinite(information).all() or (diagonal <= 0).any():
@@ -332,7 +331,7 @@ def _invert(information: Numbers) -> Numbers | None:
     return np.asarray(np.linalg.inv(information))
 
 
-def sum_by_cluster(rows: Numbers, clusters: NDArray[np.intp] | None) -> Numbers:
+def sum_by_cluster(rows: Floats, clusters: Indices | None) -> Floats:
     """Sum the rows of each cluster; shape (n_clusters, n_columns). Without clusters, each row is a cluster."""
     if clusters is None:
         return rows

@@ -15,6 +15,7 @@ from sklearn.utils import assert_all_finite, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skdp._arrays import Floats, Indices
 from skdp.base import (
     ColumnLike,
     TableLike,
@@ -23,7 +24,10 @@ from skdp.base import (
     check_same_order,
 )
 from skdp.local.protocol import reject_column_name
-from skdp.survey._design import Numbers, to_pandas, warn_of_reports
+from skdp.survey._design import (
+    to_pandas,
+    warn_of_reports,
+)
 from skdp.survey._inputs import (
     INTERCEPT,
     Question,
@@ -65,9 +69,9 @@ class ReportRegression(BaseEstimator):
     predictor_designs: Any
     hidden_distribution: str
     intercept_: Any
-    coef_: Numbers
+    coef_: Floats
     intercept_std_error_: Any
-    coef_std_error_: Numbers
+    coef_std_error_: Floats
 
     def fit(
         self,
@@ -172,7 +176,7 @@ class ReportRegression(BaseEstimator):
 
     def _fit_terms(
         self, rows: Rows, target: ClassTarget | NumberTarget
-    ) -> tuple[Numbers, Numbers, Numbers]:
+    ) -> tuple[Floats, Floats, Floats]:
         """Maximize the likelihood, and set the fitted attributes of both regressions.
 
         `rows` has the true predictors and the reports. Return the coefficients and
@@ -215,7 +219,7 @@ class ReportRegression(BaseEstimator):
         errors = np.sqrt(variances).reshape(coefficients.shape)
         return restore @ coefficients, errors, scale
 
-    def _build_predictors(self, known: Numbers, rows: Rows) -> Predictors:
+    def _build_predictors(self, known: Floats, rows: Rows) -> Predictors:
         """Make the predictors of a model from the true predictors, `known`, and the reports.
 
         With hidden_distribution="marginal", the distribution of the latent values
@@ -226,7 +230,7 @@ class ReportRegression(BaseEstimator):
         cells = rows.cells.to_numpy(float)
         return Predictors(known, cell_known, cells, rows.log_likelihoods)
 
-    def _predict_cells(self, X: Any) -> tuple[Numbers, Numbers]:
+    def _predict_cells(self, X: Any) -> tuple[Floats, Floats]:
         """Compute the linear predictors in each cell, and the probability of each cell in each row.
 
         A cell is a combination of latent true values of the reported predictors. The
@@ -297,12 +301,12 @@ class ReportRegression(BaseEstimator):
         return pd.DataFrame(columns, index=self._term_index())
 
 
-def join_terms(intercept: Any, coef: Numbers) -> Numbers:
+def join_terms(intercept: Any, coef: Floats) -> Floats:
     """Join intercepts and coefficients, with a row for each linear predictor."""
     return np.column_stack([intercept, np.atleast_2d(coef)])
 
 
-def compute_units(columns: Numbers, weights: Numbers) -> tuple[Numbers, Numbers]:
+def compute_units(columns: Floats, weights: Floats) -> tuple[Floats, Floats]:
     """Compute the weighted mean and standard deviation of each column, 1 if it is constant."""
     centers = np.average(columns, axis=0, weights=weights)
     units = np.sqrt(np.average((columns - centers) ** 2, axis=0, weights=weights))
@@ -346,10 +350,10 @@ def _warn_of_misspecification(model: HiddenModel, fit: Fit, rows: Rows) -> None:
 
 
 def _compare_means(
-    unbiased: Numbers,
-    posterior: Numbers,
-    weights: Numbers,
-    clusters: NDArray[np.intp] | None,
+    unbiased: Floats,
+    posterior: Floats,
+    weights: Floats,
+    clusters: Indices | None,
 ) -> float:
     """Return the largest difference of two weighted means, in standard errors of `unbiased`.
 
@@ -459,7 +463,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
         self.sigma_ = float(unit * np.exp(scale[0]))
         self.log_likelihood_ -= float(rows.weights.sum() * np.log(unit))
 
-    def _validate_target(self, y: Any, weights: Numbers) -> Numbers:
+    def _validate_target(self, y: Any, weights: Floats) -> Floats:
         """Check that the target is numeric, finite and not discrete, and convert it to floats.
 
         With reported predictors, the likelihood is a mixture of normal densities, which
@@ -489,7 +493,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
     def _term_index(self) -> pd.Index:
         return pd.Index([INTERCEPT, *self.feature_names_out_], name="term")
 
-    def predict(self, X: TableLike) -> Numbers:
+    def predict(self, X: TableLike) -> Floats:
         """Predict the mean of the target, given true predictors and reports.
 
         Parameters
@@ -619,8 +623,8 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         self.intercept_std_error_, self.coef_std_error_ = errors[0], errors[1:].T
 
     def _validate_target(
-        self, y: Any, weights: Numbers
-    ) -> tuple[Numbers, list[Question]]:
+        self, y: Any, weights: Floats
+    ) -> tuple[Floats, list[Question]]:
         """Check the target, and set `classes_`.
 
         Return the probability of the target or report of each row given each class,
@@ -657,7 +661,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         classes = list(self.classes_[1:])
         return pd.MultiIndex.from_product([classes, terms], names=["class", "term"])
 
-    def predict_proba(self, X: TableLike) -> Numbers:
+    def predict_proba(self, X: TableLike) -> Floats:
         """Predict the probability of each true class, given true predictors and reports.
 
         Parameters

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Codes, Floats, Indices, Integers, Mask
 from skdp.domain import Domain, Interval, type_of_attribute
 from skdp.synthesis.model import Marginal
 from skdp.tables import number_dtype
@@ -82,13 +83,13 @@ class Steps:
         return cls(first / unit, last / unit, 1 / unit)
 
     @property
-    def n_values(self) -> NDArray[np.float64]:
+    def n_values(self) -> Floats:
         """The number of values of each bin; for real numbers, the width of each bin."""
         width = (self.last - self.first).astype(float)
         return np.asarray(np.rint(width / self.size) + 1 if self.size else width)
 
 
-def _count_units(dates: NDArray[np.datetime64]) -> tuple[NDArray[np.int64], Any]:
+def _count_units(dates: NDArray[np.datetime64]) -> tuple[Integers, Any]:
     """Convert dates to integers of days, of seconds if all of them are whole seconds, or of microseconds.
 
     Also return the dtype of dates with this unit.
@@ -100,7 +101,7 @@ def _count_units(dates: NDArray[np.datetime64]) -> tuple[NDArray[np.int64], Any]
     return dates.astype(unit).astype(np.int64), unit
 
 
-def _first_steps(edges: NDArray[np.float64], decimals: int) -> NDArray[np.float64]:
+def _first_steps(edges: Floats, decimals: int) -> Floats:
     """Return the smallest decimal number that is at least each edge, in units of the last decimal."""
     unit = 10.0**decimals
     # The product of an edge and the unit may be rounded, but the quotient is the float of
@@ -109,18 +110,14 @@ def _first_steps(edges: NDArray[np.float64], decimals: int) -> NDArray[np.float6
     return np.asarray(steps + (steps / unit < edges))
 
 
-def round_numbers(
-    interval: Interval, numbers: NDArray[np.floating]
-) -> NDArray[np.float64]:
+def round_numbers(interval: Interval, numbers: NDArray[np.floating]) -> Floats:
     """Round numbers to the decimals of an interval."""
     unit = 10.0 ** (interval.decimals or 0)
     with np.errstate(all="ignore"):
         return np.asarray(np.rint(numbers.astype(float) * unit) / unit)
 
 
-def draw_within(
-    interval: Interval, bins: NDArray[np.integer], positions: NDArray[np.float64]
-) -> NDArray[Any]:
+def draw_within(interval: Interval, bins: Codes, positions: Floats) -> NDArray[Any]:
     """Return the number or date at a position from 0 to 1 within a bin, for each row.
 
     `bins` has the bin of each row, and `positions` the position of each row; both of shape (n_rows,).
@@ -171,7 +168,7 @@ def _cut_dates(declared: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
     return np.union1d(declared, np.array(fine).astype(unit).astype(declared.dtype))
 
 
-def _cut_numbers(interval: Interval) -> NDArray[np.float64]:
+def _cut_numbers(interval: Interval) -> Floats:
     """Return the edges of fine cells of numbers, together with the declared edges, ascending.
 
     If the interval has few different numbers, each of them has a cell.
@@ -208,7 +205,7 @@ def _cut_numbers(interval: Interval) -> NDArray[np.float64]:
     return _join_edges(interval, fine)
 
 
-def _list_round_numbers(largest: float) -> NDArray[np.float64]:
+def _list_round_numbers(largest: float) -> Floats:
     """List 0 and the numbers of four decades with one digit, or with 5 as the second digit."""
     decade = min(math.floor(math.log10(largest)), 307)  # 9.5e308 is no float
     digits = np.concatenate([np.arange(1, 10), np.arange(1.5, 9)])
@@ -216,7 +213,7 @@ def _list_round_numbers(largest: float) -> NDArray[np.float64]:
     return np.concatenate([-positive, np.zeros(1), positive])
 
 
-def _join_edges(interval: Interval, fine: NDArray[np.float64]) -> NDArray[np.float64]:
+def _join_edges(interval: Interval, fine: Floats) -> Floats:
     """Add fine edges to the declared edges, except for edges that would create a cell without numbers."""
     declared = np.array(interval.edges)
     fine = np.unique(fine[(fine > declared[0]) & (fine < declared[-1])])[::-1]
@@ -271,7 +268,7 @@ def cut_domain(domain: Domain) -> dict[int, Interval]:
     return cells
 
 
-def find_points(cells: Interval) -> NDArray[np.bool_]:
+def find_points(cells: Interval) -> Mask:
     """Mark the cells that contain only one number, which is their lower edge."""
     edges = np.array(cells.edges, cells.dtype)
     if cells.decimals is not None or edges.dtype.kind == "M":
@@ -284,27 +281,27 @@ class Shape:
     """The distribution of the numbers of a column within its bins, by fine cells."""
 
     cells: Interval
-    starts: NDArray[np.intp]
+    starts: Indices
     """The index of the first cell of each bin, followed by the number of cells; shape (n_bins + 1,)."""
-    proportions: NDArray[np.float64]
+    proportions: Floats
     """The proportion of each cell in the records of its bin; shape (n_cells,)."""
     levels: tuple[Marginal, ...]
     """The noisy counts of the cells, and of blocks of cells."""
 
     @property
-    def bins(self) -> NDArray[np.intp]:
+    def bins(self) -> Indices:
         """The index of the bin of each cell; shape (n_cells,)."""
         return np.repeat(np.arange(self.starts.size - 1), np.diff(self.starts))
 
     @property
-    def cumulative(self) -> NDArray[np.float64]:
+    def cumulative(self) -> Floats:
         """The rank of each edge, from b to b + 1 within bin b: the distribution function within bins (n_cells + 1,)."""
         sums = np.append(0.0, np.cumsum(self.proportions))
         # Rounding: the proportions of a bin may not add up to exactly 1.
         sums[self.starts] = np.arange(self.starts.size)
         return np.maximum.accumulate(sums)
 
-    def draw(self, ranks: NDArray[np.float64]) -> NDArray[Any]:
+    def draw(self, ranks: Floats) -> NDArray[Any]:
         """Return the numbers with these ranks, of shape (n_rows,).
 
         The integer part of a rank is the bin, and its fraction the proportion of the records of the bin that are
@@ -320,7 +317,7 @@ class Shape:
         positions[find_points(self.cells)[cells]] = 0
         return draw_within(self.cells, cells, positions)
 
-    def rank(self, values: NDArray[Any]) -> NDArray[np.float64]:
+    def rank(self, values: NDArray[Any]) -> Floats:
         """Return the ranks of numbers or dates (see `cumulative`)."""
         edges = np.array(self.cells.edges, values.dtype).astype(float)
         return np.interp(values.astype(float), edges, self.cumulative)

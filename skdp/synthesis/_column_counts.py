@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Codes, Floats, Indices, Integers
 from skdp.randomness import ByteSource
 from skdp.synthesis._cells import Shape
 from skdp.synthesis.model import Marginal
@@ -21,8 +22,6 @@ from skdp.synthesis.selection import (
     Sensitivity,
     group_rare_values,
 )
-
-Codes = NDArray[np.integer]
 
 # benchmarks/synthesis_columns.py shows the effect of half and twice of each constant.
 STEP_FRACTION = Fraction(1, 20)
@@ -47,11 +46,11 @@ class Cross:
 
     private: tuple[int, ...]
     """Indices of the private columns."""
-    value_of: NDArray[np.intp]
+    value_of: Indices
     """The value, or group of rare values, of each combination of all private columns; shape (n_combinations,)."""
     public: int | None = None
     """Index of the public column."""
-    cell_of: NDArray[np.intp] | None = None
+    cell_of: Indices | None = None
     """The cell, or group of rare values, of each code of the public column."""
 
     @property
@@ -69,7 +68,7 @@ class Cross:
         """The number of public cells; 1 without a public column."""
         return 1 if self.cell_of is None else int(self.cell_of.max()) + 1
 
-    def cells_of(self, public: Sequence[Codes], n_rows: int) -> NDArray[np.intp]:
+    def cells_of(self, public: Sequence[Codes], n_rows: int) -> Indices:
         """Return the public cell of each row, given the codes of all public columns."""
         if self.public is None or self.cell_of is None:
             return np.zeros(n_rows, np.intp)
@@ -81,9 +80,9 @@ class NoisyCounts:
     """Noisy counts of a table; shape (n_cells, n_values)."""
 
     cross: Cross
-    counts: NDArray[np.float64]
+    counts: Floats
     std_error: float
-    tail: NDArray[np.float64] | None = None
+    tail: Floats | None = None
     """Estimated counts of the bins of numbers in a tail, and NaN for all other bins; shape (n_values,)."""
 
     def average(self, second: NoisyCounts) -> NoisyCounts:
@@ -94,7 +93,7 @@ class NoisyCounts:
         counts = (weight * self.counts + other_weight * second.counts) / total
         return NoisyCounts(self.cross, counts, total**-0.5)
 
-    def group(self, cross: Cross) -> NDArray[np.float64]:
+    def group(self, cross: Cross) -> Floats:
         """Sum the counts of a single column by the groups of values of another table."""
         group_of = np.zeros(self.cross.n_values, np.intp)
         group_of[self.cross.value_of] = cross.value_of
@@ -158,15 +157,13 @@ class _CountedNumbers:
                 variance *= 1 - 1 / self.n_cells
         return math.sqrt(variance)
 
-    def center(self, counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    def center(self, counts: Integers) -> Integers:
         """Convert counts of shape (n_cells, n_values) to centered numbers, if these are measured."""
         if not self.is_centered:
             return counts
         return np.asarray(self.n_cells * counts - counts.sum(axis=0))
 
-    def complete(
-        self, noisy: NDArray[np.float64], sums: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
+    def complete(self, noisy: Floats, sums: Integers) -> Floats:
         """Compute the numbers of all cells and values from the measured numbers, given exact sums over values.
 
         `noisy` has the measured numbers, (n_counted_cells, n_counted_values), which exclude one of two cells or
@@ -191,7 +188,7 @@ class PrivateColumns:
 
     def __init__(
         self,
-        combinations: NDArray[np.intp],
+        combinations: Indices,
         public: Sequence[Codes],
         budget: NoiseBudget,
         source: ByteSource,
@@ -207,12 +204,12 @@ class PrivateColumns:
         """The number of records, which is public."""
         return self._combinations.size
 
-    def count_cells(self, cross: Cross) -> NDArray[np.int64]:
+    def count_cells(self, cross: Cross) -> Integers:
         """Count the records of each public cell, exactly."""
         cells = cross.cells_of(self.public, self.n_rows)
         return np.bincount(cells, minlength=cross.n_cells).astype(np.int64)
 
-    def _count(self, cross: Cross) -> NDArray[np.int64]:
+    def _count(self, cross: Cross) -> Integers:
         """Count the records of each cell and value exactly; shape (n_cells, n_values)."""
         shape = cross.n_cells, cross.n_values
         cells = cross.cells_of(self.public, self.n_rows)
@@ -263,7 +260,7 @@ class PrivateColumns:
         crosses: Sequence[Cross],
         fraction: Fraction,
         proportions: Sequence[NDArray],
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Measure the L1 distance of each table from independent columns with a fraction of the budget.
 
         `proportions` are the estimated proportions of the private values of each table.
@@ -293,7 +290,7 @@ class ColumnLayout:
         """The number of private and public columns."""
         return len(self.private_sizes) + len(self.public_sizes)
 
-    def values_of(self, *private: int) -> NDArray[np.intp]:
+    def values_of(self, *private: int) -> Indices:
         """Return the value of one or two private columns in each combination of all of them."""
         values = np.indices(self.private_sizes).reshape(len(self.private_sizes), -1)
         sizes = [self.private_sizes[column] for column in private]
@@ -355,7 +352,7 @@ def fit_numbers(
     return tables, shapes
 
 
-def estimate_proportions(noisy: NoisyCounts) -> NDArray[np.float64]:
+def estimate_proportions(noisy: NoisyCounts) -> Floats:
     """Estimate the proportions of the values of a single column, all positive."""
     # A value with a negative noisy count may occur.
     counts = np.maximum(noisy.counts[0], noisy.std_error / 4)
@@ -406,7 +403,7 @@ def _list_pairs(
     """
     noise = columns.budget.std_error(columns.budget.remaining / (2 * layout.n_columns))
 
-    def group(counts: NDArray[np.float64], *, ordered: bool) -> NDArray[np.intp]:
+    def group(counts: Floats, *, ordered: bool) -> Indices:
         """Return the group of each value; at least two groups."""
         groups = group_rare_values(
             counts,

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
+from skdp._arrays import Codes, Floats, Indices
 from skdp.synthesis._column_counts import (
-    Codes,
     Cross,
     NoisyCounts,
     estimate_proportions,
@@ -35,10 +35,10 @@ class ColumnModel:
 
     crosses: Sequence[Cross]
     """The columns of each table."""
-    logits: Sequence[NDArray[np.float64]]
+    logits: Sequence[Floats]
     """The logits of each table; shape (n_cells, n_values)."""
 
-    def predict(self, public: Sequence[Codes], n_rows: int) -> NDArray[np.float64]:
+    def predict(self, public: Sequence[Codes], n_rows: int) -> Floats:
         """Return the probability of each combination of private values in each row; shape (n_rows, n_combinations)."""
         scores = np.zeros((n_rows, self.crosses[0].value_of.size))
         for cross, logits in zip(self.crosses, self.logits, strict=True):
@@ -100,7 +100,7 @@ def fit_model(
     # In these units, the second derivative of the loss is about 1 in all directions.
     units = 1 / np.sqrt(curvature + penalty)
 
-    def loss(position: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def loss(position: Floats) -> tuple[float, Floats]:
         logits = position * units
         log_normalizer, expected = rows.evaluate(logits)
         distance = logits - prior
@@ -115,9 +115,7 @@ def fit_model(
     return ColumnModel(crosses, layout.split(result.x * units))
 
 
-def _weigh(
-    noisy: NoisyCounts, n_rows: NDArray[np.float64], joint: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], ...]:
+def _weigh(noisy: NoisyCounts, n_rows: Floats, joint: Floats) -> tuple[Floats, ...]:
     """Return the counts, prior means of the logits, penalties and curvatures of the cells of a table.
 
     Parameters
@@ -205,9 +203,7 @@ class _DistinctRows:
             self._blocks.append((self._weights[block], left[block], right[block]))
         self._cell_weights = left.T @ self._weights, right.T @ self._weights
 
-    def evaluate(
-        self, logits: NDArray[np.float64]
-    ) -> tuple[float, NDArray[np.float64]]:
+    def evaluate(self, logits: Floats) -> tuple[float, Floats]:
         """Return the sum of log Z over all rows, and the expected counts, both for the logits of all tables in a row.
 
         The score of a combination of private values in a row is the sum of its logits over all tables, and Z is the
@@ -245,7 +241,7 @@ class _DistinctRows:
         return float(log_normalizer), np.asarray(counts, float)
 
 
-def _make_design(cells: NDArray[np.intp], n_cells: int) -> csr_array:
+def _make_design(cells: Indices, n_cells: int) -> csr_array:
     """Return the matrix (n_rows, n_cells) with ones in the cells of each row; `cells` is (n_tables, n_rows)."""
     n_tables, n_rows = cells.shape
     row_starts = n_tables * np.arange(n_rows + 1)
@@ -258,7 +254,7 @@ def draw_balanced(
     public: Sequence[Codes],
     n_rows: int,
     rng: np.random.Generator,
-) -> NDArray[np.intp]:
+) -> Indices:
     """Draw a combination of private values for each row, such that counts are close to the expected counts.
 
     The result has the index of the combination of each row, as in `Cross.value_of`. `public` are the codes of each

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Codes, Indices, Mask
 from skdp.base import (
     CallCounter,
     ColumnLike,
@@ -35,7 +35,6 @@ from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
 from skdp.synthesis._cells import cut_domain, find_intervals
 from skdp.synthesis._column_counts import (
-    Codes,
     ColumnLayout,
     NoisyCounts,
     PrivateColumns,
@@ -447,15 +446,13 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         template = make_template(select_columns(table, names), domain)
         constrained = self._constrain(public.names)
 
-        def draw(indices: NDArray[np.intp]) -> DrawnRows:
+        def draw(indices: Indices) -> DrawnRows:
             public_codes = [column_codes[indices] for column_codes in codes]
             combinations = draw_balanced(model, public_codes, indices.size, rng)
             private_codes = np.unravel_index(combinations, domain.sizes)
             return draw_numbers(domain, list(private_codes), rng, self._shapes)
 
-        def find_invalid(
-            indices: NDArray[np.intp], rows: DrawnRows
-        ) -> NDArray[np.bool_]:
+        def find_invalid(indices: Indices, rows: DrawnRows) -> Mask:
             if not constrained.constraints:
                 return np.zeros(indices.size, bool)
             drawn = dict(zip(names, write_rows(template, rows), strict=True))
@@ -545,7 +542,7 @@ class _Records:
                 "Alternatively, replace such values before `fit`",
             )
         self.private = CodedRecords(codes, fine_domain.sizes)
-        coarse: list[NDArray[np.integer]] = list(codes)
+        coarse: list[Codes] = list(codes)
         for column in cells:
             coarse[column] = self.numbers.bins_of_cells(column)[codes[column]]
         self.combinations = np.ravel_multi_index(tuple(coarse), sizes)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Floats, Mask
 from skdp.central import find_range
 from skdp.domain import Categories, Domain, Interval
 from skdp.synthesis._cells import Shape
@@ -19,12 +20,10 @@ from skdp.synthesis.model import Marginal, project
 from skdp.synthesis.selection import find_columns
 from skdp.tables import is_missing, to_objects
 
-Weights = NDArray[np.float64]
-
 MIN_PART = 1e-12
 """Smallest weight of a part of a bin: a part has no noisy count, unlike an empty range or the whole bin."""
 
-Query = Mapping[int, Weights | None]
+Query = Mapping[int, Floats | None]
 """The counts to estimate, by column: weights over which the values are summed, or None for a count of each value."""
 
 
@@ -69,7 +68,7 @@ class ModelCount:
 def estimate_errors(
     marginals: Iterable[Marginal],
     query: Query,
-    counts: NDArray[np.float64],
+    counts: Floats,
     level: float,
     is_gaussian: bool,
 ) -> tuple[NDArray[Any], ...]:
@@ -116,7 +115,7 @@ def estimate_errors(
 
 def combine_counts(
     marginals: Iterable[Marginal], query: Query
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """Estimate the counts of a query from all marginals that contain them, with standard errors; NaN if none does.
 
     A query maps columns to weights of their values, which are summed, or to None for a count of each value.
@@ -134,9 +133,7 @@ def combine_counts(
         return estimate, np.where(precision > 0, precision**-0.5, math.nan)
 
 
-def _sum_marginal(
-    marginal: Marginal, query: Query
-) -> tuple[NDArray[np.float64], float, NDArray[np.bool_]]:
+def _sum_marginal(marginal: Marginal, query: Query) -> tuple[Floats, float, Mask]:
     """Sum the noisy counts of a marginal to the counts of a query.
 
     Returns
@@ -150,7 +147,7 @@ def _sum_marginal(
     """
     counts = project(marginal.counts, marginal.clique, list(query))
     variance = marginal.std_error**2 * marginal.counts.size / counts.size
-    is_measured: NDArray[np.bool_] = np.ones(counts.shape, bool)
+    is_measured: Mask = np.ones(counts.shape, bool)
     # From the last axis to the first, so that the axes before keep their positions.
     for axis, (column, weights) in reversed(list(enumerate(query.items()))):
         group_of_value = marginal.groups_of(column)
@@ -179,7 +176,7 @@ def _sum_marginal(
 
 def read_conditions(
     domain: Domain, conditions: Any, shapes: Mapping[int, Shape]
-) -> dict[int, Weights]:
+) -> dict[int, Floats]:
     """Return the fraction of each value or bin that fulfills conditions, by index of the column."""
     if not isinstance(conditions, Mapping):
         raise TypeError(
@@ -203,7 +200,7 @@ def weigh_range(
     values: Categories | Interval,
     limits: tuple[Any, ...],
     shape: Shape | None = None,
-) -> Weights:
+) -> Floats:
     """Return the fraction of each value or bin that is in a half-open range; shape (n_values,).
 
     `limits` are (low, high), with None for no limit. `shape` is the distribution within bins; without it, numbers are
@@ -261,7 +258,7 @@ def _read_limit(name: Any, values: Interval, limit: Any, bound: Any) -> Any:
     return number
 
 
-def _weigh_values(name: Any, values: Categories | Interval, condition: Any) -> Weights:
+def _weigh_values(name: Any, values: Categories | Interval, condition: Any) -> Floats:
     """Return 1 for each value that a condition lists, and 0 for all other values; bins can list missing only."""
     weights = np.zeros(len(values))
     if isinstance(values, Interval):

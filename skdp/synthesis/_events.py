@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skdp._arrays import Codes, Indices
 from skdp.base import limit_blas_threads
 from skdp.central.statistics import select_columns
 from skdp.domain import Domain
@@ -143,7 +143,7 @@ class EventModel:
 
     def draw(
         self, people: DrawnRows, joint: Domain, rng: np.random.Generator
-    ) -> tuple[NDArray[np.intp], DrawnRows]:
+    ) -> tuple[Indices, DrawnRows]:
         """Draw the events of people; return the person of each event, ascending, and events with the columns of people.
 
         Parameters
@@ -180,16 +180,16 @@ class EventModel:
     def _draw_next(
         self,
         people: DrawnRows,
-        given: list[NDArray[np.integer]],
+        given: list[Codes],
         joint: Domain,
         rng: np.random.Generator,
-    ) -> tuple[NDArray[np.intp], DrawnRows]:
+    ) -> tuple[Indices, DrawnRows]:
         """Draw an event of each person, given codes; return the persons whose event is valid, and these events."""
         n_events = self.columns.n_events
         names = self.columns.domain.columns
         event_domain = self.columns.domain.select(names[:n_events])
 
-        def draw(persons: NDArray[np.intp]) -> DrawnRows:
+        def draw(persons: Indices) -> DrawnRows:
             values = {n_events + index: c[persons] for index, c in enumerate(given)}
             drawn = self.counts.model_.sample_given(values, rng)
             shapes = self.counts._shapes

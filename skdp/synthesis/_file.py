@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Floats
 from skdp.domain import Domain, Interval
 from skdp.synthesis._cells import Shape, find_intervals, with_edges
 from skdp.synthesis._rows import make_template
@@ -183,7 +184,7 @@ def read_shapes(
     return shapes
 
 
-def _read_counts(counts: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float64]:
+def _read_counts(counts: NDArray[Any], shape: tuple[int, ...]) -> Floats:
     if counts.shape != shape or not np.isfinite(counts).all():
         raise ValueError("Counts must be finite and have the shape of their marginal.")
     return counts.astype(float)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Codes, Indices
 from skdp.domain import Domain, Interval
 from skdp.synthesis._records import CodedRecords, replace_columns, select_present
 from skdp.synthesis.model import Clique, Marginal, Structure
@@ -17,8 +18,6 @@ from skdp.synthesis.selection import Plan, make_plan
 
 UNIT = 1 << 20
 """Integer weight of a person: each of n events has the weight UNIT // n, so that all of them have at most UNIT."""
-
-Codes = NDArray[np.integer]
 
 
 def name_number(table: str) -> str:
@@ -40,7 +39,7 @@ def declare_numbers(largest: int) -> Interval:
     return Interval([*edges, largest + 0.5], decimals=0)
 
 
-def count_earlier_events(persons: NDArray[np.intp]) -> NDArray[np.intp]:
+def count_earlier_events(persons: Indices) -> Indices:
     """Return the number of earlier events of the person of each event; `persons` is ascending."""
     return np.arange(persons.size) - np.searchsorted(persons, persons)
 
@@ -57,7 +56,7 @@ class Histories:
         if not has_order:
             self._counts = [np.zeros((n_persons, size), np.int32) for size in sizes]
 
-    def add_event(self, persons: NDArray[np.intp], events: Sequence[Codes]) -> None:
+    def add_event(self, persons: Indices, events: Sequence[Codes]) -> None:
         """Add one event of each of some people: the codes of its columns."""
         for column, codes in enumerate(events):
             is_changed = np.ones(persons.size, bool)
@@ -129,19 +128,15 @@ class EventColumns:
             favored=frozenset([*own_pairs, *number_pairs]),
         )
 
-    def encode_numbers(
-        self, n_events: NDArray[np.intp], n_earlier: Any
-    ) -> NDArray[np.integer]:
+    def encode_numbers(self, n_events: Indices, n_earlier: Any) -> Codes:
         """Encode the number of events of people who had `n_earlier` events before."""
         numbers = n_events - n_earlier if self.has_order else n_events
-        codes: NDArray[np.integer] = self.domain[self.number].encode(
-            numbers.astype(float)
-        )
+        codes: Codes = self.domain[self.number].encode(numbers.astype(float))
         return codes
 
     def make_records(
         self,
-        persons: NDArray[np.intp],
+        persons: Indices,
         events: Sequence[Codes],
         people: Sequence[Codes],
     ) -> CodedRecords:

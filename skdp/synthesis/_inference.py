@@ -10,14 +10,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Floats, Indices, Integers
 from skdp.base import ColumnName, check_confidence_level
 from skdp.domain import Interval
 from skdp.synthesis._cells import Shape, Steps, draw_within, find_middles
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis.model import Table, combine_levels, estimate_counts
+from skdp.synthesis.model import (
+    combine_levels,
+    estimate_counts,
+)
 from skdp.synthesis.selection import find_columns
 
 N_ROWS = 20_000
@@ -176,9 +179,9 @@ class _Axis:
 
     points: pd.Series
     """(n_points,)."""
-    value_of: NDArray[np.intp]
+    value_of: Indices
     """The index of the value of each point."""
-    proportions: Table
+    proportions: Floats
     """The proportion of each point in the records of its value."""
 
 
@@ -189,17 +192,17 @@ class _BinAxis(_Axis):
     interval: Interval
     shape: Shape | None
     """The distribution within bins; None without fine cells."""
-    means: Table
+    means: Floats
     """(n_bins,): the mean of the numbers of each bin, relative to the first edge."""
-    positions: Table
+    positions: Floats
     """(n_points,): the distances of points from the means of their bins; 0 for missing."""
-    max_slopes: Table
+    max_slopes: Floats
     """(n_points,): the largest slope of a density that is nonnegative at both points."""
-    scores: Table
+    scores: Floats
     """(n_cells, n_points): the change of each proportion with the counts of fine cells."""
-    cell_counts: Table
+    cell_counts: Floats
     """(n_cells,): the noisy counts of fine cells, which may be none."""
-    covariance: Table
+    covariance: Floats
     """(n_cells, n_cells): the covariance of these counts."""
 
 
@@ -210,9 +213,9 @@ class _PointTable:
     axes: Sequence[_Axis]
     rows: pd.DataFrame
     """The combinations, one per row."""
-    proportions: Table
+    proportions: Floats
     """The proportion of each combination, with one axis per column."""
-    conditional: Table
+    conditional: Floats
     """The proportion of each combination of points in the records of its values."""
 
 
@@ -264,8 +267,8 @@ def _make_point_table(
 
 
 def _estimate_slopes(
-    axes: Sequence[_Axis], proportions: Table, axis_number: int, means: Table
-) -> Table:
+    axes: Sequence[_Axis], proportions: Floats, axis_number: int, means: Floats
+) -> Floats:
     """Estimate the slope of the density within bins given the other columns, relative to the density of all records.
 
     `proportions` of values by the model have one axis per column, and the result has the points on these axes. The
@@ -351,8 +354,8 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> _BinAxis:
 
 
 def _find_distances(
-    variances: Table, below: Table, above: Table
-) -> tuple[Table, Table]:
+    variances: Floats, below: Floats, above: Floats
+) -> tuple[Floats, Floats]:
     """Return the distances of two points from the mean of a bin, at most `below` and `above`, with the variance."""
     # Points at the distances a and b below and above the mean, with proportions in the
     # ratio b : a, have the variance a * b. They are equal unless one leaves the bin.
@@ -368,10 +371,10 @@ class _Linearization:
     """The terms of a statistic at the model, and the influence of each cell on them."""
 
     terms: list[str]
-    values: Table
-    influence: Table
+    values: Floats
+    influence: Floats
     """(n_terms, n_cells): the derivative with respect to the proportion of a cell, with a mean of 0 at the model."""
-    gaps: Table
+    gaps: Floats
     """(n_terms,): the largest change if numbers of the fine cells of a column replace the points of its bins."""
 
 
@@ -408,7 +411,7 @@ def _differentiate(
 
 def _find_gaps(
     statistic: Callable[[Any], Any], cells: _PointTable, terms: list[str]
-) -> Table:
+) -> Floats:
     """Return the largest change of each term if numbers of the fine cells replace the points of bins; (n_terms,)."""
     proportions = cells.proportions.ravel()
     rows = _make_rows(cells, proportions)
@@ -449,14 +452,14 @@ def _find_gaps(
     return gaps
 
 
-def _make_rows(cells: _PointTable, proportions: Table) -> pd.DataFrame:
+def _make_rows(cells: _PointTable, proportions: Floats) -> pd.DataFrame:
     """Make a table of about `N_ROWS` rows with given proportions of cells."""
     counts = _count_rows(proportions)
     rows = cells.rows.iloc[np.repeat(np.arange(counts.size), counts)]
     return rows.reset_index(drop=True)
 
 
-def _count_rows(proportions: Table) -> NDArray[np.int64]:
+def _count_rows(proportions: Floats) -> Integers:
     """Return the number of rows of each cell of the table of `_make_rows`."""
     # Cumulative sums are rounded, so that the numbers of rows add up.
     sums = np.rint(np.cumsum(proportions) / proportions.sum() * N_ROWS)
@@ -465,7 +468,7 @@ def _count_rows(proportions: Table) -> NDArray[np.int64]:
 
 def _evaluate(
     statistic: Callable[[Any], Any], rows: pd.DataFrame
-) -> tuple[list[str], Table]:
+) -> tuple[list[str], Floats]:
     """Compute a statistic of rows; return the names and values of its terms."""
     result = statistic(rows)
     is_number = not isinstance(result, Mapping) and np.ndim(result) == 0
@@ -520,7 +523,7 @@ class _Analysis:
         squares = float((influence**2 * self.cells.proportions).sum())
         return total / self.n_rows, variance / self.n_rows**2 + squares / self.n_rows
 
-    def _average_influence(self, influence: Table, axis_number: int) -> Table:
+    def _average_influence(self, influence: Floats, axis_number: int) -> Floats:
         """Return the mean influence of each point of a column over the values of the other columns."""
         other_axes = tuple(
             axis for axis in range(influence.ndim) if axis != axis_number
@@ -529,7 +532,7 @@ class _Analysis:
         sums = (influence * self.cells.proportions).sum(axis=other_axes)
         return np.divide(sums, weights, out=np.zeros(sums.shape), where=weights > 0)
 
-    def tilt(self, term: int, change: float) -> Table:
+    def tilt(self, term: int, change: float) -> Floats:
         """Return proportions of cells at which a linear term differs by `change` from its value at the model.
 
         They have the shape (n_cells,) and are not normalized. `term` is the index of the term.
@@ -543,7 +546,7 @@ class _Analysis:
         return np.asarray(proportions * np.exp(logs - logs.max()))
 
 
-def _sum_points(table: Table, axis: _Axis, axis_number: int) -> Table:
+def _sum_points(table: Floats, axis: _Axis, axis_number: int) -> Floats:
     """Sum a table over the points of each value of a column, on its axis `axis_number`."""
     moved = np.moveaxis(table, axis_number, 0)
     sums = np.zeros((axis.value_of.max() + 1, *moved.shape[1:]))

@@ -10,9 +10,9 @@ from typing import Any, Literal, Self
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Indices
 from skdp.base import (
     CallCounter,
     ColumnName,
@@ -439,7 +439,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         self,
         template: Table,
         rows: DrawnRows,
-        keys: NDArray[np.intp],
+        keys: Indices,
         features: Sequence[Any],
     ) -> Any:
         """Write the columns `features` of rows, among them their keys, in the library of a template."""

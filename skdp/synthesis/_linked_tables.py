@@ -11,15 +11,14 @@ from typing import Any, NamedTuple
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from skdp._arrays import Codes, Indices, Mask
 from skdp.central.statistics import select_columns
 from skdp.domain import Domain, Interval
 from skdp.synthesis._cells import cut_domain
 from skdp.synthesis._histories import UNIT, count_earlier_events, name_number
 from skdp.synthesis._records import (
     CodedRecords,
-    Codes,
     check_computable,
     complete_domain,
     read_codes,
@@ -39,8 +38,6 @@ from skdp.tables import (
     wrap_table,
 )
 
-Integers = NDArray[np.intp]
-
 
 @dataclass(frozen=True, eq=False)
 class LinkedTable:
@@ -54,7 +51,7 @@ class LinkedTable:
     cells: Mapping[int, Interval]
     """The fine cells of numbers and dates, by index of the column."""
     keys: pd.Index
-    ranks: Integers
+    ranks: Indices
     """The rank of each event in the order of events; equal for all events without an order."""
     has_order: bool
 
@@ -63,7 +60,7 @@ class LinkedTable:
         """The domain of the fine cells."""
         return refine_domain(self.domain, self.cells)
 
-    def encode(self, handle_unknown: Any) -> tuple[list[Codes], NDArray[np.bool_]]:
+    def encode(self, handle_unknown: Any) -> tuple[list[Codes], Mask]:
         """Encode the columns by fine cells; also return False for each row to ignore, as a value is undeclared."""
         codes = read_codes(self.table, self.fine, handle_unknown)
         is_valid = np.ones(len(self.keys), bool)
@@ -147,7 +144,7 @@ def _index_keys(column: Any) -> pd.Index:
     return pd.Index(to_objects(to_object_list(column)), dtype=object)
 
 
-def _rank_values(column: Any) -> Integers:
+def _rank_values(column: Any) -> Indices:
     """Return the rank of each value of a column; missing values are last."""
     values = nw.from_native(column, series_only=True).to_pandas()
     return np.asarray(values.rank(method="dense", na_option="bottom"), np.intp)
@@ -245,7 +242,7 @@ class LinkedRecords(NamedTuple):
     domain: Domain
     """The columns of people, and their number of events in each table."""
     people: CodedRecords
-    events: dict[str, tuple[Integers, CodedRecords]]
+    events: dict[str, tuple[Indices, CodedRecords]]
     """The person of each event, ascending, and the events of each table."""
 
 
@@ -285,7 +282,7 @@ def encode_tables(
     return LinkedRecords(domain, CodedRecords(codes, sizes), events)
 
 
-def _find_persons(people: pd.Index, keys: pd.Index) -> Integers:
+def _find_persons(people: pd.Index, keys: pd.Index) -> Indices:
     """Return the number of the person of each event; -1 for events without a person."""
     types = {people.inferred_type, keys.dropna().inferred_type} - {"empty"}
     # Integers become floats in pandas if keys are missing.
@@ -298,8 +295,8 @@ def _find_persons(people: pd.Index, keys: pd.Index) -> Integers:
 
 
 def choose_events(
-    persons: Integers, max_rows: int, ranks: Integers, rng: np.random.Generator
-) -> Integers:
+    persons: Indices, max_rows: int, ranks: Indices, rng: np.random.Generator
+) -> Indices:
     """Choose at most `max_rows` events of each person at random; return their rows, sorted by person and rank.
 
     `persons` has the person of each event, -1 for events that are excluded. Events of equal rank are in random order.

@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from skdp._arrays import Codes, Indices, Integers, Mask
 from skdp.base import (
     check_choice,
     get_target,
@@ -33,9 +33,7 @@ from skdp.synthesis._cells import round_numbers
 from skdp.synthesis.model import Clique, n_cells_of, shape_of
 from skdp.tables import LargeTable, Table, wrap_table
 
-Codes = NDArray[np.unsignedinteger]
-
-GroupedColumn = tuple[int, NDArray[np.intp]]
+GroupedColumn = tuple[int, Indices]
 """The index of a column, and the group of each of its values in ascending order."""
 
 MAX_LOADED_CELLS = 1 << 22
@@ -331,16 +329,16 @@ class CodedRecords:
 
     def __init__(
         self,
-        codes: Sequence[NDArray[np.integer]],
+        codes: Sequence[Codes],
         sizes: Sequence[int],
-        weights: NDArray[np.int64] | None = None,
+        weights: Integers | None = None,
     ) -> None:
         """Store the codes of each column, and an integer weight of each record, by default 1."""
         self.codes = codes
         self._sizes = tuple(sizes)
         self.weights = weights
 
-    def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
+    def count(self, cliques: Sequence[Clique]) -> Iterator[Integers]:
         """Add up the weights of the records in each cell of marginals, one after the other."""
         # Successive marginals often differ in the last column only.
         shared: tuple[Clique, int] | None = None
@@ -371,7 +369,7 @@ class CodedRecords:
         """Return these records, which are in memory."""
         return self
 
-    def select(self, is_selected: NDArray[np.bool_]) -> CodedRecords:
+    def select(self, is_selected: Mask) -> CodedRecords:
         """Select some records."""
         codes = [column_codes[is_selected] for column_codes in self.codes]
         weights = None if self.weights is None else self.weights[is_selected]
@@ -383,9 +381,7 @@ class CodedRecords:
         sizes = [int(groups.max()) + 1 for _, groups in columns]
         return CodedRecords(codes, sizes, self.weights)
 
-    def coarsen(
-        self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]
-    ) -> CodedRecords:
+    def coarsen(self, domain: Domain, bins: Mapping[int, Indices]) -> CodedRecords:
         """Replace the codes of some columns by larger bins; `domain` has these bins."""
         codes = list(self.codes)
         for column, bin_of_cell in bins.items():
@@ -413,9 +409,9 @@ class LargeRecords:
         self._domain = domain
         self._handle_unknown = handle_unknown
         # Marginals counted so far.
-        self._counts: dict[Clique, NDArray[np.int64]] = {}
+        self._counts: dict[Clique, Integers] = {}
 
-    def count(self, cliques: Sequence[Clique]) -> Iterator[NDArray[np.int64]]:
+    def count(self, cliques: Sequence[Clique]) -> Iterator[Integers]:
         """Count marginals exactly, one after the other."""
         for index, clique in enumerate(cliques):
             if clique not in self._counts:
@@ -429,9 +425,7 @@ class LargeRecords:
         cells = np.nonzero(counts)
         return CodedRecords(cells, sizes, counts[cells])
 
-    def coarsen(
-        self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]
-    ) -> LargeRecords:
+    def coarsen(self, domain: Domain, bins: Mapping[int, Indices]) -> LargeRecords:
         """Encode the records by a domain with larger bins, and sum the counts in these bins."""
         coarse = LargeRecords(
             self._table, domain, self._handle_unknown, uses_pairs=self._uses_pairs

@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from skdp._arrays import Codes, Floats, Indices, Mask
 from skdp.base import draw_seed
 from skdp.domain import Domain, Interval, dtype_of_attribute
 from skdp.randomness import check_size
@@ -84,7 +85,7 @@ class DrawnRows:
     """Rows as codes of each column, and the numbers and dates drawn within their bins."""
 
     domain: Domain
-    codes: list[NDArray[np.integer]]
+    codes: list[Codes]
     numbers: dict[Any, NDArray[Any]]
     """Numbers and dates by name of the column."""
 
@@ -93,7 +94,7 @@ class DrawnRows:
         """The number of rows."""
         return len(self.codes[0])
 
-    def take(self, rows: NDArray[np.intp]) -> DrawnRows:
+    def take(self, rows: Indices) -> DrawnRows:
         """Return the rows at some indices."""
         codes = [column_codes[rows] for column_codes in self.codes]
         numbers = {name: values[rows] for name, values in self.numbers.items()}
@@ -104,7 +105,7 @@ class DrawnRows:
         codes = [*self.codes, *other.codes]
         return DrawnRows(domain, codes, self.numbers | other.numbers)
 
-    def sort(self, name: Any, groups: NDArray[np.intp]) -> NDArray[np.intp]:
+    def sort(self, name: Any, groups: Indices) -> Indices:
         """Return the indices of rows sorted by groups and, within them, by a column; missing values are last."""
         index = self.domain.columns.index(name)
         # The codes of bins are ordered, and a missing value has the last code.
@@ -121,9 +122,7 @@ class DrawnRows:
             numbers[name] = np.concatenate([batch.numbers[name] for batch in batches])
         return cls(batches[0].domain, codes, numbers)
 
-    def replace(
-        self, rows: NDArray[np.intp], source: DrawnRows, chosen: NDArray[np.intp]
-    ) -> None:
+    def replace(self, rows: Indices, source: DrawnRows, chosen: Indices) -> None:
         """Replace the rows at some indices by the chosen rows of `source`."""
         for codes, source_codes in zip(self.codes, source.codes, strict=True):
             codes[rows] = source_codes[chosen]
@@ -133,10 +132,10 @@ class DrawnRows:
 
 def draw_numbers(
     domain: Domain,
-    codes: Sequence[NDArray[np.integer]],
+    codes: Sequence[Codes],
     rng: np.random.Generator,
     shapes: Mapping[int, Shape] | None = None,
-    positions: Mapping[int, NDArray[np.float64]] | None = None,
+    positions: Mapping[int, Floats] | None = None,
 ) -> DrawnRows:
     """Draw a number or date within the bin of each row.
 
@@ -179,14 +178,12 @@ class Ranks:
     # make the positions within bins depend on each other.
 
     columns: tuple[int, ...]
-    edges: Sequence[NDArray[np.float64]]
+    edges: Sequence[Floats]
     """The distribution function of each column at the edges of its bins."""
-    correlations: NDArray[np.float64]
+    correlations: Floats
     """Correlations of normal scores; shape (n_columns, n_columns)."""
 
-    def draw(
-        self, rows: NDArray[np.integer], rng: np.random.Generator
-    ) -> dict[int, NDArray[np.float64]]:
+    def draw(self, rows: Codes, rng: np.random.Generator) -> dict[int, Floats]:
         """Draw the position of each row within its bins, from 0 to 1, by column."""
         low, high = self._find_limits(rows)
         scores = ndtri(low + (high - low) * rng.random(low.shape))
@@ -195,9 +192,7 @@ class Ranks:
         positions = np.clip((ndtr(scores) - low) / (high - low), 0, np.nextafter(1, 0))
         return dict(zip(self.columns, positions, strict=True))
 
-    def _find_limits(
-        self, rows: NDArray[np.integer]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _find_limits(self, rows: Codes) -> tuple[Floats, Floats]:
         """Return the ranks at the lower and upper edges of the bins of each row; each of shape (n_columns, n_rows).
 
         A missing value may have any rank from 0 to 1.
@@ -213,9 +208,9 @@ class Ranks:
 
     def _sweep(
         self,
-        scores: NDArray[np.float64],
-        low: NDArray[np.float64],
-        high: NDArray[np.float64],
+        scores: Floats,
+        low: Floats,
+        high: Floats,
         rng: np.random.Generator,
     ) -> None:
         """Draw the scores of each column given all other scores, between their limits, in place (Gibbs sampling).
@@ -312,10 +307,10 @@ def make_table(template: Table, columns: Mapping[Any, Any]) -> Any:
 
 
 def draw_valid(
-    draw: Callable[[NDArray[np.intp]], DrawnRows],
-    find_invalid: Callable[[NDArray[np.intp], DrawnRows], NDArray[np.bool_]],
+    draw: Callable[[Indices], DrawnRows],
+    find_invalid: Callable[[Indices, DrawnRows], Mask],
     n: int,
-) -> tuple[DrawnRows, NDArray[np.intp]]:
+) -> tuple[DrawnRows, Indices]:
     """Draw rows until all of them satisfy constraints.
 
     Parameters
@@ -351,7 +346,7 @@ def draw_valid(
     return rows, invalid
 
 
-def find_invalid(template: Table, rows: DrawnRows) -> NDArray[np.bool_]:
+def find_invalid(template: Table, rows: DrawnRows) -> Mask:
     """Return True for each row that violates a constraint of its domain."""
     if not rows.domain.constraints:
         return np.zeros(rows.n_rows, bool)

@@ -14,6 +14,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Floats, Indices, Mask
 from skdp.base import (
     CallCounter,
     ColumnLike,
@@ -103,7 +104,7 @@ class _PrivateRows(NamedTuple):
     """The modeled columns, the target last; without rows if the table is in an engine."""
     features: tuple[Any, ...]
     """Names of the columns of X, including derived columns."""
-    is_used: NDArray[np.bool_]
+    is_used: Mask
     """False for rows of a person in excess of `max_rows_per_person`; shape (n_rows,)."""
     large: LargeTable | None
     """The table in an engine; None if it is in memory."""
@@ -610,7 +611,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     ) -> DrawnRows:
         """Draw n rows that satisfy all constraints; `template` has the library in which these are evaluated."""
 
-        def draw(indices: NDArray[np.intp]) -> DrawnRows:
+        def draw(indices: Indices) -> DrawnRows:
             codes = self.model_.sample(indices.size, rng)
             positions = None if self._ranks is None else self._ranks.draw(codes, rng)
             return draw_numbers(self.domain_, list(codes), rng, self._shapes, positions)
@@ -776,7 +777,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         return table
 
     def _estimate(
-        self, query: Mapping[int, Any], counts: NDArray[np.float64], level: float
+        self, query: Mapping[int, Any], counts: Floats, level: float
     ) -> tuple[NDArray[Any], ...]:
         """Return the counts of a query and their errors, in the order of `ESTIMATES`."""
         is_gaussian = self.guarantee_.rho is not None

@@ -6,7 +6,6 @@ A column is encoded by the functions of its library where possible: `index_in` o
 Internal: import nothing from here outside of skdp.
 """
 
-from skdp.tables._codes import Codes as Codes
 from skdp.tables._codes import ValueCoder as ValueCoder
 from skdp.tables._codes import empty_column as empty_column
 from skdp.tables._codes import find_dtype as find_dtype

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp._arrays import Codes, Mask
 from skdp.tables._columns import (
     DECIMAL,
     TYPE_NAMES,
@@ -34,8 +35,7 @@ from skdp.tables._columns import (
     unwrap,
 )
 
-Codes = NDArray[np.unsignedinteger]
-Decode = Callable[[NDArray[np.integer]], Any]
+Decode = Callable[[Codes], Any]
 
 
 class ValueCoder:
@@ -449,9 +449,7 @@ def _to_chunks(array: Any) -> Any:
     return pyarrow.chunked_array([array])
 
 
-def to_column(
-    values: NDArray[Any], library: str, missing: NDArray[np.bool_] | None = None
-) -> Any:
+def to_column(values: NDArray[Any], library: str, missing: Mask | None = None) -> Any:
     """Convert numbers, dates or booleans to a column in a library; NaN, NaT and masked rows become missing."""
     if library in ("numpy", "pandas"):
         if missing is not None:

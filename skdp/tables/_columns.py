@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-Times = NDArray[np.datetime64]
+from skdp._arrays import Integers, Mask
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -294,7 +294,7 @@ def _is_all_missing(column: Any) -> bool:
 _UNREADABLE = object()
 
 
-def to_array_and_mask(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+def to_array_and_mask(column: Any) -> tuple[NDArray[Any], Mask | None]:
     """Return the values of a column as an array, and a mask that is True at nulls.
 
     Values at nulls are arbitrary. The mask is None if the array marks its nulls itself,
@@ -398,7 +398,7 @@ _MISSING_LIST = "expected lists of values; write a missing list as an empty list
 
 
 @mask_errors
-def flatten_lists(column: Any) -> tuple[Any, NDArray[np.int64]]:
+def flatten_lists(column: Any) -> tuple[Any, Integers]:
     """Return the values of all lists of a column as one column, and the length of each list; shape (n_rows,)."""
     library, column = unwrap(column)
     if library == "polars" and column.dtype.is_nested():
@@ -418,7 +418,7 @@ def flatten_lists(column: Any) -> tuple[Any, NDArray[np.int64]]:
     return compute.list_flatten(column), sizes.astype(np.int64)
 
 
-def _flatten_objects(cells: list[Any]) -> tuple[Any, NDArray[np.int64]]:
+def _flatten_objects(cells: list[Any]) -> tuple[Any, Integers]:
     """Concatenate lists of Python objects, and return the length of each list."""
     # A quarter of the time of a loop over the usual cells.
     if not {*map(type, cells)} <= {list, tuple, set, frozenset}:
@@ -495,7 +495,7 @@ _FINE_UNITS = ("us", "ns", "ps", "fs", "as", "generic")
 
 
 @mask_errors
-def to_dates(column: Any, dtype: Any) -> Times:
+def to_dates(column: Any, dtype: Any) -> NDArray[np.datetime64]:
     """Return a column of dates or datetimes as an array of `dtype`, ``datetime64[D]`` or ``datetime64[us]``.
 
     Missing values, and objects that are not dates, become NaT.
@@ -518,7 +518,7 @@ def to_dates(column: Any, dtype: Any) -> Times:
     return times
 
 
-def _clip_years(times: Times) -> Times:
+def _clip_years(times: NDArray[np.datetime64]) -> NDArray[np.datetime64]:
     """Clip times that may overflow microseconds to `_YEARS`."""
     if np.datetime_data(times.dtype)[0] in _FINE_UNITS:
         return times

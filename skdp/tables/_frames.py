@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp._arrays import Indices, Integers
+
 # Largest count of reports: 64-bit integers represent the sums of 2**7 such counts.
 MAX_REPORTS = 1 << 56
 
@@ -27,11 +29,11 @@ class Table:
     columns: tuple[Any, ...]
     native: Any
     # Index of the person of each row, from 0; None if each person has one row.
-    persons: NDArray[np.intp] | None = None
+    persons: Indices | None = None
     # False if the dtypes were inferred from the values of a list of rows.
     has_dtypes: bool = True
 
-    def take(self, rows: NDArray[np.intp]) -> Self:
+    def take(self, rows: Indices) -> Self:
         """Return a table with the columns of some rows; `native` remains the whole table."""
         columns = tuple(take_rows(column, rows) for column in self.columns)
         persons = None if self.persons is None else self.persons[rows]
@@ -101,7 +103,7 @@ def _align_dtypes(columns: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
     return columns if len(types) == 1 else [column.astype(object) for column in columns]
 
 
-def take_rows(data: Any, rows: NDArray[np.intp]) -> Any:
+def take_rows(data: Any, rows: Indices) -> Any:
     """Return some rows of a table, array or series in the given order."""
     if isinstance(data, np.ndarray):
         return data[rows]
@@ -150,10 +152,10 @@ def index_to_columns(table: pd.DataFrame) -> pd.DataFrame:
 class Summary(Protocol):
     """Interface of sums over rows that workers compute in batches; instances are picklable."""
 
-    def zeros(self) -> list[NDArray[np.int64]]:
+    def zeros(self) -> list[Integers]:
         """Return arrays of zeros, the sums over no rows."""
 
-    def add(self, sums: list[NDArray[np.int64]], batch: Any) -> None:
+    def add(self, sums: list[Integers], batch: Any) -> None:
         """Add the sums over the rows of a batch in place."""
 
 
@@ -164,7 +166,7 @@ class LargeTable(ABC):
     sample: Any
 
     @abstractmethod
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[NDArray[np.int64]]:
+    def add_up(self, names: Sequence[Any], summary: Summary) -> list[Integers]:
         """Return the sums of a summary over the named columns of all rows, in one pass."""
 
     @abstractmethod

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, softmax
 
+from skdp._arrays import Floats, Integers
 from skdp.central._logistic_regression import (
     LOGIT_UNIT,
     MAX_LOGIT,
@@ -19,10 +20,11 @@ from skdp.central._logistic_regression import (
     SoftmaxLoss,
 )
 from skdp.central.additive._smoothing import Bins, make_prior_covariances, smooth_sums
-from skdp.central.statistics import Floats, Noise, to_float
+from skdp.central.statistics import (
+    Noise,
+    to_float,
+)
 from skdp.randomness import ByteSource
-
-Integers = NDArray[np.int64]
 
 # Integer that represents the distance from the middle of the bounds of a numeric target to
 # either bound. Floats represent sums of 2**32 residuals exactly.

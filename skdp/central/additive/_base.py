@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._arrays import Floats, Mask
 from skdp.base import (
     Bounds,
     ColumnName,
@@ -25,7 +26,6 @@ from skdp.central.additive._backfitting import Start, backfit
 from skdp.central.additive._smoothing import cut_finely, merge_to_bins
 from skdp.central.statistics import (
     Batches,
-    Floats,
     Noise,
     declared_domain,
     encode_declared,
@@ -63,7 +63,7 @@ class Shape(NamedTuple):
     # Noisy numbers of rows, > 0. The mean of the values with these weights is 0.
     counts: Floats
     # False where the error of the value may be larger than `std_error`.
-    is_supported: NDArray[np.bool_]
+    is_supported: Mask
 
 
 class AdditivePlan(NamedTuple):
@@ -91,7 +91,7 @@ class AdditiveModel(SupervisedStatistic):
     shapes_: list[Floats]
     shape_std_errors_: list[Floats]
     bin_counts_: list[Floats]
-    bin_supported_: list[NDArray[np.bool_]]
+    bin_supported_: list[Mask]
     intercept_: Any
     domain_: Domain
     n_iter_: int

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
+from skdp._arrays import Floats, Integers
 from skdp.base import Bounds, TableLike, to_float_columns
 from skdp.central._base import Plan, Unknown
 from skdp.central._rows import warn_of_few_rows
@@ -25,7 +26,6 @@ from skdp.central.additive._backfitting import (
     BOUND_EPOCHS,
     TARGET_UNIT,
     ClassResiduals,
-    Integers,
     NumberResiduals,
     Start,
 )
@@ -33,7 +33,11 @@ from skdp.central.additive._base import (
     START_FRACTION,
     AdditiveModel,
 )
-from skdp.central.statistics import Batches, Floats, Noise, to_float
+from skdp.central.statistics import (
+    Batches,
+    Noise,
+    to_float,
+)
 from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource

@@ -11,7 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from skdp.central.statistics import Floats, Noise, is_ordered, to_float
+from skdp._arrays import Floats, Indices, Integers
+from skdp.central.statistics import (
+    Noise,
+    is_ordered,
+    to_float,
+)
 from skdp.domain import Categories, Domain, Interval
 from skdp.randomness import ByteSource
 
@@ -28,7 +33,7 @@ class Bins:
 
     attribute: Categories | Interval
     # The bin of each counted cell; last, the number of bins for rows outside all cells.
-    bins_of_cells: NDArray[np.intp]
+    bins_of_cells: Indices
     # Counts of the bins, and the variances of their noise; shape (n_bins,).
     counts: Floats
     variances: Floats
@@ -58,7 +63,7 @@ def make_cells(edges: Floats) -> Interval:
 def merge_to_bins(
     domain: Domain,
     numbers: Sequence[Any],
-    cell_counts: Sequence[NDArray[np.int64]],
+    cell_counts: Sequence[Integers],
     noise: Noise,
     *,
     max_bins: int,

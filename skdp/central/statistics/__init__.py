@@ -19,7 +19,6 @@ from skdp.central.statistics._cells import make_frame as make_frame
 from skdp.central.statistics._cells import select_domain as select_domain
 from skdp.central.statistics._noise import MAX_NOISY_COUNT as MAX_NOISY_COUNT
 from skdp.central.statistics._noise import Estimate as Estimate
-from skdp.central.statistics._noise import Floats as Floats
 from skdp.central.statistics._noise import Noise as Noise
 from skdp.central.statistics._noise import bound_quantile as bound_quantile
 from skdp.central.statistics._noise import choice_loss as choice_loss

@@ -9,8 +9,8 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from skdp._arrays import Indices, Integers, Mask
 from skdp.base import check_same_order
 from skdp.tables import (
     ColumnError,
@@ -22,7 +22,6 @@ from skdp.tables import (
     wrap_table,
 )
 
-Integers = NDArray[np.int64]
 # Computes integer sums over the rows of a table. It can be pickled, because engines send
 # it to workers.
 SumsOf = Callable[[Table], list[Integers]]
@@ -98,7 +97,7 @@ def select_columns(table: Table, names: Sequence[Any]) -> Table:
     return replace(table, names=tuple(names), columns=tuple(columns))
 
 
-def find_missing(column: Any) -> NDArray[np.bool_]:
+def find_missing(column: Any) -> Mask:
     """Return True for each missing value of a column: None, NaN, NaT or null."""
     if isinstance(column, pd.Series) and column.dtype == object:
         column = column.to_numpy()
@@ -114,7 +113,7 @@ def find_missing(column: Any) -> NDArray[np.bool_]:
     return missing
 
 
-def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
+def read_persons(groups: Any, table: Table) -> Indices:
     """Check the parameter `groups`, and return the number of the person of each row; shape (n_rows,)."""
     n_rows = len(table.columns[0])
     check_same_order(table.native, groups, "groups")
@@ -135,7 +134,7 @@ def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
             f"`groups` must be 1-dimensional, got {groups.ndim} dimensions."
         )
     try:
-        persons: NDArray[np.intp] = call_safely(_number_persons, groups)
+        persons: Indices = call_safely(_number_persons, groups)
     except ColumnError as error:
         raise ValueError(f"`groups` {error}.") from None
     if len(persons) != n_rows:
@@ -146,7 +145,7 @@ def read_persons(groups: Any, table: Table) -> NDArray[np.intp]:
     return persons
 
 
-def _number_persons(groups: Any) -> NDArray[np.intp]:
+def _number_persons(groups: Any) -> Indices:
     """Return the number of the person of each row, in order of appearance; -1 if missing."""
     if not hasattr(groups, "__array__"):
         # pandas would convert the integers of a list with a fraction to floats.
@@ -162,9 +161,7 @@ def _make_missing_person_error() -> ValueError:
     )
 
 
-def rows_within(
-    persons: NDArray[np.intp], max_rows: int, rng: np.random.Generator
-) -> NDArray[np.bool_]:
+def rows_within(persons: Indices, max_rows: int, rng: np.random.Generator) -> Mask:
     """Choose at most `max_rows` rows of each person at random: return True for each chosen row.
 
     `persons` has the number of the person of each row.

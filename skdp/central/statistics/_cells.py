@@ -12,10 +12,15 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp._arrays import Codes, Integers, Mask
 from skdp.base import make_domain
 from skdp.base import undeclared_error as error_of_undeclared
 from skdp.central.statistics._batches import Batches, find_missing
-from skdp.domain import Categories, Codes, Domain, Interval
+from skdp.domain import (
+    Categories,
+    Domain,
+    Interval,
+)
 from skdp.tables import ORDERED_TYPES, Table, drop_missing, type_of_value
 
 # Encodes a table; returns the codes of each column, and the names of the columns with
@@ -38,7 +43,7 @@ def count_marginals(
     *,
     encode: Encoder,
     make_error: ErrorMaker,
-) -> list[NDArray[np.int64]]:
+) -> list[Integers]:
     """Count the cells of marginals in one pass over the rows; rows with an undeclared value are excluded.
 
     Parameters
@@ -70,7 +75,7 @@ def count_marginals(
 
 def _count_table(
     table: Table, *, domain: Domain, cliques: Sequence[Sequence[int]], encode: Encoder
-) -> list[NDArray[np.int64]]:
+) -> list[Integers]:
     """Return an indicator of each column with undeclared values that are errors, and the counts of each marginal."""
     codes, undeclared = encode(table, domain)
     is_declared = find_declared(domain, codes)
@@ -111,7 +116,7 @@ def count_cells(
     name: str = "",
     missing: bool = False,
     make_error: ErrorMaker | None = None,
-) -> list[NDArray[np.int64]]:
+) -> list[Integers]:
     """Count the records in each cell of marginals; records with an undeclared value in its columns are excluded.
 
     Parameters
@@ -153,14 +158,12 @@ def count_cells(
     return counts
 
 
-def find_declared(
-    domain: Domain, codes: Sequence[NDArray[np.integer]]
-) -> NDArray[np.bool_]:
+def find_declared(domain: Domain, codes: Sequence[Codes]) -> Mask:
     """Return True for each row whose values are declared in all columns."""
     in_columns = [
         column < size for column, size in zip(codes, domain.sizes, strict=True)
     ]
-    is_declared: NDArray[np.bool_] = np.logical_and.reduce(in_columns)
+    is_declared: Mask = np.logical_and.reduce(in_columns)
     return is_declared
 
 
@@ -218,9 +221,7 @@ def is_ordered(attribute: Categories | Interval) -> bool:
     return all(value < following for value, following in pairwise(values))
 
 
-def join_codes(
-    domain: Domain, codes: Sequence[NDArray[np.integer]]
-) -> NDArray[np.int64]:
+def join_codes(domain: Domain, codes: Sequence[Codes]) -> Integers:
     """Return the code of the combination of values of each row; the number of combinations if one is undeclared."""
     is_declared = find_declared(domain, codes)
     joint = np.full(len(is_declared), domain.size, np.int64)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from skdp._arrays import Floats
 from skdp.base import find_stack_level
 from skdp.pages import warn
 from skdp.privacy import Loss, PrivacyBudget, gaussian_loss, laplace_loss
@@ -23,8 +24,6 @@ from skdp.randomness import (
     permute_and_flip,
     rounded_gaussian,
 )
-
-Floats = NDArray[np.float64]
 
 
 class Estimate(NamedTuple):

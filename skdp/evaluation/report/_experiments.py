@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 from joblib import Parallel, delayed
 from narwhals.typing import IntoDataFrame
-from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.model_selection import (
@@ -25,6 +24,7 @@ from sklearn.model_selection import (
     train_test_split,
 )
 
+from skdp._arrays import Integers
 from skdp.domain import Domain
 from skdp.evaluation._attacks import AttackResult, attribute_inference
 from skdp.evaluation._privacy_curve import check_epsilons, privacy_curve
@@ -371,7 +371,7 @@ def _expected_errors(encoder: Any, truth: pd.Series) -> tuple[float, float]:
 
 
 def compute_errors_by_model(
-    true: NDArray[np.int64], *, epsilons: Sequence[float], delta: float
+    true: Integers, *, epsilons: Sequence[float], delta: float
 ) -> pd.DataFrame:
     """Compute the expected L2 errors of counts in the shuffle and central models, by epsilon.
 

@@ -16,7 +16,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from skdp.domain import Codes, Domain, Interval
+from skdp._arrays import Codes
+from skdp.domain import (
+    Domain,
+    Interval,
+)
 from skdp.evaluation._privacy_curve import check_epsilons
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import list_privileged, parse_classes

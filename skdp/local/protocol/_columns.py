@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp._arrays import Indices, Mask
 from skdp.base import to_array
 from skdp.domain import MAX_SHOWN_VALUES, Domain
 from skdp.tables import Table, is_frame, to_objects, type_of_value, wrap_table
@@ -24,7 +25,7 @@ _N_INTEGERS = 1 << 64
 _DIGITS = re.compile(r"[0-9]{1,20}")
 
 
-def make_value_labels(domain: Domain, cells: NDArray[np.intp]) -> list[str]:
+def make_value_labels(domain: Domain, cells: Indices) -> list[str]:
     """Make a label, such as "f_missing", for each of the given joint cells of the columns of a domain.
 
     A joint cell is a combination of values, a value for each column.
@@ -90,7 +91,7 @@ def parse_sampled_indices(column: Any, n_attributes: int) -> NDArray[np.integer]
     return numbers.astype(np.intp)
 
 
-def scatter_rows(part: NDArray[Any], rows: NDArray[np.bool_]) -> NDArray[Any]:
+def scatter_rows(part: NDArray[Any], rows: Mask) -> NDArray[Any]:
     """Return an array with the entries of `part` in the marked rows, and 0 in other rows."""
     scattered = np.zeros((len(rows), *part.shape[1:]), part.dtype)
     scattered[rows] = part

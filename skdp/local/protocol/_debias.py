@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp._arrays import Floats, Indices
 from skdp.base import check_same_order
 from skdp.local._tally import ReportTally
 from skdp.local.protocol._columns import make_value_labels
@@ -23,13 +24,15 @@ from skdp.local.protocol._estimation import (
     make_group_index,
 )
 from skdp.local.protocol._field import Reports
-from skdp.local.protocol._sampling import SampledCounts, Vector
+from skdp.local.protocol._sampling import (
+    SampledCounts,
+)
 from skdp.tables import to_objects
 
 
 def debias_reports(
     protocol: Any, reports: Reports, columns: Any, values: Any
-) -> tuple[list[Any], list[NDArray[np.float64]]]:
+) -> tuple[list[Any], list[Floats]]:
     """Compute the unbiased values of the reports of the chosen columns, and the names of these values.
 
     An unbiased value has the expectation 1 if the record has the declared value, and 0
@@ -56,7 +59,7 @@ def debias_reports(
 
 def _select_cells(
     protocol: Any, group: tuple[Any, ...], groups: Sequence[Any], values: Any
-) -> tuple[NDArray[np.intp] | None, list[Any]]:
+) -> tuple[Indices | None, list[Any]]:
     """Return the chosen cells of a group of columns, and their names.
 
     Cells are codes of combinations of values, or None for a column of numbers.
@@ -80,7 +83,7 @@ def _select_cells(
     return cells, [f"{prefix}_{label}" for label in make_value_labels(domain, cells)]
 
 
-def _find_cells(domain: Any, values: Any) -> NDArray[np.intp]:
+def _find_cells(domain: Any, values: Any) -> Indices:
     """Return the codes of declared values, or of tuples with a value for each column."""
     expected = (
         f"`values` must be a list of distinct declared values of {[*domain.columns]}"
@@ -102,7 +105,7 @@ def _find_cells(domain: Any, values: Any) -> NDArray[np.intp]:
 
 def _debias_group(
     protocol: Any, reports: Reports, group: tuple[Any, ...], cells: Any
-) -> NDArray[np.float64]:
+) -> Floats:
     """Compute the unbiased values of a group of columns for each record; shape (n_records, n_cells).
 
     `cells` are the codes of the chosen combinations of values. If several fields
@@ -169,7 +172,7 @@ def estimate_joint_counts(
 
 def _sum_products(
     parts: Sequence[tuple[Any, NDArray[Any], list[Any]]],
-) -> tuple[Vector, Vector]:
+) -> tuple[Floats, Floats]:
     """Sum the products of the unbiased values of each record, and their squares.
 
     `parts` has the field, its reports and the names of its columns, and the results have
@@ -196,7 +199,7 @@ def _sum_products(
 # Weighted frequencies.
 
 
-def check_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Vector:
+def check_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Floats:
     """Check the weight of each record, and return the weights as floats; shape (n_rows,)."""
     if isinstance(reports, ReportTally):
         raise TypeError(
@@ -237,7 +240,7 @@ def estimate_weighted_frequencies(
     protocol: Any,
     arrays: Reports | None,
     tally: ReportTally,
-    weights: Vector,
+    weights: Floats,
     columns: Sequence[Any] | None = None,
     **options: Any,
 ) -> pd.DataFrame:
@@ -265,7 +268,7 @@ def estimate_weighted_frequencies(
 def _estimate_weighted_group(
     protocol: Any,
     reports: tuple[Any, ReportTally],
-    weights: Vector,
+    weights: Floats,
     group: tuple[Any, ...],
 ) -> SampledCounts:
     """Estimate weighted counts of a group of columns from all fields that contain them.
@@ -293,8 +296,8 @@ def _estimate_weighted_group(
 
 
 def _compute_weighted_means(
-    field: Any, reports: NDArray[Any], weights: Vector, columns: tuple[Any, ...]
-) -> tuple[Vector, Vector]:
+    field: Any, reports: NDArray[Any], weights: Floats, columns: tuple[Any, ...]
+) -> tuple[Floats, Floats]:
     """Compute the weighted means of the unbiased values of some columns of a field, and their linearized variances.
 
     Both have an entry for each combination of values. Records that do not report the
@@ -326,7 +329,7 @@ def _compute_weighted_means(
     return means, variances
 
 
-def _compute_kish_variance(weights: Vector) -> float:
+def _compute_kish_variance(weights: Floats) -> float:
     """Compute the variance of the weighted mean of independent numbers with variance 1."""
     total = float(weights.sum())
     return float((weights**2).sum()) / total**2 if total else np.inf

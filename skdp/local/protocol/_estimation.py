@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from skdp._arrays import Floats, Indices, Integers
 from skdp.base import check_choice, check_confidence_level, find_stack_level
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local.protocol._columns import make_column_index
@@ -119,7 +119,7 @@ def _estimate_group(
 
 def estimate_field(
     field: Any,
-    sums: NDArray[np.int64],
+    sums: Integers,
     sizes: tuple[int, int],
     columns: Sequence[Any],
 ) -> SampledCounts:
@@ -145,9 +145,9 @@ def estimate_field(
 def _compute_marginal_noise(
     field: Any,
     columns: Sequence[Any],
-    cell_counts: NDArray[np.float64],
+    cell_counts: Floats,
     size: int,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Compute the variances of the noise in the counts of the values of some columns of a field.
 
     `cell_counts` are the estimated counts of the joint values of all its columns, and
@@ -261,7 +261,7 @@ def make_group_index(domain: Any, groups: Sequence[Sequence[Any]]) -> pd.Index:
     return make_column_index({name: domain[name].labels for name in names})
 
 
-def find_marginal_cells(domain: Any, columns: Sequence[Any]) -> NDArray[np.intp]:
+def find_marginal_cells(domain: Any, columns: Sequence[Any]) -> Indices:
     """Return the joint code of some columns in each joint cell of all columns; shape (n_cells,)."""
     selected = domain.select(columns)
     # Code of each column of the domain in each joint cell; shape (n_columns, n_cells).
@@ -278,7 +278,7 @@ def compute_field_weights(
     indices: Sequence[int],
     sizes: Sequence[float],
     columns: Sequence[Any],
-) -> NDArray[np.float64]:
+) -> Floats:
     """Compute weights, which sum to 1, of the fields that estimate some columns.
 
     `sizes` are the numbers of records that report each field of the protocol. The

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
 
-import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp._arrays import Floats, Indices, Integers, Mask
 from skdp.domain import Categories, Interval
 from skdp.local._memo import (
     PermanentDraws,
@@ -36,7 +36,7 @@ Channel = Sequence[Sequence[Fraction]]
 Randomness = Callable[..., ByteSource]
 
 # Mask of rows, or the slice of all rows.
-Rows = NDArray[np.bool_] | slice
+Rows = Mask | slice
 
 
 class Field(ABC):
@@ -145,7 +145,7 @@ class Field(ABC):
         self,
         reports: NDArray[Any],
         like: Sequence[Any],
-        drawn: NDArray[np.bool_] | None,
+        drawn: Mask | None,
     ) -> list[Any]:
         """Write reports as columns.
 
@@ -195,7 +195,7 @@ class Field(ABC):
         """Shape of the sums."""
 
     @abstractmethod
-    def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+    def sums(self, reports: NDArray[Any]) -> Integers:
         """Sum reports.
 
         Parameters
@@ -212,7 +212,7 @@ class Field(ABC):
 
     @abstractmethod
     def estimate(
-        self, sums: NDArray[np.int64], size: int, n_reports: int, **options: Any
+        self, sums: Integers, size: int, n_reports: int, **options: Any
     ) -> pd.DataFrame:
         """Estimate statistics of the true values.
 
@@ -237,8 +237,8 @@ class Field(ABC):
         self,
         reports: NDArray[Any],
         columns: Sequence[Any],
-        cells: NDArray[np.intp] | None,
-    ) -> NDArray[np.float64]:
+        cells: Indices | None,
+    ) -> Floats:
         """Compute unbiased values of each record.
 
         Parameters

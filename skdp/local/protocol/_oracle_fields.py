@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp._arrays import Codes, Floats, Indices, Integers, Mask
 from skdp.base import undeclared_error
 from skdp.domain import Categories, Domain, Interval
 from skdp.exact import log_upper, round_up
@@ -83,22 +84,22 @@ class OracleField(Field):
         self,
         reports: NDArray[Any],
         like: Sequence[Any],
-        drawn: NDArray[np.bool_] | None,
+        drawn: Mask | None,
     ) -> list[Any]:
         return [reports if reports.ndim == 2 else reports.reshape(-1, 1)]
 
     def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
         return self.oracle.read(parse_integers(stack_columns(columns)[rows]))
 
-    def sums(self, reports: NDArray[Any]) -> NDArray[np.int64]:
+    def sums(self, reports: NDArray[Any]) -> Integers:
         return self.oracle.tally(reports)
 
     def debias(
         self,
         reports: NDArray[Any],
         columns: Sequence[Any],
-        cells: NDArray[np.intp] | None,
-    ) -> NDArray[np.float64]:
+        cells: Indices | None,
+    ) -> Floats:
         # Return an unbiased estimate of the indicator of each value in `cells` for each
         # report; shape (n_reports, n_cells). The values are combinations of `columns`, which
         # may be some of the columns of the field.
@@ -134,7 +135,7 @@ class OracleField(Field):
         return {name: self.domain[name] for name in self.columns}
 
     def estimate(
-        self, sums: NDArray[np.int64], size: int, n_reports: int, **options: Any
+        self, sums: Integers, size: int, n_reports: int, **options: Any
     ) -> pd.DataFrame:
         # Estimate the counts of the joint values of the columns. `sums` is their tally,
         # from `size` of the `n_reports` records.
@@ -227,9 +228,7 @@ class CategoryField(OracleField):
         joined = self.domain.join(list(values.T))
         return self.first_round.report_keyed(joined, code_bytes, draws.digests)
 
-    def _fill_rows(
-        self, values: NDArray[np.int64], source: ByteSource
-    ) -> NDArray[np.int64]:
+    def _fill_rows(self, values: Integers, source: ByteSource) -> Integers:
         """Replace the codes of values outside the domain in rows of codes, with one source for all columns."""
         filled = self._fill_unknown(list(values.T), lambda *purpose: source)
         return np.stack(filled, axis=1)
@@ -310,7 +309,7 @@ class ValueField(CategoryField):
         self,
         reports: NDArray[Any],
         like: Sequence[Any],
-        drawn: NDArray[np.bool_] | None,
+        drawn: Mask | None,
     ) -> list[Any]:
         # Convert reported codes to columns of values, of the libraries of `like`.
         # `drawn` is a mask of the records that report the field; None if all of them
@@ -358,9 +357,7 @@ def _add_missing(attribute: Categories | Interval) -> Categories | Interval:
     return attribute
 
 
-def _are_midpoints(
-    column: Any, rows: Rows, bins: NDArray[np.unsignedinteger], interval: Interval
-) -> bool:
+def _are_midpoints(column: Any, rows: Rows, bins: Codes, interval: Interval) -> bool:
     """Check if numbers or dates are the midpoints of their bins, as reports are.
 
     `bins` are the codes of some rows of the column.

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from skdp._arrays import Mask
 from skdp.domain import Categories, Domain
 from skdp.exact import exp_bounds
 from skdp.local._memo import Memo, encode_record_ids
@@ -491,7 +492,7 @@ class ReportProtocol:
             arrays.append(part if drawn is None else scatter_rows(part, rows))
         return arrays if drawn is None else [*arrays, drawn]
 
-    def report_mask(self, reports: Reports) -> NDArray[np.bool_]:
+    def report_mask(self, reports: Reports) -> Mask:
         """Return a mask of the fields that each record reports.
 
         Parameters
@@ -689,7 +690,7 @@ def _select_entries(values: Mapping[Any, Any], names: Sequence[Any]) -> list[Any
     return [values[name] for name in names]
 
 
-def _apply_sample(reports: Reports, drawn: NDArray[np.bool_]) -> Reports:
+def _apply_sample(reports: Reports, drawn: Mask) -> Reports:
     """Set the reports of fields that a record does not report to 0, and append the mask of the sample.
 
     `drawn` is the mask, of shape (n_records, n_fields).

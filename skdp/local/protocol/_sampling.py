@@ -14,6 +14,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from skdp._arrays import Floats, Mask
 from skdp.base import check_confidence_level
 from skdp.privacy import Released, ReportPair, check_epsilon
 from skdp.randomness import ByteSource, uniform_integers
@@ -31,7 +32,7 @@ class Sampling:
         total = sum(self.weights)
         return [Fraction(weight, total) for weight in self.weights]
 
-    def draw(self, source: ByteSource, n_rows: int) -> NDArray[np.bool_]:
+    def draw(self, source: ByteSource, n_rows: int) -> Mask:
         """Draw the field of each row, from a fixed number of random bytes."""
         # The integers below the sum of the weights are divided into consecutive intervals,
         # whose lengths are the weights. A record reports the field whose interval
@@ -41,13 +42,11 @@ class Sampling:
         return make_selection_mask(indices, len(self.weights))
 
 
-def make_selection_mask(
-    indices: NDArray[np.integer], n_fields: int
-) -> NDArray[np.bool_]:
+def make_selection_mask(indices: NDArray[np.integer], n_fields: int) -> Mask:
     """Make a mask of shape (n_rows, n_fields) from the index of the field of each row."""
     # The transpose makes columns contiguous, because they are read one by one.
     fields = np.arange(n_fields, dtype=indices.dtype)
-    mask: NDArray[np.bool_] = (indices == fields[:, np.newaxis]).T
+    mask: Mask = (indices == fields[:, np.newaxis]).T
     return mask
 
 
@@ -110,9 +109,6 @@ def combine_pairs(
     return (ReportPair.mixture(zip(sampling.inclusions, pairs, strict=True)),)
 
 
-Vector = NDArray[np.float64]
-
-
 @dataclass(frozen=True, eq=False)
 class SampledCounts:
     """Unbiased counts of cells among n records, with the variances of noise and of sampling.
@@ -120,15 +116,15 @@ class SampledCounts:
     The variance of a count c is ``noise + sampling * c * (n - c)``.
     """
 
-    counts: Vector
-    noise: Vector
-    sampling: Vector
+    counts: Floats
+    noise: Floats
+    sampling: Floats
     n: float
     # Degrees of freedom of the estimated variances; infinite for known variances.
     degrees_of_freedom: float = math.inf
 
     @classmethod
-    def from_sample(cls, counts: Vector, noise: Vector, size: float, n: float) -> Self:
+    def from_sample(cls, counts: Floats, noise: Floats, size: float, n: float) -> Self:
         """Scale the counts of a random sample of `size` records, and their variances, to n records.
 
         `noise` has the variances of the counts by randomization; both have the shape
@@ -147,8 +143,8 @@ class SampledCounts:
     @classmethod
     def from_means(
         cls,
-        means: Vector,
-        variances: Vector,
+        means: Floats,
+        variances: Floats,
         n: float,
         kish: float,
         degrees_of_freedom: float,
@@ -175,7 +171,7 @@ class SampledCounts:
         return cls(counts, noise, sampling, parts[0].n, parts[0].degrees_of_freedom)
 
     @classmethod
-    def average(cls, parts: Sequence[Self], weights: Vector) -> Self:
+    def average(cls, parts: Sequence[Self], weights: Floats) -> Self:
         """Average counts of the same cells from samples without a common record.
 
         The variance of a count c among n records is ``noise + sampling * c * (n - c)``.
@@ -197,17 +193,17 @@ class SampledCounts:
         # A count c = n p has the variance n p (1 - p) = c (n - c) / n in random samples.
         return replace(self, sampling=self.sampling + 1.0 / max(self.n, 1))
 
-    def _stack(self) -> NDArray[np.float64]:
+    def _stack(self) -> Floats:
         """Stack counts, noise and sampling; shape (3, n_cells)."""
         return np.array([self.counts, self.noise, self.sampling])
 
     @property
-    def variances(self) -> Vector:
+    def variances(self) -> Floats:
         """Variance of each count, at the count clipped to [0, n]."""
         clipped = np.nan_to_num(np.clip(self.counts, 0, self.n))
         return self.noise + self.sampling * clipped * (self.n - clipped)
 
-    def compute_intervals(self, confidence_level: float) -> tuple[Vector, Vector]:
+    def compute_intervals(self, confidence_level: float) -> tuple[Floats, Floats]:
         """Compute the bounds of a score interval of each count (Wilson's without noise).
 
         The variance of a count c among n records is ``noise + sampling * c * (n - c)``:

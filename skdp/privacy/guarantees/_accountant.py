@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skdp._arrays import Floats
 from skdp.exact import round_up
 from skdp.privacy.guarantees._conversions import (
     find_safe_boundary,
@@ -147,7 +147,7 @@ class Distribution:
     step: float
     first: int
     # Probability of each grid point.
-    masses: NDArray[np.float64]
+    masses: Floats
     # Probability of an infinite loss.
     infinite: float = 0.0
     # Number of losses in the sum.
@@ -167,7 +167,7 @@ class Distribution:
         return cls(epsilon, -1, np.array([lower, 1 - fraction, upper]))
 
     @property
-    def points(self) -> NDArray[np.float64]:
+    def points(self) -> Floats:
         """The losses of the grid points."""
         indices = self.first + np.arange(self.masses.size, dtype=float)
         return indices * self.step
@@ -243,10 +243,10 @@ class Distribution:
         return Distribution(step, first, masses, self.infinite, self.count)
 
 
-def _gaussian_delta(gaps: NDArray[np.float64], mu: float) -> NDArray[np.float64]:
+def _gaussian_delta(gaps: Floats, mu: float) -> Floats:
     """Return upper bounds of delta of mu-Gaussian noise for each epsilon in `gaps`, which may be negative."""
     # By symmetry, delta(-g) = 1 - e**-g + e**-g * delta(g).
     log_deltas = log_delta_above(np.abs(gaps) / mu - mu / 2, mu)
     below = np.minimum(gaps, 0)
-    weights: NDArray[np.float64] = np.exp(below + log_deltas) - np.expm1(below)
+    weights: Floats = np.exp(below + log_deltas) - np.expm1(below)
     return weights

@@ -36,10 +36,11 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.signal import convolve2d
 
+from skdp._arrays import Floats
+
 # Probabilities of a class of reports: under the first value, under the second value, and
 # (a lower bound) under every value.
 Class: TypeAlias = tuple[Fraction, Fraction, Fraction]
-Floats: TypeAlias = NDArray[np.float64]
 
 # Bound of the relative error of a few operations.
 _ERROR = 2.0**-47

@@ -10,7 +10,6 @@ from skdp.synthesis.model._tables import Clique as Clique
 from skdp.synthesis.model._tables import Groups as Groups
 from skdp.synthesis.model._tables import Layout as Layout
 from skdp.synthesis.model._tables import Marginal as Marginal
-from skdp.synthesis.model._tables import Table as Table
 from skdp.synthesis.model._tables import combine_levels as combine_levels
 from skdp.synthesis.model._tables import estimate_counts as estimate_counts
 from skdp.synthesis.model._tables import estimate_total as estimate_total

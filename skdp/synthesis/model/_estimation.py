@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skdp._arrays import Floats, Mask
 from skdp.oracles import project_to_simplex
 from skdp.synthesis.model._graphical_model import GraphicalModel, Propagation
 from skdp.synthesis.model._junction_tree import JunctionTree
@@ -15,7 +15,6 @@ from skdp.synthesis.model._tables import (
     Clique,
     Layout,
     Marginal,
-    Table,
     estimate_counts,
     estimate_total,
     expand,
@@ -53,7 +52,7 @@ MIN_PROPORTION = 1e-12
 MIN_TAIL_COUNT = 1e-6
 """Smallest count of a tail at which the descent starts, in standard errors."""
 
-Masks = Sequence[tuple[Clique, NDArray[np.bool_]]]
+Masks = Sequence[tuple[Clique, Mask]]
 """Columns with a constraint, and an array that is True for each of their impossible cells."""
 
 
@@ -70,7 +69,7 @@ class Structure:
 def fit_model(
     structure: Structure,
     marginals: Iterable[Marginal],
-    tails: Mapping[int, Table] | None = None,
+    tails: Mapping[int, Floats] | None = None,
 ) -> tuple[GraphicalModel, int]:
     """Fit a graphical model to noisy marginals; also return the number of steps.
 
@@ -101,8 +100,8 @@ def fit_model(
 
 
 def _replace_tails(
-    marginals: Sequence[Marginal], tails: Mapping[int, Table], total: float
-) -> tuple[list[Marginal], NDArray[np.bool_]]:
+    marginals: Sequence[Marginal], tails: Mapping[int, Floats], total: float
+) -> tuple[list[Marginal], Mask]:
     """Replace the noisy counts of columns in tails; also mark these counts; shape (n_counts of all marginals,).
 
     `tails` has estimated counts by column, NaN for values that keep their noisy counts. `total` is the estimated number
@@ -129,9 +128,9 @@ def _make_potentials(
     tree: JunctionTree,
     structure: Structure,
     marginals: Sequence[Marginal],
-    tails: Mapping[int, Table],
+    tails: Mapping[int, Floats],
     total: float,
-) -> list[Table]:
+) -> list[Floats]:
     """Return the log-potential of each clique: independent columns, and -inf in impossible cells.
 
     `tails` has estimated counts of columns, NaN for values that are estimated from `marginals`. `total` is the
@@ -151,8 +150,8 @@ def _make_potentials(
 
 
 def _estimate_column(
-    column: int, tail: Table, marginals: Sequence[Marginal], total: float
-) -> Table:
+    column: int, tail: Floats, marginals: Sequence[Marginal], total: float
+) -> Floats:
     """Estimate the proportions of the values of a column, all positive, at which the descent starts; shape (n_values,).
 
     `tail` has counts that replace noisy ones, NaN elsewhere. `total` is the estimated number of records.
@@ -170,11 +169,11 @@ def _estimate_column(
 class _State:
     """The model at a point of the descent."""
 
-    factors: Table
+    factors: Floats
     """The logarithms of the factors, one per measured count; shape (n_counts,)."""
-    beliefs: list[Table]
+    beliefs: list[Floats]
     """The distribution of each clique."""
-    proportions: Table
+    proportions: Floats
     """The proportions of the measured counts by the model; shape (n_counts,)."""
     loss: float
     is_explained: bool
@@ -189,7 +188,7 @@ class _Loss:
         tree: JunctionTree,
         marginals: Sequence[Marginal],
         total: float,
-        potentials: list[Table],
+        potentials: list[Floats],
     ) -> None:
         """Write the measured counts as one vector of proportions, weighted by precision.
 
@@ -220,7 +219,7 @@ class _Loss:
         """Evaluate the model with factors of 1."""
         return self.evaluate(np.zeros(self._counts.size))
 
-    def evaluate(self, factors: Table) -> _State:
+    def evaluate(self, factors: Floats) -> _State:
         """Evaluate the model with factors, given their logarithms, one per measured count; shape (n_counts,)."""
         beliefs, cells = self._propagation.run(factors[self._count_of_cell])
         sums = np.bincount(self._count_of_cell, cells, self._counts.size)
@@ -233,7 +232,7 @@ class _Loss:
         is_explained = loss <= self._counts.size and means.max() <= MAX_MEAN_SQUARE
         return _State(factors, beliefs, proportions, loss, bool(is_explained))
 
-    def fit_targets(self, state: _State, is_fitted: NDArray[np.bool_]) -> _State:
+    def fit_targets(self, state: _State, is_fitted: Mask) -> _State:
         """Scale cells of the model so that some measured counts equal their targets.
 
         `is_fitted` marks these counts; shape (n_counts,).
@@ -244,7 +243,7 @@ class _Loss:
         factors[is_fitted] += np.log(targets / proportions)
         return self.evaluate(factors)
 
-    def step(self, state: _State, length: float) -> Table:
+    def step(self, state: _State, length: float) -> Floats:
         """Return the logarithms of the factors after a gradient step."""
         # The factors are the natural parameters of the model, and mirror descent
         # subtracts the gradient with respect to the proportions from them.

@@ -8,11 +8,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Codes, Floats, Integers
 from skdp.synthesis.model._junction_tree import JunctionTree
 from skdp.synthesis.model._tables import (
     Clique,
     Layout,
-    Table,
     divide,
     expand,
     insert_axis,
@@ -62,16 +62,16 @@ class _Projection:
         for columns, (parent, axis) in reversed(self._edges):
             self._lifts.append((columns, parent, axis, sizes[parent[axis]]))
 
-    def sum(self, table: Table) -> dict[Clique, Table]:
+    def sum(self, table: Floats) -> dict[Clique, Floats]:
         """Sum a table to all marginals."""
         sums = {self._clique: table}
         for columns, (parent, axis) in self._edges:
             sums[columns] = sum_out(sums[parent], axis)
         return sums
 
-    def lift(self, tables: Iterable[tuple[Clique, Table]]) -> Table:
+    def lift(self, tables: Iterable[tuple[Clique, Floats]]) -> Floats:
         """Add up tables of marginals, each repeated over the columns that it lacks, to one table of the clique."""
-        sums: dict[Clique, Table] = {}
+        sums: dict[Clique, Floats] = {}
         for columns, table in tables:
             sums[columns] = sums[columns] + table if columns in sums else table
         for columns, parent, axis, size in self._lifts:
@@ -91,7 +91,7 @@ class Propagation:
     def __init__(
         self,
         tree: JunctionTree,
-        potentials: Sequence[Table],
+        potentials: Sequence[Floats],
         marginals: Sequence[Clique] = (),
     ) -> None:
         """Assign each marginal to the smallest clique that contains it.
@@ -122,12 +122,12 @@ class Propagation:
             clique = tree.cliques[link.child]
             self._to_parent.append(_Projection(clique, [link.separator], tree.sizes))
 
-    def run(self, factors: Table) -> tuple[list[Table], Table]:
+    def run(self, factors: Floats) -> tuple[list[Floats], Floats]:
         """Return the distributions of all cliques, and the measured marginals, given the logarithms of the factors.
 
         The tables of all factors are one vector. The marginals are one vector in the layout of `factors`.
         """
-        logs: list[list[tuple[Clique, Table]]] = [[] for _ in self._tree.cliques]
+        logs: list[list[tuple[Clique, Floats]]] = [[] for _ in self._tree.cliques]
         for clique, index, table in zip(
             self._marginals,
             self._clique_of_marginal,
@@ -156,8 +156,8 @@ class Propagation:
         return beliefs, self._layout.join(measured) if measured else np.empty(0)
 
     def _send_to_root(
-        self, logs: list[list[tuple[Clique, Table]]]
-    ) -> tuple[list[Table], dict[int, Table]]:
+        self, logs: list[list[tuple[Clique, Floats]]]
+    ) -> tuple[list[Floats], dict[int, Floats]]:
         """Multiply the factors of each clique, and send its marginal of the separator to its parent.
 
         Parameters
@@ -199,12 +199,12 @@ class GraphicalModel:
 
     # **Privacy.** Arithmetic on noisy counts.
 
-    def __init__(self, tree: JunctionTree, beliefs: Iterable[Table]) -> None:
+    def __init__(self, tree: JunctionTree, beliefs: Iterable[Floats]) -> None:
         self.tree = tree
         self.beliefs = tuple(beliefs)
 
     @cached_property
-    def _separators(self) -> list[Table]:
+    def _separators(self) -> list[Floats]:
         """The marginal of the separator of each link."""
         tables = []
         for link in self.tree.links:
@@ -212,7 +212,7 @@ class GraphicalModel:
             tables.append(project(self.beliefs[link.child], clique, link.separator))
         return tables
 
-    def marginal(self, columns: Sequence[int]) -> Table:
+    def marginal(self, columns: Sequence[int]) -> Floats:
         """Compute the marginal of any columns."""
         columns = tuple(columns)
         index = self.tree.find(columns)
@@ -220,13 +220,13 @@ class GraphicalModel:
             return project(self.beliefs[index], self.tree.cliques[index], columns)
         return self._eliminate(columns, {})
 
-    def expectation(self, weights: Mapping[int, Table]) -> float:
+    def expectation(self, weights: Mapping[int, Floats]) -> float:
         """Compute the mean of a product of weights of the values of some columns."""
         return float(self._eliminate((), weights))
 
     def _eliminate(
-        self, columns: tuple[int, ...], weights: Mapping[int, Table]
-    ) -> Table:
+        self, columns: tuple[int, ...], weights: Mapping[int, Floats]
+    ) -> Floats:
         """Multiply the distribution by weights, and sum it over all columns except `columns`.
 
         `weights` maps columns to a weight of each value.
@@ -235,7 +235,7 @@ class GraphicalModel:
         # is the product of the beliefs of the cliques, divided by the marginals of the
         # separators. So a message is the weighted distribution of a subtree, summed
         # over its other columns, given the separator.
-        messages: dict[int, list[tuple[Table, Clique]]] = {}
+        messages: dict[int, list[tuple[Floats, Clique]]] = {}
         for column, column_weights in weights.items():
             index = self.tree.find_first(column)
             messages.setdefault(index, []).append((column_weights, (column,)))
@@ -257,8 +257,8 @@ class GraphicalModel:
         return project(*self._multiply(0, messages.pop(0, [])), columns)
 
     def _multiply(
-        self, index: int, messages: Iterable[tuple[Table, Clique]]
-    ) -> tuple[Table, Clique]:
+        self, index: int, messages: Iterable[tuple[Floats, Clique]]
+    ) -> tuple[Floats, Clique]:
         """Multiply the marginal of a clique by messages; return the product and its columns.
 
         `index` is the number of the clique, and a message is a table with its columns.
@@ -296,7 +296,7 @@ class GraphicalModel:
         return rows
 
     def sample_given(
-        self, given: Mapping[int, NDArray[np.integer]], rng: np.random.Generator
+        self, given: Mapping[int, Codes], rng: np.random.Generator
     ) -> NDArray[np.int32]:
         """Draw rows given the codes of the columns `given` of the tree; shape (n_columns, n)."""
         # In the reverse order of elimination: the neighbors of a column at its
@@ -317,7 +317,7 @@ class GraphicalModel:
         rows: NDArray[np.int32],
         column: int,
         parents: Clique,
-        weights: Table,
+        weights: Floats,
         rng: np.random.Generator,
     ) -> None:
         """Draw a column of rows given its parents, in place; `weights` has the parents' axes first."""
@@ -331,7 +331,7 @@ class GraphicalModel:
 
 
 def draw_values(
-    weights: Table, groups: NDArray[np.int64], rng: np.random.Generator
+    weights: Floats, groups: Integers, rng: np.random.Generator
 ) -> NDArray[np.int32]:
     """Draw a value for each row from the distribution of its group: `weights` of shape (n_groups, n_values)."""
     # Stratified: [0, 1) is divided into as many equal intervals as a group has rows,

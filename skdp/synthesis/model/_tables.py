@@ -11,12 +11,13 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Floats, Indices
+
 Clique = tuple[int, ...]
 """Indices of columns, in increasing order."""
 
-Table = NDArray[np.float64]
 
-Groups = tuple[NDArray[np.intp] | None, ...]
+Groups = tuple[Indices | None, ...]
 """For each column, the group of each value; None if each value is its own group."""
 
 
@@ -35,12 +36,12 @@ MAX_BLOCK, MIN_REPEATED = 8, 512
 
 
 @cache
-def _tile(size: int, n_trailing: int) -> Table:
+def _tile(size: int, n_trailing: int) -> Floats:
     """Return `size` identity matrices below each other."""
     return np.tile(np.eye(n_trailing), (size, 1))
 
 
-def sum_out(table: Table, axis: int) -> Table:
+def sum_out(table: Floats, axis: int) -> Floats:
     """Sum a table over one axis."""
     # A product with a matrix is up to 20 times as fast as np.sum where the trailing
     # axes are short.
@@ -53,7 +54,7 @@ def sum_out(table: Table, axis: int) -> Table:
     return sums.reshape(table.shape[:axis] + table.shape[axis + 1 :])
 
 
-def insert_axis(table: Table, axis: int, size: int) -> Table:
+def insert_axis(table: Floats, axis: int, size: int) -> Floats:
     """Return a table that can be added to tables with a further axis: the adjoint of `sum_out`."""
     leading, trailing = table.shape[:axis], table.shape[axis:]
     n_trailing = math.prod(trailing)
@@ -63,7 +64,7 @@ def insert_axis(table: Table, axis: int, size: int) -> Table:
     return repeated.reshape(*leading, size, *trailing)
 
 
-def project(table: Table, columns: Clique, onto: Sequence[int]) -> Table:
+def project(table: Floats, columns: Clique, onto: Sequence[int]) -> Floats:
     """Sum a table with the axes `columns` to the marginal of the columns `onto`, in their order."""
     remaining = list(columns)
     # Long axes are summed out first, because the remaining table is then the smallest.
@@ -83,7 +84,7 @@ def expand(table: NDArray, columns: Sequence[int], onto: Sequence[int]) -> NDArr
     return table.reshape([sizes.get(column, 1) for column in onto])
 
 
-def divide(numerator: Table, denominator: Table) -> Table:
+def divide(numerator: Floats, denominator: Floats) -> Floats:
     """Divide two tables, with 0 / 0 = 0."""
     zeros = np.zeros(np.broadcast_shapes(numerator.shape, denominator.shape))
     return np.divide(numerator, denominator, out=zeros, where=denominator > 0)
@@ -112,7 +113,7 @@ class Layout:
             tables.append(vector[cells].reshape(shape))
         return tables
 
-    def sum_tables(self, vector: Table) -> Table:
+    def sum_tables(self, vector: Floats) -> Floats:
         """Sum the cells of each table; shape (n_tables,)."""
         return np.add.reduceat(vector, self._starts)
 
@@ -150,7 +151,7 @@ class Marginal:
     """The noisy counts of all cells of some columns, whose values may be in groups."""
 
     clique: Clique
-    counts: Table
+    counts: Floats
     std_error: float
     """The standard error of each count."""
     groups: Groups | None = None
@@ -160,7 +161,7 @@ class Marginal:
         """The noisy number of records, and its variance."""
         return float(self.counts.sum()), self.counts.size * self.std_error**2
 
-    def groups_of(self, column: int) -> NDArray[np.intp] | None:
+    def groups_of(self, column: int) -> Indices | None:
         """Return the groups of the values of one of its columns."""
         return self.groups[self.clique.index(column)] if self.groups else None
 
@@ -168,7 +169,7 @@ class Marginal:
         """Return True if every combination of values of the columns has a count."""
         return all(c in self.clique and self.groups_of(c) is None for c in columns)
 
-    def counts_of(self, columns: Sequence[int]) -> tuple[Table, float]:
+    def counts_of(self, columns: Sequence[int]) -> tuple[Floats, float]:
         """Return the counts of some of its columns, and their standard error."""
         counts = project(self.counts, self.clique, columns)
         # Each count is a sum of equally many independent noisy counts.
@@ -193,7 +194,7 @@ def merge_marginals(marginals: Iterable[Marginal]) -> list[Marginal]:
 
 def estimate_counts(
     marginals: Iterable[Marginal], columns: Sequence[int]
-) -> tuple[Table, float]:
+) -> tuple[Floats, float]:
     """Estimate the counts of columns from all marginals that contain them; also return the standard error.
 
     The standard error is infinite if no marginal contains the columns.
@@ -220,7 +221,7 @@ def estimate_total(marginals: Iterable[Marginal]) -> tuple[float, float]:
     return max(1.0, mean), float(weights.sum() ** -0.5)
 
 
-def combine_levels(levels: Sequence[Marginal], size: int) -> tuple[Table, Table]:
+def combine_levels(levels: Sequence[Marginal], size: int) -> tuple[Floats, Floats]:
     """Combine counts of the values of a column and of groups of its values, by weighted least squares.
 
     One of the levels counts each of the `size` values. Return the counts and their covariance: (size,), (size, size).

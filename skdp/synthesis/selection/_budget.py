@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Floats, Indices, Integers
 from skdp.central.statistics import Noise, choice_name, choose
 from skdp.domain import Domain
 from skdp.privacy import Loss, PrivacyBudget, gaussian_loss, largest_mu
@@ -171,10 +172,10 @@ class NoiseBudget:
     def add_to_counts(
         self,
         source: ByteSource,
-        counts: NDArray[np.int64],
+        counts: Integers,
         fraction: Fraction,
         sensitivity: Sensitivity = ONE_COUNT,
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Spend a fraction of the budget on noise for integers, such as the counts of disjoint cells.
 
         `sensitivity` is the largest change of all these integers by one record. The result is in records.
@@ -187,10 +188,10 @@ class NoiseBudget:
     def add_to_scores(
         self,
         source: ByteSource,
-        scores: NDArray[np.int64],
+        scores: Integers,
         fraction: Fraction,
         change: int = 1,
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Spend a fraction of the budget on noise for scores, each of which a record changes by at most `change`."""
         self._spend(fraction)
         drawn = []
@@ -204,9 +205,7 @@ class NoiseBudget:
         rate = (self._budget * fraction).choice / (2 * self._budget.rows)
         return math.log(n_scores) / float(rate)
 
-    def choose(
-        self, source: ByteSource, scores: NDArray[np.int64], fraction: Fraction
-    ) -> int:
+    def choose(self, source: ByteSource, scores: Integers, fraction: Fraction) -> int:
         """Spend a fraction of the budget to choose the index of a large score; a record changes each by at most 1."""
         self._spend(fraction)
         # One score may increase by 1 while another one decreases by 1.
@@ -244,7 +243,7 @@ class NoiseBudget:
         return [total * Fraction(weight, sum_of_weights) for weight in weights]
 
 
-def _add_noise(numbers: NDArray[np.int64], noise: NDArray[Any]) -> NDArray[np.float64]:
+def _add_noise(numbers: Integers, noise: NDArray[Any]) -> Floats:
     """Add noise to integers, and clip the sums to the integers that floats represent."""
     return np.clip(numbers + noise, -MAX_NOISY_COUNT, MAX_NOISY_COUNT).astype(float)
 
@@ -262,7 +261,7 @@ class PrivateScores:
     """Exact scores of marginals, of which only noisy choices and noisy scores leave this object."""
 
     def __init__(
-        self, scores: NDArray[np.int64], budget: NoiseBudget, source: ByteSource
+        self, scores: Integers, budget: NoiseBudget, source: ByteSource
     ) -> None:
         """Store scores, in units of the budget, each of which a record changes by at most one unit; (n_scores,)."""
         self._scores = scores
@@ -272,7 +271,7 @@ class PrivateScores:
     def choose(
         self,
         candidates: Sequence[int],
-        expected: NDArray[np.float64],
+        expected: Floats,
         fraction: Fraction,
     ) -> int:
         """Choose one of some scores that probably exceeds its expected value most, with a fraction of the budget.
@@ -362,10 +361,10 @@ class PrivateCounts:
     def score(
         self,
         cliques: Sequence[Clique],
-        guesses: Mapping[Clique, NDArray[np.float64]],
+        guesses: Mapping[Clique, Floats],
         groups: Groups,
         fraction: Fraction,
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Measure the L1 distances of guessed from true counts, with a fraction of the budget; shape (n_cliques,).
 
         `guesses` are counts by groups of values of each marginal.
@@ -411,9 +410,7 @@ class PrivateCounts:
         distances = list(map(self._measure_distance, exact_counts, guesses))
         return PrivateScores(np.array(distances, np.int64), self.budget, self._source)
 
-    def _measure_distance(
-        self, exact: NDArray[np.int64], guess: NDArray[np.float64]
-    ) -> int:
+    def _measure_distance(self, exact: Integers, guess: Floats) -> int:
         """Return the L1 distance of counts from guessed counts, an integer, which a record changes by one unit."""
         # Guesses are rounded to integers. No table has 2**36 records, and the sum of all
         # cells is below 2**63.
@@ -421,7 +418,7 @@ class PrivateCounts:
         units = np.clip(guess * unit, 0, min(unit << 36, (1 << 62) // exact.size))
         return int(np.abs(exact - np.rint(units).astype(np.int64)).sum())
 
-    def coarsen(self, domain: Domain, bins: Mapping[int, NDArray[np.intp]]) -> None:
+    def coarsen(self, domain: Domain, bins: Mapping[int, Indices]) -> None:
         """Replace the codes of some columns by larger bins: `bins` has the bin of each code."""
         self._records = self._records.coarsen(domain, bins)
         self.marginals.clear()

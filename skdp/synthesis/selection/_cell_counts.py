@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skdp._arrays import Floats, Indices
 from skdp.domain import Domain, Interval
 from skdp.synthesis._cells import Shape, Steps, find_intervals, find_points, with_edges
 from skdp.synthesis.model import (
@@ -80,20 +80,20 @@ class NumberCounts:
         """Return the fine cells of a column, or its bins."""
         return self.cells.get(column, self.intervals[column])
 
-    def find_starts(self, column: int) -> NDArray[np.intp]:
+    def find_starts(self, column: int) -> Indices:
         """Return the index of the first cell of each bin, followed by the number of cells; shape (n_bins + 1,)."""
         cells = self.cells_of(column)
         bins = np.array(self.intervals[column].edges, cells.dtype)
         return np.searchsorted(np.array(cells.edges, cells.dtype), bins)
 
-    def bins_of_cells(self, column: int) -> NDArray[np.intp]:
+    def bins_of_cells(self, column: int) -> Indices:
         """Return the bin of each cell, and one more bin for missing values."""
         starts = self.find_starts(column)
         bins = np.repeat(np.arange(starts.size - 1), np.diff(starts))
         return np.append(bins, starts.size - 1)
 
     @property
-    def bins(self) -> dict[int, NDArray[np.intp]]:
+    def bins(self) -> dict[int, Indices]:
         """The bin of each cell of each column with fine cells."""
         return {column: self.bins_of_cells(column) for column in self.cells}
 
@@ -116,7 +116,7 @@ class NumberCounts:
 
     def estimate(
         self, marginals: Sequence[Marginal]
-    ) -> tuple[dict[int, NDArray[np.float64]], dict[int, Shape]]:
+    ) -> tuple[dict[int, Floats], dict[int, Shape]]:
         """Return the estimated counts of the bins in the tails (NaN for other bins), and the distributions within bins.
 
         Both are by index of the column. `marginals` are all noisy marginals, among them counts of bins. A bin is in a
@@ -171,13 +171,13 @@ def _find_bins(private: PrivateCounts, domain: Domain, numbers: NumberCounts) ->
 class CellCounts:
     """Noisy counts of neighboring cells of a column, whose errors are correlated."""
 
-    counts: NDArray[np.float64]
+    counts: Floats
     """(n_cells,)."""
-    covariance: NDArray[np.float64]
+    covariance: Floats
     """The covariance of the errors of counts; shape (n_cells, n_cells)."""
-    edges: NDArray[np.float64]
+    edges: Floats
     """(n_cells + 1,), divided by a power of 2."""
-    widths: NDArray[np.float64]
+    widths: Floats
     """The number of possible numbers of each cell, or its width for real numbers; shape (n_cells,)."""
     clear_std_errors: float
     """Standard errors above which a single cell has records."""
@@ -218,9 +218,7 @@ class CellCounts:
             self.clear_std_errors,
         )
 
-    def estimate_proportions(
-        self, starts: NDArray[np.intp]
-    ) -> tuple[NDArray[np.float64], int, int]:
+    def estimate_proportions(self, starts: Indices) -> tuple[Floats, int, int]:
         """Return the proportion of each cell, and the first cell and the end of the cells between both tails.
 
         `starts` has the number of the first cell of each bin, and the number of cells; shape (n_bins + 1,). Proportions
@@ -245,7 +243,7 @@ class CellCounts:
         proportions = proportions + MIN_PROPORTION**2 * within
         return proportions / proportions.sum(), first, stop
 
-    def divide(self) -> NDArray[np.float64]:
+    def divide(self) -> Floats:
         """Return the proportion of each cell among these cells; shape (n_cells,).
 
         Cells are divided into `N_BRANCHES` blocks by their counts, and each block in the same way. Blocks whose counts
@@ -287,14 +285,14 @@ class CellCounts:
 
 def _sum_blocks(
     blocks: Sequence[CellCounts],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+) -> tuple[Floats, Floats]:
     """Return the counts of blocks of cells, and their standard errors; each of shape (n_blocks,)."""
     sums = np.array([block.counts.sum() for block in blocks])
     variances = np.array([block.covariance.sum() for block in blocks])
     return sums, np.sqrt(np.maximum(variances, 0.0))
 
 
-def _cut(proportions: NDArray[np.float64], max_bins: int) -> list[int]:
+def _cut(proportions: Floats, max_bins: int) -> list[int]:
     """Merge cells into at most `max_bins` bins with about equal proportions; return the first cells and the end."""
     # Cells with more than the mean proportion of a bin become bins; small cells are
     # merged into the remaining bins.

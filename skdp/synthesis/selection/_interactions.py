@@ -12,6 +12,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._arrays import Floats, Indices
 from skdp.synthesis._records import MAX_LOADED_CELLS, CodedRecords
 from skdp.synthesis.model import Clique, GraphicalModel, estimate_total
 from skdp.synthesis.selection._budget import PrivateCounts, PrivateScores
@@ -147,7 +148,7 @@ class Comparison:
         self._rows = CodedRecords(list(rows), plan.sizes)
         self.cut = cache(self._cut)
 
-    def _cut(self, column: int, level: Level) -> NDArray[np.intp]:
+    def _cut(self, column: int, level: Level) -> Indices:
         """Return the group of each value of a column: ascending, with about equal counts."""
         counts = self._counts[column]
         n_groups = level[self._is_ordered[column]]
@@ -175,7 +176,7 @@ class Comparison:
 
     def score(
         self, marginals: Sequence[tuple[Clique, Level]]
-    ) -> tuple[PrivateScores, NDArray[np.float64]]:
+    ) -> tuple[PrivateScores, Floats]:
         """Score marginals by their distance from the model; also return the expected scores if the model is right.
 
         Each marginal has a level, by which the values of its columns are grouped.

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from skdp._arrays import Mask
 from skdp.base import check_choice, find_stack_level
 from skdp.domain import Categories, Domain, Interval
 from skdp.pages import warn
@@ -34,7 +34,7 @@ CLIQUES_PER_MODEL = 4
 
 NAMED_MARGINALS = ("auto", "full", "independent")
 
-Masks = tuple[tuple[Clique, NDArray[np.bool_]], ...]
+Masks = tuple[tuple[Clique, Mask], ...]
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ def find_masks(domain: Domain, max_cells: int) -> Masks:
     # Constraints on numbers, and constraints with too many cells, are satisfied by
     # drawing again the rows that violate them.
     graph = Elimination(domain.sizes)
-    masks: dict[Clique, NDArray[np.bool_]] = {}
+    masks: dict[Clique, Mask] = {}
     for constraint in domain._constraints:
         names = [name for name in domain.columns if name in constraint.columns]
         clique = tuple(map(domain.columns.index, names))

@@ -12,9 +12,9 @@ from fractions import Fraction
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from skdp._arrays import Floats, Indices
 from skdp.synthesis.model import Clique, Groups, sum_groups
 from skdp.synthesis.selection._budget import NoiseBudget, PrivateCounts, groups_of
 from skdp.synthesis.selection._plan import CLIQUES_PER_MODEL, Plan
@@ -98,7 +98,7 @@ class Scores:
 
 def score_guesses(
     private: PrivateCounts,
-    guesses: Mapping[Clique, NDArray[np.float64]],
+    guesses: Mapping[Clique, Floats],
     chance: Mapping[Clique, float],
     *,
     groups: Groups,
@@ -177,13 +177,13 @@ def join_scores(first: Scores, second: Scores) -> Scores:
 
 
 def group_rare_values(
-    counts: NDArray[np.float64],
+    counts: Floats,
     is_ordered: bool,
     noise: float,
     *,
     n_records: float,
     count_error: float = 0.0,
-) -> NDArray[np.intp] | None:
+) -> Indices | None:
     """Merge the values of a column whose counts are small compared with the noise of pairs.
 
     Parameters
@@ -223,7 +223,7 @@ def group_rare_values(
     return _group_neighbors(counts, min_count)
 
 
-def _group_neighbors(counts: NDArray[np.float64], min_count: float) -> NDArray[np.intp]:
+def _group_neighbors(counts: Floats, min_count: float) -> Indices:
     """Join rare values with their left neighbors until the count of each group is about `min_count`."""
     groups = np.zeros(counts.size, np.intp)
     group = 0
@@ -247,7 +247,7 @@ class IndependentColumns:
     """Expected counts of marginals if columns are independent, by groups of values."""
 
     def __init__(
-        self, counts: Sequence[NDArray[np.float64]], std_error: float, groups: Groups
+        self, counts: Sequence[Floats], std_error: float, groups: Groups
     ) -> None:
         """Sum the counts of each column by groups; `std_error` is the error of each count.
 
@@ -268,12 +268,12 @@ class IndependentColumns:
         self.total = max(1.0, float(grouped[0].sum()))
         self._proportions = [column / self.total for column in grouped]
 
-    def _expect(self, clique: Clique) -> NDArray[np.float64]:
+    def _expect(self, clique: Clique) -> Floats:
         """Return the products of the proportions of columns, times the number of records."""
         proportions = map(self._proportions.__getitem__, clique)
         return np.asarray(self.total * reduce(np.multiply.outer, proportions))
 
-    def guess(self, clique: Clique) -> NDArray[np.float64]:
+    def guess(self, clique: Clique) -> Floats:
         """Return the expected counts of a marginal, as integers if there is less than a record per cell."""
         expected = self._expect(clique)
         if self.total >= expected.size:

@@ -22,8 +22,8 @@ from fractions import Fraction
 from functools import reduce
 
 import numpy as np
-from numpy.typing import NDArray
 
+from skdp._arrays import Floats
 from skdp.oracles import project_to_simplex
 from skdp.synthesis._cells import Shape
 from skdp.synthesis._records import CodedRecords
@@ -192,7 +192,7 @@ def _weigh(
 
 def measure_columns(
     private: PrivateCounts, plan: Plan, fraction: Fraction
-) -> list[NDArray[np.float64]]:
+) -> list[Floats]:
     """Measure each column with the same noise; return nonnegative counts with the same sum for all columns."""
     private.measure(plan.columns, [fraction / len(plan.sizes)] * len(plan.sizes))
     total, _ = estimate_total(private.marginals)
@@ -204,7 +204,7 @@ def measure_columns(
 
 
 def estimate_column_error(
-    private: PrivateCounts, plan: Plan, counts: Sequence[NDArray[np.float64]]
+    private: PrivateCounts, plan: Plan, counts: Sequence[Floats]
 ) -> float:
     """Estimate the total variation distance of columns from the truth if the remaining budget measures them alone."""
     noise = private.budget.std_error(private.budget.remaining / len(plan.sizes))
@@ -215,7 +215,7 @@ def estimate_column_error(
 def plan_second_round(
     private: PrivateCounts,
     plan: Plan,
-    counts: Sequence[NDArray[np.float64]],
+    counts: Sequence[Floats],
     column_error: float,
 ) -> SecondRound:
     """Plan the scores that follow a first model, by the counts of columns and by their error."""
@@ -231,7 +231,7 @@ def plan_second_round(
 
 
 def plan_scores(
-    private: PrivateCounts, plan: Plan, counts: Sequence[NDArray[np.float64]]
+    private: PrivateCounts, plan: Plan, counts: Sequence[Floats]
 ) -> list[tuple[list[Clique], Fraction]]:
     """List the marginals to score: with the target, with columns of two values, and without both.
 
@@ -263,7 +263,7 @@ def plan_scores(
 def score_pairs(
     private: PrivateCounts,
     plan: Plan,
-    counts: Sequence[NDArray[np.float64]],
+    counts: Sequence[Floats],
     lists: Sequence[tuple[list[Clique], Fraction]],
     second: SecondRound,
 ) -> tuple[Scores, Candidates]:
@@ -314,7 +314,7 @@ def score_pairs(
 def group_columns(
     private: PrivateCounts,
     plan: Plan,
-    counts: Sequence[NDArray[np.float64]],
+    counts: Sequence[Floats],
     fraction: Fraction,
 ) -> Groups:
     """Group the rare values of each column, with the noise of pairs to be measured with a fraction of the budget.
@@ -470,7 +470,7 @@ def list_second_candidates(
 
 def estimate_marginals(
     model: GraphicalModel, cliques: Collection[Clique]
-) -> dict[Clique, NDArray[np.float64]]:
+) -> dict[Clique, Floats]:
     """Compute the proportions of marginals within one clique, and estimate other marginals from sampled rows."""
     # A sample takes less time than variable elimination for each marginal. Its seed is
     # fixed, so that equal models have equal marginals.

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.special import ndtr, ndtri
+
+from skdp._arrays import Floats, Indices, Mask
 
 # A few records far from the middle of a column decide on its mean and its standard
 # deviation, and their counts are mostly noise. Beyond the last clear proportion, records
@@ -20,7 +21,6 @@ from scipy.special import ndtr, ndtri
 # .. [2] C. E. Rasmussen, C. K. I. Williams (2006). Gaussian processes for machine
 #    learning. MIT Press. Section 2.2.
 
-Table = NDArray[np.float64]
 
 # Chosen by benchmarks/synthesis_numbers.py.
 CLEAR_STD_ERRORS = 5.0
@@ -37,8 +37,8 @@ TINY = 1e-18
 
 
 def fit_tails(
-    proportions: Table, edges: Table, counts: Table, covariance: Table
-) -> tuple[Table, int, int]:
+    proportions: Floats, edges: Floats, counts: Floats, covariance: Floats
+) -> tuple[Floats, int, int]:
     """Replace the proportions of cells in both tails by fitted distributions; also return the cells between the tails.
 
     `proportions` add up to 1, and `counts` are noisy; both of shape (n_cells,). `covariance` is the covariance of
@@ -52,8 +52,8 @@ def fit_tails(
 
 
 def _fit_upper(
-    proportions: Table, edges: Table, counts: Table, covariance: Table
-) -> tuple[Table, int]:
+    proportions: Floats, edges: Floats, counts: Floats, covariance: Floats
+) -> tuple[Floats, int]:
     """Replace the proportions of cells in the upper tail; also return the first of these cells.
 
     The parameters are as in `fit_tails`. The tail starts at the last cell for which the proportion beyond its lower
@@ -82,17 +82,17 @@ def _fit_upper(
 class _Side:
     """The records of a column above its middle cell, which contains the median."""
 
-    edges: Table
+    edges: Floats
     """The edges of all cells, ascending; shape (n_cells + 1,)."""
-    beyond: Table
+    beyond: Floats
     """The noisy proportion of records beyond the lower edge of each cell; shape (n_cells,)."""
-    covariance: Table
+    covariance: Floats
     """The covariance of the errors of `beyond`; shape (n_cells, n_cells)."""
     middle: int
     """The index of the cell with the median."""
 
     @classmethod
-    def of(cls, edges: Table, counts: Table, covariance: Table) -> _Side:
+    def of(cls, edges: Floats, counts: Floats, covariance: Floats) -> _Side:
         """Compute the proportions of records beyond each edge, and their covariance.
 
         The parameters are as in `fit_tails`.
@@ -104,18 +104,18 @@ class _Side:
         return cls(edges, beyond, sums / total**2, middle)
 
     @property
-    def errors(self) -> Table:
+    def errors(self) -> Floats:
         """The standard errors of the proportions `beyond`; shape (n_cells,)."""
         return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
 
     @property
-    def is_clear(self) -> NDArray[np.bool_]:
+    def is_clear(self) -> Mask:
         """Mark the cells above the middle for which the proportion beyond their lower edge exceeds the noise."""
         is_clear = self.beyond >= CLEAR_STD_ERRORS * self.errors
         is_clear[: self.middle + 1] = False
         return is_clear
 
-    def find_start(self, proportions: Table) -> tuple[int, bool]:
+    def find_start(self, proportions: Floats) -> tuple[int, bool]:
         """Return the last clear cell, and True if it has most of the records beyond its lower edge.
 
         In the latter case, such as a frequent largest number, there is no tail beyond the cell.
@@ -128,7 +128,7 @@ class _Side:
         in_cell = min(in_cell, proportions[start])
         return start, bool(in_cell >= 0.8 * self.beyond[start])
 
-    def measure_distances(self, start: int) -> tuple[Table, NDArray[np.intp]]:
+    def measure_distances(self, start: int) -> tuple[Floats, Indices]:
         """Return the distances of edges from the middle, relative to `start`, and the cells that the tail continues.
 
         The cells are about 12 of the body of the distribution, with `start` as the last.
@@ -146,7 +146,7 @@ class _Side:
         body = np.union1d(body[nearest], [start])
         return distances / distances[start], body
 
-    def average_distributions(self, start: int) -> Table:
+    def average_distributions(self, start: int) -> Floats:
         """Return the expected proportion beyond each edge from `start` on: (n_cells - start,).
 
         In each distribution, a power of the distance of a record is normal. Distributions with powers, slopes and
@@ -192,7 +192,7 @@ class _Side:
         scale = beyond[0] / (beyond[0] - beyond[-1])
         return np.asarray((beyond - beyond[-1])[:-1] * scale)
 
-    def correct(self, start: int, expected: Table) -> Table:
+    def correct(self, start: int, expected: Floats) -> Floats:
         """Correct the expected proportions `expected` beyond edges from `start` on by noisy proportions.
 
         This is the mean of a Gaussian process around `expected`, given the noisy proportions.
@@ -204,7 +204,7 @@ class _Side:
         return np.asarray(np.minimum.accumulate(np.maximum(beyond, 0.0)))
 
 
-def _walk(beyond: Table, first: float) -> Table:
+def _walk(beyond: Floats, first: float) -> Floats:
     """Return the covariances by which the proportions of a column deviate from a distribution.
 
     The logarithms of the proportions `beyond` edges deviate by a random walk, whose time is the logarithm of the
