@@ -63,7 +63,7 @@ INHERITED = {path for path in OURS.values() if (found := owner_of(path)) and inh
 
 
 @pytest.mark.parametrize("path", sorted({*OURS.values()} - INHERITED))
-def test_public_docstrings(monkeypatch, path):
+def test_public_docstrings_pass_numpydoc(monkeypatch, path):
     # A comment in the code must not switch a check off; searching for such comments takes a quarter of the time.
     monkeypatch.setattr("numpydoc.validate.extract_ignore_validation_comments", lambda file: {})
     protocol = path == "skdp.randomness.ByteSource"  # a protocol has no constructor

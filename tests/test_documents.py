@@ -48,7 +48,7 @@ def test_architecture_lists_every_package():
     assert [path.name for path in rooms if f"| `skdp/{path.name}` |" not in text] == []
 
 
-def test_one_version_and_date():
+def test_files_state_the_same_version_and_date():
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     version, date = (re.search(rf"^{key}: (\S+)$", citation, re.MULTILINE)[1] for key in ("version", "date-released"))
     assert version == skdp.__version__

@@ -168,7 +168,7 @@ class TestDates:
     @pytest.mark.parametrize(
         "ends", [((2020, 1, 1), (2020, 3, 1)), ((2020, 1, 1), (2020, 4, 2)), ((1, 1, 1), (9999, 12, 31))]
     )
-    def test_other_ranges_have_bins_of_equal_width(self, ends, moment):
+    def test_ranges_of_dates_have_bins_of_equal_width(self, ends, moment):
         low, high = (moment(*end) for end in ends)
         unit = timedelta.resolution if moment is datetime else timedelta(days=1)
         edges = skdp.Interval(low, high, bins=3).edges

@@ -68,7 +68,7 @@ def test_engines_accept_an_outside_transformer():
     assert all(map(np.array_equal, sums[0].sums(), sums[1].sums()))
 
 
-def test_statement_trusts_it_only_if_named():
+def test_statement_trusts_outside_transformers_only_if_named():
     fitted = make_pipeline(make_transformer(), LogisticRegression()).fit(people(100), people(100)["sex"])
     assert "Unprotected columns: job, sex." in str(privacy_statement(fitted))
     assert "Unprotected columns: none." in str(privacy_statement(fitted, trusted=[SaidTransformer]))

@@ -62,6 +62,6 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS + ALIKE, ids=repr)
-def test_parameters_and_outputs(estimator):
+def test_checks_of_parameters_and_outputs_pass(estimator):
     for check in OUTPUT_CHECKS + PARAMETER_CHECKS * (estimator in ALIKE):
         getattr(estimator_checks, check)(type(estimator).__name__, estimator)

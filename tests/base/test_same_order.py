@@ -22,7 +22,7 @@ CASES = [*((name, "groups") for name in EVERY), *((name, "y") for name in SUPERV
 
 @pytest.mark.filterwarnings("ignore:The noise (is about|exceeds)", "ignore:.* fewer bins than")  # 30 people only
 @pytest.mark.parametrize(("name", "what"), CASES)
-def test_central_estimators(name, what):
+def test_central_estimators_refuse_series_in_another_order(name, what):
     ledger = PrivacyLedger(epsilon=1e4, delta=0.5)
     estimator, table = make_estimator(name, ledger=ledger), whole(name)
     table.index = [f"row {number}" for number in range(len(table))]
@@ -40,7 +40,7 @@ def test_central_estimators(name, what):
     estimator.fit(rows, **columns | {what: columns[what][::-1].to_numpy()})
 
 
-def test_record_ids():
+def test_record_ids_in_another_order_are_refused():
     ledger = PrivacyLedger(epsilon=1e4, delta=0.5)
     encoder = RandomizedResponseEncoder(
         1.0, categories=ORDERED, memoize=True, secret_key=SecretKey.generate(), ledger=ledger

@@ -41,7 +41,7 @@ def test_model_with_little_noise_is_additive():
     assert model.shape_("c").values.round(1).tolist() == pytest.approx([0.0, 1.0, -1.0], abs=0.3)
 
 
-def test_classes_of_any_type():
+def test_each_class_of_text_has_its_function():
     names = np.array(["low", "middle", "high"])[np.digitize(EFFECT, [1.5, 3])]
     model = classifier(classes=["low", "middle", "high"]).fit(X, names)
     assert model.classes_.tolist() == ["high", "low", "middle"]
@@ -85,7 +85,7 @@ def test_values_beyond_the_bounds_are_in_the_outer_bins():
     assert (model.predict(far) == model.predict(near)).all()
 
 
-def test_values_outside_the_domain():
+def test_value_outside_the_domain_raises_or_adds_nothing():
     other = X.assign(c=X["c"].where(X["c"] != "z", "w"))
     with pytest.raises(ValueError, match="Column 'c'"):
         classifier().fit(other, CLASS)

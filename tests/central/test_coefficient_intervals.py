@@ -183,7 +183,7 @@ def test_rare_class_of_few_rows_has_no_interval():
         assert np.isnan(model.coef_std_error_).all()
 
 
-def test_interval_of_a_column_that_depends_on_another_one_is_missing():
+def test_interval_of_a_dependent_column_is_missing():
     X, y = draw_numbers(np.random.default_rng(0), 3_000)
     X = np.column_stack([X, X[:, 0]])
     model = LINEAR(4.0, delta=1e-6, random_state=0).fit(X, y)

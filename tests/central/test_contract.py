@@ -220,7 +220,7 @@ def test_scikit_learn_checks(estimator):
 
 @pytest.mark.long
 @parametrize_with_checks(OTHERS, expected_failed_checks=expected_failures)
-def test_scikit_learn_checks_of_other_parameters(estimator, check):
+def test_scikit_learn_checks_pass_with_further_parameters(estimator, check):
     check(estimator)
 
 

@@ -201,7 +201,7 @@ class TestReplay:
         assert set(replay.draws["sampler"]) == {"discrete_laplace" if n_columns == 1 else "rounded_gaussian"}
 
     @pytest.mark.filterwarnings("ignore::skdp.WeakGuaranteeWarning")
-    def test_second_histogram_depends_on_the_noisy_first_one(self):
+    def test_second_histogram_depends_on_the_noisy_first_histogram(self):
         """Its cells are around the median of noisy counts, although one more record moves the true median."""
         table = numbers(np.repeat([1000.0, 1003.0], 60))
         one = pd.concat([table, numbers([5.0])], ignore_index=True)

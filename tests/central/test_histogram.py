@@ -185,7 +185,7 @@ class TestRanges:
         ],
     )
     @pytest.mark.parametrize("method", ["flat", "hierarchical"])
-    def test_range_of_an_interval(self, method, low, high, count):
+    def test_range_of_an_interval_has_the_exact_count_at_a_large_epsilon(self, method, low, high, count):
         histogram = DPHistogram(100.0, domain=self.EDGES, method=method).fit(self.AGES)
         estimate = histogram.range_estimate(low, high)
         assert estimate == Estimate(count, estimate.std_error, estimate.lower, estimate.upper)

@@ -93,7 +93,7 @@ def test_scaled_steps_converge_to_the_minimum(correlation):
     assert log_loss(y, model.predict_proba(X)) < 1.005 * least
 
 
-def test_classes_of_any_type():
+def test_classes_of_text_are_predicted():
     X, y = load_wine(return_X_y=True)
     X, y = np.tile(StandardScaler().fit_transform(X), (10, 1)), np.tile(np.array(["b", "c", "a"])[y], 10)
     model = DPLogisticRegression(4.0, bounds=(-3, 3), classes=["b", "c", "a"], random_state=0).fit(X, y)

@@ -61,7 +61,7 @@ class TestAccuracy:
             model = categorical(0.05, random_state=seed).fit(WORDS[:50], ILL[:50])
             assert all(np.allclose(np.exp(one).sum(axis=1), 1) for one in model.feature_log_prob_)
 
-    def test_bins_and_values_outside_the_domain(self):
+    def test_values_outside_the_domain_raise_or_are_ignored_or_clipped(self):
         bins = {"age": Interval(0, 100, bins=10), "size": Interval(-4, 4, bins=4)}
         assert categorical(categories=bins).fit(NUMBERS, ILL).score(NUMBERS, ILL) > 0.65
         odd = WORDS.assign(job=WORDS["job"].where(WORDS["job"] != "smith", None))

@@ -26,7 +26,7 @@ def test_equal_quantiles_are_one_edge():
     assert sorted(out["hours-per-week"].unique()) == [0, 1, 2]
 
 
-def test_bin_includes_its_left_edge_and_the_last_one_both():
+def test_bin_includes_its_left_edge_and_the_last_bin_both_edges():
     fitted = DPKBinsDiscretizer(1e6, n_bins=2, bounds=(0, 10)).fit([[0.0], [5.0], [5.0], [10.0]])
     rows = [[-math.inf], [-1.0], [0.0], [4.9], [5.0], [10.0], [11.0], [math.inf]]
     assert fitted.transform(rows).ravel().tolist() == [0, 0, 0, 0, 1, 1, 1, 1]

@@ -59,7 +59,7 @@ def test_added_record_costs_at_most_epsilon(model, epsilon):
 
 @pytest.mark.usefixtures("few_candidates")
 @pytest.mark.parametrize("n", [1, 3])
-def test_rows_of_a_person_cost_as_much_as_one(n):
+def test_rows_of_a_person_cost_as_much_as_a_single_row(n):
     rows = np.array([2.0] * 6 + [0.0] * n)[:, np.newaxis]
     model = DPKBinsDiscretizer(0.5, n_bins=2, bounds=(0, 2), max_rows_per_person=n)
     assert replay_release(model, rows, rows[:-n]).epsilon == pytest.approx(0.5)

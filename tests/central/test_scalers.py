@@ -34,7 +34,7 @@ def test_error_of_the_scale_covers_columns_of_any_variance(epsilon):
 
 
 @pytest.mark.parametrize("rows", [0, 1, 2])
-def test_tables_of_no_rows_and_of_one_are_supported(rows):
+def test_tables_without_rows_or_with_one_row_are_supported(rows):
     for seed in range(20):
         scaler = DPStandardScaler(0.5, bounds=(-5, 5), random_state=seed)
         with pytest.warns(UserWarning, match=r"exceeds the variance of \['x0', 'x1'\]"):

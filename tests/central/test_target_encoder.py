@@ -47,7 +47,7 @@ class TestAccuracy:
         assert np.mean(errors) <= (0.075 if epsilon < 1 else 0.055)
 
 
-def test_values_outside_the_domain():
+def test_value_outside_the_domain_raises_or_gets_the_overall_mean():
     odd = WORDS.copy()
     odd.iloc[:3, 0] = ["pilot", None, "pilot"]
     fitted = encoder(handle_unknown="ignore").fit(odd, ILL)

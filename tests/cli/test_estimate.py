@@ -59,7 +59,7 @@ def test_file_needs_no_option(capsys, name):
     assert capsys.readouterr().out == printed
 
 
-def test_contradictions_and_other_tables_raise_an_error(capsys):
+def test_protocol_of_another_encoder_and_reports_of_words_raise_an_error(capsys):
     for protocol in ("unary.json", "epsilon.json"):
         assert "split.parquet: " in refuse(capsys, "estimate", "split.parquet", "--protocol", protocol)
     PEOPLE[["sex"]].to_parquet("sexes.parquet")

@@ -120,7 +120,7 @@ def test_columns_beside_reports_are_unprotected(tmp_path, capsys):
     assert record["total"]["scope"] == ["sex"]
 
 
-def test_other_files_raise_an_error(files, capsys):
+def test_files_without_a_protocol_raise_an_error(files, capsys):
     for name in ("people.parquet", "reports.csv.gz"):  # text does not contain its protocol
         error = refuse(capsys, "statement", files / name)
         assert "does not contain the protocol of its reports. Use the protocol file of `save`" in error

@@ -47,7 +47,7 @@ def run(monkeypatch, capsysbinary):
 PRIVATIZE = ["--domain", "domain.toml", "--epsilon", "3"]
 
 
-def test_another_delimiter_is_advised_and_an_invalid_one_raises_an_error(folder, run):
+def test_error_advises_a_delimiter_and_an_invalid_delimiter_raises_an_error(folder, run):
     told = run("privatize", "semicolons.csv", "r.csv", *PRIVATIZE)[2]
     assert "Use --delimiter if another character separates the values" in told
     status, _, told = run("privatize", "people.csv", "r.csv", *PRIVATIZE, "--delimiter", ";;")

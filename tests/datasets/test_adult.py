@@ -84,7 +84,7 @@ def test_domain_declares_every_value_of_every_column(subset, dropna):
 
 
 @pytest.mark.parametrize("as_frame", [False, True])
-def test_data_and_target_alone_and_as_arrays(as_frame):
+def test_options_return_arrays_or_frames_and_the_target_alone(as_frame):
     expected = load_adult(subset="test", dropna=True)
     loaded = load_adult(subset="test", dropna=True, as_frame=as_frame)
     X, y = load_adult(subset="test", dropna=True, as_frame=as_frame, return_X_y=True)

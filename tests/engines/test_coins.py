@@ -42,7 +42,7 @@ def same(value, rows=5_000, last=None):
     ],
     ids=["values", "numbers", "words"],
 )
-def test_another_key_place_or_row_has_other_random_bits(made, value, other):
+def test_random_bits_depend_on_key_position_and_all_rows(made, value, other):
     """False alarm with probability below 2**-1000."""
     made.fit(same(value, 10))
     seen = []
@@ -59,7 +59,7 @@ def test_another_key_place_or_row_has_other_random_bits(made, value, other):
     assert len(set(seen)) == len(seen)
 
 
-def test_values_with_equal_joined_text_have_other_random_bits():
+def test_values_with_equal_joined_text_have_different_random_bits():
     """Joined text of "s a" and "s bs c" equals that text for "s as b" and "s c"; 1 and "1" are one word."""
     made = RapporEncoder(4.0, n_bits=8, n_cohorts=3).fit(pd.DataFrame({"word": ["a"]}))
 

@@ -92,7 +92,7 @@ def test_truncated_gzip_file_raises_an_error(people, tmp_path):
         privatize_file(tmp_path / "in.csv.gz", tmp_path / "out.csv", encoder())
 
 
-def test_other_formats_raise_an_error(source, target, tmp_path):
+def test_unknown_formats_and_damaged_files_raise_an_error(source, target, tmp_path):
     (tmp_path / "in.txt").write_text("color,size\n")
     for paths in ((tmp_path / "in.txt", target), (source, tmp_path / "out.txt")):
         with pytest.raises(ValueError, match=r"must end in one of \.csv"):

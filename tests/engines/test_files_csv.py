@@ -57,7 +57,7 @@ def test_open_quote_raises_an_error_that_names_the_line(tmp_path, reader, case):
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("note", ['"ok"', '""', '"5"" wide"', '5" wide', '"two\nlines"', '"a,b"', '""""', '"\r\n"'])
-def test_other_quotes_are_read(tmp_path, note, end):
+def test_quotes_within_text_are_read(tmp_path, note, end):
     path = tmp_path / "in.csv"
     path.write_bytes(end.join(["sex,note", *[f"f,{note}", f'"m",{note}'] * 200, ""]).encode())
     assert tally_files([path], encoder()).n_reports == 400

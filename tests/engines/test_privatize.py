@@ -253,7 +253,7 @@ def test_transformers_without_batches_raise_an_error(people):
         tally(people, encoder())
 
 
-def test_columns_of_other_names_raise_an_error(people):
+def test_unknown_or_repeated_column_names_raise_an_error(people):
     fitted = encoder().fit(people.select(["color", "size"]))
     with pytest.raises(ValueError, match=r"`reports` must have the columns .*, got \['age'\]"):
         tally(pa.table({"age": [1]}), fitted)

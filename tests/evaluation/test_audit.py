@@ -308,7 +308,7 @@ class TestBound:
         low = (1e-6 / 2) ** (1 / 350)
         assert result.epsilon_lower == pytest.approx(math.log((low - delta) / (1 - low)))
 
-    def test_event_is_counted_in_other_draws_than_it_was_chosen_by(self):
+    def test_event_is_chosen_and_counted_in_separate_draws(self):
         """On the draws of the choice, the likelier half of 256 outcomes exceeds a level of 1e-6 each time."""
         rng = np.random.default_rng(5)
         release = FunctionTransformer(lambda table: pd.DataFrame({"a": rng.integers(0, 256, len(table))}))

@@ -142,7 +142,7 @@ class TestCurves:
         display = PrivacyCurveDisplay.from_curve(curve)
         assert [axes.lines[0].get_ydata()[0] for axes in display.ax_] == [0.25, 0.75]
 
-    def test_differences_have_their_intervals(self):
+    def test_figure_has_differences_and_intervals_of_the_comparison(self):
         expected = compare_to_baseline(CURVE)
         display = PrivacyCurveDisplay.from_curve(CURVE, kind="difference")
         for axes, metric in zip(display.ax_, "mn", strict=True):

@@ -175,7 +175,7 @@ LEVELS = ReportDesign.by_group({1: ReportDesign.warner("a", 0.9), 2: ReportDesig
         (ENCODER, TEST, ValueError, "No epsilon up to 64 .* with 9 rows. Use plan_rows"),
     ],
 )
-def test_errors_of_plan_epsilon(source, options, error, message):
+def test_plan_epsilon_raises_for_invalid_parameters(source, options, error, message):
     with pytest.raises(error, match=message):
         skdp.plan_epsilon(source, **{"within": 0.5, "n_rows": 9, **options})
 
@@ -188,7 +188,7 @@ def test_errors_of_plan_epsilon(source, options, error, message):
         (ReportDesign.direct("a", values=[1, 2, 3]), {}, "with two values, got 3"),
     ],
 )
-def test_errors_of_plan_rows(source, options, message):
+def test_plan_rows_raises_for_invalid_parameters(source, options, message):
     with pytest.raises(ValueError, match=message):
         skdp.plan_rows(source, **{"within": 0.5} | options)
 

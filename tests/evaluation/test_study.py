@@ -18,7 +18,7 @@ class TestCounts:
         frame = pd.DataFrame({"sex": ["Female"] * 300 + ["Male"] * 700})
         return count_study(frame, Domain({"sex": ["Female", "Male"]}), **options)
 
-    def test_errors_and_coverage_equal_the_stated_ones(self):
+    def test_errors_and_coverage_equal_the_stated_values(self):
         """400 runs: 4.9 standard errors of the mean, and a proportion that fails once in 10^6."""
         study = self.sexes(epsilons=[1.0], n_repeats=400, random_state=0)
         squares = study.errors["l2"] ** 2

@@ -136,7 +136,7 @@ def releases(table):
 
 
 @pytest.mark.parametrize("kind", ["category", "dictionary", "Enum", "Categorical"])
-def test_categories_of_a_release_are_the_declared_ones(kind):
+def test_release_has_the_declared_categories(kind):
     for table in releases(category_tables(WARDS, SECRET)[kind]):
         assert is_categorical(table)
         assert categories_of(table["x"]) == WARDS

@@ -54,7 +54,7 @@ def test_members_of_transformers_are_listed(name):
 
 
 @every_transformer
-def test_ledger_set_after_fit_is_refused_and_a_removed_one_is_charged(name):
+def test_ledger_set_after_fit_is_refused_and_a_removed_ledger_is_charged(name):
     """Neither an uncharged transform nor an uncharged encoder can be mistaken for a charged one."""
     first, second = skdp.PrivacyLedger(epsilon=100), skdp.PrivacyLedger(epsilon=100)
     transformer, table = make_transformer(name, ledger=first)

@@ -92,7 +92,7 @@ class TestDistribution:
         assert distance < 0.01
 
     @pytest.mark.parametrize("mechanism", ["optimal", "laplace"])
-    def test_other_mechanisms_estimate_no_distribution(self, mechanism):
+    def test_only_square_wave_estimates_a_distribution(self, mechanism):
         fitted = NumericPerturber(mechanism=mechanism, bounds=(0, 1)).fit([[0.5]])
         with pytest.raises(ValueError, match="`estimate_distribution` requires mechanism='square_wave'"):
             fitted.estimate_distribution(fitted.transform([[0.5]]))

@@ -162,7 +162,7 @@ def test_columns_of_any_library_are_matched_by_position(column):
         ({(1, 0): 2}, {(1, 0): 2}, [1, 3]),
     ],
 )
-def test_undefined_metrics_warn_and_defined_ones_are_returned(unprivileged, privileged, undefined):
+def test_undefined_metrics_warn_and_defined_metrics_are_returned(unprivileged, privileged, undefined):
     frame = rows(Female=unprivileged, Male=privileged)
     with pytest.warns(UndefinedMetricWarning) as caught:
         table = report(frame)

@@ -57,7 +57,7 @@ def test_errors_equal_direct_computation():
     assert errors["next"] == pytest.approx((1 / 3 + 1 / 6 + 1 / 3 + 1 / 2) / 2)
 
 
-def test_other_libraries_and_missing_values():
+def test_polars_tables_with_missing_values_have_equal_errors():
     people, events = make_tables(0)
     events["ward"] = events["ward"].where(events.index % 5 > 0)
     other_people, other = make_tables(1)

@@ -37,7 +37,7 @@ def bin_of(value, edges):
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
-def test_error_of_every_marginal_in_every_dataframe(make_frame, order):
+def test_error_of_every_marginal_is_exact_in_every_dataframe(make_frame, order):
     table = marginal_errors(make_frame(REAL), make_frame(SYNTHETIC), order=order)
     assert table["columns"].to_list() == list(itertools.combinations(REAL, order))
     assert table["error"].to_list() == [float(compute_distance(REAL, SYNTHETIC, names)) for names in table["columns"]]
@@ -95,7 +95,7 @@ def test_product_of_more_than_2_to_the_64_cells_is_counted():
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 9)] * 4), min_size=1, max_size=20))
-def test_equal_proportions_have_no_error_and_disjoint_ones_error_1(real):
+def test_equal_tables_have_error_0_and_disjoint_tables_error_1(real):
     table = pd.DataFrame(real, columns=list("abcd"))
     assert marginal_error(table, pd.concat([table] * 3)) == 0
     for order in (1, 2, 4):

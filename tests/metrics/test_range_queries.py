@@ -44,7 +44,7 @@ def compute_error(real, synthetic, queries):
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_error_of_a_query_in_every_dataframe(make_frame, query):
+def test_error_of_a_query_is_exact_in_every_dataframe(make_frame, query):
     got = range_query_error(make_frame(REAL), make_frame(SYNTHETIC), [query])
     assert got == pytest.approx(compute_error(REAL, SYNTHETIC, [query]), rel=1e-12, abs=1e-15)
 

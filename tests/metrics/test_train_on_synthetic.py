@@ -38,7 +38,7 @@ def auc(train, test):
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, lambda data: pd.DataFrame(data, dtype="category")])
-def test_model_is_fitted_to_synthetic_rows_and_scored_on_real_ones(make):
+def test_model_is_fitted_to_synthetic_rows_and_scored_on_real_rows(make):
     scores = train_on_synthetic(MODEL, make(SYNTHETIC), make(TEST), target="buys", real_train=make(TRAIN))
     assert scores.index.to_list() == ["synthetic", "real"]
     assert scores.index.name == "trained_on"

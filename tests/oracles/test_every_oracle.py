@@ -133,7 +133,7 @@ def test_shuffle_pair_has_the_largest_ratio(make_oracle, k):
 
 
 @pytest.mark.parametrize("epsilon", [1e7, 1e300, 10**400, Fraction(10**400), np.float32(1e9), np.int64(10**9), 1000])
-def test_huge_epsilon_has_the_probabilities_of_a_large_one(make_oracle, epsilon):
+def test_huge_epsilon_has_the_probabilities_of_a_large_epsilon(make_oracle, epsilon):
     oracle = make_oracle(6, epsilon)
     assert oracle.parameters() == make_oracle(6, 1000).parameters()
     assert 0 < oracle.epsilon < 100

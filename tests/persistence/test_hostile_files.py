@@ -71,7 +71,7 @@ def test_damaged_files_raise_an_error_or_are_unchanged():
 
 
 @pytest.mark.parametrize("data", [b"", b"PK", b"x" * 1000, pickle.dumps(1), b"{}", b'{"format": "skdp-protocol"}'])
-def test_other_files_raise_an_error(data):
+def test_files_that_save_did_not_write_raise_an_error(data):
     refuse(data, "must be a file of skdp.save")
 
 
@@ -84,7 +84,7 @@ def test_record_may_name_estimators_of_skdp_only(name):
     refuse(skops.io.dumps(record), "unknown type|cannot be read|epsilon")
 
 
-def test_other_types_are_loaded_on_request():
+def test_untrusted_types_are_loaded_on_request():
     steps = pipeline.make_pipeline(preprocessing.FunctionTransformer(skdp.save))
     data = save_bytes(steps)
     refuse(data, r"`trusted` must contain the types .*skdp.persistence")

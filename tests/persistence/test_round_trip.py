@@ -267,7 +267,7 @@ def test_changed_parameters_after_fit_raise_an_error(changes):
         save_bytes(encoder.set_params(**changes))
 
 
-def test_other_objects_than_estimators_raise_an_error():
+def test_objects_that_are_no_estimators_raise_an_error():
     with pytest.raises(TypeError, match="`estimator` must be an estimator, got ABCMeta"):
         save_bytes(skdp.RandomizedResponseEncoder)
 

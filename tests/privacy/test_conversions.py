@@ -61,14 +61,14 @@ def test_delta_is_above_the_truth_and_close(mu, near):
 
 
 @given(st.floats(1e-6, 1e4), DELTAS)
-def test_largest_mu_is_within_the_guarantee_and_a_larger_one_is_not(epsilon, delta):
+def test_largest_mu_is_within_the_guarantee_and_a_larger_mu_is_not(epsilon, delta):
     mu = largest_mu(epsilon, delta)
     assert gaussian_delta(mu, epsilon) <= delta
     assert gaussian_delta(Fraction(mu) * (1 + Fraction(1, 10**7)), epsilon) > delta
 
 
 @given(st.floats(1e-9, 50), DELTAS)
-def test_epsilon_is_within_the_guarantee_and_a_smaller_one_is_not(mu, delta):
+def test_epsilon_is_within_the_guarantee_and_a_smaller_epsilon_is_not(mu, delta):
     epsilon = gaussian_epsilon(mu, delta)
     assert gaussian_delta(mu, epsilon) <= delta
     smaller = epsilon - 1e-7 * (epsilon + mu)
@@ -90,7 +90,7 @@ def test_extremes_are_safe_and_finite(epsilon, delta):
         assert 0 <= gaussian_epsilon(mu, delta) <= epsilon * (1 + 1e-12)
 
 
-def test_delta_of_extreme_parameters():
+def test_extreme_parameters_are_converted():
     assert gaussian_delta(0, 0) == gaussian_delta(0, 1) == 0
     assert gaussian_epsilon(0, 0) == gaussian_epsilon(0, 0.1) == 0
     assert gaussian_delta(1e300, 1) == gaussian_delta(30, 0) == 1

@@ -53,7 +53,7 @@ def test_composition_keeps_all_restrictions():
 GAUSSIAN = {"epsilon": 5.3, "delta": 1e-6, "rho": 0.5}
 
 
-def test_rhos_add_and_a_pure_release_has_one():
+def test_rhos_add_and_a_pure_release_has_a_rho():
     gaussian, pure, approximate = PrivacyGuarantee(**GAUSSIAN), PrivacyGuarantee(0.5), PrivacyGuarantee(0.5, delta=1e-9)
     assert (gaussian + gaussian).rho == 1
     assert (gaussian + pure).rho == (pure + gaussian).rho == 0.5 + 0.5**2 / 2

@@ -133,7 +133,7 @@ def test_charge_that_cannot_be_written_draws_nothing(path, monkeypatch):
         (lambda path: PrivacyLedger(rho=1.0, delta=1e-6), ValueError, "`delta` requires a budget of epsilon"),
     ],
 )
-def test_error_names_why_a_ledger_cannot_be_made(path, make, error, message):
+def test_invalid_arguments_raise_and_make_no_file(path, make, error, message):
     with pytest.raises(error, match=message):
         make(path)
     assert not path.exists()
@@ -184,7 +184,7 @@ def another_database(path):
         (another_database, "no such table: account"),
     ],
 )
-def test_error_names_why_a_file_is_no_ledger(tmp_path_factory, write, why):
+def test_error_names_the_reason_if_a_file_is_no_ledger(tmp_path_factory, write, why):
     path = tmp_path_factory.mktemp("other") / "ledger.sqlite"
     write(path)
     with pytest.raises((OSError, ValueError), match=rf"is not a valid ledger: .*{why}|cannot be used: {why}"):

@@ -55,7 +55,7 @@ def test_log_of_a_charge_has_cost_and_remaining_budget(log, tmp_path):
 
 
 @pytest.mark.parametrize(("budget", "name"), [({"rho": 0.5}, "rho"), ({"mu": 1.0}, "mu_squared")])
-def test_log_of_other_budgets_has_their_measure(budget, name, caplog):
+def test_log_of_budgets_in_rho_and_mu_has_their_measure(budget, name, caplog):
     caplog.set_level(logging.INFO, "skdp")
     ledger = PrivacyLedger(**budget)
     ledger.charge(PrivacyGuarantee(0.5), "x")
@@ -111,7 +111,7 @@ FUNCTIONS = {
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_each_charge_of_other_releases_is_logged(name, log):
+def test_each_charge_of_a_function_is_logged(name, log):
     ledger = PrivacyLedger(9.0, delta=0.5)
     FUNCTIONS[name](ledger)
     (charge,) = log()

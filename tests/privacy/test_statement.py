@@ -394,7 +394,7 @@ def test_only_names_of_x_are_read():
         (sex().fit(SEX), AGE, ValueError, r"X must have the columns .* got 1 columns without \['sex'\]"),
     ],
 )
-def test_other_objects_raise_an_error(estimator, table, error, message):
+def test_unsupported_objects_raise_an_error(estimator, table, error, message):
     with pytest.raises(error, match=message):
         skdp.privacy_statement(estimator, table)
 

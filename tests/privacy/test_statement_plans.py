@@ -187,7 +187,7 @@ def private_target():
     return skdp.DPLogisticRegression(protect="target", classes=[0, 1], random_state=0)
 
 
-def test_private_target_after_a_column_transformer():
+def test_target_is_protected_after_a_column_transformer():
     behind = make_pipeline(ColumnTransformer([("all", StandardScaler(), NUMBERS)]), private_target())
     for statement in (
         privacy_statement(behind, TABLE),
@@ -197,7 +197,7 @@ def test_private_target_after_a_column_transformer():
         assert set(statement.unprotected_columns) == set(NUMBERS)
 
 
-def test_protected_columns_after_a_column_transformer():
+def test_columns_after_a_column_transformer_have_no_total():
     """Before fit, an unknown target was stated as protected."""
     private = skdp.DPColumnSynthesizer(["sex"], domain=DECLARED, random_state=0)
     names = ColumnTransformer([("text", "passthrough", TEXT)], verbose_feature_names_out=False)
@@ -208,7 +208,7 @@ def test_protected_columns_after_a_column_transformer():
         assert "first step" in str(statement)
 
 
-def test_protected_columns_within_a_column_transformer():
+def test_columns_within_a_column_transformer_are_protected():
     private = skdp.DPColumnSynthesizer(["sex"], domain=DECLARED, random_state=0)
     within = ColumnTransformer([("text", private, TEXT)], remainder="passthrough")
     for statement in (privacy_statement(within, TABLE), privacy_statement(within.fit(TABLE), TABLE)):

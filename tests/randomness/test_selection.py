@@ -96,7 +96,7 @@ def test_unimodal_choice_draws_candidates_by_their_scores(monkeypatch, rate):
     assert all(count == 1 << last - band for (_, band), count in counts.items())
 
 
-def test_unimodal_choice_among_more_candidates_than_words():
+def test_unimodal_choice_supports_more_candidates_than_words():
     def within(far):
         return max(10**30 - far, 0), 10**30 + far + 1
 

@@ -125,6 +125,6 @@ def test_degrees_of_freedom_count_clusters_with_weight():
     assert first == pytest.approx(second)
 
 
-def test_error_of_a_subgroup_of_one_cluster():
+def test_subgroup_of_one_cluster_raises_an_error():
     with pytest.raises(ValueError, match="at least two clusters with a positive weight, got at most one"):
         survey_mean(pd.DataFrame({"x": [5.0, 9.0, 9.0]}), [1, 0, 0])

@@ -247,7 +247,7 @@ def test_invalid_levels_raise_an_error(level):
         SYNTHESIZER.count_estimate({}, confidence_level=level)
 
 
-def test_quality_of_marginals_names_noisy_ones():
+def test_quality_of_marginals_names_noisy_marginals():
     quality = fit_model(0.02).marginal_quality_
     assert quality.index.to_list() == ["age, smokes", "age", "wet", "n", "day"]
     assert (quality["noise"] > 0.1).any()

@@ -57,7 +57,7 @@ def test_no_pair_is_measured_with_much_noise(kind):
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "laplace"])
-def test_strong_pair_has_capacity_before_many_weak_ones(kind):
+def test_strong_pair_has_capacity_before_many_weak_pairs(kind):
     """By their gain per noise alone, weak pairs of bits came first, and used its capacity."""
     rng, n, sizes = np.random.default_rng(0), 20_000, (30, 30, 2, 2, 2, 2)
     hidden = rng.integers(0, 30, n)

@@ -136,7 +136,7 @@ class TestPrivacy:
 
         assert replay_release(release, table, neighbor).passed
 
-    def test_contract_of_curators(self):
+    def test_synthesizer_passes_the_checks_of_curators(self):
         check_curator(synthesizer(delta=1e-6), people(60).reset_index(drop=True))
 
     @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ class TestPrivacy:
 
 
 class TestRows:
-    def test_other_columns_order_labels_and_dtypes_are_kept(self):
+    def test_public_columns_order_labels_and_dtypes_are_kept(self):
         table = people(500)
         made = synthesizer(random_state=0).fit_transform(table)
         pd.testing.assert_frame_equal(made[["job", "income"]], table[["job", "income"]])
@@ -329,7 +329,7 @@ def require_kept(columns, made, table):
 
 class TestDomainOfSeveralColumns:
     @pytest.mark.parametrize("given", ["total", "twice"])
-    def test_column_derived_from_private_ones_raises_an_error(self, given):
+    def test_column_derived_from_private_columns_raises_an_error(self, given):
         """It allows computing private columns from public ones."""
         domain = Domain(
             {"a": Interval(0, 1000), "b": Interval(0, 1000)}, derived={"total": "a + b", "twice": "2 * total"}
@@ -343,7 +343,7 @@ class TestDomainOfSeveralColumns:
             release.fit(table[["a", "b"]], table[given])
         assert ledger.spent == (0, 0)
 
-    def test_column_derived_from_public_ones_is_kept(self):
+    def test_column_derived_from_public_columns_is_kept(self):
         domain = Domain(DOMAIN | {"b": range(3)}, derived={"late": "b > 1", "old": "age > 60", "both": "b + age"})
         table = people(100).assign(b=np.resize(range(3), 100))
         table["late"] = table["b"] > 1

@@ -352,7 +352,7 @@ def test_derived_columns_that_no_table_has_are_added(person_columns, tables):
     assert (events["late"] == events["day"] + people["age"][events["id"]].to_numpy()).all()
 
 
-def test_constraints_and_derived_columns_of_several_tables_of_events(tables):
+def test_several_tables_of_events_satisfy_constraints_and_have_derived_columns(tables):
     patients, visits = tables
     children = {"stays": visits[["id", "day"]], "doses": visits[["id", "ward", "dose"]].assign(age2=0)}
     constraints = ["day < 300", "not (ward == 'lab' and sex == 'm')"]
@@ -369,7 +369,7 @@ def test_constraints_and_derived_columns_of_several_tables_of_events(tables):
             make_synthesizer(domain=Domain(DOMAIN, **facts)).fit(patients, children | {"doses": visits[["id", "dose"]]})
 
 
-def test_missing_values_and_ignored_events():
+def test_missing_values_are_drawn_and_unknown_events_are_ignored():
     patients, visits = make_tables(300)
     visits.loc[::3, "ward"] = None
     domain = Domain({name: DOMAIN[name] for name in DOMAIN.columns} | {"ward": ["er", "gp", "lab", None]})
@@ -410,7 +410,7 @@ def test_order_by_an_undeclared_column_is_not_modeled(tables):
     assert list(synthetic) == ["id", "sex", "age", "ward", "dose", "day"]
 
 
-def test_people_have_counts_with_intervals(tables, fitted):
+def test_intervals_of_counts_of_people_cover(tables, fitted):
     counts = fitted.people_.marginal(["sex"])
     true = tables[0]["sex"].value_counts()
     assert (counts["lower"].to_numpy() <= true[counts["sex"]].to_numpy()).all()

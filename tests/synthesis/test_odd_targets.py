@@ -63,7 +63,7 @@ def target(kind, last):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("library", TABLES)
-def test_value_outside_other_libraries_is_like_any_unknown_one(library, kind, capfd):
+def test_value_beyond_a_library_is_treated_as_unknown(library, kind, capfd):
     _, declared, *values = KINDS[kind]
     domain = {"x0" if library == "numpy" else "k": ["u", "w"], "target" if kind == "no text" else "c": declared}
     releases, messages = [], []

@@ -27,7 +27,7 @@ def make_one_hot():
     return make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["sex"]), remainder="passthrough")
 
 
-def test_model_is_fitted_to_synthetic_rows_and_predicts_real_ones():
+def test_model_is_fitted_to_synthetic_rows_and_predicts_real_rows():
     seen = []
 
     class Recorder(LogisticRegression):

@@ -65,7 +65,7 @@ def many_fits(request):
 
 
 class TestSample:
-    def test_number_of_rows_is_the_estimated_one(self, synthesizer):
+    def test_number_of_rows_equals_its_estimate(self, synthesizer):
         assert len(synthesizer.sample()) == round(synthesizer.n_rows_)
         assert abs(synthesizer.n_rows_ - N) < 6 * synthesizer.n_rows_std_error_
 
@@ -104,7 +104,7 @@ class TestEstimates:
         with pytest.raises(ValueError, match="column"):
             synthesizer.marginal(names)
 
-    def test_error_of_the_number_of_rows(self, many_fits):
+    def test_standard_error_of_the_number_of_rows_is_correct(self, many_fits):
         errors = np.array([(fit.n_rows_ - N) / fit.n_rows_std_error_ for fit in many_fits])
         assert np.mean(errors**2) == pytest.approx(1, abs=5 * math.sqrt(5 / N_FITS))
 

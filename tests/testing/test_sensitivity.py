@@ -294,7 +294,7 @@ def test_errors_and_missing_guarantees_fail():
         replay_release(len, X, ONE_LESS)
 
 
-def test_error_of_several_tables_in_a_tuple():
+def test_tables_in_a_tuple_raise_an_error():
     table = pd.DataFrame({"age": [1.0]})
     with pytest.raises(TypeError, match="`X` must be one dataframe or array, got tuple"):
         replay_release(DPMean(bounds=(0, 2)), (table, table), (table, table[:0]))

@@ -97,7 +97,7 @@ def test_gaussian_noise_and_answers_compose(mu):
     assert truth(found - 1e-3) > delta
 
 
-def test_replacing_a_record_is_removing_one_and_adding_one():
+def test_replacing_a_record_is_removing_and_adding_a_record():
     losses = [PureLoss(0.5, share=0.25), GaussianLoss(0.2), StatedLoss(0.5, 1e-6, 0.1)]
     double = [loss._to_replacement() for loss in losses]
     assert double[1] == GaussianLoss(0.4)
