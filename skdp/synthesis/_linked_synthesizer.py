@@ -22,7 +22,7 @@ from skdp.base import (
 )
 from skdp.central import CentralEstimator
 from skdp.domain import Domain, DomainLike
-from skdp.privacy import Mu, PrivacyLedger, Rho, check_delta
+from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
 from skdp.randomness import ByteSource
 from skdp.synthesis._cells import find_intervals
 from skdp.synthesis._events import EventModel
@@ -205,6 +205,10 @@ class DPLinkedSynthesizer(CentralEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "people_")
+
+    def _planned_guarantee(self) -> PrivacyGuarantee:
+        """Return the guarantee of `fit` according to the parameters."""
+        return replace(super()._planned_guarantee(), unit="person")
 
     def fit(self, people: Any, events: Any = None) -> Self:
         """Measure marginals of people and of their events, and fit models to them.

@@ -103,6 +103,7 @@ def test_plan_states_at_least_the_charge(estimator, X):
     assert step.guarantee.delta >= ledger.spent.delta
     stated, charged = step.guarantee, privacy_statement(copy).steps[0].guarantee
     assert (stated.relation, stated.trust) in ((charged.relation, charged.trust), ("add_remove", "central"))
+    assert stated.unit == charged.unit
     assert stated.max_rows_per_person >= charged.max_rows_per_person
     if charged.rho is not None and stated.rho is not None:
         assert stated.rho >= charged.rho
