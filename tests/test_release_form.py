@@ -150,7 +150,7 @@ def synthesize_path(path, place):
 
 PATHS = {
     "split": by_encoder(skdp.RandomizedResponseEncoder),
-    # In nearly all draws, a value is missing in 24 reports, and pandas would make floats of the remaining ones.
+    # In nearly all draws, a value is missing in 24 reports, and pandas would make floats of the remaining values.
     "to pandas": by_encoder(skdp.RandomizedResponseEncoder, "pandas", random_state=0),
     "to polars": by_encoder(skdp.RandomizedResponseEncoder, "polars"),
     "unary": by_encoder(skdp.UnaryEncodingTransformer),

@@ -59,7 +59,7 @@ from skdp.tables import (
 MIN_DAY, MAX_DAY = np.array([date.min, date.max], "datetime64[D]").astype(int).tolist()
 
 # Smallest and largest power of 2 of the distance of a cell from the center. Smaller distances
-# are counted in the cell of the center, and larger ones in the outer cells.
+# are counted in the cell of the center, and larger distances in the outer cells.
 MIN_POWER, MAX_POWER = -200, 200
 
 # Format of floats: number of bits of the fraction, and bias of the exponent.
@@ -679,7 +679,7 @@ class CellCounts:
         cells, of shape (n_cells,). For each width of a window, `rate` bounds the probability that the noise of one or
         more windows is mistaken for numbers.
         """
-        # Windows have 1, 2, 4, ... cells: wide ones detect numbers in many cells. A window
+        # Windows have 1, 2, 4, ... cells: wide windows detect numbers in many cells. A window
         # may be wider than the range of its numbers, so the last cell of the first window
         # and the first cell of the last window are used.
         #

@@ -170,7 +170,7 @@ def choose_cuts(
 ) -> list[int]:
     """Choose quantiles of ascending probabilities as cuts between cells with these counts (see `Masses`)."""
     # The middle quantile is chosen among all cuts. The smaller quantiles are then
-    # quantiles of the values on its left, the larger ones of the values on its right,
+    # quantiles of the values on its left, and the larger quantiles of the values on its right,
     # and both are chosen in the same way ([1]_).
     # The sets of values that are divided on one level of this recursion are disjoint. A
     # cut within a cell may put parts of one row into several sets; the parts add up to

@@ -311,7 +311,7 @@ class NoisySums:
 
     @classmethod
     def of(cls, numbers: Floats, n_counts: int, *, squares: bool) -> NoisySums:
-        """Split noisy `GroupSums.numbers` into counts, of which there are `n_counts`, sums and sums of squares."""
+        """Split noisy `GroupSums.numbers` into `n_counts` counts, sums, and sums of squares."""
         counts, sums = numbers[:, :n_counts], numbers[:, n_counts:]
         n_columns = sums.shape[1] // (2 if squares else 1)
         return cls(counts, sums[:, :n_columns], sums[:, n_columns:])

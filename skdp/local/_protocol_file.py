@@ -55,7 +55,7 @@ class ProtocolJson:
     """JSON of a fitted transformer, which is written on first use."""
 
     def __init__(self, transformer: Any, protocol: ReportProtocol) -> None:
-        # The JSON has all parameters of the transformer except secret ones, and is
+        # The JSON has all parameters of the transformer except secret keys, and is
         # written at the first use. `_is_named` is True if the columns have names.
         self._name = type(transformer).__name__
         self._is_named = hasattr(transformer, "feature_names_in_")

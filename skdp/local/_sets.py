@@ -143,7 +143,7 @@ class SetValuedEncoder(ReportTransformer):
     `transform` is a new release. :doc:`/guide/encoders` states the limits.
 
     The cells of a column are lists, tuples, sets or 1-D arrays (pandas, NumPy), or of
-    the List types of polars and pyarrow. Other cells, including missing ones, raise an
+    the List types of polars and pyarrow. Other cells, including missing cells, raise an
     error. Use an empty list for no values.
 
     References

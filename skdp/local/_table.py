@@ -218,8 +218,8 @@ class LocalTableEncoder(ReportTransformer):
     ) -> PrivacyGuarantee:
         """Make the guarantee of a record that reports the groups with the largest epsilons.
 
-        `fields` are the reports of the groups, of which a record makes
-        `plan.n_reported`; `names` are the columns.
+        `fields` are the reports of the groups; a record makes `plan.n_reported` of
+        them. `names` are the columns.
         """
         epsilons = sorted((Fraction(field.epsilon) for field in fields), reverse=True)
         total = sum(epsilons[: plan.n_reported], Fraction(0))

@@ -154,7 +154,7 @@ def _convert_frame(X: Any) -> pd.DataFrame:
         )
     table = wrap_table(X)
     if not isinstance(X, pd.DataFrame):
-        # The categories of polars and pyarrow depend on the data, unlike declared ones,
+        # The categories of polars and pyarrow depend on the data, unlike declared categories,
         # so only occurring values become columns.
         text = selectors.categorical().cast(nw.String)
         X = nw.from_native(X, eager_only=True).with_columns(text).to_native()

@@ -46,7 +46,7 @@ def link_errors(
     Raises
     ------
     ValueError
-        If a table lacks the key, a column is in both tables, or the synthetic tables lack columns of the real ones.
+        If a table lacks the key, a column is in both tables, or the synthetic tables lack columns of the real tables.
 
     See Also
     --------
@@ -80,7 +80,7 @@ def link_errors(
     if missing or not all(key in table for table in tables):
         raise ValueError(
             f"All tables must have the key {key!r}, and the synthetic tables all columns "
-            f"of the real ones, which lack {sorted(map(str, missing))}."
+            f"of the real tables, but lack {sorted(map(str, missing))}."
         )
     shared = {*tables[0]} & {*tables[1]} - {key}
     if shared:

@@ -433,7 +433,7 @@ class SubsetSelection(BitOracle):
         size = self.subset_size
         n_others = self.k - 1
         # A set has size - 1 of the other values with probability p, otherwise `size` of
-        # them. m of n values contain two given ones with probability m (m - 1) / (n (n - 1)).
+        # them. m of n values contain two given values with probability m (m - 1) / (n (n - 1)).
         both = p * (size - 1) * (size - 2) + (1 - p) * size * (size - 1)
         return p * (size - 1) / n_others, both / (n_others * (n_others - 1))
 

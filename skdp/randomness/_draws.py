@@ -478,7 +478,7 @@ def _multiply_words(
     """Write ``x * high >> w`` for random words x of w bits to `out`, and mark the rejected words.
 
     The integers that are not rejected are uniform from 0 to high - 1 (Lemire 2019); the
-    caller draws the rejected ones again.
+    caller draws the rejected integers again.
     """
     # Words of twice the bits of the integers keep the probability of a rejection below
     # 2**-8 for up to 256 values, and below 2**-16 for up to 65,536.

@@ -31,7 +31,7 @@ def name_history(column: Any) -> str:
 
 
 def declare_numbers(largest: int) -> Interval:
-    """Declare the number of events of a person, in bins: 0 to 7 one by one, wider ones, and the largest number."""
+    """Declare the number of events of a person, in bins: 0 to 7 alone, wider bins, and the largest number."""
     edges = [0.0]
     while edges[-1] < largest:
         # Many people may have the largest number, to which others are limited.

@@ -349,7 +349,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         fitted: Fitted,
         tables: Sequence[LinkedTable],
     ) -> DPMarginalSynthesizer:
-        """Make a synthesizer of one table from its noisy counts; `tables` have its columns, except computed ones."""
+        """Make a synthesizer of one table from its noisy counts; `tables` have its columns, except computed columns."""
         part = DPMarginalSynthesizer(
             self.epsilon,
             delta=self.delta,

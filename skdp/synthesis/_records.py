@@ -201,7 +201,7 @@ def _round(codes: Codes, interval: Interval, column: Any, *, is_clipped: bool) -
 
 
 def _clip(codes: Codes, interval: Any, column: Any) -> None:
-    """Change the codes of values outside the bounds, including infinite ones, to the first or last bin."""
+    """Change the codes of values outside the bounds, including infinite values, to the first or last bin."""
     values = interval.read(column)
     edges = np.array(interval.edges, values.dtype)
     codes[values < edges[0]] = 0

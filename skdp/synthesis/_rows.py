@@ -51,7 +51,7 @@ def make_generator(random_state: Any, *key: Any) -> np.random.Generator:
 def make_template(table: Table, domain: Domain) -> Table:
     """Return a table without rows that has the library and the names of a table, and the dtypes of a domain.
 
-    Columns of categories remain columns of categories, with the declared ones.
+    Columns of categories keep their type, with the declared categories.
     """
     # A target may be of another library than the table; synthetic rows have one.
     native: Any = np.empty((0, len(table.names)), object)

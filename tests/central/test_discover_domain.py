@@ -237,7 +237,7 @@ class Text(str):
     ],
 )
 def test_object_in_a_column_of_text_does_not_change_the_release(value):
-    """Neither an error nor a warning (an error here) reveals such a record."""
+    """Such a record causes neither an error nor a warning, which tests turn into an error."""
     rows = np.empty(len(JOBS) + 1, object)
     rows[:-1], rows[-1] = JOBS, value
     ledger = PrivacyLedger(epsilon=9, delta=1e-3)

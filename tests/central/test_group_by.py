@@ -72,7 +72,7 @@ class TestAnswers:
             assert np.sqrt(np.mean((value - wanted) ** 2) / np.mean(error**2)) <= 1.05
 
 
-def test_bins_missing_and_unknown_keys_have_groups():
+def test_missing_keys_have_groups_and_unknown_keys_are_excluded():
     odd = PEOPLE.assign(job=["pilot", None] + ["clerk"] * 598)
     ignored = make_groups("job", 1e5, statistics="count", handle_unknown="ignore").fit(odd).estimates_["count"]
     assert ignored[:, 0].tolist() == [598, 0, 0]

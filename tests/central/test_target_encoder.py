@@ -36,7 +36,7 @@ class TestAccuracy:
     @pytest.mark.parametrize("epsilon", [0.2, 2.0])
     @pytest.mark.parametrize("noise", [0.0, 0.05])
     def test_rare_and_noisy_categories_shrink_to_the_mean(self, epsilon, noise):
-        """More accurate than the overall mean, than noisy means, and (except at a large epsilon) than exact ones."""
+        """More accurate than the overall mean, than noisy means, and than exact means at a small epsilon."""
         X, y, rates = shops(20_000, 100, low=0, high=100 if noise else 1, spread=0.1, noise=noise)
         top = 100 if noise else 1
         errors = []

@@ -180,7 +180,7 @@ def fit_outside_transformer(field, ledger=None):
 @pytest.mark.parametrize("method", ["prepare", "report", "write"])
 def test_error_of_an_outside_transformer_contains_no_value(engine, method):
     field = type("Field", (Fails,), {"method": method})
-    # Spark returns the text of an error of a task, which is not shown, without its type.
+    # Spark returns the text of an error of a task without its type. The text is not shown.
     cause = "PythonException" if engine.name == "spark" else "KeyError"
     with pytest.raises(ValueError, match=rf"cannot be read or privatized \({cause}\)") as caught:
         privatize(engine.frame(STRANGE[:9]), fit_outside_transformer(field))

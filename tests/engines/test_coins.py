@@ -83,7 +83,7 @@ SECOND_ROUND = {"memoize": True, "secret_key": KEY, "instantaneous_epsilon": 0.1
     ],
 )
 def test_other_persons_with_equal_values_have_another_instantaneous_report(made):
-    """All permanent reports are truthful (false alarm e**-25 a bit), so only instantaneous ones differ."""
+    """All permanent reports are truthful (false alarm e**-25 a bit), so only instantaneous reports differ."""
     made.fit(pd.DataFrame({"word": ["a"]}))
     frames = [pd.DataFrame({"word": "a", "person": [f"{n}:{row}" for row in range(2_000)]}) for n in range(2)]
     first, second = (reports_of(made, make_key(), frame) for frame in frames)

@@ -50,7 +50,7 @@ def test_reports_equal_transform_on_every_engine(every_engine, people, make):
     names = [name for name in ("color", "size") if name in fitted.guarantee_.scope]
     reports = fitted.transform(people.select(names), record_id=people["person"])
     expected = reports
-    if engine.name == "spark":  # Spark has no unsigned integers; signed ones of 64 bits have the same bits
+    if engine.name == "spark":  # Spark has no unsigned integers; signed integers of 64 bits have the same bits
         kinds = pa.schema([found.schema.field(name) for name in reports.column_names])
         expected = reports.cast(kinds, safe=False)
     assert found.drop_columns("number").to_pydict() == expected.to_pydict()

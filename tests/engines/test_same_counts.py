@@ -65,7 +65,7 @@ def test_counts_are_exact(engine, n_rows):
 
 @pytest.mark.parametrize("n_rows", [1, 500])
 def test_reports_and_tallies_equal_the_rows(engine, n_rows):
-    """Reports are declared values, with unused ones and nulls, and the tally counts these reports."""
+    """Reports are declared values, with unused values and nulls, and the tally counts these reports."""
     table = make_table(n_rows)
     encoder = RandomizedResponseEncoder(14.0, categories=DOMAIN, random_state=0)
     released = engine.table(privatize(engine.frame(table), encoder))

@@ -226,7 +226,7 @@ class TestCurators:
 # Other parts of the contract.
 
 
-def test_audit_charges_and_changes_nothing():
+def test_audit_neither_charges_nor_changes_the_estimator():
     ledger = skdp.PrivacyLedger(epsilon=1.0)
     frame = pd.DataFrame({"value": [0, 1]})
     encoder, untouched = (sound(ledger=each, random_state=0).fit(frame) for each in (ledger, None))

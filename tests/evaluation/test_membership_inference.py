@@ -1,4 +1,4 @@
-"""Members are identified in copied rows, and not in protected ones."""
+"""Members are identified in copied rows, and not in protected rows."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_plan_rows_raises_for_invalid_parameters(source, options, message):
         skdp.plan_rows(source, **{"within": 0.5} | options)
 
 
-def test_planning_charges_nothing_and_keeps_the_fitted_encoder():
+def test_planning_neither_charges_nor_changes_the_encoder():
     ledger = skdp.PrivacyLedger(epsilon=1.0)
     encoder = skdp.RandomizedResponseEncoder(1.0, ledger=ledger, random_state=0)
     with warnings.catch_warnings(action="ignore"):

@@ -170,7 +170,7 @@ def test_table_equals_the_table_of_true_groups(privileged):
 
 @pytest.mark.parametrize("epsilon", [1.0, 40.0])
 def test_group_without_positive_rows_has_no_rate(epsilon):
-    """Group a has no positive row: its TPR is undefined, with true groups and with estimated ones."""
+    """Group a has no positive row: its TPR is undefined, with true groups and with estimated groups."""
     rng = np.random.default_rng(0)
     group = rng.choice(["a", "b"], 2000)
     true = 1 * ((rng.random(2000) < 0.4) & (group == "b"))

@@ -92,7 +92,7 @@ def passed_through(estimator, **options):
 
 
 def without_key(estimator):
-    """Return an estimator with fresh reports, because permanent ones have a key."""
+    """Return an estimator with fresh reports, because permanent reports have a key."""
     if getattr(estimator, "secret_key", None) is None:
         return clone(estimator)
     fresh = {"secret_key": None, "memoize": False, "instantaneous_epsilon": None}

@@ -62,7 +62,7 @@ def test_pickle_is_the_same_ledger(path, monkeypatch, tmp_path):
     assert (copied.epsilon, copied.path) == (2, path)
 
 
-def test_pickle_of_a_lost_ledger_loads_and_releases_nothing(path):
+def test_pickle_of_a_lost_ledger_loads_but_releases_nothing(path):
     ledger = PrivacyLedger(2, path=path)
     saved = pickle.dumps(ledger)
     path.unlink()

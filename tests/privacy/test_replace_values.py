@@ -164,7 +164,7 @@ def promises(channel, relation, *scope, epsilon=100, delta=0.1):
 def test_mechanisms_have_their_stated_guarantee(name):
     channel, stated = MECHANISMS[name]
     assert holds(channel, stated)
-    # Less does not hold: the neighbors are the right ones.
+    # A smaller epsilon does not hold, so some neighbors attain the guarantee.
     assert not holds(channel, replace(stated, epsilon=0.9 * stated.epsilon))
 
 

@@ -53,7 +53,7 @@ def synthesizer(columns=("age", "sex"), epsilon=1.0, **parameters):
 
 
 def small_tables(n_values):
-    """Return tables of few rows with 1 to 5 public values beside private ones."""
+    """Return tables of few rows with 1 to 5 public values beside private values."""
     tables = []
     for n_cells in (1, 2, 5):
         rng = np.random.default_rng(n_values)
@@ -330,7 +330,7 @@ def require_kept(columns, made, table):
 class TestDomainOfSeveralColumns:
     @pytest.mark.parametrize("given", ["total", "twice"])
     def test_column_derived_from_private_columns_raises_an_error(self, given):
-        """It allows computing private columns from public ones."""
+        """It allows computing private columns from public columns."""
         domain = Domain(
             {"a": Interval(0, 1000), "b": Interval(0, 1000)}, derived={"total": "a + b", "twice": "2 * total"}
         )

@@ -26,7 +26,7 @@ N = 6_000
 
 
 def make_sign(n=N, n_factors=3, seed=0):
-    """Draw six uniform numbers, and the sign of the product of the first ones."""
+    """Draw six uniform numbers, and the sign of the product of the first numbers."""
     numbers = np.random.default_rng(seed).uniform(-1, 1, (n, 6))
     table = pd.DataFrame(numbers, columns=list("abcdef"))
     table["label"] = (numbers[:, :n_factors].prod(axis=1) > 0).astype(int)

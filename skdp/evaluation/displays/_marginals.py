@@ -239,7 +239,7 @@ def _draw_pair(
 ) -> Any:
     """Draw the proportions of two columns as heat maps with a common color scale; return the second image.
 
-    `panels` are the axes for the real and the synthetic rows, and `title` describes the synthetic ones.
+    `panels` are the axes for the real and the synthetic rows, and `title` describes the synthetic rows.
     """
     from matplotlib.colors import PowerNorm
 

@@ -293,7 +293,7 @@ class PrivacyLedger:
         -------
         pandas.DataFrame
             A row per charge: ``what, epsilon, delta, rho, relation, unit, trust, scope, mechanism, secure, time``. The
-            numbers are the charged ones, in the relation of the ledger. The time is in UTC.
+            numbers are the charged amounts, in the relation of the ledger. The time is in UTC.
         """
         account, charges = self._book.snapshot()
         rows = []

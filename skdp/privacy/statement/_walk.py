@@ -366,7 +366,7 @@ class Walk:
         output. A column of X is raw if no step has protected it. The scope of the
         guarantee names columns of the table, and other names in it are targets; the
         statement names columns of X. Covered columns are protected by the guarantee,
-        and uncovered ones are raw columns beside them. The estimator protects the rows
+        and uncovered columns are raw columns beside them. The estimator protects the rows
         of its output, or only its statistics. Notes list the steps to which a caveat of
         the statement applies.
         """

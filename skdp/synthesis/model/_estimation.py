@@ -154,7 +154,7 @@ def _estimate_column(
 ) -> Floats:
     """Estimate the proportions of the values of a column, all positive, at which the descent starts; shape (n_values,).
 
-    `tail` has counts that replace noisy ones, NaN elsewhere. `total` is the estimated number of records.
+    `tail` has counts that replace noisy counts, and is NaN elsewhere. `total` is the estimated number of records.
     """
     noisy, std_error = estimate_counts(marginals, (column,))
     if not np.isfinite(std_error):

@@ -106,7 +106,7 @@ class Propagation:
         self._layout = Layout(shape_of(clique, tree.sizes) for clique in marginals)
         self._marginals = list(marginals)
         self._clique_of_marginal = list(map(tree.find_measured, marginals))
-        # The marginals of each clique: measured ones, and separators.
+        # The marginals of each clique: measured marginals, and separators.
         projected: list[list[Clique]] = [[] for _ in tree.cliques]
         for clique, index in zip(marginals, self._clique_of_marginal, strict=True):
             projected[index].append(clique)

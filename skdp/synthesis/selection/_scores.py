@@ -368,7 +368,7 @@ class Candidates:
     def choose(self) -> Choice:
         """Choose marginals such that the rejected marginals have a small excess."""
         best = self._choose([])
-        # A strong pair may need the capacity of many weak ones: it is added first as
+        # A strong pair may need the capacity of many weak pairs: it is added first as
         # long as that decreases the sum of squares of the rejected excess.
         first: list[Clique] = []
         while best.rejected:
