@@ -100,6 +100,17 @@ def test_each_draw_loses_at_most_its_budget_by_a_row(name):
     assert (used >= least).all(), used
 
 
+@pytest.mark.parametrize("name", ["linear", "logistic, two classes", "components", "columns for a number"])
+def test_each_draw_loses_at_most_its_budget_by_two_rows_of_a_person(name):
+    model, target, parts, _ = MODELS[name]
+    model = clone(model).set_params(max_rows_per_person=2)
+    table = TABLES[1][["a", "b"]] if target is None else TABLES[1][["a", "b"]].assign(target=TABLES[1][target])
+    rows = pd.concat([table, table.iloc[[-1, -1]]], ignore_index=True)
+    replay = replay_release(model, rows, rows[:-2])
+    assert replay.passed, replay.findings
+    assert (replay.draws["rho"] / 450 / parts).max() == pytest.approx(1)
+
+
 def test_draws_of_an_additive_regression_lose_the_budget_by_a_row():
     worst = losses_of_rows(DPAdditiveRegressor(MU, **NUMBER), "number", TABLES[:2])
     assert 0.97 < max(draws.sum() for draws in worst.values()) <= 1

@@ -26,7 +26,7 @@ from skdp import (
     RandomizedResponseEncoder,
     privacy_statement,
 )
-from skdp.privacy import GaussianLoss, gaussian_epsilon, zcdp_epsilon
+from skdp.privacy import GaussianLoss, compose, gaussian_epsilon, zcdp_epsilon
 
 
 def test_ten_charges_of_a_tenth_fit_into_1_exactly(make):
@@ -191,6 +191,12 @@ def test_rhos_add_up_in_decimals(make):
     with pytest.raises(BudgetExceeded, match=r"late requires rho=0\.02, but the ledger has 0\.0 of 0\.5 left"):
         ledger.charge(PrivacyGuarantee(0.2), "late")
     assert zcdp_epsilon(0.5, 1e-6) < 5.3  # instead of 10
+
+
+def test_large_delta_does_not_decrease_the_rho_of_releases(make):
+    ledger, answers = make(rho=9.0), [PrivacyGuarantee(1.0)] * 4
+    ledger.charge(compose(answers, delta=0.5), "answers")  # epsilon 1.2
+    assert ledger.balance().loc["spent", "rho"] == 2.0
 
 
 def test_charge_without_rho_or_mu_is_refused(make):

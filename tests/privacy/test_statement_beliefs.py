@@ -11,7 +11,10 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.decomposition import PCA
+from sklearn.ensemble import StackingClassifier
+from sklearn.feature_selection import SelectFromModel
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler, TargetEncoder
@@ -206,10 +209,18 @@ def test_search_that_learns_the_target_excludes_it_from_the_total(name):
     assert statement.total is None or "y" not in statement.total.scope
 
 
+EARLIER = {
+    "frozen": lambda X: FrozenEstimator(PCA(1).fit(X)),
+    "selector": lambda X: SelectFromModel(LogisticRegression().fit(X, LABELS), prefit=True),
+    "stack": lambda X: StackingClassifier([("model", LogisticRegression().fit(X, LABELS))], cv="prefit"),
+}
+
+
+@pytest.mark.parametrize("name", EARLIER)
 @pytest.mark.parametrize("fitted", [False, True])
-def test_previously_fitted_step_may_contain_true_rows(fitted):
+def test_previously_fitted_step_may_contain_true_rows(fitted, name):
     numbers = OneHotEncoder(sparse_output=False)
-    frozen = FrozenEstimator(PCA(1).fit(numbers.fit_transform(ROWS)))
-    pipeline = make_pipeline(make_encoder("a", "b").set_output(transform="pandas"), numbers, frozen)
-    statement = skdp.privacy_statement(pipeline.fit(ROWS) if fitted else pipeline, ROWS)
+    earlier = EARLIER[name](numbers.fit_transform(ROWS))
+    pipeline = make_pipeline(make_encoder("a", "b").set_output(transform="pandas"), numbers, earlier)
+    statement = skdp.privacy_statement(pipeline.fit(ROWS, LABELS) if fitted else pipeline, ROWS)
     assert statement.total is None
