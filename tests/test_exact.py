@@ -68,6 +68,11 @@ def test_log_is_rounded_up_by_at_most_two_floats(ratio, denominator):
     assert Fraction(log_upper(1 + tiny)) >= tiny / 2
 
 
+@pytest.mark.parametrize("exponent", [0.25, 1.0, 7.5])
+def test_log_is_above_an_exponent_whose_power_may_be_smaller(exponent):
+    assert log_upper(sum(exp_bounds(exponent)) / 2) > exponent
+
+
 @given(st.fractions(-1000, 1000))
 def test_round_up_is_the_next_float(value):
     result = round_up(value)
