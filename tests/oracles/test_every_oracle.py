@@ -258,6 +258,12 @@ def test_tally_is_additive_over_reports(make_oracle):
     assert sum(oracle.tally(part) for part in np.array_split(reports, 7)).tolist() == tally.tolist()
     assert oracle.tally(reports[:0]).tolist() == [0] * 9
     assert oracle.estimate(tally, 1_000) == pytest.approx(oracle.unbiased(reports).sum(axis=0), abs=1e-6)
+    assert oracle.variance([-50, 1_100], 1_000).tolist() == oracle.variance([0, 1_000], 1_000).tolist()
+
+
+def test_tally_counts_all_blocks_of_wide_reports():
+    oracle = UnaryEncoding(1 << 16, 1.0)
+    assert set(oracle.tally(np.ones((70, oracle.k), np.uint8))) == {70}
 
 
 @pytest.mark.parametrize("name", [*ORACLES, *TWO_ROUNDS])

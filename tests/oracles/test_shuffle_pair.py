@@ -85,6 +85,16 @@ def test_pair_has_the_largest_blanket(name):
     assert masses_by_ratios(oracle.shuffle_pair().classes) == masses_by_ratios(reports)
 
 
+@pytest.mark.parametrize("k", [2, 63, 64, 500])
+def test_blanket_of_many_bits_is_at_most_the_largest_blanket(k):
+    oracle = UnaryEncoding(k, 1.0)
+    p, q = oracle.p, oracle.q
+    # The least likely value of a report is a value with the bit 0, unless all bits are 1.
+    largest = (1 - p) / (1 - q) * (1 - q**k) + p * q ** (k - 1)
+    blanket = sum(mass for _, _, mass in oracle.shuffle_pair().classes)
+    assert largest * (1 - Fraction(1, 10**30)) <= blanket <= largest
+
+
 @pytest.mark.parametrize("mechanism", [SquareWave, ClampedLaplace])
 def test_pair_of_numbers_has_the_largest_ratio(mechanism):
     oracle = mechanism(50, 2.0)
