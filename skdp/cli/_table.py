@@ -41,7 +41,15 @@ def run_table(options: argparse.Namespace) -> Path:
     names = [*columns, *(name for name in others if name is not None)]
     TableFile(options.data, delimiter=options.delimiter).check_columns(names)
     print_unit(options)
-    frame = read_frame(Path(options.data), delimiter=options.delimiter, find_dates=True)
+    # Types follow from the options and the domain, so that no row changes how another one is read.
+    frame = read_frame(
+        Path(options.data),
+        domain,
+        columns=names,
+        types={options.weight: "number", options.person_column: "text"},
+        lenient=options.by if options.handle_unknown == "ignore" else (),
+        delimiter=options.delimiter,
+    )
     groups = _make_groups(options, domain)
     person = options.person_column
     weights = [] if options.weight is None else [options.weight]

@@ -6,11 +6,12 @@ import csv
 import hashlib
 import io
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -312,12 +313,17 @@ def read_frame(
     path: Path,
     domain: Domain | None = None,
     *,
+    columns: Sequence[str] | None = None,
+    types: Mapping[str, str] = MappingProxyType({}),
+    lenient: Collection[str] = (),
     delimiter: str | None = None,
     find_dates: bool = False,
 ) -> pd.DataFrame:
-    """Read a file as a DataFrame; types of undeclared CSV columns are inferred from all values.
+    """Read columns of a file, or all, as a DataFrame.
 
-    With `find_dates`, strings such as 2024-05-01 become dates.
+    In a CSV file, `types` are types of `parse_texts` of columns that `domain` does not declare. Others are inferred
+    from all values; with `find_dates`, strings such as 2024-05-01 become dates. In `lenient` columns, text in place of
+    a number becomes inf.
     """
     file = TableFile(path, delimiter)
     if delimiter is None and len(file.header) == 1 and file.has_other_delimiter:
@@ -326,32 +332,38 @@ def read_frame(
             "whose name contains a delimiter. Use `delimiter` to set the character that "
             "separates the values."
         )
+    names = file.names if columns is None else columns
     if not file.is_csv:
-        return pyarrow.concat_tables(file.read(file.names)).to_pandas()
+        return pyarrow.concat_tables(file.read(names)).to_pandas()
     file.check_columns(file.header)
-    rows = FileTable(file, file.names, domain)
-    table = pyarrow.concat_tables(rows.read(file.names))
-    columns = {}
+    table = pyarrow.concat_tables(FileTable(file, names).read(names))
+    parsed = {}
     for name in table.column_names:
         column = table[name]
+        is_whole = False
+        labels: Collection[Any] = ()
         if domain is not None and name in domain.columns:
-            is_whole = has_whole_numbers(domain[name])
+            is_whole, labels = has_whole_numbers(domain[name]), domain[name].labels
+            text_type = find_text_type(name, domain[name])
+        elif name in types:
+            text_type = types[name]
         else:
             texts = set(column.unique().to_pylist())
             present = texts.difference(MISSING_TEXTS)
             text_type = infer_type(present, find_dates=find_dates)
             # In a column of text, only the empty text is missing, because "NA" or "None"
             # may be a value.
-            is_text = text_type == "text" and len(present) > 0
-            labels = texts - {""} if is_text else ()
-            column = _parse_column(name, column, text_type, labels)
+            if text_type == "text" and present:
+                labels = texts - {""}
             is_whole = all(text.strip(" -").isdecimal() for text in present)
+        strict = name not in lenient
+        column = _parse_column(name, column, text_type, labels, strict=strict)
         if is_whole and pyarrow.types.is_floating(column.type):
             # Numbers remain floats if the conversion to integers would change one.
             with suppress(pyarrow.ArrowInvalid):
                 column = column.cast(pyarrow.int64())
-        columns[name] = column.to_pandas()
-    return pd.DataFrame(columns)
+        parsed[name] = column.to_pandas()
+    return pd.DataFrame(parsed)
 
 
 # Files to write

@@ -123,3 +123,36 @@ def test_command_is_listed(capsys):
     with pytest.raises(SystemExit):
         main(["--help"])
     assert "table" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("repeatable_draws")
+@pytest.mark.parametrize(
+    ("declared", "rows", "further"),
+    [
+        (["None", "mild"], ["None"] * 50, "mild"),
+        (["1", "2"], ["1"] * 50, "x"),
+        ([1, 2], ["1"] * 50, "x"),
+        ([1, 2], ["1"] * 50, "1.0"),
+        (["2024-05-01", "2024-05-02"], ["2024-05-01"] * 50, "no day"),
+        (Interval(0, 10, bins=2), ["1", "7"] * 25, "x"),
+    ],
+)
+def test_one_row_changes_no_group_of_other_rows(declared, rows, further, tmp_path):
+    (tmp_path / "domain.toml").write_text(Domain({"key": declared}).to_toml(), encoding="utf-8")
+    options = ["--domain", tmp_path / "domain.toml", "--epsilon", 1e5, "--by", "key", "--handle-unknown", "ignore"]
+    counts = []
+    for number, lines in enumerate([rows, [*rows, further]]):
+        source, target = tmp_path / f"{number}.csv", tmp_path / f"{number}.out.csv"
+        source.write_text("\n".join(["key,other", *(f"{line},1" for line in lines)]))
+        assert call("table", source, target, *options) == 0
+        counts.append(pd.read_csv(target, keep_default_na=False)["count"])
+    assert counts[0].sum() == 50
+    assert (counts[1] - counts[0]).abs().sum() <= 1
+
+
+def test_text_in_a_measured_column_raises_before_charge(files, capsys):
+    (files / "text.csv").write_text("region,income\nn,5\ns,x\n")
+    options = ["--by", "region", "--columns", "income", "--statistics", "mean", "--handle-unknown", "ignore"]
+    domain = ["--domain", files / "domain.toml", "--epsilon", 1]
+    error = refuse(capsys, "table", files / "text.csv", files / "new.csv", *domain, *options)
+    assert "Column 'income' must contain numbers, with decimal points as in 1.5, got other text" in error
