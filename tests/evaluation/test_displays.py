@@ -70,8 +70,9 @@ MAKERS = {
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_figure_is_new_or_given(name):
+    open_before = len(plt.get_fignums())
     display = MAKERS[name]()
-    assert len(plt.get_fignums()) == 1
+    assert len(plt.get_fignums()) == open_before + 1
     figure, panel = plt.subplots()
     assert display.plot(panel) is display
     assert display.figure_ is figure
