@@ -35,6 +35,9 @@ INTERCEPT = "(intercept)"
 # a fit are proportional to it.
 MAX_CELLS = 1024
 
+ENCODE = "Encode categories, such as by pandas.get_dummies(X, drop_first=True)."
+"""What to do about a true predictor that is not numeric."""
+
 
 @dataclass(frozen=True, eq=False)
 class Question:
@@ -267,12 +270,11 @@ def build_rows(
     return Rows(known, questions, _list_cells(questions), weights, clusters)
 
 
-def validate_numbers(column: pd.Series) -> Floats:
+def validate_numbers(column: pd.Series, remedy: str = ENCODE) -> Floats:
     """Check that a column has finite numbers, and return it as floats."""
     if not pd.api.types.is_numeric_dtype(column.dtype):
         raise TypeError(
-            f"Column {column.name!r} must be numeric, got {column.dtype}. Encode "
-            "categories, such as by pandas.get_dummies(X, drop_first=True)."
+            f"Column {column.name!r} must be numeric, got {column.dtype}. {remedy}"
         )
     values = column.to_numpy(float, na_value=np.nan)
     n_missing = int((~np.isfinite(values)).sum())

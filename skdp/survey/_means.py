@@ -10,6 +10,9 @@ from skdp.base import ColumnLike, TableLike, check_confidence_level
 from skdp.survey._design import to_pandas
 from skdp.survey._inputs import encode_labels, validate_numbers, validate_weights
 
+DEBIAS = "Pass the result of `debias` of the design or encoder of these reports."
+"""What to do about reports, whose proportions are biased."""
+
 
 def survey_mean(
     values: TableLike,
@@ -86,7 +89,7 @@ def survey_mean(
         raise ValueError(
             f"values must have at least one row and one column, got shape {frame.shape}."
         )
-    frame, n_rows = frame.apply(validate_numbers), len(frame)
+    frame, n_rows = frame.apply(validate_numbers, remedy=DEBIAS), len(frame)
     weights = pd.Series(validate_weights(sample_weight, values, n_rows))
     fractions = weights / weights.sum()
     mean = frame.mul(fractions, axis=0).sum()

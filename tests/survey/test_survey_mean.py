@@ -112,7 +112,7 @@ def test_values_that_are_no_dataframe_raise_with_a_remedy(values):
 
 
 def test_column_of_text_raises_without_its_values():
-    with pytest.raises(TypeError, match=r"^(?!.*secret).*Column 'a' must be numeric"):
+    with pytest.raises(TypeError, match=r"^(?!.*secret).*Column 'a' must be numeric.*`debias`"):
         survey_mean(VALUES.assign(a="secret"))
 
 
