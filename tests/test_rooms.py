@@ -72,7 +72,7 @@ BY_NAME = {
     "skdp.engines._engine": ["module"],  # in skdp.engines
     "skdp.engines._io": ["module"],  # another library
     "skdp.metrics._aif360": ["module"],  # another library
-    "skdp.persistence._file": ['"skdp"'],  # up
+    "skdp.persistence": ['"skdp"'],  # up
     "skdp.tables._frames": ['"skdp.engines"'],  # up
 }
 

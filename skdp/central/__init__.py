@@ -8,7 +8,6 @@ from skdp.central._histogram import planned_half_width as planned_half_width
 from skdp.central._linear_model import DPLinearRegression, DPRidge
 from skdp.central._local_sensitivity import (
     propose_test_release,
-    sample_and_aggregate,
     smooth_sensitivity_release,
 )
 from skdp.central._logistic_regression import DPLogisticRegression
@@ -16,6 +15,7 @@ from skdp.central._means import DPGroupBy, DPMean
 from skdp.central._naive_bayes import DPCategoricalNB, DPGaussianNB
 from skdp.central._pca import DPPCA
 from skdp.central._ranges import find_range as find_range
+from skdp.central._sample_and_aggregate import sample_and_aggregate
 from skdp.central._scalers import (
     DPKBinsDiscretizer,
     DPMinMaxScaler,

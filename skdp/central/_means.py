@@ -21,8 +21,7 @@ from skdp.base import (
     parse_bounds,
 )
 from skdp.central._base import Plan, Unknown, WeightedStatistic, check_unique_names
-from skdp.central._group_quantiles import GroupQuantiles
-from skdp.central._quantiles import read_probability
+from skdp.central._quantiles import GroupQuantiles, read_probability
 from skdp.central._ranges import count_interval
 from skdp.central._sums import (
     GRID,

@@ -4,21 +4,9 @@ Sources return bytes. Samplers convert them to Bernoulli variables, integers, ca
 noise with exact probabilities: no probability is rounded to a float.
 """
 
-from skdp.randomness._draws import BLOCK as BLOCK
-from skdp.randomness._draws import MAX_ROWS as MAX_ROWS
 from skdp.randomness._draws import ONE as ONE
-from skdp.randomness._draws import (
-    ByteSource,
-    SecureSource,
-    SeededSource,
-    bernoulli,
-    categorical,
-    check_size,
-    uniform_integers,
-)
-from skdp.randomness._draws import RowStreams as RowStreams
+from skdp.randomness._draws import bernoulli, categorical, check_size, uniform_integers
 from skdp.randomness._draws import bernoulli_ratio as bernoulli_ratio
-from skdp.randomness._draws import restrict_source as restrict_source
 from skdp.randomness._draws import subsets as subsets
 from skdp.randomness._draws import watch_draws as watch_draws
 from skdp.randomness._noise import cube_noise as cube_noise
@@ -30,6 +18,11 @@ from skdp.randomness._noise import (
     rounded_gaussian,
 )
 from skdp.randomness._noise import unimodal_choice as unimodal_choice
+from skdp.randomness._sources import BLOCK as BLOCK
+from skdp.randomness._sources import MAX_ROWS as MAX_ROWS
+from skdp.randomness._sources import ByteSource, SecureSource, SeededSource
+from skdp.randomness._sources import RowStreams as RowStreams
+from skdp.randomness._sources import restrict_source as restrict_source
 
 __all__ = [
     "ByteSource",

@@ -14,8 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from skdp._arrays import Floats, Integers, Mask
 from skdp.exact import exp_minus_bounds
 from skdp.randomness._draws import (
-    BLOCK,
-    ByteSource,
     bernoulli_of_digits,
     check_integers,
     check_rational,
@@ -25,6 +23,7 @@ from skdp.randomness._draws import (
     uniform_integers,
     watch_draws,
 )
+from skdp.randomness._sources import BLOCK, ByteSource
 
 # Function of a number of bits, which returns integers below and above ``2**bits`` times
 # a real number. More bits give tighter bounds.

@@ -24,10 +24,7 @@ from skdp.base import (
     check_same_order,
 )
 from skdp.local.protocol import reject_column_name
-from skdp.survey._design import (
-    to_pandas,
-    warn_of_reports,
-)
+from skdp.survey._design import to_pandas
 from skdp.survey._inputs import (
     INTERCEPT,
     Question,
@@ -52,6 +49,7 @@ from skdp.survey._likelihood import (
     maximize,
     sum_by_cluster,
 )
+from skdp.survey._proportions import warn_of_reports
 from skdp.tables import is_frame, to_objects
 
 # Smallest number of distinct values of a numeric target. With 2 to 9 values, whose errors

@@ -25,10 +25,10 @@ from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
 from skdp.randomness import ByteSource
 from skdp.synthesis._cells import find_intervals
-from skdp.synthesis._events import EventModel
-from skdp.synthesis._histories import (
+from skdp.synthesis._events import (
     UNIT,
     EventColumns,
+    EventModel,
     declare_numbers,
     name_history,
     name_number,

@@ -16,7 +16,7 @@ from skdp._arrays import Codes, Indices, Mask
 from skdp.central.statistics import select_columns
 from skdp.domain import Domain, Interval
 from skdp.synthesis._cells import cut_domain
-from skdp.synthesis._histories import UNIT, count_earlier_events, name_number
+from skdp.synthesis._events import UNIT, count_earlier_events, name_number
 from skdp.synthesis._records import (
     CodedRecords,
     check_computable,

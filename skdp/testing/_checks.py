@@ -26,13 +26,12 @@ from skdp.privacy import (
     parse_budget,
     privacy_statement,
 )
+from skdp.testing._recording import RecordingLedger, record_random_bytes
 from skdp.testing._subject import (
     SECRET_NUMBER,
     SECRET_TEXT,
-    RecordingLedger,
     Subject,
     list_fitted_attributes,
-    record_random_bytes,
     require,
 )
 

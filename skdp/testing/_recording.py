@@ -1,20 +1,24 @@
-"""Recording of the noise of a release, and its replay on a neighboring table.
+"""Recording of the noise of a release, its replay on a neighboring table, and recording of random bytes and charges.
 
-The two runs differ only in the numbers to which the noise is added.
+The two runs of a replay differ only in the numbers to which the noise is added.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partialmethod
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp.randomness import watch_draws
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger
+from skdp.randomness import SecureSource, SeededSource, watch_draws
 
 # Samplers that draw a number for each row, for example to split the rows at random.
 ROWS = ("bernoulli_ratio", "uniform_integers")
@@ -211,3 +215,52 @@ def find_reused_samplers(draws: Sequence[Draw]) -> list[str]:
 def list_scores(draw: Draw) -> list[Any]:
     """Return the scores of a random choice; an empty list for noise."""
     return np.asarray(draw.parameters.get("scores", []), object).tolist()
+
+
+@contextmanager
+def record_random_bytes() -> Iterator[bytearray]:
+    """Collect the random bytes that `skdp.randomness` draws in a `with` block."""
+    collected = bytearray()
+    with ExitStack() as stack:
+        # Estimators draw random bits by the method `bytes` of these classes.
+        for source in (SecureSource, SeededSource):
+            recorded = partialmethod(_record_draw, source.bytes, collected)
+            stack.enter_context(patch.object(source, "bytes", recorded))
+        yield collected
+
+
+def _record_draw(source: Any, draw: Any, collected: bytearray, size: int) -> Any:
+    """Draw bytes from a source with its original method, and collect them."""
+    drawn = draw(source, size)
+    collected += drawn.tobytes()
+    return drawn
+
+
+class RecordingLedger(PrivacyLedger):
+    """Ledger that logs each charge with the number of random bytes drawn before it.
+
+    Its budget covers `n_releases` releases with a guarantee.
+    """
+
+    def __init__(
+        self, guarantee: PrivacyGuarantee, n_releases: float, drawn: bytearray
+    ) -> None:
+        """Make a ledger whose budget is about `n_releases` releases with a guarantee.
+
+        `drawn` are the random bytes that have been drawn; `log` has each charge with their number at this time.
+        """
+        # A guarantee of some columns requires a ledger of these columns.
+        scope: dict[str, Any] = {}
+        if guarantee.relation == "replace_values":
+            scope = {"relation": guarantee.relation, "columns": guarantee.scope}
+        # A ledger rounds sums up, so the budget is slightly larger than the releases.
+        epsilon = (n_releases + 0.01) * max(guarantee.epsilon, 1e-9)
+        delta = min(0.5, (n_releases + 1) * guarantee.delta)
+        super().__init__(epsilon=epsilon, delta=delta, **scope)
+        self.drawn = drawn
+        self.log: list[tuple[PrivacyGuarantee, int]] = []
+
+    def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
+        """Charge a guarantee and log it."""
+        super().charge(guarantee, what)
+        self.log.append((guarantee, len(self.drawn)))

@@ -13,7 +13,7 @@ import pytest
 
 import skdp.engines  # noqa: F401, so that `fit` reads a LazyFrame
 from skdp import DPGroupBy, PrivacyLedger
-from skdp.central._group_quantiles import EndpointScores
+from skdp.central._quantiles import EndpointScores
 from skdp.privacy import Mu, PrivacyBudget, Rho
 from skdp.testing import replay_release
 
@@ -84,7 +84,7 @@ VALUES = (0.0, 30.0, 100.0, math.nan)
 @pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
 @pytest.mark.parametrize("persons", [False, True])
 def test_neighbors_by_record_or_person_cost_at_most_epsilon(epsilon, persons, monkeypatch):
-    monkeypatch.setattr("skdp.central._group_quantiles.make_candidates", lambda low, high: np.linspace(low, high, 5))
+    monkeypatch.setattr("skdp.central._quantiles.make_candidates", lambda low, high: np.linspace(low, high, 5))
     model = DPGroupBy(
         epsilon,
         by="key",

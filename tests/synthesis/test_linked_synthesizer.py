@@ -11,7 +11,7 @@ import pytest
 import skdp
 import skdp.synthesis._linked_synthesizer as linked_module
 from skdp import BudgetExceeded, Domain, DPLinkedSynthesizer, Interval, PrivacyLedger, privacy_statement
-from skdp.synthesis._histories import UNIT
+from skdp.synthesis._events import UNIT
 from skdp.synthesis.model import Marginal, Structure, fit_model
 from skdp.synthesis.selection import measure_and_fit
 from skdp.testing import replay_release

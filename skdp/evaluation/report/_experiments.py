@@ -26,13 +26,9 @@ from sklearn.model_selection import (
 
 from skdp._arrays import Integers
 from skdp.domain import Domain
-from skdp.evaluation._attacks import AttackResult, attribute_inference
+from skdp.evaluation._attribute_inference import AttackResult, attribute_inference
 from skdp.evaluation._privacy_curve import check_epsilons, privacy_curve
-from skdp.evaluation.report._study import (
-    PARAM_NAME,
-    Study,
-    encode_declared,
-)
+from skdp.evaluation.report._study import PARAM_NAME, Study, encode_declared
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import (
     count_error,

@@ -26,6 +26,8 @@ from skdp.local import ReportTransformer, SecretKey
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
 from skdp.tables import Table, empty_column, find_dtype, has_categories, library_of
 
+__all__ = ["load", "save"]
+
 # Types in files that are trusted in addition to the types that skops trusts.
 _TRUSTED = (
     "skdp.persistence.Record",
@@ -221,10 +223,6 @@ class Record:
     def __init__(self, type_name: str, state: Any) -> None:
         self.type_name = type_name
         self.state = state
-
-
-# The name of the type in files must not depend on the name of this module.
-Record.__module__ = "skdp.persistence"
 
 
 class Records:

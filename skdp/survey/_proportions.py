@@ -1,0 +1,221 @@
+"""Proportions of the true values, from the weighted counts of the reports in each group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from scipy import stats
+
+from skdp._arrays import Floats, Indices
+from skdp.base import find_stack_level
+from skdp.local.protocol import SampledCounts
+from skdp.pages import warn
+
+# Distance of an estimate from [0, 1], in standard errors, above which it warns. By chance,
+# fewer than one in a million surveys exceed it (the tests enumerate the reports).
+MAX_STD_ERRORS = 6.0
+
+
+@dataclass(frozen=True, eq=False)
+class ReportCounts:
+    """Weighted counts of each report in each group."""
+
+    # Sums of the weights of the rows, and of their squares; shape (n_groups, n_reports).
+    weights: Floats
+    squares: Floats
+    n_rows: int
+
+    @classmethod
+    def from_rows(
+        cls,
+        groups: Indices,
+        reports: Indices,
+        row_weights: Floats,
+        shape: tuple[int, int],
+    ) -> Self:
+        """Sum the weights of rows by the indices of their groups and reports.
+
+        `shape` is (n_groups, n_reports).
+        """
+        weights, squares = np.zeros(shape), np.zeros(shape)
+        np.add.at(weights, (groups, reports), row_weights)
+        np.add.at(squares, (groups, reports), row_weights**2)
+        return cls(weights, squares, len(row_weights))
+
+    @property
+    def total(self) -> float:
+        """Sum of all weights."""
+        return float(self.weights.sum())
+
+    @property
+    def group_totals(self) -> Floats:
+        """Sum of the weights of each group; shape (n_groups, 1)."""
+        return np.asarray(self.weights.sum(axis=1, keepdims=True))
+
+    @property
+    def group_squares(self) -> Floats:
+        """Sum of the squared weights of each group; shape (n_groups, 1)."""
+        return np.asarray(self.squares.sum(axis=1, keepdims=True))
+
+    @property
+    def observed(self) -> Floats:
+        """Proportions of the reports in each group; shape (n_groups, n_reports)."""
+        return self.weights / np.maximum(self.group_totals, np.finfo(float).tiny)
+
+
+def invert_channel(channel: Floats, expected: Floats) -> Floats:
+    """Compute the unbiased values V of each report, (n_values, n_reports).
+
+    The expectation of a row of V is 1 for its own true value and 0 for other values: ``V
+    channel.T`` is the identity matrix, where the channel is (n_values, n_reports). Among
+    all such V, the values have the smallest variance if the reports have the
+    probabilities `expected`, of shape (n_reports,).
+    """
+    # Generalized least squares: V = (C D C.T)^-1 C D, with D = diag(1 / expected). With as
+    # many reports as values, V is the transposed inverse of the channel C for any D.
+    weighted = channel / np.where(expected > 0, expected, 1)
+    return np.asarray(np.linalg.solve(weighted @ channel.T, weighted))
+
+
+def estimate_proportions(
+    channels: Floats, counts: ReportCounts, labels: pd.Index, confidence_level: float
+) -> pd.DataFrame:
+    """Estimate the proportion of each value, with standard errors and confidence intervals, from weighted reports.
+
+    `channels` has the probability of each report, of shape (n_groups, n_values,
+    n_reports).
+    """
+    # Weighted means of unbiased values are unbiased.
+    values = _invert_channels(channels, counts, labels.name)
+    proportions = np.einsum("vgr,gr->v", values, counts.weights) / counts.total
+    variances = _sum_squares(values, proportions, counts.squares) / counts.total**2
+    variances *= counts.n_rows / (counts.n_rows - 1)
+    # The variance of equal reports is 0, although they are randomized. The variance at the
+    # nearest proportions in [0, 1] is a lower bound.
+    clipped = clip_proportions(proportions)
+    expected_squares = counts.group_squares * (clipped @ channels)
+    smallest_variances = _sum_squares(values, clipped, expected_squares)
+    smallest_variances /= counts.total**2
+    _warn_of_impossible(labels, proportions, np.sqrt(smallest_variances))
+    _warn_of_misfit(labels, counts, proportions @ channels)
+    # The variance of the weighted mean of independent numbers with variance 1 (Kish 1965).
+    kish = float(counts.squares.sum()) / counts.total**2
+    sampled = SampledCounts.from_means(
+        proportions,
+        np.maximum(variances, smallest_variances),
+        counts.total,
+        kish,
+        counts.n_rows - 1,
+    )
+    return sampled.make_table(confidence_level, statistic="frequency", index=labels)
+
+
+def check_identified(channel: Floats, column: Any) -> None:
+    """Raise an error if a channel, (n_values, n_reports), has linearly dependent rows."""
+    if np.linalg.matrix_rank(channel) < len(channel):
+        raise ValueError(
+            f"The channel of column {column!r} must have linearly independent rows to "
+            f"identify the proportions of its {len(channel)} values. Use a "
+            "probability other than 0.5, or more groups."
+        )
+
+
+def _invert_channels(channels: Floats, counts: ReportCounts, column: Any) -> Floats:
+    """Compute the unbiased values of each report in each group; shape (n_values, n_groups, n_reports).
+
+    An unbiased value has the expectation 1 for the true value, and 0 for other values.
+    `channels` has the shape (n_groups, n_values, n_reports), and `column` is the name of
+    the column in errors.
+    """
+    # Groups and reports together are one report, whose channel has the observed
+    # proportions of the groups as factors; shape (n_values, n_groups * n_reports).
+    n_values = channels.shape[1]
+    fractions = counts.group_totals / counts.total
+    joint = (np.moveaxis(channels, 1, 0) * fractions).reshape(n_values, -1)
+    check_identified(joint, column)
+    # The values are unbiased for any expected reports. They are efficient for the true
+    # probabilities, so a first estimate of the proportions improves a second one, which is
+    # a step of Fisher scoring.
+    uniform = np.full(n_values, 1 / n_values)
+    first_values = invert_channel(joint, uniform @ joint)
+    first = clip_proportions(first_values @ counts.weights.ravel() / counts.total)
+    # Positive proportions, so that each possible report has a positive probability.
+    first += (uniform - first) / counts.n_rows
+    values = invert_channel(joint, first @ joint)
+    return values.reshape(n_values, *counts.weights.shape)
+
+
+def clip_proportions(proportions: Floats) -> Floats:
+    """Set negative proportions to 0, and scale the result to a sum of 1."""
+    clipped = np.clip(proportions, 0, None)
+    return np.asarray(clipped / clipped.sum())
+
+
+def _sum_squares(values: Floats, proportions: Floats, squares: Floats) -> Floats:
+    """Sum the weighted squared deviations of unbiased values from their mean; shape (n_values,).
+
+    `values` is (n_values, n_groups, n_reports), and `squares` is (n_groups, n_reports).
+    """
+    deviations = values - proportions[:, np.newaxis, np.newaxis]
+    return np.asarray(np.einsum("vgr,gr->v", deviations**2, squares))
+
+
+def _warn_of_impossible(labels: pd.Index, proportions: Floats, errors: Floats) -> None:
+    """Warn if a proportion is more than `MAX_STD_ERRORS` standard errors outside [0, 1].
+
+    `proportions` and their standard errors `errors` have the shape (n_values,).
+    """
+    outside = np.maximum(-proportions, proportions - 1)
+    distances = outside / np.maximum(errors, np.finfo(float).tiny)
+    worst = int(distances.argmax())
+    if distances[worst] > MAX_STD_ERRORS:
+        warn_of_reports(
+            f"Column {labels.name!r} has an estimated proportion of "
+            f"{proportions[worst]:.3g} for {labels.tolist()[worst]!r}, {distances[worst]:.0f} "
+            "standard errors outside [0, 1]. Check the probabilities and the groups of "
+            "the design, or suspect non-compliance"
+        )
+
+
+def _warn_of_misfit(labels: pd.Index, counts: ReportCounts, fitted: Floats) -> None:
+    """Warn if the groups have different proportions of the values (chi-squared test).
+
+    `fitted` are the probabilities of the reports in each group if all groups have the
+    estimated proportions; shape (n_groups, n_reports).
+    """
+    # Kish's effective number of reports: weighted proportions have the variance of this
+    # number of reports with equal weights.
+    observed = counts.observed
+    squares = np.maximum(counts.group_squares, np.finfo(float).tiny)
+    n_reports = counts.group_totals**2 / squares
+    # Proportions outside [0, 1] may have negative expected counts.
+    fitted = np.clip(fitted, 0, 1)
+    # Pearson's statistic. The test is not valid for expected counts below 5 (Cochran 1954).
+    # They count as 5, which makes the statistic smaller.
+    residuals = n_reports * (observed - fitted)
+    statistic = (residuals**2 / np.maximum(n_reports * fitted, 5)).sum()
+    # One degree of freedom for each possible report, minus 1 for each group, minus the
+    # number of estimated proportions.
+    is_possible = (fitted > 0) & (counts.group_totals > 0)
+    n_groups = int(is_possible.any(axis=1).sum())
+    degrees = int(is_possible.sum()) - n_groups - (len(labels) - 1)
+    if degrees > 0 and stats.chi2.sf(statistic, degrees) < 1e-4:
+        warn_of_reports(
+            f"The groups of column {labels.name!r} do not have the same proportions "
+            f"(chi-squared {statistic:.0f}, {degrees} degrees of freedom), so the "
+            "estimates may be biased. Check the probabilities, use with_cheaters, or "
+            "estimate groups that are not random subsamples separately"
+        )
+
+
+def warn_of_reports(text: str, category: type[Warning] = UserWarning) -> None:
+    """Warn, with a link to the section of the guide on these warnings."""
+    warn(
+        text,
+        category,
+        about="guide/report_regression#warnings",
+        stacklevel=find_stack_level(),
+    )

@@ -1,0 +1,235 @@
+"""Points that represent the values and bins of columns, and their combinations in a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from skdp._arrays import Floats, Indices
+from skdp.domain import Interval
+from skdp.synthesis._cells import Shape, Steps, find_middles
+from skdp.synthesis._synthesizer import DPMarginalSynthesizer
+from skdp.synthesis.model import combine_levels
+
+MAX_CALLS = 20_000
+"""Largest number of calls of a statistic: three minutes if each takes ten milliseconds."""
+
+MIN_DIVISOR = np.finfo(float).tiny
+"""The smallest normal float: it replaces a divisor of 0 where the dividend is 0, too."""
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """The points that represent the values of one column: a listed value is one point."""
+
+    points: pd.Series
+    """(n_points,)."""
+    value_of: Indices
+    """The index of the value of each point."""
+    proportions: Floats
+    """The proportion of each point in the records of its value."""
+
+
+@dataclass(frozen=True, eq=False)
+class FineCells:
+    """The noisy counts of the fine cells of a column, which correct the proportions of its points."""
+
+    shape: Shape
+    """The distribution within bins."""
+    scores: Floats
+    """(n_cells, n_points): the change of each proportion with the counts."""
+    counts: Floats
+    """(n_cells,)."""
+    covariance: Floats
+    """(n_cells, n_cells): the covariance of the counts."""
+
+    @classmethod
+    def make(cls, shape: Shape, parts: Floats, n_points: int) -> FineCells:
+        """Return the fine cells of bins, given the distances of their middles from the means of the bins.
+
+        `parts` are fractions of the distance of the two points of a bin; shape (n_cells,).
+        """
+        # A record at a distance from the mean adds this part of the distance of both points
+        # to the upper point and subtracts it from the lower point, which preserves the mean
+        # to first order.
+        n_cells = parts.size
+        scores = np.zeros((n_cells, n_points))
+        scores[np.arange(n_cells), 2 * shape.bins] = -parts
+        scores[np.arange(n_cells), 2 * shape.bins + 1] = parts
+        counts, covariance = combine_levels(shape.levels, len(shape.cells))
+        return cls(shape, scores, counts[:n_cells], covariance[:n_cells, :n_cells])
+
+
+@dataclass(frozen=True, eq=False)
+class BinAxis(Axis):
+    """The points that represent bins of numbers: two for each bin, and one for missing values."""
+
+    interval: Interval
+    means: Floats
+    """(n_bins,): the mean of the numbers of each bin, relative to the first edge."""
+    positions: Floats
+    """(n_points,): the distances of points from the means of their bins; 0 for missing."""
+    max_slopes: Floats
+    """(n_points,): the largest slope of a density that is nonnegative at both points."""
+    fine_cells: FineCells | None
+
+
+@dataclass(frozen=True, eq=False)
+class PointTable:
+    """All combinations of the points of columns, and their proportions by the model."""
+
+    axes: Sequence[Axis]
+    rows: pd.DataFrame
+    """The combinations, one per row."""
+    proportions: Floats
+    """The proportion of each combination, with one axis per column."""
+    conditional: Floats
+    """The proportion of each combination of points in the records of its values."""
+
+
+def make_point_table(
+    synthesizer: DPMarginalSynthesizer, columns: Sequence[int]
+) -> PointTable:
+    """List the combinations of the points of columns, with their proportions by the model.
+
+    `columns` are indices. A listed value is one point, and a bin two.
+    """
+    axes = []
+    for column in columns:
+        values = synthesizer.domain_[synthesizer.domain_.columns[column]]
+        if not isinstance(values, Interval):
+            points = pd.Series(list(values.values)).infer_objects()
+            size = len(points)
+            axes.append(Axis(points, np.arange(size), np.ones(size)))
+            continue
+        axes.append(_make_point_axis(values, synthesizer._shapes.get(column)))
+    proportions = synthesizer.model_.marginal(columns)
+    n_points = [axis.value_of.size for axis in axes]
+    if math.prod(n_points) > MAX_CALLS:
+        raise ValueError(
+            f"`columns` must have at most {MAX_CALLS:,} combinations of values, for "
+            f"each of which `statistic` is called, got {math.prod(n_points):,}. Name "
+            "fewer columns."
+        )
+    codes = np.indices(n_points).reshape(len(axes), -1)
+    rows = {}
+    for axis_number, axis in enumerate(axes):
+        name = synthesizer.domain_.columns[columns[axis_number]]
+        rows[name] = axis.points.iloc[codes[axis_number]].reset_index(drop=True)
+    conditional = np.ones(n_points)
+    for axis_number, axis in enumerate(axes):
+        one_axis = [-1 if other == axis_number else 1 for other in range(len(axes))]
+        points_of_bins = axis.proportions.reshape(one_axis)
+        if len(axes) > 1 and isinstance(axis, BinAxis) and axis.means.size > 1:
+            slopes = _estimate_slopes(axes, proportions, axis_number, axis.means)
+            positions = axis.positions.reshape(one_axis)
+            # Densities are nonnegative at both points of a bin.
+            limits = axis.max_slopes.reshape(one_axis)
+            slopes = np.clip(slopes, -limits, limits)
+            points_of_bins = points_of_bins * (1 + positions * slopes)
+        conditional = conditional * points_of_bins
+    value_proportions = proportions[np.ix_(*(axis.value_of for axis in axes))]
+    return PointTable(
+        axes, pd.DataFrame(rows), value_proportions * conditional, conditional
+    )
+
+
+def _estimate_slopes(
+    axes: Sequence[Axis], proportions: Floats, axis_number: int, means: Floats
+) -> Floats:
+    """Estimate the slope of the density within bins given the other columns, relative to the density of all records.
+
+    `proportions` of values by the model have one axis per column, and the result has the points on these axes. The
+    slope is for the column `axis_number`, whose bins have these `means`.
+    """
+    # Given the values of other columns, the density of the numbers of a bin, relative to
+    # all records, is assumed to be linear in the number. Its slope is the slope between the
+    # means of neighboring bins, divided by the density.
+    by_bin = np.moveaxis(proportions, axis_number, 0)
+    other_axes = tuple(range(1, proportions.ndim))
+    bin_proportions = by_bin[: means.size]
+    independent = bin_proportions.sum(axis=0) * bin_proportions.sum(
+        axis=other_axes, keepdims=True
+    )
+    ratio = bin_proportions / np.maximum(independent, MIN_DIVISOR)
+    slopes = np.zeros(by_bin.shape)
+    slopes[: means.size] = np.gradient(ratio, means, axis=0)
+    slopes[: means.size] /= np.maximum(ratio, MIN_DIVISOR)
+    values = np.ix_(*(axis.value_of for axis in axes))
+    return np.asarray(np.moveaxis(slopes, 0, axis_number)[values])
+
+
+def _make_point_axis(values: Interval, shape: Shape | None) -> BinAxis:
+    """Represent each bin by two points with its mean and standard deviation, and missing by one point."""
+    n_bins = len(values.edges) - 1
+    missing = int(values.missing)
+    cells = values if shape is None else shape.cells
+    bins = np.arange(n_bins) if shape is None else shape.bins
+    proportions = np.ones(n_bins) if shape is None else shape.proportions
+    # Numbers and dates are relative to the first edge of their bin, because dates cannot
+    # be added.
+    starts = np.array(values.edges, values.dtype)[:-1]
+    middles = (find_middles(cells) - starts[bins]).astype(float)
+    means = np.bincount(bins, proportions * middles)
+    steps = Steps.of(cells)
+    widths = steps.n_values * (float(steps.size) or 1.0)
+    variances = (middles - means[bins]) ** 2 + (widths**2 - float(steps.size) ** 2) / 12
+    variances = np.maximum(np.bincount(bins, proportions * variances), 0)
+    limits = Steps.of(values)
+    below = means - (limits.first - starts).astype(float)
+    above = (limits.last - starts).astype(float) - means
+    down, up = _find_distances(variances, below, above)
+    offsets = np.column_stack([means - down, means + up]).ravel()
+    if values.dtype.kind == "M":
+        unit = np.datetime_data(values.dtype)[0]
+        offsets = np.rint(offsets).astype(f"timedelta64[{unit}]")
+    n_points = 2 * n_bins + missing
+    numbers = np.repeat(starts, 2) + offsets
+    numbers = np.clip(numbers, np.repeat(limits.first, 2), np.repeat(limits.last, 2))
+    points = pd.Series(numbers).reindex(range(n_points))
+    value_of = np.repeat(np.arange(n_bins + missing), [2] * n_bins + [1] * missing)
+    # A smaller distance from the mean has a larger proportion.
+    width = down + up
+    largest = np.maximum(np.maximum(down, up), MIN_DIVISOR)
+    lower = np.divide(up, width, out=np.full(n_bins, 0.5), where=width > 0)
+    point_proportions = np.column_stack([lower, 1 - lower]).ravel()
+    point_proportions = np.append(point_proportions, [1.0] * missing)
+    fine_cells = None
+    if shape is not None:
+        parts = (middles - means[bins]) / np.maximum(width[bins], MIN_DIVISOR)
+        fine_cells = FineCells.make(shape, parts, n_points)
+    return BinAxis(
+        points,
+        value_of,
+        point_proportions,
+        interval=values,
+        means=means + (starts - starts[0]).astype(float),
+        positions=np.append(np.column_stack([-down, up]).ravel(), [0.0] * missing),
+        max_slopes=np.append(np.repeat(1 / largest, 2), [0.0] * missing),
+        fine_cells=fine_cells,
+    )
+
+
+def _find_distances(
+    variances: Floats, below: Floats, above: Floats
+) -> tuple[Floats, Floats]:
+    """Return the distances of two points from the mean of a bin, at most `below` and `above`, with the variance."""
+    # Points at the distances a and b below and above the mean, with proportions in the
+    # ratio b : a, have the variance a * b. They are equal unless one leaves the bin.
+    stds = np.sqrt(variances)
+    down, up = np.minimum(stds, below), np.minimum(stds, above)
+    np.divide(variances, down, out=up, where=(below < stds) & (down > 0))
+    np.divide(variances, up, out=down, where=(above < stds) & (up > 0))
+    return down, up
+
+
+def sum_points(table: Floats, axis: Axis, axis_number: int) -> Floats:
+    """Sum a table over the points of each value of a column, on its axis `axis_number`."""
+    moved = np.moveaxis(table, axis_number, 0)
+    sums = np.zeros((axis.value_of.max() + 1, *moved.shape[1:]))
+    np.add.at(sums, axis.value_of, moved)
+    return np.moveaxis(sums, 0, axis_number)
