@@ -392,12 +392,8 @@ def compare_to_baseline(
             "`curve` must have a baseline: rows with an infinite epsilon, or rows of "
             "the method `baseline`, got none."
         )
+    check_splits(curve[is_baseline], ["metric"])
     private = curve[~is_baseline]
-    if private.duplicated([*keys, "split"]).any():
-        raise ValueError(
-            "`curve` must have each split once for each epsilon and metric, got a "
-            "repeated split."
-        )
     # Each score is paired with the score of the baseline on the same split.
     pairs = private.merge(
         curve.loc[is_baseline, ["metric", "split", "value"]],
@@ -429,6 +425,17 @@ def check_curve(curve: Any) -> None:
     check_table(curve, "curve", COLUMNS, numbers=numbers)
     if not np.isfinite(curve["epsilon"]).any():
         raise ValueError("`curve` must have rows with a finite epsilon, got none.")
+    check_splits(curve, {"method", "metric", "epsilon"} & {*curve.columns})
+
+
+def check_splits(curve: pd.DataFrame, keys: Iterable[str]) -> None:
+    """Raise an error if a split is repeated in the rows of a curve that have equal keys."""
+    if curve.duplicated([*keys, "split"]).any():
+        raise ValueError(
+            "`curve` must have each split once for each epsilon and metric, got a "
+            "repeated split. Use a single baseline: compute the other curves to "
+            "concatenate with `baseline=None`."
+        )
 
 
 def check_epsilons(epsilons: Any) -> list[float]:

@@ -21,7 +21,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import skdp
-from skdp.evaluation import compare_to_baseline, privacy_curve
+from skdp.evaluation import PrivacyCurveDisplay, compare_to_baseline, privacy_curve
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -274,3 +274,11 @@ class TestDifferences:
         twice = pd.concat([parts[0], parts[0][np.isfinite(parts[0]["epsilon"])]])
         with pytest.raises(ValueError, match="each split once"):
             compare_to_baseline(twice)
+
+    @pytest.mark.parametrize("use", [compare_to_baseline, PrivacyCurveDisplay.from_curve])
+    def test_curves_with_a_baseline_each_cannot_be_joined(self, use):
+        curves = [
+            scores({math.inf: [[level, level]], epsilon: [[0.5, 0.6]]}) for level, epsilon in ((0.9, 1.0), (0.7, 2.0))
+        ]
+        with pytest.raises(ValueError, match=r"Use a single baseline.*`baseline=None`"):
+            use(pd.concat(curves))
