@@ -191,3 +191,15 @@ def test_names_in_text_and_code_link_to_the_api():
             context = {"body": text}
             link_names(app, page, "", context, None)
             assert context["body"].count('href="api/generated/skdp.DPMean.html#skdp.DPMean"') == n_links, text
+
+
+def test_long_lines_of_examples_may_break():
+    link_names = runpy.run_path(str(DOCS / "_ext" / "skdp_names.py"))["_link_names"]
+    linked = '<a class="sphx-glr-backref"><span class="n">DPMean</span></a>'
+    code = f'<span class="kn">import</span> <span class="n">numpy</span><span class="w">\n\n  </span>{linked}'
+    out = "<span></span>count    1.0\nepsilon = 3, central model, adding or removing one record"
+    block = '<div class="{}highlight-{} notranslate"><div class="highlight"><pre>{}\n</pre></div></div>'
+    context = {"body": block.format("", "Python", code) + block.format("sphx-glr-script-out ", "none", out)}
+    link_names(None, "gallery/plot", "", context, None)
+    assert context["body"].count('class="skdp-line"') == 2
+    assert '<span class="wrap">epsilon = 3' in context["body"]

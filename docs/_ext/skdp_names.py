@@ -15,13 +15,16 @@ OBJECTS = {
 }
 _LINK_OR_TITLE = r"<a\b.*?</a>|<h\d\b.*?</h\d>|<dt\b.*?</dt>"
 _LITERAL = r'<code class="docutils literal notranslate">.*?</code>'
-_BLOCK = r'<div class="highlight-\w+ notranslate">.*?</pre>'
+_BLOCK = r'<div class="(?:sphx-glr-script-out )?highlight-\w+ notranslate">.*?</pre>'
 _PARTS = re.compile(f"{_LINK_OR_TITLE}|{_LITERAL}|{_BLOCK}", re.DOTALL)
 _NAME_IN_LITERAL = re.compile(
     r'(<span class="pre">)((?:skdp\.)?(?:\w+\.)*(\w+))(?=[(<])'
 )
+# In code of the gallery, a line ends within a span.
+_END_IN_SPAN = re.compile(r'<span class="w">(\s*\n\s*)</span>')
+# A name that is not the content of a link.
 _NAME_IN_BLOCK = re.compile(
-    r'(?<!class="o">\.</span>)<span class="n(?:c|n)?">(\w+)</span>'
+    r'(?<!class="o">\.</span>)(?<!">)<span class="n(?:c|n)?">(\w+)</span>'
     r'(?!\s*<span class="o">=)'
 )
 # A long line of output without columns, such as a guarantee.
@@ -77,8 +80,9 @@ def _link_names(
             return _NAME_IN_LITERAL.sub(in_literal, part, count=1)
         if not part.startswith("<div"):
             return part
-        if part.startswith('<div class="highlight-text'):
+        if re.match(r"<div [^>]*highlight-(text|none)", part):
             return _SENTENCE.sub(r'<span class="wrap">\1</span>', part)
+        part = _END_IN_SPAN.sub(r"\1", part)
         imported = {
             name
             for names in re.findall(

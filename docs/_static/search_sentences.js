@@ -13,16 +13,24 @@ const TEXT = 1;
 const HEADING = 2;
 const KEYWORD = 3;
 const TITLE = 4;
-const PHRASE = 4; // added if a question contains all words of a keyword
+const PHRASE = 4; // added if a question contains all words of a keyword or of the title
 const PARTIAL = 0.3; // factor if only a part of a word of the page is equal
 const GROUPS = [
   [/^(guide|answers|choose|project\/(compatibility|security))/, 1],
   [/^(api|gallery|guarantees|lessons|notebooks|how_to)/, 0.6],
   [/./, 0.3], // changelog, benchmarks and others contain nearly all words
 ];
+// Sections whose pages may have the title of a page of the guide.
+const SECTIONS = { api: "API", benchmarks: "benchmark", gallery: "example", notebooks: "notebook" };
 const MAX_SCORE = 60; // a keyword that is equal to the question has 100
 const MAX_PAGES = 20;
 const START_PAGES = ["guide/index", "choose", "answers/index", "answers/glossary", "api/index"];
+
+const titleOf = (file) => {
+  const { docnames, titles } = Search._index;
+  const section = SECTIONS[docnames[file].split("/")[0]];
+  return section && !docnames[file].endsWith("/index") ? `${titles[file]} (${section})` : titles[file];
+};
 
 const pageTables = () => {
   const { docnames, indexentries, terms, titles } = Search._index;
@@ -39,7 +47,8 @@ const pageTables = () => {
     file,
     keywords: keywords[file],
     title: stems(titles[file]),
-    weight: GROUPS.find(([group]) => group.test(name))[1] / (0.7 + (0.3 * lengths[file]) / meanLength),
+    weight: GROUPS.find(([group]) => group.test(name))[1],
+    length: 0.7 + (0.3 * lengths[file]) / meanLength,
   }));
 };
 
@@ -61,7 +70,7 @@ const placeWord = (word, pages) => {
 };
 
 Search.performTermsSearch = (searchTerms, excludedTerms) => {
-  const { docnames, filenames, titles } = Search._index;
+  const { docnames, filenames } = Search._index;
   Search._pages ??= pageTables();
   let words = [...searchTerms].filter((word) => !QUESTION_WORDS.has(word));
   if (!words.length) words = [...searchTerms];
@@ -73,10 +82,10 @@ Search.performTermsSearch = (searchTerms, excludedTerms) => {
     rarities.set(word, rarity);
     for (const [file, weight] of weights) scores[file] += rarity * weight;
   }
-  for (const { file, keywords, weight } of Search._pages) {
-    const phrases = keywords.filter((keyword) => keyword.size && [...keyword].every((word) => rarities.has(word)));
+  for (const { file, keywords, title, weight, length } of Search._pages) {
+    const phrases = [...keywords, title].filter((keyword) => keyword.size && [...keyword].every((word) => rarities.has(word)));
     const sums = phrases.map((phrase) => [...phrase].reduce((sum, word) => sum + rarities.get(word), 0));
-    scores[file] = (scores[file] + PHRASE * Math.max(0, ...sums)) * weight;
+    scores[file] = (scores[file] / length + PHRASE * Math.max(0, ...sums)) * weight;
   }
   const best = Math.max(...scores);
   const found = best > 0
@@ -86,7 +95,7 @@ Search.performTermsSearch = (searchTerms, excludedTerms) => {
     .sort((a, b) => scores[b] - scores[a])
     .slice(0, MAX_PAGES)
     .map((file) => [
-      docnames[file], titles[file], "", null,
+      docnames[file], titleOf(file), "", null,
       best > 0 ? (MAX_SCORE * scores[file]) / best : 0, filenames[file], "text",
     ]);
 };
