@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from skdp.base._messages import warn_at_caller
 from skdp.base._parameters import check_declared
-from skdp.base._warnings import warn_at_caller
 from skdp.domain import (
     Categories,
     Domain,

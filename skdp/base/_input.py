@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from skdp._arrays import Floats
-from skdp.base._warnings import warn_at_caller
+from skdp.base._messages import warn_at_caller
 from skdp.privacy import PrivacyLeakWarning
 from skdp.tables import (
     ColumnError,

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import threading
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from functools import cache
 from typing import Any
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from skdp.base._parameters import check_random_state
 from skdp.randomness import ByteSource, SecureSource, SeededSource
@@ -86,21 +82,3 @@ class CallRandomness:
     def part(self, *names: Any) -> CallRandomness:
         """Return the randomness of a named part of the call, whose sources are independent of other parts."""
         return replace(self, prefix=(*self.prefix, *names))
-
-
-@cache
-def _find_blas() -> ThreadpoolController:
-    """Find the loaded BLAS libraries, which takes milliseconds."""
-    return ThreadpoolController()
-
-
-def limit_blas_threads() -> AbstractContextManager[Any]:
-    """Return a context that limits BLAS to one thread, which is faster for small matrices."""
-    # The limit is global. If several threads set it and end in another order, it would
-    # remain, so only the main thread sets it.
-    is_main = threading.current_thread() is threading.main_thread()
-    limit = 1 if is_main else None
-    manager: AbstractContextManager[Any] = _find_blas().limit(
-        limits=limit, user_api="blas"
-    )
-    return manager

@@ -190,7 +190,7 @@ def discover_domain(
     contents = Contents.read(_read_rows(X, groups, n_rows, random_state))
 
     # Plan.
-    plan = Plan.allocate(contents, budget, check_delta(delta))
+    plan = DomainPlan.allocate(contents, budget, check_delta(delta))
     if plan is None:
         return Domain(contents.declared)
 
@@ -340,7 +340,7 @@ def _count_cells(column: Any) -> Iterable[tuple[Any, int]]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class DomainPlan:
     """The noise of the counts of all columns, each of which has an equal fraction of the budget."""
 
     contents: Contents
@@ -358,7 +358,7 @@ class Plan:
     @classmethod
     def allocate(
         cls, contents: Contents, budget: PrivacyBudget, delta: Fraction
-    ) -> Plan | None:
+    ) -> DomainPlan | None:
         """Divide the budget among the columns of numbers and strings; return None if no column is counted.
 
         A sixteenth of the budget for numbers is for the first pass of `find_intervals`, and the remainder for the
@@ -403,7 +403,7 @@ class Plan:
         columns = self.contents.numbers
         first = {}
         for name, numbers in columns.items():
-            first[name] = CellCounts.measure(
+            first[name] = NoisyCellCounts.measure(
                 Cells(FIRST_CELLS_PER_OCTAVE), numbers, self.first_noise, source
             )
         intervals = {}
@@ -415,7 +415,7 @@ class Plan:
                 and not first_bounds.low <= 0 <= first_bounds.high
             ):
                 cells = Cells(SECOND_CELLS_PER_OCTAVE, first_bounds.median)
-            second = CellCounts.measure(cells, numbers, self.second_noise, source)
+            second = NoisyCellCounts.measure(cells, numbers, self.second_noise, source)
             bounds = second.find_bounds() or first_bounds
             if bounds is not None:
                 type_ = self.contents.types[name]
@@ -605,7 +605,7 @@ class Cells:
 
 
 @dataclass(frozen=True, eq=False)
-class CellCounts:
+class NoisyCellCounts:
     """Noisy counts of the numbers of a column by cell."""
 
     cells: Cells
@@ -617,7 +617,7 @@ class CellCounts:
     @classmethod
     def measure(
         cls, cells: Cells, numbers: Floats, noise: Noise, source: ByteSource
-    ) -> CellCounts:
+    ) -> NoisyCellCounts:
         """Count the numbers of a column by cell, and add noise."""
         counts = cells.count(numbers)
         noisy = np.clip(

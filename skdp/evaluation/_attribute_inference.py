@@ -14,9 +14,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
 
 from skdp._arrays import Codes, Floats, Mask
-from skdp.base import ColumnLike, TableLike, check_row_order, draw_seed
+from skdp.base import ColumnLike, TableLike, check_row_order, draw_seed, on_one_thread
 from skdp.domain import Domain
-from skdp.evaluation._threads import on_one_thread
 from skdp.local import SAMPLED, ReportTransformer
 from skdp.metrics import parse_columns
 from skdp.oracles import FrequencyOracle

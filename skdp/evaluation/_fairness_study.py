@@ -30,10 +30,10 @@ from skdp.base import (
     check_choice,
     check_row_order,
     draw_seed,
+    on_one_thread,
 )
 from skdp.domain import Domain, DomainLike, Interval
 from skdp.evaluation._privacy_curve import COLUMNS, check_epsilons, derive_seed
-from skdp.evaluation._threads import on_one_thread
 from skdp.local import OracleEncoder
 from skdp.metrics import (
     EmptyGroupError,

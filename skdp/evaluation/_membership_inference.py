@@ -12,9 +12,8 @@ from scipy.stats import binomtest
 from sklearn.metrics import pairwise_distances_argmin_min, roc_auc_score, roc_curve
 
 from skdp._arrays import Floats
-from skdp.base import TableLike, draw_seed
+from skdp.base import TableLike, draw_seed, on_one_thread
 from skdp.evaluation._attribute_inference import code_column
-from skdp.evaluation._threads import on_one_thread
 from skdp.metrics import parse_columns
 from skdp.privacy import PrivacyGuarantee
 

@@ -20,13 +20,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import check_cv, cross_validate
 from sklearn.utils import check_consistent_length, get_tags
 
-from skdp.base import (
-    ColumnLike,
-    TableLike,
-    check_row_order,
-    draw_seed,
-)
-from skdp.evaluation._threads import on_one_thread
+from skdp.base import ColumnLike, TableLike, check_row_order, draw_seed, on_one_thread
 from skdp.local import OnFitOnly, PosteriorFeatures
 from skdp.privacy import WeakGuaranteeWarning, check_epsilon
 from skdp.synthesis import DPColumnSynthesizer, DPMarginalSynthesizer

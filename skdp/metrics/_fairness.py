@@ -32,9 +32,9 @@ from skdp.metrics._inputs import (
     parse_outcomes,
 )
 from skdp.metrics._rates import (
-    Estimate,
     Groups,
-    GroupSums,
+    RateEstimate,
+    RateSums,
     compare_extremes,
     compare_with_privileged,
     estimate_rates,
@@ -513,9 +513,9 @@ def _tabulate_outcomes(
     return table
 
 
-def _tabulate_metrics(sums: GroupSums, groups: Groups, level: float) -> pd.DataFrame:
+def _tabulate_metrics(sums: RateSums, groups: Groups, level: float) -> pd.DataFrame:
     """Build the table of the metrics of one class, or of means, with intervals of the confidence level `level`."""
-    lines: list[tuple[str, str, Any, Estimate]] = []
+    lines: list[tuple[str, str, Any, RateEstimate]] = []
     rates = estimate_rates(sums, level)
     definitions = RATES if sums.is_rate else MEANS
     for index, (metric, definition) in enumerate(definitions.items()):

@@ -25,7 +25,7 @@ IGNORE_DIVISION = np.errstate(divide="ignore", invalid="ignore")
 
 
 @dataclass(frozen=True)
-class Estimate:
+class RateEstimate:
     """Estimates, standard errors and intervals, as arrays of the same shape."""
 
     value: Any
@@ -33,11 +33,11 @@ class Estimate:
     lower: Any
     upper: Any
 
-    def __getitem__(self, index: Any) -> Estimate:
+    def __getitem__(self, index: Any) -> RateEstimate:
         fields = self.value, self.std_error, self.lower, self.upper
-        return Estimate(*(field[index] for field in fields))
+        return RateEstimate(*(field[index] for field in fields))
 
-    def clip(self, low: Any, high: Any) -> Estimate:
+    def clip(self, low: Any, high: Any) -> RateEstimate:
         """Clip the interval to [low, high]; an endpoint that is nan becomes low or high."""
         lower = np.where(np.isnan(self.lower), low, np.clip(self.lower, low, high))
         upper = np.where(np.isnan(self.upper), high, np.clip(self.upper, low, high))
@@ -80,7 +80,7 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class GroupSums:
+class RateSums:
     """Estimated weighted sums of a rate or mean of each group, with the variance of their errors."""
 
     # A mean is numerator / denominator: sums of ``weight * value`` and of weights; shape
@@ -109,7 +109,7 @@ class GroupSums:
         return self.bounds == (0, 1)
 
 
-def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> GroupSums:
+def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
     """Sum the weights of the rows of each group for the selection rate, the true and the false positive rate.
 
     `is_true` marks the truly positive rows, and `is_predicted` the rows that are predicted to be.
@@ -146,7 +146,7 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> GroupSums:
         variance_of_row *= np.mean(weights**2)
         extra = 2 * np.outer(is_mixed, variance_of_row * noise.any())
         extra = np.multiply.outer([1, 1, 2], extra)
-    return GroupSums(
+    return RateSums(
         numerator=sums[0],
         denominator=total,
         covariance=covariance,
@@ -156,7 +156,7 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> GroupSums:
     )
 
 
-def sum_means(numbers: Floats, groups: Groups) -> GroupSums:
+def sum_means(numbers: Floats, groups: Groups) -> RateSums:
     """Sum weighted numbers of each row by group; `numbers` has the shape (n_means, n_rows)."""
     weights, n_groups = groups.weights, len(groups.names)
     # Sums of squares of numbers far from 0 would lose digits.
@@ -170,7 +170,7 @@ def sum_means(numbers: Floats, groups: Groups) -> GroupSums:
             if groups.rows == "population":
                 # The linearized variance of sampling (Woodruff 1971).
                 covariance[coefficient, mean] += np.diag(groups.sum(factors))
-    return GroupSums(
+    return RateSums(
         numerator=np.array([groups.sum(weights * values) for values in numbers]),
         denominator=np.tile(groups.sum(weights), (len(numbers), 1)),
         covariance=covariance,
@@ -203,7 +203,7 @@ class Rates:
     """Rates or means of groups with score intervals; shape (n_rates, n_groups)."""
 
     # Intervals of rates may extend below 0 and above 1 because of the noise of reports.
-    unclipped: Estimate
+    unclipped: RateEstimate
     bounds: tuple[float, float]
     # Covariance of the errors of two groups; shape (n_rates, n_groups, n_groups).
     covariance: Floats
@@ -211,13 +211,13 @@ class Rates:
     is_bounded: Mask
 
     @property
-    def clipped(self) -> Estimate:
+    def clipped(self) -> RateEstimate:
         """Rates with intervals that are clipped to possible values."""
         return self.unclipped.clip(*self.bounds)
 
 
 @IGNORE_DIVISION
-def score_rates(sums: GroupSums, level: float) -> Rates:
+def score_rates(sums: RateSums, level: float) -> Rates:
     """Estimate rates or means with score intervals of the confidence level `level`; shape (n_rates, n_groups)."""
     total, coefficients = sums.denominator, sums.covariance
     raw_rate = np.where(total > MIN_ROWS, sums.numerator / total, np.nan)
@@ -245,7 +245,7 @@ def score_rates(sums: GroupSums, level: float) -> Rates:
     lower = np.where(is_bounded, np.fmin(raw_rate + lower, rate - margin), -np.inf)
     upper = np.where(is_bounded, np.fmax(raw_rate + upper, rate + margin), np.inf)
     origin = sums.origin
-    estimate = Estimate(rate + origin, std_error, lower + origin, upper + origin)
+    estimate = RateEstimate(rate + origin, std_error, lower + origin, upper + origin)
     return Rates(estimate, sums.bounds, covariance, is_bounded)
 
 
@@ -256,7 +256,7 @@ def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Floats, Float
     return (linear - root) / squared, (linear + root) / squared
 
 
-def estimate_rates(sums: GroupSums, level: float) -> Estimate:
+def estimate_rates(sums: RateSums, level: float) -> RateEstimate:
     """Estimate rates or means, with Clopper-Pearson intervals of rates of true groups; shape (n_rates, n_groups)."""
     rates = score_rates(sums, level).clipped
     effect = sums.exact_effect
@@ -276,7 +276,7 @@ def estimate_rates(sums: GroupSums, level: float) -> Estimate:
     return replace(rates, lower=lower, upper=upper)
 
 
-def compare_with_privileged(sums: GroupSums, level: float) -> list[Estimate]:
+def compare_with_privileged(sums: RateSums, level: float) -> list[RateEstimate]:
     """Compare group 0 (unprivileged) with group 1 (privileged).
 
     Return parity difference, disparate impact, opportunity and average odds difference of rates, and the difference of
@@ -293,7 +293,7 @@ def compare_with_privileged(sums: GroupSums, level: float) -> list[Estimate]:
 
 
 @IGNORE_DIVISION
-def compare_extremes(sums: GroupSums, level: float) -> list[Estimate]:
+def compare_extremes(sums: RateSums, level: float) -> list[RateEstimate]:
     """Compare the largest rate with the smallest, by the metrics of `compare_with_privileged`."""
     # The largest and the smallest estimate differ more than the true rates, so the
     # endpoint next to equality must hold for all pairs of groups (Bonferroni). The other
@@ -307,7 +307,7 @@ def compare_extremes(sums: GroupSums, level: float) -> list[Estimate]:
     upper = subtract_rates(pairwise, *pairs).upper.max(axis=1)
     # No standard error is stated because the two groups are selected by their estimates.
     width = np.ptp(pairwise.unclipped.value, axis=1)
-    difference = Estimate(width, np.full(len(width), np.nan), lower, upper)
+    difference = RateEstimate(width, np.full(len(width), np.nan), lower, upper)
     difference = difference.clip(0, sums.bounds[1])
     if not sums.is_rate:
         return [difference[mean] for mean in range(len(width))]
@@ -315,9 +315,9 @@ def compare_extremes(sums: GroupSums, level: float) -> list[Estimate]:
     high_ratio = divide_rates(simultaneous, *pairs).upper[0].min()
     selection = pairwise.unclipped.value[0]
     ratio = selection.min() / selection.max()
-    impact = Estimate(ratio, np.nan, low_ratio, high_ratio).clip(0, 1)
+    impact = RateEstimate(ratio, np.nan, low_ratio, high_ratio).clip(0, 1)
     lower, upper = difference.lower[1:].mean(), difference.upper[1:].mean()
-    odds = Estimate(width[1:].mean(), np.nan, lower, upper)
+    odds = RateEstimate(width[1:].mean(), np.nan, lower, upper)
     return [difference[0], impact, difference[1], odds]
 
 
@@ -346,7 +346,7 @@ def _combine_errors(first: Any, second: Any, correlation: Any) -> Floats:
 
 
 @IGNORE_DIVISION
-def _subtract_unclipped(rates: Rates, first: Indices, second: Indices) -> Estimate:
+def _subtract_unclipped(rates: Rates, first: Indices, second: Indices) -> RateEstimate:
     """Subtract rates of pairs of groups, with MOVER intervals that may exceed [-1, 1]; shape (n_rates, n_pairs).
 
     `first` and `second` are the indices of the two groups of each pair.
@@ -360,10 +360,10 @@ def _subtract_unclipped(rates: Rates, first: Indices, second: Indices) -> Estima
     down = _combine_errors(a.value - a.lower, b.upper - b.value, rho)
     up = _combine_errors(a.upper - a.value, b.value - b.lower, rho)
     error = _combine_errors(a.std_error, b.std_error, rho)
-    return Estimate(value, error, value - down, value + up)
+    return RateEstimate(value, error, value - down, value + up)
 
 
-def subtract_rates(rates: Rates, first: Indices, second: Indices) -> Estimate:
+def subtract_rates(rates: Rates, first: Indices, second: Indices) -> RateEstimate:
     """Subtract the rates of pairs of groups; shape (n_rates, n_pairs)."""
     # The distances of MOVER come from unclipped intervals; only their result is clipped.
     difference = _subtract_unclipped(rates, first, second)
@@ -371,7 +371,9 @@ def subtract_rates(rates: Rates, first: Indices, second: Indices) -> Estimate:
     return difference.clip(a.lower - b.upper, a.upper - b.lower)
 
 
-def average_odds_difference(rates: Rates, first: Indices, second: Indices) -> Estimate:
+def average_odds_difference(
+    rates: Rates, first: Indices, second: Indices
+) -> RateEstimate:
     """Average the differences of TPR and FPR of pairs of groups; shape (n_pairs,).
 
     `first` and `second` are the indices of the two groups of each pair.
@@ -381,13 +383,15 @@ def average_odds_difference(rates: Rates, first: Indices, second: Indices) -> Es
     value = odds.value.mean(axis=0)
     down = np.hypot(*(odds.value - odds.lower)) / 2
     up = np.hypot(*(odds.upper - odds.value)) / 2
-    estimate = Estimate(value, np.hypot(*odds.std_error) / 2, value - down, value + up)
+    estimate = RateEstimate(
+        value, np.hypot(*odds.std_error) / 2, value - down, value + up
+    )
     possible = subtract_rates(rates, first, second)[1:]
     return estimate.clip(possible.lower.mean(axis=0), possible.upper.mean(axis=0))
 
 
 @IGNORE_DIVISION
-def divide_rates(rates: Rates, first: Indices, second: Indices) -> Estimate:
+def divide_rates(rates: Rates, first: Indices, second: Indices) -> RateEstimate:
     """Compute ratios of the rates of pairs of groups, with MOVER-R intervals; shape (n_rates, n_pairs).
 
     `first` and `second` are the indices of the two groups of each pair.
@@ -414,4 +418,4 @@ def divide_rates(rates: Rates, first: Indices, second: Indices) -> Estimate:
     is_bounded = rates.is_bounded[:, first] & rates.is_bounded[:, second]
     lower = np.where(is_bounded, lower, top.lower / bottom.upper)
     upper = np.where(is_bounded, upper, top.upper / bottom.lower)
-    return Estimate(value, error, lower, upper).clip(0, np.inf)
+    return RateEstimate(value, error, lower, upper).clip(0, np.inf)

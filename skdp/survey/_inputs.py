@@ -198,7 +198,7 @@ def check_reported_together(questions: Sequence[Question], weights: Floats) -> N
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class PredictorRows:
     """Inputs of a regression without the target."""
 
     # True predictors after a column of ones; shape (n_rows, n_known).
@@ -250,7 +250,7 @@ def build_rows(
     *,
     weights: Floats,
     clusters: Indices | None = None,
-) -> Rows:
+) -> PredictorRows:
     """Collect the inputs of a regression: true predictors from `table`, and reports from X.
 
     `table` is X as a pandas DataFrame. X itself may have the protocol as metadata.
@@ -267,7 +267,7 @@ def build_rows(
     for name in table.columns:
         if name not in reported:
             known[name] = validate_numbers(table[name])
-    return Rows(known, questions, _list_cells(questions), weights, clusters)
+    return PredictorRows(known, questions, _list_cells(questions), weights, clusters)
 
 
 def validate_numbers(column: pd.Series, remedy: str = ENCODE) -> Floats:

@@ -27,8 +27,8 @@ from skdp.local.protocol import reject_column_name
 from skdp.survey._design import to_pandas
 from skdp.survey._inputs import (
     INTERCEPT,
+    PredictorRows,
     Question,
-    Rows,
     build_rows,
     check_real,
     check_reported_together,
@@ -147,7 +147,7 @@ class ReportRegression(BaseEstimator):
         return self
 
     @abstractmethod
-    def _fit_target(self, rows: Rows, y: Any) -> None:
+    def _fit_target(self, rows: PredictorRows, y: Any) -> None:
         """Check the target, fit the regression, and set the fitted attributes."""
 
     def _validate_table(self, X: Any, *, reset: bool) -> pd.DataFrame:
@@ -173,7 +173,7 @@ class ReportRegression(BaseEstimator):
         return pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])])
 
     def _fit_terms(
-        self, rows: Rows, target: ClassTarget | NumberTarget
+        self, rows: PredictorRows, target: ClassTarget | NumberTarget
     ) -> tuple[Floats, Floats, Floats]:
         """Maximize the likelihood, and set the fitted attributes of both regressions.
 
@@ -217,7 +217,7 @@ class ReportRegression(BaseEstimator):
         errors = np.sqrt(variances).reshape(coefficients.shape)
         return restore @ coefficients, errors, scale
 
-    def _build_predictors(self, known: Floats, rows: Rows) -> Predictors:
+    def _build_predictors(self, known: Floats, rows: PredictorRows) -> Predictors:
         """Make the predictors of a model from the true predictors, `known`, and the reports.
 
         With hidden_distribution="marginal", the distribution of the latent values
@@ -314,7 +314,9 @@ def compute_units(columns: Floats, weights: Floats) -> tuple[Floats, Floats]:
     return centers, units
 
 
-def _warn_of_misspecification(model: HiddenModel, fit: Fit, rows: Rows) -> None:
+def _warn_of_misspecification(
+    model: HiddenModel, fit: Fit, rows: PredictorRows
+) -> None:
     """Warn if the proportions of a reported variable in the fit differ from their estimates from the reports."""
     # If a true predictor has, for example, a nonlinear effect, the latent values can fit the
     # residuals instead of the reports. As in the test of Hausman (1978), a correct model is
@@ -446,7 +448,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
         self.predictor_designs = predictor_designs
         self.hidden_distribution = hidden_distribution
 
-    def _fit_target(self, rows: Rows, y: Any) -> None:
+    def _fit_target(self, rows: PredictorRows, y: Any) -> None:
         """Fit the coefficients of a numeric target by maximum likelihood, and set the attributes in the units of y."""
         check_reported_together(rows.questions, rows.weights)
         values = self._validate_target(y, rows.weights)
@@ -610,7 +612,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         self.target_design = target_design
         self.hidden_distribution = hidden_distribution
 
-    def _fit_target(self, rows: Rows, y: Any) -> None:
+    def _fit_target(self, rows: PredictorRows, y: Any) -> None:
         """Fit the log odds of the classes by maximum likelihood, and set their coefficients and standard errors."""
         likelihood, questions = self._validate_target(y, rows.weights)
         check_reported_together([*rows.questions, *questions], rows.weights)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from skdp._arrays import Codes, Floats, Indices, Integers
 from skdp.randomness import ByteSource
 from skdp.synthesis._cells import Shape
-from skdp.synthesis.model import Marginal
+from skdp.synthesis.model import MIN_TAIL_COUNT, Marginal
 from skdp.synthesis.selection import (
     MIN_STD_ERROR,
     NoiseBudget,
@@ -29,9 +29,6 @@ STEP_FRACTION = Fraction(1, 20)
 
 CELLS_FRACTION = Fraction(3, 20)
 """Fraction of the budget for the counts of cells within the bins of private numbers."""
-
-MIN_TAIL_COUNT = 1e-6
-"""Smallest count of a bin in a tail, in standard errors."""
 
 MAX_TAIL_STD_ERRORS = 3.5
 """Largest difference of the estimated and the noisy count of a bin in a tail; otherwise it gets its noisy count."""

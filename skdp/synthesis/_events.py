@@ -21,7 +21,12 @@ from skdp.synthesis._records import CodedRecords, replace_columns, select_presen
 from skdp.synthesis._rows import DrawnRows, draw_numbers, draw_valid, find_invalid
 from skdp.synthesis._synthesizer import DPMarginalSynthesizer
 from skdp.synthesis.model import Clique, Elimination, Marginal, Structure, fit_model
-from skdp.synthesis.selection import CLIQUES_PER_MODEL, NumberCounts, Plan, make_plan
+from skdp.synthesis.selection import (
+    CLIQUES_PER_MODEL,
+    MarginalPlan,
+    NumberCounts,
+    make_plan,
+)
 from skdp.tables import Table
 
 # benchmarks/linked.py varies both.
@@ -121,7 +126,7 @@ class EventColumns:
         given = range(self.n_events, len(self.domain.columns))
         return Structure(self.domain.sizes, given=frozenset(given))
 
-    def plan(self, max_cells: int) -> Plan:
+    def plan(self, max_cells: int) -> MarginalPlan:
         """Plan the marginals: pairs of event columns, with columns of people, and with the own history."""
         n = self.n_events
         own_pairs: list[Clique] = [(column, n + column) for column in range(n)]

@@ -53,8 +53,8 @@ from skdp.synthesis._synthesizer import DPMarginalSynthesizer, check_person_budg
 from skdp.synthesis.model import Marginal
 from skdp.synthesis.selection import (
     Fitted,
+    MarginalPlan,
     NoiseBudget,
-    Plan,
     PrivateCounts,
     check_width,
     make_plan,
@@ -307,7 +307,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         self,
         tables: LinkedTables,
         records: LinkedRecords,
-        plan: Plan,
+        plan: MarginalPlan,
         *,
         budget: NoiseBudget,
         source: ByteSource,

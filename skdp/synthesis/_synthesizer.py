@@ -80,8 +80,8 @@ from skdp.synthesis.model import (
 )
 from skdp.synthesis.selection import (
     Fitted,
+    MarginalPlan,
     NoiseBudget,
-    Plan,
     PrivateCounts,
     check_width,
     find_columns,
@@ -367,7 +367,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         return self
 
     @restore_on_error
-    def _fit(self, X: Any, y: Any, groups: Any) -> Plan:
+    def _fit(self, X: Any, y: Any, groups: Any) -> MarginalPlan:
         """Read the table, plan, charge the ledger, measure, and post-process; return the plan of the marginals."""
         # Read.
         person_budget = check_person_budget(self, by_person=groups is not None)
@@ -463,7 +463,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
             is_used = rows_within(persons, n_rows, rng)
         return _PrivateRows(table, features, is_used, large)
 
-    def _plan(self, domain: Domain) -> Plan:
+    def _plan(self, domain: Domain) -> MarginalPlan:
         """Plan the marginals, and warn of marginals of the workload that are not measured for any data."""
         plan = make_plan(
             domain, self.marginals, self.workload, self.target, self.max_cells

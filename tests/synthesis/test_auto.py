@@ -12,7 +12,7 @@ import pytest
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.domain import Categories
 from skdp.synthesis.model import Structure, estimate_total
-from skdp.synthesis.selection import Plan, group_rare_values, measure_and_fit
+from skdp.synthesis.selection import MarginalPlan, group_rare_values, measure_and_fit
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows, make_budget, private_counts
 
 SIZES = (2, 3, 4, 3)
@@ -24,7 +24,7 @@ def plan(sizes=SIZES, max_cells=1000, **others):
     is_ordered = others.pop("ordered", (False,) * len(sizes))
     structure = Structure(tuple(sizes))
     options = {"cliques": None, "workload": (), "target": None} | others
-    return Plan(structure, is_ordered, max_cells, **options)
+    return MarginalPlan(structure, is_ordered, max_cells, **options)
 
 
 def count_misplaced(table, fitted, rows, sizes, pair):

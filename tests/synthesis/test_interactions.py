@@ -15,7 +15,7 @@ from skdp import DPMarginalSynthesizer, Interval
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import SeededSource, watch_draws
 from skdp.synthesis.model import Structure
-from skdp.synthesis.selection import NoiseBudget, Plan
+from skdp.synthesis.selection import MarginalPlan, NoiseBudget
 from skdp.synthesis.selection import _interactions as interactions
 from skdp.synthesis.selection._budget import PrivateScores
 from skdp.testing import replay_release
@@ -150,7 +150,7 @@ def test_chain_of_columns_has_no_interaction(target):
 
 
 def make_plan(sizes, max_cells=1_000, target=None, workload=()):
-    return Plan(Structure(sizes), (False,) * len(sizes), max_cells, None, workload, target)
+    return MarginalPlan(Structure(sizes), (False,) * len(sizes), max_cells, None, workload, target)
 
 
 def test_all_marginals_of_three_to_five_columns_are_listed():

@@ -49,7 +49,7 @@ from skdp.tables import Table, name_of_dtype, type_of_column
 START_FRACTION, BINS_FRACTION = Fraction(1, 100), Fraction(3, 20)
 
 
-class Shape(NamedTuple):
+class ShapeFunction(NamedTuple):
     """The function of a column, and its errors."""
 
     # The bins, whose `labels` are texts. The last bin of a numeric column is for missing
@@ -261,7 +261,7 @@ class AdditiveModel(SupervisedStatistic):
             response += np.pad(bin_values, ((0, 1), (0, 0)))[column]
         return response
 
-    def shape_(self, feature: ColumnName) -> Shape:
+    def shape_(self, feature: ColumnName) -> ShapeFunction:
         """Return the function of a column.
 
         Parameters
@@ -271,7 +271,7 @@ class AdditiveModel(SupervisedStatistic):
 
         Returns
         -------
-        Shape
+        ShapeFunction
             The function, with these attributes:
 
             - `bins`: the bins of the column. The last bin of numbers is for missing values.
@@ -293,7 +293,7 @@ class AdditiveModel(SupervisedStatistic):
                 f"`feature` must be a column of X, {names}, got {feature!r}."
             )
         column = names.index(feature)
-        return Shape(
+        return ShapeFunction(
             self.domain_[feature],
             self.shapes_[column],
             self.shape_std_errors_[column],

@@ -36,7 +36,7 @@ class ShapeDisplay(PanelDisplay):
 
     Parameters
     ----------
-    shapes : mapping of column name to Shape
+    shapes : mapping of column name to ShapeFunction
         Functions, as returned by `skdp.DPAdditiveClassifier.shape_`.
     classes : sequence, default=None
         Classes of a classifier.

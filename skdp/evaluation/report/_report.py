@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from skdp.base import ColumnName, Privileged, track
+from skdp.base import ColumnName, Privileged, on_one_thread, track
 from skdp.domain import Domain, Interval
 from skdp.evaluation._privacy_curve import compare_to_baseline
 from skdp.evaluation._style import (
@@ -24,7 +24,6 @@ from skdp.evaluation._style import (
     import_pyplot,
     tidy_axes,
 )
-from skdp.evaluation._threads import on_one_thread
 from skdp.evaluation.report._experiments import (
     DEBIASED,
     FAIRNESS,

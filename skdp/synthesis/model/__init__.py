@@ -1,5 +1,6 @@
 """Graphical models: junction trees, messages, estimation from noisy marginals, sampling."""
 
+from skdp.synthesis.model._estimation import MIN_TAIL_COUNT as MIN_TAIL_COUNT
 from skdp.synthesis.model._estimation import Structure as Structure
 from skdp.synthesis.model._estimation import fit_model as fit_model
 from skdp.synthesis.model._graphical_model import MAX_TABLE_CELLS as MAX_TABLE_CELLS

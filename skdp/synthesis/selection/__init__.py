@@ -7,7 +7,7 @@ from skdp.synthesis.selection._budget import Sensitivity as Sensitivity
 from skdp.synthesis.selection._cell_counts import NumberCounts as NumberCounts
 from skdp.synthesis.selection._cell_counts import measure_cells as measure_cells
 from skdp.synthesis.selection._plan import CLIQUES_PER_MODEL as CLIQUES_PER_MODEL
-from skdp.synthesis.selection._plan import Plan as Plan
+from skdp.synthesis.selection._plan import MarginalPlan as MarginalPlan
 from skdp.synthesis.selection._plan import check_width as check_width
 from skdp.synthesis.selection._plan import find_columns as find_columns
 from skdp.synthesis.selection._plan import is_within as is_within

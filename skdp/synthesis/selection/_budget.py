@@ -93,7 +93,7 @@ class NoiseBudget:
 
     def split(self, fraction: Fraction, unit: int = 1) -> NoiseBudget:
         """Spend a fraction of the budget on a budget of its own, for integers in units of 1 / `unit` records."""
-        self._spend(fraction)
+        self._use_fraction(fraction)
         part = copy(self)
         part._budget = self._budget * fraction
         part.remaining = Fraction(1)
@@ -180,7 +180,7 @@ class NoiseBudget:
 
         `sensitivity` is the largest change of all these integers by one record. The result is in records.
         """
-        self._spend(fraction)
+        self._use_fraction(fraction)
         noise = self._make_noise(fraction, sensitivity)
         drawn = noise.draw(source, counts.size)
         return _add_noise(counts, drawn.reshape(counts.shape)) / self.unit
@@ -193,7 +193,7 @@ class NoiseBudget:
         change: int = 1,
     ) -> Floats:
         """Spend a fraction of the budget on noise for scores, each of which a record changes by at most `change`."""
-        self._spend(fraction)
+        self._use_fraction(fraction)
         drawn = []
         for size, noise in self._split_scores(fraction, scores.size, change):
             drawn.append(noise.draw(source, size))
@@ -207,11 +207,11 @@ class NoiseBudget:
 
     def choose(self, source: ByteSource, scores: Integers, fraction: Fraction) -> int:
         """Spend a fraction of the budget to choose the index of a large score; a record changes each by at most 1."""
-        self._spend(fraction)
+        self._use_fraction(fraction)
         # One score may increase by 1 while another one decreases by 1.
         return choose(source, scores, self._budget * fraction, 2 * self.unit)
 
-    def _spend(self, fraction: Fraction) -> None:
+    def _use_fraction(self, fraction: Fraction) -> None:
         """Subtract a fraction from the remaining budget, before noise is drawn."""
         if not 0 < fraction <= self.remaining:
             raise RuntimeError(

@@ -16,7 +16,7 @@ from skdp._arrays import Floats, Indices
 from skdp.synthesis._records import MAX_LOADED_CELLS, CodedRecords
 from skdp.synthesis.model import Clique, GraphicalModel, estimate_total
 from skdp.synthesis.selection._budget import PrivateCounts, PrivateScores
-from skdp.synthesis.selection._plan import Plan
+from skdp.synthesis.selection._plan import MarginalPlan
 from skdp.synthesis.selection._scores import MEAN_ABSOLUTE, NOISE_COST, Interactions
 
 # A rule over several columns, such as a parity, changes no pair of columns, so pairs do not
@@ -70,7 +70,9 @@ class Search:
     """Probability of each record to be scored."""
 
 
-def plan_search(private: PrivateCounts, plan: Plan, total: float) -> Search | None:
+def plan_search(
+    private: PrivateCounts, plan: MarginalPlan, total: float
+) -> Search | None:
     """Plan a search in a table with an estimated number of `total` records; None if choices would be noise."""
     n_records, max_listed = total, MAX_LISTED
     if not private.can_sample:  # all rows are counted
@@ -93,7 +95,7 @@ def plan_search(private: PrivateCounts, plan: Plan, total: float) -> Search | No
     return Search(cliques, fraction, rate)
 
 
-def list_interactions(plan: Plan, max_listed: int) -> list[Clique]:
+def list_interactions(plan: MarginalPlan, max_listed: int) -> list[Clique]:
     """List marginals of three to five columns; only with the target, or else with columns of two values, if many."""
     listed: list[Clique] = []
     columns = [column for column, size in enumerate(plan.sizes) if size > 1]
@@ -126,7 +128,7 @@ class Comparison:
     def __init__(
         self,
         private: PrivateCounts,
-        plan: Plan,
+        plan: MarginalPlan,
         search: Search,
         *,
         model: GraphicalModel,

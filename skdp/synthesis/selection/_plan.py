@@ -34,11 +34,9 @@ CLIQUES_PER_MODEL = 4
 
 NAMED_MARGINALS = ("auto", "full", "independent")
 
-Masks = tuple[tuple[Clique, Mask], ...]
-
 
 @dataclass(frozen=True)
-class Plan:
+class MarginalPlan:
     """The marginals of a fit and the limits of its model, by public facts alone."""
 
     structure: Structure
@@ -69,7 +67,7 @@ class Plan:
         """The columns with two values, which models may predict."""
         return frozenset(np.flatnonzero(np.equal(self.sizes, 2)).tolist())
 
-    def with_domain(self, domain: Domain) -> Plan:
+    def with_domain(self, domain: Domain) -> MarginalPlan:
         """Return the plan for other bins of the same columns."""
         structure = replace(self.structure, sizes=domain.sizes)
         return replace(self, structure=structure)
@@ -157,12 +155,12 @@ def is_within(clique: Clique, marginals: Iterable[Clique]) -> bool:
 
 def make_plan(
     domain: Domain, marginals: Any, workload: Any, target: Any, max_cells: Any
-) -> Plan:
+) -> MarginalPlan:
     """Check the parameters that name marginals, and plan the model."""
     n_cells = min(check_size(max_cells, name="max_cells"), MAX_TABLE_CELLS)
     values = [domain[name] for name in domain.columns]
     cliques = () if workload is None else read_cliques("workload", workload, domain)
-    plan = Plan(
+    plan = MarginalPlan(
         structure=structure_of(domain, n_cells),
         is_ordered=tuple(isinstance(v, Interval) or v.ordered for v in values),
         max_cells=n_cells,
@@ -256,7 +254,7 @@ def read_cliques(name: str, cliques: Any, domain: Domain) -> tuple[Clique, ...]:
     return tuple(dict.fromkeys(indices))
 
 
-def find_masks(domain: Domain, max_cells: int) -> Masks:
+def find_masks(domain: Domain, max_cells: int) -> tuple[tuple[Clique, Mask], ...]:
     """Find the combinations of listed values that constraints exclude: True for each impossible cell.
 
     Combinations are excluded if the model remains within `max_cells` cells per table.

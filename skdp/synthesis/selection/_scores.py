@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from skdp._arrays import Floats, Indices
 from skdp.synthesis.model import Clique, Groups, sum_groups
 from skdp.synthesis.selection._budget import NoiseBudget, PrivateCounts, groups_of
-from skdp.synthesis.selection._plan import CLIQUES_PER_MODEL, Plan
+from skdp.synthesis.selection._plan import CLIQUES_PER_MODEL, MarginalPlan
 
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 """Mean absolute value of a standard normal variable."""
@@ -320,7 +320,7 @@ class Interactions:
 class Candidates:
     """Marginals among which to choose, and the measurements that share the budget with them."""
 
-    plan: Plan
+    plan: MarginalPlan
     budget: NoiseBudget
     fraction: Fraction
     """Fraction of the budget for the chosen marginals and for the columns of `column_costs`."""

@@ -47,7 +47,7 @@ from skdp.synthesis.selection._interactions import (
     find_interactions,
     plan_search,
 )
-from skdp.synthesis.selection._plan import Plan, is_within
+from skdp.synthesis.selection._plan import MarginalPlan, is_within
 from skdp.synthesis.selection._scores import (
     MAX_WEIGHTED_COLUMNS,
     MEAN_ABSOLUTE,
@@ -106,7 +106,7 @@ NO_NUMBERS = NumberCounts({}, {}, {}, is_gaussian=False)
 
 
 def measure_and_fit(
-    private: PrivateCounts, plan: Plan, numbers: NumberCounts = NO_NUMBERS
+    private: PrivateCounts, plan: MarginalPlan, numbers: NumberCounts = NO_NUMBERS
 ) -> Fitted:
     """Spend the budget on the marginals of a plan, and fit a model to them.
 
@@ -146,7 +146,7 @@ class SecondRound:
 
 
 def _measure_selected(
-    private: PrivateCounts, plan: Plan, numbers: NumberCounts
+    private: PrivateCounts, plan: MarginalPlan, numbers: NumberCounts
 ) -> Fitted:
     """Select marginals by noisy scores, measure them, and fit a model to all counts; spend the whole budget."""
     counts = measure_columns(private, plan, COLUMNS_FRACTION)
@@ -191,7 +191,7 @@ def _weigh(
 
 
 def measure_columns(
-    private: PrivateCounts, plan: Plan, fraction: Fraction
+    private: PrivateCounts, plan: MarginalPlan, fraction: Fraction
 ) -> list[Floats]:
     """Measure each column with the same noise; return nonnegative counts with the same sum for all columns."""
     private.measure(plan.columns, [fraction / len(plan.sizes)] * len(plan.sizes))
@@ -204,7 +204,7 @@ def measure_columns(
 
 
 def estimate_column_error(
-    private: PrivateCounts, plan: Plan, counts: Sequence[Floats]
+    private: PrivateCounts, plan: MarginalPlan, counts: Sequence[Floats]
 ) -> float:
     """Estimate the total variation distance of columns from the truth if the remaining budget measures them alone."""
     noise = private.budget.std_error(private.budget.remaining / len(plan.sizes))
@@ -214,7 +214,7 @@ def estimate_column_error(
 
 def plan_second_round(
     private: PrivateCounts,
-    plan: Plan,
+    plan: MarginalPlan,
     counts: Sequence[Floats],
     column_error: float,
 ) -> SecondRound:
@@ -231,7 +231,7 @@ def plan_second_round(
 
 
 def plan_scores(
-    private: PrivateCounts, plan: Plan, counts: Sequence[Floats]
+    private: PrivateCounts, plan: MarginalPlan, counts: Sequence[Floats]
 ) -> list[tuple[list[Clique], Fraction]]:
     """List the marginals to score: with the target, with columns of two values, and without both.
 
@@ -262,7 +262,7 @@ def plan_scores(
 
 def score_pairs(
     private: PrivateCounts,
-    plan: Plan,
+    plan: MarginalPlan,
     counts: Sequence[Floats],
     lists: Sequence[tuple[list[Clique], Fraction]],
     second: SecondRound,
@@ -313,7 +313,7 @@ def score_pairs(
 
 def group_columns(
     private: PrivateCounts,
-    plan: Plan,
+    plan: MarginalPlan,
     counts: Sequence[Floats],
     fraction: Fraction,
 ) -> Groups:
@@ -341,7 +341,7 @@ def group_columns(
 # Steps 3 and 4: choice and counts
 
 
-def weigh_columns(plan: Plan, groups: Groups) -> list[float]:
+def weigh_columns(plan: MarginalPlan, groups: Groups) -> list[float]:
     """Return the costs of the noise of columns, relative to the noise of one pair."""
     # There are (d - 1) / 2 pairs per column, and pairs inherit the noise of a column
     # whose values they group, which are rare values of skewed columns
@@ -375,7 +375,7 @@ def measure_marginals(
 
 def measure_second_round(
     private: PrivateCounts,
-    plan: Plan,
+    plan: MarginalPlan,
     second: SecondRound,
     *,
     model: GraphicalModel,
@@ -445,7 +445,7 @@ def score_marginals(
 
 
 def list_second_candidates(
-    plan: Plan, model: GraphicalModel, measured: Collection[Clique]
+    plan: MarginalPlan, model: GraphicalModel, measured: Collection[Clique]
 ) -> dict[Clique, int]:
     """List marginals of two or three columns that are not measured, with the number of their uses in the workload."""
     # Triples of columns within a clique come first, because they do not enlarge the

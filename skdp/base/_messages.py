@@ -1,4 +1,4 @@
-"""Warnings that point to the user's code, and collection of all output."""
+"""Messages to users: warnings that point to their code, progress bars, and collection of all output."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ import logging
 import math
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextvars import ContextVar
 from types import FrameType
+from typing import TypeVar
 
 from skdp.pages import warn
 from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
+
+T = TypeVar("T")
+
+_IS_SHOWN = ContextVar("is_shown", default=False)
 
 # Packages whose frames are skipped, because estimators call each other through them.
 _LIBRARIES = ("skdp", "sklearn", "imblearn", "joblib")
@@ -125,3 +131,23 @@ def _warn_of_delta(delta: float, n_rows: int) -> None:
             WeakGuaranteeWarning,
             about="answers/which_epsilon#and-delta",
         )
+
+
+@contextmanager
+def show_progress() -> Iterator[None]:
+    """Show the progress bars of `track` within a ``with`` block."""
+    token = _IS_SHOWN.set(True)
+    try:
+        yield
+    finally:
+        _IS_SHOWN.reset(token)
+
+
+def track(items: Iterable[T], label: str, unit: str) -> Generator[T, None, None]:
+    """Yield items, with a progress bar on standard error if a command runs in a terminal."""
+    # The bar counts items, such as blocks of a file, because the number of rows is private.
+    if _IS_SHOWN.get():
+        from tqdm import tqdm
+
+        items = tqdm(items, label, unit=f" {unit}", disable=None, leave=False)
+    yield from items
