@@ -315,13 +315,13 @@ def _add_table_command(command: Any) -> None:
             " (default: count)"
         ),
     )
-    add("--weight", metavar="COLUMN", help="column of the weights of the rows")
     add(
-        "--max-weight",
-        type=float,
-        metavar="W",
-        help="largest weight of a row; a larger weight counts as W, which makes totals"
-        " too small",
+        "--weight",
+        metavar="COLUMN",
+        help=(
+            "column of the weights of the rows, with a declared largest weight, as"
+            " which larger weights count; a missing weight counts as 0"
+        ),
     )
     add(
         "--max-rows-per-person",

@@ -29,12 +29,19 @@ def run_table(options: argparse.Namespace) -> Path:
     domain = load_domain(options)
     if not (options.by or options.columns):
         raise ValueError("`by` must name the columns of the groups, got none.")
+    if options.columns and options.statistics == ["count"]:
+        raise ValueError(
+            "`statistics` must contain a statistic of `columns`, such as mean, got only "
+            "count."
+        )
     if options.weight in (columns := [*options.by, *options.columns]):
         raise ValueError(
             "`weight` must not be a column of `by` or `columns`, got "
             f"{options.weight!r}."
         )
-    _check_max_weight(options, domain)
+    max_weight = _find_max_weight(options.weight, domain)
+    if options.out.suffix != ".csv":
+        raise ValueError(f"`out` must end in .csv, got {options.out.name!r}.")
     check_path(options.out)
     check_page(options, "statement")
     others = [options.weight, options.person_column]
@@ -46,11 +53,11 @@ def run_table(options: argparse.Namespace) -> Path:
         Path(options.data),
         domain,
         columns=names,
-        types={options.weight: "number", options.person_column: "text"},
+        types={options.person_column: "text"},
         lenient=options.by if options.handle_unknown == "ignore" else (),
         delimiter=options.delimiter,
     )
-    groups = _make_groups(options, domain)
+    groups = _make_groups(options, domain, max_weight)
     person = options.person_column
     weights = [] if options.weight is None else [options.weight]
     groups.fit(
@@ -67,17 +74,16 @@ def run_table(options: argparse.Namespace) -> Path:
     return Path(options.out)
 
 
-def _check_max_weight(options: argparse.Namespace, domain: Domain) -> None:
-    """Check that `max_weight` is at least the largest weight that the domain declares."""
-    name, max_weight = options.weight, options.max_weight
-    if name not in domain or max_weight is None:
-        return
-    _, high = find_bounds(domain[name], name)
-    if high > max_weight:
+def _find_max_weight(name: str | None, domain: Domain) -> float | None:
+    """Return the largest declared weight; None for rows without weights."""
+    if name is None:
+        return None
+    if name not in domain:
         raise ValueError(
-            f"`max_weight` must be at least {high}, the largest declared value of "
-            f"column {name!r}, got {max_weight}. A larger weight would count as it."
+            f"`weight` must be a column of the domain, got {name!r}. Declare its public "
+            f"bounds: [columns.{name}] with low = 0.0 and high."
         )
+    return float(find_bounds(domain[name], name)[1])
 
 
 def _round_estimates(table: pd.DataFrame) -> pd.DataFrame:
@@ -92,7 +98,9 @@ def _round_estimates(table: pd.DataFrame) -> pd.DataFrame:
     return table.round(decimals)
 
 
-def _make_groups(options: argparse.Namespace, domain: Domain) -> DPGroupBy:
+def _make_groups(
+    options: argparse.Namespace, domain: Domain, max_weight: float | None
+) -> DPGroupBy:
     """Return an estimator of the statistics in the options, whose keys and bounds are declared by a domain."""
     statistics = []
     for statistic in options.statistics:
@@ -104,7 +112,7 @@ def _make_groups(options: argparse.Namespace, domain: Domain) -> DPGroupBy:
         keys=domain.select(options.by) if options.by else None,
         statistics=statistics,
         bounds=domain.select(options.columns) if options.columns else None,
-        max_weight=options.max_weight,
+        max_weight=max_weight,
         max_rows_per_person=options.max_rows_per_person,
         handle_unknown=options.handle_unknown,
         ledger=open_ledger(options),

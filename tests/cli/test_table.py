@@ -13,6 +13,7 @@ from skdp.cli import main
 from tests.cli.commands import call, refuse
 
 DOMAIN = Domain({"region": ["n", "s"], "sex": ["f", "m"], "income": Interval(0.0, 1000.0, bins=4), "employed": [0, 1]})
+WEIGHTS = DOMAIN | {"weight": Interval(0.0, 2.5)}
 rng = np.random.default_rng(0)
 PEOPLE = pd.DataFrame(
     {
@@ -69,8 +70,9 @@ def test_numbers_have_as_many_digits_as_their_errors_support(files):
 
 
 def test_weights_and_persons_are_columns(files, capsys):
-    known = ["--domain", files / "domain.toml", "--epsilon", 1e5, "--seed", 0]
-    options = ["--weight", "weight", "--max-weight", 2.5, "--statistics", "count", "--by", "sex"]
+    (files / "weights.toml").write_text(WEIGHTS.to_toml(), encoding="utf-8")
+    known = ["--domain", files / "weights.toml", "--epsilon", 1e5, "--seed", 0]
+    options = ["--weight", "weight", "--statistics", "count", "--by", "sex"]
     assert call("table", files / "people.csv", "-", *known, *options) == 0
     shown = capsys.readouterr()
     # The statement names the column of the file.
@@ -93,14 +95,15 @@ def test_weights_and_persons_are_columns(files, capsys):
         (["--by", "town"], "must have the columns ['town']"),
         (["--by", "name"], "name"),
         (["--by", "sex", "--statistics", "mode"], "--statistics"),
-        (["--by", "sex", "--weight", "weight"], "--max-weight"),
-        (["--by", "sex", "--weight", "sex", "--max-weight", 2], "--weight must not be a column of --by"),
+        (["--by", "sex", "--weight", "weight"], "[columns.weight] with low = 0.0 and high"),
+        (["--by", "sex", "--weight", "sex"], "--weight must not be a column of --by"),
         (
             ["--by", "sex", "--columns", "region", "--statistics", "mean"],
             "column 'region' must be an Interval of numbers, got ['n', 's']. Exclude the column, or group by it",
         ),
         (["--statistics", "count"], "--by must name the columns of the groups, got none"),
-        (["--by", "sex", "--weight", "income", "--max-weight", 500], "--max-weight must be at least 1000.0"),
+        (["--by", "sex", "--weight", "region"], "column 'region' must be an Interval of numbers"),
+        (["--by", "sex", "--columns", "income"], "--statistics must contain a statistic of --columns, such as mean"),
         (["--by", "sex", "--statement", "page.txt"], "--statement must end in .html or .json"),
         (["--by", "sex", "--statement", "old.json"], "must be a new file"),
     ],
@@ -148,6 +151,12 @@ def test_one_row_changes_no_group_of_other_rows(declared, rows, further, tmp_pat
         counts.append(pd.read_csv(target, keep_default_na=False)["count"])
     assert counts[0].sum() == 50
     assert (counts[1] - counts[0]).abs().sum() <= 1
+
+
+def test_output_is_a_csv_file(files, capsys):
+    known = ["--domain", files / "domain.toml", "--epsilon", 1, "--by", "sex"]
+    error = refuse(capsys, "table", files / "people.csv", files / "out.xlsx", *known)
+    assert "must end in .csv, got 'out.xlsx'" in error
 
 
 def test_text_in_a_measured_column_raises_before_charge(files, capsys):
