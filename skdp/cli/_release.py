@@ -343,7 +343,7 @@ def run_synthesize(options: argparse.Namespace) -> Path:
     if options.budget is not None and options.delta > options.budget_delta:
         raise ValueError(
             f"--budget-delta must be at least --delta, {options.delta}, got "
-            f"{options.budget_delta}."
+            f"{options.budget_delta}. Omit --budget for a ledger that exists."
         )
     names = ["epsilon", "delta", "max_rows_per_person", "bins", "handle_unknown"]
     parameters = {name: getattr(options, name) for name in [*names, "random_state"]}
@@ -351,6 +351,8 @@ def run_synthesize(options: argparse.Namespace) -> Path:
     if options.events is not None:
         unused = ["marginals", "target", "save"]
         _check_unused(options, unused, "must not be given with --events")
+        if options.max_rows_per_person is None:
+            raise ValueError("--max-rows-per-person is required with --events.")
         source, target = options.events
         events = TableFile(source, delimiter=options.delimiter)
         _print_excluded(written, events)

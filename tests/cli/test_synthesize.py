@@ -229,7 +229,7 @@ def test_linked_release_charges_ledger_once(linked, capsys, monkeypatch):
 
 
 LINKED_MISTAKES = {
-    "--max-rows-per-person must be an int >= 1, got None": [],
+    "--max-rows-per-person is required with --events": [],
     "--max-rows-per-person must be an int >= 1, got 0": ["--max-rows-per-person", 0],
     "visits.csv must have the columns ['name'], which its header lacks": ["--key", "name"],
     "--order-by must name a column of events, got 'sex'": ["--order-by", "sex"],
@@ -250,7 +250,7 @@ def test_linked_mistakes_leave_no_file(linked, capsys):
     for message, words in LINKED_MISTAKES.items():
         if "missing keys" in message:
             people.replace({"id": {"007": ""}}).to_csv("people.csv", index=False)
-        limit = [] if "None" in message else ["--max-rows-per-person", 3]
+        limit = [] if "required" in message else ["--max-rows-per-person", 3]
         ledger = ["--ledger", "ledger.sqlite", "--budget", 50]
         shown = refuse(capsys, *linked_words(), *limit, *ledger, *words)
         assert message in shown
