@@ -338,7 +338,8 @@ def encode_labels(name: str, labels: Any, X: Any, n_rows: int) -> Indices | None
         return None
     reject_column_name(name, labels)
     check_same_order(X, labels, name)
-    array = np.asarray(labels)
+    # NumPy would convert a nan in a list of text to the text "nan".
+    array = np.asarray(labels, object if isinstance(labels, list | tuple) else None)
     if array.ndim != 1:
         raise ValueError(f"`{name}` must be one column, got shape {array.shape}.")
     # Missing entries have the code -1.

@@ -89,6 +89,10 @@ def test_intervals_cover_the_proportion_of_a_clustered_population():
         ({"sample_weight": -WEIGHT}, "`sample_weight` must be finite, at least 0"),
         ({"strata": STRATUM[1:]}, "`strata` must have 600 entries that are not missing, got 599"),
         ({"clusters": [np.nan, *HOUSEHOLD[1:]]}, "`clusters` must have 600 entries that are not missing, got 599"),
+        (
+            {"clusters": [np.nan, *map(str, HOUSEHOLD[1:])]},
+            "`clusters` must have 600 entries that are not missing, got 599",
+        ),
         ({"clusters": [None, *STRATUM[1:]]}, "`clusters` must have 600 entries that are not missing, got 599"),
         ({"clusters": VALUES}, r"`clusters` must be one column, got shape \(600, 2\)"),
         ({"values": VALUES[:0]}, r"values must have at least one row and one column, got shape \(0, 2\)"),
