@@ -39,7 +39,9 @@ def public_names():
 
 
 def test_api_lists_every_public_object_once():
-    assert sorted(LISTED) == sorted(public_names())
+    names = public_names()
+    assert names - {*LISTED} == set(), "add them to docs/api"
+    assert sorted(LISTED) == sorted(names), "remove unknown or repeated names from docs/api"
 
 
 GUARANTEES = sorted((DOCS / "guarantees").glob("*.md"))
@@ -170,6 +172,7 @@ def test_every_object_has_an_example(name):
     thing = inspect.unwrap(getattr(importlib.import_module(package), own))
     head, _, examples = (inspect.getdoc(thing) or "").partition("\nExamples\n--------\n")
     assert ">>> " not in head
+    assert ">>> " in examples, "add a section Examples to the docstring"
     assert re.search(">>> (.*)", examples)[1].startswith(("from ", "import ")), "its first line imports nothing"
     assert re.search(r"^>>> .*\n(\.\.\. .*\n)*(?!>>> |\.\.\. |\n)", examples, re.MULTILINE), "has no output"
 

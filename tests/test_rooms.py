@@ -132,9 +132,9 @@ def test_array_types_have_one_name():
 
 def test_files_and_folders_are_limited():
     for folder in {path.parent for path in MODULES.values()}:
-        assert len(list(folder.glob("*.py"))) <= MAX_FILES, folder
+        assert len(list(folder.glob("*.py"))) <= MAX_FILES, f"{folder} is full: add the code to a related file"
     for module, source in SOURCES.items():
-        assert len(source.splitlines()) <= MAX_LINES, module
+        assert len(source.splitlines()) <= MAX_LINES, f"{module} is too long: divide it"
 
 
 def test_figure_of_the_layers_has_their_order():

@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import skdp
 from tests.estimators import OUTPUT_CHECKS
+from tests.local.transformers import ENCODERS
 
 # The only exceptions. Each row has its own random bits, so its output depends on its position in the call.
 ORDER_CHECKS = {"check_methods_sample_order_invariance", "check_methods_subset_invariance"}
@@ -24,12 +25,7 @@ ESTIMATORS = [
 ]
 WRAPPERS = [wrap(skdp.RandomizedResponseEncoder(random_state=0)) for wrap in (skdp.OnFitOnly, skdp.PosteriorFeatures)]
 # Encoders with the same `fit` and `transform`, and parameters of their own.
-ALIKE = [
-    skdp.SubsetSelectionEncoder(),
-    skdp.LocalHashingEncoder(),
-    skdp.FrequencyOracleEncoder(),
-    skdp.UnaryEncodingTransformer(),
-]
+ALIKE = [kind() for kind in ENCODERS if kind is not skdp.RandomizedResponseEncoder]
 
 PARAMETER_CHECKS = [
     "check_estimator_cloneable",

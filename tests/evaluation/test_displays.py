@@ -29,6 +29,7 @@ from skdp.evaluation import (
     PrivacyCurveDisplay,
     ShapeDisplay,
     compare_to_baseline,
+    displays,
     privacy_curve,
 )
 from skdp.local import RandomizedResponseEncoder
@@ -65,7 +66,12 @@ MAKERS = {
     "PrivacyCurveDisplay": lambda **ax: PrivacyCurveDisplay.from_curve(CURVE[CURVE["metric"] == "m"], **ax),
     "MarginalDisplay": lambda **ax: MarginalDisplay.from_tables(REAL, SYNTHETIC, ["sex"], **ax),
     "FairnessDisplay": lambda **ax: FairnessDisplay.from_reports({"one": REPORT.query("metric == 'selection_rate'")}),
+    "ShapeDisplay": lambda **ax: ShapeDisplay.from_estimator(clone(UNFITTED).fit(X, NUMBER), ["age"], **ax),
 }
+
+
+def test_every_display_has_a_maker():
+    assert sorted(MAKERS) == displays.__all__
 
 
 @pytest.mark.parametrize("name", MAKERS)

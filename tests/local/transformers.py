@@ -6,15 +6,11 @@ import pandas as pd
 import pytest
 
 import skdp
+from skdp.local import OracleEncoder
 
 # Encoders of categories with the same parameters.
-ENCODERS = [
-    skdp.RandomizedResponseEncoder,
-    skdp.UnaryEncodingTransformer,
-    skdp.SubsetSelectionEncoder,
-    skdp.LocalHashingEncoder,
-    skdp.FrequencyOracleEncoder,
-]
+KINDS = [kind for name in skdp.local.__all__ if isinstance(kind := getattr(skdp.local, name), type)]
+ENCODERS = [kind for kind in KINDS if issubclass(kind, OracleEncoder)]
 
 PEOPLE = pd.DataFrame({"sex": ["Female", "Male", "Male"] * 20, "job": ["clerk", None, "sales"] * 20})
 NUMBERS = pd.DataFrame({"age": [17.0, 38.0, 90.0] * 20, "hours": [0.0, 40.0, 60.5] * 20, "rooms": [1.0, 2.0, 5.0] * 20})
