@@ -186,8 +186,7 @@ class ProbabilisticClassifier(ClassifierMixin):
             See `predict_log_proba`.
         """
         likeliest = self.predict_log_proba(X).argmax(axis=1)
-        classes: NDArray[Any] = self.classes_[likeliest]
-        return classes
+        return self.classes_[likeliest]
 
 
 def parse_bounds(

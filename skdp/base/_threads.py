@@ -29,10 +29,7 @@ def _find_blas() -> ThreadpoolController:
 
 def limit_blas_threads() -> AbstractContextManager[Any]:
     """Return a context that limits BLAS to one thread, which is faster for small matrices."""
-    manager: AbstractContextManager[Any] = _find_blas().limit(
-        limits=_find_limit(), user_api="blas"
-    )
-    return manager
+    return _find_blas().limit(limits=_find_limit(), user_api="blas")
 
 
 def on_one_thread(function: Callable[P, T]) -> Callable[P, T]:

@@ -209,8 +209,7 @@ class LinearModel(SupervisedStatistic):
         """Return the product of rows and coefficients, plus intercept; shape (n_samples,) or (n_samples, n_outputs)."""
         table = self._read_rows(X)
         numbers = np.stack(to_float_columns(table), axis=1)
-        response: Floats = numbers @ self.coef_.T + self.intercept_
-        return response
+        return numbers @ self.coef_.T + self.intercept_
 
 
 class LinearFit(NamedTuple):

@@ -115,7 +115,7 @@ class NaiveBayes(ProbabilisticClassifier, SupervisedStatistic):
         """
         table = self._read_rows(X)
         logits = np.log(self.class_prior_) + self._log_likelihood(table)
-        return np.asarray(log_softmax(logits, axis=1))
+        return log_softmax(logits, axis=1)
 
 
 class DPCategoricalNB(NaiveBayes):
@@ -502,8 +502,7 @@ class DPGaussianNB(NaiveBayes):
         densities = norm.logpdf(
             numbers[:, np.newaxis, :], self.theta_, np.sqrt(self.var_)
         )
-        log_densities: Floats = densities.sum(axis=2)
-        return log_densities
+        return densities.sum(axis=2)
 
 
 def _shrink_to_mean(

@@ -121,8 +121,7 @@ def find_cells(numbers: Floats, candidates: Floats) -> Indices:
     """
     clipped = np.clip(numbers, candidates[0], candidates[-1])
     above = np.searchsorted(candidates, clipped, "left")
-    cells: Indices = 2 * above - (candidates[above] != clipped)
-    return cells
+    return 2 * above - (candidates[above] != clipped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,8 +312,7 @@ class CutScores:
         inner = self.masses.n_before[self.low // PARTS + 1 : -(-self.high // PARTS)]
         limits = [self.masses.mass_of(self.low), self.masses.mass_of(self.high)]
         masses = np.array([*(PARTS * inner.astype(object)), *limits], object)
-        scores: NDArray[Any] = -abs(self.fraction.denominator * masses - self._target)
-        return scores
+        return -abs(self.fraction.denominator * masses - self._target)
 
     def choose(self, budget: PrivacyBudget, source: ByteSource) -> int:
         """Choose a cut by the exponential mechanism: cuts near the quantile are the most probable."""
@@ -510,5 +508,4 @@ class EndpointScores:
         distances = np.maximum(
             multiples[:-1] - self.target, self.target - multiples[1:]
         )
-        scores: NDArray[Any] = -np.maximum(distances, 0)
-        return scores
+        return -np.maximum(distances, 0)

@@ -40,8 +40,7 @@ def add_product_noise(sums: Integers, noise: Noise, source: ByteSource) -> Float
 
 def find_widths(bounds: Floats, starts: Floats) -> Floats:
     """Return the distance from the origin of each column to its farther bound; shape (n_columns,)."""
-    distances: Floats = np.abs(bounds.T - starts).max(axis=0)
-    return distances
+    return np.abs(bounds.T - starts).max(axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,8 +201,7 @@ def round_axes(axes: Floats) -> Floats:
     # A product of a row and all its partial sums are multiples of 1 / scale below
     # 2**53 / scale, because values of rows are below 2**16, so their order does not matter.
     scale = 2.0 ** (36 - np.frexp(np.abs(axes).sum(axis=0).max())[1])
-    rounded: Floats = np.rint(axes * scale) / scale
-    return rounded
+    return np.rint(axes * scale) / scale
 
 
 def _shorten(part: Floats, factors: Floats) -> None:

@@ -196,8 +196,7 @@ def _errors_of_roots(roots: Floats, variance_errors: Floats) -> Floats:
     # both are equal.
     z = norm.ppf(0.975)
     lower_ends = np.sqrt(np.maximum(roots**2 - z * variance_errors, 0))
-    errors: Floats = (roots - lower_ends) / z
-    return errors
+    return (roots - lower_ends) / z
 
 
 def _warn_of_noisy_variances(names: Sequence[Any], is_noise: Mask) -> None:

@@ -178,7 +178,7 @@ class LogitClassifier(ProbabilisticClassifier):
         """
         logits = self.decision_function(X)
         if logits.ndim == 2:
-            return np.asarray(log_softmax(logits, axis=1))
+            return log_softmax(logits, axis=1)
         return np.stack([log_expit(-logits), log_expit(logits)], axis=1)
 
 

@@ -90,8 +90,7 @@ class Operand(NamedTuple):
             raise ValueError(
                 f"requires comparisons or truth values, got {self.family}."
             )
-        is_true: Mask = self.data == 1
-        return is_true
+        return self.data == 1
 
 
 # Function from a column name to its operand.

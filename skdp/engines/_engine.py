@@ -80,8 +80,7 @@ def open_engine(frame: Any) -> Engine:
             f"{type(frame).__name__}{remedy if is_path else ''}."
         )
     module, class_name = location
-    engine: Engine = getattr(importlib.import_module(module), class_name)(frame)
-    return engine
+    return getattr(importlib.import_module(module), class_name)(frame)
 
 
 def open_table(frame: Any) -> LargeTable | None:

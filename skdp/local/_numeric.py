@@ -70,8 +70,7 @@ def make_mechanism(
     """Make a numeric mechanism from its name, or from the outcomes of an optimal mechanism."""
     if not isinstance(mechanism, str):
         return Optimal(grid_size, epsilon, outcomes=mechanism)
-    made: NumericMechanism = MECHANISMS[mechanism](grid_size, epsilon)
-    return made
+    return MECHANISMS[mechanism](grid_size, epsilon)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -282,8 +281,7 @@ class NumberField(Field):
         by_report = np.array(self.mechanism.channel(), dtype=object)
         by_number = np.full((len(self.numbers), len(by_report)), Fraction(0))
         np.add.at(by_number, self._number_index, by_report.T)
-        table: list[list[Fraction]] = by_number.T.tolist()
-        return table
+        return by_number.T.tolist()
 
     def encode(self, columns: Sequence[Any], randomness: Randomness) -> list[Any]:
         return [np.clip(self._read(columns), *self.bounds)]

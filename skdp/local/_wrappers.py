@@ -504,7 +504,7 @@ def compute_posterior(
     # A report is `worst_ratio` times as probable under the values that it supports.
     excess = float(oracle.worst_ratio - 1)
     weights = np.asarray(prior, float) * (1 + excess * oracle.supports(reports))
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
 
 
 def _estimate_prior(encoder: Any, reports: Any) -> list[Floats]:

@@ -163,8 +163,7 @@ def find_positive_rows(labels: pd.Categorical, positive_label: Any) -> Mask:
     # A Series, because ``1 in pd.Index([False, True])`` is False.
     categories = pd.Series(labels.categories)
     label = find_positive_label(positive_label, y_true=categories)
-    is_positive: Mask = categories.isin([label]).to_numpy(dtype=bool)[labels.codes]
-    return is_positive
+    return categories.isin([label]).to_numpy(dtype=bool)[labels.codes]
 
 
 def _expand_rows(joint: pd.DataFrame) -> pd.DataFrame:

@@ -133,5 +133,4 @@ class PrivateParity(ClassificationMoment):
     def _subtract_negatives(self, lambda_vec: pd.Series) -> Floats:
         """Subtract the multipliers of the negative constraints, the second half."""
         positive, negative = np.split(lambda_vec.to_numpy(), 2)
-        net: Floats = positive - negative
-        return net
+        return positive - negative

@@ -62,8 +62,7 @@ class Groups:
 
     def sum(self, values: Floats) -> Floats:
         """Estimate the sum of a number of each row by group; shape (n_groups,)."""
-        sums: Floats = values @ self.indicators
-        return sums
+        return values @ self.indicators
 
     def sum_noise(self, values: Floats) -> Floats:
         """Sum the estimated covariances of the indicators of each row, times `values`; shape (n_groups, n_groups).
@@ -341,8 +340,7 @@ def _combine_errors(first: Any, second: Any, correlation: Any) -> Floats:
     MOVER combines the distances of estimates from endpoints of intervals in the same way.
     """
     squared = first**2 + second**2 - 2 * correlation * first * second
-    distance: Floats = np.sqrt(np.maximum(squared, 0))
-    return distance
+    return np.sqrt(np.maximum(squared, 0))
 
 
 @IGNORE_DIVISION

@@ -396,5 +396,4 @@ def _check_outcomes(outcomes: Iterable[Sequence[int]]) -> tuple[Outcome, ...]:
                 "`outcomes` must be triples of int, (probability, estimate, window); "
                 f"got ({', '.join(types)})."
             )
-    checked: tuple[Outcome, ...] = triples
-    return checked
+    return triples

@@ -158,8 +158,7 @@ class JsonRecord(ABC):
         content = {"format": self._format, "version": self._version}
         # Lone surrogates in names are replaced, because they cannot be encoded.
         text = json.dumps(content | self._to_fields(), ensure_ascii=False)
-        record: dict[str, Any] = json.loads(format_text(text))
-        return record
+        return json.loads(format_text(text))
 
     def to_json(self) -> str:
         """Return the record as JSON text.

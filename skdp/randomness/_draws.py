@@ -241,8 +241,7 @@ def _multiply_words(
     words = source.bytes(out.size * n_bytes).view(f"<u{n_bytes}")
     product = np.multiply(words, high, dtype=wide)
     np.right_shift(product, 8 * n_bytes, out=out, casting="unsafe")
-    is_rejected: Mask = product.astype(f"<u{n_bytes}") < (1 << 8 * n_bytes) % high
-    return is_rejected
+    return product.astype(f"<u{n_bytes}") < (1 << 8 * n_bytes) % high
 
 
 def uniform_below(source: ByteSource, bounds: NDArray) -> NDArray:

@@ -715,7 +715,7 @@ def _find_labels(column: pd.Series, labels: Sequence[Any]) -> Indices:
             "values={'no': 2, 'yes': 1} (or `reports`, if they differ from the values)"
             f"{drop}."
         )
-    return np.asarray(codes)
+    return codes
 
 
 def _check_probability(name: str, probability: Any) -> None:

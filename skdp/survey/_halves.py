@@ -228,8 +228,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
     def _planned_guarantee(self) -> PrivacyGuarantee | None:
         """Return the guarantee of a call of `transform` before `fit`, or None if it is unknown."""
         encoder = clone(self.encoder).set_params(epsilon=max(self.epsilons))
-        guarantee: PrivacyGuarantee | None = encoder._planned_guarantee()
-        return guarantee
+        return encoder._planned_guarantee()
 
     def get_feature_names_out(
         self, input_features: ArrayLike | None = None

@@ -66,7 +66,7 @@ class Question:
     def is_informative(self) -> Mask:
         """Mask of the rows whose report depends on the true value."""
         # A row that does not report the variable has equal likelihoods of all values.
-        return np.asarray(np.ptp(self.likelihood, axis=1) > 0)
+        return np.ptp(self.likelihood, axis=1) > 0
 
 
 def list_questions(designs: Any, X: Any, parameter: str) -> list[Question]:
@@ -329,7 +329,7 @@ def validate_weights(sample_weight: Any, X: Any, n_rows: int) -> Floats:
     weights = check_sample_weight(sample_weight, X, n_rows)
     # Division by the largest weight first, because sums could overflow.
     ratios = weights / weights.max()
-    return np.asarray(ratios * (np.count_nonzero(ratios) / ratios.sum()))
+    return ratios * (np.count_nonzero(ratios) / ratios.sum())
 
 
 def encode_labels(name: str, labels: Any, X: Any, n_rows: int) -> Indices | None:
@@ -349,4 +349,4 @@ def encode_labels(name: str, labels: Any, X: Any, n_rows: int) -> Indices | None
             f"`{name}` must have {n_rows} entries that are not missing, got "
             f"{int((codes >= 0).sum())}. Drop rows with a missing entry."
         )
-    return np.asarray(codes)
+    return codes

@@ -53,12 +53,12 @@ class ReportCounts:
     @property
     def group_totals(self) -> Floats:
         """Sum of the weights of each group; shape (n_groups, 1)."""
-        return np.asarray(self.weights.sum(axis=1, keepdims=True))
+        return self.weights.sum(axis=1, keepdims=True)
 
     @property
     def group_squares(self) -> Floats:
         """Sum of the squared weights of each group; shape (n_groups, 1)."""
-        return np.asarray(self.squares.sum(axis=1, keepdims=True))
+        return self.squares.sum(axis=1, keepdims=True)
 
     @property
     def observed(self) -> Floats:
@@ -151,7 +151,7 @@ def _invert_channels(channels: Floats, counts: ReportCounts, column: Any) -> Flo
 def clip_proportions(proportions: Floats) -> Floats:
     """Set negative proportions to 0, and scale the result to a sum of 1."""
     clipped = np.clip(proportions, 0, None)
-    return np.asarray(clipped / clipped.sum())
+    return clipped / clipped.sum()
 
 
 def _sum_squares(values: Floats, proportions: Floats, squares: Floats) -> Floats:
@@ -160,7 +160,7 @@ def _sum_squares(values: Floats, proportions: Floats, squares: Floats) -> Floats
     `values` is (n_values, n_groups, n_reports), and `squares` is (n_groups, n_reports).
     """
     deviations = values - proportions[:, np.newaxis, np.newaxis]
-    return np.asarray(np.einsum("vgr,gr->v", deviations**2, squares))
+    return np.einsum("vgr,gr->v", deviations**2, squares)
 
 
 def _warn_of_impossible(labels: pd.Index, proportions: Floats, errors: Floats) -> None:

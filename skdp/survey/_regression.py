@@ -507,7 +507,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
             Means.
         """
         linear, cells = self._predict_cells(X)
-        return np.asarray((linear[0] * cells).sum(axis=0))
+        return (linear[0] * cells).sum(axis=0)
 
 
 class ReportLogisticRegression(ClassifierMixin, ReportRegression):
@@ -676,7 +676,7 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
         """
         linear, cells = self._predict_cells(X)
         classes = np.exp(log_softmax(linear))
-        return np.asarray((classes * cells).sum(axis=1).T)
+        return (classes * cells).sum(axis=1).T
 
     def predict(self, X: TableLike) -> NDArray[Any]:
         """Predict the most probable true class.
@@ -692,4 +692,4 @@ class ReportLogisticRegression(ClassifierMixin, ReportRegression):
             Classes.
         """
         indices = self.predict_proba(X).argmax(axis=1)
-        return np.asarray(self.classes_[indices])
+        return self.classes_[indices]

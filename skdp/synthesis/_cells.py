@@ -86,7 +86,7 @@ class Steps:
     def n_values(self) -> Floats:
         """The number of values of each bin; for real numbers, the width of each bin."""
         width = (self.last - self.first).astype(float)
-        return np.asarray(np.rint(width / self.size) + 1 if self.size else width)
+        return np.rint(width / self.size) + 1 if self.size else width
 
 
 def _count_units(dates: NDArray[np.datetime64]) -> tuple[Integers, Any]:
@@ -107,14 +107,14 @@ def _first_steps(edges: Floats, decimals: int) -> Floats:
     # The product of an edge and the unit may be rounded, but the quotient is the float of
     # the decimal number.
     steps = np.rint(edges * unit)
-    return np.asarray(steps + (steps / unit < edges))
+    return steps + (steps / unit < edges)
 
 
 def round_numbers(interval: Interval, numbers: NDArray[np.floating]) -> Floats:
     """Round numbers to the decimals of an interval."""
     unit = 10.0 ** (interval.decimals or 0)
     with np.errstate(all="ignore"):
-        return np.asarray(np.rint(numbers.astype(float) * unit) / unit)
+        return np.rint(numbers.astype(float) * unit) / unit
 
 
 def draw_within(interval: Interval, bins: Codes, positions: Floats) -> NDArray[Any]:
@@ -148,7 +148,7 @@ def find_middles(interval: Interval) -> NDArray[Any]:
     if not steps.size:
         edges = np.array(interval.edges)
         return edges[:-1] / 2 + edges[1:] / 2
-    return np.asarray(steps.first / 2 + steps.last / 2)
+    return steps.first / 2 + steps.last / 2
 
 
 def cut_finely(interval: Interval) -> Interval:
@@ -273,7 +273,7 @@ def find_points(cells: Interval) -> Mask:
     edges = np.array(cells.edges, cells.dtype)
     if cells.decimals is not None or edges.dtype.kind == "M":
         return np.zeros(edges.size - 1, bool)
-    return np.asarray(np.diff(edges) < 2 * POINT_WIDTH * (edges[-1] - edges[0]))
+    return np.diff(edges) < 2 * POINT_WIDTH * (edges[-1] - edges[0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -158,7 +158,7 @@ class _CountedNumbers:
         """Convert counts of shape (n_cells, n_values) to centered numbers, if these are measured."""
         if not self.is_centered:
             return counts
-        return np.asarray(self.n_cells * counts - counts.sum(axis=0))
+        return self.n_cells * counts - counts.sum(axis=0)
 
     def complete(self, noisy: Floats, sums: Integers) -> Floats:
         """Compute the numbers of all cells and values from the measured numbers, given exact sums over values.
@@ -172,9 +172,7 @@ class _CountedNumbers:
             noisy = noisy - noisy.mean(axis=0)
         if self.n_values == 2:
             return np.concatenate([noisy, sums - noisy], axis=1)
-        return np.asarray(
-            noisy - (noisy.sum(axis=1, keepdims=True) - sums) / self.n_values
-        )
+        return noisy - (noisy.sum(axis=1, keepdims=True) - sums) / self.n_values
 
 
 class PrivateColumns:
@@ -356,7 +354,7 @@ def estimate_proportions(noisy: NoisyCounts) -> Floats:
     if noisy.tail is not None:
         tail = noisy.tail + MIN_TAIL_COUNT * noisy.std_error
         counts = np.where(np.isnan(tail), counts, tail)
-    return np.asarray(counts / counts.sum())
+    return counts / counts.sum()
 
 
 def _measure_tables(

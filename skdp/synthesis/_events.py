@@ -151,8 +151,7 @@ class EventColumns:
     def encode_numbers(self, n_events: Indices, n_earlier: Any) -> Codes:
         """Encode the number of events of people who had `n_earlier` events before."""
         numbers = n_events - n_earlier if self.has_order else n_events
-        codes: Codes = self.domain[self.number].encode(numbers.astype(float))
-        return codes
+        return self.domain[self.number].encode(numbers.astype(float))
 
     def make_records(
         self,

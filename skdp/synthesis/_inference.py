@@ -342,7 +342,7 @@ class _Analysis:
         proportions = self.cells.proportions.ravel()
         step = change / float(influence**2 @ proportions)
         logs = step * influence
-        return np.asarray(proportions * np.exp(logs - logs.max()))
+        return proportions * np.exp(logs - logs.max())
 
 
 def _infer(

@@ -160,7 +160,7 @@ def _estimate_slopes(
     slopes[: means.size] = np.gradient(ratio, means, axis=0)
     slopes[: means.size] /= np.maximum(ratio, MIN_DIVISOR)
     values = np.ix_(*(axis.value_of for axis in axes))
-    return np.asarray(np.moveaxis(slopes, 0, axis_number)[values])
+    return np.moveaxis(slopes, 0, axis_number)[values]
 
 
 def _make_point_axis(values: Interval, shape: Shape | None) -> BinAxis:

@@ -99,8 +99,7 @@ class ValueCoder:
         """Return the code of the level at each position; -1 and ``len(levels)`` are positions of missing values."""
         codes = np.append(levels, self.dtype.type(self.missing_code))
         # Half the time of ``codes[positions]``.
-        coded: Codes = codes.take(positions, mode="wrap")
-        return coded
+        return codes.take(positions, mode="wrap")
 
     def _encode_text(self, library: str, column: Any) -> Codes:
         """Encode strings of polars or pyarrow by a function of the library."""
@@ -127,8 +126,7 @@ class ValueCoder:
         value_set = pyarrow.array([*texts, None], column.type)
         positions = compute.index_in(column, value_set=value_set).fill_null(-1)
         table = np.array([*codes, self.missing_code, self.unknown_code], self.dtype)
-        coded: Codes = table[positions.to_numpy()]
-        return coded
+        return table[positions.to_numpy()]
 
     def _encode_cells(self, column: Any) -> Codes:
         """Encode a column by a conversion to a NumPy array, according to the dtype of this array."""
@@ -187,8 +185,7 @@ class ValueCoder:
         """Return the code of each cell; the keys of `code_by_number` have the dtype of the cells."""
         keys = pd.Index(np.array(list(code_by_number), cells.dtype))
         table = np.array([*code_by_number.values(), self.unknown_code], self.dtype)
-        coded: Codes = table[keys.get_indexer(cells)]  # -1 if not found
-        return coded
+        return table[keys.get_indexer(cells)]  # -1 if not found
 
     def _encode_objects(self, values: NDArray[Any]) -> Codes:
         """Encode Python objects of any types."""

@@ -50,8 +50,7 @@ def mask_errors(function: Callable[Parameters, Result]) -> Callable[Parameters, 
 
     @wraps(function)
     def call_masked(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
-        result: Result = call_safely(partial(function, *args, **kwargs))
-        return result
+        return call_safely(partial(function, *args, **kwargs))
 
     return call_masked
 
@@ -361,8 +360,7 @@ def to_object_list(column: Any) -> list[Any]:
     library, stored = unwrap(column)
     if library in ("polars", "pyarrow"):
         return _to_list(nw.from_native(stored, series_only=True))
-    objects: list[Any] = pd.Series(column, dtype=object).tolist()
-    return objects
+    return pd.Series(column, dtype=object).tolist()
 
 
 def to_objects(values: Sequence[Any]) -> NDArray[Any]:

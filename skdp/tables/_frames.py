@@ -182,8 +182,7 @@ def open_large(data: Any) -> LargeTable | None:
     if type(data).__module__.partition(".")[0] in ("builtins", "numpy", "pandas"):
         return None
     # Imported by name, because the engines depend on this package.
-    table: LargeTable | None = import_module("skdp.engines").open_table(data)
-    return table
+    return import_module("skdp.engines").open_table(data)
 
 
 def is_frame(data: Any) -> bool:

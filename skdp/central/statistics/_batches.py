@@ -37,8 +37,7 @@ class RowSums:
 
     def zeros(self) -> list[Integers]:
         """Return sums over no rows."""
-        zeros: list[Integers] = list(map(np.zeros_like, self.empty_sums))
-        return zeros
+        return list(map(np.zeros_like, self.empty_sums))
 
     def add(self, sums: list[Integers], batch: Any) -> None:
         """Add the sums over the rows of a batch, in place."""
@@ -103,7 +102,7 @@ def find_missing(column: Any) -> Mask:
         column = column.to_numpy()
     if isinstance(column, np.ndarray):
         if column.dtype != object:
-            return np.asarray(pd.isna(column))
+            return pd.isna(column)
         # pandas.isna raises an error for Decimal("sNaN").
         return np.fromiter(map(is_missing, column), bool, len(column))
     series = nw.from_native(column, series_only=True)

@@ -163,8 +163,7 @@ def find_declared(domain: Domain, codes: Sequence[Codes]) -> Mask:
     in_columns = [
         column < size for column, size in zip(codes, domain.sizes, strict=True)
     ]
-    is_declared: Mask = np.logical_and.reduce(in_columns)
-    return is_declared
+    return np.logical_and.reduce(in_columns)
 
 
 def encode_columns(

@@ -255,8 +255,7 @@ def find_reporting_fields(
 def make_group_index(domain: Any, groups: Sequence[Sequence[Any]]) -> pd.Index:
     """Make the index of the cells of one group, or of (column, value) for several groups."""
     if len(groups) == 1:
-        index: pd.Index = domain.select(groups[0]).cells()
-        return index
+        return domain.select(groups[0]).cells()
     names = chain.from_iterable(groups)
     return make_column_index({name: domain[name].labels for name in names})
 

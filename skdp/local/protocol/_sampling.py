@@ -46,8 +46,7 @@ def make_selection_mask(indices: NDArray[np.integer], n_fields: int) -> Mask:
     """Make a mask of shape (n_rows, n_fields) from the index of the field of each row."""
     # The transpose makes columns contiguous, because they are read one by one.
     fields = np.arange(n_fields, dtype=indices.dtype)
-    mask: Mask = (indices == fields[:, np.newaxis]).T
-    return mask
+    return (indices == fields[:, np.newaxis]).T
 
 
 def check_column_weights(

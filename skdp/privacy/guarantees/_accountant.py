@@ -248,5 +248,4 @@ def _gaussian_delta(gaps: Floats, mu: float) -> Floats:
     # By symmetry, delta(-g) = 1 - e**-g + e**-g * delta(g).
     log_deltas = log_delta_above(np.abs(gaps) / mu - mu / 2, mu)
     below = np.minimum(gaps, 0)
-    weights: Floats = np.exp(below + log_deltas) - np.expm1(below)
-    return weights
+    return np.exp(below + log_deltas) - np.expm1(below)

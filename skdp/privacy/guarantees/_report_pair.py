@@ -218,8 +218,7 @@ def _moment_excess(values: Floats, masses: Floats, z: NDArray[Any]) -> NDArray[A
     half_angles = np.multiply.outer(values / 2, z.imag)
     sines = np.sin(half_angles)
     real = float(masses @ np.expm1(tau * values)) - 2 * weights @ sines**2
-    excess: NDArray[Any] = real + 2j * (weights @ (sines * np.cos(half_angles)))
-    return excess
+    return real + 2j * (weights @ (sines * np.cos(half_angles)))
 
 
 def _saddle(values: Floats, masses: Floats, n: int) -> float:

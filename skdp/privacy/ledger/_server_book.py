@@ -192,8 +192,7 @@ def _parse_address(address: str) -> dict[str, Any]:
     psycopg = _import_psycopg()
     # The error of psycopg contains the address, so it is not the context of the next one.
     with suppress(psycopg.Error):
-        options: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(address)
-        return options
+        return psycopg.conninfo.conninfo_to_dict(address)
     raise ValueError(
         "`path` must be an address such as 'postgresql://user@host:5432/database', got "
         "one that cannot be parsed. Write '@' in a name as '%40'."

@@ -204,8 +204,7 @@ def find_inferred(estimator: Any) -> list[Any]:
 def planned_guarantee(estimator: Any) -> PrivacyGuarantee | None:
     """Return the guarantee that an unfitted estimator will have at most; None if it depends on the data."""
     if hasattr(estimator, "_planned_guarantee"):
-        guarantee: PrivacyGuarantee | None = estimator._planned_guarantee()
-        return guarantee
+        return estimator._planned_guarantee()
     parts = list_parts(estimator)
     return planned_guarantee(parts[0]) if len(parts) == 1 else None
 

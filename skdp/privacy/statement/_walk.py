@@ -319,8 +319,7 @@ class Walk:
     def _find_guarantee(self, estimator: Any, step: str) -> PrivacyGuarantee | None:
         """Return the guarantee of an estimator, or in a plan its planned guarantee; None if there is none."""
         if _steps.is_trusted(estimator, self._trusted):
-            guarantee: PrivacyGuarantee = estimator.guarantee_
-            return guarantee
+            return estimator.guarantee_
         if not self._is_plan or _steps.libraries_of(estimator) != {"skdp"}:
             return None
         planned = _steps.planned_guarantee(estimator)

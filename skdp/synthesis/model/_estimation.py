@@ -162,7 +162,7 @@ def _estimate_column(
     # A count of 0 may be noise.
     counts = project_to_simplex(noisy, total) + std_error
     counts = np.where(np.isnan(tail), counts, tail + MIN_TAIL_COUNT * std_error)
-    return np.asarray(counts / counts.sum())
+    return counts / counts.sum()
 
 
 @dataclass(frozen=True, eq=False)

@@ -263,7 +263,7 @@ class CellCounts:
         even = sums.sum() * widths / widths.sum()
         is_uneven = np.abs(sums - even) >= CLEAR_STD_ERRORS * std_errors
         if not (is_clear.any() and is_uneven.any()):
-            return np.asarray(self.widths / self.widths.sum())
+            return self.widths / self.widths.sum()
         # Unclear blocks between or next to clear blocks divide their joint count.
         proportions = np.where(is_clear, sums, 0.0)
         is_open = ~is_clear

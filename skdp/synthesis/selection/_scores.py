@@ -271,7 +271,7 @@ class IndependentColumns:
     def _expect(self, clique: Clique) -> Floats:
         """Return the products of the proportions of columns, times the number of records."""
         proportions = map(self._proportions.__getitem__, clique)
-        return np.asarray(self.total * reduce(np.multiply.outer, proportions))
+        return self.total * reduce(np.multiply.outer, proportions)
 
     def guess(self, clique: Clique) -> Floats:
         """Return the expected counts of a marginal, as integers if there is less than a record per cell."""

@@ -190,7 +190,7 @@ class _Side:
         beyond = ndtr(-mean)
         # Nothing is beyond the last edge.
         scale = beyond[0] / (beyond[0] - beyond[-1])
-        return np.asarray((beyond - beyond[-1])[:-1] * scale)
+        return (beyond - beyond[-1])[:-1] * scale
 
     def correct(self, start: int, expected: Floats) -> Floats:
         """Correct the expected proportions `expected` beyond edges from `start` on by noisy proportions.
@@ -201,7 +201,7 @@ class _Side:
         noise = self.covariance[start:, start:] + TINY * np.eye(expected.size)
         residuals = self.beyond[start:] - expected
         beyond = expected + walk @ np.linalg.solve(walk + noise, residuals)
-        return np.asarray(np.minimum.accumulate(np.maximum(beyond, 0.0)))
+        return np.minimum.accumulate(np.maximum(beyond, 0.0))
 
 
 def _walk(beyond: Floats, first: float) -> Floats:
@@ -212,4 +212,4 @@ def _walk(beyond: Floats, first: float) -> Floats:
     """
     times = np.abs(np.log(np.maximum(beyond, 1e-300) / first))
     covariance = np.minimum.outer(times, times) * np.outer(beyond, beyond)
-    return np.asarray(WALK_STD**2 * covariance)
+    return WALK_STD**2 * covariance
