@@ -176,22 +176,22 @@ QUICK_PATHS = ["split", "unary", "resampled columns", "resampled features", "Dat
 
 
 @pytest.mark.parametrize("path", often(PATHS, QUICK_PATHS))
-def test_reports_of_values(path):
+def test_form_of_reports_of_values_does_not_depend_on_rows(path):
     tried = check_form(PATHS[path], ROWS)
     assert len(tried) >= (2 if path in ("DuckDB",) else 4)
 
 
 @pytest.mark.parametrize("path", often(OF_NUMBERS, ["perturbed", "perturbed, memoised", "drawn in bins"]))
-def test_reports_of_numbers(path):
+def test_form_of_reports_of_numbers_does_not_depend_on_rows(path):
     assert len(check_form(OF_NUMBERS[path], NUMBERS)) >= 10
 
 
 @pytest.mark.parametrize("path", OF_FILES)
-def test_releases_to_files(path, tmp_path):
+def test_form_of_files_does_not_depend_on_rows(path, tmp_path):
     assert len(check_form(lambda table: OF_FILES[path](table, tmp_path), ROWS)) >= 3
 
 
-def test_reports_of_words():
+def test_form_of_reports_of_words_does_not_depend_on_rows():
     assert len(check_form(skdp.HeavyHitters(EPSILON, max_length=5).report, WORDS)) >= 10
 
 

@@ -50,7 +50,7 @@ pytestmark = [
 
 @pytest.mark.usefixtures("repeatable_draws")
 @parametrize_with_checks(ESTIMATORS + WRAPPERS)
-def test_scikit_learn_checks(estimator, check):
+def test_scikit_learn_checks_pass(estimator, check):
     # Without `expected_failed_checks`: pytest takes longer to write a traceback than the check to fail.
     fails = check.func.__name__ in FAILING.get(type(estimator), ORDER_CHECKS)
     with pytest.raises(AssertionError) if fails else contextlib.nullcontext():

@@ -175,7 +175,7 @@ def test_coefficients_with_too_much_noise_have_no_interval(model):
 
 
 def test_rare_class_of_few_rows_has_no_interval():
-    """14 of 80 draws had intervals, and 0.71 of the intervals of the intercept covered it."""
+    """14 of 80 draws had intervals, and 0.71 of the intervals of the intercept covered the true intercept."""
     for seed in range(20):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(300, 1))

@@ -211,7 +211,7 @@ def expected_failures(estimator):
 
 @pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
-def test_scikit_learn_checks(estimator):
+def test_scikit_learn_checks_pass(estimator):
     expected = expected_failures(estimator)
     results = check_estimator(estimator, expected_failed_checks=expected, on_skip=None)
     status = {one["check_name"]: one["status"] for one in results}
@@ -226,7 +226,7 @@ def test_scikit_learn_checks_pass_with_further_parameters(estimator, check):
 
 @pytest.mark.parametrize("estimator", often(TRANSFORMERS, OF_ROWS), ids=repr)
 @pytest.mark.parametrize("check", often(OUTPUT_CHECKS, QUICK_DATAFRAME_CHECKS))
-def test_dataframe_checks(estimator, check):
+def test_scikit_learn_checks_of_dataframes_pass(estimator, check):
     expected = expected_failures(estimator).get(check)
     with pytest.raises(AssertionError, match=r"(?i)index") if expected else nullcontext():
         getattr(estimator_checks, check)(type(estimator).__name__, estimator)

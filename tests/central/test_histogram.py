@@ -35,7 +35,7 @@ class TestHierarchy:
     """Each group of each level has a noisy count; estimates and errors equal least squares."""
 
     @pytest.mark.parametrize("size", [1, 2, 3, 5, 7, 8, 9, 13, 16, 27, 31, 64])
-    def test_estimates_and_errors_of_all_ranges(self, size):
+    def test_estimates_and_errors_of_all_ranges_are_the_least_squares_solution(self, size):
         noises = []
 
         def make_noise(sampler, drawn, values):

@@ -44,7 +44,7 @@ def test_components_with_little_noise_equal_pca(epsilon, tolerance):
     assert (found.components_[range(3), np.abs(found.components_).argmax(axis=1)] > 0).all()
 
 
-def test_inverse_transform_and_column_names():
+def test_inverse_transform_returns_the_columns_of_the_table():
     pca = DPPCA(epsilon=4.0, **DECLARED).fit(TABLE)
     scores = pca.transform(TABLE)
     assert list(scores) == list(pca.get_feature_names_out()) == ["dppca0", "dppca1", "dppca2", "dppca3"]

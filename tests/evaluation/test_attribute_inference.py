@@ -81,7 +81,7 @@ def test_released_column_is_used_and_not_part_of_the_bound(sex):
 
 
 @pytest.mark.parametrize("strategy", often(["split", "joint", "sample"], ["split", "sample"]))
-def test_bound_of_reports_of_several_columns(strategy):
+def test_bound_of_several_columns_depends_on_the_strategy(strategy):
     rng = np.random.default_rng(0)
     truth = pd.DataFrame({"sex": rng.choice(["F", "M"], N), "job": rng.choice(["a", "b", "c"], N)})
     categories = {"sex": ["F", "M"], "job": ["a", "b", "c"]}

@@ -96,7 +96,7 @@ def test_error_without_matplotlib_names_the_package(name, monkeypatch):
 
 
 class TestCounts:
-    def test_bars_intervals_and_true_counts(self):
+    def test_bars_intervals_and_points_are_the_numbers_of_the_table(self):
         people = pd.DataFrame({"sex": ["F", "M", "M"] * 100, "race": ["a", "b", "a", "a"] * 75})
         domain = {"sex": ["F", "M"], "race": ["a", "b", "c"]}
         encoder = RandomizedResponseEncoder(2.0, categories=domain, random_state=0)

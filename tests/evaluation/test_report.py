@@ -127,7 +127,7 @@ class TestStudyReport:
     def run(people, domain, out, **options):
         return study_report(people, domain, out, **{"epsilons": [2.0], "random_state": 3} | options)
 
-    def test_report_without_a_target(self, people, domain, tmp_path):
+    def test_report_without_a_target_has_no_scores(self, people, domain, tmp_path):
         page = Page(self.run(people, domain, str(tmp_path)))
         assert page.headings == [SECTIONS[0], *SECTIONS[3:]]
         assert "synthetic rows of sex, age" in page.text

@@ -77,7 +77,7 @@ def test_sample_strategy_reports_one_column_of_each_record():
 
 
 @pytest.mark.parametrize("name", ["labels", "bits", "sets", "buckets"])
-def test_joint_counts_of_separately_reported_columns(name):
+def test_joint_counts_of_separately_reported_columns_are_estimated(name):
     table = pd.DataFrame(data(30_000))
     encoder = make(name, 6.0).fit(table)
     reports = encoder.transform(table)

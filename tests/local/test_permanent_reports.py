@@ -180,7 +180,7 @@ class TestChannel:
         "kind", [skdp.RandomizedResponseEncoder, skdp.UnaryEncodingTransformer, skdp.SubsetSelectionEncoder]
     )
     @pytest.mark.parametrize("value", ["a", "d"])
-    def test_reports_of_categories_and_bits(self, kind, value):
+    def test_reports_of_categories_and_bits_follow_the_channel(self, kind, value):
         encoder, reports = self.reports(kind, value)
         seen = Counter(map(tuple, reports.tolist()))
         order = [(label,) for label in DOMAIN["x"]]
@@ -192,7 +192,7 @@ class TestChannel:
 
     @pytest.mark.parametrize("mechanism", ["outcomes", "square_wave", "laplace"])
     @pytest.mark.parametrize("value", [10.0, 10.35])
-    def test_reports_of_numbers_between_grid_positions(self, mechanism, value):
+    def test_reports_of_numbers_between_grid_positions_follow_the_channel(self, mechanism, value):
         fitted = numbers(mechanism, 2.0, bounds=[(10, 11)], grid_size=4).fit([[10]])
         reports = fitted.transform(np.full((self.N, 1), value), record_id=list(range(self.N)))[:, 0]
         possible = fitted.report_values_[0]

@@ -244,7 +244,7 @@ class TestLedger:
     @pytest.mark.parametrize(
         "names", [("reports of a", "a by b"), ("count of b", "a beside b"), ("a and b", "reports of records")]
     )
-    def test_spent_bounds_the_loss_of_its_columns(self, names, make):
+    def test_spent_bounds_the_loss_of_the_columns_of_the_ledger(self, names, make):
         ledger = make(epsilon=20, **OF_A)
         channels = []
         for name in names:

@@ -147,7 +147,7 @@ def test_bounds_are_tightened_until_a_digit_is_certain(scripted_source, share):
         assert not coin.draw(scripted_source([*digits[:place], min(255, digits[place] + 1)], filler=255), 1)[0]
 
 
-def test_categories_at_the_exact_bounds(scripted_source):
+def test_words_at_the_exact_bounds_are_decided_by_further_digits(scripted_source):
     share = Fraction(1, 3)
 
     def bounds(bits):

@@ -81,7 +81,7 @@ def test_reports_without_a_design_warn(model):
 
 
 @parametrize_with_checks([ReportLogisticRegression(), ReportLinearRegression()])
-def test_checks_of_scikit_learn(estimator, check):
+def test_scikit_learn_checks_pass(estimator, check):
     with warnings.catch_warnings():
         # Tables that separate the classes have no maximum.
         warnings.simplefilter("ignore", ConvergenceWarning)

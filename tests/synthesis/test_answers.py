@@ -231,7 +231,7 @@ def test_range_from_the_upper_bound_is_a_part_of_the_last_bin(interval, bound, e
         assert estimate.count == pytest.approx(expected, abs=30)
 
 
-def test_counts_of_all_and_no_records():
+def test_count_of_no_records_is_0_and_of_all_records_covers():
     everyone = SYNTHESIZER.count_estimate({})
     assert everyone.lower <= N <= everyone.upper
     assert everyone.std_error == pytest.approx(SYNTHESIZER.n_rows_std_error_)

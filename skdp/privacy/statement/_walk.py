@@ -512,7 +512,7 @@ class Walk:
         return COUNTED if self.notes["counted"] else None
 
     def list_facts(self) -> tuple[Fact, ...]:
-        """Return the facts in the order of the columns; unprotected facts precede the others."""
+        """Return the facts by column; the facts of an exposed column without a guarantee are first, otherwise last."""
         exposed = self.find_exposed()
 
         def rank(fact: Fact) -> tuple[int, bool]:

@@ -60,7 +60,7 @@ def test_files_of_reports_are_read_by_their_protocol(name, ending, tmp_path):
 
 
 @pytest.mark.parametrize("given", [False, True])
-def test_tally_states_the_weakest_guarantee_of_its_files(given, tmp_path):
+def test_tally_states_the_weakest_guarantee_of_the_files(given, tmp_path):
     key, secure = SecretKey.generate(), encoder().fit(PEOPLE)
     seeded = RandomizedResponseEncoder(1.0, categories=VALUES, random_state=0).fit(PEOPLE)
     once, always = (RapporEncoder(1.0, n_bits=8, secret_key=own).fit(PEOPLE[["sex"]]) for own in (None, key))
