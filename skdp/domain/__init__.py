@@ -3,14 +3,14 @@
 from skdp.domain._attributes import MAX_SHOWN_VALUES as MAX_SHOWN_VALUES
 from skdp.domain._attributes import Categories, Interval
 from skdp.domain._attributes import Release as Release
+from skdp.domain._attributes import dtype_of_attribute as dtype_of_attribute
+from skdp.domain._attributes import type_of_attribute as type_of_attribute
 from skdp.domain._bins import cut_evenly as cut_evenly
 from skdp.domain._domain import Domain
 from skdp.domain._domain import DomainLike as DomainLike
 from skdp.domain._domain import add_guarantee as add_guarantee
 from skdp.domain._domain import copy_guarantee as copy_guarantee
-from skdp.domain._domain import dtype_of_attribute as dtype_of_attribute
 from skdp.domain._domain import guarantee_fields as guarantee_fields
-from skdp.domain._domain import type_of_attribute as type_of_attribute
 from skdp.domain._draft import domains_of_dtypes as domains_of_dtypes
 from skdp.domain._draft import draft_columns as draft_columns
 from skdp.domain._draft_file import draft_domain_toml as draft_domain_toml

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from functools import lru_cache
 from itertools import pairwise
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -25,11 +26,15 @@ from skdp.domain._bins import (
 from skdp.privacy import PrivacyGuarantee
 from skdp.tables import (
     ValueCoder,
+    find_dtype,
     is_declarable,
     is_whole_number,
+    make_decoder,
+    to_column,
     to_dates,
     to_numbers,
     to_python,
+    type_of_declared,
     type_of_value,
     types_of_values,
 )
@@ -580,3 +585,48 @@ def _interval_from_json(content: dict[str, Any]) -> Interval:
 
 
 register_type("interval", Interval, _interval_to_json, _interval_from_json)
+
+
+# Cached, because making a decoder takes as long as encoding a small batch.
+@lru_cache(maxsize=256)
+def find_decoder(
+    attribute: Categories | Interval, library: str, is_categorical: bool
+) -> Callable[[Codes], Any]:
+    """Return a function that converts codes to a column in a library; the code of a bin becomes its midpoint."""
+    if isinstance(attribute, Interval) and attribute.dtype.kind == "M":
+        midpoints = np.array(attribute.values, attribute.dtype)
+        return lambda codes: to_column(midpoints[codes], library)
+    declared_type = type_of_attribute(attribute)
+    # The midpoint of a bin of whole numbers may have a fraction.
+    if declared_type == "whole":
+        declared_type = type_of_declared(attribute.values)
+    is_ordered = _find_order(attribute, is_categorical)
+    dtype = find_dtype(library, declared_type, attribute.values, is_ordered=is_ordered)
+    return make_decoder(attribute.values, library, dtype)
+
+
+def _find_order(attribute: Categories | Interval, is_categorical: bool) -> bool | None:
+    """Return whether the dtype of a column has ordered categories; None for a dtype without categories."""
+    if is_categorical and isinstance(attribute, Categories):
+        return attribute.ordered
+    return None
+
+
+def type_of_attribute(attribute: Categories | Interval) -> str:
+    """Name the `type_of_declared` of the values of a column."""
+    if isinstance(attribute, Interval):
+        return type_of_declared(attribute.edges, real=attribute.real)
+    return type_of_declared(attribute.values)
+
+
+def dtype_of_attribute(
+    attribute: Categories | Interval, library: str, *, is_categorical: bool = False
+) -> Any:
+    """Return the dtype of declared values in a library; with `is_categorical`, a dtype of categories if possible."""
+    declared_type = type_of_attribute(attribute)
+    # pandas has no dtype of days, so bins of dates become datetimes.
+    is_binned = isinstance(attribute, Interval)
+    if is_binned and (library, declared_type) == ("pandas", "date"):
+        declared_type = "datetime"
+    is_ordered = _find_order(attribute, is_categorical)
+    return find_dtype(library, declared_type, attribute.values, is_ordered=is_ordered)

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cache, lru_cache, reduce
+from functools import cache, reduce
 from itertools import chain
 from typing import Any, Self, TypeAlias, TypeVar
 from uuid import uuid4
@@ -21,7 +21,9 @@ from skdp.domain._attributes import (
     Categories,
     Interval,
     Release,
+    find_decoder,
     name_column_in_errors,
+    type_of_attribute,
 )
 from skdp.domain._draft import draft_table
 from skdp.domain._expressions import (
@@ -35,12 +37,9 @@ from skdp.privacy import PrivacyGuarantee, list_releases
 from skdp.tables import (
     Table,
     call_safely,
-    find_dtype,
     has_categories,
     library_of,
-    make_decoder,
     to_column,
-    type_of_declared,
     wrap_table,
 )
 
@@ -651,7 +650,7 @@ class Domain(Mapping[Any, Categories | Interval]):
                 # **Privacy.** The categories of the column are private, so only their
                 # presence is used.
                 form = library_of(column), has_categories(column)
-                decoders.append(call_safely(_find_decoder, self[name], *form))
+                decoders.append(call_safely(find_decoder, self[name], *form))
         return decoders
 
     def value_counts(self, X: Any) -> pd.Series[int]:
@@ -860,51 +859,6 @@ def copy_guarantee(domain: DomainType, *sources: Any) -> DomainType:
         for name, attribute in domain.items()
     }
     return _set_releases(domain, by_column, (*domain.releases, *releases))
-
-
-# Cached, because making a decoder takes as long as encoding a small batch.
-@lru_cache(maxsize=256)
-def _find_decoder(
-    attribute: Categories | Interval, library: str, is_categorical: bool
-) -> Callable[[Codes], Any]:
-    """Return a function that converts codes to a column in a library; the code of a bin becomes its midpoint."""
-    if isinstance(attribute, Interval) and attribute.dtype.kind == "M":
-        midpoints = np.array(attribute.values, attribute.dtype)
-        return lambda codes: to_column(midpoints[codes], library)
-    declared_type = type_of_attribute(attribute)
-    # The midpoint of a bin of whole numbers may have a fraction.
-    if declared_type == "whole":
-        declared_type = type_of_declared(attribute.values)
-    is_ordered = _find_order(attribute, is_categorical)
-    dtype = find_dtype(library, declared_type, attribute.values, is_ordered=is_ordered)
-    return make_decoder(attribute.values, library, dtype)
-
-
-def _find_order(attribute: Categories | Interval, is_categorical: bool) -> bool | None:
-    """Return whether the dtype of a column has ordered categories; None for a dtype without categories."""
-    if is_categorical and isinstance(attribute, Categories):
-        return attribute.ordered
-    return None
-
-
-def type_of_attribute(attribute: Categories | Interval) -> str:
-    """Name the `type_of_declared` of the values of a column."""
-    if isinstance(attribute, Interval):
-        return type_of_declared(attribute.edges, real=attribute.real)
-    return type_of_declared(attribute.values)
-
-
-def dtype_of_attribute(
-    attribute: Categories | Interval, library: str, *, is_categorical: bool = False
-) -> Any:
-    """Return the dtype of declared values in a library; with `is_categorical`, a dtype of categories if possible."""
-    declared_type = type_of_attribute(attribute)
-    # pandas has no dtype of days, so bins of dates become datetimes.
-    is_binned = isinstance(attribute, Interval)
-    if is_binned and (library, declared_type) == ("pandas", "date"):
-        declared_type = "datetime"
-    is_ordered = _find_order(attribute, is_categorical)
-    return find_dtype(library, declared_type, attribute.values, is_ordered=is_ordered)
 
 
 # Declared domains: a Domain, values by column name, lists of values in the order of the

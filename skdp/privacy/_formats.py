@@ -71,10 +71,10 @@ def _to_fraction(value: Any, name: str, expected: str) -> Fraction | None:
 _TOLERANCE = Decimal("1e-12")
 
 
-def format_number(number: float, n_digits: int = 6) -> str:
-    """Format a number with at most `n_digits` significant digits, rounded up."""
+def format_number(number: float) -> str:
+    """Format a number with at most six significant digits, rounded up."""
     tolerant = Decimal(float(number)) * (1 - _TOLERANCE)
-    digits = Context(prec=n_digits, rounding=ROUND_CEILING).create_decimal(tolerant)
+    digits = Context(prec=6, rounding=ROUND_CEILING).create_decimal(tolerant)
     return f"{digits.normalize():f}"
 
 

@@ -162,11 +162,9 @@ class NoiseBudget:
         noise = self._make_noise(fraction, sensitivity)
         return max(MIN_STD_ERROR, float(noise.std) / self.unit)
 
-    def score_std_error(
-        self, fraction: Fraction, n_scores: int, change: int = 1
-    ) -> float:
+    def score_std_error(self, fraction: Fraction, n_scores: int) -> float:
         """Return the standard error of scores that are measured with a fraction of the budget."""
-        _, noise = self._split_scores(fraction, n_scores, change)[0]
+        _, noise = self._split_scores(fraction, n_scores, change=1)[0]
         return max(MIN_STD_ERROR, float(noise.std) / self.unit)
 
     def add_to_counts(
