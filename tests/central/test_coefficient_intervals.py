@@ -115,12 +115,12 @@ def test_noise_error_is_the_deviation_of_estimates_of_one_table(name):
 
 
 def test_sampling_error_is_the_standard_error_without_privacy():
-    X, y = draw_numbers(np.random.default_rng(0), 5_000)
-    inputs = np.column_stack([np.ones(len(X)), X])
-    inverse = np.linalg.inv(inputs.T @ inputs)
-    residuals = y - inputs @ inverse @ inputs.T @ y
-    wanted = np.sqrt(np.diag(inverse) * residuals.var(ddof=3))
-    for model in (LINEAR(1e7), LINEAR(Mu(50, delta=1e-6))):
+    for n_rows, model in ((30, LINEAR(1e7)), (5_000, LINEAR(1e7)), (5_000, LINEAR(Mu(50, delta=1e-6)))):
+        X, y = draw_numbers(np.random.default_rng(0), n_rows)
+        inputs = np.column_stack([np.ones(n_rows), X])
+        inverse = np.linalg.inv(inputs.T @ inputs)
+        residuals = y - inputs @ inverse @ inputs.T @ y
+        wanted = np.sqrt(np.diag(inverse) * residuals.var(ddof=3))
         table = model.set_params(random_state=0).fit(X, y).summary()
         assert np.allclose(table["sampling_std_error"], wanted, rtol=0.02)
         assert (table["noise_std_error"] < 0.3 * wanted).all()
