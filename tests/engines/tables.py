@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.feather as feather
 import pyarrow.parquet as pq
 
-from skdp import Domain, Interval, RandomizedResponseEncoder
+from skdp import Domain, DPMarginalSynthesizer, Interval, RandomizedResponseEncoder
 
 DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
 FORMATS = ["csv", "parquet", "arrow"]
@@ -30,6 +30,12 @@ SURVEY = Domain(
         "number": [0, 1, 2],
     }
 )
+
+
+def make_synthesizer(**params):
+    """Make a synthesizer of the survey."""
+    options = {"epsilon": 50.0, "delta": 1e-9, "domain": SURVEY, "random_state": 0}
+    return DPMarginalSynthesizer(**options | params)
 
 
 def survey(n_rows=3_000):

@@ -11,7 +11,7 @@ import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.engines import sample_file, synthesize_file
-from tests.engines.tables import FORMATS, SURVEY, read, survey, write
+from tests.engines.tables import FORMATS, SURVEY, make_synthesizer, read, survey, write
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -31,11 +31,6 @@ def rows():
 @pytest.fixture(params=FORMATS)
 def source(request, rows, tmp_path):
     return write(rows, tmp_path / f"in.{request.param}")
-
-
-def make_synthesizer(**params):
-    options = {"epsilon": 50.0, "delta": 1e-9, "domain": SURVEY, "random_state": 0}
-    return DPMarginalSynthesizer(**options | params)
 
 
 def test_seeded_fit_equals_the_fit_in_memory(source, rows, tmp_path):

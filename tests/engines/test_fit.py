@@ -15,9 +15,9 @@ import pytest
 from pyarrow.compute import field
 from sklearn.base import clone
 
-from skdp import DPHistogram, DPMarginalSynthesizer, PrivacyLedger
+from skdp import DPHistogram, PrivacyLedger
 from skdp.tables import open_large
-from tests.engines.tables import SURVEY, survey
+from tests.engines.tables import SURVEY, make_synthesizer, survey
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -27,11 +27,6 @@ N = 3_000
 @pytest.fixture(scope="module")
 def rows():
     return survey(N)
-
-
-def synthesizer(**params):
-    options = {"epsilon": 50.0, "delta": 1e-9, "domain": SURVEY, "random_state": 0}
-    return DPMarginalSynthesizer(**options | params)
 
 
 def same_fit(one, other):
@@ -44,7 +39,7 @@ def same_fit(one, other):
 
 
 def test_seeded_fit_equals_the_fit_in_memory(lazy_engine, rows):
-    same_fit(synthesizer().fit(lazy_engine.frame(rows)), synthesizer().fit(rows))
+    same_fit(make_synthesizer().fit(lazy_engine.frame(rows)), make_synthesizer().fit(rows))
 
 
 def dirty(rows):
@@ -75,30 +70,30 @@ NUMBERS = dirty(survey(N)).filter(field("number") < 3).filter(field("color") != 
 def test_counts_equal_the_counts_in_memory(lazy_engine, table, policy):
     """Equal seeds add equal noise to all counts."""
     cliques = [c for order in (1, 2) for c in itertools.combinations(SURVEY.columns, order)] + [SURVEY.columns[:3]]
-    model = synthesizer(marginals=cliques, handle_unknown=policy)
+    model = make_synthesizer(marginals=cliques, handle_unknown=policy)
     same_fit(clone(model).fit(lazy_engine.frame(table)), clone(model).fit(table))
 
 
 def test_estimator_stores_nothing_of_the_table(lazy_engine, rows):
     word = "a-private-word"
     table = rows.set_column(0, "color", pa.array(["red"] * (N - 1) + [word]))
-    fitted = synthesizer(handle_unknown={"color": None}).fit(lazy_engine.frame(table))
+    fitted = make_synthesizer(handle_unknown={"color": None}).fit(lazy_engine.frame(table))
     assert word.encode() not in pickle.dumps(fitted)
-    reference = synthesizer(handle_unknown={"color": None}).fit(table)
+    reference = make_synthesizer(handle_unknown={"color": None}).fit(table)
     assert set(vars(fitted)) == set(vars(reference))
 
 
 def test_tables_without_rows_and_empty_partitions_are_fitted(dask_frame, rows):
     none = rows.slice(0, 0)
     for frame in (pl.from_arrow(none).lazy(), ds.dataset(none), duckdb.from_arrow(none), dask_frame(none, 1)):
-        same_fit(synthesizer().fit(frame), synthesizer().fit(none))
+        same_fit(make_synthesizer().fit(frame), make_synthesizer().fit(none))
     cut = dask_frame(rows, 4)
     empty = cut.map_partitions(
         lambda part, partition_info=None: part if partition_info["number"] == 2 else part[:0], meta=cut._meta
     )
     kept = pa.Table.from_pandas(empty.compute(), preserve_index=False)
     assert 0 < kept.num_rows < N
-    same_fit(synthesizer().fit(empty), synthesizer().fit(kept))
+    same_fit(make_synthesizer().fit(empty), make_synthesizer().fit(kept))
 
 
 PERSONS = 400
@@ -182,5 +177,5 @@ class TestPersons:
 def test_unsupported_options_of_lazy_tables_raise_an_error(rows, params, given, error, match):
     ledger = PrivacyLedger(epsilon=100.0, delta=1e-6)
     with pytest.raises(error, match=match):
-        synthesizer(ledger=ledger, **params).fit(pl.from_arrow(rows).lazy(), **given)
+        make_synthesizer(ledger=ledger, **params).fit(pl.from_arrow(rows).lazy(), **given)
     assert ledger.spent.epsilon == 0

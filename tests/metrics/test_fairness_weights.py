@@ -9,13 +9,7 @@ from scipy import stats
 
 from skdp import RandomizedResponseEncoder
 from skdp.metrics import debiased_fairness, fairness_report
-
-COMPARISONS = [
-    "statistical_parity_difference",
-    "disparate_impact",
-    "equal_opportunity_difference",
-    "average_odds_difference",
-]
+from tests.metrics.tables import METRICS
 
 
 def draw_population(n, rng):
@@ -36,7 +30,7 @@ def privatize(group, epsilon, seed=0):
 
 
 def select_comparisons(table):
-    return table[table["group"].isna()].set_index("metric")["value"].loc[COMPARISONS].to_numpy()
+    return table[table["group"].isna()].set_index("metric")["value"].loc[METRICS].to_numpy()
 
 
 def test_weighted_metrics_equal_fairlearn():
@@ -65,7 +59,7 @@ def test_weighted_metrics_equal_aif360():
         warnings.simplefilter("ignore")
         groups = {"unprivileged_groups": [{"group": 0}], "privileged_groups": [{"group": 1}]}
         metric = metrics.ClassificationMetric(make_dataset(TRUE), make_dataset(PREDICTED), **groups)
-        expected = [getattr(metric, name)() for name in COMPARISONS]
+        expected = [getattr(metric, name)() for name in METRICS]
     table = fairness_report(TRUE, PREDICTED, GROUP, privileged=1, sample_weight=WEIGHT)
     np.testing.assert_allclose(select_comparisons(table), expected, rtol=0, atol=1e-12)
 
