@@ -136,6 +136,7 @@ def test_jump_within_a_bin_is_not_supported(bins):
     synthesizer = fit_model(table, 5.0, bins=bins, domain={"age": DOMAIN["age"]}, marginals=[("age",)])
 
     def from_limits(rows):
+        assert rows.index.equals(pd.RangeIndex(len(rows)))
         shares = {f"from {limit}": (rows["age"] >= limit).mean() for limit in (30, 33, 80)}
         return shares | {"above 30": (rows["age"] > 30).mean(), "mean": rows["age"].mean()}
 
@@ -148,6 +149,9 @@ def test_jump_within_a_bin_is_not_supported(bins):
         "mean": True,
     }
     assert "an edge of a bin at each limit" in found.loc["from 33", "reason"]
+    # The name of the term is a number within a bin.
+    named = infer(synthesizer, lambda rows: {rows["age"].min(): rows["age"].mean()}, ["age"])
+    assert not named["supported"].any()
 
 
 @pytest.mark.parametrize("domain", [{"age": DOMAIN["age"]}, {"age": Interval(0, 80, bins=40, real=True)}])

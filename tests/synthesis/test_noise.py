@@ -55,6 +55,14 @@ def test_budget_exceeded_is_raised_before_drawing(scripted_source, kind, method)
     assert budget.remaining == 0
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_errors_are_proportional_to_the_rows_of_a_person(kind):
+    one, three = make_budget(kind, Fraction(1, 10**6)), make_budget(kind, Fraction(1, 10**6), 3)
+    for error in ("std_error", "choice_error", "score_std_error"):
+        options = [Fraction(1, 2)] if error == "std_error" else [Fraction(1, 2), 10]
+        assert getattr(three, error)(*options) == pytest.approx(3 * getattr(one, error)(*options), rel=1e-6)
+
+
 @given(
     st.sampled_from(KINDS),
     st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20),
