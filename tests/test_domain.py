@@ -143,6 +143,8 @@ def test_bins_of_whole_numbers_have_a_width_of_at_least_1():
     assert repr(skdp.Interval(edges=list(range(8)))) == "Interval(edges=[0, 1, 2, 3, 4, 5, 6, 7])"
     assert len(skdp.Interval(0, 4, decimals=0)) == 4
     assert skdp.Interval(0, 4, decimals=1).real
+    precisions = {}, {"real": True}, {"decimals": 1}, {"decimals": 2}
+    assert len({skdp.Interval(0, 90, bins=9, **precision) for precision in precisions}) == 4
 
 
 def test_decimals_beyond_the_precision_of_floats_raise_an_error():

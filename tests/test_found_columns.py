@@ -109,6 +109,15 @@ def test_toml_keeps_the_release_of_each_column():
     assert Domain.from_toml(one.to_toml())["age"].releases == one.releases
 
 
+def test_toml_keeps_all_releases_of_a_column():
+    one, other = found_twice()
+    declared = {"bounds": one.select(["age"]), "categories": other.select(["job"])}
+    model = skdp.DPAdditiveClassifier(100.0, delta=1e-6, classes=[0, 1], **declared).fit(PEOPLE, LABELS)
+    found = model.domain_["age"].releases
+    assert len(found) == 2
+    assert Domain.from_toml(model.domain_.to_toml())["age"].releases == found
+
+
 @pytest.mark.parametrize("columns", ["'job'", "['name']", "[['job']]", "1"])
 def test_toml_release_of_an_unknown_column_is_an_error(columns):
     text = found_twice()[0].to_toml() + f"columns = {columns}\n"
