@@ -230,7 +230,7 @@ class TestLedgers:
 
     @pytest.mark.parametrize("file", [None, "ledger.sqlite"])
     def test_nothing_is_released_without_the_ledger(self, file, tmp_path):
-        ledger = skdp.PrivacyLedger(path=file and tmp_path / file, epsilon=1.5)
+        ledger = skdp.PrivacyLedger(path=file and tmp_path / file, epsilon=1.5, delta=1e-6)
         path = tmp_path / "encoder.skdp"
         skdp.save(self.encoder(ledger), path)
         assert str(tmp_path).encode() not in path.read_bytes()
@@ -240,7 +240,7 @@ class TestLedgers:
                 again.transform(WORDS)
             again = passed_through(again)
         assert ledger.spent.epsilon == 0
-        assert again.ledger.epsilon == 1.5
+        assert (again.ledger.epsilon, again.ledger.delta) == (1.5, 1e-6)
         pickle.loads(pickle.dumps(again))
 
     def test_given_ledger_is_charged(self):
@@ -262,7 +262,7 @@ class TestLedgers:
             skdp.load(io.BytesIO(), ledger=1.0)
 
 
-@pytest.mark.parametrize("changes", [{"epsilon": 2.0}, {"handle_unknown": "uniform"}])
+@pytest.mark.parametrize("changes", [{"epsilon": 2.0}, {"epsilon": True}, {"handle_unknown": "uniform"}])
 def test_changed_parameters_after_fit_raise_an_error(changes):
     encoder = skdp.RandomizedResponseEncoder(categories=DECLARED).fit(WORDS)
     with pytest.raises(ValueError, match="changed after fit"):
