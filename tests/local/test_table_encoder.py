@@ -138,6 +138,16 @@ def test_record_is_within_epsilon(case):
     assert fitted.guarantee_.scope == (*values,)
 
 
+@pytest.mark.filterwarnings("ignore:epsilon=60 gives weak protection")
+def test_sampled_group_with_the_largest_epsilon_counts():
+    """Few values have a smaller largest epsilon than many values."""
+    categories = {"town": range(300), "sex": ["F", "M"], "ill": [0, 1]}
+    table = pd.DataFrame({"town": [0, 1], "sex": ["F", "M"], "ill": [0, 1]})
+    fitted = LocalTableEncoder(60.0, categories=categories, purpose="pairs").fit(table)
+    epsilons = [field.epsilon for field in fitted.protocol_.fields]
+    assert fitted.guarantee_.epsilon == max(epsilons) > 1.05 * min(epsilons)
+
+
 def test_reports_of_all_columns_add_up_to_epsilon():
     bounds = {f"x{place}": (0, 1) for place in range(2)}
     fitted = LocalTableEncoder(9.0, bounds=bounds).fit(pd.DataFrame(0.5, [0], list(bounds)))
