@@ -82,12 +82,14 @@ class SaidTransformer(ReportTransformer):
             1 + (1 - Fraction(lie, ONE)) / Fraction(lie, ONE) * k for k, lie in zip(domain.sizes, lies, strict=True)
         ]
         secure = self.random_state is None
-        promise = PrivacyGuarantee(log_upper(math.prod(ratios)), scope=domain.columns, mechanism="said", secure=secure)
+        guarantee = PrivacyGuarantee(
+            log_upper(math.prod(ratios)), scope=domain.columns, mechanism="said", secure=secure
+        )
         fields = [
             self.field((name,), domain[name], lie, log_upper(ratio))
             for name, lie, ratio in zip(domain.columns, lies, ratios, strict=True)
         ]
-        return ReportProtocol("SaidTransformer", tuple(fields), promise)
+        return ReportProtocol("SaidTransformer", tuple(fields), guarantee)
 
     def estimate_counts(self, reports):
         tally = self.tally(reports)

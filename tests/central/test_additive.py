@@ -138,11 +138,11 @@ def bands_hold(shape, column, part, weights=None):
     codes = shape.bins.encode(column.clip(-5, 5).to_numpy())
     sizes = np.bincount(codes, minlength=len(shape.values))
     has_rows = sizes > 0
-    wanted = np.bincount(codes, weights=part, minlength=len(sizes))[has_rows] / sizes[has_rows]
+    expected = np.bincount(codes, weights=part, minlength=len(sizes))[has_rows] / sizes[has_rows]
     if weights is not None:
-        errors = shape.values[has_rows] - np.outer(wanted - part.mean(), weights - weights.mean())
+        errors = shape.values[has_rows] - np.outer(expected - part.mean(), weights - weights.mean())
     else:
-        errors = shape.values[has_rows] - wanted
+        errors = shape.values[has_rows] - expected
         errors -= np.average(errors, weights=shape.counts[has_rows])
     return (np.abs(errors) < 1.96 * shape.std_error[has_rows]).ravel()
 

@@ -93,7 +93,7 @@ class TestTextThreshold:
         return 1 + high
 
     @staticmethod
-    def law(counts, threshold, ratio):
+    def pmf(counts, threshold, ratio):
         """Return the probability of every set of published texts, ratio = e**(-1 / scale)."""
         chances = []
         for count in counts:
@@ -113,9 +113,9 @@ class TestTextThreshold:
         levels = sorted({0, 1, 2, threshold - 1, threshold, threshold + 1})
         worst = Decimal(0)
         for table in itertools.combinations_with_replacement(levels, 3):
-            before = self.law(table, threshold, ratio)
+            before = self.pmf(table, threshold, ratio)
             for person in people:
-                after = self.law([n + more for n, more in zip(table, person, strict=True)], threshold, ratio)
+                after = self.pmf([n + more for n, more in zip(table, person, strict=True)], threshold, ratio)
                 for one, other in ((before, after), (after, before)):
                     differences = (p - power * q for p, q in zip(one, other, strict=True))
                     worst = max(worst, sum(max(Decimal(0), difference) for difference in differences))

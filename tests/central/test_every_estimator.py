@@ -122,11 +122,11 @@ def with_object(name, value):
 @pytest.mark.parametrize("name", WITH_GAPS)
 def test_object_in_a_column_of_numbers_is_missing(name):
     """It was an error, which reveals such a record, and allows a person to stop a release."""
-    wanted = fit_estimator(make_estimator(name), with_object(name, None))
+    expected = fit_estimator(make_estimator(name), with_object(name, None))
     for value in NO_NUMBERS:
         ledger = PrivacyLedger(epsilon=5, delta=1e-6)
         found = fit_estimator(make_estimator(name, ledger=ledger), with_object(name, value))
-        assert read_attributes(found) == read_attributes(wanted)
+        assert read_attributes(found) == read_attributes(expected)
         assert ledger.spent.epsilon == found.guarantee_.epsilon
         if hasattr(found, "transform"):
             rows = [found.transform(with_object(name, one)).to_numpy(float) for one in (value, None)]

@@ -41,8 +41,8 @@ class TestAnswers:
         assert found.index.names == ["job", "sex"]
         assert found["count"].tolist() == exact(KEYS, "size", "age").fillna(0).astype(int).tolist()
         for column, statistic in itertools.product(("age", "pay"), ("mean", "sum")):
-            wanted = exact(KEYS, statistic, column)
-            np.testing.assert_allclose(found[f"{column}_{statistic}"][:4], wanted[:4], rtol=1e-4)
+            expected = exact(KEYS, statistic, column)
+            np.testing.assert_allclose(found[f"{column}_{statistic}"][:4], expected[:4], rtol=1e-4)
         assert (found["pay_mean_std_error"][4:] > 50).all()  # empty groups
 
     @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ class TestAnswers:
             confidence_level=level,
             random_state=0,
         ).fit(table)
-        for name, wanted in (truth | {"count": np.full(2000, 40)}).items():
+        for name, expected in (truth | {"count": np.full(2000, 40)}).items():
             value, error, lower, upper = fitted.estimates_[name].T
-            share = np.mean((lower <= wanted) & (wanted <= upper))
+            share = np.mean((lower <= expected) & (expected <= upper))
             slack = 4 * np.sqrt(level * (1 - level) / 2000)
             assert level - slack <= share <= 1 - (1 - level) / 10 or (epsilon == 0.1 and name.endswith("mean"))
-            assert np.sqrt(np.mean((value - wanted) ** 2) / np.mean(error**2)) <= 1.05
+            assert np.sqrt(np.mean((value - expected) ** 2) / np.mean(error**2)) <= 1.05
 
 
 def test_missing_keys_have_groups_and_unknown_keys_are_excluded():

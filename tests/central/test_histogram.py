@@ -53,8 +53,8 @@ class TestHierarchy:
         assert level_errors == pytest.approx(level_errors[0])
         for one in all_ranges(size):
             low, high = np.flatnonzero(one)[[0, -1]]
-            wanted = level_errors[0] * math.sqrt(one @ covariance @ one)
-            assert histogram.range_estimate(low, high + 1).std_error == pytest.approx(wanted)
+            expected = level_errors[0] * math.sqrt(one @ covariance @ one)
+            assert histogram.range_estimate(low, high + 1).std_error == pytest.approx(expected)
 
     @pytest.mark.parametrize(("size", "epsilon"), [(2, 1), (3, 1), (32, 1), (64, 1), (256, 1), (256, 25), (64, 5)])
     def test_plan_has_the_smallest_expected_error(self, size, epsilon):
@@ -126,11 +126,11 @@ class TestAccuracy:
             for m in (1, 2, 3, 5, 16, 300):
                 n = 1 << max(6, math.ceil(math.log2(60 * math.sqrt(m * 2 * a) / (1 - a) + 40)))
                 turns = 2 * np.pi * np.arange(n // 2 + 1) / n
-                law = np.fft.irfft(((1 - a) ** 2 / (1 - 2 * a * np.cos(turns) + a**2)) ** m, n)
+                pmf = np.fft.irfft(((1 - a) ** 2 / (1 - 2 * a * np.cos(turns) + a**2)) ** m, n)
                 estimate = histogram.range_estimate(0, m)
-                reach = int(estimate.upper - estimate.value)
-                assert estimate.value - estimate.lower == reach
-                assert law[: reach + 1].sum() + law[n - reach :].sum() >= level - 1e-9
+                margin = int(estimate.upper - estimate.value)
+                assert estimate.value - estimate.lower == margin
+                assert pmf[: margin + 1].sum() + pmf[n - margin :].sum() >= level - 1e-9
 
 
 class TestCells:

@@ -22,20 +22,20 @@ DECLARED = {"bounds": (-3, 3), "target_bounds": (-12, 12), "delta": 1e-6}
 
 
 def test_fit_with_little_noise_equals_linear_and_ridge_regression():
-    wanted = LinearRegression().fit(TABLE, TARGET)
+    expected = LinearRegression().fit(TABLE, TARGET)
     for epsilon, delta in [(1e7, None), (Mu(300, delta=1e-6), None)]:
         model = DPLinearRegression(epsilon, **DECLARED | {"delta": delta}, random_state=0).fit(TABLE, TARGET)
-        assert np.allclose(model.coef_, wanted.coef_, atol=0.002)
-        assert model.intercept_ == pytest.approx(wanted.intercept_, abs=0.002)
+        assert np.allclose(model.coef_, expected.coef_, atol=0.002)
+        assert model.intercept_ == pytest.approx(expected.intercept_, abs=0.002)
     assert model.ridge_ == 0
     wide = TABLE * [1, 10, 1, 0.1]
     ends = np.tile([-3, 3], (4, 1)) * np.array([[1], [10], [1], [0.1]])
-    wanted = Ridge(alpha=500).fit(wide, TARGET)
+    expected = Ridge(alpha=500).fit(wide, TARGET)
     for epsilon, delta in [(1e7, None), (Mu(300, delta=1e-6), None)]:
         model = DPRidge(epsilon, alpha=500, **DECLARED | {"delta": delta, "bounds": ends}, random_state=0)
         model.fit(wide, TARGET)
-        assert np.allclose(model.coef_, wanted.coef_, atol=0.002)
-        assert model.intercept_ == pytest.approx(wanted.intercept_, abs=0.002)
+        assert np.allclose(model.coef_, expected.coef_, atol=0.002)
+        assert model.intercept_ == pytest.approx(expected.intercept_, abs=0.002)
 
 
 @pytest.mark.parametrize("delta", [None, 1e-6])

@@ -33,18 +33,18 @@ def categorical(epsilon=1.0, **parameters):
 
 class TestAccuracy:
     def test_fit_with_little_noise_is_naive_bayes(self):
-        model, wanted = gaussian(1e5).fit(NUMBERS, ILL), GaussianNB().fit(NUMBERS, ILL)
+        model, expected = gaussian(1e5).fit(NUMBERS, ILL), GaussianNB().fit(NUMBERS, ILL)
         assert model.classes_.tolist() == ["no", "yes"]
-        assert np.allclose(model.theta_, wanted.theta_, atol=0.05)
-        assert np.allclose(model.var_, wanted.var_, rtol=0.01)
-        assert np.allclose(model.class_prior_, wanted.class_prior_, atol=1e-3)
-        assert np.allclose(model.predict_proba(NUMBERS), wanted.predict_proba(NUMBERS), atol=0.01)
+        assert np.allclose(model.theta_, expected.theta_, atol=0.05)
+        assert np.allclose(model.var_, expected.var_, rtol=0.01)
+        assert np.allclose(model.class_prior_, expected.class_prior_, atol=1e-3)
+        assert np.allclose(model.predict_proba(NUMBERS), expected.predict_proba(NUMBERS), atol=0.01)
         model = categorical(1e5).fit(WORDS, ILL)
         codes = np.column_stack([WORDS[name].map(DECLARED[name].index) for name in WORDS])
-        wanted = CategoricalNB().fit(codes, ILL)
-        for one, other in zip(model.feature_log_prob_, wanted.feature_log_prob_, strict=True):
+        expected = CategoricalNB().fit(codes, ILL)
+        for one, other in zip(model.feature_log_prob_, expected.feature_log_prob_, strict=True):
             assert np.allclose(np.exp(one), np.exp(other), atol=0.03)
-        assert np.allclose(model.predict_proba(WORDS), wanted.predict_proba(codes), atol=0.05)
+        assert np.allclose(model.predict_proba(WORDS), expected.predict_proba(codes), atol=0.05)
 
     @pytest.mark.filterwarnings("ignore:The noise is about as large as:UserWarning")
     def test_noise_makes_classes_alike(self):

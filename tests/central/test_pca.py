@@ -34,13 +34,13 @@ DECLARED = {"bounds": (-12, 12), "delta": 1e-6, "random_state": 0}
 def test_components_with_little_noise_equal_pca(epsilon, tolerance):
     table = TABLE * [1, 1, 10, 0.1] + [5, 0, 200, 1]
     bounds = np.column_stack([[-10, -12, -100, 0.5], [20, 12, 500, 1.5]])
-    wanted = PCA(3).fit(table)
+    expected = PCA(3).fit(table)
     found = DPPCA(n_components=3, epsilon=epsilon, bounds=bounds, random_state=0).fit(table)
-    signs = np.sign((wanted.components_ * found.components_).sum(axis=1))[:, np.newaxis]
-    assert np.allclose(found.components_ * signs, wanted.components_, atol=tolerance)
-    assert np.allclose(found.mean_, wanted.mean_, atol=0.02)
-    assert np.allclose(found.explained_variance_, wanted.explained_variance_, rtol=0.02)
-    assert np.allclose(found.explained_variance_ratio_, wanted.explained_variance_ratio_, atol=0.001)
+    signs = np.sign((expected.components_ * found.components_).sum(axis=1))[:, np.newaxis]
+    assert np.allclose(found.components_ * signs, expected.components_, atol=tolerance)
+    assert np.allclose(found.mean_, expected.mean_, atol=0.02)
+    assert np.allclose(found.explained_variance_, expected.explained_variance_, rtol=0.02)
+    assert np.allclose(found.explained_variance_ratio_, expected.explained_variance_ratio_, atol=0.001)
     assert (found.components_[range(3), np.abs(found.components_).argmax(axis=1)] > 0).all()
 
 

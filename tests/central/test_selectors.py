@@ -23,17 +23,17 @@ NUMBER = {"bounds": (-5, 5), "target_bounds": (-15, 15), "random_state": 0}
 
 @pytest.mark.parametrize("delta", [None, 1e-6])
 def test_selection_with_little_noise_equals_scikit_learn(delta):
-    wanted = SelectKBest(f_classif, k=3).fit(TABLE, CLASSES)
+    expected = SelectKBest(f_classif, k=3).fit(TABLE, CLASSES)
     found = DPSelectKBest(k=3, epsilon=200.0, delta=delta, **DECLARED).fit(TABLE, CLASSES)
-    assert (found.get_support() == wanted.get_support()).all()
-    ratios = np.sqrt(2 * wanted.scores_ / (2 * wanted.scores_ + 2_997))  # F with 2 and 2,997 degrees of freedom
+    assert (found.get_support() == expected.get_support()).all()
+    ratios = np.sqrt(2 * expected.scores_ / (2 * expected.scores_ + 2_997))  # F with 2 and 2,997 degrees of freedom
     chosen = found.get_support()
     assert np.allclose(found.scores_[chosen], ratios[chosen], atol=0.02)
     assert np.isnan(found.scores_[~chosen]).all()
     assert found.ranking_.tolist() == [5, 2, 7]
-    wanted = SelectKBest(f_regression, k=2).fit(TABLE, TARGET)
+    expected = SelectKBest(f_regression, k=2).fit(TABLE, TARGET)
     found = DPSelectKBest(k=2, epsilon=200.0, delta=delta, **NUMBER).fit(TABLE, TARGET)
-    assert (found.get_support() == wanted.get_support()).all()
+    assert (found.get_support() == expected.get_support()).all()
     correlations = np.abs([np.corrcoef(TABLE[name], TARGET)[0, 1] for name in ("c1", "c4")])
     assert np.allclose(found.scores_[[1, 4]], correlations, atol=0.03)  # clipped
 

@@ -52,9 +52,9 @@ class TestWhatAShareBuys:
     def test_choice_has_the_rho_for_all_losses(self, amount):
         epsilon = float(parse_budget(Rho(amount, DELTA)).choice)
         for place in np.linspace(0.02, 0.98, 25):
-            laws = pair(place * epsilon, (1 - place) * epsilon)
-            if min(*laws[0], *laws[1]) > 0:
-                assert max(renyi(*laws, order) / order for order in ORDERS) <= amount * (1 + 1e-6)
+            pmfs = pair(place * epsilon, (1 - place) * epsilon)
+            if min(*pmfs[0], *pmfs[1]) > 0:
+                assert max(renyi(*pmfs, order) / order for order in ORDERS) <= amount * (1 + 1e-6)
 
     @pytest.mark.parametrize("mu", [1e-3, 0.1, 0.5, 1.0, 3.0])
     def test_choice_has_the_mu_for_all_losses(self, mu):

@@ -48,20 +48,20 @@ PRIVATIZE = ["--domain", "domain.toml", "--epsilon", "3"]
 
 
 def test_error_advises_a_delimiter_and_an_invalid_delimiter_raises_an_error(folder, run):
-    told = run("privatize", "semicolons.csv", "r.csv", *PRIVATIZE)[2]
-    assert "Use --delimiter if another character separates the values" in told
-    status, _, told = run("privatize", "people.csv", "r.csv", *PRIVATIZE, "--delimiter", ";;")
+    errors = run("privatize", "semicolons.csv", "r.csv", *PRIVATIZE)[2]
+    assert "Use --delimiter if another character separates the values" in errors
+    status, _, errors = run("privatize", "people.csv", "r.csv", *PRIVATIZE, "--delimiter", ";;")
     assert status == 2
-    assert "--delimiter must be one character" in told
+    assert "--delimiter must be one character" in errors
     assert run("privatize", "semicolons.csv", "r.csv", *PRIVATIZE, "--delimiter", ";", "--keep", "a;b,c")[0] == 0
     assert pd.read_csv("r.csv")["a;b,c"].tolist() == list(range(60))
 
 
 def test_reports_are_piped(folder, run):
     given = (folder / "people.csv").read_bytes()
-    status, reports, told = run("privatize", "-", "-", *PRIVATIZE, "--save", "protocol.json", given=given)
+    status, reports, errors = run("privatize", "-", "-", *PRIVATIZE, "--save", "protocol.json", given=given)
     assert (status, reports.splitlines()[0], len(reports.splitlines())) == (0, b"sex", 61)
-    assert "epsilon = 3" in told
+    assert "epsilon = 3" in errors
     status, estimates, _ = run("estimate", "-", "--protocol", "protocol.json", "--out", "-", given=reports)
     assert status == 0
     assert pd.read_csv(io.BytesIO(estimates))["count"].sum() == pytest.approx(60)
@@ -75,36 +75,36 @@ def test_reports_are_piped(folder, run):
 
 def test_drafts_and_synthetic_rows_are_piped(folder, run):
     given = (folder / "people.csv").read_bytes()
-    status, text, told = run("draft-domain", "-", "-", given=given)
-    assert status == 0, told
+    status, text, errors = run("draft-domain", "-", "-", given=given)
+    assert status == 0, errors
     assert skdp.Domain.from_toml(text.decode())["sex"].values == ("f", "m")
     status, rows, _ = run("synthesize", "-", "-", *PRIVATIZE, "--rows", "7", given=given)
     assert (status, len(rows.splitlines())) == (0, 8)
 
 
 def test_failed_command_has_no_output(folder, run):
-    status, reports, told = run("privatize", "-", "-", *PRIVATIZE, "--save", "p.json", given=b"sex\nf\nx\n")
+    status, reports, errors = run("privatize", "-", "-", *PRIVATIZE, "--save", "p.json", given=b"sex\nf\nx\n")
     assert (status, reports) == (2, b"")
-    assert "outside the declared categories" in told
+    assert "outside the declared categories" in errors
 
 
 def test_exhausted_budget_has_its_own_status(folder, run):
     charged = [*PRIVATIZE, "--ledger", "ledger.sqlite"]
     assert run("privatize", "people.csv", "first.csv", *charged, "--budget", "4")[0] == 0
     for command in ("privatize", "synthesize"):
-        status, _, told = run(command, "people.csv", "second.csv", *charged)
+        status, _, errors = run(command, "people.csv", "second.csv", *charged)
         assert status == 3
         # The file and its remaining budget, without `PrivacyLedger(...)` and without advice on searches in Python.
-        assert f"skdp {command}: error: ledger ledger.sqlite: " in told
-        assert ", but the ledger has " in told
-        assert "PrivacyLedger" not in told
+        assert f"skdp {command}: error: ledger ledger.sqlite: " in errors
+        assert ", but the ledger has " in errors
+        assert "PrivacyLedger" not in errors
     given = (folder / "people.csv").read_bytes()
     status, reports, _ = run("privatize", "-", "-", *charged, "--save", "p.json", given=given)
     assert (status, reports) == (3, b"")
     # Reports without their protocol are useless.
-    status, reports, told = run("privatize", "-", "-", *PRIVATIZE, given=given)
+    status, reports, errors = run("privatize", "-", "-", *PRIVATIZE, given=given)
     assert (status, reports) == (2, b"")
-    assert "--save is required for reports on standard output" in told
+    assert "--save is required for reports on standard output" in errors
     assert not (folder / "second.csv").exists()
     assert run("privatize", "none.csv", "second.csv", *PRIVATIZE)[0] == 2
     assert b"3 if the release would exceed the budget" in b" ".join(run("--help")[1].split())
@@ -115,7 +115,7 @@ def test_warning_is_one_line_without_python(folder, run):
     reports.to_parquet("made.parquet")
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        status, _, told = run("privatize", "made.parquet", "again.parquet", *PRIVATIZE)
+        status, _, errors = run("privatize", "made.parquet", "again.parquet", *PRIVATIZE)
     assert status == 0
-    assert [line for line in told.splitlines() if line.startswith("skdp privatize: warning: ")]
-    assert ".py" not in told
+    assert [line for line in errors.splitlines() if line.startswith("skdp privatize: warning: ")]
+    assert ".py" not in errors

@@ -44,9 +44,9 @@ def test_damaged_arrow_file_is_read_or_raises_an_error(tmp_path, seed):
     for name, task in TASKS.items():
         path = tmp_path / f"{name}.arrow"
         path.write_bytes(damage_bytes((tmp_path / "whole.arrow").read_bytes(), seed))
-        said = ""
+        text = ""
         try:
             task(path, path.with_suffix(".parquet"))
         except ValueError as error:
-            said = str(error)
-        assert "person " not in said
+            text = str(error)
+        assert "person " not in text

@@ -82,8 +82,10 @@ def test_distances_equal_gower():
 @pytest.mark.parametrize("delta", [0.0, 1e-3])
 def test_bound_equals_the_formula_and_is_attained_by_randomized_response(epsilon, delta):
     rows = draw(10, 0)
-    promise = PrivacyGuarantee(epsilon, delta=delta, relation="replace", trust="central", mechanism="m", scope=("sex",))
-    bound = membership_inference(rows, rows, rows, guarantee=promise, random_state=0).advantage_bound
+    guarantee = PrivacyGuarantee(
+        epsilon, delta=delta, relation="replace", trust="central", mechanism="m", scope=("sex",)
+    )
+    bound = membership_inference(rows, rows, rows, guarantee=guarantee, random_state=0).advantage_bound
     if epsilon < 700:
         assert bound == pytest.approx((math.exp(epsilon) - 1 + 2 * delta) / (math.exp(epsilon) + 1))
         # The truth with probability delta, otherwise truthful with probability e^eps / (e^eps + 1).

@@ -177,6 +177,6 @@ def test_posterior_of_an_unreported_attribute_is_the_prior(rows):
     sex, job = output[:, :2], output[:, 2:]
     assert sex[sampled == 1] == pytest.approx(np.tile(features.prior_[0], ((sampled == 1).sum(), 1)))
     assert job[sampled == 0] == pytest.approx(np.tile(features.prior_[1], ((sampled == 0).sum(), 1)))
-    told = reports["sex"] == "Male"
-    assert (sex[told, 1] > features.prior_[0][1]).all()
-    assert (sex[(sampled == 0) & ~told, 1] < features.prior_[0][1]).all()
+    is_male = reports["sex"] == "Male"
+    assert (sex[is_male, 1] > features.prior_[0][1]).all()
+    assert (sex[(sampled == 0) & ~is_male, 1] < features.prior_[0][1]).all()

@@ -137,14 +137,14 @@ def test_record_of_all_columns_is_within_each_epsilon(kind, epsilon, strategy):
     """In two rounds: the loss of all reports of unchanged values, and of a single report."""
     parameters = {"memoize": True, "secret_key": bytes(32), "strategy": strategy, "categories": [[1, 2], [1, 2, 3]]}
     fitted = kind(epsilon, **parameters).fit([[1, 1]])
-    promises = [(fitted.oracles_, fitted.guarantee_, epsilon)]
+    cases = [(fitted.oracles_, fitted.guarantee_, epsilon)]
     if "instantaneous_epsilon" in fitted.get_params():
         fitted.set_params(instantaneous_epsilon=epsilon / 2).fit([[1, 1]])
-        promises += [
+        cases += [
             ([oracle.permanent for oracle in fitted.oracles_], fitted.guarantee_, epsilon),
             (fitted.oracles_, fitted.instantaneous_guarantee_, epsilon / 2),
         ]
-    for oracles, guarantee, wanted in promises:
+    for oracles, guarantee, wanted in cases:
         ratio, stated = worst_ratio(oracles, strategy), guarantee.epsilon
         assert ratio <= exp_bounds(wanted)[0]
         assert ratio <= exp_bounds(stated)[0]

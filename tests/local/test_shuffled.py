@@ -28,13 +28,13 @@ def encoder(epsilon=2.0, **parameters):
 
 def test_one_attribute_has_the_guarantee_of_its_oracle():
     joint = encoder(strategy="joint").fit(PEOPLE)
-    promise = shuffled_guarantee(joint, n=N, delta=DELTA)
-    assert promise.epsilon == shuffled_guarantee(RandomizedResponse(8, 2.0), n=N, delta=DELTA).epsilon
-    assert promise.scope == ("sex", "age")
-    assert promise.mechanism == "k-ary randomized response, shuffled from 10,000 reports"
-    assert promise == shuffled_guarantee(joint.protocol_, n=N, delta=DELTA)
+    guarantee = shuffled_guarantee(joint, n=N, delta=DELTA)
+    assert guarantee.epsilon == shuffled_guarantee(RandomizedResponse(8, 2.0), n=N, delta=DELTA).epsilon
+    assert guarantee.scope == ("sex", "age")
+    assert guarantee.mechanism == "k-ary randomized response, shuffled from 10,000 reports"
+    assert guarantee == shuffled_guarantee(joint.protocol_, n=N, delta=DELTA)
     summed = shuffled_guarantee(joint, n=N, delta=DELTA, released="tally")
-    assert summed.epsilon == promise.epsilon
+    assert summed.epsilon == guarantee.epsilon
     # Weights of 0 for all reports except one would release this report.
     assert summed.mechanism == "k-ary randomized response, unweighted sums of all 10,000 reports"
 

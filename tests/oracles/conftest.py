@@ -120,25 +120,25 @@ class Script:
 DRAWS = "bernoulli", "bernoulli_ratio", "uniform_integers", "categorical", "subsets"
 
 
-def law_of(follow):
+def pmf_of(follow):
     """Return the exact probability of each result of a function of a script, over all outcomes of all draws."""
-    law, waiting = Counter(), [([], Fraction(1))]
+    pmf, waiting = Counter(), [([], Fraction(1))]
     while waiting:
         outcomes, share = waiting.pop()
         script = Script(outcomes)
         result = follow(script)
         if len(script.shares) == len(outcomes):
-            law[result] += share
+            pmf[result] += share
         else:
             shares = script.shares[len(outcomes)]
             branches = enumerate([Fraction(1, shares)] * shares if isinstance(shares, int) else shares)
             waiting += [([*outcomes, outcome], share * own) for outcome, own in branches if own]
-    assert sum(law.values()) == 1
-    return law
+    assert sum(pmf.values()) == 1
+    return pmf
 
 
 @pytest.fixture
-def exact_law(monkeypatch):
+def exact_pmf(monkeypatch):
     """Return the exact distribution of the report of a code, a set or a position, over all outcomes of its draws."""
     current = []
     modules = [module for name, module in sys.modules.items() if "oracle" in name]
@@ -151,12 +151,12 @@ def exact_law(monkeypatch):
             if hasattr(module, name) and module is not skdp.oracles:
                 monkeypatch.setattr(module, name, draw)
 
-    def law(oracle, value):
+    def pmf(oracle, value):
         def follow(script):
             current.append(script)
             report = oracle.report(np.array([value]), None)
             return tuple(np.ravel(report).tolist())
 
-        return law_of(follow)
+        return pmf_of(follow)
 
-    return law
+    return pmf

@@ -37,6 +37,6 @@ def test_intervals_cover_the_truth(name):
     for run in range(runs):
         reports = oracle.report(codes, SeededSource("cover", name, run))
         estimate = oracle.estimate(oracle.tally(reports), size)
-        reach = 1.959964 * np.sqrt(oracle.variance(estimate, size))
-        covered += int((abs(estimate - counts) <= reach).sum())
+        margin = 1.959964 * np.sqrt(oracle.variance(estimate, size))
+        covered += int((abs(estimate - counts) <= margin).sum())
     assert 0.93 <= covered / (runs * k) <= 0.975

@@ -13,7 +13,7 @@ import pytest
 from skdp.oracles import LocalHashing, RandomizedResponse, SubsetSelection, UnaryEncoding
 from skdp.randomness import ONE
 from tests.conftest import ScriptedSource, often
-from tests.oracles.conftest import Script, all_reports, law_of
+from tests.oracles.conftest import Script, all_reports, pmf_of
 
 FOLDER = Path(__file__).parents[2] / "examples" / "client"
 SPEC = importlib.util.spec_from_file_location("client", FOLDER / "client.py")
@@ -48,15 +48,15 @@ def test_sampler_follows_the_channel(drawn, oracle):
     sampler = json.loads(json.dumps(oracle.sampler()))
     channel = oracle.channel()
     if sampler["kind"] == "response":  # all words of 16 bits, and the probabilities of the two other draws
-        assert [response_law(drawn, sampler, code) for code in (0, oracle.k - 1)] == [channel[0], channel[-1]]
+        assert [response_pmf(drawn, sampler, code) for code in (0, oracle.k - 1)] == [channel[0], channel[-1]]
         return
     reports = [tuple(np.ravel(report).tolist()) for report in all_reports(oracle)]
     for code, row in enumerate(channel):
-        law = law_of(lambda script, code=code: tuple(drawn(sampler, code, script)))
-        assert [law[report] for report in reports] == row
+        pmf = pmf_of(lambda script, code=code: tuple(drawn(sampler, code, script)))
+        assert [pmf[report] for report in reports] == row
 
 
-def response_law(drawn, sampler, code):
+def response_pmf(drawn, sampler, code):
     """Return the exact distribution of randomized response, over all its words."""
     k, threshold = sampler["k"], Fraction(int(sampler["threshold"]), ONE)
     sure, undecided = [0] * k, 0

@@ -51,13 +51,13 @@ DRAWN += [TwoRoundUnaryEncoding(UnaryEncoding(2, 2.0), 1.0)]
 
 
 @pytest.mark.parametrize("oracle", DRAWN)
-def test_report_follows_the_channel(oracle, exact_law):
+def test_report_follows_the_channel(oracle, exact_pmf):
     if type(oracle) is RandomizedResponse or oracle.shows_hash:
         return  # their own tests enumerate random words and hash functions
     reports = [tuple(np.ravel(report).tolist()) for report in all_reports(oracle)]
     for code, row in enumerate(oracle.channel()):
-        law = exact_law(oracle, np.uint8(code))
-        assert [law[report] for report in reports] == row
+        pmf = exact_pmf(oracle, np.uint8(code))
+        assert [pmf[report] for report in reports] == row
 
 
 @pytest.mark.parametrize(("k", "epsilon"), SOME)

@@ -72,11 +72,11 @@ DRAWN = [*product([SquareWave], [5], [4.0, 1.4, 1e-3]), *product([ClampedLaplace
 
 
 @pytest.mark.parametrize(("make", "steps", "epsilon"), DRAWN)
-def test_every_draw_follows_the_channel(exact_law, make, steps, epsilon):
+def test_every_draw_follows_the_channel(exact_pmf, make, steps, epsilon):
     mechanism = make(steps, epsilon)
     for position, row in enumerate(mechanism.channel()):
-        law = exact_law(mechanism, position)
-        assert [law[report,] for report in range(mechanism.n_reports)] == row
+        pmf = exact_pmf(mechanism, position)
+        assert [pmf[report,] for report in range(mechanism.n_reports)] == row
 
 
 # The mechanism of smallest variance: compared with all mixtures of outcomes, and limits on its outcomes.
@@ -88,13 +88,13 @@ def test_no_mixture_of_outcomes_has_a_smaller_variance(n_nodes, epsilon):
     """Private channels are mixtures of outcomes that are likelier at a subset of the nodes: enumerate all subsets."""
     nodes = np.linspace(-1, 1, n_nodes)
     likely = 1 + (math.exp(epsilon) - 1) * np.array(list(product([0, 1], repeat=n_nodes)))
-    reach = (math.exp(epsilon) + 1) / (math.exp(epsilon) - 1)
-    values = np.linspace(-1.7, 1.7, 35 if n_nodes < 9 else 17) * reach
+    largest_report = (math.exp(epsilon) + 1) / (math.exp(epsilon) - 1)
+    values = np.linspace(-1.7, 1.7, 35 if n_nodes < 9 else 17) * largest_report
     columns = [(value, row) for value in values for row in likely]
     equal = np.array([[*row, *(value * row)] for value, row in columns]).T
     middles = (nodes[:-1] + nodes[1:]) / 2
     squares = np.array([value**2 * np.append(row, (row[:-1] + row[1:]) / 2) for value, row in columns]).T
-    scale = reach**2
+    scale = largest_report**2
     solution = linprog(
         np.append(np.zeros(len(columns)), 1.0),
         A_eq=np.hstack([equal, np.zeros((2 * n_nodes, 1))]),

@@ -54,7 +54,7 @@ LARGE = [(3, 2, 2), (3, 1, 3), (4, 2, 3)]
 
 
 @pytest.mark.parametrize("size", often(DRAWN + LARGE, DRAWN[:3] + LARGE))
-def test_every_draw_follows_the_channel(exact_law, size):
+def test_every_draw_follows_the_channel(exact_pmf, size):
     k, max_size, subset_size = size
     oracle = SetSelection(k, max_size, 1.7, subset_size=subset_size)
     table = oracle.channel()
@@ -62,8 +62,8 @@ def test_every_draw_follows_the_channel(exact_law, size):
     assert largest_ratio(table) <= oracle.worst_ratio <= exp_bounds(1.7)[0]
     assert total_variation(table) <= oracle.variation <= Fraction(121, 100) * total_variation(table)
     for members, row in zip(oracle.sets(), table, strict=True):
-        law = exact_law(oracle, np.array(pad_members(oracle, members), np.uint8))
-        assert [law[bits] for bits in product((0, 1), repeat=k)] == row
+        pmf = exact_pmf(oracle, np.array(pad_members(oracle, members), np.uint8))
+        assert [pmf[bits] for bits in product((0, 1), repeat=k)] == row
 
 
 @pytest.mark.parametrize("size", [(8, 1), (12, 2), (40, 5), (100, 3)])

@@ -23,23 +23,23 @@ class AllTables:
         self.n, self.total = n, whole**n
         tables: list[Counts] = []
 
-        def grow(law: Counts, first: int, left: int) -> None:
+        def grow(histogram: Counts, first: int, left: int) -> None:
             if left == 0:
-                tables.append(law)
+                tables.append(histogram)
                 return
             for place in range(first, len(rows)):
-                grow(with_report(law, rows[place]), place, left - 1)
+                grow(with_report(histogram, rows[place]), place, left - 1)
 
         grow({(0,) * len(rows[0]): 1}, 0, n - 1)
-        self.laws = [[with_report(law, row) for row in rows] for law in tables]
+        self.pmfs = [[with_report(histogram, row) for row in rows] for histogram in tables]
 
     def delta(self, ratio: Fraction) -> Fraction:
         """Return the largest hockey-stick divergence of an order."""
         up, down = ratio.numerator, ratio.denominator
         worst = max(
             sum(max(down * mass - up * second.get(key, 0), 0) for key, mass in first.items())
-            for laws in self.laws
-            for first, second in permutations(laws, 2)
+            for pmfs in self.pmfs
+            for first, second in permutations(pmfs, 2)
         )
         return Fraction(worst, down * self.total)
 
@@ -48,10 +48,10 @@ class AllTables:
         return self.delta(exp_bounds(epsilon)[1]) <= Fraction(pair.delta(self.n, epsilon)) + Fraction(1, 10**60)
 
 
-def with_report(law: Counts, row: Sequence[int]) -> Counts:
+def with_report(histogram: Counts, row: Sequence[int]) -> Counts:
     """Add a report to the histogram."""
     wider: Counts = {}
-    for counts, mass in law.items():
+    for counts, mass in histogram.items():
         for report, share in enumerate(row):
             if share:
                 more = (*counts[:report], counts[report] + 1, *counts[report + 1 :])

@@ -35,7 +35,7 @@ def reports_of(*columns, ratio, shown=()):
     """Randomize columns of each record, and return other columns unchanged."""
 
     def channel(table):
-        law = {(): Fraction(1)}
+        pmf = {(): Fraction(1)}
         for record in table:
             values = [record[COLUMNS.index(name)] for name in columns]
             truth = tuple(values)
@@ -44,12 +44,12 @@ def reports_of(*columns, ratio, shown=()):
             factor = ratio(record) if callable(ratio) else ratio
             total = factor + len(outputs) - 1
             further = {}
-            for before, probability in law.items():
+            for before, probability in pmf.items():
                 for output in outputs:
                     weight = factor if output == truth else 1
                     further[(*before, (exact, output))] = probability * Fraction(weight, total)
-            law = further
-        return law
+            pmf = further
+        return pmf
 
     return cache(channel)
 
@@ -60,12 +60,12 @@ def noisy_count_of(column, ratio=2, most=2):
 
     def channel(table):
         count = sum(record[COLUMNS.index(column)] for record in table)
-        law = {}
+        pmf = {}
         for output in range(most + 1):
             end = output in (0, most)
             scale = 1 / (1 + share) if end else (1 - share) / (1 + share)
-            law[output] = scale * share ** abs(output - count)
-        return law
+            pmf[output] = scale * share ** abs(output - count)
+        return pmf
 
     return cache(channel)
 
@@ -75,27 +75,30 @@ def rarely_shown(column, shown):
     report = reports_of(column, ratio=3, shown=shown)
 
     def channel(table):
-        law = {("reports", output): chance * Fraction(49, 50) for output, chance in report(table).items()}
-        law["records", table] = Fraction(1, 50)
-        return law
+        pmf = {("reports", output): chance * Fraction(49, 50) for output, chance in report(table).items()}
+        pmf["records", table] = Fraction(1, 50)
+        return pmf
 
     return cache(channel)
 
 
-def promise(epsilon, relation, *scope, delta=0):
+def make_guarantee(epsilon, relation, *scope, delta=0):
     trust = "local" if relation == "replace" else "central"
     return PrivacyGuarantee(epsilon, delta=delta, relation=relation, scope=scope, trust=trust)
 
 
 MECHANISMS = {
-    "reports of a": (reports_of("a", ratio=3), promise(up(3), "replace", "a")),
-    "reports of records": (reports_of("a", "b", ratio=2), promise(up(2), "replace")),
-    "count of b": (noisy_count_of("b"), promise(up(2), "add_remove", "b")),
-    "a beside b": (reports_of("a", ratio=3, shown="b"), promise(up(3), "replace_values", "a")),
-    "b beside a": (reports_of("b", ratio=3, shown="a"), promise(up(3), "replace_values", "b")),
-    "a by b": (reports_of("a", ratio=lambda record: 2 + record[1], shown="b"), promise(up(3), "replace_values", "a")),
-    "a and b": (reports_of("a", "b", ratio=2), promise(up(2), "replace_values", "a", "b")),
-    "a, rarely shown": (rarely_shown("a", "b"), promise(up(3), "replace_values", "a", delta=Fraction(1, 25))),
+    "reports of a": (reports_of("a", ratio=3), make_guarantee(up(3), "replace", "a")),
+    "reports of records": (reports_of("a", "b", ratio=2), make_guarantee(up(2), "replace")),
+    "count of b": (noisy_count_of("b"), make_guarantee(up(2), "add_remove", "b")),
+    "a beside b": (reports_of("a", ratio=3, shown="b"), make_guarantee(up(3), "replace_values", "a")),
+    "b beside a": (reports_of("b", ratio=3, shown="a"), make_guarantee(up(3), "replace_values", "b")),
+    "a by b": (
+        reports_of("a", ratio=lambda record: 2 + record[1], shown="b"),
+        make_guarantee(up(3), "replace_values", "a"),
+    ),
+    "a and b": (reports_of("a", "b", ratio=2), make_guarantee(up(2), "replace_values", "a", "b")),
+    "a, rarely shown": (rarely_shown("a", "b"), make_guarantee(up(3), "replace_values", "a", delta=Fraction(1, 25))),
 }
 
 
@@ -127,14 +130,14 @@ def together(*channels):
     """Return the channel of independent releases from the same table."""
 
     def channel(table):
-        law = {(): Fraction(1)}
+        pmf = {(): Fraction(1)}
         for release in channels:
             further = {}
-            for before, chance in law.items():
+            for before, chance in pmf.items():
                 for output, probability in release(table).items():
                     further[(*before, output)] = chance * probability
-            law = further
-        return law
+            pmf = further
+        return pmf
 
     return cache(channel)
 
@@ -151,10 +154,10 @@ def excess(channel, pair, ratio):
 def holds(channel, guarantee):
     """Return True if a guarantee holds for an exact channel."""
     scope = guarantee.scope if guarantee.relation == "replace_values" else ()
-    return promises(channel, guarantee.relation, *scope, epsilon=guarantee.epsilon, delta=guarantee.delta)
+    return satisfies(channel, guarantee.relation, *scope, epsilon=guarantee.epsilon, delta=guarantee.delta)
 
 
-def promises(channel, relation, *scope, epsilon=100, delta=0.1):
+def satisfies(channel, relation, *scope, epsilon=100, delta=0.1):
     """Return True if a channel has a guarantee, by default an extremely weak one."""
     ratio = exp_bounds(epsilon)[0]
     return all(excess(channel, pair, ratio) <= Fraction(delta) for pair in neighbors(relation, scope))
@@ -180,7 +183,7 @@ def test_every_conversion_holds(name):
         except ValueError:
             # It is refused with reason; but a guarantee does not contain the list of all columns.
             if not (relation == "replace" and stated.scope == COLUMNS):
-                assert not promises(channel, relation, *columns or ())
+                assert not satisfies(channel, relation, *columns or ())
             continue
         n_conversions += 1
         assert (converted.relation, converted.scope) == (relation, columns or stated.scope)
@@ -201,7 +204,7 @@ def test_sums_hold_and_refused_sums_do_not(first, second):
             with pytest.raises(ValueError, match=r"have no common guarantee.*: [ab] and [ab]"):
                 combine()
         for scope in COLUMNS:
-            assert not promises(both, "replace_values", scope)
+            assert not satisfies(both, "replace_values", scope)
         return
     for total in (one + other, compose([one, other])):
         assert holds(both, total)
@@ -215,11 +218,11 @@ class TestGuarantee:
     def test_scope_is_never_empty(self):
         with pytest.raises(ValueError, match="`scope` must name the protected columns"):
             PrivacyGuarantee(1.0, relation="replace_values")
-        record = promise(1.0, "replace_values", "a").to_dict() | {"scope": []}
+        record = make_guarantee(1.0, "replace_values", "a").to_dict() | {"scope": []}
         with pytest.raises(ValueError, match="`scope` must name"):
             PrivacyGuarantee.from_json(json.dumps(record))
         assert not Draft202012Validator(SCHEMA).is_valid(record)
-        text = str(promise(1.0, "replace_values", "a"))
+        text = str(make_guarantee(1.0, "replace_values", "a"))
         assert text.endswith("replacing the values of a in one record, no other column is protected")
 
     @pytest.mark.parametrize(
@@ -234,7 +237,7 @@ class TestGuarantee:
     )
     def test_errors_of_refused_conversions_name_the_reason(self, relation, columns, message):
         with pytest.raises(ValueError, match=message):
-            promise(1.0, "replace_values", "a", "b").to(relation, columns=columns)
+            make_guarantee(1.0, "replace_values", "a", "b").to(relation, columns=columns)
 
 
 OF_A = {"relation": "replace_values", "columns": ["a"]}
@@ -251,7 +254,7 @@ class TestLedger:
             channel, stated = MECHANISMS[name]
             ledger.charge(stated, name)
             channels.append(channel)
-        assert holds(together(*channels), promise(ledger.spent.epsilon, "replace_values", "a"))
+        assert holds(together(*channels), make_guarantee(ledger.spent.epsilon, "replace_values", "a"))
 
     @pytest.mark.parametrize("relation", [None, "replace", "add_remove"])
     def test_ledger_of_whole_records_refuses_with_the_reason(self, relation, make):

@@ -120,11 +120,11 @@ def test_separately_summed_columns_are_bounded_together(delta):
     assert promise.epsilon < 1.5
     tables = [AllTables(oracle.channel(), 3) for oracle in Columns.oracles]
     ratio, total = float(exp_bounds(promise.epsilon)[0]), tables[0].total * tables[1].total
-    for laws in itertools.product(*(each_table.laws for each_table in tables)):
+    for pmfs in itertools.product(*(each_table.pmfs for each_table in tables)):
         # For each value of either column, the distribution of the sums of both.
         joint = [
             {(a, b): p * q for (a, p), (b, q) in itertools.product(one.items(), other.items())}
-            for one, other in itertools.product(*laws)
+            for one, other in itertools.product(*pmfs)
         ]
         for first, second in itertools.permutations(joint, 2):
             reached = sum(max(mass - ratio * second.get(key, 0), 0) for key, mass in first.items()) / total

@@ -35,7 +35,7 @@ def catch_warnings(work):
     return about
 
 
-def told(work):
+def list_warnings(work):
     return [str(warning.message) for warning in catch_warnings(work)]
 
 
@@ -67,16 +67,16 @@ def test_each_fit_warns_at_the_line_of_the_user(name, encoder, category):
 
 @pytest.mark.parametrize("epsilon", [10.5, 200.0, 1e9])
 def test_success_probability_of_an_attack_is_stated(epsilon):
-    (message,) = told(lambda: skdp.DPMean(epsilon, bounds=(0, 1)).fit(NUMBERS))
+    (message,) = list_warnings(lambda: skdp.DPMean(epsilon, bounds=(0, 1)).fit(NUMBERS))
     failure = 1 / (1 + math.exp(min(epsilon, 700)))
     assert f"probability of up to 1 - {failure:.2g}. Use epsilon <= 10. See file://" in message
     assert message.startswith(f"epsilon={epsilon:.6g} gives weak protection")
 
 
 def test_central_estimator_warns_before_the_charge():
-    assert not told(lambda: skdp.DPMean(10.0, bounds=(0, 1)).fit(NUMBERS))
+    assert not list_warnings(lambda: skdp.DPMean(10.0, bounds=(0, 1)).fit(NUMBERS))
     for mu, n_warnings in ((1.0, 0), (8.0, 1)):
-        assert len(told(lambda mu=mu: skdp.DPMean(Mu(mu, 1e-9), bounds=(0, 1)).fit(NUMBERS))) == n_warnings
+        assert len(list_warnings(lambda mu=mu: skdp.DPMean(Mu(mu, 1e-9), bounds=(0, 1)).fit(NUMBERS))) == n_warnings
     book = skdp.PrivacyLedger(epsilon=1e9)
     with warnings.catch_warnings():
         warnings.simplefilter("error", skdp.WeakGuaranteeWarning)
@@ -91,7 +91,7 @@ def test_warning_of_delta_does_not_depend_on_the_number_of_rows(n_rows):
     table = pd.DataFrame({"a": ["x"] * n_rows})
 
     def told_of_delta(delta):
-        messages = told(lambda: skdp.discover_domain(table, 1.0, delta, random_state=0))
+        messages = list_warnings(lambda: skdp.discover_domain(table, 1.0, delta, random_state=0))
         return [message for message in messages if "nothing was found" not in message]
 
     (message,) = told_of_delta(0.0011)
@@ -102,7 +102,7 @@ def test_warning_of_delta_does_not_depend_on_the_number_of_rows(n_rows):
 def test_delta_is_compared_with_a_noisy_number_of_rows():
     table = pd.concat([ROWS] * 100)
     synthesizer = skdp.DPMarginalSynthesizer(1.0, delta=5e-4, domain=DOMAIN, random_state=0)
-    (message,) = told(lambda: synthesizer.fit(table))
+    (message,) = list_warnings(lambda: synthesizer.fit(table))
     assert "delta=0.0005 gives weak protection" in message
     assert f"here 1 / {synthesizer.n_rows_:,.0f}" in message
-    assert not told(lambda: synthesizer.set_params(delta=1e-5).fit(table))
+    assert not list_warnings(lambda: synthesizer.set_params(delta=1e-5).fit(table))

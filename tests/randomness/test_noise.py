@@ -37,10 +37,10 @@ def test_geometric_numbers_follow_their_distribution(fits, scale):
     n = 200_000
     drawn = geometric(SeededSource("geometric", str(scale)), scale, n)
     assert drawn.dtype == np.int64
-    law = [math.exp(-left / scale) - math.exp(-right / scale) for left, right in pairwise(edges(scale))]
+    pmf = [math.exp(-left / scale) - math.exp(-right / scale) for left, right in pairwise(edges(scale))]
     observed, _ = np.histogram(drawn, edges(scale))
     assert observed.sum() == n
-    assert fits(observed, law, n) > FALSE_ALARM
+    assert fits(observed, pmf, n) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -62,33 +62,33 @@ def test_gaussian_noise_follows_its_distribution(fits, variance):
     n, deviation = 200_000, math.sqrt(variance)
     drawn = rounded_gaussian(SeededSource("gaussian", str(variance)), variance, n)
     assert drawn.dtype == np.int64
-    reach = math.ceil(12 * deviation) + 2
-    values = np.arange(-reach, reach + 1)
+    radius = math.ceil(12 * deviation) + 2
+    values = np.arange(-radius, radius + 1)
     below = norm.cdf(-(np.abs(values) - 0.5) / deviation)  # tail probability, on the side where it is small
-    law = np.where(
+    pmf = np.where(
         values == 0, 1 - 2 * norm.cdf(-0.5 / deviation), below - norm.cdf(-(np.abs(values) + 0.5) / deviation)
     )
-    width = max(1, reach // 60)  # several numbers in a cell if there are many
+    width = max(1, radius // 60)  # several numbers in a cell if there are many
     starts = range(0, values.size, width)
-    counts = np.bincount(drawn + reach, minlength=values.size)
-    shares = [law[start : start + width].sum() for start in starts]
+    counts = np.bincount(drawn + radius, minlength=values.size)
+    shares = [pmf[start : start + width].sum() for start in starts]
     assert fits([counts[start : start + width].sum() for start in starts], shares, n) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 5), 1, Fraction(7, 3)])
 @pytest.mark.parametrize("dimension", [1, 2, 3])
 def test_cube_noise_follows_its_distribution_at_every_point(fits, scale, dimension):
-    n, reach, a = 100_000, 6, math.exp(-1 / scale)
+    n, radius, a = 100_000, 6, math.exp(-1 / scale)
     drawn = cube_noise(SeededSource("cube", str(scale), dimension), scale, dimension, n)
     assert drawn.shape == (n, dimension)
     assert drawn.dtype == np.int64
     shells = [(2 * m + 1) ** dimension - (2 * m - 1) ** dimension if m else 1 for m in range(400)]
     total = sum(points * a**m for m, points in enumerate(shells))
-    points = np.array(list(product(range(-reach, reach + 1), repeat=dimension)))
-    law = a ** np.abs(points).max(axis=1) / total
-    inside = np.abs(drawn).max(axis=1) <= reach
-    index = np.ravel_multi_index((drawn[inside] + reach).T, [2 * reach + 1] * dimension)
-    assert fits(np.bincount(index, minlength=len(points)), law, n) > FALSE_ALARM
+    points = np.array(list(product(range(-radius, radius + 1), repeat=dimension)))
+    pmf = a ** np.abs(points).max(axis=1) / total
+    inside = np.abs(drawn).max(axis=1) <= radius
+    index = np.ravel_multi_index((drawn[inside] + radius).T, [2 * radius + 1] * dimension)
+    assert fits(np.bincount(index, minlength=len(points)), pmf, n) > FALSE_ALARM
 
 
 @pytest.mark.parametrize(("scale", "dimension"), [(2**40, 11), (2**40, 2), (2**30, 100), (10**30, 3), (10**300, 2)])
@@ -102,8 +102,8 @@ def test_large_noise_follows_the_continuous_distribution(fits, scale, dimension)
     assert fits(np.histogram(norm, cells)[0], np.diff(gamma.cdf(cells, dimension)), n) > FALSE_ALARM
     # A coordinate attains the norm with probability 1 / D, and is uniform otherwise.
     first = np.array([float(Fraction(int(value), scale)) for value in drawn[:, 0]]) / norm
-    law = [(1 - 1 / dimension) / 10] * 10
-    assert fits(np.histogram(first[np.abs(first) < 1], np.linspace(-1, 1, 11))[0], law, n) > FALSE_ALARM
+    pmf = [(1 - 1 / dimension) / 10] * 10
+    assert fits(np.histogram(first[np.abs(first) < 1], np.linspace(-1, 1, 11))[0], pmf, n) > FALSE_ALARM
 
 
 @pytest.mark.parametrize("name", often(KINDS, ["discrete_laplace", "rounded_gaussian"]))
@@ -114,9 +114,9 @@ def test_huge_noise_is_exact_python_integers(fits, name, scale):
     assert drawn.dtype == object or scale < 2**62
     continuous = norm if "gaussian" in name else laplace
     cells = np.linspace(0 if name == "geometric" else -6, 6, 25)
-    law = np.diff(continuous.cdf(cells)) * (2 if name == "geometric" else 1)
+    pmf = np.diff(continuous.cdf(cells)) * (2 if name == "geometric" else 1)
     counts, _ = np.histogram([float(Fraction(int(value)) / scale) for value in drawn], cells)
-    assert fits(counts, law, n) > FALSE_ALARM
+    assert fits(counts, pmf, n) > FALSE_ALARM
     assert 0.3 < np.mean([int(value) & 1 for value in drawn]) < 0.7  # down to the last bit
 
 

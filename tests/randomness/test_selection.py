@@ -17,12 +17,12 @@ FALSE_ALARM = 1e-6
 
 def all_at_once(heads):
     """Return the distribution of a uniform choice among all heads, which equals the first heads in random order."""
-    law = [0] * len(heads)
+    pmf = [0] * len(heads)
     for coins in product([0, 1], repeat=len(heads)):
         probability = math.prod(p if coin else 1 - p for p, coin in zip(heads, coins, strict=True))
         for candidate, coin in enumerate(coins):
-            law[candidate] += coin * probability / max(1, sum(coins))
-    return law
+            pmf[candidate] += coin * probability / max(1, sum(coins))
+    return pmf
 
 
 @pytest.mark.parametrize(

@@ -194,8 +194,8 @@ def test_few_clusters_have_wider_intervals():
         model = ReportLinearRegression().fit(x[:, np.newaxis], y, clusters=clusters)
         row = model.summary().loc["x0"]
         inside.append(row["lower"] <= 0.5 <= row["upper"])
-    reach = stats.t.ppf(0.975, 4) * row["std_error"]
-    assert row["upper"] - row["estimate"] == pytest.approx(reach)
+    margin = stats.t.ppf(0.975, 4) * row["std_error"]
+    assert row["upper"] - row["estimate"] == pytest.approx(margin)
     assert row["p_value"] == pytest.approx(2 * stats.t.sf(abs(row["estimate"]) / row["std_error"], 4))
     # 0.93 of 150 tables; with normal quantiles 0.84, and 44 of these 60.
     assert sum(inside) >= 52

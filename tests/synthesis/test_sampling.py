@@ -57,11 +57,11 @@ def test_every_row_follows_the_model():
 
 
 def test_counts_are_as_even_as_possible():
-    tree, law = JunctionTree([2, 3], [(0, 1)]), np.array([[2000, 1000, 1000], [0, 10, 0]])
+    tree, pmf = JunctionTree([2, 3], [(0, 1)]), np.array([[2000, 1000, 1000], [0, 10, 0]])
     with np.errstate(divide="ignore"):
-        groups, values = model_of(tree, [np.log(law)]).sample(4010, np.random.default_rng(0))
+        groups, values = model_of(tree, [np.log(pmf)]).sample(4010, np.random.default_rng(0))
     assert np.bincount(groups).tolist() == [4000, 10]
-    assert (np.abs(np.bincount(values[groups == 0]) - law[0]) <= 1).all()
+    assert (np.abs(np.bincount(values[groups == 0]) - pmf[0]) <= 1).all()
     assert (values[groups == 1] == 1).all()
 
 

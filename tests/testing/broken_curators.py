@@ -31,7 +31,7 @@ class Curator(BaseEstimator):
 
     def fit(self, X, y=None):
         values = np.clip(X["value"].to_numpy(), 0, TOP)
-        self.guarantee_ = self.promise(values)
+        self.guarantee_ = self.make_guarantee(values)
         if self.ledger is not None:
             self.ledger.charge(self.guarantee_, "statistic")
         self._source = make_source(self.random_state, "statistic")
@@ -39,7 +39,7 @@ class Curator(BaseEstimator):
         del self._source
         return self
 
-    def promise(self, values):
+    def make_guarantee(self, values):
         return PrivacyGuarantee(
             self.epsilon,
             delta=self.delta,
@@ -88,7 +88,7 @@ class RaisesOnFewRows(Curator):
 class StatesLessWithMoreRows(Curator):
     """The guarantee depends on the number of rows."""
 
-    def promise(self, values):
+    def make_guarantee(self, values):
         return PrivacyGuarantee(8 / max(len(values), 1), relation="add_remove", trust="central", mechanism="?")
 
 
@@ -106,8 +106,8 @@ class MuTwice(Curator):
 
     delta = 1e-6
 
-    def promise(self, values):
-        return replace(super().promise(values), epsilon=gaussian_epsilon(self.epsilon, self.delta))
+    def make_guarantee(self, values):
+        return replace(super().make_guarantee(values), epsilon=gaussian_epsilon(self.epsilon, self.delta))
 
     def answer(self, values):
         numbers = values.sum(), (TOP * (values > 0)).sum()

@@ -39,25 +39,25 @@ def excess(one, other, loss):
     return gaps.max(), gaps.min()
 
 
-def laplace_law(rate, shift, reach):
-    law = np.exp(-rate * np.abs(np.arange(-reach, reach + 1) - shift))
-    return law * math.tanh(rate / 2)  # the sum over all integers is (1 + q) / (1 - q)
+def laplace_pmf(rate, shift, radius):
+    pmf = np.exp(-rate * np.abs(np.arange(-radius, radius + 1) - shift))
+    return pmf * math.tanh(rate / 2)  # the sum over all integers is (1 + q) / (1 - q)
 
 
-def joint_laplace(rate, shifts, reach):
-    laws = [laplace_law(rate, shift, reach) for shift in shifts]
-    law = laws[0]
-    for further in laws[1:]:
-        law = np.multiply.outer(law, further)
-    return law.ravel()
+def joint_laplace(rate, shifts, radius):
+    pmfs = [laplace_pmf(rate, shift, radius) for shift in shifts]
+    pmf = pmfs[0]
+    for further in pmfs[1:]:
+        pmf = np.multiply.outer(pmf, further)
+    return pmf.ravel()
 
 
 @pytest.mark.parametrize("sensitivity", [1, 2, 3, 4, 7])
 @pytest.mark.parametrize("epsilon", [0.05, 0.7, 3.0])
 def test_change_by_one_integer_attains_the_total_variation(sensitivity, epsilon):
     loss, rate = laplace_loss(Fraction(epsilon), sensitivity), epsilon / sensitivity
-    reach = sensitivity + math.ceil(40 / rate)
-    one, other = laplace_law(rate, 0, reach), laplace_law(rate, sensitivity, reach)
+    radius = sensitivity + math.ceil(40 / rate)
+    one, other = laplace_pmf(rate, 0, radius), laplace_pmf(rate, sensitivity, radius)
     assert excess(one, other, loss)[0] < 1e-12
     ends = np.array([0.0, epsilon])
     assert find_divergences(one, other, ends) == pytest.approx(divergences(loss, ends), abs=1e-12)
@@ -66,15 +66,15 @@ def test_change_by_one_integer_attains_the_total_variation(sensitivity, epsilon)
 @pytest.mark.parametrize("shifts", [(1, 1), (2, 1), (1, -3), (2, -2), (4, 0), (0, 3), (1, 0)])
 @pytest.mark.parametrize("rate", [0.5, 1.5])
 def test_changes_by_several_integers_are_within_the_loss(shifts, rate):
-    reach = 4 + math.ceil(34 / rate)
+    radius = 4 + math.ceil(34 / rate)
     sensitivity = 4
     loss = laplace_loss(Fraction(rate) * sensitivity, sensitivity)
-    one, other = joint_laplace(rate, (0, 0), reach), joint_laplace(rate, shifts, reach)
+    one, other = joint_laplace(rate, (0, 0), radius), joint_laplace(rate, shifts, radius)
     assert excess(one, other, loss)[0] < 1e-12
 
 
-def cube_law(rate, shift, reach):
-    axes = np.meshgrid(*[np.arange(-reach, reach + 1)] * len(shift), indexing="ij")
+def cube_pmf(rate, shift, radius):
+    axes = np.meshgrid(*[np.arange(-radius, radius + 1)] * len(shift), indexing="ij")
     norm = np.max([np.abs(axis - place) for axis, place in zip(axes, shift, strict=True)], axis=0)
     return np.exp(-rate * norm).ravel()
 
@@ -84,14 +84,14 @@ def cube_law(rate, shift, reach):
 def test_cube_noise_is_at_most_laplace_noise(dimension, sensitivity):
     """For all changes of each number by at most the sensitivity; a change of all of them attains it nearly."""
     rate = 1.3
-    reach = {2: 30, 3: 16}[dimension]  # the excluded tail is below 1e-6
+    radius = {2: 30, 3: 16}[dimension]  # the excluded tail is below 1e-6
     loss = laplace_loss(Fraction(rate) * sensitivity, sensitivity)
     # Over all integers: the surfaces of all cubes.
     volumes = np.append(0, (2.0 * np.arange(200) + 1) ** dimension)
     whole = np.exp(-rate * np.arange(200)) @ np.diff(volumes)
-    one = cube_law(rate, (0,) * dimension, reach) / whole
+    one = cube_pmf(rate, (0,) * dimension, radius) / whole
     for shift in itertools.combinations_with_replacement(range(sensitivity + 1), dimension):
-        other = cube_law(rate, shift, reach) / whole
+        other = cube_pmf(rate, shift, radius) / whole
         assert excess(one, other, loss)[0] < 1e-12
     if sensitivity == 3:
         # The last shift changes all numbers by the sensitivity: with more steps, it is closer.
@@ -106,25 +106,25 @@ def test_longer_chain_has_a_smaller_loss():
     assert laplace_loss(Fraction(10**5)) == PureLoss(1e5)
 
 
-def flip_law(scores, rate):
+def flip_pmf(scores, rate):
     """Return the probabilities of permute-and-flip: one of the heads is chosen uniformly, over all sets of heads."""
     best = max(scores)
     coins = [math.exp(-rate * (best - score)) for score in scores]
-    law = np.zeros(len(scores))
+    pmf = np.zeros(len(scores))
     for heads in itertools.product([False, True], repeat=len(scores)):
         share = math.prod(coin if head else 1 - coin for coin, head in zip(coins, heads, strict=True))
         if any(heads):
-            law += share * np.array(heads) / sum(heads)
-    return law
+            pmf += share * np.array(heads) / sum(heads)
+    return pmf
 
 
-def exponential_law(scores, rate):
-    law = np.exp(rate * (np.array(scores) - max(scores)))
-    return law / law.sum()
+def exponential_pmf(scores, rate):
+    pmf = np.exp(rate * (np.array(scores) - max(scores)))
+    return pmf / pmf.sum()
 
 
-@pytest.mark.parametrize("law", [flip_law, exponential_law])
-def test_choices_are_within_their_stated_loss(law):
+@pytest.mark.parametrize("pmf", [flip_pmf, exponential_pmf])
+def test_choices_are_within_their_stated_loss(pmf):
     """All scores up to 3 of three candidates, and all changes by up to 2 from each other."""
     triples = np.array(list(itertools.product(range(6), repeat=3)))
     low, after = (triples < 4).all(axis=1), triples[:, np.newaxis] - triples
@@ -132,13 +132,13 @@ def test_choices_are_within_their_stated_loss(law):
     neighbors = (after.min(axis=2) == 0) & (after.max(axis=2) <= 2)
     for epsilon in (0.4, 2.0, 6.0):
         exact = Fraction(epsilon)
-        loss = choice_loss(PrivacyBudget("epsilon", exact)) if law is flip_law else exponential_loss(exact)
+        loss = choice_loss(PrivacyBudget("epsilon", exact)) if pmf is flip_pmf else exponential_loss(exact)
         orders = orders_of(loss)
-        laws = np.array([law(tuple(scores), epsilon / 2) for scores in triples.tolist()])
+        pmfs = np.array([pmf(tuple(scores), epsilon / 2) for scores in triples.tolist()])
         most = np.zeros(STEPS)
         for one in np.flatnonzero(low):
             for other in np.flatnonzero(neighbors[:, one]):
-                most = np.maximum(most, find_divergences(laws[one], laws[other], orders))
+                most = np.maximum(most, find_divergences(pmfs[one], pmfs[other], orders))
         stated = divergences(loss, orders)
         assert (most <= stated + 1e-12).all()
         assert most[0] > 0.8 * stated[0]

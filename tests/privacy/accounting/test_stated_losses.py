@@ -55,11 +55,11 @@ MECHANISMS = {
 }
 
 
-def deltas(laws, epsilon, n_releases):
+def deltas(pmfs, epsilon, n_releases):
     """Return the largest divergence of several reports of one of two inputs."""
     largest = 0.0
-    for one, other in permutations(laws, 2):
-        joint = [np.array([math.prod(shares) for shares in product(law, repeat=n_releases)]) for law in (one, other)]
+    for one, other in permutations(pmfs, 2):
+        joint = [np.array([math.prod(shares) for shares in product(pmf, repeat=n_releases)]) for pmf in (one, other)]
         largest = max(largest, np.maximum(joint[0] - math.exp(epsilon) * joint[1], 0).sum())
     return largest
 
@@ -68,11 +68,11 @@ def deltas(laws, epsilon, n_releases):
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_losses_of_numbers_dominate_their_channels(name, n_releases):
     mechanism = MECHANISMS[name]
-    laws = np.array(mechanism.channel(), float)
-    promise = PrivacyGuarantee(mechanism.epsilon, losses=(mechanism.loss,))
+    pmfs = np.array(mechanism.channel(), float)
+    guarantee = PrivacyGuarantee(mechanism.epsilon, losses=(mechanism.loss,))
     for delta in (0.2, 0.05, 1e-3):
-        epsilon = compose([promise] * n_releases, delta=delta).epsilon
-        assert deltas(laws, epsilon, n_releases) <= delta * (1 + 1e-9)
+        epsilon = compose([guarantee] * n_releases, delta=delta).epsilon
+        assert deltas(pmfs, epsilon, n_releases) <= delta * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("permanent", [False, True])
@@ -83,11 +83,11 @@ def test_losses_of_rappor_dominate_its_channel(permanent, filters):
     encoder = RapporEncoder(
         3.0, instantaneous_epsilon=1.0, n_bits=4, n_hashes=2, n_cohorts=1, secret_key=bytes(16)
     ).fit([["a"]])
-    promise = encoder.guarantee_ if permanent else encoder.instantaneous_guarantee_
+    guarantee = encoder.guarantee_ if permanent else encoder.instantaneous_guarantee_
     (field,) = encoder.protocol_.fields
     oracle = field.first_round if permanent else field.oracle
-    laws = np.array(channel_of_bits(filters, 4, oracle.q, oracle.p), float)
+    pmfs = np.array(channel_of_bits(filters, 4, oracle.q, oracle.p), float)
     for delta in (0.2, 0.05, 1e-3):
-        assert deltas(laws, compose([promise], delta=delta).epsilon, 1) <= delta * (1 + 1e-9)
-    bare = PrivacyGuarantee(promise.epsilon)
-    assert compose([promise] * 20, delta=1e-6).epsilon < 0.95 * compose([bare] * 20, delta=1e-6).epsilon
+        assert deltas(pmfs, compose([guarantee], delta=delta).epsilon, 1) <= delta * (1 + 1e-9)
+    bare = PrivacyGuarantee(guarantee.epsilon)
+    assert compose([guarantee] * 20, delta=1e-6).epsilon < 0.95 * compose([bare] * 20, delta=1e-6).epsilon
