@@ -17,7 +17,7 @@ from skdp.randomness import ONE, bernoulli_ratio, uniform_integers
 
 
 @dataclass(frozen=True, eq=False)
-class SaidField(Field):
+class OutsideField(Field):
     """The position of a value in the domain, or with some probability (times 2^64) of a uniform value."""
 
     columns: tuple[Any, ...]
@@ -27,7 +27,7 @@ class SaidField(Field):
     shape = property(lambda self: (len(self.values),))
 
     def names(self, inputs=None):
-        return [f"{name}_said" for name in inputs or self.columns]
+        return [f"{name}_report" for name in inputs or self.columns]
 
     def prepare(self, columns):
         return [self._checked(self.values.encode(columns[0]), "holds a value that is not declared")]
@@ -67,8 +67,8 @@ class SaidField(Field):
         return {"categories": {self.columns[0]: self.values}}
 
 
-class SaidTransformer(ReportTransformer):
-    field = SaidField
+class OutsideTransformer(ReportTransformer):
+    field = OutsideField
 
     def __init__(self, epsilon=1.0, *, categories=None, ledger=None, random_state=None):
         self.epsilon, self.categories, self.ledger, self.random_state = epsilon, categories, ledger, random_state
@@ -83,13 +83,13 @@ class SaidTransformer(ReportTransformer):
         ]
         secure = self.random_state is None
         guarantee = PrivacyGuarantee(
-            log_upper(math.prod(ratios)), scope=domain.columns, mechanism="said", secure=secure
+            log_upper(math.prod(ratios)), scope=domain.columns, mechanism="randomized values", secure=secure
         )
         fields = [
             self.field((name,), domain[name], lie, log_upper(ratio))
             for name, lie, ratio in zip(domain.columns, lies, ratios, strict=True)
         ]
-        return ReportProtocol("SaidTransformer", tuple(fields), guarantee)
+        return ReportProtocol("OutsideTransformer", tuple(fields), guarantee)
 
     def estimate_counts(self, reports):
         tally = self.tally(reports)

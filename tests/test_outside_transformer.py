@@ -16,7 +16,7 @@ from skdp import PrivacyLedger, privacy_statement
 from skdp.engines import privatize, tally
 from skdp.local import ReportProtocol
 from skdp.testing import check_privatizer
-from tests.outside_transformer import SaidTransformer
+from tests.outside_transformer import OutsideTransformer
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -30,12 +30,12 @@ def people(rows=N):
 
 
 def make_transformer(**parameters):
-    return SaidTransformer(**{"epsilon": 2.0, "categories": CATEGORIES, "random_state": 3} | parameters)
+    return OutsideTransformer(**{"epsilon": 2.0, "categories": CATEGORIES, "random_state": 3} | parameters)
 
 
 @pytest.mark.long
 def test_outside_transformer_passes_the_contract():
-    results = check_privatizer(SaidTransformer(categories=CATEGORIES))
+    results = check_privatizer(OutsideTransformer(categories=CATEGORIES))
     assert set(results["status"]) <= {"passed", "skipped"}
     skipped = set(results.loc[results["status"] == "skipped", "check"])
     assert skipped <= {"check_channel"}, skipped
@@ -71,4 +71,4 @@ def test_engines_accept_an_outside_transformer():
 def test_statement_trusts_outside_transformers_only_if_named():
     fitted = make_pipeline(make_transformer(), LogisticRegression()).fit(people(100), people(100)["sex"])
     assert "Unprotected columns: job, sex." in str(privacy_statement(fitted))
-    assert "Unprotected columns: none." in str(privacy_statement(fitted, trusted=[SaidTransformer]))
+    assert "Unprotected columns: none." in str(privacy_statement(fitted, trusted=[OutsideTransformer]))

@@ -74,10 +74,10 @@ def read(path):
     return pq.read_table(path) if path.suffix == ".parquet" else feather.read_table(path)
 
 
-def everything_said(error):
+def collect_error_text(error):
     """Return the text of an error and of its causes."""
-    said = ""
+    text = ""
     while error is not None:
-        said += f"{error} {error!r} {error.args} {vars(error)} "
+        text += f"{error} {error!r} {error.args} {vars(error)} "
         error = error.__cause__ or error.__context__
-    return said
+    return text

@@ -14,8 +14,8 @@ from skdp import DPHistogram, PrivacyLedger, RandomizedResponseEncoder, UnaryEnc
 from skdp.engines import privatize, privatize_file, tally
 from skdp.local import LocalHashingEncoder, NumericPerturber, RapporEncoder, SecretKey
 from tests.conftest import often
-from tests.engines.tables import everything_said
-from tests.outside_transformer import SaidField, SaidTransformer
+from tests.engines.tables import collect_error_text
+from tests.outside_transformer import OutsideField, OutsideTransformer
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -46,7 +46,7 @@ def test_error_closes_the_reader_of_a_connection():
     with pytest.raises(ValueError, match="olumn 'color' ") as caught_tally:
         tally(frame, encoder().fit(pa.table({"color": ["red"]})))
     assert connection.sql("SELECT 1").fetchall() == [(1,)]
-    assert "SECRET" not in everything_said(caught.value) + everything_said(caught_tally.value)
+    assert "SECRET" not in collect_error_text(caught.value) + collect_error_text(caught_tally.value)
 
 
 def test_ledger_set_after_fit_is_refused(tmp_path):
@@ -137,15 +137,15 @@ def test_error_of_reading_contains_no_value(make, use, tmp_path):
     (tmp_path / "out").mkdir()
     with pytest.raises(ValueError, match="cannot be read") as caught:
         USES[use](make(tmp_path / "in"), tmp_path / "out")
-    said = everything_said(caught.value)
-    assert not [word for word in ("SECRET", "31337") if word in said]
+    text = collect_error_text(caught.value)
+    assert not [word for word in ("SECRET", "31337") if word in text]
     assert list((tmp_path / "out").iterdir()) == []
 
 
 # Transformers of other packages.
 
 
-class Fails(SaidField):
+class Fails(OutsideField):
     """A field that raises an error in `method` if there are rows."""
 
     method = "prepare"
@@ -167,13 +167,13 @@ class Fails(SaidField):
             raise KeyError("SECRET")
 
 
-class FailsAtOnce(SaidField):
+class FailsAtOnce(OutsideField):
     def report(self, codes, randomness):
         return np.no_such_function(codes)
 
 
 def fit_outside_transformer(field, ledger=None):
-    kind = type("Outside", (SaidTransformer,), {"field": field, "__module__": __name__})
+    kind = type("Outside", (OutsideTransformer,), {"field": field, "__module__": __name__})
     return kind(categories=COLORS, ledger=ledger).fit(pd.DataFrame({"color": ["red"]}))
 
 
@@ -184,7 +184,7 @@ def test_error_of_an_outside_transformer_contains_no_value(engine, method):
     cause = "PythonException" if engine.name == "spark" else "KeyError"
     with pytest.raises(ValueError, match=rf"cannot be read or privatized \({cause}\)") as caught:
         privatize(engine.frame(STRANGE[:9]), fit_outside_transformer(field))
-    assert "SECRET" not in everything_said(caught.value)
+    assert "SECRET" not in collect_error_text(caught.value)
 
 
 def test_error_without_rows_is_raised_before_the_charge(engine):

@@ -13,7 +13,7 @@ import pytest
 from skdp import Domain, Interval, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import estimate_file, privatize, privatize_file
 from skdp.local import OnFitOnly, SecretKey
-from tests.engines.tables import FORMATS, encoder, everything_said, read, write
+from tests.engines.tables import FORMATS, collect_error_text, encoder, read, write
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -252,7 +252,7 @@ def test_error_of_a_csv_row_does_not_contain_it(tmp_path, row, text, check):
             source, tmp_path / "out.csv", RandomizedResponseEncoder(categories=CSV, ledger=ledger), check=check
         )
     assert len(ledger.report()) == (not check)
-    assert "SECRET" not in everything_said(caught.value)
+    assert "SECRET" not in collect_error_text(caught.value)
     assert list(tmp_path.iterdir()) == [source]
 
 

@@ -7,7 +7,7 @@ from skdp import Domain, DPMarginalSynthesizer, NumericPerturber, PrivacyLedger,
 from skdp.domain import draft_domain_toml
 from skdp.engines import estimate_file, privatize_file, read_frame, synthesize_file, tally_files
 from tests.cli.commands import refuse
-from tests.engines.tables import everything_said
+from tests.engines.tables import collect_error_text
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -50,7 +50,7 @@ def test_open_quote_raises_an_error_that_names_the_line(tmp_path, reader, case):
     path.write_text("\n".join(["sex,note", *BROKEN[case]]) + "\n")
     with pytest.raises(ValueError, match=r"in\.csv, line 12: a quoted value is not closed") as caught:
         READERS[reader](path, ledger)
-    assert "SECRET" not in everything_said(caught.value)
+    assert "SECRET" not in collect_error_text(caught.value)
     assert len(ledger.report()) == 0
     assert list(tmp_path.iterdir()) == [path]
 

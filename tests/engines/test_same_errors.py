@@ -9,7 +9,7 @@ import pytest
 
 from skdp import DPHistogram, DPMarginalSynthesizer, DPSimpleImputer, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
-from tests.engines.tables import everything_said
+from tests.engines.tables import collect_error_text
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -56,6 +56,6 @@ def test_error_names_the_column_only(lazy_engine, strange, use, tmp_path, caplog
     with caplog.at_level(logging.DEBUG), pytest.raises(ValueError, match="olumn 'it' ") as caught:
         USES[use](frame, declared, tmp_path, ledger=ledger)
     assert ledger.spent.epsilon == 0
-    said = everything_said(caught.value) + caplog.text + "".join(capfd.readouterr())
-    assert not [word for word in SHOWN if word in said]
+    text = collect_error_text(caught.value) + caplog.text + "".join(capfd.readouterr())
+    assert not [word for word in SHOWN if word in text]
     assert list(tmp_path.iterdir()) == []
