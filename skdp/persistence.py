@@ -95,7 +95,7 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
         raise TypeError(
             f"`estimator` must be an estimator, got {type(estimator).__name__}."
         )
-    packed = Records().pack(estimator)
+    packed = RecordConverter().pack(estimator)
     try:
         data = skops.io.dumps(packed)
     except (UnsupportedTypeException, RecursionError) as error:
@@ -179,7 +179,7 @@ def load(
             "skdp.read_protocol for the protocol (JSON) of a local transformer."
         )
     # All types are checked before any object is created.
-    records = Records(ledger)
+    records = RecordConverter(ledger)
     all_trusted = [*_TRUSTED, *trusted]
     message = ""
     try:
@@ -225,7 +225,7 @@ class Record:
         self.state = state
 
 
-class Records:
+class RecordConverter:
     """Converter of objects to records and back. All estimators of a file share one ledger."""
 
     def __init__(self, ledger: PrivacyLedger | None = None) -> None:

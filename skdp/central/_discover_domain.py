@@ -451,7 +451,7 @@ def _choose_noise(
     )
 
 
-def make_interval(type_: str, bounds: Bounds, has_missing: bool) -> Interval:
+def make_interval(type_: str, bounds: NoisyBounds, has_missing: bool) -> Interval:
     """Return an `Interval` of up to ten bins of equal width between two bounds; numbers and days have whole edges.
 
     `type_` is "real", "whole" or "date"; the bounds of dates are days since 1970.
@@ -547,7 +547,7 @@ def _bound_tail(noise: Noise, distance: int, delta: Fraction) -> Fraction:
 # Bounds of numbers
 
 
-class Bounds(NamedTuple):
+class NoisyBounds(NamedTuple):
     """Bounds of the numbers of a column, and their noisy median."""
 
     low: float
@@ -633,7 +633,7 @@ class NoisyCellCounts:
             self.counts[-1] >= bound_noise_sum(1, FALSE_POSITIVE_RATE) * self.error
         )
 
-    def find_bounds(self) -> Bounds | None:
+    def find_bounds(self) -> NoisyBounds | None:
         """Return noisy bounds of nearly all numbers; None if no cell other than the center is clearly not empty."""
         n_side_cells, center = self.cells.n_side_cells, self.cells.center
         counts = self.counts[:-1]
@@ -656,7 +656,7 @@ class NoisyCellCounts:
             high = 0.0
         if not has_float_resolution(low, high):
             return None
-        return Bounds(low, high, float(median + center))
+        return NoisyBounds(low, high, float(median + center))
 
     def _find_clear_cells(self, counts: Floats) -> tuple[int, int] | None:
         """Return the first and the last cell that clearly have numbers; None if there is none.

@@ -30,8 +30,8 @@ from skdp.domain import Domain
 from skdp.evaluation._audit_events import (
     ABSENT,
     ERROR_TYPE,
-    Draw,
     Draws,
+    Sampler,
     draw_rows,
     find_bound,
     read_calls,
@@ -207,7 +207,7 @@ class _Audited:
 
     # `draw(index, n)` draws n outputs for a table, and `n_draws` is the default.
     tables: list[Any]
-    draw: Draw
+    draw: Sampler
     n_draws: int
     fitted: Any = None
     is_central: bool = False

@@ -161,7 +161,7 @@ def to_floats(values: NDArray[Any]) -> Floats:
 Hashes = NDArray[np.uint64]
 
 # ``draw(index, n)`` draws n outputs of the release of the table with this index.
-Draw = Callable[[int, int], Draws]
+Sampler = Callable[[int, int], Draws]
 
 # Outcomes that occur less often in the first sample are ignored.
 MIN_OUTCOME_COUNT = 4
@@ -203,7 +203,12 @@ class Event:
 
 
 def find_bound(
-    draw: Draw, n_tables: int, n_draws: int, *, delta: float, error_probability: float
+    draw: Sampler,
+    n_tables: int,
+    n_draws: int,
+    *,
+    delta: float,
+    error_probability: float,
 ) -> Bound:
     """Choose an event by two samples of each table, and bound epsilon by new draws.
 
@@ -240,7 +245,7 @@ def find_bound(
 
 def draw_rows(
     release: Callable[[Any], Any], tables: Sequence[pd.DataFrame], fitted: Any = None
-) -> Draw:
+) -> Sampler:
     """Return a function that draws n outputs by releasing n copies of a one-row table."""
 
     def draw(table: int, n: int) -> Draws:

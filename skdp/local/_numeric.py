@@ -37,7 +37,7 @@ from skdp.local.protocol import (
     Field,
     Randomness,
     ReportProtocol,
-    Rows,
+    RowSelection,
     concat_columns,
 )
 from skdp.oracles import (
@@ -151,7 +151,7 @@ class NumberField(Field):
         numbers = self.numbers[reports]
         return [numbers if drawn is None else np.where(drawn, numbers, np.nan)]
 
-    def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
+    def read(self, columns: Sequence[Any], rows: RowSelection) -> NDArray[Any]:
         # Return the index in `numbers` of the reported number of each of the given
         # rows. `rows` is a mask if records report a sample of the fields, and otherwise
         # a slice of all rows.

@@ -32,7 +32,7 @@ from skdp.local.protocol import (
     Field,
     Randomness,
     ReportProtocol,
-    Rows,
+    RowSelection,
     make_total_guarantee,
     stack_columns,
 )
@@ -184,7 +184,7 @@ class BloomField(Field):
     ) -> list[Any]:
         return [reports[:, 0], reports[:, 1:].astype(np.uint8)]
 
-    def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
+    def read(self, columns: Sequence[Any], rows: RowSelection) -> NDArray[Any]:
         # Return the cohort and the bits of the given rows, in an array of shape (n, 1 +
         # n_bits).
         block = stack_columns(columns)[rows]

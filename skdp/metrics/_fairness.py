@@ -23,7 +23,7 @@ from skdp.base import (
 from skdp.local import ReportTransformer
 from skdp.local.protocol import check_sample_weight
 from skdp.metrics._inputs import (
-    Cells,
+    CellLabels,
     code_cells,
     find_privileged,
     is_regression,
@@ -45,7 +45,7 @@ from skdp.metrics._reported_groups import debias_groups, find_declared, list_cel
 from skdp.pages import warn
 from skdp.survey import PerHalf, ReportDesign
 
-Rows = Literal["population", "table"]
+RowSource = Literal["population", "table"]
 
 
 # Definition of each rate of a group: y is the true label, ŷ the prediction.
@@ -300,7 +300,7 @@ def debiased_fairness(
     privileged: Privileged | None = None,
     positive_label: Label | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
-    rows: Rows = "population",
+    rows: RowSource = "population",
     sample_weight: ColumnLike | None = None,
     confidence_level: float = 0.95,
 ) -> pd.DataFrame:
@@ -442,7 +442,7 @@ def debiased_fairness(
     8   equal_opportunity_difference          None -0.196      0.028 -0.252 -0.141
     9        average_odds_difference          None -0.134      0.016 -0.165 -0.103
     """
-    check_choice("rows", rows, get_args(Rows))
+    check_choice("rows", rows, get_args(RowSource))
     check_confidence_level(confidence_level)
     check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
     domain, indicators = debias_groups(sensitive_features, encoder, columns)
@@ -472,7 +472,9 @@ def _scale_weights(sample_weight: Any, features: Any, n_rows: int) -> Floats:
     return weights / weights.mean()
 
 
-def _group_cells(cells: Cells, is_privileged: Mask | None) -> tuple[list[Any], Indices]:
+def _group_cells(
+    cells: CellLabels, is_privileged: Mask | None
+) -> tuple[list[Any], Indices]:
     """Return the names of the groups, and the group of each combination of values.
 
     `cells` are the combinations, and `is_privileged` marks the privileged combinations. If it is None, each

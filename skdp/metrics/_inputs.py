@@ -22,7 +22,7 @@ MAX_CLASSES = 100
 MAX_INTEGER_CLASSES = 20
 
 # Combinations of values of the sensitive columns; None represents a missing value.
-Cells = list[tuple[Any, ...]]
+CellLabels = list[tuple[Any, ...]]
 
 
 class EmptyGroupError(ValueError):
@@ -201,7 +201,7 @@ def find_positive_label(positive_label: Any, **columns: pd.Series) -> Any:
     return 1
 
 
-def code_cells(columns: Iterable[pd.Series]) -> tuple[Cells, Indices]:
+def code_cells(columns: Iterable[pd.Series]) -> tuple[CellLabels, Indices]:
     """Return the occurring combinations of values as tuples, and the index of the combination of each row."""
     values, codes = [], []
     for column in columns:
@@ -254,7 +254,7 @@ def _list_values(values: Any) -> list[Any]:
     return [None if is_missing(value) else value for value in listed]
 
 
-def find_privileged(privileged: Any, names: Sequence[Any], cells: Cells) -> Mask:
+def find_privileged(privileged: Any, names: Sequence[Any], cells: CellLabels) -> Mask:
     """Return a mask of the combinations of values that are privileged in all columns; shape (n_cells,)."""
     values = list_privileged(privileged, names)
     is_privileged = np.ones(len(cells), bool)

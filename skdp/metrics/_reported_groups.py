@@ -21,7 +21,7 @@ from skdp.base import (
 from skdp.domain import Domain
 from skdp.local import OracleEncoder, ReportTransformer
 from skdp.metrics._inputs import (
-    Cells,
+    CellLabels,
     check_classes,
     find_privileged,
     list_privileged,
@@ -170,7 +170,7 @@ def _list_columns(columns: Any, declared: list[Any]) -> list[Any]:
     return names
 
 
-def list_cells(domain: Domain) -> Cells:
+def list_cells(domain: Domain) -> CellLabels:
     """List the combinations of the declared values of all columns."""
     return list(itertools.product(*(domain[name].labels for name in domain.columns)))
 

@@ -30,7 +30,7 @@ from skdp.tables import (
     wrap_table,
 )
 
-Query = Mapping[Any, Any]
+RangeQuery = Mapping[Any, Any]
 Values = Categories | Interval
 
 # Label of the cells of missing and undeclared values.
@@ -296,7 +296,7 @@ def _list_declared(domain: Any) -> dict[Any, Values]:
 
 
 def range_query_error(
-    real: TableLike, synthetic: TableLike, queries: Iterable[Query]
+    real: TableLike, synthetic: TableLike, queries: Iterable[RangeQuery]
 ) -> float:
     """Compute the mean absolute error of range queries, as a proportion of the rows.
 
@@ -358,7 +358,7 @@ def range_query_error(
     return float(np.mean(errors))
 
 
-def _answer_query(table: Table, query: Query) -> float:
+def _answer_query(table: Table, query: RangeQuery) -> float:
     """Return the proportion of the rows that satisfy all conditions of a range query."""
     is_selected: Any = True
     for name, condition in query.items():

@@ -27,7 +27,7 @@ from skdp.randomness._sources import BLOCK, ByteSource
 
 # Function of a number of bits, which returns integers below and above ``2**bits`` times
 # a real number. More bits give tighter bounds.
-Bounds = Callable[[int], tuple[int, int]]
+ProbabilityBounds = Callable[[int], tuple[int, int]]
 
 # Draws of a rejection sampler per block, whose floats fit in the cache.
 _BLOCK = 1 << 13
@@ -73,7 +73,7 @@ class Uniform:
         self.prefix = (self.prefix << 64) + word
         self.bits += 64
 
-    def is_below(self, bounds: Bounds) -> bool:
+    def is_below(self, bounds: ProbabilityBounds) -> bool:
         """Check if the number is below a real number in [0, 1], which has exactly this probability."""
         while True:
             lower, upper = bounds(self.bits)
@@ -103,14 +103,14 @@ def bernoulli_exp(
         # Three roundings, each with a relative error below 2**-52.
         rounded = exponents.astype(np.float64) * float(min(rate, _MAX_EXPONENT))
 
-    def bounds(index: int) -> Bounds:
+    def bounds(index: int) -> ProbabilityBounds:
         return partial(exp_minus_bounds, int(exponents[index]) * rate)
 
     return bernoulli_of_exponents(source, rounded, bounds)
 
 
 def bernoulli_of_exponents(
-    source: ByteSource, rounded: Floats, bounds: Callable[[int], Bounds]
+    source: ByteSource, rounded: Floats, bounds: Callable[[int], ProbabilityBounds]
 ) -> Mask:
     """Draw independent Bernoulli variables, the i-th True with probability exactly ``e**-x[i]``.
 
@@ -121,7 +121,7 @@ def bernoulli_of_exponents(
     rounded : ndarray of shape (n,)
         The exponents x as floats, with relative errors below 2**-42.
     bounds : callable
-        Function of i, which returns the `Bounds` of ``e**-x[i]``.
+        Function of i, which returns the `ProbabilityBounds` of ``e**-x[i]``.
 
     Returns
     -------
@@ -153,7 +153,7 @@ class IrrationalBernoulli:
     so p is never rounded.
     """
 
-    def __init__(self, bounds: Bounds) -> None:
+    def __init__(self, bounds: ProbabilityBounds) -> None:
         # ``bounds(bits)`` returns integers below and above ``2**bits * p`` for the
         # probability p, whose first digits to the base 256 are `_digits`.
         self._bounds = bounds
@@ -212,7 +212,7 @@ def real_categories(
 def _get_category_bounds(
     cumulative_bounds: Callable[[int], list[tuple[int, int]]], category: int, bits: int
 ) -> tuple[int, int]:
-    """Return the bounds of the cumulative probability of one category, as `Bounds`."""
+    """Return the bounds of the cumulative probability of one category, as `ProbabilityBounds`."""
     return cumulative_bounds(bits)[category]
 
 
@@ -494,7 +494,7 @@ def _accept_cells(
     squared_gap = (ratio - center) ** 2
     position_term = position * (2 * ratio + position * cell_length) * cell_length
 
-    def bounds(index: int) -> Bounds:
+    def bounds(index: int) -> ProbabilityBounds:
         position = Uniform(source, int(positions[index]), _POSITION_BITS)
         return partial(_acceptance_bounds, int(cells[index]), position, variance, scale)
 

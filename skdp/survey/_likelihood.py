@@ -246,7 +246,7 @@ class HiddenModel:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class LikelihoodFit:
     """Parameters at the maximum of the likelihood."""
 
     parameters: Floats
@@ -260,7 +260,7 @@ class Fit:
         return not np.isnan(self.covariance).any()
 
 
-def maximize(model: HiddenModel, clusters: Indices | None) -> Fit:
+def maximize(model: HiddenModel, clusters: Indices | None) -> LikelihoodFit:
     """Maximize the likelihood, and estimate a covariance that is robust to clusters of rows.
 
     `clusters` has the index of the cluster of each row; None if rows are independent.
@@ -292,7 +292,7 @@ def maximize(model: HiddenModel, clusters: Indices | None) -> Fit:
         # The correction n / (n - 1) for n clusters, as in survey packages.
         correction = len(sums) / max(len(sums) - 1, 1)
         covariance = correction * inverse @ (sums.T @ sums) @ inverse
-    return Fit(parameters, covariance, float(model.weights @ log_likelihood))
+    return LikelihoodFit(parameters, covariance, float(model.weights @ log_likelihood))
 
 
 def _refine(

@@ -40,8 +40,8 @@ from skdp.survey._inputs import (
 )
 from skdp.survey._likelihood import (
     ClassTarget,
-    Fit,
     HiddenModel,
+    LikelihoodFit,
     NumberTarget,
     Predictors,
     log_softmax,
@@ -315,7 +315,7 @@ def compute_units(columns: Floats, weights: Floats) -> tuple[Floats, Floats]:
 
 
 def _warn_of_misspecification(
-    model: HiddenModel, fit: Fit, rows: PredictorRows
+    model: HiddenModel, fit: LikelihoodFit, rows: PredictorRows
 ) -> None:
     """Warn if the proportions of a reported variable in the fit differ from their estimates from the reports."""
     # If a true predictor has, for example, a nonlinear effect, the latent values can fit the

@@ -28,7 +28,7 @@ SEED = 20
 SECRET_TEXT = "s3cr3t"
 SECRET_NUMBER = 72619.25
 
-Rows = dict[Any, list[Any]]
+ValueLists = dict[Any, list[Any]]
 
 
 def require(condition: Any, reason: str) -> None:
@@ -221,7 +221,7 @@ class Privatizer(BaseSubject):
         yield X.iloc[:, 1:]
         yield X.add_suffix("_")
 
-    def rows(self, size: int, seed: int = SEED) -> Rows:
+    def rows(self, size: int, seed: int = SEED) -> ValueLists:
         """Draw rows of valid values, as lists by column."""
         rng = np.random.default_rng(seed)
         rows = {}
@@ -229,14 +229,14 @@ class Privatizer(BaseSubject):
             rows[name] = [values[code] for code in rng.integers(len(values), size=size)]
         return rows
 
-    def equal_rows(self, size: int, code: int = 0) -> Rows:
+    def equal_rows(self, size: int, code: int = 0) -> ValueLists:
         """Return equal rows with the valid value of each column that has the index `code`, as lists by column."""
         rows = {}
         for name, values in self.values.items():
             rows[name] = [values[code % len(values)]] * size
         return rows
 
-    def frame(self, rows: Rows, library: Any = "pandas") -> Any:
+    def frame(self, rows: ValueLists, library: Any = "pandas") -> Any:
         """Make a table in a library from the values of columns; its dtypes depend only on the valid values."""
         if library == "pandas":
             series = {}
@@ -358,9 +358,9 @@ def _choose_dtype(values: list[Any]) -> Any:
     return object if is_object else np.array(values).dtype
 
 
-def read_columns(output: Any) -> Rows:
+def read_columns(output: Any) -> ValueLists:
     """Convert a table of any library to lists of Python values, with None for missing values."""
-    columns: Rows = {}
+    columns: ValueLists = {}
     if isinstance(output, np.ndarray):
         for position, column in enumerate(output.T):
             columns[f"x{position}"] = column.tolist()

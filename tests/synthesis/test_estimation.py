@@ -15,7 +15,7 @@ from skdp.synthesis.model import (
     estimate_total,
     fit_model,
     merge_marginals,
-    sum_groups,
+    sum_value_groups,
 )
 from tests.conftest import often
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows
@@ -36,7 +36,7 @@ def grouped_tables(draw):
 def test_groups_contain_the_sums_of_their_values(case):
     shape, groups, seed = case
     table = np.random.default_rng(seed).integers(0, 9, shape)
-    small = sum_groups(table, groups)
+    small = sum_value_groups(table, groups)
     assert small.dtype == table.dtype
     expected = np.zeros_like(small)
     for cell in np.ndindex(table.shape):
@@ -153,7 +153,7 @@ ROWS = dependent_rows(SIZES, 400)
 
 
 def exact(clique, std_error=0.3, groups=None):
-    return Marginal(clique, sum_groups(counts_of(ROWS, SIZES, clique), groups), std_error, groups)
+    return Marginal(clique, sum_value_groups(counts_of(ROWS, SIZES, clique), groups), std_error, groups)
 
 
 def test_grouped_marginals_reproduce_the_sums_of_groups():
@@ -161,7 +161,7 @@ def test_grouped_marginals_reproduce_the_sums_of_groups():
     measured = [exact((0,)), exact((0, 1), groups=groups), exact((1, 2), groups=(groups[1], None))]
     model, total = fit(SIZES, measured)
     for marginal in measured:
-        found = sum_groups(model.marginal(marginal.clique), marginal.groups)
+        found = sum_value_groups(model.marginal(marginal.clique), marginal.groups)
         np.testing.assert_allclose(total * found, marginal.counts, atol=1)
 
 

@@ -23,7 +23,7 @@ from skdp.local.protocol._field import ColumnCodes as ColumnCodes
 from skdp.local.protocol._field import Field as Field
 from skdp.local.protocol._field import Randomness as Randomness
 from skdp.local.protocol._field import Reports as Reports
-from skdp.local.protocol._field import Rows as Rows
+from skdp.local.protocol._field import RowSelection as RowSelection
 from skdp.local.protocol._oracle_fields import CategoryField as CategoryField
 from skdp.local.protocol._oracle_fields import OracleField as OracleField
 from skdp.local.protocol._oracle_fields import ValueField as ValueField

@@ -36,7 +36,7 @@ Channel = Sequence[Sequence[Fraction]]
 Randomness = Callable[..., ByteSource]
 
 # Mask of rows, or the slice of all rows.
-Rows = Mask | slice
+RowSelection = Mask | slice
 
 
 class Field(ABC):
@@ -168,7 +168,7 @@ class Field(ABC):
     # Methods of the server.
 
     @abstractmethod
-    def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
+    def read(self, columns: Sequence[Any], rows: RowSelection) -> NDArray[Any]:
         """Read and check some rows of the report columns.
 
         Parameters

@@ -33,7 +33,7 @@ from skdp.local.protocol._field import (
     ColumnCodes,
     Field,
     Randomness,
-    Rows,
+    RowSelection,
     encode_declared_values,
 )
 from skdp.oracles import FrequencyOracle, draw_by_row
@@ -88,7 +88,7 @@ class OracleField(Field):
     ) -> list[Any]:
         return [reports if reports.ndim == 2 else reports.reshape(-1, 1)]
 
-    def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
+    def read(self, columns: Sequence[Any], rows: RowSelection) -> NDArray[Any]:
         return self.oracle.read(parse_integers(stack_columns(columns)[rows]))
 
     def sums(self, reports: NDArray[Any]) -> Integers:
@@ -325,7 +325,7 @@ class ValueField(CategoryField):
             columns.append(decode(column))
         return columns
 
-    def read(self, columns: Sequence[Any], rows: Rows) -> NDArray[Any]:
+    def read(self, columns: Sequence[Any], rows: RowSelection) -> NDArray[Any]:
         # Return the code of the joint value in each of the given rows of the reports.
         codes = [column[rows] for column in self.domain.encode(columns)]
         for name in _columns_outside(self.domain, codes):
@@ -357,7 +357,9 @@ def _add_missing(attribute: Categories | Interval) -> Categories | Interval:
     return attribute
 
 
-def _are_midpoints(column: Any, rows: Rows, bins: Codes, interval: Interval) -> bool:
+def _are_midpoints(
+    column: Any, rows: RowSelection, bins: Codes, interval: Interval
+) -> bool:
     """Check if numbers or dates are the midpoints of their bins, as reports are.
 
     `bins` are the codes of some rows of the column.

@@ -123,7 +123,9 @@ def _search_epsilon(
         # Tiny losses are rounded up, so that the steps of all grids are comparable.
         epsilon = max(float(loss._epsilon or 0), largest * 2.0**-40)
         parts.append(
-            Distribution.from_channel(epsilon, fraction).to_power(loss.count, tail_mass)
+            LossDistribution.from_channel(epsilon, fraction).to_power(
+                loss.count, tail_mass
+            )
         )
     # The finest grids are added first.
     while len(parts) > 1:
@@ -141,7 +143,7 @@ def _search_epsilon(
 
 
 @dataclass(frozen=True)
-class Distribution:
+class LossDistribution:
     """Distribution of a sum of privacy losses on the grid ``step * (first + i)``, i = 0, 1, ..."""
 
     step: float
@@ -154,7 +156,7 @@ class Distribution:
     count: int = 1
 
     @classmethod
-    def from_channel(cls, epsilon: float, fraction: float) -> Distribution:
+    def from_channel(cls, epsilon: float, fraction: float) -> LossDistribution:
         """Return the distribution of a `PureLoss`.
 
         The loss is 0 with probability ``1 - fraction``. Otherwise it is the loss of
@@ -181,7 +183,7 @@ class Distribution:
             weights = -np.expm1(np.minimum(gaps, 0))
         return float(weights @ self.masses) + self.infinite
 
-    def to_power(self, count: int, tail_mass: float) -> Distribution:
+    def to_power(self, count: int, tail_mass: float) -> LossDistribution:
         """Return the distribution of the sum of `count` independent copies, by repeated doubling."""
         if count == 1:
             return self
@@ -189,7 +191,7 @@ class Distribution:
         total = half.plus(half, tail_mass)
         return total.plus(self, tail_mass) if count % 2 else total
 
-    def plus(self, other: Distribution, tail_mass: float) -> Distribution:
+    def plus(self, other: LossDistribution, tail_mass: float) -> LossDistribution:
         """Return the distribution of the sum of two independent losses, rounded up where it is rounded.
 
         Tails of up to `tail_mass` for each single loss are cut: the upper tail becomes
@@ -216,9 +218,9 @@ class Distribution:
         masses[0] = below[start]
         infinite = self.infinite + other.infinite + float(above[n_kept])
         start += first.first + second.first
-        return Distribution(step, start, masses, infinite, count)
+        return LossDistribution(step, start, masses, infinite, count)
 
-    def _to_grid(self, step: float) -> Distribution:
+    def _to_grid(self, step: float) -> LossDistribution:
         """Divide the mass of each loss between its neighbors on another grid such that E[e**-loss] is preserved.
 
         `step` is the distance of the points of the new grid. The result has at least
@@ -240,7 +242,7 @@ class Distribution:
         masses = np.zeros(size)
         masses += np.bincount(indices, self.masses * (1 - upper), size)
         masses += np.bincount(indices + 1, self.masses * upper, size)
-        return Distribution(step, first, masses, self.infinite, self.count)
+        return LossDistribution(step, first, masses, self.infinite, self.count)
 
 
 def _gaussian_delta(gaps: Floats, mu: float) -> Floats:

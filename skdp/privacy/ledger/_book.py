@@ -93,7 +93,7 @@ def round_down(amount: Total) -> float:
     return nearest
 
 
-class Sums(NamedTuple):
+class LossSums(NamedTuple):
     """Sums of the privacy losses of charges, which are all for one neighboring relation."""
 
     epsilon: Total = Fraction(0)
@@ -101,16 +101,16 @@ class Sums(NamedTuple):
     rho: Total = Fraction(0)
     mu_squared: Total = Fraction(0)
 
-    def plus(self, other: Sums, count: int = 1) -> Sums:
+    def plus(self, other: LossSums, count: int = 1) -> LossSums:
         """Return these sums plus `count` times other sums."""
         pairs = zip(self, other, strict=True)
-        return Sums(*(amount + count * more for amount, more in pairs))
+        return LossSums(*(amount + count * more for amount, more in pairs))
 
 
-NO_CHARGES = Sums()
+NO_CHARGES = LossSums()
 
 
-def get_amounts(guarantee: PrivacyGuarantee) -> Sums:
+def get_amounts(guarantee: PrivacyGuarantee) -> LossSums:
     """Return the losses of one release with a guarantee: epsilon, delta, rho (zCDP) and mu squared (Gaussian).
 
     A loss is infinite if the guarantee does not bound it.
@@ -133,13 +133,13 @@ def get_amounts(guarantee: PrivacyGuarantee) -> Sums:
     )
 
 
-def _convert_loss(loss: Loss) -> Sums:
+def _convert_loss(loss: Loss) -> LossSums:
     """Return the rho (zCDP) and mu squared (Gaussian differential privacy) of one release with a loss."""
     rho: Total = math.inf
     mu_squared: Total = math.inf
     if isinstance(loss, GaussianLoss):
         mu_squared = to_decimal(loss.mu) ** 2
-        return Sums(rho=mu_squared / 2, mu_squared=mu_squared)
+        return LossSums(rho=mu_squared / 2, mu_squared=mu_squared)
     assert isinstance(loss, PureLoss | StatedLoss)
     if not loss._failure:
         epsilon = float(loss._epsilon)
@@ -155,7 +155,7 @@ def _convert_loss(loss: Loss) -> Sums:
     if isinstance(loss, StatedLoss) and loss.rho is not None:
         # The delta belongs to one conversion of rho, so the rho is finite.
         rho = to_decimal(loss.rho)
-    return Sums(rho=rho, mu_squared=mu_squared)
+    return LossSums(rho=rho, mu_squared=mu_squared)
 
 
 class BudgetExceeded(RuntimeError):
@@ -226,12 +226,12 @@ class Budget:
         return ", ".join(parts)
 
     @cached_property
-    def limits(self) -> Sums:
+    def limits(self) -> LossSums:
         """The limit of each sum; infinite for measures without a limit."""
         limits = {name: to_decimal(number) for name, number in self.numbers().items()}
         if self.mu is not None:
             limits["mu_squared"] = limits.pop("mu") ** 2
-        return Sums(*[math.inf] * len(Sums._fields))._replace(**limits)
+        return LossSums(*[math.inf] * len(LossSums._fields))._replace(**limits)
 
     def convert(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
         """Convert a guarantee to the relation of the budget."""
@@ -259,7 +259,7 @@ class Account:
     """The budget of a ledger and the sums of its charges."""
 
     budget: Budget
-    sums: Sums = NO_CHARGES
+    sums: LossSums = NO_CHARGES
 
     def admit(self, what: str, guarantee: PrivacyGuarantee) -> Account:
         """Return the account after a charge; raise `BudgetExceeded` if the budget does not cover it.
@@ -273,7 +273,9 @@ class Account:
             budget = replace(budget, relation=converted.relation)
         amounts = get_amounts(converted)
         after = self.sums.plus(amounts)
-        for name, amount, limit in zip(Sums._fields, after, budget.limits, strict=True):
+        for name, amount, limit in zip(
+            LossSums._fields, after, budget.limits, strict=True
+        ):
             if amount > limit:
                 self._raise_exceeded(what, guarantee, name, getattr(amounts, name))
         return Account(budget, after)
@@ -321,11 +323,11 @@ class Account:
             f"{float(limit)} left."
         )
 
-    def remaining(self) -> Sums:
+    def remaining(self) -> LossSums:
         """Return the remaining amount of each measure; infinite without a limit."""
         pairs = zip(self.budget.limits, self.sums, strict=True)
         # Sums with a limit are finite.
-        return Sums(
+        return LossSums(
             *(limit if limit == math.inf else limit - amount for limit, amount in pairs)
         )
 
@@ -488,7 +490,7 @@ class Book(ABC):
             check_version(fields.pop("version", _VERSION), _VERSION, "The ledger")
             amounts = [float(x) if x == "inf" else Fraction(x) for x in sums]
             columns = tuple(map(value_from_json, fields.pop("columns")))
-            account = Account(Budget(**fields, columns=columns), Sums(*amounts))
+            account = Account(Budget(**fields, columns=columns), LossSums(*amounts))
         except _CONTENT_ERRORS as error:
             raise self._damaged(f"its budget cannot be read ({error})") from None
         if any(amount < 0 for amount in account.sums):
@@ -540,7 +542,7 @@ class Book(ABC):
 
     def _write_account(self, database: Any, account: Account) -> None:
         """Replace the budget and the sums."""
-        names = ["budget", *Sums._fields]
+        names = ["budget", *LossSums._fields]
         values = ", ".join(f"{name} = {self._parameter}" for name in names)
         budget = json.dumps(account.budget.to_fields())
         database.execute(

@@ -23,7 +23,7 @@ from skdp.privacy.ledger._book import (
     Book,
     Budget,
     FileBook,
-    Sums,
+    LossSums,
     get_amounts,
     round_down,
     to_float,
@@ -417,7 +417,7 @@ def _describe_charge(
     }
 
 
-def _list_amounts(sums: Sums) -> list[float]:
+def _list_amounts(sums: LossSums) -> list[float]:
     """Return epsilon, delta, rho and mu of sums as floats."""
     mu = to_float(max(sums.mu_squared, 0)) ** 0.5
     return [to_float(sums.epsilon), to_float(sums.delta), to_float(sums.rho), mu]

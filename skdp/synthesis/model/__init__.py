@@ -8,9 +8,9 @@ from skdp.synthesis.model._graphical_model import GraphicalModel as GraphicalMod
 from skdp.synthesis.model._junction_tree import Elimination as Elimination
 from skdp.synthesis.model._junction_tree import JunctionTree as JunctionTree
 from skdp.synthesis.model._tables import Clique as Clique
-from skdp.synthesis.model._tables import Groups as Groups
 from skdp.synthesis.model._tables import Layout as Layout
 from skdp.synthesis.model._tables import Marginal as Marginal
+from skdp.synthesis.model._tables import ValueGroups as ValueGroups
 from skdp.synthesis.model._tables import combine_levels as combine_levels
 from skdp.synthesis.model._tables import estimate_counts as estimate_counts
 from skdp.synthesis.model._tables import estimate_total as estimate_total
@@ -18,4 +18,4 @@ from skdp.synthesis.model._tables import merge_marginals as merge_marginals
 from skdp.synthesis.model._tables import n_cells_of as n_cells_of
 from skdp.synthesis.model._tables import project as project
 from skdp.synthesis.model._tables import shape_of as shape_of
-from skdp.synthesis.model._tables import sum_groups as sum_groups
+from skdp.synthesis.model._tables import sum_value_groups as sum_value_groups

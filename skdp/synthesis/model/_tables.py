@@ -17,7 +17,7 @@ Clique = tuple[int, ...]
 """Indices of columns, in increasing order."""
 
 
-Groups = tuple[Indices | None, ...]
+ValueGroups = tuple[Indices | None, ...]
 """For each column, the group of each value; None if each value is its own group."""
 
 
@@ -118,7 +118,7 @@ class Layout:
         return np.add.reduceat(vector, self._starts)
 
 
-def sum_groups(table: NDArray, groups: Groups | None) -> NDArray:
+def sum_value_groups(table: NDArray, groups: ValueGroups | None) -> NDArray:
     """Sum the cells of a table by groups of values, on each axis that has groups.
 
     `groups` has the group of each value of each axis, or None for an axis without groups.
@@ -138,7 +138,7 @@ def sum_groups(table: NDArray, groups: Groups | None) -> NDArray:
     return table
 
 
-def repeat_groups(table: NDArray, groups: Groups | None) -> NDArray:
+def repeat_groups(table: NDArray, groups: ValueGroups | None) -> NDArray:
     """Repeat the number of each group for all of its values: the adjoint of `sum_groups`."""
     for axis, group_of_value in enumerate(groups or ()):
         if group_of_value is not None:
@@ -154,7 +154,7 @@ class Marginal:
     counts: Floats
     std_error: float
     """The standard error of each count."""
-    groups: Groups | None = None
+    groups: ValueGroups | None = None
 
     @property
     def total(self) -> tuple[float, float]:

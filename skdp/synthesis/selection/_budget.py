@@ -23,7 +23,7 @@ from skdp.synthesis._records import (
     GroupedColumn,
     Records,
 )
-from skdp.synthesis.model import Clique, Groups, Marginal, sum_groups
+from skdp.synthesis.model import Clique, Marginal, ValueGroups, sum_value_groups
 
 MIN_STD_ERROR = 1e-3
 """Smallest standard error: noise that is nearly always 0 still gets a finite weight."""
@@ -246,7 +246,7 @@ def _add_noise(numbers: Integers, noise: NDArray[Any]) -> Floats:
     return np.clip(numbers + noise, -MAX_NOISY_COUNT, MAX_NOISY_COUNT).astype(float)
 
 
-def groups_of(clique: Clique, groups: Groups) -> Groups | None:
+def groups_of(clique: Clique, groups: ValueGroups) -> ValueGroups | None:
     """Return the groups of the columns of a marginal; None if no value is grouped."""
     clique_groups = tuple(groups[column] for column in clique)
     for group_of_value in clique_groups:
@@ -303,7 +303,7 @@ class PrivateCounts:
         self,
         cliques: Sequence[Clique],
         fractions: Iterable[Fraction],
-        groups: Mapping[Clique, Groups | None] | None = None,
+        groups: Mapping[Clique, ValueGroups | None] | None = None,
     ) -> list[Marginal]:
         """Measure marginals, each with a fraction of the budget, and append them to `marginals`.
 
@@ -316,7 +316,7 @@ class PrivateCounts:
             cliques, fractions, exact_counts, strict=True
         ):
             clique_groups = groups.get(clique) if groups else None
-            counts = sum_groups(exact, clique_groups)
+            counts = sum_value_groups(exact, clique_groups)
             noisy = self.budget.add_to_counts(self._source, counts, fraction)
             std_error = self.budget.std_error(fraction)
             measured.append(Marginal(clique, noisy, std_error, clique_groups))
@@ -340,7 +340,7 @@ class PrivateCounts:
         cliques: list[Clique] = [(column,) for column in columns]
         measured = {}
         for clique, cells in zip(cliques, self._records.count(cliques), strict=True):
-            groups: list[Groups | None] = [None]
+            groups: list[ValueGroups | None] = [None]
             for n_blocks in N_BLOCKS:
                 if 2 * n_blocks <= cells.size:
                     groups.append((np.arange(cells.size) * n_blocks // cells.size,))
@@ -348,7 +348,7 @@ class PrivateCounts:
             std_error = self.budget.std_error(part, sensitivity)
             levels = []
             for members in groups:
-                counts = sum_groups(cells, members)
+                counts = sum_value_groups(cells, members)
                 noisy = self.budget.add_to_counts(
                     self._source, counts, part, sensitivity
                 )
@@ -360,7 +360,7 @@ class PrivateCounts:
         self,
         cliques: Sequence[Clique],
         guesses: Mapping[Clique, Floats],
-        groups: Groups,
+        groups: ValueGroups,
         fraction: Fraction,
     ) -> Floats:
         """Measure the L1 distances of guessed from true counts, with a fraction of the budget; shape (n_cliques,).
@@ -369,7 +369,7 @@ class PrivateCounts:
         """
         distances = []
         for clique, counts in zip(cliques, self._records.count(cliques), strict=True):
-            exact = sum_groups(counts, groups_of(clique, groups))
+            exact = sum_value_groups(counts, groups_of(clique, groups))
             distances.append(self._measure_distance(exact, guesses[clique]))
         exact_scores = np.array(distances, np.int64)
         return self.budget.add_to_scores(self._source, exact_scores, fraction)

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdp._arrays import Floats, Indices
-from skdp.synthesis.model import Clique, Groups, sum_groups
+from skdp.synthesis.model import Clique, ValueGroups, sum_value_groups
 from skdp.synthesis.selection._budget import NoiseBudget, PrivateCounts, groups_of
 from skdp.synthesis.selection._plan import CLIQUES_PER_MODEL, MarginalPlan
 
@@ -101,7 +101,7 @@ def score_guesses(
     guesses: Mapping[Clique, Floats],
     chance: Mapping[Clique, float],
     *,
-    groups: Groups,
+    groups: ValueGroups,
     fraction: Fraction,
     total: float,
 ) -> Scores:
@@ -115,7 +115,7 @@ def score_guesses(
         The guessed counts of each marginal to score, by groups of values.
     chance : mapping of clique to float
         The expected score of each marginal if its guess is right.
-    groups : Groups
+    groups : ValueGroups
         The groups of rare values of each column.
     fraction : Fraction
         The fraction of the budget for all scores.
@@ -247,7 +247,7 @@ class IndependentColumns:
     """Expected counts of marginals if columns are independent, by groups of values."""
 
     def __init__(
-        self, counts: Sequence[Floats], std_error: float, groups: Groups
+        self, counts: Sequence[Floats], std_error: float, groups: ValueGroups
     ) -> None:
         """Sum the counts of each column by groups; `std_error` is the error of each count.
 
@@ -257,7 +257,7 @@ class IndependentColumns:
         grouped = []
         self._relative_variances = []
         for column, members in zip(counts, groups, strict=True):
-            sums = sum_groups(column, (members,))
+            sums = sum_value_groups(column, (members,))
             grouped.append(sums)
             positive = np.maximum(sums, 1e-6)  # no division by 0
             # A group has column.size / sums.size values on average; their noise adds up.
@@ -312,7 +312,7 @@ class Interactions:
 
     excess: dict[Clique, float] = field(default_factory=dict)
     """Number of records by which each marginal differs."""
-    groups: dict[Clique, Groups] = field(default_factory=dict)
+    groups: dict[Clique, ValueGroups] = field(default_factory=dict)
     """Groups of values with which marginals of at least three columns are measured."""
 
 
@@ -324,7 +324,7 @@ class Candidates:
     budget: NoiseBudget
     fraction: Fraction
     """Fraction of the budget for the chosen marginals and for the columns of `column_costs`."""
-    groups: Groups
+    groups: ValueGroups
     gains: Mapping[Clique, float]
     excess: Mapping[Clique, float]
     """See `Scores.excess`."""
@@ -338,7 +338,7 @@ class Candidates:
     """Weight of errors of pairs with the target."""
     interactions: Interactions = field(default_factory=Interactions)
 
-    def groups_of(self, clique: Clique) -> Groups | None:
+    def groups_of(self, clique: Clique) -> ValueGroups | None:
         """Return the groups of values with which a marginal is counted, by column; None if no value is grouped."""
         if len(clique) == 1:
             return None

@@ -30,13 +30,13 @@ from skdp.synthesis._records import CodedRecords
 from skdp.synthesis.model import (
     Clique,
     GraphicalModel,
-    Groups,
     Marginal,
     Structure,
+    ValueGroups,
     estimate_counts,
     estimate_total,
     fit_model,
-    sum_groups,
+    sum_value_groups,
 )
 from skdp.synthesis.selection._budget import PrivateCounts, groups_of
 from skdp.synthesis.selection._cell_counts import NumberCounts
@@ -316,7 +316,7 @@ def group_columns(
     plan: MarginalPlan,
     counts: Sequence[Floats],
     fraction: Fraction,
-) -> Groups:
+) -> ValueGroups:
     """Group the rare values of each column, with the noise of pairs to be measured with a fraction of the budget.
 
     `counts` are the estimated counts of the values of each column.
@@ -341,7 +341,7 @@ def group_columns(
 # Steps 3 and 4: choice and counts
 
 
-def weigh_columns(plan: MarginalPlan, groups: Groups) -> list[float]:
+def weigh_columns(plan: MarginalPlan, groups: ValueGroups) -> list[float]:
     """Return the costs of the noise of columns, relative to the noise of one pair."""
     # There are (d - 1) / 2 pairs per column, and pairs inherit the noise of a column
     # whose values they group, which are rare values of skewed columns
@@ -429,14 +429,16 @@ def score_marginals(
     private: PrivateCounts,
     model: GraphicalModel,
     cliques: Collection[Clique],
-    groups: Groups,
+    groups: ValueGroups,
 ) -> Scores:
     """Score marginals by the distance of the records from the counts of a model."""
     total, _ = estimate_total(private.marginals)
     guesses = {}
     chance = {}
     for clique, proportions in estimate_marginals(model, cliques).items():
-        guesses[clique] = sum_groups(total * proportions, groups_of(clique, groups))
+        guesses[clique] = sum_value_groups(
+            total * proportions, groups_of(clique, groups)
+        )
         chance[clique] = MEAN_ABSOLUTE * float(np.sqrt(guesses[clique]).sum())
     fraction = private.budget.remaining * SECOND_SCORES_FRACTION
     return score_guesses(
