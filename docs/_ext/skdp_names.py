@@ -36,6 +36,7 @@ _LINE = re.compile(
     r"^((?:<span></span>)?)( *)((?:<(\w+)[^>]*>(?:(?!</?\4)[^\n])*</\4>|[^<\n])+)$",
     re.MULTILINE,
 )
+_IMAGE = re.compile(r'<img [^>]*class = "sphx-glr-single-img"/>')
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=_)(?=\w)")
 
 
@@ -104,6 +105,7 @@ def _link_names(
     body = context["body"].replace(
         "<style scoped>", "<style>"
     )  # of pandas; a book must be XML
+    body = _IMAGE.sub(r'<div class="skdp-scroll">\g<0></div>', body)
     context["body"] = _PARTS.sub(replace, body)
 
 
