@@ -51,7 +51,7 @@ test-long: .venv/installed .venv/spark docs
 	$(BIN)/pytest -n 2 --dist worksteal -m "not long" --cov --cov-append --cov-fail-under=0 --cov-report= tests skdp
 	$(BIN)/coverage report
 
-# The newest dependencies on each installed Python of the list, and the oldest ones on the first.
+# The newest dependencies on each installed Python of the list, and the oldest dependencies on the first.
 test-versions:
 	$(PYTHON) .ci/versions.py $(PYTHONS)
 

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 SITE = runpy.run_path(str(ROOT / "skdp" / "pages.py"))["SITE"]
 PAGES = ("docs/answers/", "docs/guide/")  # that warnings link to
-# Code, and the extra that its error names if it is not installed.
+# Code, and the extra that the error names if the extra is not installed.
 NEED_EXTRAS = [
     ("fairness", "from skdp.metrics import private_parity; private_parity(encoder)"),
     (
@@ -78,7 +78,7 @@ def build(folder: Path, umask: int) -> list[Path]:
 
 
 def check_contents(sdist: Path, wheel: Path) -> None:
-    """Check that the package is whole, holds nothing else, and links to nothing that is only in the repository."""
+    """Check that the package is complete, has no other files, and has no links to files of the repository."""
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         metadata = archive.read(
@@ -113,7 +113,7 @@ def check_contents(sdist: Path, wheel: Path) -> None:
     assert inside <= {*tracked, "PKG-INFO"}, (
         "the sdist holds files that are not in the repository"
     )
-    # The address of the project and that in messages are one, or neither is set.
+    # The address of the project equals the address in messages, or neither is set.
     addresses = re.findall(
         r"^Project-URL: Documentation, (.*)$", metadata, re.MULTILINE
     )
@@ -125,7 +125,7 @@ def check_contents(sdist: Path, wheel: Path) -> None:
 
 
 def check_installed(wheel: Path, environment: Path) -> None:
-    """Run what needs no extra, then what names one, in an environment that has the wheel."""
+    """Run code without extras, then code that requires an extra, in an environment with the wheel."""
     python, pip = environment / "bin" / "python", environment / "bin" / "pip"
     subprocess.run([pip, "check"], check=True, stdout=subprocess.DEVNULL)
     subprocess.run([environment / "bin" / "skdp", "--version"], check=True)
@@ -136,7 +136,7 @@ def check_installed(wheel: Path, environment: Path) -> None:
         assert f"extra '{extra}'" in done.stderr, (
             f"does not name the extra {extra}: {code}\n{done.stderr}"
         )
-    # The README draws a picture, and says to install the extra for it.
+    # The README draws a picture, and names the extra for it.
     subprocess.run([pip, "install", "--quiet", f"{wheel}[plot]"], check=True)
     for code in re.findall(r"```python\n(.*?)```", readme, re.DOTALL):
         done = run_code(python, code)
@@ -156,7 +156,7 @@ def run_code(python: Path, code: str) -> subprocess.CompletedProcess[str]:
 
 
 def write_sbom(python: Path, version: str) -> Path:
-    """Write what the bare environment has, as CycloneDX."""
+    """List the packages of the bare environment, as CycloneDX."""
     path = DIST / f"skdp-{version}.cdx.json"
     options = [
         "--output-reproducible",
@@ -181,7 +181,7 @@ def write_sbom(python: Path, version: str) -> Path:
 
 
 def main() -> int:
-    """Build, check and keep a release; print what was built with its digests."""
+    """Build, check and keep a release; print the packages with their digests."""
     changed = subprocess.run(
         ["git", "status", "--porcelain"],
         cwd=ROOT,

@@ -45,7 +45,7 @@ def oldest() -> str:
 
 
 def run(python: str, constraints: str | None) -> bool:
-    """Make an environment and run the tests in it; return whether they pass."""
+    """Make an environment, and run the tests in it; return True if they pass."""
     folder = FOLDER / f"{Path(python).name}-{'oldest' if constraints else 'newest'}"
     print(f"== {folder.name}", flush=True)
     subprocess.run([python, "-m", "venv", "--clear", folder], check=True)
@@ -75,7 +75,7 @@ def run(python: str, constraints: str | None) -> bool:
         "-m",
         "not long",
     ]
-    # These need the tools of development; notebooks show what one version prints.
+    # These tests need development tools, and notebooks contain the output of one version.
     left_out = [
         "--ignore",
         "tests/test_notebooks.py",
@@ -122,7 +122,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _works(python: str) -> bool:
-    """Return whether a command starts a Python; pyenv has commands for versions that are not selected."""
+    """Return True if a command starts a Python; pyenv has commands for versions that are not selected."""
     return (
         shutil.which(python) is not None
         and not subprocess.run([python, "-V"], capture_output=True).returncode

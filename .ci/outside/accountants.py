@@ -82,7 +82,7 @@ def compare_composition() -> tuple[float, float]:
 
 
 def compare_shuffled_pair() -> tuple[float, float]:
-    """Return the epsilon of one record beside n - 1 equal ones, a lower bound, and the one of `shuffled_guarantee`.
+    """Return the epsilon of a record among n equal records, a lower bound, and the epsilon of `shuffled_guarantee`.
 
     The shuffled bits are equivalent to their sum, whose two distributions are known.
     """

@@ -44,7 +44,7 @@ def draw_delta() -> float:
 
 
 def compare_responses() -> tuple[float, float]:
-    """Return OpenDP's and the stated epsilon of k-ary randomized response with the probabilities that are drawn."""
+    """Return OpenDP's and the stated epsilon of k-ary randomized response with the drawn probabilities."""
     k = int(rng.integers(2, 200))
     oracle = RandomizedResponse(k, draw_epsilon())
     kept = float(1 - oracle.lie * Fraction(k - 1, k))
@@ -104,7 +104,7 @@ def compare_gaussian() -> tuple[float, float]:
 
 
 def compare_choice() -> tuple[float, float]:
-    """Return OpenDP's map of noisy max with exponential noise, which has the law of permute-and-flip, and epsilon."""
+    """Return OpenDP's map of noisy max with exponential noise, which equals permute-and-flip, and epsilon."""
     rate, imputer = fit_and_watch(MODE, draw_epsilon())
     choice = dp.m.make_noisy_max(*COUNTS, dp.max_divergence(), 1 / rate)
     return choice.map(1), imputer.guarantee_.epsilon

@@ -34,7 +34,7 @@ ROW_SAMPLERS = ("bernoulli_ratio", "uniform_integers")
 INTERVAL = 1e-3
 ROUNDING = 2e-3
 N_TABLES, N_REPORTS = 20, 2_000
-# A domain is found from 32,000 noisy numbers, of which each is recorded.
+# `discover_domain` draws 32,000 noisy numbers, and each of them is recorded.
 N_DOMAIN_TABLES = 4
 
 rng = np.random.default_rng(2026)
@@ -64,19 +64,19 @@ def add_noise(
 def choose(
     number: Any, choice: list[int], draw: tuple[Any, ...], sensitivity: float
 ) -> int:
-    # A list that shows no items: dp-recorder compares the texts of all arguments but `number`.
+    # A list without items in its text: dp-recorder compares the texts of all arguments except `number`.
     return choice.pop()
 
 
 class Choice(list):
-    """The index that a mechanism chose."""
+    """Index that a mechanism chose."""
 
     def __repr__(self) -> str:
         return "choice"
 
 
 class Noise(int):
-    """Noise that tells dp-recorder the number to which it is added."""
+    """Noise that passes dp-recorder the number to which it is added."""
 
     __array_ufunc__ = None
     draw: tuple[Any, ...]
@@ -155,7 +155,7 @@ class Watcher:
 
 
 def run(estimator: BaseEstimator, table: Any, rows: list[Any]) -> PrivacyGuarantee:
-    """Fit a clone within an auditor, and let dp-recorder compare everything that it keeps."""
+    """Fit a clone within an auditor, and compare all its attributes by dp-recorder."""
     estimator = clone(estimator)
     with watch_draws(Watcher(rows)):
         if isinstance(table, tuple):
@@ -171,7 +171,7 @@ def run(estimator: BaseEstimator, table: Any, rows: list[Any]) -> PrivacyGuarant
 
 
 def describe(value: Any) -> str:
-    """Hash an attribute, by its text if it cannot be hashed alike twice."""
+    """Hash an attribute, or its text if two hashes of the attribute differ."""
     return (
         repr(value)
         if isinstance(value, PrivacyGuarantee | Domain)
@@ -231,7 +231,7 @@ def compute_epsilon(auditor: Auditor, delta: float) -> float:
     composed = functools.reduce(
         lambda first, second: first.compose(second), distributions
     )
-    # The losses of an exponential mechanism have no distribution there: its rho has a bound.
+    # dp-accounting has no losses of an exponential mechanism, so a bound of its rho is used.
     return min(total, composed.get_epsilon_for_delta(delta), convert_rho(rho, delta))
 
 
@@ -382,7 +382,7 @@ def list_neighbors(
             yield from list_linked(table, others)
             continue
         if isinstance(estimator, DomainFinder):
-            # Texts that one person has, which delta allows for, are excluded.
+            # Texts of a single person are excluded, because delta covers them.
             table = pd.concat([COMMON[columns], table], ignore_index=True)
             size = len(table)
         if isinstance(estimator, skdp.DPColumnSynthesizer):
@@ -470,7 +470,7 @@ ENCODERS: list[BaseEstimator] = [
 
 
 def audit_encoders() -> int:
-    """Print dp-recorder's lower bound of epsilon of each encoder; return how many exceed the stated one."""
+    """Print dp-recorder's lower bound of epsilon of each encoder; return the number above the stated epsilon."""
     print("encoder | reports | lower bound of epsilon | stated epsilon")
     n_findings = 0
     for subject in [*ENCODERS, skdp.HeavyHitters(max_length=2)]:
@@ -507,7 +507,7 @@ def describe_cells(encoder: BaseEstimator, value: Any) -> np.ndarray:
 
 
 def describe_prefix(finder: skdp.HeavyHitters, value: str) -> np.ndarray:
-    """Report a word of at most two bytes; return whether the bucket is the hash of each value.
+    """Report a word of at most two bytes; return for each value if the bucket is its hash.
 
     Bit i of a hash is the parity of the common bits of the word and of word i of the hash function.
     """

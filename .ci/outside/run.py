@@ -19,7 +19,7 @@ CHECKS = [
 
 
 def run_check(name: str) -> bool:
-    """Run a check and write its log; return whether it found nothing."""
+    """Run a check, and write its log; return True if it found nothing."""
     commit = subprocess.check_output(
         ["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, text=True
     ).strip()

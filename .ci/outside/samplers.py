@@ -1,7 +1,7 @@
-"""Compare 10 million draws of integer noise with OpenDP's sampler of the same law, and with the exact law.
+"""Compare 10 million draws of integer noise with OpenDP's sampler of the same distribution, and with probabilities.
 
-OpenDP's sampler of discrete Laplace noise has a written proof. Its Gaussian noise has another law (discrete in place of
-rounded), so that noise is compared with its exact law alone. False-alarm rate of each chi-square test: 1e-6.
+OpenDP's sampler of discrete Laplace noise has a written proof. Its Gaussian noise has another distribution (discrete
+instead of rounded), so that noise is compared with exact probabilities alone. False-alarm rate of each test: 1e-6.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ VECTORS = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
 
 
 def count_draws(draw, largest: int) -> np.ndarray:
-    """Count the values -largest, ..., largest of 10 million draws; the ends include all beyond them."""
+    """Count the values -largest, ..., largest of 10 million draws; larger absolute values count as `largest`."""
     counts = np.zeros(2 * largest + 1, np.int64)
     for _ in range(N_DRAWS // N_AT_ONCE):
         drawn = np.clip(np.asarray(draw(N_AT_ONCE)).astype(np.int64), -largest, largest)
@@ -32,8 +32,8 @@ def count_draws(draw, largest: int) -> np.ndarray:
     return counts
 
 
-def compare_with_law(counts: np.ndarray, law: np.ndarray) -> tuple[float, int]:
-    expected = law * counts.sum()
+def compare_with_pmf(counts: np.ndarray, pmf: np.ndarray) -> tuple[float, int]:
+    expected = pmf * counts.sum()
     return float(((counts - expected) ** 2 / expected).sum()), len(counts) - 1
 
 
@@ -44,21 +44,21 @@ def compare_counts(first: np.ndarray, second: np.ndarray) -> tuple[float, int]:
     return float((square / total[used]).sum()), int(used.sum()) - 1
 
 
-def laplace_law(scale: float, largest: int) -> np.ndarray:
+def laplace_pmf(scale: float, largest: int) -> np.ndarray:
     base = math.exp(-1 / scale)
-    law = (1 - base) / (1 + base) * base ** np.abs(np.arange(-largest, largest + 1))
-    law[[0, -1]] /= 1 - base
-    return law
+    pmf = (1 - base) / (1 + base) * base ** np.abs(np.arange(-largest, largest + 1))
+    pmf[[0, -1]] /= 1 - base
+    return pmf
 
 
-def gaussian_law(variance: float, largest: int) -> np.ndarray:
+def gaussian_pmf(variance: float, largest: int) -> np.ndarray:
     edges = np.arange(-largest, largest) + 0.5
     below = norm.cdf(edges, scale=math.sqrt(variance))
     return np.diff(np.concatenate([[0.0], below, [1.0]]))
 
 
 def report(name: str, square: float, freedom: int) -> bool:
-    """Print a comparison; return whether it is a finding."""
+    """Print a comparison; return True if it is a finding."""
     p_value = float(chi2.sf(square, freedom))
     print(f"{name} | {N_DRAWS} | {square:.1f} | {freedom} | {p_value:.4f}")
     return p_value < FALSE_ALARM_RATE
@@ -76,27 +76,27 @@ def main() -> int:
     print("comparison | draws | chi-square | degrees of freedom | p")
     source, n_findings = SecureSource(), 0
     for scale in (Fraction(1, 2), Fraction(10, 3)):
-        largest = find_largest(laplace_law, float(scale))
-        law = laplace_law(float(scale), largest)
+        largest = find_largest(laplace_pmf, float(scale))
+        pmf = laplace_pmf(float(scale), largest)
         ours = count_draws(
             lambda size, scale=scale: discrete_laplace(source, scale, size), largest
         )
         noise = dp.m.make_laplace(*VECTORS, scale=float(scale))
         theirs = count_draws(lambda size, noise=noise: noise([0] * size), largest)
         name = f"discrete Laplace, scale {scale}"
-        n_findings += report(f"{name}: skdp, law", *compare_with_law(ours, law))
-        n_findings += report(f"{name}: OpenDP, law", *compare_with_law(theirs, law))
+        n_findings += report(f"{name}: skdp, exact", *compare_with_pmf(ours, pmf))
+        n_findings += report(f"{name}: OpenDP, exact", *compare_with_pmf(theirs, pmf))
         n_findings += report(f"{name}: skdp, OpenDP", *compare_counts(ours, theirs))
     for variance in (Fraction(1, 3), Fraction(20)):
-        largest = find_largest(gaussian_law, float(variance))
-        law = gaussian_law(float(variance), largest)
+        largest = find_largest(gaussian_pmf, float(variance))
+        pmf = gaussian_pmf(float(variance), largest)
         ours = count_draws(
             lambda size, variance=variance: rounded_gaussian(source, variance, size),
             largest,
         )
         n_findings += report(
-            f"rounded Gaussian, variance {variance}: skdp, law",
-            *compare_with_law(ours, law),
+            f"rounded Gaussian, variance {variance}: skdp, exact",
+            *compare_with_pmf(ours, pmf),
         )
     return n_findings
 
