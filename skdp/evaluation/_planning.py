@@ -28,8 +28,9 @@ LEVEL = 0.95
 Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 # Candidates: all numbers with three significant digits from 0.001 to 64.
-EPSILONS = (np.arange(100, 1000) * 10.0 ** np.arange(-5, 0)[:, None]).ravel()
-EPSILONS = EPSILONS[EPSILONS <= 64]
+EPSILONS = np.unique(
+    np.minimum(np.arange(100, 1000) * 10.0 ** np.arange(-5, 0)[:, None], 64)
+)
 
 
 def plan_epsilon(

@@ -139,7 +139,7 @@ def sum_value_groups(table: NDArray, groups: ValueGroups | None) -> NDArray:
 
 
 def repeat_groups(table: NDArray, groups: ValueGroups | None) -> NDArray:
-    """Repeat the number of each group for all of its values: the adjoint of `sum_groups`."""
+    """Repeat the number of each group for all of its values: the adjoint of `sum_value_groups`."""
     for axis, group_of_value in enumerate(groups or ()):
         if group_of_value is not None:
             table = np.take(table, group_of_value, axis)
