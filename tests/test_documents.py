@@ -53,6 +53,8 @@ def test_files_state_the_same_version_and_date():
     version, date = (re.search(rf"^{key}: (\S+)$", citation, re.MULTILINE)[1] for key in ("version", "date-released"))
     assert version == skdp.__version__
     assert version == tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    cited = (ROOT / "docs" / "answers" / "cite.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\b\d+[.]\d+[.]\d+\b", cited)) == {version}
     assert f"\n## {version} - {date}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
