@@ -127,7 +127,7 @@ def test_values_beyond_a_small_code_dtype_are_coded():
     [
         (pa.chunked_array([[5, 2**53 + 1]]), [5.0, 2.0**53]),  # rounded, without an error that shows the value
         (pd.Series([5, 2**53 + 1], dtype="int64[pyarrow]"), [5.0, 2.0**53]),
-        (pa.chunked_array([[Decimal("1.50"), None]]), [1.5, np.nan]),
+        (pa.chunked_array([[Decimal("0.3"), None]]), [0.3, np.nan]),
         (np.array([0.3], np.float32), [np.float32(0.3)]),
         (pl.Series([0.3], dtype=pl.Float32), [np.float32(0.3)]),
         (pd.Series([0.3, None], dtype="Float32"), [np.float32(0.3), np.float32("nan")]),
