@@ -129,6 +129,7 @@ def test_toml_release_of_an_unknown_column_is_an_error(columns):
 
 ESTIMATORS = {
     "randomized response": lambda d: skdp.RandomizedResponseEncoder(1.0, categories=d),
+    "wrapped": lambda d: skdp.OnFitOnly(skdp.RandomizedResponseEncoder(1.0, categories=d)),
     "unary": lambda d: skdp.UnaryEncodingTransformer(1.0, categories=d),
     "subsets": lambda d: skdp.SubsetSelectionEncoder(1.0, categories=d),
     "hashing": lambda d: skdp.LocalHashingEncoder(1.0, categories=d),

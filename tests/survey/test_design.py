@@ -153,6 +153,21 @@ def two_groups(direct, card):
     return rows_of(counts, ["a", "g"])
 
 
+def test_unbiased_values_follow_the_design_of_each_group():
+    table = two_groups((3, 2), (2, 3)).sample(frac=1, random_state=0)
+    values = BY_GROUP.debias(table)["a_yes"]
+    assert values.index.equals(table.index)
+    reported = table["a"] == "yes"
+    wanted = np.where(table["g"] == "direct", 1.0 * reported, (reported - 0.25) / 0.5)
+    assert values.to_numpy() == pytest.approx(wanted)
+
+
+def test_missing_label_stands_for_all_missing_reports():
+    design = ReportDesign("a", [[0.75, 0.25], [0.25, 0.75]], values=["no", "yes"], reports=[None, 1])
+    values = [design.debias(pd.DataFrame({"a": column}))["a_yes"].tolist() for column in ([np.nan, 1], [pd.NA, 1])]
+    assert values[0] == values[1] == pytest.approx([-0.5, 1.5])
+
+
 def test_groups_with_unequal_proportions_warn():
     """The proportions 0.1 and 0.3 of 30 and 70 % gave 0.15 instead of 0.24."""
     table = two_groups((270, 30), (420, 280))

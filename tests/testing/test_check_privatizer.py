@@ -195,6 +195,11 @@ class LeavesOutTheLastReport(Mutant):
         return super().tally(reports[:-1])
 
 
+class CountsReportsTwice(Mutant):
+    def tally(self, reports):
+        return super().tally(reports) + super().tally(reports)
+
+
 MUTANTS = [
     (AlwaysSaysSecure, "check_guarantee"),
     (StatesOneColumn, "check_statement"),
@@ -224,6 +229,7 @@ MUTANTS = [
     (StatesLess, "check_channel"),
     (StatesLess, "check_reports"),
     (LeavesOutTheLastReport, "check_tallies"),
+    (CountsReportsTwice, "check_tallies"),
 ]
 
 
