@@ -8,6 +8,7 @@ import pytest
 
 from skdp import PrivacyLedger, RandomizedResponseEncoder
 from skdp.local import SecretKey
+from skdp.metrics import joint_distribution
 from tests.central.estimators import EVERY, make_estimator, whole
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -51,3 +52,10 @@ def test_record_ids_in_another_order_are_refused():
     assert len(ledger.report()) == 0
     reports = encoder.transform(X, record_id=ids)
     assert encoder.transform(X, record_id=ids.to_numpy()).equals(reports)
+
+
+def test_labels_in_another_order_than_reports_are_refused():
+    encoder = RandomizedResponseEncoder(1.0, categories=ORDERED)
+    reports, labels = encoder.fit_transform(X), pd.Series([0, 1] * 10, index=X.index)
+    with pytest.raises(ValueError, match=r"^`reports` must have its row labels in the order of y_true"):
+        joint_distribution(labels[::-1], None, reports, encoder)

@@ -132,3 +132,10 @@ def test_degrees_of_freedom_count_clusters_with_weight():
 def test_subgroup_of_one_cluster_raises_an_error():
     with pytest.raises(ValueError, match="at least two clusters with a positive weight, got at most one"):
         survey_mean(pd.DataFrame({"x": [5.0, 9.0, 9.0]}), [1, 0, 0])
+
+
+def test_row_labels_have_no_effect():
+    values, weights = pd.DataFrame({"a": [0.0, 1.0, 1.0, 4.0]}), np.array([1.0, 2.0, 3.0, 4.0])
+    expected = survey_mean(values, weights)
+    for labels in ([3, 2, 1, 0], [0, 0, 1, 1]):
+        pd.testing.assert_frame_equal(survey_mean(values.set_axis(labels), weights), expected)

@@ -27,6 +27,9 @@ def test_pandas_columns_keep_their_levels_and_names():
     table = wrap_table(pd.DataFrame([[1, 2]], columns=columns))
     assert table.rebuild(table.columns, table.names).columns.equals(columns)
     assert table.rebuild(table.columns, ["x0", "x1"]).columns.tolist() == ["x0", "x1"]
+    labels = pd.CategoricalIndex(["a", "b"], categories=["a", "b", "secret"])
+    table = wrap_table(pd.DataFrame([[1, 2]], columns=labels))
+    assert "secret" not in repr(table.rebuild(table.columns, table.names).columns)
 
 
 def test_duplicate_column_names_raise_an_error():
