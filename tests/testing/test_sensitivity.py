@@ -298,3 +298,10 @@ def test_tables_in_a_tuple_raise_an_error():
     table = pd.DataFrame({"age": [1.0]})
     with pytest.raises(TypeError, match="`X` must be one dataframe or array, got tuple"):
         replay_release(DPMean(bounds=(0, 2)), (table, table), (table, table[:0]))
+
+
+def test_replaced_row_is_compared_with_the_guarantee_for_replacing():
+    ages = np.array([[0.0], [50.0], [100.0]])
+    replay = replay_release(DPMean(1.0, bounds=(0, 100)), ages, np.array([[0.0], [50.0], [0.0]]))
+    assert replay.passed, replay.findings
+    assert (replay.guarantee.relation, replay.guarantee.epsilon) == ("replace", 2.0)
