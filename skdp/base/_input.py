@@ -78,7 +78,7 @@ def _check_not_masked(values: Any) -> None:
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(
             "Masked arrays are not supported, because their masked values would be "
-            "released. Fill them first."
+            "read. Fill them first."
         )
 
 
@@ -105,6 +105,7 @@ def to_array(values: Any, name: str) -> NDArray[Any]:
     """Convert an array-like to an array; lists become arrays of dtype object. `name` is for errors."""
     # NumPy would choose the dtype of a list by all of its values, so that one record would
     # change how the others are read.
+    _check_not_masked(values)
     has_dtype = hasattr(values, "__array__")
     for dtype in (None, object) if has_dtype else (object,):
         try:
@@ -276,7 +277,6 @@ def to_single_column(values: Any, what: str) -> Table:
         if len(table.names) != 1:
             raise ValueError(f"`{what}` must be one column, got {len(table.names)}.")
         return table
-    _check_not_masked(values)
     array = to_array(values, what)
     if array.ndim == 1:
         array = array[:, np.newaxis]

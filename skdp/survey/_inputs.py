@@ -16,7 +16,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats, Indices, Mask
-from skdp.base import check_same_order
+from skdp.base import check_same_order, to_array
 from skdp.local import ReportTransformer, read_and_tally
 from skdp.local.protocol import CategoryField, check_sample_weight, reject_column_name
 from skdp.survey._design import (
@@ -313,7 +313,9 @@ def _list_cells(questions: Sequence[Question]) -> pd.DataFrame:
 def validate_column(name: str, values: Any) -> NDArray[Any]:
     """Check that values are a column of real numbers or labels, and return a 1-D array."""
     check_real(name, values)
-    return np.asarray(column_or_1d(values, warn=True))
+    # NumPy would convert a nan in a list of text to the text "nan".
+    column = column_or_1d(to_array(values, name), warn=True)
+    return pd.Series(column).infer_objects().to_numpy()
 
 
 def check_real(name: str, values: Any) -> None:
@@ -338,8 +340,7 @@ def encode_labels(name: str, labels: Any, X: Any, n_rows: int) -> Indices | None
         return None
     reject_column_name(name, labels)
     check_same_order(X, labels, name)
-    # NumPy would convert a nan in a list of text to the text "nan".
-    array = np.asarray(labels, object if isinstance(labels, list | tuple) else None)
+    array = to_array(labels, name)
     if array.ndim != 1:
         raise ValueError(f"`{name}` must be one column, got shape {array.shape}.")
     # Missing entries have the code -1.

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Indices
-from skdp.base import check_same_order
+from skdp.base import check_same_order, to_array
 from skdp.local._tally import ReportTally
 from skdp.local.protocol._columns import make_value_labels
 from skdp.local.protocol._estimation import (
@@ -210,10 +210,10 @@ def check_sample_weight(sample_weight: Any, reports: Any, n_rows: int) -> Floats
         raise ValueError(f"`sample_weight` requires at least 2 rows, got {n_rows}.")
     reject_column_name("sample_weight", sample_weight)
     check_same_order(reports, sample_weight, "sample_weight")
-    weights = None
+    weights, given = None, to_array(sample_weight, "sample_weight")
     # NumPy's error message may contain a weight, so the error below replaces it.
     with suppress(TypeError, ValueError):
-        weights = np.asarray(sample_weight, float)
+        weights = np.asarray(given, float)
     if weights is None or weights.shape != (n_rows,):
         shape = None if weights is None else weights.shape
         raise ValueError(
