@@ -41,7 +41,7 @@ def read(path):
 
 
 def test_files_of_each_release_are_stored():
-    assert [folder.name for folder in FOLDERS][:1] == ["0.1.0"]
+    assert [folder.name for folder in FOLDERS][:2] == ["0.1.0", "0.2.0"]
 
 
 @pytest.mark.parametrize("path", list_files("protocol.json"))
@@ -73,6 +73,13 @@ def test_estimator_of_a_release_is_loaded(path):
     if name == "pipeline":
         found = estimator.predict_proba(AGE)[:, 1]
         np.testing.assert_allclose(found, expected["probabilities"], rtol=1e-9)
+    if "numbers" in expected:
+        found = estimator.to_frame().select_dtypes("number").to_numpy().ravel()
+        np.testing.assert_allclose(found, expected["numbers"], rtol=1e-9)
+    if name == "linked":
+        rows = estimator.sample(50)
+        assert list(rows.columns) == ["sex", "job", "age", "person", "day"]
+        assert rows.groupby("person")["sex"].nunique().eq(1).all()
     if name == "synthesizer":
         rows = estimator.sample(50)
         assert list(rows.columns) == ["sex", "job", "age"]

@@ -22,6 +22,9 @@ DOMAIN = skdp.Domain(
     {"sex": ["f", "m"], "job": ["clerk", "cook", None], "age": skdp.Interval(20, 80, bins=6)}, constraints=["age >= 20"]
 )
 SEX, AGE = PEOPLE[["sex"]], PEOPLE[["age"]]
+WEIGHTS = np.arange(120) % 3 / 2
+VISITS = PEOPLE.assign(person=np.arange(120) % 30, day=np.arange(120) // 30)
+VISITS_DOMAIN = DOMAIN | skdp.Domain({"day": skdp.Interval(0, 3)})
 TABLES = {
     "numbers": AGE,
     "rappor": SEX,
@@ -71,6 +74,31 @@ def curators():
         "synthesizer": skdp.DPMarginalSynthesizer(1.0, domain=DOMAIN, **options).fit(PEOPLE),
         "found_mean": skdp.DPMean(1.0, bounds=found_domain(), **options).fit(AGE),
         "columns": skdp.DPColumnSynthesizer(["sex"], domain=DOMAIN, **options).fit(PEOPLE),
+        "medians": skdp.DPGroupBy(
+            1.0,
+            by="sex",
+            keys=DOMAIN.select(["sex"]),
+            statistics=["count", "median"],
+            bounds={"age": (20, 80)},
+            **options,
+        ).fit(PEOPLE[["sex", "age"]]),
+        "weighted": skdp.DPMean(1.0, bounds=(20, 80), max_weight=1.0, **options).fit(AGE, sample_weight=WEIGHTS),
+        "levels": skdp.DPHistogram(
+            1.0,
+            domain=DOMAIN.select(["job"]),
+            levels={"place": {"clerk": "office", "cook": "kitchen", None: None}},
+            **options,
+        ).fit(PEOPLE[["job"]]),
+        "ridge": skdp.DPRidge(1.0, bounds=(20, 80), target_bounds=(0, 1), **options).fit(AGE, ILL),
+        "linked": skdp.DPLinkedSynthesizer(
+            1.0,
+            domain=VISITS_DOMAIN,
+            key="person",
+            max_rows_per_person=4,
+            order_by="day",
+            person_columns=["sex"],
+            **options,
+        ).fit(VISITS),
     }
 
 
@@ -120,6 +148,8 @@ def main(target):
         results[name]["steps"] = [amounts(step.guarantee) for step in privacy_statement(curator).steps]
         if name == "pipeline":
             results[name]["probabilities"] = curator.predict_proba(AGE)[:, 1].tolist()
+        if hasattr(curator, "to_frame"):
+            results[name]["numbers"] = curator.to_frame().select_dtypes("number").to_numpy().ravel().tolist()
     found = found_domain()
     for name, domain in {"declared": DOMAIN, "found": found}.items():
         (folder / f"{name}.domain.toml").write_text(domain.to_toml(), encoding="utf-8")
