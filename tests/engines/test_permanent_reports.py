@@ -156,5 +156,6 @@ def test_repeated_id_raises_before_charge(lazy_engine, people, tmp_path, place):
     ids[place] = ids[0]
     frame = lazy_engine.frame(people.set_column(3, "person", pa.array(ids)))
     for path in (None, tmp_path / "out"):
-        refuse(frame, encoder, "`record_id` has repeated entries", record_id="person", path=path)
+        options = {"record_id": "person", "path": path, "check": path is None}
+        refuse(frame, encoder, "`record_id` has repeated entries", **options)
     assert list(tmp_path.iterdir()) == []
