@@ -300,7 +300,7 @@ def test_repeated_run_with_a_key_has_equal_reports_and_one_charge(people, source
 def test_run_with_another_input_has_other_random_bits_and_a_charge(people, source, tmp_path):
     run, other_rows = SecretKey.generate(), write(people.slice(1), tmp_path / "other.parquet")
     other = {"color": ["red", "blue", "green", "unused", None], "size": [0, 1, 2, 3]}
-    ledger = PrivacyLedger(path=tmp_path / "ledger", epsilon=9)
+    ledger = PrivacyLedger(path=tmp_path / "ledger", epsilon=20)
     releases = [
         {},
         {"keep": ["number"]},
@@ -310,6 +310,9 @@ def test_run_with_another_input_has_other_random_bits_and_a_charge(people, sourc
         {"transformer": encoder(random_state=None, ledger=ledger, categories=other)},
         {"source": other_rows},
     ]
+    for _ in range(2):
+        keyed = encoder(random_state=None, ledger=ledger, memoize=True, secret_key=SecretKey.generate())
+        releases.append({"transformer": keyed, "record_id": "number"})
     reports = []
     for number, release in enumerate(releases):
         given = {"source": source, "transformer": encoder(random_state=None, ledger=ledger), "run": run} | release

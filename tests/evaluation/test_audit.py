@@ -203,6 +203,8 @@ class TestCurators:
     def test_neighbor_may_lack_a_row(self, estimator):
         result = audit_epsilon(estimator, [CELLS[0], CELLS[0][:3]], n_draws=100, random_state=0)
         assert (result.epsilon_claimed, result.rejected) == (1.0, False)
+        replaced = audit_epsilon(estimator, CELLS[:2], n_draws=100, random_state=0)
+        assert (replaced.epsilon_claimed, replaced.rejected) == (2.0, False)
 
     @pytest.mark.long
     def test_exact_mean_is_refuted(self):
