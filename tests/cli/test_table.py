@@ -82,8 +82,10 @@ def test_weights_and_persons_are_columns(files, capsys):
     counts = [float(line.split(",")[1]) for line in shown.out.splitlines()[1:]]
     assert counts == pytest.approx(PEOPLE.groupby("sex")["weight"].sum().tolist(), abs=0.01)
     persons = ["--person-column", "person", "--columns", "income", "--statistics", "sum", "count"]
-    assert call("table", files / "people.csv", files / "one.csv", *known, *persons) == 0
-    assert pd.read_csv(files / "one.csv")["count"].tolist() == [200]
+    for n_rows in (2, 1):
+        target, limit = files / f"{n_rows}.csv", ["--max-rows-per-person", str(n_rows)]
+        assert call("table", files / "people.csv", target, *known, *persons, *limit) == 0
+        assert pd.read_csv(target)["count"].tolist() == [200 * n_rows]
     shown = capsys.readouterr()
     assert "all rows of one person" in shown.out
     assert unit not in shown.err

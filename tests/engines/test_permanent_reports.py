@@ -154,7 +154,10 @@ def test_invalid_ids_of_files_raise_before_charge(people, tmp_path, form, check)
 def test_repeated_id_raises_before_charge(lazy_engine, people, tmp_path, place):
     ids = people["person"].to_pylist()
     ids[place] = ids[0]
-    frame = lazy_engine.frame(people.set_column(3, "person", pa.array(ids)))
+    table = people.set_column(3, "person", pa.array(ids))
+    chunks = pa.concat_tables([table.slice(0, place), table.slice(place)])
+    refuse(chunks, encoder, "`record_id` has repeated entries", record_id="person")
+    frame = lazy_engine.frame(table)
     for path in (None, tmp_path / "out"):
         options = {"record_id": "person", "path": path, "check": path is None}
         refuse(frame, encoder, "`record_id` has repeated entries", **options)
