@@ -51,6 +51,13 @@ def inside(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
+def test_options_of_estimates_are_used(capsys):
+    options = {"rows": "population", "confidence_level": 0.5, "postprocess": "clip"}
+    words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    assert main(["estimate", "split.parquet", *words]) == 0
+    assert estimate_file("split.parquet", **options).round(1).to_string() in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", REPORTS)
 def test_file_needs_no_option(capsys, name):
     assert main(["estimate", f"{name}.parquet"]) == 0

@@ -32,7 +32,8 @@ def test_copied_table_reveals_its_members(make_frame):
     first, last = ({name: column[part] for name, column in rows.items()} for part in (slice(100), slice(100, 200)))
     result = membership_inference(make_frame(first), make_frame(first), make_frame(last), random_state=0)
     assert result.auc == result.advantage == 1.0
-    assert 0.8 < result.advantage_lower < 0.95
+    # Clopper-Pearson intervals of 50 of 50 members and 0 of 50 other rows, with 97.5 % each.
+    assert result.advantage_lower == pytest.approx(2 * 0.0125 ** (1 / 50) - 1)
     assert result.advantage_upper == 1.0
     assert math.isnan(result.advantage_bound)
 
