@@ -491,3 +491,13 @@ def test_tables_without_rows_are_synthesized(n_people, n_events, tables):
     people, events = make_synthesizer().fit(patients[:n_people], visits[:n_events]).sample(30)
     assert len(people) == 30
     assert list(events) == list(visits)
+
+
+def test_events_beyond_the_limit_are_excluded_at_random():
+    people = pd.DataFrame({"id": range(300), "sex": ["f", "m"] * 150})
+    events = pd.DataFrame({"id": np.repeat(range(300), 3), "day": [1, 2, 3] * 300, "ward": ["er", "gp", "lab"] * 300})
+    domain = DOMAIN.select(["sex", "ward"])
+    model = make_synthesizer(epsilon=1e5, domain=domain, order_by="day", max_rows_per_person=1).fit(people, events)
+    _, drawn = model.sample(300)
+    assert drawn["ward"].value_counts(normalize=True).between(0.2, 0.47).all()
+    assert drawn["ward"].nunique() == 3
