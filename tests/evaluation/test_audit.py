@@ -88,6 +88,15 @@ def test_unknown_values_are_audited_if_they_are_accepted():
     assert audit_epsilon(kept.set_params(handle_unknown="uniform"), n_draws=5_000).rejected
 
 
+def test_numbers_outside_the_bounds_are_audited():
+    class Unclipped(skdp.NumericPerturber):
+        def transform(self, X):
+            released = super().transform(X)
+            return released.where(X <= 1, 9.0)
+
+    assert audit_epsilon(Unclipped(bounds=[(0, 1)]), n_draws=5_000, random_state=0).rejected
+
+
 TEN = list("abcdefghij")
 
 

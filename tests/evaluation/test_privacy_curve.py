@@ -168,6 +168,20 @@ def test_cells_have_distinct_seeds_that_do_not_depend_on_other_cells():
     assert set(seeds_of(random_state=None)) == {None}
 
 
+def test_private_steps_have_seeds_of_their_own():
+    found = []
+
+    class Spy(skdp.RandomizedResponseEncoder):
+        def fit(self, X, y=None):
+            found.append(self.random_state)
+            return super().fit(X, y)
+
+    parts = [(name, Spy(categories={name: DOMAIN[name]}), [name]) for name in DOMAIN]
+    model = make_pipeline(ColumnTransformer(parts), OneHotEncoder(), DummyClassifier())
+    curve(model, param_name="columntransformer__group__epsilon", epsilons=[0.5], baseline=None)
+    assert len(set(found)) == len(found) == 4  # two steps in each of two splits
+
+
 class TestBaselines:
     def test_private_scaler_has_a_baseline(self):
         X, y = table()
