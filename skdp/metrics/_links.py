@@ -92,8 +92,8 @@ def link_errors(
     synthetic = _describe(*tables[2:], *tables[:2], key=key)
     errors = {}
     for index, proportions in real.items():
-        difference = proportions.sub(synthetic[index], fill_value=0)
-        errors[index] = difference.abs().sum() / 2
+        both = pd.concat([proportions, synthetic[index]], axis=1, sort=False).fillna(0)
+        errors[index] = both.diff(axis=1).iloc[:, 1].abs().sum() / 2
     return pd.Series(errors).groupby(level=0).mean()
 
 

@@ -91,6 +91,7 @@ def test_weights_and_persons_are_columns(files, capsys):
     assert unit not in shown.err
 
 
+@pytest.mark.filterwarnings("ignore:Columns .* have dtype object")  # text of pandas 2
 @pytest.mark.parametrize(
     ("words", "match"),
     [
