@@ -81,6 +81,11 @@ def check_key(key: Any) -> bytes | None:
             f"`secret_key` must have at least 16 bytes, got {len(key)}. Use "
             "SecretKey.generate()."
         )
+    if key is not None and re.fullmatch(rb"[0-9a-f]{64}\s+", key):
+        raise ValueError(
+            "`secret_key` must be random bytes, got a line of hexadecimal digits, as in "
+            "a file of --new-key. Use SecretKey.fromhex(path.read_text())."
+        )
     return key
 
 

@@ -279,6 +279,7 @@ class TestErrors:
             ({"secret_key": None}, ValueError, "memoize=True requires a `secret_key`"),
             ({"secret_key": "hush, this is a secret"}, TypeError, "`secret_key` must be None or bytes, got str"),
             ({"secret_key": b"hush"}, ValueError, "`secret_key` must have at least 16 bytes, got 4"),
+            ({"secret_key": b"0f" * 32 + b"\n"}, ValueError, r"got a line of hexadecimal digits.*SecretKey\.fromhex"),
             ({"memoize": 1}, TypeError, "`memoize` must be True or False, got int"),
             ({"memoize": False, "secret_key": None}, ValueError, "`instantaneous_epsilon` requires memoize=True"),
             ({"instantaneous_epsilon": 2.0}, ValueError, "must be smaller than epsilon, got 2.0 and"),
