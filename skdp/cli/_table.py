@@ -27,23 +27,11 @@ from skdp.privacy import privacy_statement
 def run_table(options: argparse.Namespace) -> Path:
     """Write statistics of the groups of a table, and their statement; return the path of the new file."""
     domain = load_domain(options)
-    if not (options.by or options.columns):
-        raise ValueError("`by` must name the columns of the groups, got none.")
-    if options.columns and options.statistics == ["count"]:
-        raise ValueError(
-            "`statistics` must contain a statistic of `columns`, such as mean, got only "
-            "count."
-        )
-    if options.weight in (columns := [*options.by, *options.columns]):
-        raise ValueError(
-            "`weight` must not be a column of `by` or `columns`, got "
-            f"{options.weight!r}."
-        )
+    _check_options(options)
     max_weight = _find_max_weight(options.weight, domain)
-    if options.out.suffix != ".csv":
-        raise ValueError(f"`out` must end in .csv, got {options.out.name!r}.")
     check_path(options.out)
     check_page(options, "statement")
+    columns = [*options.by, *options.columns]
     others = [options.weight, options.person_column]
     names = [*columns, *(name for name in others if name is not None)]
     TableFile(options.data, delimiter=options.delimiter).check_columns(names)
@@ -72,6 +60,24 @@ def run_table(options: argparse.Namespace) -> Path:
         write_statement(statement, options.statement)
     print(groups.guarantee_)
     return Path(options.out)
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    """Raise an error if options exclude each other, or the new file is not a CSV file."""
+    if not (options.by or options.columns):
+        raise ValueError("`by` must name the columns of the groups, got none.")
+    if options.columns and options.statistics == ["count"]:
+        raise ValueError(
+            "`statistics` must contain a statistic of `columns`, such as mean, got only "
+            "count."
+        )
+    if options.weight in [*options.by, *options.columns]:
+        raise ValueError(
+            "`weight` must not be a column of `by` or `columns`, got "
+            f"{options.weight!r}."
+        )
+    if options.out.suffix != ".csv":
+        raise ValueError(f"`out` must end in .csv, got {options.out.name!r}.")
 
 
 def _find_max_weight(name: str | None, domain: Domain) -> float | None:
