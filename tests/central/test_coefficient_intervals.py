@@ -58,7 +58,7 @@ SETTINGS = {
     "linear, 0.5": (partial(LINEAR, 0.5, delta=1e-6), partial(draw_numbers, n_rows=3_000)),
     "linear, 4, sampling": (partial(LINEAR, 4.0, delta=1e-6), partial(draw_numbers, n_rows=2_000, sd=3.0)),
     "linear, 4, pure": (partial(LINEAR, 4.0), partial(draw_numbers, n_rows=2_000, n_columns=3)),
-    "linear, 1, correlated": (partial(LINEAR, 1.0, delta=1e-6), partial(draw_numbers, n_rows=3_000, correlation=0.8)),
+    "linear, 1, correlated": (partial(LINEAR, 1.0, delta=1e-6), partial(draw_numbers, n_rows=4_000, correlation=0.8)),
     "logistic, 4": (partial(LOGISTIC, 4.0), partial(draw_classes, n_rows=4_000)),
     "logistic, target, 0.5": (partial(TARGET, 0.5), partial(draw_classes, n_rows=10_000, n_columns=3)),
     "logistic, target, 4": (partial(TARGET, 4.0), partial(draw_classes, n_rows=2_000, correlation=0.0)),
