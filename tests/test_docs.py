@@ -133,6 +133,8 @@ def run_page(path, skipped, folder, monkeypatch):
     namespace = {}
     for code in blocks(path):
         if skipped is None or skipped not in code:
+            # Spark resolves a relative path in the folder in which its own process started.
+            code = code.replace('"spark-reports"', repr(str(folder / "spark-reports")))
             exec(compile(code, str(path), "exec"), namespace)
     return namespace
 
