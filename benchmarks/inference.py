@@ -297,5 +297,5 @@ TASKS = {
         load_settings, report_methods(True), score_reports, (2.0, 4.0), 12
     ),
     "synthetic": Task(load_sizes, SYNTHETIC_METHODS, score_synthetic, (1.0, 0.3), 25),
-    "counts": Task(load_ages, COUNT_METHODS, score_ages, (0.3, 0.1, 0.5, 2.0), 200),
+    "counts": Task(load_ages, COUNT_METHODS, score_ages, (0.3, 0.1, 0.5, 2.0), 20),
 }
