@@ -199,8 +199,8 @@ def spark():
             .getOrCreate()
         )
         session.sparkContext.setLogLevel("OFF")
-        # Its log of freed memory may appear in any test, also one that captures the log of skdp.
-        logging.getLogger("py4j").setLevel(logging.INFO)
+        # Its log of freed memory and closed connections may appear in any test, also one that compares logs.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
         yield session
         with contextlib.suppress(Exception):
             session.stop()
