@@ -20,7 +20,7 @@ from skdp.cli._release import (
     write_statement,
 )
 from skdp.domain import Domain
-from skdp.engines import TableFile, check_path, read_frame
+from skdp.engines import TableFile, check_path, read_declared
 from skdp.privacy import privacy_statement
 
 
@@ -34,17 +34,12 @@ def run_table(options: argparse.Namespace) -> Path:
     columns = [*options.by, *options.columns]
     others = [options.weight, options.person_column]
     names = [*columns, *(name for name in others if name is not None)]
-    TableFile(options.data, delimiter=options.delimiter).check_columns(names)
+    file = TableFile(options.data, delimiter=options.delimiter)
+    file.check_columns(names)
     print_unit(options)
-    # Types follow from the options and the domain, so that no row changes how another one is read.
-    frame = read_frame(
-        Path(options.data),
-        domain,
-        columns=names,
-        types={options.person_column: "text"},
-        lenient=options.by if options.handle_unknown == "ignore" else (),
-        delimiter=options.delimiter,
-    )
+    # Types follow from the domain, so that no row changes how another one is read.
+    lenient = options.by if options.handle_unknown == "ignore" else ()
+    frame = read_declared(file, names, domain, lenient=lenient)
     groups = _make_groups(options, domain, max_weight)
     person = options.person_column
     weights = [] if options.weight is None else [options.weight]

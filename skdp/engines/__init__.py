@@ -43,6 +43,7 @@ from skdp.engines._engine import open_table as open_table
 from skdp.engines._files import TableFile as TableFile
 from skdp.engines._files import find_format as find_format
 from skdp.engines._files import is_csv as is_csv
+from skdp.engines._files import read_declared as read_declared
 from skdp.engines._files import read_frame as read_frame
 from skdp.engines._io import PROTOCOL_SUFFIX as PROTOCOL_SUFFIX
 from skdp.engines._io import check_path as check_path

@@ -6,12 +6,11 @@ import csv
 import hashlib
 import io
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path, PurePath
-from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
@@ -234,24 +233,25 @@ class FileTable(StreamTable):
         columns: Sequence[str],
         domain: Domain | None = None,
         *,
-        strict: bool = True,
+        lenient: Collection[str] = (),
         missing_texts: Sequence[str] = (),
         has_integers: bool = False,
     ) -> None:
         """Choose the types of the columns of a file.
 
-        The options are for CSV files: `strict` is a parameter of `parse_texts`; `missing_texts` are missing values in
-        columns that the domain does not declare; `has_integers` gives columns an integer type if all declared numbers
-        are integers.
+        The options are for CSV files: in `lenient` columns, text among numbers becomes inf; `missing_texts` are missing
+        values in columns that the domain does not declare; `has_integers` gives columns an integer type if all declared
+        numbers are integers.
         """
         self.file = file
         self._domain = domain
-        self._strict = strict
+        self._lenient = lenient
         self._missing_texts = missing_texts
         self._types: dict[Any, str] = {}
         if domain is not None and file.is_csv:
-            for name in domain.columns:
-                self._types[name] = find_text_type(name, domain[name])
+            for name in columns:
+                if name in domain.columns:
+                    self._types[name] = find_text_type(name, domain[name])
         super().__init__(self._make_schema(columns, has_integers))
 
     def _make_schema(self, columns: Sequence[str], has_integers: bool) -> Any:
@@ -288,8 +288,9 @@ class FileTable(StreamTable):
             column = table[name]
             if name in self._types:
                 labels = self._domain[name].labels  # type: ignore[index]
+                strict = name not in self._lenient
                 column = _parse_column(
-                    name, column, self._types[name], labels, strict=self._strict
+                    name, column, self._types[name], labels, strict=strict
                 )
             elif self._missing_texts:
                 missing = pyarrow.array(self._missing_texts, pyarrow.string())
@@ -309,21 +310,28 @@ def _parse_column(
     return pyarrow.array(values, ARROW_TYPES[text_type]()).take(coded.indices)
 
 
+def read_declared(
+    file: TableFile,
+    names: Sequence[str],
+    domain: Domain,
+    *,
+    lenient: Collection[str] = (),
+) -> pd.DataFrame:
+    """Read columns of a file as a DataFrame with the types of a domain; other CSV columns are text."""
+    rows = FileTable(file, names, domain, lenient=lenient, missing_texts=MISSING_TEXTS)
+    return pyarrow.concat_tables(rows.read(names)).to_pandas()
+
+
 def read_frame(
     path: Path,
     domain: Domain | None = None,
     *,
-    columns: Sequence[str] | None = None,
-    types: Mapping[str, str] = MappingProxyType({}),
-    lenient: Collection[str] = (),
     delimiter: str | None = None,
     find_dates: bool = False,
 ) -> pd.DataFrame:
-    """Read columns of a file, or all, as a DataFrame.
+    """Read a file as a DataFrame; types of undeclared CSV columns are inferred from all values.
 
-    In a CSV file, `types` are types of `parse_texts` of columns that `domain` does not declare. Others are inferred
-    from all values; with `find_dates`, strings such as 2024-05-01 become dates. In `lenient` columns, text in place of
-    a number becomes inf.
+    With `find_dates`, strings such as 2024-05-01 become dates.
     """
     file = TableFile(path, delimiter)
     if delimiter is None and len(file.header) == 1 and file.has_other_delimiter:
@@ -332,38 +340,32 @@ def read_frame(
             "whose name contains a delimiter. Use `delimiter` to set the character that "
             "separates the values."
         )
-    names = file.names if columns is None else columns
     if not file.is_csv:
-        return pyarrow.concat_tables(file.read(names)).to_pandas()
+        return pyarrow.concat_tables(file.read(file.names)).to_pandas()
     file.check_columns(file.header)
-    table = pyarrow.concat_tables(FileTable(file, names).read(names))
-    parsed = {}
+    rows = FileTable(file, file.names, domain)
+    table = pyarrow.concat_tables(rows.read(file.names))
+    columns = {}
     for name in table.column_names:
         column = table[name]
-        is_whole = False
-        labels: Collection[Any] = ()
         if domain is not None and name in domain.columns:
-            is_whole, labels = has_whole_numbers(domain[name]), domain[name].labels
-            text_type = find_text_type(name, domain[name])
-        elif name in types:
-            text_type = types[name]
+            is_whole = has_whole_numbers(domain[name])
         else:
             texts = set(column.unique().to_pylist())
             present = texts.difference(MISSING_TEXTS)
             text_type = infer_type(present, find_dates=find_dates)
             # In a column of text, only the empty text is missing, because "NA" or "None"
             # may be a value.
-            if text_type == "text" and present:
-                labels = texts - {""}
+            is_text = text_type == "text" and len(present) > 0
+            labels = texts - {""} if is_text else ()
+            column = _parse_column(name, column, text_type, labels)
             is_whole = all(text.strip(" -").isdecimal() for text in present)
-        strict = name not in lenient
-        column = _parse_column(name, column, text_type, labels, strict=strict)
         if is_whole and pyarrow.types.is_floating(column.type):
             # Numbers remain floats if the conversion to integers would change one.
             with suppress(pyarrow.ArrowInvalid):
                 column = column.cast(pyarrow.int64())
-        parsed[name] = column.to_pandas()
-    return pd.DataFrame(parsed)
+        columns[name] = column.to_pandas()
+    return pd.DataFrame(columns)
 
 
 # Files to write

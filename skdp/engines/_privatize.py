@@ -349,7 +349,8 @@ def _prepare_file(
     file.check_columns(required)
     # Text among numbers is an error, unless values outside the domain are accepted.
     strict = getattr(transformer, "handle_unknown", "error") == "error"
-    rows = FileTable(file, file.names, domain, strict=strict, missing_texts=("",))
+    lenient = () if strict else file.names
+    rows = FileTable(file, file.names, domain, lenient=lenient, missing_texts=("",))
     release = prepare_release(rows.sample, transformer, keep=keep, record_id=record_id)
     return rows, release
 

@@ -54,7 +54,7 @@ class ReportFile:
         `reports` has the columns that are read and their declared values.
         """
         table, domain, names = self._table, reports.values, reports.names
-        rows = FileTable(table, names, domain, strict=False, missing_texts=("",))
+        rows = FileTable(table, names, domain, lenient=names, missing_texts=("",))
         declared = () if domain is None else domain.columns
         for batch in rows.read(names):
             for index, name in enumerate(names):

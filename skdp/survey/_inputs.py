@@ -36,7 +36,7 @@ INTERCEPT = "(intercept)"
 MAX_CELLS = 1024
 
 ENCODE = "Encode categories, such as by pandas.get_dummies(X, drop_first=True)."
-"""What to do about a true predictor that is not numeric."""
+"""Advice for a true predictor that is not numeric."""
 
 
 @dataclass(frozen=True, eq=False)

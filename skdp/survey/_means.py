@@ -11,7 +11,7 @@ from skdp.survey._design import to_pandas
 from skdp.survey._inputs import encode_labels, validate_numbers, validate_weights
 
 DEBIAS = "Pass the result of `debias` of the design or encoder of these reports."
-"""What to do about reports, whose proportions are biased."""
+"""Advice for reports, because their proportions are biased estimates."""
 
 
 def survey_mean(

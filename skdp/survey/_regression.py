@@ -341,7 +341,7 @@ def _warn_of_misspecification(
             if distance > MAX_STD_ERRORS:
                 warn_of_reports(
                     f"The proportions of {question.name!r} in the fit and in its "
-                    f"reports differ by {distance:.0f} standard errors, so the "
+                    f"reports differ by {distance:.3g} standard errors, so the "
                     "coefficients may be biased. Add squares of true predictors, "
                     "transform a target with heavy tails, or set "
                     "hidden_distribution='conditional'"
