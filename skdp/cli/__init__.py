@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from skdp import __version__
-from skdp.cli._options import add_commands
+from skdp.cli._options import add_commands, wrap_text
 
 # The last two are 128 plus the number of the signal that ended a command, as in shells.
 STATUSES = (
@@ -24,6 +24,14 @@ STATUSES = (
     "of the ledger (nothing is written); 130 if stopped by Ctrl-C; 141 if the reader "
     "of the output has ended"
 )
+
+EXAMPLE = """\
+example:
+  skdp draft-domain people.csv people.toml  # then edit it
+  skdp privatize people.csv reports.csv \\
+      --domain people.toml --epsilon 1
+  skdp estimate reports.csv
+"""
 
 # Name of standard input and output.
 STREAM = "-"
@@ -34,12 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="skdp",
         description="Differential privacy for scikit-learn.",
-        epilog=STATUSES,
+        # Lines of the example are not wrapped.
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"{EXAMPLE}\n{wrap_text(STATUSES)}",
     )
     parser.add_argument("--version", action="version", version=f"skdp {__version__}")
-    add_commands(parser.add_subparsers(dest="command", required=True))
+    add_commands(parser.add_subparsers(dest="command", metavar="COMMAND"))
     options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 0
     command: argparse.ArgumentParser = options.parser
+    _move_output(options)
 
     # Imported after the options are parsed, so that --help does not wait for it.
     from skdp.base import show_progress
@@ -67,6 +81,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Some errors state the remedy in their notes.
         text = " ".join([_describe_error(error), *getattr(error, "__notes__", ())])
         command.exit(2, _format(text, command))
+
+
+def _move_output(options: argparse.Namespace) -> None:
+    """Move the only file beside ``--load MODEL`` from DATA, as which it is parsed, to OUT."""
+    if getattr(options, "model", None) is not None:
+        if options.out is not None:
+            options.parser.error("--load requires the name of one file, OUT")
+        options.out, options.data = Path(options.data), None
 
 
 def _describe_error(error: BaseException) -> str:
@@ -109,7 +131,8 @@ def _format(text: str, parser: argparse.ArgumentParser, level: str = "error") ->
             option = action.option_strings[0]
             text = re.sub(rf"\b{action.dest}=", f"{option} ", text)
             text = text.replace(f"`{action.dest}`", option)
-    return f"{parser.prog}: {level}: {' '.join(text.split())}\n"
+    line = f"{parser.prog}: {level}: {' '.join(text.split())}"
+    return f"{wrap_text(line) if sys.stderr.isatty() else line}\n"
 
 
 @contextmanager

@@ -6,6 +6,9 @@ This module does not import other modules of skdp, so that ``--help`` is fast.
 from __future__ import annotations
 
 import argparse
+import shutil
+import textwrap
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -32,9 +35,20 @@ TRANSFORMERS = (
 )
 POSTPROCESSORS = ("none", "clip", "simplex")
 MARGINALS = ("auto", "full", "independent")
-BINS = ("declared", "private")
 TEXTS = ("title", "purpose", "contact")
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
+
+
+def wrap_text(text: str, indent: str = "") -> str:
+    """Wrap a text at the width of the terminal; `indent` is before all lines except the first."""
+    width = shutil.get_terminal_size().columns - 2
+    return textwrap.fill(
+        text,
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _parse_delimiter(text: str) -> str:
@@ -43,9 +57,30 @@ def _parse_delimiter(text: str) -> str:
     return "\t" if text == r"\t" else text
 
 
+class LoadAction(argparse.Action):
+    """Option that loads a file in place of the arguments `replaces`, which are then not required.
+
+    `usage` lists the arguments beside it.
+    """
+
+    def __init__(
+        self, *options: Any, replaces: Collection[str], usage: str, **names: Any
+    ) -> None:
+        super().__init__(*options, **names)
+        self.replaces, self.usage = replaces, usage
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: Any, value: Any, *_: Any
+    ) -> None:
+        """Store the file, and do not require the arguments that it replaces."""
+        setattr(namespace, self.dest, value)
+        for action in parser._actions:
+            action.required &= action.dest not in self.replaces
+
+
 def _add_table(command: Any, help_text: str) -> None:
     """Add the positional argument DATA and the option --delimiter."""
-    command.add_argument("data", help=help_text)
+    command.add_argument("data", metavar="DATA", help=help_text)
     _add_delimiter(command)
 
 
@@ -86,15 +121,27 @@ def _parse_ledger(text: str) -> Path | str:
     return text
 
 
-def _add_release(command: Any) -> None:
-    """Add the options of a command that releases rows: --ledger, --budget, --budget-delta, --domain and --seed.
+def _add_release(command: Any, loss: str) -> None:
+    """Add the options of a release: --domain, --epsilon, --ledger, --budget, --budget-delta and --seed.
 
-    The positional argument is the output file.
+    The positional argument is the output file, and `loss` is the text of --epsilon.
     """
     add = command.add_argument
     # Files are never overwritten, so that a second release is deliberate.
-    add("out", type=Path, help="a new file; - is standard output, as CSV")
-    add("--domain", type=Path, help="domain file; draft-domain writes a draft")
+    add(
+        "out",
+        type=Path,
+        metavar="OUT",
+        help="a new file; - is standard output, as CSV",
+    )
+    add(
+        "--domain",
+        type=Path,
+        metavar="FILE",
+        required=True,
+        help="domain file; draft-domain writes a draft",
+    )
+    add("--epsilon", type=float, required=True, help=loss)
     add(
         "--ledger",
         type=_parse_ledger,
@@ -195,16 +242,23 @@ def _add_draft_domain(command: Any) -> None:
     add = command.add_argument
     _add_table(command, f"your table: {TABLE}")
     # The draft contains values of the data, so that the user must edit it.
-    add("domain", type=Path, help="a new file, .toml; - is standard output")
+    add(
+        "domain",
+        type=Path,
+        metavar="DOMAIN",
+        help="a new file, .toml; - is standard output",
+    )
     add(
         "--bins",
         type=int,
+        metavar="N",
         default=32,
         help="largest number of bins of a numeric column (default: 32)",
     )
     add(
         "--max-values",
         type=int,
+        metavar="N",
         default=100,
         help="largest number of values of a non-numeric column (default: 100)",
     )
@@ -214,8 +268,7 @@ def _add_synthesize(command: Any) -> None:
     """Add the options of ``skdp synthesize``, which writes synthetic rows of a noisy model of a table."""
     add = command.add_argument
     _add_table(command, f"the private table: {TABLE}")
-    _add_release(command)
-    add("--epsilon", type=float, help="privacy loss of the table and the model")
+    _add_release(command, "privacy loss of the table and the model")
     add(
         "--delta",
         type=float,
@@ -231,14 +284,14 @@ def _add_synthesize(command: Any) -> None:
     add("--target", metavar="COLUMN", help="column that models will predict")
     # Declared bins are public. Private bins are part of the release.
     add(
-        "--bins",
-        choices=BINS,
-        default="declared",
-        help="bins of numbers: declared, or chosen from noisy counts (default: declared)",
+        "--private-bins",
+        action="store_true",
+        help="choose the bins of numbers from noisy counts (default: declared bins)",
     )
     add(
         "--rows",
         type=int,
+        metavar="N",
         help=(
             "number of rows to write, of people with --events (default: the estimated"
             " number of records)"
@@ -248,6 +301,7 @@ def _add_synthesize(command: Any) -> None:
     add(
         "--max-rows-per-person",
         type=int,
+        metavar="N",
         help=(
             "largest number of rows of one person (default: 1; required with --events,"
             " for the events of one person)"
@@ -269,8 +323,8 @@ def _add_synthesize(command: Any) -> None:
         help="declared column that orders the events of a person",
     )
     add(
-        "--person-column",
-        "--key",
+        "--person",
+        metavar="COLUMN",
         help=(
             "column that identifies the person of a row: rows of a person above"
             " --max-rows-per-person are excluded, and the guarantee covers all rows of"
@@ -286,8 +340,16 @@ def _add_synthesize(command: Any) -> None:
     add("--save", type=Path, metavar="MODEL", help="a new file for the fitted model")
     add(
         "--load",
-        action="store_true",
-        help="draw rows of the model DATA, which --save wrote, without privacy cost",
+        dest="model",
+        type=Path,
+        metavar="MODEL",
+        action=LoadAction,
+        replaces={"out", "domain", "epsilon"},
+        usage="OUT --load MODEL [--rows N] [--seed SEED]",
+        help=(
+            "draw rows of a model that --save wrote, without privacy cost: only OUT,"
+            " --rows and --seed are given with it"
+        ),
     )
 
 
@@ -295,8 +357,7 @@ def _add_table_command(command: Any) -> None:
     """Add the options of ``skdp table``, which writes noisy statistics of groups."""
     add = command.add_argument
     _add_table(command, f"the private table: {TABLE}")
-    _add_release(command)
-    add("--epsilon", type=float, help="privacy loss of all statistics together")
+    _add_release(command, "privacy loss of all statistics together")
     add("--by", nargs="+", default=[], metavar="KEY", help="columns of the groups")
     add(
         "--columns",
@@ -326,10 +387,15 @@ def _add_table_command(command: Any) -> None:
     add(
         "--max-rows-per-person",
         type=int,
+        metavar="N",
         default=1,
         help="largest number of rows of one person (default: 1)",
     )
-    add("--person-column", help="column that identifies the person of a row")
+    add(
+        "--person",
+        metavar="COLUMN",
+        help="column that identifies the person of a row",
+    )
     _add_handle_unknown(command, ["error", "ignore"], "ignore the row")
     add("--statement", type=Path, metavar="PAGE", help="a new file, .html or .json")
     _add_texts(command)
@@ -350,14 +416,13 @@ def _add_privatize(command: Any) -> None:
     """
     add = command.add_argument
     _add_table(command, f"the table, a path or a URL: {TABLE}")
-    _add_release(command)
+    _add_release(command, "privacy loss of a row")
     add(
         "--columns",
         nargs="+",
         metavar="COLUMN",
         help="columns to privatize (default: all declared)",
     )
-    add("--epsilon", type=float, help="privacy loss of a row")
     add(
         "--strategy",
         choices=["split", "joint", "sample"],
@@ -370,10 +435,12 @@ def _add_privatize(command: Any) -> None:
     add(
         "--transformer",
         choices=TRANSFORMERS,
+        metavar="NAME",
         default="randomized_response",
         help=(
-            "protocol of the reports: numeric for numbers within declared bounds, the"
-            " others for declared values and bins (default: randomized_response)"
+            f"protocol of the reports, one of {', '.join(TRANSFORMERS)}: numeric for"
+            " numbers within declared bounds, the others for declared values and bins"
+            " (default: randomized_response)"
         ),
     )
     # A protocol file contains all parameters of a transformer.
@@ -381,7 +448,10 @@ def _add_privatize(command: Any) -> None:
         "--load",
         type=Path,
         metavar="PROTOCOL",
-        help="protocol file that replaces the preceding options",
+        action=LoadAction,
+        replaces={"domain", "epsilon"},
+        usage="DATA OUT --load PROTOCOL [options]",
+        help="protocol file that replaces --domain and the preceding options",
     )
     add(
         "--save",
@@ -392,18 +462,18 @@ def _add_privatize(command: Any) -> None:
             " formats contain it)"
         ),
     )
-    # Permanent reports are computed from the key, the record and the value.
+    # Permanent reports are computed from the key, the person and the value.
     add(
-        "--record-id",
+        "--person",
         metavar="COLUMN",
         help=(
-            "column that identifies the record of a row: rows of one record with equal"
-            " values have the same report"
+            "column that identifies the person of a row: equal values of a person have"
+            " the same report in all releases with one key"
         ),
     )
     key = command.add_mutually_exclusive_group()
     key.add_argument(
-        "--key", type=Path, metavar="FILE", help="file of the secret key of --record-id"
+        "--secret-key", type=Path, metavar="FILE", help="file of the key of --person"
     )
     key.add_argument(
         "--new-key", type=Path, metavar="FILE", help="a new file for a random key"
@@ -431,12 +501,11 @@ def _add_estimate(command: Any) -> None:
     _add_table(command, f"the reports: {REPORTS}; - is standard input, as CSV")
     _add_protocol(command)
     add(
-        "--rows",
-        choices=["table", "population"],
-        default="table",
+        "--population",
+        action="store_true",
         help=(
-            "target of inference: these rows, or the population from which they were"
-            " sampled (default: table)"
+            "estimate counts of the population from which the rows were sampled"
+            " (default: counts of these rows)"
         ),
     )
     add(
@@ -463,7 +532,7 @@ def _add_tally(command: Any) -> None:
     """Add the options of ``skdp tally``, which adds up the reports of several files."""
     add = command.add_argument
     # Reports and tallies of several collectors are added.
-    add("data", nargs="+", help=f"reports: {REPORTS}")
+    add("data", nargs="+", metavar="DATA", help=f"reports: {REPORTS}")
     _add_protocol(command)
     _add_delimiter(command)
     add(
@@ -485,16 +554,6 @@ def _add_statement(command: Any) -> None:
 # its output with the suffix of a temporary file for standard output, its line in
 # ``skdp --help``, and its description.
 COMMANDS = {
-    "report": (
-        "_reports",
-        _add_report,
-        ("out", ""),
-        "study the cost of privacy, on Adult or on your own table",
-        "Study the cost of privacy (counts, accuracy, fairness, attacks, synthetic "
-        "rows) for age x sex on Adult, or for columns of your own table. Writes a "
-        "page, index.html, and its tables. The page uses true values: it is not "
-        "private.",
-    ),
     "draft-domain": (
         "_release",
         _add_draft_domain,
@@ -503,6 +562,33 @@ COMMANDS = {
         "Read a table and write a domain file (TOML) for you to edit. The draft "
         "contains values of the data: it is not private until you have replaced them "
         "from public knowledge.",
+    ),
+    "privatize": (
+        "_release",
+        _add_privatize,
+        ("out", ".csv"),
+        "randomize each row of a table",
+        "Write a report of each row, from which counts can be estimated (local model)."
+        " The names of the files state their formats: CSV (also gzipped), Parquet or"
+        " Arrow. All rows are checked before the ledger is charged. Other columns are"
+        " excluded, unless --keep names them.",
+    ),
+    "tally": (
+        "_reports",
+        _add_tally,
+        ("out", ".json"),
+        "add reports of clients, or tallies of several collectors",
+        "Add reports (tables) and tallies (.json) with one protocol, and write the "
+        "sums, which skdp estimate reads. Uses no privacy budget.",
+    ),
+    "estimate": (
+        "_reports",
+        _add_estimate,
+        ("out", ".csv"),
+        "estimate counts with confidence intervals from reports",
+        "Estimate the number of rows with each value, from reports of skdp privatize or"
+        " from a tally. Parquet and Arrow files contain their protocol; CSV files have"
+        " it in a file beside them, or require --protocol. Uses no privacy budget.",
     ),
     "synthesize": (
         "_release",
@@ -523,33 +609,6 @@ COMMANDS = {
         " user is trusted with the table). Keys and bounds are declared by the domain"
         " file.",
     ),
-    "privatize": (
-        "_release",
-        _add_privatize,
-        ("out", ".csv"),
-        "randomize each row of a table",
-        "Write a report of each row, from which counts can be estimated (local model)."
-        " The names of the files state their formats: CSV (also gzipped), Parquet or"
-        " Arrow. All rows are checked before the ledger is charged. Other columns are"
-        " excluded, unless --keep names them.",
-    ),
-    "estimate": (
-        "_reports",
-        _add_estimate,
-        ("out", ".csv"),
-        "estimate counts with confidence intervals from reports",
-        "Estimate the number of rows with each value, from reports of skdp privatize or"
-        " from a tally. Parquet and Arrow files contain their protocol; CSV files have"
-        " it in a file beside them, or require --protocol. Uses no privacy budget.",
-    ),
-    "tally": (
-        "_reports",
-        _add_tally,
-        ("out", ".json"),
-        "add reports of clients, or tallies of several collectors",
-        "Add reports (tables) and tallies (.json) with one protocol, and write the "
-        "sums, which skdp estimate reads. Uses no privacy budget.",
-    ),
     "statement": (
         "_reports",
         _add_statement,
@@ -559,6 +618,16 @@ COMMANDS = {
         "State the protection of each column, for people who do not run the code. Rows"
         " of files are not read. A module or a file of Python code is imported, and so"
         " executed: name only code that you trust.",
+    ),
+    "report": (
+        "_reports",
+        _add_report,
+        ("out", ""),
+        "study the cost of privacy, on Adult or on your own table",
+        "Study the cost of privacy (counts, accuracy, fairness, attacks, synthetic "
+        "rows) for age x sex on Adult, or for columns of your own table. Writes a "
+        "page, index.html, and its tables. The page uses true values: it is not "
+        "private.",
     ),
 }
 
@@ -572,6 +641,11 @@ def add_commands(commands: Any) -> None:
     for name, (module, add_options, output, help_line, description) in COMMANDS.items():
         command = commands.add_parser(name, help=help_line, description=description)
         add_options(command)
+        for action in command._actions:
+            if isinstance(action, LoadAction):
+                usage = command.format_usage().removeprefix("usage: ")
+                other = f"{' ' * 7}{command.prog} {action.usage}"
+                command.usage = f"{usage}{wrap_text(other, ' ' * 9)}"
         # The parser formats errors, and the module is imported when the command runs.
         command.set_defaults(parser=command, module=module)
         command.set_defaults(output=output[0], suffix=output[1])

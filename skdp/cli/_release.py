@@ -106,7 +106,7 @@ def run_privatize(options: argparse.Namespace) -> Path:
         options.out,
         transformer,
         keep=keep,
-        record_id=options.record_id,
+        record_id=options.person,
         delimiter=options.delimiter,
     )
     if protocol_path is not None:
@@ -150,7 +150,7 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
         if getattr(loaded, "memoize", False) and key is None:
             raise ValueError(
                 f"{options.load.name} is a protocol of permanent reports, which "
-                "requires --record-id and --key."
+                "requires --person and --secret-key."
             )
         # The loaded transformer has no randomness, so a clone is used.
         transformer = clone(loaded).set_params(**parameters)
@@ -160,7 +160,7 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
             # names.
             transformer.fit(pd.DataFrame({name: [""] for name in columns}))
         return transformer, columns
-    domain = load_domain(options)
+    domain = load_domain_file(options.domain)
     # Without --columns, all declared columns are privatized.
     domain = domain.select(_split_names(options.columns, domain))
     parameters["epsilon"] = options.epsilon
@@ -174,14 +174,6 @@ def _make_transformer(options: argparse.Namespace) -> tuple[Any, list[Any]]:
         parameters |= {"categories": domain, "handle_unknown": options.handle_unknown}
         parameters["strategy"] = options.strategy
     return TRANSFORMERS[options.transformer](**parameters), list(domain.columns)
-
-
-def load_domain(options: argparse.Namespace) -> Domain:
-    """Read the domain file of a release; raise an error if --domain or --epsilon is missing."""
-    for name in ("domain", "epsilon"):
-        if getattr(options, name) is None:
-            raise ValueError(f"--{name} is required.")
-    return load_domain_file(options.domain)
 
 
 def load_domain_file(path: Path) -> Domain:
@@ -232,7 +224,7 @@ def _choose_kept_columns(options: argparse.Namespace, columns: list[Any]) -> lis
     keep = other_columns if options.keep_all else list(options.keep)
     if keep:
         print(f"Released unprotected: {', '.join(keep)}", file=sys.stderr)
-    _print_excluded([*columns, *keep, options.record_id], table)
+    _print_excluded([*columns, *keep, options.person], table)
     return keep
 
 
@@ -246,10 +238,10 @@ def _print_excluded(columns: list[Any], table: TableFile) -> None:
 def print_unit(options: argparse.Namespace) -> None:
     """Print that the guarantee is for one row, unless the options name or count the rows of a person."""
     # The text does not depend on the data, in which a column may identify people.
-    if options.person_column is None and options.max_rows_per_person in (None, 1):
+    if options.person is None and options.max_rows_per_person in (None, 1):
         print(
             "The guarantee is for one row. If a person may have several rows, use "
-            "--person-column.",
+            "--person.",
             file=sys.stderr,
         )
 
@@ -282,22 +274,22 @@ def _check_unused(
 
 
 def _find_key(options: argparse.Namespace) -> SecretKey | None:
-    """Return the secret key of permanent reports from --key or --new-key; None without --record-id."""
-    # --key and --new-key exclude each other.
-    path = options.key or options.new_key
-    if (path is None) != (options.record_id is None):
+    """Return the secret key of permanent reports from --secret-key or --new-key; None without --person."""
+    # --secret-key and --new-key exclude each other.
+    path = options.secret_key or options.new_key
+    if (path is None) != (options.person is None):
         raise ValueError(
-            "--record-id requires --key or --new-key, and these require --record-id."
+            "--person requires --secret-key or --new-key, and these require --person."
         )
     if path is None:
         return None
     # A seed would have no effect.
     if options.random_state is not None:
         raise ValueError(
-            "--seed must not be given with --record-id, because the key determines the "
+            "--seed must not be given with --person, because the key determines the "
             "reports."
         )
-    return _load_key(path) if options.key is not None else _draw_key(path)
+    return _draw_key(path) if options.secret_key is None else _load_key(path)
 
 
 def _load_key(path: Path) -> SecretKey:
@@ -306,7 +298,8 @@ def _load_key(path: Path) -> SecretKey:
         return SecretKey(bytes.fromhex(path.read_text("ascii")))
     except ValueError:
         raise ValueError(
-            f"--key {path} must be a file of --new-key: one line of hexadecimal digits."
+            f"--secret-key {path} must be a file of --new-key: one line of hexadecimal "
+            "digits."
         ) from None
 
 
@@ -327,16 +320,16 @@ def _draw_key(path: Path) -> SecretKey:
 def run_synthesize(options: argparse.Namespace) -> Path:
     """Write synthetic rows of a table, or of a saved model; return the path of the new file."""
     # The parameters of a fitted model cannot be changed.
-    if options.load:
+    if options.model is not None:
         others = {action.dest for action in options.parser._actions}
-        others -= {"help", "data", "out", "load", "rows", "random_state"}
+        others -= {"help", "out", "model", "rows", "random_state"}
         _check_unused(options, sorted(others), "must not be given with --load")
-        model = DPMarginalSynthesizer.load(options.data)
+        model = DPMarginalSynthesizer.load(options.model)
         model.set_params(random_state=options.random_state)
         return sample_file(model, options.out, n_samples=options.rows)
-    domain = load_domain(options)
+    domain = load_domain_file(options.domain)
     table = TableFile(options.data, delimiter=options.delimiter)
-    written = [*domain.columns, *domain.derived, options.person_column]
+    written = [*domain.columns, *domain.derived, options.person]
     _print_excluded(written, table)
     print_unit(options)
     # A new ledger is not created if it cannot cover this release.
@@ -345,9 +338,11 @@ def run_synthesize(options: argparse.Namespace) -> Path:
             f"--budget-delta must be at least --delta, {options.delta}, got "
             f"{options.budget_delta}. Omit --budget for a ledger that exists."
         )
-    names = ["epsilon", "delta", "max_rows_per_person", "bins", "handle_unknown"]
+    names = ["epsilon", "delta", "max_rows_per_person", "handle_unknown"]
     parameters = {name: getattr(options, name) for name in [*names, "random_state"]}
     parameters["domain"] = domain
+    if options.private_bins:
+        parameters["bins"] = "private"
     if options.events is not None:
         unused = ["marginals", "target", "save"]
         _check_unused(options, unused, "must not be given with --events")
@@ -358,7 +353,7 @@ def run_synthesize(options: argparse.Namespace) -> Path:
         _print_excluded(written, events)
         linked = DPLinkedSynthesizer(
             **parameters,
-            key=options.person_column,
+            key=options.person,
             order_by=options.order_by,
             ledger=open_ledger(options),
         )
@@ -381,7 +376,7 @@ def run_synthesize(options: argparse.Namespace) -> Path:
         options.out,
         synthesizer,
         n_samples=options.rows,
-        person_column=options.person_column,
+        person_column=options.person,
         save=options.save,
         delimiter=options.delimiter,
     )

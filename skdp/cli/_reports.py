@@ -45,7 +45,7 @@ def run_estimate(options: argparse.Namespace) -> Path | None:
     table = estimate_file(
         options.data,
         _load_protocol(options),
-        rows=options.rows,
+        rows="population" if options.population else "table",
         postprocess=options.postprocess,
         confidence_level=options.confidence_level,
         delimiter=options.delimiter,

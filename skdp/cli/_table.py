@@ -13,7 +13,7 @@ from skdp.central import DPGroupBy
 from skdp.cli._release import (
     add_texts,
     check_page,
-    load_domain,
+    load_domain_file,
     open_ledger,
     print_unit,
     write_new_file,
@@ -26,13 +26,13 @@ from skdp.privacy import privacy_statement
 
 def run_table(options: argparse.Namespace) -> Path:
     """Write statistics of the groups of a table, and their statement; return the path of the new file."""
-    domain = load_domain(options)
+    domain = load_domain_file(options.domain)
     _check_options(options)
     max_weight = _find_max_weight(options.weight, domain)
     check_path(options.out)
     check_page(options, "statement")
     columns = [*options.by, *options.columns]
-    others = [options.weight, options.person_column]
+    others = [options.weight, options.person]
     names = [*columns, *(name for name in others if name is not None)]
     file = TableFile(options.data, delimiter=options.delimiter)
     file.check_columns(names)
@@ -41,7 +41,7 @@ def run_table(options: argparse.Namespace) -> Path:
     lenient = options.by if options.handle_unknown == "ignore" else ()
     frame = read_declared(file, names, domain, lenient=lenient)
     groups = _make_groups(options, domain, max_weight)
-    person = options.person_column
+    person = options.person
     weights = [] if options.weight is None else [options.weight]
     groups.fit(
         frame[[*columns, *weights]],

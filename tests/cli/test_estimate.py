@@ -52,9 +52,9 @@ def inside(folder, monkeypatch):
 
 
 def test_options_of_estimates_are_used(capsys):
-    options = {"rows": "population", "confidence_level": 0.5, "postprocess": "clip"}
-    words = [word for name, value in options.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    words = ["--population", "--confidence-level", "0.5", "--postprocess", "clip"]
     assert main(["estimate", "split.parquet", *words]) == 0
+    options = {"rows": "population", "confidence_level": 0.5, "postprocess": "clip"}
     assert estimate_file("split.parquet", **options).round(1).to_string() in capsys.readouterr().out
 
 

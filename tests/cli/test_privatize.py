@@ -139,8 +139,8 @@ def test_error_of_a_damaged_file_names_it(tmp_path, monkeypatch, capsys, name, c
         ["privatize", "gone.csv", "out.csv", *BASE],
         ["privatize", "in.csv", "out.csv", "--epsilon", 1, "--domain", "gone.toml"],
         ["privatize", "in.csv", "out.csv", "--load", "gone.json"],
-        ["privatize", "in.csv", "out.csv", *BASE, "--record-id", "id", "--key", "gone.key"],
-        ["synthesize", "gone.skops", "out.csv", "--load"],
+        ["privatize", "in.csv", "out.csv", *BASE, "--person", "id", "--secret-key", "gone.key"],
+        ["synthesize", "out.csv", "--load", "gone.skops"],
         ["report", "--data", "gone.csv", "--domain", "domain.toml", "--columns", "sex"],
         ["tally", "gone.json"],
         ["statement", "gone.json"],
@@ -153,7 +153,7 @@ def test_error_of_a_missing_file_names_it(files, capsys, words):
 
 def test_invalid_options_raise_before_charge(files, capsys):
     call("privatize", "in.csv", "one.csv", *BASE, "--columns", "sex", "--save", "p.json")
-    call("privatize", "in.csv", "memo.csv", *BASE, "--columns", "sex", "--record-id", "id", "--new-key", "key",
+    call("privatize", "in.csv", "memo.csv", *BASE, "--columns", "sex", "--person", "id", "--new-key", "key",
         "--save", "m.json")  # fmt: skip
     (files / "nokey").write_text("SECRET")
     (files / "headless.csv").write_text("1,SECRET,20,x\n")
@@ -166,15 +166,15 @@ def test_invalid_options_raise_before_charge(files, capsys):
         "invalid choice": [*BASE, "--strategy", "apart"],
         "--epsilon must not be given with --load": [*load, "--epsilon", 1],
         "m.json is a protocol of permanent reports": ["--load", "m.json"],
-        "--epsilon is required": ["--domain", "domain.toml"],
-        "--domain is required": ["--epsilon", 1],
+        "arguments are required: --epsilon": ["--domain", "domain.toml"],
+        "arguments are required: --domain": ["--epsilon", 1],
         "'sex'": [*BASE, *numeric],
         "--handle-unknown requires another": [*BASE, *numeric, *ages, "--handle-unknown", "uniform"],
-        "--record-id requires --key": [*BASE, "--record-id", "id"],
-        "and these require --record-id": [*BASE, "--key", "key"],
-        "--seed must not be given": [*BASE, "--record-id", "id", "--key", "key", "--seed", 1],
-        "key: File exists.": [*BASE, "--record-id", "id", "--new-key", "key"],
-        "one line of hexadecimal digits": [*BASE, "--record-id", "id", "--key", "nokey"],
+        "--person requires --secret-key": [*BASE, "--person", "id"],
+        "and these require --person": [*BASE, "--secret-key", "key"],
+        "--seed must not be given": [*BASE, "--person", "id", "--secret-key", "key", "--seed", 1],
+        "key: File exists.": [*BASE, "--person", "id", "--new-key", "key"],
+        "one line of hexadecimal digits": [*BASE, "--person", "id", "--secret-key", "nokey"],
         "p.json, which exists": [*BASE, "--save", "p.json"],
     }
     charged = ["--ledger", "ledger", "--budget", 9]
@@ -233,11 +233,11 @@ def test_other_protocol_beside_a_csv_file_raises_an_error(files, capsys):
 @pytest.mark.long
 def test_permanent_reports_are_repeated(files):
     words = [*BASE, "--columns", "sex"]
-    call("privatize", "in.csv", "may.csv", *words, "--record-id", "id", "--new-key", "key", "--save", "protocol")
+    call("privatize", "in.csv", "may.csv", *words, "--person", "id", "--new-key", "key", "--save", "protocol")
     if sys.platform != "win32":
         assert stat.S_IMODE((files / "key").stat().st_mode) == 0o600
-    call("privatize", "in.csv", "june.csv", *words, "--record-id", "id", "--key", "key")
-    call("privatize", "in.csv", "july.csv", "--load", "protocol", "--record-id", "id", "--key", "key")
+    call("privatize", "in.csv", "june.csv", *words, "--person", "id", "--secret-key", "key")
+    call("privatize", "in.csv", "july.csv", "--load", "protocol", "--person", "id", "--secret-key", "key")
     key = (files / "key").read_text().strip()
     for name in ("protocol", "may.csv", "june.csv"):
         assert key not in (files / name).read_text()
@@ -263,12 +263,11 @@ def test_protocol_is_saved_and_loaded(files, capsys):
 def test_choices_equal_the_choices_of_the_library(capsys):
     """The parser imports nothing, so it repeats these names."""
     offered = {}
-    for command, option in [("estimate", "postprocess"), ("synthesize", "marginals"), ("synthesize", "bins")]:
+    for command, option in [("estimate", "postprocess"), ("synthesize", "marginals")]:
         with pytest.raises(SystemExit):
             call(command, "--help")
         offered[option] = set(re.search(rf"--{option} {{(.*?)}}", capsys.readouterr().out)[1].split(","))
     assert offered["postprocess"] == set(POSTPROCESSORS)
-    for option in ("marginals", "bins"):
-        with pytest.raises(ValueError, match=f"{option}.* must be") as caught:
-            DPMarginalSynthesizer(domain={"x": [1]}, **{option: "other"}).fit(pd.DataFrame({"x": [1]}))
-        assert set(re.findall(r"'(\w+)'", str(caught.value))) - {"other"} == offered[option]
+    with pytest.raises(ValueError, match=r"marginals.* must be") as caught:
+        DPMarginalSynthesizer(domain={"x": [1]}, marginals="other").fit(pd.DataFrame({"x": [1]}))
+    assert set(re.findall(r"'(\w+)'", str(caught.value))) - {"other"} == offered["marginals"]

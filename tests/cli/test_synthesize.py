@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from skdp import Domain, DPLinkedSynthesizer, DPMarginalSynthesizer, Interval, PrivacyLedger
-from skdp.cli import main
 from tests.cli.commands import call, refuse
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -34,7 +33,7 @@ def domain(tmp_path):
     return tmp_path / "domain.toml"
 
 
-ONE_ROW = "The guarantee is for one row. If a person may have several rows, use --person-column.\n"
+ONE_ROW = "The guarantee is for one row. If a person may have several rows, use --person.\n"
 
 
 def run(table, out, domain, *words):
@@ -64,17 +63,18 @@ def test_model_is_saved_and_sampled_again(table, domain, tmp_path, capsys):
     first, model, out = tmp_path / "first.parquet", tmp_path / "model", tmp_path / "out.parquet"
     run(table, first, domain, "--epsilon", 10, "--rows", 50, "--save", model)
     capsys.readouterr()
-    assert main(["synthesize", str(model), str(out), "--load", "--rows", "300", "--seed", "1"]) == 0
+    assert call("synthesize", out, "--load", model, "--rows", 300, "--seed", 1) == 0
     assert capsys.readouterr().out == f"Wrote {out}\n"
     assert len(pd.read_parquet(out)) == 300
     for words, message in [
-        ([model, "--load", "--epsilon", 1], "--epsilon must not be given with --load"),
-        ([model, "--load", "--max-rows-per-person", 2], "--max-rows-per-person must not be given with --load"),
-        ([table, "--load"], "must be a file of skdp.save"),
-        ([table, "--epsilon", 1], "--domain is required"),
-        ([table, "--domain", domain], "--epsilon is required"),
+        (["--load", model, "--epsilon", 1], "--epsilon must not be given with --load"),
+        (["--load", model, "--max-rows-per-person", 2], "--max-rows-per-person must not be given with --load"),
+        (["--load", table], "must be a file of skdp.save"),
+        (["--load", model, table], "--load requires the name of one file, OUT"),
+        ([table, "--epsilon", 1], "are required: --domain"),
+        ([table, "--domain", domain], "are required: --epsilon"),
     ]:
-        shown = refuse(capsys, "synthesize", words[0], tmp_path / "other.csv", *words[1:])
+        shown = refuse(capsys, "synthesize", tmp_path / "other.csv", *words)
         assert message in shown
         assert "secret" not in shown
 
@@ -123,14 +123,14 @@ MISTAKES = {
     "--delta must be a number in [0, 1)": ["--delta", "1"],
     "--max-rows-per-person must be between 1 and": ["--max-rows-per-person", "0"],
     "Column 'age' contains a value outside the declared domain": ["--handle-unknown", "error"],
-    "people.csv must have the columns ['who']": ["--person-column", "who"],
-    "--person-column must not be in the domain, got 'sex'": ["--person-column", "sex"],
+    "people.csv must have the columns ['who']": ["--person", "who"],
+    "must not be in the domain, got 'sex'": ["--person", "sex"],
     "Not a TOML file": ["--domain", "people.csv"],
     "no such file.toml": ["--domain", "no such file.toml"],
 }
 
 
-@pytest.mark.parametrize("words", [["--person-column", "person"], ["--max-rows-per-person", 2]])
+@pytest.mark.parametrize("words", [["--person", "person"], ["--max-rows-per-person", 2]])
 def test_unit_of_rows_is_not_printed_if_the_options_state_persons(table, domain, tmp_path, words, capsys):
     assert run(table, tmp_path / "out.csv", domain, "--epsilon", 1, *words) == 0
     assert ONE_ROW not in capsys.readouterr().err
@@ -187,7 +187,7 @@ def linked(tmp_path, monkeypatch):
 
 def linked_words(suffix="csv", key="id", epsilon=20):
     words = [f"people.{suffix}", f"out.{suffix}", "--events", f"visits.{suffix}", f"events.{suffix}"]
-    return ["synthesize", *words, "--key", key, "--domain", "domain.toml", "--epsilon", epsilon]
+    return ["synthesize", *words, "--person", key, "--domain", "domain.toml", "--epsilon", epsilon]
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -231,7 +231,7 @@ def test_linked_release_charges_ledger_once(linked, capsys, monkeypatch):
 LINKED_MISTAKES = {
     "--max-rows-per-person is required with --events": [],
     "--max-rows-per-person must be an int >= 1, got 0": ["--max-rows-per-person", 0],
-    "visits.csv must have the columns ['name'], which its header lacks": ["--key", "name"],
+    "visits.csv must have the columns ['name'], which its header lacks": ["--person", "name"],
     "--order-by must name a column of events, got 'sex'": ["--order-by", "sex"],
     "--order-by must name a column of events, got 'hour'": ["--order-by", "hour"],
     "--save must not be given with --events": ["--save", "model"],

@@ -77,11 +77,11 @@ def test_weights_and_persons_are_columns(files, capsys):
     shown = capsys.readouterr()
     # The statement names the column of the file.
     assert "values of: sex, weight" in shown.out + shown.err
-    unit = "The guarantee is for one row. If a person may have several rows, use --person-column.\n"
+    unit = "The guarantee is for one row. If a person may have several rows, use --person.\n"
     assert shown.err.startswith(unit)
     counts = [float(line.split(",")[1]) for line in shown.out.splitlines()[1:]]
     assert counts == pytest.approx(PEOPLE.groupby("sex")["weight"].sum().tolist(), abs=0.01)
-    persons = ["--person-column", "person", "--columns", "income", "--statistics", "sum", "count"]
+    persons = ["--person", "person", "--columns", "income", "--statistics", "sum", "count"]
     for n_rows in (2, 1):
         target, limit = files / f"{n_rows}.csv", ["--max-rows-per-person", str(n_rows)]
         assert call("table", files / "people.csv", target, *known, *persons, *limit) == 0

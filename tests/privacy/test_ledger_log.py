@@ -120,7 +120,7 @@ def test_each_charge_of_a_function_is_logged(name, log):
     assert charge["remaining"]["epsilon"] == 8.0
 
 
-EVENTS = ["--events", "people.csv", "events.csv", "--key", "id", "--max-rows-per-person", "1"]
+EVENTS = ["--events", "people.csv", "events.csv", "--person", "id", "--max-rows-per-person", "1"]
 COMMANDS = {
     "privatize": ["privatize", "people.csv", "reports.csv"],
     "synthesize": ["synthesize", "people.csv", "rows.csv"],

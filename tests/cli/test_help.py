@@ -1,0 +1,78 @@
+"""Usage, help and names of the options of all commands."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+
+import pytest
+
+from tests.cli.commands import call, refuse
+
+# In the order of work.
+COMMANDS = ["draft-domain", "privatize", "tally", "estimate", "synthesize", "table", "statement", "report"]
+
+
+def read_help(capsys, *words):
+    with pytest.raises(SystemExit) as caught:
+        call(*words, "--help")
+    assert caught.value.code == 0
+    return capsys.readouterr().out
+
+
+def test_command_without_arguments_prints_help_and_an_example(capsys):
+    assert call() == 0
+    printed = capsys.readouterr().out
+    assert re.findall(r"^    ([a-z-]+)\s", printed, re.MULTILINE) == COMMANDS
+    assert "\n  skdp privatize people.csv reports.csv \\\n      --domain people.toml --epsilon 1\n" in printed
+    assert read_help(capsys) == printed
+
+
+@pytest.mark.parametrize("width", [64, 100])
+def test_help_fits_the_terminal(capsys, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    for words in [[], *([command] for command in COMMANDS)]:
+        assert [line for line in read_help(capsys, *words).splitlines() if len(line) > width] == []
+
+
+@pytest.mark.parametrize("command", ["privatize", "synthesize", "table"])
+def test_usage_shows_required_options_without_brackets(capsys, command):
+    usage = " ".join(read_help(capsys, command).partition("\n\n")[0].split())
+    assert "[--delimiter C] --domain FILE --epsilon EPSILON [--ledger" in usage
+    assert ("OUT skdp synthesize OUT --load MODEL [--rows N]" in usage) == (command == "synthesize")
+    assert ("OUT skdp privatize DATA OUT --load PROTOCOL [options]" in usage) == (command == "privatize")
+    error = refuse(capsys, command, "in.csv", "out.csv")
+    assert "the following arguments are required: --domain, --epsilon\n" in error
+    error = refuse(capsys, command, "--domain", "d.toml", "--epsilon", 1)
+    assert "the following arguments are required: DATA, OUT\n" in error
+
+
+def test_option_has_one_meaning_in_all_commands(capsys):
+    described = {}
+    for command in COMMANDS:
+        for option, value in re.findall(r"^  (--[a-z-]+)(?: ([A-Z]\S*|\{))?", read_help(capsys, command), re.MULTILINE):
+            described.setdefault(option, {})[command] = bool(value)
+    assert "--person" in described
+    assert {option for option, values in described.items() if len(set(values.values())) > 1} == set()
+    assert described.keys().isdisjoint({"--key", "--record-id", "--person-column"})
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_errors_are_wrapped_on_a_terminal_only(tmp_path, monkeypatch, is_terminal):
+    class Screen(io.StringIO):
+        def isatty(self):
+            return is_terminal
+
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text("sex\nf\nm\n")
+    (tmp_path / "domain.toml").write_text('[columns.age]\nvalues = ["young", "old"]\n')
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    with pytest.raises(SystemExit):
+        call("privatize", "people.csv", "out.csv", "--domain", "domain.toml", "--epsilon", 1)
+    lines = screen.getvalue().splitlines()
+    assert " ".join(lines).endswith("people.csv must have the columns ['age'], which its header lacks.")
+    assert (max(map(len, lines)) <= 60) == is_terminal
+    assert (len(lines) == 1) != is_terminal
