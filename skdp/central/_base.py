@@ -560,6 +560,12 @@ class WeightedStatistic(CentralStatistic):
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
         if y is None:
+            if self.max_weight is not None:
+                raise ValueError(
+                    f"`sample_weight` must be given with max_weight={self.max_weight}, "
+                    "got None. Use fit(X, sample_weight=...), or in a pipeline "
+                    "<step>__sample_weight."
+                )
             return self._read_table(X)
         if self.max_weight is None:
             raise ValueError(

@@ -400,7 +400,9 @@ class DPGroupBy(WeightedStatistic):
                 check_choice(
                     "statistics", statistic, ("count", "mean", "sum", "median")
                 )
-        if len(set(statistics)) < len(statistics):
+        # "median" is the quantile 0.5.
+        distinct = {0.5 if name == "median" else name for name in statistics}
+        if len(distinct) < len(statistics):
             raise ValueError(
                 f"`statistics` must not name a statistic twice, got {statistics}."
             )
@@ -408,7 +410,7 @@ class DPGroupBy(WeightedStatistic):
         if statistics == ["count"]:
             measured = []
         results = self._result_names(measured)
-        if not results or not keys + measured:
+        if not results:
             raise ValueError(
                 f"X must have columns besides the keys {keys} for "
                 f"statistics={self.statistics!r}, got none."
@@ -461,9 +463,10 @@ class DPGroupBy(WeightedStatistic):
         summed = names if is_summed else ()
         weight = rows.names[-1:] if max_weight is not None else ()
         sums = None
-        if summed or domain.columns:  # also finds undeclared keys
+        if has_sums or domain.columns:  # also finds undeclared keys
+            columns = [*domain.columns, *summed, *weight]
             (sums,) = sum_by_cells(
-                rows.select([*domain.columns, *summed, *weight]),
+                rows.select(columns or rows.names[:1]),
                 domain,
                 [range(len(domain.columns))],
                 bounds[: len(summed)],

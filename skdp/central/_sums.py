@@ -529,8 +529,8 @@ def _sum_table_by_cells(
 ) -> list[Integers]:
     """Return an indicator of each key with undeclared values that are errors, and the sums of each marginal.
 
-    The first columns of `table` are the keys of `domain`, and the others the numbers. A clique has the indices of the
-    keys of a marginal; the empty one stands for all rows.
+    The first columns of `table` are the keys of `domain`, followed by the numbers of `bounds`. A clique has the indices
+    of the keys of a marginal; the empty one stands for all rows.
     """
     n_keys = len(domain.columns)
     keys = select_columns(table, table.names[:n_keys])
@@ -549,5 +549,9 @@ def _sum_table_by_cells(
             groups = join_codes(keys_of_marginal, [codes[c] for c in clique])
             sums += sum_groups(values, bounds, groups, keys_of_marginal.size, weights)
         else:
-            sums += sum_groups(values, bounds, weights=weights)
+            # Without numbers, the groups state the number of rows.
+            zeros = np.zeros(len(table.columns[0]), np.int64)
+            sums += sum_groups(
+                values, bounds, None if values else zeros, weights=weights
+            )
     return sums

@@ -128,16 +128,18 @@ ROWS = "how many rows there are is private, so a table without rows is answered 
 SYNTHETIC = "a synthetic row is drawn, and depends on its place in the call"
 NEW_INDEX = "a synthetic row is nobody's, so it has no label of X"
 OBJECTS = "an object that is no number counts as missing: an error would show that there is such a record"
-EXPECTED_FAILURES = {
-    "check_estimators_empty_data_messages": ROWS,
-    "check_all_zero_sample_weights_error": "an error would reveal that all weights are 0",
-}
-EXPECTED_OF_CELLS = EXPECTED_FAILURES | {
-    "check_sample_weight_equivalence_on_dense_data": "its table of 30 columns has too many cells"
-}
-EXPECTED_OF_GROUPS = EXPECTED_FAILURES | {
-    "check_sample_weights_pandas_series": "its table has no column of the name x0"
-}
+EXPECTED_FAILURES = {"check_estimators_empty_data_messages": ROWS}
+WEIGHT_CHECKS = [
+    "check_sample_weights_pandas_series",
+    "check_sample_weights_not_an_array",
+    "check_sample_weights_list",
+    "check_sample_weights_shape",
+    "check_sample_weights_not_overwritten",
+]
+EXPECTED_OF_WEIGHTED = dict.fromkeys(
+    [*WEIGHT_CHECKS, "check_all_zero_sample_weights_error", "check_sample_weight_equivalence_on_dense_data"],
+    "weights require max_weight, and max_weight requires weights",
+)
 EXPECTED_OF_MODELS = {
     "check_supervised_y_2d": "a target of one column is a column, also for the synthesizers: nobody is warned of it"
 }
@@ -163,16 +165,16 @@ ESTIMATORS = [
     skdp.DPRidge(50.0, delta=1e-6, bounds=(-10, 10), target_bounds=(-10, 10)),
     skdp.DPSimpleImputer(bounds=AROUND_0),
     skdp.DPSimpleImputer(strategy="most_frequent", categories=Interval(-100, 100, bins=8), handle_unknown="ignore"),
-    skdp.DPHistogram(domain=Interval(-100, 100, bins=2), max_weight=10, handle_unknown="ignore"),
+    skdp.DPHistogram(domain=Interval(-100, 100, bins=2), handle_unknown="ignore"),
     # Few whole numbers, because a fit of real numbers takes 0.1 s.
     skdp.DPMarginalSynthesizer(50.0, domain=Interval(-8, 8, bins=4), handle_unknown="ignore", random_state=0),
 ]
 OTHERS = [
     skdp.DPAdditiveClassifier(50.0, bounds=(-10, 10)),
     skdp.DPAdditiveRegressor(50.0, bounds=(-10, 10), target_bounds=(-10, 10)),
-    skdp.DPMean(bounds=AROUND_0, max_weight=10),
+    skdp.DPMean(bounds=AROUND_0),
     skdp.DPOneHotEncoder(categories=Interval(-100, 100, bins=4), handle_unknown="ignore"),
-    skdp.DPGroupBy(by="x0", keys=Interval(-100, 100, bins=2), bounds=AROUND_0, max_weight=10, handle_unknown="ignore"),
+    skdp.DPGroupBy(by="x0", keys=Interval(-100, 100, bins=2), bounds=AROUND_0, handle_unknown="ignore"),
     skdp.DPGaussianNB(50.0, bounds=(-10, 10)),
     skdp.DPLinearRegression(2_000.0, bounds=(-10, 10), target_bounds=(-10, 10)),
     skdp.DPRobustScaler(bounds=AROUND_0),
@@ -195,10 +197,6 @@ QUICK_DATAFRAME_CHECKS = [
 
 
 def expected_failures(estimator):
-    if isinstance(estimator, skdp.DPHistogram):
-        return EXPECTED_OF_CELLS
-    if isinstance(estimator, skdp.DPGroupBy):
-        return EXPECTED_OF_GROUPS
     if is_classifier(estimator):
         return EXPECTED_OF_MODELS
     if is_regressor(estimator):
@@ -206,7 +204,9 @@ def expected_failures(estimator):
     if isinstance(estimator, skdp.DPMarginalSynthesizer):
         return EXPECTED_OF_SYNTHESIS
     tags = estimator.__sklearn_tags__().input_tags
-    return EXPECTED_FAILURES | ({"check_dtype_object": OBJECTS} if tags.allow_nan and not tags.string else {})
+    expected = EXPECTED_FAILURES | ({"check_dtype_object": OBJECTS} if tags.allow_nan and not tags.string else {})
+    is_weighted = isinstance(estimator, skdp.DPHistogram | skdp.DPMean | skdp.DPGroupBy)
+    return expected | (EXPECTED_OF_WEIGHTED if is_weighted else {})
 
 
 @pytest.mark.usefixtures("repeatable_draws")
@@ -216,6 +216,21 @@ def test_scikit_learn_checks_pass(estimator):
     results = check_estimator(estimator, expected_failed_checks=expected, on_skip=None)
     status = {one["check_name"]: one["status"] for one in results}
     assert {name for name in status if status[name] == "xfail"} == expected.keys() & status.keys()
+
+
+@pytest.mark.usefixtures("repeatable_draws")
+@pytest.mark.parametrize("check", WEIGHT_CHECKS)
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        skdp.DPMean(bounds=AROUND_0, max_weight=10),
+        skdp.DPHistogram(domain=Interval(-100, 100, bins=2), max_weight=10, handle_unknown="ignore"),
+        skdp.DPGroupBy(by=None, bounds=AROUND_0, max_weight=10),
+    ],
+    ids=repr,
+)
+def test_scikit_learn_checks_of_weights_pass(estimator, check):
+    getattr(estimator_checks, check)(type(estimator).__name__, estimator)
 
 
 @pytest.mark.long

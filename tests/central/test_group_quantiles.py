@@ -177,15 +177,31 @@ def test_without_keys_all_rows_are_one_group():
         assert model.keys_ == []
         assert [round(estimate[0, 0]) for estimate in estimates.values()][:3] == [1001, 500, 500]
         assert len(model.to_frame()) == 1
-    with pytest.raises(ValueError, match="X must have columns besides the keys"):
-        DPGroupBy(by=None, statistics="count").fit(frame)
+
+
+@pytest.mark.parametrize(
+    ("statistics", "weighted"),
+    [("count", False), (["count", "median"], False), ("median", False), ("count", True), (["sum", "count"], True)],
+)
+def test_one_group_of_all_rows_takes_all_statistics(statistics, weighted):
+    frame = pl.DataFrame({"x": np.arange(1001.0)}).with_columns(w=pl.lit(1.0))
+    weights = {"sample_weight": "w"} if weighted else {}
+    frame = frame if weighted else frame.drop("w")
+    bounds, max_weight = (0, 1000), 1 if weighted else None
+    model = DPGroupBy(1e5, by=None, statistics=statistics, bounds=bounds, max_weight=max_weight, random_state=0)
+    truth = {"count": 1001, "x_median": 500, "x_sum": 500_500}
+    for table in (frame.to_pandas(), frame, frame.lazy()):
+        found = {name: round(estimate[0, 0]) for name, estimate in model.fit(table, **weights).estimates_.items()}
+        assert found == {name: truth[name] for name in found}
+        assert len(found) == len([statistics] if isinstance(statistics, str) else statistics)
 
 
 @pytest.mark.parametrize(
     ("parameters", "match"),
     [
         ({"statistics": [1.0]}, r"`statistics` must be in \[1e-6, 1 - 1e-6\]"),
-        ({"statistics": ["median", 0.5, 0.5]}, "must not name a statistic twice"),
+        ({"statistics": ["median", 0.25, 0.25]}, "must not name a statistic twice"),
+        ({"statistics": ["median", 0.5]}, r"must not name a statistic twice, got \['median', 0.5\]"),
         ({"statistics": ["mode"]}, "`statistics` must be"),
         ({"statistics": "median", "keys": {"key": range(20_000)}}, "must declare at most .* groups for quantiles"),
     ],

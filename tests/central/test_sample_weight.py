@@ -9,6 +9,9 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import skdp.engines  # noqa: F401, so that `fit` reads a LazyFrame
 from skdp import DPGroupBy, DPHistogram, DPMean, Interval, PrivacyLedger
@@ -136,6 +139,28 @@ def test_mistakes_raise_errors_before_the_charge(parameters, weights, match):
     with pytest.raises(ValueError, match=match):
         DPGroupBy(by="key", keys=KEYS, bounds=(0, 1), ledger=ledger, **parameters).fit(frame, sample_weight=weights)
     assert ledger.spent.epsilon == 0
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("lost", ["forgotten", "as y", "pipeline", "large table"])
+def test_largest_weight_without_weights_is_an_error_before_the_charge(name, lost):
+    """Weights were lost in a pipeline or in the ignored y, and the statistics were those of rows without weights."""
+    frame = weighted_table(100)
+    X, ledger = frame[COLUMNS[name]], PrivacyLedger(epsilon=1.0)
+    model = clone(MODELS[name]).set_params(ledger=ledger, epsilon=1.0, max_rows_per_person=1)
+    if lost == "pipeline":
+        model = make_pipeline(FunctionTransformer(), model)
+    table = pl.from_pandas(X).lazy() if lost == "large table" else X
+    with pytest.raises(ValueError, match="`sample_weight` must be given with max_weight=4"):
+        model.fit(table, frame["w"] if lost == "as y" else None)
+    assert ledger.spent.epsilon == 0
+
+
+def test_weights_arrive_through_a_pipeline():
+    frame = weighted_table(2000)
+    pipeline = make_pipeline(FunctionTransformer(), DPMean(1e6, bounds=(0, 100), max_weight=4, random_state=0))
+    found = pipeline.fit(frame[["x"]], dpmean__sample_weight=frame["w"])[-1].mean_
+    assert found == pytest.approx([np.average(frame["x"], weights=frame["w"])], rel=1e-5)
 
 
 def test_means_are_a_table_of_the_library_of_X():
