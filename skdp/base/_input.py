@@ -23,6 +23,7 @@ from skdp.privacy import PrivacyLeakWarning
 from skdp.tables import (
     ColumnError,
     Table,
+    check_readable,
     convert_frame,
     is_frame,
     is_missing,
@@ -106,6 +107,7 @@ def to_array(values: Any, name: str) -> NDArray[Any]:
     # NumPy would choose the dtype of a list by all of its values, so that one record would
     # change how the others are read.
     _check_not_masked(values)
+    check_readable(values)
     has_dtype = hasattr(values, "__array__")
     for dtype in (None, object) if has_dtype else (object,):
         try:
@@ -269,6 +271,7 @@ def to_single_column(values: Any, what: str) -> Table:
 
     `what` is the name of the parameter in errors.
     """
+    check_readable(values)
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
         return wrap_table(series.to_frame().to_native())
@@ -289,6 +292,7 @@ def to_single_column(values: Any, what: str) -> Table:
 
 def target_column(y: Any) -> tuple[Any, Any]:
     """Return the column and the name of a target; the name is "target" if it has none."""
+    check_readable(y)
     if isinstance(nw.from_native(y, series_only=True, pass_through=True), nw.Series):
         name = getattr(y, "name", None)
         return y, TARGET if name in (None, "") else name

@@ -9,6 +9,8 @@ import narwhals.stable.v2.selectors as ns
 import numpy as np
 import pandas as pd
 
+from skdp.tables import is_frame
+
 DATES = ns.by_dtype(nw.Date, nw.Datetime)
 
 MAX_VALUES = 20
@@ -74,6 +76,8 @@ def link_errors(
     """
     tables = []
     for table in (people, events, synthetic_people, synthetic_events):
+        if not is_frame(table):
+            raise TypeError(f"Tables must be dataframes, got {type(table).__name__}.")
         frame = nw.from_native(table, eager_only=True)
         tables.append(frame.with_columns(DATES.dt.timestamp("ms")).to_pandas())
     missing = {key, *tables[0], *tables[1]} - {*tables[2], *tables[3]}

@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 
 from skdp._arrays import Indices, Integers
 
+# Interfaces by which libraries exchange tables and columns.
+_TABLE_METHODS = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
+
 # Largest count of reports: 64-bit integers represent the sums of 2**7 such counts.
 MAX_REPORTS = 1 << 56
 
@@ -186,8 +189,8 @@ def open_large(data: Any) -> LargeTable | None:
 
 
 def is_frame(data: Any) -> bool:
-    """Check if an input is a dataframe of a supported library; raise an error for lazy frames."""
-    _check_names(data)
+    """Check if an input is a dataframe of a supported library; raise an error for other tables and lazy frames."""
+    check_readable(data)
     # The usual types first, because narwhals takes a tenth of a millisecond.
     if isinstance(data, pd.DataFrame | np.ndarray | list):
         return isinstance(data, pd.DataFrame)
@@ -217,7 +220,7 @@ def lazy_error(data: Any) -> TypeError:
 
 def wrap_table(data: Any) -> Table:
     """Split a dataframe or a 2-D array into columns without a copy; array columns are named x0, x1, and so on."""
-    _check_names(data)
+    check_readable(data)
     if isinstance(data, np.ndarray):
         names = tuple(f"x{index}" for index in range(data.shape[1]))
         return Table(names, tuple(data.T), data)
@@ -234,17 +237,36 @@ def _is_arrow(data: Any) -> bool:
     return type(data).__module__.startswith("pyarrow")
 
 
-def _check_names(data: Any) -> None:
-    """Raise an error for duplicate column names, which pandas and pyarrow allow."""
+def check_readable(data: Any) -> None:
+    """Raise an error for a table whose column names are not unique, or would be lost in an array."""
+    if isinstance(data, np.ndarray | list):
+        return
     if isinstance(data, pd.DataFrame):
         names = data.columns.to_list()
-    elif _is_arrow(data):
-        names = getattr(data, "column_names", [])
+    elif _is_array_of_table(data):
+        library, name = type(data).__module__.partition(".")[0], type(data).__name__
+        remedy = "X.to_native()" if library == "narwhals" else "pyarrow.table(X)"
+        raise TypeError(
+            "A table must be a DataFrame of pandas or polars or a Table of pyarrow, got "
+            f"{name} ({library}). Use {remedy}."
+        )
     else:
-        return
+        names = getattr(data, "column_names", []) if _is_arrow(data) else []
     if len(set(names)) < len(names):
         name, _ = Counter(names).most_common(1)[0]
         raise ValueError(f"Column names must be unique, got {name!r} twice.")
+
+
+def _is_array_of_table(data: Any) -> bool:
+    """Check if an object is a table that would be converted to an array, without its column names."""
+    if not any(hasattr(data, method) for method in _TABLE_METHODS):
+        return False
+    if hasattr(data, "to_frame"):  # a column
+        return False
+    if _is_arrow(data):
+        return hasattr(data, "schema") and type(data).__name__ != "Table"
+    is_narwhals = type(data).__module__.startswith("narwhals")
+    return is_narwhals or nw.from_native(data, pass_through=True) is data
 
 
 def convert_frame(frame: Any, library: str) -> Any:
