@@ -39,9 +39,9 @@ def run_table(options: argparse.Namespace) -> Path:
     print_unit(options)
     # Types follow from the domain, so that no row changes how another one is read.
     lenient = options.by if options.handle_unknown == "ignore" else ()
-    frame = read_declared(file, names, domain, lenient=lenient)
-    groups = _make_groups(options, domain, max_weight)
     person = options.person
+    frame = read_declared(file, names, domain, lenient=lenient, person=person)
+    groups = _make_groups(options, domain, max_weight)
     weights = [] if options.weight is None else [options.weight]
     groups.fit(
         frame[[*columns, *weights]],

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from skdp.engines._io import Extra, RefusedBatch
 from skdp.tables import drop_missing, types_of_values
 
 pyarrow, arrow_csv = Extra("pyarrow"), Extra("pyarrow.csv")
+compute = Extra("pyarrow.compute")
 
 # Size of the blocks of a CSV file.
 BLOCK_CHARACTERS = 1 << 22
@@ -272,6 +274,30 @@ def parse_texts(
                 )
         values.append(value)
     return values
+
+
+def write_keys(name: Any, column: Any) -> Any:
+    """Convert an Arrow column of the keys of people to text: integers without a decimal point, other text as written.
+
+    7, 7.0 and 7e+00 are one key, and 7 and 007 are two keys.
+    """
+    texts = column.cast(pyarrow.string())
+    # Integers become floats in dataframes if keys are missing, and in R.
+    pattern = r"^-?\d+(\.0*|(\.\d+)?[eE]\+\d{2,3})$"
+    if not compute.any(compute.match_substring_regex(texts, pattern)).as_py():
+        return texts
+    is_number = re.compile(pattern, re.ASCII).search
+    keys = []
+    for text in texts.to_pylist():
+        number = Decimal(text) if text is not None and is_number(text) else None
+        # A float of 2**53 or more may be another integer than before it was rounded.
+        if number is not None and abs(number) >= 1 << 53:
+            raise RefusedBatch(
+                f"Column {name!r} must have exact keys, got numbers of 2**53 or more "
+                "with a decimal point or an exponent. Write integers."
+            )
+        keys.append(text if number is None or number % 1 else str(int(number)))
+    return pyarrow.array(keys, pyarrow.string())
 
 
 def infer_type(texts: set[str], *, find_dates: bool) -> str:

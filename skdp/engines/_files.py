@@ -27,6 +27,7 @@ from skdp.engines._csv import (
     parse_texts,
     read_csv_rows,
     read_regular,
+    write_keys,
 )
 from skdp.engines._engine import ROWS, StreamTable, Tables, write_parquet
 from skdp.engines._io import PROTOCOL_SUFFIX, Extra, RefusedBatch, import_extra
@@ -236,17 +237,19 @@ class FileTable(StreamTable):
         lenient: Collection[str] = (),
         missing_texts: Sequence[str] = (),
         has_integers: bool = False,
+        person: str | None = None,
     ) -> None:
         """Choose the types of the columns of a file.
 
         The options are for CSV files: in `lenient` columns, text among numbers becomes inf; `missing_texts` are missing
         values in columns that the domain does not declare; `has_integers` gives columns an integer type if all declared
-        numbers are integers.
+        numbers are integers; `person` is a column of keys.
         """
         self.file = file
         self._domain = domain
         self._lenient = lenient
         self._missing_texts = missing_texts
+        self._person = person
         self._types: dict[Any, str] = {}
         if domain is not None and file.is_csv:
             for name in columns:
@@ -292,11 +295,18 @@ class FileTable(StreamTable):
                 column = _parse_column(
                     name, column, self._types[name], labels, strict=strict
                 )
+            elif name == self._person:
+                column = write_keys(name, _drop_texts(column, MISSING_TEXTS))
             elif self._missing_texts:
-                missing = pyarrow.array(self._missing_texts, pyarrow.string())
-                column = compute.if_else(compute.is_in(column, missing), None, column)
+                column = _drop_texts(column, self._missing_texts)
             columns[name] = column
         return pyarrow.table(columns)
+
+
+def _drop_texts(column: Any, missing_texts: Sequence[str]) -> Any:
+    """Replace strings of an Arrow column by null."""
+    missing = pyarrow.array(missing_texts, pyarrow.string())
+    return compute.if_else(compute.is_in(column, missing), None, column)
 
 
 def _parse_column(
@@ -316,9 +326,20 @@ def read_declared(
     domain: Domain,
     *,
     lenient: Collection[str] = (),
+    person: str | None = None,
 ) -> pd.DataFrame:
-    """Read columns of a file as a DataFrame with the types of a domain; other CSV columns are text."""
-    rows = FileTable(file, names, domain, lenient=lenient, missing_texts=MISSING_TEXTS)
+    """Read columns of a file as a DataFrame with the types of a domain; other CSV columns are text.
+
+    `person` is the column of the keys of people.
+    """
+    rows = FileTable(
+        file,
+        names,
+        domain,
+        lenient=lenient,
+        missing_texts=MISSING_TEXTS,
+        person=person,
+    )
     return pyarrow.concat_tables(rows.read(names)).to_pandas()
 
 

@@ -350,7 +350,14 @@ def _prepare_file(
     # Text among numbers is an error, unless values outside the domain are accepted.
     strict = getattr(transformer, "handle_unknown", "error") == "error"
     lenient = () if strict else file.names
-    rows = FileTable(file, file.names, domain, lenient=lenient, missing_texts=("",))
+    rows = FileTable(
+        file,
+        file.names,
+        domain,
+        lenient=lenient,
+        missing_texts=("",),
+        person=record_id,
+    )
     release = prepare_release(rows.sample, transformer, keep=keep, record_id=record_id)
     return rows, release
 

@@ -14,7 +14,7 @@ import narwhals.stable.v2 as nw
 
 from skdp.base import track
 from skdp.domain import Domain
-from skdp.engines._csv import MISSING_TEXTS
+from skdp.engines._csv import MISSING_TEXTS, write_keys
 from skdp.engines._files import (
     FileTable,
     TableFile,
@@ -65,7 +65,7 @@ def synthesize_file(
     person_column : str, default=None
         Column that identifies the person of a row, which is not in the domain. At most ``max_rows_per_person`` rows of
         each person are counted, and the guarantee is for all rows of one person. In a CSV file, people are
-        distinguished by their text: 7 and 007 are two people.
+        distinguished by their text: 7 and 007 are two people, but 7 and 7.0 are one.
     save : str or path-like, default=None
         New file for the fitted model, which is saved before rows are drawn. If writing the rows fails,
         `DPMarginalSynthesizer.load` draws any number of rows without further budget.
@@ -168,7 +168,15 @@ def synthesize_linked_files(
         declared = domain.select([n for n in domain.columns if n in file.header])
         rows.append(_open_rows(file, declared, synthesizer.key))  # type: ignore[arg-type]
         _check_release(synthesizer, rows[-1].sample.schema, path)
-    synthesizer.fit(*(pyarrow.concat_tables(r.read(r.column_names())) for r in rows))
+    tables = [pyarrow.concat_tables(r.read(r.column_names())) for r in rows]
+    # The keys of a CSV file are text, which are compared with text.
+    if files[0].is_csv != files[1].is_csv:
+        key: Any = synthesizer.key
+        for index, table in enumerate(tables):
+            keys = write_keys(key, table[key])
+            place = table.column_names.index(key)
+            tables[index] = table.set_column(place, key, keys)
+    synthesizer.fit(*tables)
     samples = synthesizer.sample(n_persons)
     with write_atomically(paths[0]) as people, write_atomically(paths[1]) as events:
         for table, partial, path in zip(samples, (people, events), paths, strict=True):
@@ -232,5 +240,10 @@ def _open_rows(file: TableFile, domain: Domain, person: str | None) -> FileTable
     # With `missing_texts`, an empty id is missing, which is an error. Otherwise, all rows
     # with an empty id would be rows of one person.
     return FileTable(
-        file, names, domain, missing_texts=MISSING_TEXTS, has_integers=True
+        file,
+        names,
+        domain,
+        missing_texts=MISSING_TEXTS,
+        has_integers=True,
+        person=person,
     )
