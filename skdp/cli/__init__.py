@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from skdp import __version__
-from skdp.cli._options import add_commands, wrap_text
+from skdp.cli._options import add_commands, escape_text, print_text, wrap_text
 
 # The last two are 128 plus the number of the signal that ended a command, as in shells.
 STATUSES = (
@@ -107,7 +107,7 @@ def _run(options: argparse.Namespace) -> None:
     run_command = getattr(module, f"run_{options.command.replace('-', '_')}")
     path = run_command(options)
     if path is not None:
-        print(f"Wrote {path}")
+        print_text(f"Wrote {'standard output' if options.has_stream else path}")
 
 
 @contextmanager
@@ -127,11 +127,12 @@ def _format(text: str, parser: argparse.ArgumentParser, level: str = "error") ->
     """Format an error or warning of the library as one line, with options instead of parameters."""
     # The library names its parameters, which are replaced by the options of the command.
     for action in parser._actions:
+        name = str(action.metavar)  # of a positional argument
         if action.option_strings:
-            option = action.option_strings[0]
-            text = re.sub(rf"\b{action.dest}=", f"{option} ", text)
-            text = text.replace(f"`{action.dest}`", option)
-    line = f"{parser.prog}: {level}: {' '.join(text.split())}"
+            name = action.option_strings[0]
+            text = re.sub(rf"\b{action.dest}=", f"{name} ", text)
+        text = text.replace(f"`{action.dest}`", name)
+    line = escape_text(f"{parser.prog}: {level}: {' '.join(text.split())}")
     return f"{wrap_text(line) if sys.stderr.isatty() else line}\n"
 
 
@@ -144,6 +145,8 @@ def _replace_streams(options: argparse.Namespace) -> Iterator[None]:
     # `options.output` is the name of the option for the output, such as "out".
     out = getattr(options, options.output)
     has_output = options.has_stream = str(out) == STREAM
+    if has_output and not options.suffix:
+        options.parser.error(f"--{options.output} must be a file or folder, got -")
     # Tables are read several times, but standard input can be read only once. Only the
     # user can read the temporary folder.
     with TemporaryDirectory() as folder:

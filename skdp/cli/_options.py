@@ -1,4 +1,4 @@
-"""Options of all commands.
+"""Options of all commands, and text for a terminal.
 
 This module does not import other modules of skdp, so that ``--help`` is fast.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 import textwrap
 from collections.abc import Collection
 from pathlib import Path
@@ -49,6 +50,22 @@ def wrap_text(text: str, indent: str = "") -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def escape_text(text: str) -> str:
+    """Replace control characters, which a terminal would execute, by their escapes."""
+    characters = [
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode()
+        for c in text
+    ]
+    return "".join(characters)
+
+
+def print_text(value: object, *, to_stderr: bool = False) -> None:
+    """Print a text, whose lines are wrapped on a terminal."""
+    stream = sys.stderr if to_stderr else sys.stdout
+    lines = escape_text(str(value)).splitlines()
+    print(*(map(wrap_text, lines) if stream.isatty() else lines), sep="\n", file=stream)
 
 
 def _parse_delimiter(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import pandas as pd
 from sklearn.base import clone
 
-from skdp.cli._options import TEXTS
+from skdp.cli._options import TEXTS, print_text
 from skdp.domain import Domain, draft_domain_toml
 from skdp.engines import (
     PROTOCOL_SUFFIX,
@@ -40,6 +39,7 @@ from skdp.local import (
 )
 from skdp.privacy import PrivacyLedger, PrivacyStatement
 from skdp.synthesis import DPLinkedSynthesizer, DPMarginalSynthesizer
+from skdp.tables import index_to_columns
 
 # Transformers by their name in --transformer.
 TRANSFORMERS: dict[str, type[Any]] = {
@@ -54,13 +54,14 @@ TRANSFORMERS: dict[str, type[Any]] = {
 
 def run_draft_domain(options: argparse.Namespace) -> Path:
     """Write a draft of a domain file, and print its remarks."""
+    if options.domain.suffix != ".toml":
+        raise ValueError(f"`domain` must end in .toml, got {options.domain.name!r}.")
     frame = read_frame(Path(options.data), delimiter=options.delimiter, find_dates=True)
     text = draft_domain_toml(frame, bins=options.bins, max_values=options.max_values)
     path = write_new_file(options.domain, text)
     # The remarks are the comments before the first empty line.
     remarks, _, _ = text.partition("\n\n")
-    for line in remarks.splitlines():
-        print(line.removeprefix("# "), file=sys.stderr)
+    print_text(remarks.replace("# ", ""), to_stderr=True)
     return path
 
 
@@ -70,6 +71,23 @@ def write_new_file(path: Path, text: str) -> Path:
     with path.open("x", encoding="utf-8", newline="") as file:
         file.write(text)
     return path
+
+
+def write_table(path: Path, table: pd.DataFrame) -> Path:
+    """Write a table to a new CSV file, with the levels of an index of groups as columns."""
+    is_numbered = isinstance(table.index, pd.RangeIndex)
+    columns = table if is_numbered else index_to_columns(table)
+    # A blank beside a group such as "NA" would not be read as the group without a value.
+    for name in columns.columns[: len(columns.columns) - len(table.columns)]:
+        labels = columns[name].astype(object)
+        columns[name] = labels.where(labels.notna(), "missing")
+    return write_new_file(path, columns.to_csv(index=False))
+
+
+def check_csv(path: Path | None) -> None:
+    """Raise an error unless the name of a new file for a table, if any, ends in .csv."""
+    if path is not None and path.suffix != ".csv":
+        raise ValueError(f"`out` must end in .csv, got {path.name!r}.")
 
 
 def check_page(options: argparse.Namespace, name: str) -> None:
@@ -111,8 +129,8 @@ def run_privatize(options: argparse.Namespace) -> Path:
     )
     if protocol_path is not None:
         transformer.save(protocol_path)
-        print(f"Protocol: {protocol_path}", file=sys.stderr)
-    print(transformer.guarantee_)
+        print_text(f"Protocol: {protocol_path}", to_stderr=True)
+    print_text(transformer.guarantee_)
     return Path(options.out)
 
 
@@ -223,7 +241,7 @@ def _choose_kept_columns(options: argparse.Namespace, columns: list[Any]) -> lis
     other_columns = [name for name in table.names if name not in columns]
     keep = other_columns if options.keep_all else list(options.keep)
     if keep:
-        print(f"Released unprotected: {', '.join(keep)}", file=sys.stderr)
+        print_text(f"Released unprotected: {', '.join(keep)}", to_stderr=True)
     _print_excluded([*columns, *keep, options.person], table)
     return keep
 
@@ -232,17 +250,17 @@ def _print_excluded(columns: list[Any], table: TableFile) -> None:
     """Print the columns of a table that a release excludes: all except `columns`."""
     names = [name for name in table.names if name not in columns]
     if names:
-        print(f"Excluded: {', '.join(names)}", file=sys.stderr)
+        print_text(f"Excluded: {', '.join(names)}", to_stderr=True)
 
 
 def print_unit(options: argparse.Namespace) -> None:
     """Print that the guarantee is for one row, unless the options name or count the rows of a person."""
     # The text does not depend on the data, in which a column may identify people.
     if options.person is None and options.max_rows_per_person in (None, 1):
-        print(
+        print_text(
             "The guarantee is for one row. If a person may have several rows, use "
             "--person.",
-            file=sys.stderr,
+            to_stderr=True,
         )
 
 
@@ -321,16 +339,24 @@ def run_synthesize(options: argparse.Namespace) -> Path:
     """Write synthetic rows of a table, or of a saved model; return the path of the new file."""
     # The parameters of a fitted model cannot be changed.
     if options.model is not None:
-        others = {action.dest for action in options.parser._actions}
-        others -= {"help", "out", "model", "rows", "random_state"}
-        _check_unused(options, sorted(others), "must not be given with --load")
+        unused = {action.dest for action in options.parser._actions}
+        unused -= {"help", "out", "model", "rows", "random_state"}
+        _check_unused(options, sorted(unused), "must not be given with --load")
         model = DPMarginalSynthesizer.load(options.model)
         model.set_params(random_state=options.random_state)
         return sample_file(model, options.out, n_samples=options.rows)
     domain = load_domain_file(options.domain)
-    table = TableFile(options.data, delimiter=options.delimiter)
-    written = [*domain.columns, *domain.derived, options.person]
-    _print_excluded(written, table)
+    persons = [] if options.person is None else [options.person]
+    files = [TableFile(options.data, delimiter=options.delimiter)]
+    if options.events is not None:
+        files.append(TableFile(options.events[0], delimiter=options.delimiter))
+        files[1].check_columns(persons)
+    # The names of a header are values if a file has no header, so they are printed last.
+    files[0].check_columns(persons if options.events else [*persons, *domain.columns])
+    others = [name for name in domain.columns if name not in files[0].header]
+    files[-1].check_columns(others)
+    for file in files:
+        _print_excluded([*persons, *domain.columns, *domain.derived], file)
     print_unit(options)
     # A new ledger is not created if it cannot cover this release.
     if options.budget is not None and options.delta > options.budget_delta:
@@ -344,25 +370,23 @@ def run_synthesize(options: argparse.Namespace) -> Path:
     if options.private_bins:
         parameters["bins"] = "private"
     if options.events is not None:
-        unused = ["marginals", "target", "save"]
-        _check_unused(options, unused, "must not be given with --events")
-        if options.max_rows_per_person is None:
-            raise ValueError("--max-rows-per-person is required with --events.")
-        source, target = options.events
-        events = TableFile(source, delimiter=options.delimiter)
-        _print_excluded(written, events)
+        names = ["marginals", "target", "save"]
+        _check_unused(options, names, "must not be given with --events")
+        for name in ("person", "max_rows_per_person"):
+            if getattr(options, name) is None:
+                raise ValueError(f"`{name}` is required with --events.")
         linked = DPLinkedSynthesizer(
             **parameters,
             key=options.person,
             order_by=options.order_by,
             ledger=open_ledger(options),
         )
+        target = options.events[1]
         targets = [options.out, target]
-        synthesize_linked_files([table, events], targets, linked, options.rows)
-        print(linked.guarantee_, f"Wrote {target}", sep="\n")
+        synthesize_linked_files(files, targets, linked, options.rows)
+        print_text(f"{linked.guarantee_}\nWrote {target}")
         return Path(options.out)
     _check_unused(options, ["order_by"], "requires --events")
-    table.check_columns(domain.columns)
     if options.max_rows_per_person is None:
         parameters["max_rows_per_person"] = 1
     synthesizer = DPMarginalSynthesizer(
@@ -380,5 +404,5 @@ def run_synthesize(options: argparse.Namespace) -> Path:
         save=options.save,
         delimiter=options.delimiter,
     )
-    print(synthesizer.guarantee_)
+    print_text(synthesizer.guarantee_)
     return Path(options.out)

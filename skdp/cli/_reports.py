@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import runpy
+import shutil
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
@@ -13,16 +14,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from skdp.cli._options import SOURCES
+from skdp.cli._options import SOURCES, escape_text, print_text
 from skdp.cli._release import (
     add_texts,
+    check_csv,
     check_page,
     load_domain_file,
     load_protocol_file,
-    write_new_file,
     write_statement,
+    write_table,
 )
 from skdp.engines import (
+    TableFile,
+    describe_absent_protocol,
     estimate_file,
     find_protocol,
     list_unprotected_columns,
@@ -32,7 +36,6 @@ from skdp.engines import (
 from skdp.local import ReportTransformer
 from skdp.persistence import load
 from skdp.privacy import Fact, PrivacyLedger, PrivacyStatement, privacy_statement
-from skdp.tables import index_to_columns
 
 # First bytes of a ledger, which is a SQLite database, and of a model that `skdp.save`
 # wrote, which is a ZIP file.
@@ -42,6 +45,7 @@ MODEL = b"PK\x03\x04"
 
 def run_estimate(options: argparse.Namespace) -> Path | None:
     """Estimate counts or means from reports, and print or write them; return the path of the new file, or None."""
+    check_csv(options.out)
     table = estimate_file(
         options.data,
         _load_protocol(options),
@@ -52,9 +56,10 @@ def run_estimate(options: argparse.Namespace) -> Path | None:
     )
     # Printed estimates are rounded; files have all digits.
     if options.out is None:
-        print(table.round(1).to_string())
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        print(escape_text(table.round(1).to_string(line_width=width)))
         return None
-    return write_new_file(options.out, index_to_columns(table).to_csv(index=False))
+    return write_table(options.out, table)
 
 
 def run_tally(options: argparse.Namespace) -> Path:
@@ -76,9 +81,7 @@ def _read_protocol(source: str, remedy: str) -> ReportTransformer:
     """Return the transformer of the protocol in a file; raise an error with a remedy if there is none."""
     transformer = find_protocol(source)
     if transformer is None:
-        raise ValueError(
-            f"{source} does not contain the protocol of its reports. {remedy}"
-        )
+        raise ValueError(f"{describe_absent_protocol(source)} {remedy}.")
     return transformer
 
 
@@ -87,7 +90,7 @@ def run_statement(options: argparse.Namespace) -> Path | None:
     check_page(options, "out")
     statement = add_texts(_make_statement(options.source), options)
     if options.out is None:
-        print(statement)
+        print_text(statement)
         return None
     return write_statement(statement, options.out)
 
@@ -194,26 +197,23 @@ def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) ->
             "draft of the domain."
         )
     declared = load_domain_file(options.domain)
+    names = [*options.columns, *declared.columns, options.target]
+    file = TableFile(options.data, delimiter=options.delimiter)
+    file.check_columns([name for name in dict.fromkeys(names) if name is not None])
     frame = read_frame(options.data, declared, delimiter=options.delimiter)
-    absent = {*options.columns, *declared.columns, options.target} - {*frame, None}
-    if absent:
-        raise ValueError(
-            f"{options.data.name} must have the columns {sorted(absent)}, got "
-            f"{list(frame)}."
-        )
     # Other declared columns are synthesized with the protected columns.
     other_columns = [name for name in declared.columns if name not in options.columns]
     domain = declared.select([*options.columns, *other_columns])
     # The target becomes True, False or missing.
     if options.positive_label is not None and options.target is not None:
         target = frame[options.target]
-        label = _find_value(options.positive_label, target.unique())
+        label = _find_value(options.positive_label, target.unique(), "positive")
         is_positive = target.astype(object).isin([label])
         frame[options.target] = is_positive.where(target.notna())
     privileged = options.privileged
     if privileged is not None and options.sensitive in domain.columns:
         labels = domain[options.sensitive].labels
-        privileged = [_find_value(text, labels) for text in privileged]
+        privileged = [_find_value(text, labels, "privileged") for text in privileged]
     return study_report(
         frame,
         domain,
@@ -226,11 +226,12 @@ def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) ->
     )
 
 
-def _find_value(text: str, values: Iterable[Any]) -> Any:
-    """Return the value that is written as `text`, such as 1 or 1.0 for "1"; if there is none, the text."""
+def _find_value(text: str, values: Iterable[Any], option: str) -> Any:
+    """Return the value that is written as `text` in an option, such as 1 or 1.0 for "1"."""
     # Values of a column may be numbers, but arguments of a shell are text.
     for value in values:
         is_number = isinstance(value, float) and text == f"{value:.15g}"
         if is_number or text == str(value):
             return value
-    return text
+    column = {"positive": "target", "privileged": "sensitive"}[option]
+    raise ValueError(f"--{option} must be a value of --{column}, got {text!r}.")

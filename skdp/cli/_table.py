@@ -10,14 +10,16 @@ import pandas as pd
 
 from skdp.base import find_bounds
 from skdp.central import DPGroupBy
+from skdp.cli._options import print_text
 from skdp.cli._release import (
     add_texts,
+    check_csv,
     check_page,
     load_domain_file,
     open_ledger,
     print_unit,
-    write_new_file,
     write_statement,
+    write_table,
 )
 from skdp.domain import Domain
 from skdp.engines import TableFile, check_path, read_declared
@@ -49,11 +51,11 @@ def run_table(options: argparse.Namespace) -> Path:
         groups=None if person is None else frame[person],
     )
     found = _round_estimates(groups.to_frame())
-    write_new_file(options.out, found.to_csv(index=bool(options.by)))
+    write_table(options.out, found)
     if options.statement is not None:
         statement = add_texts(privacy_statement([groups]), options)
         write_statement(statement, options.statement)
-    print(groups.guarantee_)
+    print_text(groups.guarantee_)
     return Path(options.out)
 
 
@@ -66,13 +68,21 @@ def _check_options(options: argparse.Namespace) -> None:
             "`statistics` must contain a statistic of `columns`, such as mean, got only "
             "count."
         )
-    if options.weight in [*options.by, *options.columns]:
-        raise ValueError(
-            "`weight` must not be a column of `by` or `columns`, got "
-            f"{options.weight!r}."
-        )
-    if options.out.suffix != ".csv":
-        raise ValueError(f"`out` must end in .csv, got {options.out.name!r}.")
+    uses: dict[str, str] = {}
+    single = {"weight": [options.weight], "person": [options.person]}
+    for option, names in {
+        "by": options.by,
+        "columns": options.columns,
+        **single,
+    }.items():
+        for name in names:
+            if name is not None and name in uses:
+                raise ValueError(
+                    f"A column must have one use, got {name!r} in `{uses[name]}` and "
+                    f"`{option}`."
+                )
+            uses[name] = option
+    check_csv(options.out)
 
 
 def _find_max_weight(name: str | None, domain: Domain) -> float | None:

@@ -153,9 +153,10 @@ def list_or_cut(
         if len(values) <= max_numbers:
             return [int(x) if x == int(x) else x for x in values]
         if are_dates:
-            # Numbers within a bin may be no date of the calendar.
+            # Numbers within a bin may be no date of the calendar, such as a week 60.
             raise ColumnError(
-                "has numbers that are dates, such as 20240131; write them as 2024-01-31"
+                "has numbers that are dates or weeks, such as 20240131; write them as "
+                "2024-01-31"
             )
         return cut_numbers(column, bins)
     if value_type not in ("string", "date", "datetime"):
@@ -187,13 +188,25 @@ def describe_texts(texts: Sequence[str]) -> str:
     )
 
 
+# Largest number after the year in codes of quarters, of months and weeks, and of days of
+# the year, by the length of the code.
+_MAX_CODES = {5: 4, 6: 53, 7: 366}
+
+
 def are_date_codes(values: Sequence[Any]) -> bool:
-    """Check if distinct numbers in ascending order encode dates, such as 202401 or 20240131."""
+    """Check if distinct numbers in ascending order encode dates, such as 202401 or 20240131.
+
+    Other codes are weeks (202452), quarters (20244) and days of a year (2024366).
+    """
     texts = [f"{value:.15g}" for value in values]
-    text_format = {6: "%Y%m", 8: "%Y%m%d"}.get(len(texts[0]))
-    if text_format is not None and "1900" <= texts[0] <= texts[-1] < "2100":
-        with suppress(ValueError):
-            return all(datetime.strptime(text, text_format) for text in texts)
+    size = len(texts[0])
+    is_year = "1900" <= texts[0] <= texts[-1] < "2100"
+    if not is_year or any(len(t) != size or not t.isdecimal() for t in texts):
+        return False
+    if size in _MAX_CODES:
+        return all(1 <= int(text[4:]) <= _MAX_CODES[size] for text in texts)
+    with suppress(ValueError):
+        return size == 8 and all(datetime.strptime(t, "%Y%m%d") for t in texts)
     return False
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from typing import Any
 
@@ -108,15 +107,23 @@ def _describe_hierarchies(frame: Any, names: list[Any]) -> dict[Any, str]:
     codes = {name: pd.factorize(rows[name], use_na_sentinel=False)[0] for name in names}
     counts = {name: np.bincount(codes[name]) for name in names}
     comments: dict[Any, str] = {}
-    # The coarsest column from which a column follows is named.
     ascending = sorted(names, key=lambda name: len(counts[name]))
-    for coarser, finer in itertools.combinations(ascending, 2):
-        n_finer, n_others = len(counts[finer]), len(rows) - counts[coarser].max()
-        # With fewer than five rows per value of the finer column, or without the most
-        # frequent value of the coarser column, it may follow by chance.
-        if coarser in comments or min(n_others, len(rows) / n_finer) < 5:
-            continue
-        pairs = codes[coarser].astype(np.int64) * n_finer + codes[finer]
-        if len(np.unique(pairs)) == n_finer:
-            comments[coarser] = f"{coarser} follows from {finer}: derive it or drop it."
+    for index, coarser in enumerate(ascending):
+        size = len(counts[coarser])
+        # The coarsest column from which a column follows is named. Of two columns that
+        # follow from each other, such as an age and its square, the first is the source.
+        equal = [name for name in ascending[:index] if len(counts[name]) == size]
+        finer = [name for name in ascending[index:] if len(counts[name]) > size]
+        for source in (*equal, *finer):
+            n_source, n_others = len(counts[source]), len(rows) - counts[coarser].max()
+            # With fewer than five rows per value of the source, or without the most
+            # frequent value of the coarser column, it may follow by chance.
+            if min(n_others, len(rows) / n_source) < 5:
+                continue
+            pairs = codes[coarser].astype(np.int64) * n_source + codes[source]
+            if len(np.unique(pairs)) == n_source:
+                comments[coarser] = (
+                    f"{coarser} follows from {source}: derive it or drop it."
+                )
+                break
     return comments

@@ -48,6 +48,7 @@ from skdp.engines._files import read_frame as read_frame
 from skdp.engines._io import PROTOCOL_SUFFIX as PROTOCOL_SUFFIX
 from skdp.engines._io import check_path as check_path
 from skdp.engines._privatize import privatize, privatize_file, tally
+from skdp.engines._reports import describe_absent_protocol as describe_absent_protocol
 from skdp.engines._reports import estimate_file, read_protocol
 from skdp.engines._reports import find_protocol as find_protocol
 from skdp.engines._reports import list_unprotected_columns as list_unprotected_columns

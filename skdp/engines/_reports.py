@@ -20,7 +20,7 @@ from skdp.engines._files import (
     find_format,
     is_csv,
 )
-from skdp.engines._io import Extra, check_path, write_atomically
+from skdp.engines._io import PROTOCOL_SUFFIX, Extra, check_path, write_atomically
 from skdp.engines._release import check_transformer, fit_on_schema
 from skdp.local import (
     RapporEncoder,
@@ -139,8 +139,8 @@ def _find_transformer(files: Sequence[Source], transformer: Any) -> ReportTransf
         if fitted is None:
             if text is None:
                 raise ValueError(
-                    f"{file.name} does not contain the protocol of its reports. Pass "
-                    "the encoder: `estimate_file(path, encoder)`."
+                    f"{describe_absent_protocol(file.name)} Pass the encoder: "
+                    "`estimate_file(path, encoder)`."
                 )
             fitted = ReportTransformer.from_json(text)
         try:
@@ -237,11 +237,26 @@ def read_protocol(source: Any) -> ReportTransformer:
     transformer = find_protocol(source)
     if transformer is None:
         raise ValueError(
-            "`source` does not contain the protocol of its reports: arrays, polars and "
-            "Spark tables and CSV files have no metadata. Read the protocol file that "
-            "`save` or skdp privatize --save wrote."
+            f"{describe_absent_protocol(source)} Read the protocol file that `save` or "
+            "skdp privatize --save wrote."
         )
     return transformer
+
+
+def describe_absent_protocol(source: Any) -> str:
+    """Return the sentence of an error for reports without a protocol, which names the file or its type."""
+    if not isinstance(source, str | os.PathLike):
+        return (
+            "`source` does not contain the protocol of its reports: arrays, polars and "
+            "Spark tables have no metadata."
+        )
+    name = Path(source).name
+    if not is_csv(find_format(name)):
+        return f"{name} does not contain the protocol of its reports."
+    return (
+        f"There is no protocol file {name}{PROTOCOL_SUFFIX} beside {name}, and a CSV "
+        "file does not contain the protocol of its reports."
+    )
 
 
 def find_protocol(source: Any) -> ReportTransformer | None:

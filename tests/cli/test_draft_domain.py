@@ -108,10 +108,11 @@ def test_column_that_follows_from_another_has_a_comment():
         land=np.where(city < 8, "north", "south"),
         age=age,
         decade=age // 10,
+        square=age**2,
         copied=[f"region {code // 4}" for code in city],
         rare=["yes"] + ["no"] * (ROWS - 1),
     )
-    remarks = {"land": "region", "region": "copied", "copied": "city", "decade": "age"}
+    remarks = {"land": "region", "copied": "region", "region": "city", "decade": "age", "square": "age"}
     assert dict(re.findall(r"^# (\S+) follows from (\S+): derive it or drop it\.\n", text, re.MULTILINE)) == remarks
     for name in remarks:
         assert f"derive it or drop it.\n[columns.{name}]" in text
@@ -172,25 +173,40 @@ def test_codes_of_months_are_listed():
     assert Domain.from_toml(draft_domain_toml(pd.DataFrame({"month": months})))["month"].values == tuple(months)
 
 
+def test_codes_of_weeks_and_quarters_are_listed():
+    weeks = [year * 100 + week for year in (2019, 2020) for week in range(1, 50)]
+    quarters = [year * 10 + quarter for year in range(2000, 2020) for quarter in range(1, 5)]
+    frame = pd.DataFrame({"week": np.resize(weeks, ROWS), "quarter": np.resize(quarters, ROWS)})
+    for domain in (Domain.from_toml(draft_domain_toml(frame)), Domain.from_frame(frame)):
+        assert domain["week"].values == tuple(weeks)
+        assert domain["quarter"].values == tuple(quarters)
+    # A number that is no week is an amount.
+    assert isinstance(draft(pay=np.resize([*weeks, 201954], ROWS))[1]["pay"], Interval)
+
+
 @pytest.mark.parametrize(
     "values",
     [
         codes("1990-01-01", "2009-12-01", "%Y%m"),
         codes("1950-01-01", "1989-12-31", "%Y%m%d"),
         codes("2024-01-01", "2024-12-31", "%Y%m%d"),
+        # Weeks, quarters and days of a year.
+        [year * 100 + week for year in range(2019, 2025) for week in range(1, 53)],
+        [year * 10 + quarter for year in range(1990, 2024) for quarter in range(1, 5)],
+        [year * 1000 + day for year in (2020, 2024) for day in range(1, 367)],
         # The first days of months, as days.
         sorted(code * 100 + 1 for code in codes("1990-01-01", "2009-12-01", "%Y%m")),
     ],
 )
 def test_many_codes_of_dates_are_excluded_with_a_remedy(values):
-    remedy = "has numbers that are dates, such as 20240131; write them as 2024-01-31"
+    remedy = "has numbers that are dates or weeks, such as 20240131; write them as 2024-01-31"
     text, domain = draft(day=np.resize(values, ROWS))
     assert f"# Column 'day' is excluded: it {remedy}." in text
     assert domain.columns == ("sex",)
     frame = pd.DataFrame({"day": np.resize(values, 20_000)})
     with pytest.raises(ValueError, match=f"^Column 'day' {remedy}"):
         Domain.from_frame(frame, bins=32)
-    assert "are dates" not in draft(pay=np.resize(values, ROWS) + 50)[0]
+    assert "are dates or" not in draft(pay=np.resize(values, ROWS) + 95)[0]
 
 
 @pytest.mark.parametrize(
@@ -206,3 +222,9 @@ def test_constant_column_is_excluded():
     text, domain = draft(region=["south"] * ROWS, filled=["south", None] * (ROWS // 2), flag=[True] * ROWS)
     assert "# Column 'region' is excluded: it has a single value" in text
     assert domain.columns == ("sex", "filled", "flag")
+
+
+def test_draft_of_another_suffix_raises_an_error(capsys):
+    Path("people.csv").write_text("sex\nf\nm\n")
+    assert "DOMAIN must end in .toml, got 'x.json'" in refuse(capsys, "draft-domain", "people.csv", "x.json")
+    assert not Path("x.json").exists()

@@ -10,7 +10,15 @@ import sys
 import pandas as pd
 import pytest
 
-from skdp import Domain, Interval, NumericPerturber, RandomizedResponseEncoder, RapporEncoder, UnaryEncodingTransformer
+from skdp import (
+    Domain,
+    Interval,
+    NumericPerturber,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    UnaryEncodingTransformer,
+    read_protocol,
+)
 from skdp.cli import main
 from skdp.engines import estimate_file, privatize_file, tally_files
 from tests.cli.commands import refuse
@@ -82,9 +90,18 @@ def test_file_without_its_protocol_needs_one(capsys):
         assert "plain.parquet does not contain the protocol of its reports. Use --protocol" in refuse(
             capsys, *command, "plain.parquet"
         )
+    reports.to_csv("plain.csv", index=False)
+    absent = "There is no protocol file plain.csv.protocol.json beside plain.csv"
+    assert f"{absent}, and a CSV file does not contain the protocol of its reports. Use --protocol" in refuse(
+        capsys, "estimate", "plain.csv"
+    )
+    for read in (read_protocol, estimate_file):
+        with pytest.raises(ValueError, match=f"^{absent}"):
+            read("plain.csv")
+    assert "--out must end in .csv, got 'out.json'" in refuse(capsys, "estimate", "split.parquet", "--out", "out.json")
     with pytest.raises(ValueError, match=r"Pass the encoder: `estimate_file\(path, encoder\)`"):
         estimate_file("plain.parquet")
-    assert "which exists" in refuse(capsys, "estimate", "split.parquet", "--out", "plain.parquet")
+    assert "which exists" in refuse(capsys, "estimate", "split.parquet", "--out", "plain.csv")
     main(["estimate", "plain.parquet", "--protocol", "split.json"])
     expected = REPORTS["split"].estimate_counts(reports).round(1)
     assert capsys.readouterr().out == expected.to_string() + "\n"

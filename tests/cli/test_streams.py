@@ -119,3 +119,63 @@ def test_warning_is_one_line_without_python(folder, run):
     assert status == 0
     assert [line for line in errors.splitlines() if line.startswith("skdp privatize: warning: ")]
     assert ".py" not in errors
+
+
+DOMAIN = ["--domain", "domain.toml"]
+HEADLESS = {
+    "synthesize": ["headless.csv", "o.csv", *PRIVATIZE],
+    "synthesize, a key": ["headless.csv", "o.csv", *PRIVATIZE, "--person", "id"],
+    "synthesize people": ["headless.csv", "o.csv", "--events", "people.csv", "e.csv", "--person", "sex", *PRIVATIZE],
+    "synthesize events": ["people.csv", "o.csv", "--events", "headless.csv", "e.csv", "--person", "a;b,c", *PRIVATIZE],
+    "privatize": ["headless.csv", "o.csv", *PRIVATIZE],
+    "table": ["headless.csv", "o.csv", *PRIVATIZE, "--by", "sex"],
+    "report": ["--data", "headless.csv", *DOMAIN, "--columns", "sex", "--target", "income", "--positive", "5"],
+    "estimate": ["headless.csv", "--protocol", "protocol.json"],
+}
+
+
+@pytest.mark.parametrize("case", HEADLESS)
+def test_file_without_a_header_prints_no_value(folder, run, case):
+    (folder / "headless.csv").write_text("39,Male,HIV-positive\n40,Female,no\n")
+    ENCODER.fit(PEOPLE[["sex"]]).save("protocol.json")
+    status, printed, errors = run(case.partition(" ")[0].strip(","), *HEADLESS[case])
+    assert status == 2
+    assert "headless.csv must have the columns [" in errors
+    assert [text for text in ("39", "Male", "HIV") if text in errors + printed.decode()] == []
+
+
+@pytest.mark.parametrize("command", ["synthesize", "privatize", "draft-domain"])
+def test_control_characters_of_a_header_are_escaped(folder, run, command):
+    PEOPLE.assign(**{"\x1b[31mred\u202e\x07": 1}).to_csv("people.csv", index=False)
+    words = {"draft-domain": ["out.toml"]}.get(command, ["out.csv", *PRIVATIZE])
+    status, printed, errors = run(command, "people.csv", *words)
+    assert status == 0
+    assert "\\x1b[31mred\\u202e\\x07" in errors
+    assert [c for c in errors + printed.decode() if not (c.isprintable() or c == "\n")] == []
+
+
+@pytest.mark.parametrize("command", ["privatize", "synthesize", "table"])
+def test_standard_output_is_called_by_its_name(folder, run, command):
+    words = [*PRIVATIZE, *{"privatize": ["--save", "p.json"], "synthesize": [], "table": ["--by", "sex"]}[command]]
+    status, _, errors = run(command, "people.csv", "-", *words)
+    assert status == 0
+    assert errors.endswith("Wrote standard output\n")
+    assert "/" not in errors
+
+
+@pytest.mark.parametrize("command", ["report", "statement"])
+def test_folder_and_page_are_not_written_to_standard_output(folder, run, command):
+    words = ["reports.parquet"] if command == "statement" else []
+    status, printed, errors = run(command, *words, "--out", "-")
+    assert (status, printed) == (2, b"")
+    assert f"skdp {command}: error: --out must be a file or folder, got -" in errors
+
+
+def test_value_of_an_option_that_does_not_occur_raises_an_error(folder, run):
+    PEOPLE.assign(income=["50K.", "60K."] * 30).to_csv("people.csv", index=False)
+    study = ["report", "--data", "people.csv", *DOMAIN, "--columns", "sex", "--target", "income"]
+    errors = run(*study, "--positive", "50K")[2]
+    assert "skdp report: error: --positive must be a value of --target, got '50K'." in errors
+    errors = run(*study, "--positive", "50K.", "--sensitive", "sex", "--privileged", "x")[2]
+    assert "skdp report: error: --privileged must be a value of --sensitive, got 'x'." in errors
+    assert "60K" not in errors

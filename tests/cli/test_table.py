@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from skdp import Domain, Interval, PrivacyLedger
-from skdp.cli import main
 from tests.cli.commands import call, refuse
 
 DOMAIN = Domain({"region": ["n", "s"], "sex": ["f", "m"], "income": Interval(0.0, 1000.0, bins=4), "employed": [0, 1]})
@@ -99,7 +98,12 @@ def test_weights_and_persons_are_columns(files, capsys):
         (["--by", "name"], "name"),
         (["--by", "sex", "--statistics", "mode"], "--statistics"),
         (["--by", "sex", "--weight", "weight"], "[columns.weight] with low = 0.0 and high"),
-        (["--by", "sex", "--weight", "sex"], "--weight must not be a column of --by"),
+        (["--by", "sex", "--weight", "sex"], "A column must have one use, got 'sex' in --by and --weight"),
+        (["--by", "sex", "sex"], "got 'sex' in --by and --by"),
+        (["--by", "sex", "--columns", "income", "sex", "--statistics", "mean"], "got 'sex' in --by and --columns"),
+        (["--by", "sex", "--columns", "income", "income", "--statistics", "mean"], "in --columns and --columns"),
+        (["--by", "sex", "--person", "sex"], "got 'sex' in --by and --person"),
+        (["--by", "sex", "--person", "weight", "--weight", "weight"], "got 'weight' in --weight and --person"),
         (
             ["--by", "sex", "--columns", "region", "--statistics", "mean"],
             "column 'region' must be an Interval of numbers, got ['n', 's']. Exclude the column, or group by it",
@@ -123,12 +127,6 @@ def test_invalid_options_raise_before_charge(words, match, files, capsys, monkey
     assert "secret" not in shown
     assert not (files / "out.csv").exists()
     assert PrivacyLedger(path=ledger).spent.epsilon == 0
-
-
-def test_command_is_listed(capsys):
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    assert "table" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("repeatable_draws")
@@ -168,3 +166,27 @@ def test_text_in_a_measured_column_raises_before_charge(files, capsys):
     domain = ["--domain", files / "domain.toml", "--epsilon", 1]
     error = refuse(capsys, "table", files / "text.csv", files / "new.csv", *domain, *options)
     assert "Column 'income' must contain numbers, with decimal points as in 1.5, got other text" in error
+
+
+@pytest.mark.usefixtures("repeatable_draws")
+@pytest.mark.parametrize("command", ["table", "estimate"])
+def test_group_without_a_value_has_a_name(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "domain.toml").write_text(Domain({"sex": ["NA", "f", None]}).to_toml(), encoding="utf-8")
+    pd.DataFrame({"sex": ["NA"] * 100 + ["f"] * 200 + [""] * 300}).to_csv("people.csv", index=False)
+    known = ["--domain", "domain.toml", "--epsilon", 30]
+    if command == "table":
+        assert call("table", "people.csv", "out.csv", *known, "--by", "sex") == 0
+    else:
+        assert call("privatize", "people.csv", "reports.csv", *known) == 0
+        assert call("estimate", "reports.csv", "--out", "out.csv") == 0
+    found = pd.read_csv("out.csv", keep_default_na=False, index_col="sex")["count"].round()
+    assert found.to_dict() == {"NA": 100, "f": 200, "missing": 300}
+
+
+def test_statistics_of_all_rows_have_one_line(files):
+    words = ["--domain", files / "domain.toml", "--epsilon", 1e5, "--columns", "income", "--statistics", "mean"]
+    assert call("table", files / "people.csv", files / "all.csv", *words, "count") == 0
+    found = pd.read_csv(files / "all.csv")
+    assert found["count"].tolist() == [400]
+    assert found["income_mean"].tolist() == pytest.approx([PEOPLE["income"].mean()], abs=0.1)

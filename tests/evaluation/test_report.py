@@ -217,10 +217,7 @@ class TestCommand:
             (["--target", "pay"], "--target requires --data"),
             (["--data", "own.parquet", "--columns", "sex"], "--data requires --domain and --columns"),
             (["OF SEX", "--out", "own.parquet"], "--out must be a folder, got the file 'own.parquet'"),
-            (
-                ["OF SEX", *TARGET, "--privileged", "X"],
-                "--privileged must be some, but not all, of the declared values",
-            ),
+            (["OF SEX", *TARGET, "--privileged", "X"], "--privileged must be a value of --sensitive, got 'X'"),
         ],
     )
     def test_invalid_options_of_the_command_raise_an_error(self, given, capsys, words, message):
