@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Codes, Indices
-from skdp.base import limit_blas_threads
+from skdp.base import find_stack_level, limit_blas_threads
 from skdp.central.statistics import select_columns
 from skdp.domain import Domain, Interval
+from skdp.pages import warn
 from skdp.synthesis._cells import find_intervals
 from skdp.synthesis._records import CodedRecords, replace_columns, select_present
 from skdp.synthesis._rows import DrawnRows, draw_numbers, draw_valid, find_invalid
@@ -35,6 +36,9 @@ N_SIMULATED = 20_000
 
 N_SIMULATIONS = 2
 """Number of simulations; the first one is of a model without these marginals."""
+
+MAX_OMITTED, MIN_PLANNED = 0.05, 100
+"""Largest proportion of omitted events without a warning, and smallest number of events of which one must be valid."""
 
 UNIT = 1 << 20
 """Integer weight of a person: each of n events has the weight UNIT // n, so that all of them have at most UNIT."""
@@ -62,6 +66,28 @@ def declare_numbers(largest: int) -> Interval:
 def count_earlier_events(persons: Indices) -> Indices:
     """Return the number of earlier events of the person of each event; `persons` is ascending."""
     return np.arange(persons.size) - np.searchsorted(persons, persons)
+
+
+def check_omitted(table: str, domain: Domain, n_drawn: int, n_planned: int) -> None:
+    """Check that most planned events of a table satisfy the constraints; raise an error if none of many does."""
+    n_omitted = n_planned - n_drawn
+    if n_omitted <= max(1, MAX_OMITTED * n_planned):
+        return
+    constraints = list(domain.constraints)
+    if n_drawn == 0 and n_planned >= MIN_PLANNED:
+        raise ValueError(
+            f"The constraints of `domain` must be satisfied by some events of {table!r}, "
+            f"got {constraints} and no such event. Remove some of them, or correct their "
+            "units and signs."
+        )
+    warn(
+        f"{n_omitted:,} of {n_planned:,} synthetic events of {table!r} are omitted, "
+        f"because no draw satisfies the constraints {constraints}. Correct the "
+        "constraints, or remove some of them from `domain`",
+        UserWarning,
+        about="guide/linked_tables",
+        stacklevel=find_stack_level(),
+    )
 
 
 class Histories:

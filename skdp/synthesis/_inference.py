@@ -34,6 +34,10 @@ NOT_DETERMINED = (
     "all rows change the statistic equally or not at all, as for a median or a number "
     "of rows"
 )
+PRIVATE_BINS = (
+    "the noise that determined the private bins of a column is not in the standard "
+    "errors: declare the edges of its bins"
+)
 WITHIN_BINS = (
     "the statistic depends on more than the mean and the standard deviation of the "
     "numbers in a bin: declare an edge of a bin at each limit, include the limit by >= "
@@ -112,6 +116,7 @@ def synthetic_inference(
     A term is not supported in these cases:
 
     - no measured marginal counts all combinations of its columns separately, without groups of rare values;
+    - one of its columns has private bins with several numbers each;
     - it changes by more than half of its standard error if numbers of the fine cells replace the points of their bins;
     - it is not linear within its margin of error, such as the mean of a group that is smaller than the noise;
     - each added row changes it equally, such as a median or the number of rows.
@@ -300,6 +305,15 @@ class _Analysis:
         # Reason if no marginal counts all combinations of the columns.
         is_grouped = any(set(columns) <= set(part.clique) for part in marginals)
         self.no_counts_reason = RARE_VALUES if is_grouped else NO_MARGINAL
+        # The counts that determined the bins also determine the points within them.
+        self.has_private_bins = False
+        for axis in cells.axes:
+            if synthesizer.bins == "private" and isinstance(axis, BinAxis):
+                cut = axis.fine_cells
+                is_cut = cut is not None and len(cut.shape.cells.edges) > len(
+                    axis.interval.edges
+                )
+                self.has_private_bins |= is_cut
 
     def correct(self, term: int) -> tuple[float, float]:
         """Return the correction of a term by the noisy counts, and the variance of the estimate."""
@@ -361,6 +375,8 @@ def _infer(
         reason = NO_RECORDS
     elif not math.isfinite(analysis.std_error):
         reason = analysis.no_counts_reason
+    elif analysis.has_private_bins:
+        reason = PRIVATE_BINS
     elif np.ptp(linear.influence[term][analysis.cells.proportions.ravel() > 0]) == 0:
         reason = NOT_DETERMINED
     else:

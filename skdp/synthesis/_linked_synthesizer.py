@@ -29,6 +29,7 @@ from skdp.synthesis._events import (
     UNIT,
     EventColumns,
     EventModel,
+    check_omitted,
     declare_numbers,
     name_history,
     name_number,
@@ -40,7 +41,12 @@ from skdp.synthesis._linked_tables import (
     encode_tables,
     open_tables,
 )
-from skdp.synthesis._records import Policy, check_replacements
+from skdp.synthesis._records import (
+    Policy,
+    check_replacements,
+    replace_columns,
+    select_present,
+)
 from skdp.synthesis._rows import (
     DrawnRows,
     check_n_samples,
@@ -60,6 +66,7 @@ from skdp.synthesis.selection import (
     make_plan,
     measure_and_fit,
     measure_cells,
+    structure_of,
 )
 from skdp.tables import Table, to_column, wrap_table
 
@@ -251,6 +258,11 @@ class DPLinkedSynthesizer(CentralEstimator):
         rng = make_generator(self.random_state, "contribution")
         records = encode_tables(tables, numbers, self.handle_unknown, rng)
         plan = make_plan(records.domain, "auto", None, None, self.max_cells)
+        for table in tables.events.values():
+            columns = dict(tables.people.domain) | dict(table.domain)
+            facts = select_present(self._declared, columns)
+            # Constraints that exclude all combinations of listed values raise an error.
+            structure_of(replace_columns(facts, columns), plan.max_cells)
         # Charge.
         source = self._charge_release(
             person_budget,
@@ -413,7 +425,13 @@ class DPLinkedSynthesizer(CentralEstimator):
         Raises
         ------
         TypeError, ValueError
-            If the number is not an integer or is out of range.
+            If the number is not an integer or is out of range, or no person or no event of a table satisfies the
+            constraints of `domain`.
+
+        Warns
+        -----
+        UserWarning
+            If more than a twentieth of the events of a table are omitted, because no draw satisfies the constraints.
 
         Notes
         -----
@@ -429,6 +447,8 @@ class DPLinkedSynthesizer(CentralEstimator):
         events = {}
         for index, (name, model) in enumerate(self._models.items(), 1):
             persons, drawn = model.draw(rows, model.joint, rng)
+            n_planned = int(rows.numbers[name_number(name)].sum())
+            check_omitted(name, model.joint, persons.size, n_planned)
             if self.order_by in drawn.domain.columns:
                 order = drawn.sort(self.order_by, persons)
                 persons, drawn = persons[order], drawn.take(order)

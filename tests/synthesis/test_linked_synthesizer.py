@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -367,6 +368,42 @@ def test_several_tables_of_events_satisfy_constraints_and_have_derived_columns(t
     for facts in ({"constraints": ["day > dose"]}, {"derived": {"late": "day + dose"}}):
         with pytest.raises(ValueError, match="columns of people and of one table of events, got"):
             make_synthesizer(domain=Domain(DOMAIN, **facts)).fit(patients, children | {"doses": visits[["id", "dose"]]})
+
+
+@pytest.mark.parametrize(
+    ("constraint", "person_columns"), [("day < 0", ["sex", "age"]), ("dose > 8 or day > 365 + age", None)]
+)
+def test_constraint_that_no_event_satisfies_raises_an_error(constraint, person_columns):
+    tables = make_tables(100)
+    data = tables if person_columns is None else (tables[0].merge(tables[1], on="id"),)
+    domain = Domain(DOMAIN, constraints=[constraint])
+    parameters = {"person_columns": person_columns, "max_rows_per_person": 1}
+    fitted = make_synthesizer(domain=domain, **parameters).fit(*data)
+    with pytest.raises(ValueError, match=r"satisfied by some events of 'events', got \["):
+        fitted.sample()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the only person may have events
+        assert len(list_events(fitted.sample(1), person_columns)) == 0
+
+
+def list_events(synthetic, person_columns):
+    return synthetic[1] if person_columns is None else synthetic
+
+
+def test_constraint_that_excludes_all_listed_values_is_refused_before_the_charge(tables):
+    ledger = PrivacyLedger(epsilon=5)
+    domain = Domain(DOMAIN, constraints=["ward == 'er' and ward == 'gp'"])
+    with pytest.raises(ValueError, match="exclude all combinations of declared values"):
+        make_synthesizer(domain=domain, ledger=ledger).fit(*tables)
+    assert ledger.spent.epsilon == 0
+
+
+def test_events_that_constraints_omit_are_counted_in_a_warning():
+    domain = Domain(DOMAIN, constraints=["sex == 'f' or day < 0"])
+    fitted = make_synthesizer(domain=domain, max_rows_per_person=1).fit(*make_tables(200))
+    with pytest.warns(UserWarning, match=r"[\d,]+ of [\d,]+ synthetic events of 'events' are omitted, because no draw"):
+        people, events = fitted.sample()
+    assert set(events.merge(people, on="id")["sex"]) == {"f"}
 
 
 def test_missing_values_are_drawn_and_unknown_events_are_ignored():
