@@ -374,7 +374,7 @@ def test_several_tables_of_events_satisfy_constraints_and_have_derived_columns(t
     ("constraint", "person_columns"), [("day < 0", ["sex", "age"]), ("dose > 8 or day > 365 + age", None)]
 )
 def test_constraint_that_no_event_satisfies_raises_an_error(constraint, person_columns):
-    tables = make_tables(100)
+    tables = make_tables(300)
     data = tables if person_columns is None else (tables[0].merge(tables[1], on="id"),)
     domain = Domain(DOMAIN, constraints=[constraint])
     parameters = {"person_columns": person_columns, "max_rows_per_person": 1}
