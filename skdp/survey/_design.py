@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Floats, Indices
+from skdp._arrays import Floats, Indices, Mask
 from skdp.base import (
     ColumnLike,
     ColumnName,
@@ -22,10 +22,13 @@ from skdp.base import (
 )
 from skdp.exact import log_upper
 from skdp.local.protocol import check_sample_weight
+from skdp.privacy import PrivacyGuarantee
 from skdp.survey._proportions import (
     ReportCounts,
     check_identified,
+    encode_sample,
     estimate_proportions,
+    estimate_variances,
     invert_channel,
 )
 from skdp.tables import is_frame, wrap_table
@@ -36,6 +39,9 @@ MEANINGS = {0: "no", 1: "yes", "No": "no", "Yes": "yes"}
 # Labels of the values: a list, or a mapping of meaning to label.
 Labels = Sequence[Any] | Mapping[Any, Any]
 
+
+# Mechanism of answers that were randomized outside of skdp.
+ANSWERS = "randomized answers"
 
 # Label of the non-compliant respondents in `ReportDesign.with_cheaters`.
 CHEATERS = "cheaters"
@@ -71,6 +77,9 @@ class ReportDesign(SavedByArguments):
     epsilon : float
         Privacy loss of a compliant answer: the largest log ratio of the probabilities of
         a report under two values. Infinite if a report is impossible under a value.
+    guarantee_ : PrivacyGuarantee
+        Guarantee of an answer that was randomized as described, for
+        `PrivacyLedger.charge`. Not available if epsilon is infinite.
 
     Raises
     ------
@@ -86,8 +95,10 @@ class ReportDesign(SavedByArguments):
 
     Notes
     -----
-    **Privacy.** A design states no guarantee, because skdp cannot verify that the
-    answers were randomized as described.
+    **Privacy.** The guarantee of a design follows from its probabilities. skdp cannot
+    verify that the answers were randomized as described, and a statement says so. It
+    does not cover whether a person answers, or complies. Each further answer of a person
+    costs the same again: charge each wave.
 
     References
     ----------
@@ -451,18 +462,30 @@ class ReportDesign(SavedByArguments):
 
     @property
     def epsilon(self) -> float:
-        """Largest log ratio of the probabilities of a report under two values, rounded up."""
+        """Largest log ratio of the probabilities of a report under two values of compliant respondents, rounded up."""
         # Fractions are exact, so epsilon is never smaller than the privacy loss.
         largest = Fraction(1)
+        is_compliant = [meaning != CHEATERS for meaning in self._labels]
         for channel in self.channels.values():
             # Reports with probability 0 under all values do not occur.
-            possible = channel[:, channel.max(axis=0) > 0]
+            possible = channel[is_compliant][:, channel.max(axis=0) > 0]
             if possible.min() == 0:
                 return math.inf
             for probabilities in possible.T.tolist():
                 ratio = Fraction(max(probabilities)) / Fraction(min(probabilities))
                 largest = max(largest, ratio)
         return log_upper(largest)
+
+    @property
+    def guarantee_(self) -> PrivacyGuarantee:
+        """Guarantee of an answer that was randomized as the design describes."""
+        if math.isinf(self.epsilon):
+            raise ValueError(
+                f"A guarantee requires a finite epsilon, but the design of column "
+                f"{self.column!r} has a report that is impossible under a value."
+            )
+        scope = (self.column,)
+        return PrivacyGuarantee(self.epsilon, scope=scope, mechanism=ANSWERS)
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that create the design.
@@ -498,7 +521,8 @@ class ReportDesign(SavedByArguments):
         Returns
         -------
         dataframe of the same library
-            A column ``<column>_<value>`` of floats for each value.
+            A column ``<column>_<value>`` of floats for each value, NaN for a missing
+            report.
 
         Raises
         ------
@@ -514,6 +538,10 @@ class ReportDesign(SavedByArguments):
         `estimate_frequencies` if there is one group and if there are as many possible
         reports as values.
 
+        A person without an answer has no unbiased values. In `survey_mean`, set the
+        weight of this person to 0, which assumes that the other people of the cluster or
+        stratum have the same distribution.
+
         **Privacy.** Post-processing of reports uses no budget.
         """
         chosen = list(self.values if values is None else values)
@@ -523,13 +551,17 @@ class ReportDesign(SavedByArguments):
                 f"{reprlib.repr(chosen)}."
             )
         table = to_pandas(reports, report_columns(self), "reports")
-        unbiased = unbiased_rows(self, table)
+        is_missing = np.zeros(len(table), bool)
+        if not any(map(_is_missing, self.reports)):
+            is_missing = table[self.column].isna().to_numpy(bool)
+        unbiased = unbiased_rows(self, table, is_used=~is_missing)
         if unbiased is None:
             raise ValueError(
                 f"`debias` requires a channel with linearly independent rows, but the design "
                 f"of column {self.column!r} has linearly dependent rows. Use "
                 "estimate_frequencies."
             )
+        unbiased[is_missing] = np.nan
         indices = [self.values.index(value) for value in chosen]
         names = [f"{self.column}_{value}" for value in chosen]
         return wrap_table(reports).rebuild([unbiased[:, indices]], names)
@@ -540,6 +572,8 @@ class ReportDesign(SavedByArguments):
         *,
         confidence_level: float = 0.95,
         sample_weight: ColumnLike | None = None,
+        strata: ColumnLike | None = None,
+        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate the proportion of each true value in the population.
 
@@ -551,8 +585,11 @@ class ReportDesign(SavedByArguments):
         confidence_level : float, default=0.95
             Coverage probability of each interval.
         sample_weight : array-like of shape (n_samples,), default=None
-            Survey weight of each row, the number of people that it represents. For
-            strata and clusters, use `survey_mean`.
+            Survey weight of each row, the number of people that it represents. A row of
+            weight 0 is not read, and its report may be missing: set the weights of people
+            without an answer to 0.
+        strata, clusters : array-like of shape (n_samples,), default=None
+            Stratum of each row, and its cluster within the stratum, see `survey_mean`.
 
         Returns
         -------
@@ -564,8 +601,8 @@ class ReportDesign(SavedByArguments):
         ------
         TypeError, ValueError
             If a column is missing, a report is not in the design, a weight is negative,
-            there are fewer than two rows, or the reports do not identify the
-            proportions.
+            there are fewer than two rows, a stratum has a single cluster, or the reports
+            do not identify the proportions.
 
         Warns
         -----
@@ -581,10 +618,11 @@ class ReportDesign(SavedByArguments):
 
         Standard errors include the errors of sampling and of randomization. They are at
         least the standard errors for the nearest proportions in [0, 1], so they are
-        positive even if all reports are equal.
+        positive even if all reports are equal. With strata or clusters, they are
+        linearized as in `survey_mean`.
 
-        **Privacy.** Post-processing of reports uses no budget. Weights are not
-        protected.
+        **Privacy.** Post-processing of reports uses no budget. Weights, strata and
+        clusters are not protected.
         """
         check_confidence_level(confidence_level)
         table = to_pandas(X, report_columns(self))
@@ -594,16 +632,33 @@ class ReportDesign(SavedByArguments):
         weights = np.ones(n_rows)
         if sample_weight is not None:
             weights = check_sample_weight(sample_weight, X, n_rows)
-        groups, reports = encode_reports(self, table)
+            if np.count_nonzero(weights) < 2:
+                raise ValueError(
+                    "`sample_weight` must be positive in at least two rows, got one."
+                )
+        groups, reports = encode_reports(self, table, is_used=weights > 0)
         shape = len(self.channels), len(self.reports)
         counts = ReportCounts.from_rows(groups, reports, weights, shape)
         # pandas would convert tuples to several levels.
         labels = pd.Index(self.values, name=self.column, tupleize_cols=False)
         channels = np.stack(list(self.channels.values()))
-        return estimate_proportions(channels, counts, labels, confidence_level)
+        if strata is None and clusters is None:
+            return estimate_proportions(channels, counts, labels, confidence_level)
+        sample = encode_sample(strata, clusters, X, n_rows)
+
+        def find_variances(values: Floats, means: Floats) -> tuple[Floats, float]:
+            fractions = weights[:, np.newaxis] / weights.sum()
+            scores = fractions * (values[:, groups, reports].T - means)
+            return estimate_variances(scores, *sample, weights > 0)
+
+        return estimate_proportions(
+            channels, counts, labels, confidence_level, find_variances
+        )
 
 
-def unbiased_rows(design: ReportDesign, table: pd.DataFrame) -> Floats | None:
+def unbiased_rows(
+    design: ReportDesign, table: pd.DataFrame, is_used: Mask | None = None
+) -> Floats | None:
     """Compute the unbiased values of the report of each row; shape (n_rows, n_values).
 
     An unbiased value has the expectation 1 for the true value of the row, and 0 for all
@@ -617,35 +672,42 @@ def unbiased_rows(design: ReportDesign, table: pd.DataFrame) -> Floats | None:
         if np.linalg.matrix_rank(channel) < len(design.values):
             return None
         values[key] = invert_channel(channel, uniform)
-    return select_rows(design, values, table)
+    return select_rows(design, values, table, is_used)
 
 
 def select_rows(
-    design: ReportDesign, matrices: Mapping[Any, Floats], table: pd.DataFrame
+    design: ReportDesign,
+    matrices: Mapping[Any, Floats],
+    table: pd.DataFrame,
+    is_used: Mask | None = None,
 ) -> Floats:
     """Select the column of each row's report in the matrix of its group; shape (n_rows, n_values).
 
     `matrices` has an array of shape (n_values, n_reports) for each group.
     """
-    groups, reports = encode_reports(design, table)
+    groups, reports = encode_reports(design, table, is_used)
     # (n_groups, n_reports, n_values)
     stacked = np.stack([matrices[key].T for key in design.channels])
     return np.asarray(stacked[groups, reports], float)
 
 
 def encode_reports(
-    design: ReportDesign, table: pd.DataFrame
+    design: ReportDesign, table: pd.DataFrame, is_used: Mask | None = None
 ) -> tuple[Indices, Indices]:
     """Return the index of the group and of the report of each row, as two arrays of shape (n_rows,).
 
-    Without groups, the index of the group is 0.
+    Without groups, the index of the group is 0. Only rows in the mask `is_used`, by default
+    all, are read; both indices of other rows are 0.
     """
-    reports = _find_labels(table[design.column], design.reports)
-    groups = np.zeros(len(table), np.intp)
+    is_used = np.ones(len(table), bool) if is_used is None else is_used
+    used = table[is_used]
+    groups, reports = np.zeros((2, len(table)), np.intp)
+    reports[is_used] = _find_labels(used[design.column], design.reports)
     if design.group is not None:
-        groups = _find_labels(table[design.group], list(design.channels))
+        groups[is_used] = _find_labels(used[design.group], list(design.channels))
     channels = np.stack(list(design.channels.values()))
-    n_impossible = int((channels.max(axis=1)[groups, reports] == 0).sum())
+    is_impossible = channels.max(axis=1)[groups, reports] == 0
+    n_impossible = int(is_impossible[is_used].sum())
     if n_impossible:
         raise ValueError(
             f"Column {design.column!r} must have reports that are possible in the design, "
@@ -699,7 +761,7 @@ def _find_labels(column: pd.Series, labels: Sequence[Any]) -> Indices:
     codes = pd.Index(labels, dtype=object).get_indexer(column.astype(object))
     # A missing label stands for all missing entries, which are None, NaN or NA.
     for code, label in enumerate(labels):
-        if pd.api.types.is_scalar(label) and pd.isna(label):
+        if _is_missing(label):
             codes[column.isna()] = code
     # Codes of -1 are entries without a label.
     n_unknown, *n_known = np.bincount(codes + 1, minlength=len(labels) + 1)
@@ -708,6 +770,11 @@ def _find_labels(column: pd.Series, labels: Sequence[Any]) -> Indices:
         # If a label is less frequent than the other entries, the column probably has
         # another coding, and the rows should not be dropped.
         drop = ", or drop these rows" if n_unknown < min(n_known) else ""
+        if n_unknown == n_missing:
+            drop = (
+                ", or drop rows without a report (`estimate_frequencies` with strata or "
+                "clusters: set their `sample_weight` to 0)"
+            )
         raise ValueError(
             f"Column {column.name!r} must have the labels {reprlib.repr(list(labels))}, "
             f"got other entries (rows: {n_unknown:,}, missing: {n_missing:,}, dtype: "
@@ -716,6 +783,11 @@ def _find_labels(column: pd.Series, labels: Sequence[Any]) -> Indices:
             f"{drop}."
         )
     return codes
+
+
+def _is_missing(label: Any) -> bool:
+    """Check if a label stands for missing reports."""
+    return pd.api.types.is_scalar(label) and bool(pd.isna(label))
 
 
 def _check_probability(name: str, probability: Any) -> None:

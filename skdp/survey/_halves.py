@@ -301,6 +301,9 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         column: ColumnName | None = None,
         cheaters: Any = None,
         confidence_level: float = 0.95,
+        sample_weight: ColumnLike | None = None,
+        strata: ColumnLike | None = None,
+        clusters: ColumnLike | None = None,
     ) -> pd.DataFrame:
         """Estimate the proportions of the values, and of non-compliant respondents.
 
@@ -315,6 +318,9 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
             respondents are compliant.
         confidence_level : float, default=0.95
             Coverage probability of each interval.
+        sample_weight, strata, clusters : array-like of shape (n_samples,), default=None
+            Survey weight of each row, its stratum, and its cluster within the stratum, see
+            `ReportDesign.estimate_frequencies`.
 
         Returns
         -------
@@ -340,7 +346,13 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         **Privacy.** Post-processing of reports uses no budget.
         """
         design = self.design(column, cheaters=cheaters)
-        return design.estimate_frequencies(reports, confidence_level=confidence_level)
+        return design.estimate_frequencies(
+            reports,
+            confidence_level=confidence_level,
+            sample_weight=sample_weight,
+            strata=strata,
+            clusters=clusters,
+        )
 
 
 def _add_halves(frame: Any, is_second: Mask) -> Any:

@@ -16,9 +16,9 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats, Indices, Mask
-from skdp.base import check_same_order, to_array
+from skdp.base import to_array
 from skdp.local import ReportTransformer, read_and_tally
-from skdp.local.protocol import CategoryField, check_sample_weight, reject_column_name
+from skdp.local.protocol import CategoryField, check_sample_weight
 from skdp.survey._design import (
     ReportDesign,
     check_columns,
@@ -270,18 +270,27 @@ def build_rows(
     return PredictorRows(known, questions, _list_cells(questions), weights, clusters)
 
 
-def validate_numbers(column: pd.Series, remedy: str = ENCODE) -> Floats:
-    """Check that a column has finite numbers, and return it as floats."""
+def validate_numbers(
+    column: pd.Series,
+    *,
+    advice: str = ENCODE,
+    remedy: str = "Drop or impute these rows.",
+    is_used: Mask | bool = True,
+) -> Floats:
+    """Check that the used rows of a column have finite numbers, and return floats, which are 0 in other rows.
+
+    `advice` is for columns of other types, and `remedy` for missing values.
+    """
     if not pd.api.types.is_numeric_dtype(column.dtype):
         raise TypeError(
-            f"Column {column.name!r} must be numeric, got {column.dtype}. {remedy}"
+            f"Column {column.name!r} must be numeric, got {column.dtype}. {advice}"
         )
-    values = column.to_numpy(float, na_value=np.nan)
+    values = np.where(is_used, column.to_numpy(float, na_value=np.nan), 0.0)
     n_missing = int((~np.isfinite(values)).sum())
     if n_missing:
         raise ValueError(
             f"Column {column.name!r} must be finite, got missing or infinite values "
-            f"(rows: {n_missing:,}). Drop or impute these rows."
+            f"(rows: {n_missing:,}). {remedy}"
         )
     return values
 
@@ -332,22 +341,3 @@ def validate_weights(sample_weight: Any, X: Any, n_rows: int) -> Floats:
     # Division by the largest weight first, because sums could overflow.
     ratios = weights / weights.max()
     return ratios * (np.count_nonzero(ratios) / ratios.sum())
-
-
-def encode_labels(name: str, labels: Any, X: Any, n_rows: int) -> Indices | None:
-    """Return the index of the label of each row, or None if `labels` is None; `name` is the parameter in errors."""
-    if labels is None:
-        return None
-    reject_column_name(name, labels)
-    check_same_order(X, labels, name)
-    array = to_array(labels, name)
-    if array.ndim != 1:
-        raise ValueError(f"`{name}` must be one column, got shape {array.shape}.")
-    # Missing entries have the code -1.
-    codes, _ = pd.factorize(array)
-    if len(codes) != n_rows or (codes < 0).any():
-        raise ValueError(
-            f"`{name}` must have {n_rows} entries that are not missing, got "
-            f"{int((codes >= 0).sum())}. Drop rows with a missing entry."
-        )
-    return codes

@@ -6,12 +6,24 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from skdp.base import ColumnLike, TableLike, check_confidence_level
+from skdp._arrays import Floats, Indices, Mask
+from skdp.base import ColumnLike, TableLike, check_confidence_level, to_array
 from skdp.survey._design import to_pandas
-from skdp.survey._inputs import encode_labels, validate_numbers, validate_weights
+from skdp.survey._inputs import validate_numbers, validate_weights
+from skdp.survey._proportions import (
+    encode_labels,
+    encode_sample,
+    estimate_variances,
+)
+
+CHANGE = "change"
+"""Label of the difference of two waves."""
 
 DEBIAS = "Pass the result of `debias` of the design or encoder of these reports."
 """Advice for reports, because their proportions are biased estimates."""
+
+EXCLUDE = "Set their weights to 0, which keeps their clusters."
+"""Remedy for missing values. Without the rows, standard errors would be too small."""
 
 
 def survey_mean(
@@ -20,6 +32,7 @@ def survey_mean(
     strata: ColumnLike | None = None,
     clusters: ColumnLike | None = None,
     *,
+    waves: ColumnLike | None = None,
     confidence_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate the mean of each column of a sample with weights, strata and clusters.
@@ -31,12 +44,17 @@ def survey_mean(
         a `NumericPerturber`.
     sample_weight : array-like of shape (n_samples,), default=None
         Survey weight of each row, the number of people that it represents. If None, all
-        weights are equal. For a subgroup, set the weights of all other rows to 0.
+        weights are equal. For a subgroup, set the weights of all other rows to 0, so that
+        their clusters are kept. Their values are not read, and may be missing.
     strata : array-like of shape (n_samples,), default=None
         Stratum of each row. If None, there is one stratum.
     clusters : array-like of shape (n_samples,), default=None
         Cluster of each row within its stratum: rows that were sampled together, such as a
         household. If None, each row is a cluster.
+    waves : array-like of shape (n_samples,), default=None
+        Wave of each row, such as 2025 and 2026, for the change between two waves. If people
+        or areas are in both waves, pass them as `clusters`; otherwise the waves are
+        independent samples.
     confidence_level : float, default=0.95
         Coverage probability of each interval.
 
@@ -44,13 +62,16 @@ def survey_mean(
     -------
     pandas.DataFrame
         Columns ``mean, std_error, lower, upper``, with a row for each column of values.
+        With `waves`, the rows of each wave are followed by the rows of "change", the second
+        wave in ascending order minus the first.
 
     Raises
     ------
     TypeError, ValueError
         If values are not a dataframe with rows and columns, a column is not numeric or
-        has missing values, lengths differ, a weight is negative, a stratum has a single
-        cluster, or no stratum has two clusters with a positive weight.
+        has missing values in rows with a positive weight, lengths differ, a weight is
+        negative, a stratum has a single cluster, or no stratum has two clusters with a
+        positive weight, or there are not two waves.
 
     See Also
     --------
@@ -89,33 +110,55 @@ def survey_mean(
         raise ValueError(
             f"values must have at least one row and one column, got shape {frame.shape}."
         )
-    frame, n_rows = frame.apply(validate_numbers, remedy=DEBIAS), len(frame)
+    n_rows = len(frame)
     weights = pd.Series(validate_weights(sample_weight, values, n_rows))
+    is_used = weights.to_numpy() > 0
+    frame = frame.apply(
+        validate_numbers, advice=DEBIAS, remedy=EXCLUDE, is_used=is_used
+    )
+    stratum, cluster = encode_sample(strata, clusters, values, n_rows)
+    if waves is None:
+        mean, scores = _linearize(frame, weights)
+        sample = stratum, cluster, is_used
+        return _make_table(mean, scores, sample, confidence_level)
+    encode_labels("waves", waves, values, n_rows)
+    wave, labels = pd.factorize(to_array(waves, "waves"), sort=True)
+    if len(labels) != 2:
+        raise ValueError(f"`waves` must have two different values, got {len(labels)}.")
+    rows = pd.DataFrame({"stratum": stratum, "cluster": cluster, "wave": wave})
+    if rows.groupby(["stratum", "cluster"])["wave"].nunique().max() == 1:
+        # Samples without a common cluster are drawn independently.
+        stratum = 2 * stratum + wave
+    tables, parts = {}, []
+    for code, label in enumerate(labels):
+        in_wave = wave == code
+        mean, scores = _linearize(frame, weights.where(in_wave, 0))
+        sample = stratum, cluster, is_used & in_wave
+        tables[label] = _make_table(mean, scores, sample, confidence_level)
+        parts.append((mean, scores))
+    (first, first_scores), (second, second_scores) = parts
+    scores = second_scores - first_scores
+    sample = stratum, cluster, is_used
+    tables[CHANGE] = _make_table(second - first, scores, sample, confidence_level)
+    return pd.concat(tables, names=["wave", None])
+
+
+def _linearize(frame: pd.DataFrame, weights: pd.Series) -> tuple[pd.Series, Floats]:
+    """Return the weighted means, and the influence of each row on them, (n_rows, n_columns)."""
     fractions = weights / weights.sum()
     mean = frame.mul(fractions, axis=0).sum()
-    scores = (frame - mean).mul(fractions, axis=0)
-    if strata is None:
-        strata = np.zeros(n_rows)
-    if clusters is None:
-        clusters = np.arange(n_rows)
-    labels = {"strata": strata, "clusters": clusters}
-    keys = [encode_labels(*item, values, n_rows) for item in labels.items()]
-    by_stratum = scores.groupby(keys).sum().groupby(level=0)
-    n_clusters = by_stratum.size()
-    if n_clusters.min() < 2:
-        raise ValueError(
-            "Each stratum must have at least two clusters, got a stratum with one. Join "
-            "small strata."
-        )
-    # The variance of a sum over clusters drawn with replacement in each stratum.
-    std_error = np.sqrt(by_stratum.var().mul(n_clusters, axis=0).sum())
-    is_used = (weights > 0).groupby(keys).any()
-    degrees = is_used.sum() - is_used.groupby(level=0).any().sum()
-    if degrees < 1:
-        raise ValueError(
-            "A stratum must have at least two clusters with a positive weight, got at "
-            "most one in each. Use a larger subgroup."
-        )
+    return mean, (frame - mean).mul(fractions, axis=0).to_numpy()
+
+
+def _make_table(
+    mean: pd.Series,
+    scores: Floats,
+    sample: tuple[Indices, Indices, Mask],
+    confidence_level: float,
+) -> pd.DataFrame:
+    """Return estimates with standard errors and intervals; `sample` has strata, clusters and used rows."""
+    variances, degrees = estimate_variances(scores, *sample)
+    std_error = np.sqrt(variances)
     margin = stats.t.ppf((1 + confidence_level) / 2, degrees) * std_error
     table = {"mean": mean, "std_error": std_error}
     return pd.DataFrame(table | {"lower": mean - margin, "upper": mean + margin})

@@ -1,7 +1,8 @@
-"""Proportions of the true values, from the weighted counts of the reports in each group."""
+"""Proportions of the true values, from weighted counts of reports, and variances of samples of clusters."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -9,9 +10,9 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from skdp._arrays import Floats, Indices
-from skdp.base import find_stack_level
-from skdp.local.protocol import SampledCounts
+from skdp._arrays import Floats, Indices, Mask
+from skdp.base import check_same_order, find_stack_level, to_array
+from skdp.local.protocol import SampledCounts, reject_column_name
 from skdp.pages import warn
 
 # Distance of an estimate from [0, 1], in standard errors, above which it warns. By chance,
@@ -26,6 +27,7 @@ class ReportCounts:
     # Sums of the weights of the rows, and of their squares; shape (n_groups, n_reports).
     weights: Floats
     squares: Floats
+    # Number of rows with a positive weight.
     n_rows: int
 
     @classmethod
@@ -43,7 +45,7 @@ class ReportCounts:
         weights, squares = np.zeros(shape), np.zeros(shape)
         np.add.at(weights, (groups, reports), row_weights)
         np.add.at(squares, (groups, reports), row_weights**2)
-        return cls(weights, squares, len(row_weights))
+        return cls(weights, squares, int(np.count_nonzero(row_weights)))
 
     @property
     def total(self) -> float:
@@ -81,12 +83,18 @@ def invert_channel(channel: Floats, expected: Floats) -> Floats:
 
 
 def estimate_proportions(
-    channels: Floats, counts: ReportCounts, labels: pd.Index, confidence_level: float
+    channels: Floats,
+    counts: ReportCounts,
+    labels: pd.Index,
+    confidence_level: float,
+    find_variances: Callable[[Floats, Floats], tuple[Floats, float]] | None = None,
 ) -> pd.DataFrame:
     """Estimate the proportion of each value, with standard errors and confidence intervals, from weighted reports.
 
     `channels` has the probability of each report, of shape (n_groups, n_values,
-    n_reports).
+    n_reports). `find_variances` returns the variances of a sample with strata or clusters,
+    and their degrees of freedom, from the unbiased values and the proportions; None for
+    independent rows.
     """
     # Weighted means of unbiased values are unbiased.
     values = _invert_channels(channels, counts, labels.name)
@@ -99,16 +107,25 @@ def estimate_proportions(
     expected_squares = counts.group_squares * (clipped @ channels)
     smallest_variances = _sum_squares(values, clipped, expected_squares)
     smallest_variances /= counts.total**2
-    _warn_of_impossible(labels, proportions, np.sqrt(smallest_variances))
-    _warn_of_misfit(labels, counts, proportions @ channels)
     # The variance of the weighted mean of independent numbers with variance 1 (Kish 1965).
     kish = float(counts.squares.sum()) / counts.total**2
+    degrees_of_freedom, design_effect = float(counts.n_rows - 1), 1.0
+    smallest = smallest_variances
+    if find_variances is not None:
+        independent = np.maximum(variances, smallest)
+        variances, degrees_of_freedom = find_variances(values, proportions)
+        design_effect = max(1.0, float((variances / independent).max()))
+        # Only the variance of the randomization is a lower bound, because strata reduce the
+        # sampling error.
+        smallest = smallest_variances - kish * clipped * (1 - clipped)
+        kish = 0.0
+    variances = np.maximum(variances, smallest)
+    _warn_of_impossible(
+        labels, proportions, np.sqrt(design_effect * smallest_variances)
+    )
+    _warn_of_misfit(labels, counts, proportions @ channels, design_effect)
     sampled = SampledCounts.from_means(
-        proportions,
-        np.maximum(variances, smallest_variances),
-        counts.total,
-        kish,
-        counts.n_rows - 1,
+        proportions, variances, counts.total, kish, degrees_of_freedom
     )
     return sampled.make_table(confidence_level, statistic="frequency", index=labels)
 
@@ -121,6 +138,64 @@ def check_identified(channel: Floats, column: Any) -> None:
             f"identify the proportions of its {len(channel)} values. Use a "
             "probability other than 0.5, or more groups."
         )
+
+
+def estimate_variances(
+    scores: Floats, strata: Indices, clusters: Indices, is_used: Mask
+) -> tuple[Floats, float]:
+    """Estimate the variances of the sums of linearized scores over a sample, and their degrees of freedom.
+
+    `scores` have the shape (n_rows, n). `strata` and `clusters` have the index of the
+    stratum of each row, and of its cluster within the stratum. Rows with a positive weight
+    are used.
+    """
+    keys = [strata, clusters]
+    by_stratum = pd.DataFrame(scores).groupby(keys).sum().groupby(level=0)
+    n_clusters = by_stratum.size()
+    if n_clusters.min() < 2:
+        raise ValueError(
+            "Each stratum must have at least two clusters, got a stratum with one. Join "
+            "small strata."
+        )
+    # The variance of a sum over clusters drawn with replacement in each stratum.
+    variances = by_stratum.var().mul(n_clusters, axis=0).sum()
+    has_used = pd.Series(is_used).groupby(keys).any()
+    degrees = int(has_used.sum() - has_used.groupby(level=0).any().sum())
+    if degrees < 1:
+        raise ValueError(
+            "A stratum must have at least two clusters with a positive weight, got at "
+            "most one in each. Use a larger subgroup."
+        )
+    return variances.to_numpy(), degrees
+
+
+def encode_labels(name: str, labels: Any, X: Any, n_rows: int) -> Indices:
+    """Return the index of the label of each row of X; `name` is the parameter in errors."""
+    reject_column_name(name, labels)
+    check_same_order(X, labels, name)
+    array = to_array(labels, name)
+    if array.ndim != 1:
+        raise ValueError(f"`{name}` must be one column, got shape {array.shape}.")
+    # Missing entries have the code -1.
+    codes, _ = pd.factorize(array)
+    if len(codes) != n_rows or (codes < 0).any():
+        raise ValueError(
+            f"`{name}` must have {n_rows} entries that are not missing, got "
+            f"{int((codes >= 0).sum())}. Drop rows with a missing entry."
+        )
+    return codes
+
+
+def encode_sample(
+    strata: Any, clusters: Any, X: Any, n_rows: int
+) -> tuple[Indices, Indices]:
+    """Return the index of the stratum and of the cluster of each row: one stratum by default, and a cluster per row."""
+    stratum, cluster = np.zeros(n_rows, np.intp), np.arange(n_rows)
+    if strata is not None:
+        stratum = encode_labels("strata", strata, X, n_rows)
+    if clusters is not None:
+        cluster = encode_labels("clusters", clusters, X, n_rows)
+    return stratum, cluster
 
 
 def _invert_channels(channels: Floats, counts: ReportCounts, column: Any) -> Floats:
@@ -180,17 +255,21 @@ def _warn_of_impossible(labels: pd.Index, proportions: Floats, errors: Floats) -
         )
 
 
-def _warn_of_misfit(labels: pd.Index, counts: ReportCounts, fitted: Floats) -> None:
+def _warn_of_misfit(
+    labels: pd.Index, counts: ReportCounts, fitted: Floats, design_effect: float
+) -> None:
     """Warn if the groups have different proportions of the values (chi-squared test).
 
     `fitted` are the probabilities of the reports in each group if all groups have the
-    estimated proportions; shape (n_groups, n_reports).
+    estimated proportions; shape (n_groups, n_reports). The variances of the proportions are
+    at most `design_effect` times those of independent rows, so the statistic is divided by
+    it (Rao and Scott 1981).
     """
     # Kish's effective number of reports: weighted proportions have the variance of this
     # number of reports with equal weights.
     observed = counts.observed
     squares = np.maximum(counts.group_squares, np.finfo(float).tiny)
-    n_reports = counts.group_totals**2 / squares
+    n_reports = counts.group_totals**2 / squares / design_effect
     # Proportions outside [0, 1] may have negative expected counts.
     fitted = np.clip(fitted, 0, 1)
     # Pearson's statistic. The test is not valid for expected counts below 5 (Cochran 1954).

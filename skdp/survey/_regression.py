@@ -33,7 +33,6 @@ from skdp.survey._inputs import (
     check_real,
     check_reported_together,
     convert_target_reports,
-    encode_labels,
     list_questions,
     validate_column,
     validate_weights,
@@ -49,7 +48,7 @@ from skdp.survey._likelihood import (
     maximize,
     sum_by_cluster,
 )
-from skdp.survey._proportions import warn_of_reports
+from skdp.survey._proportions import encode_labels, warn_of_reports
 from skdp.tables import is_frame, to_objects
 
 # Smallest number of distinct values of a numeric target. With 2 to 9 values, whose errors
@@ -141,7 +140,9 @@ class ReportRegression(BaseEstimator):
             X,
             self.predictor_designs,
             weights=validate_weights(sample_weight, X, len(table)),
-            clusters=encode_labels("clusters", clusters, X, len(table)),
+            clusters=None
+            if clusters is None
+            else encode_labels("clusters", clusters, X, len(table)),
         )
         self._fit_target(rows, y)
         return self

@@ -13,8 +13,9 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from skdp import ReportDesign, privacy_statement
+from skdp import PrivacyLedger, ReportDesign, privacy_statement
 from skdp.exact import exp_bounds
+from skdp.survey import survey_mean
 
 # Counts of the reports of 18 generated tables, and independent fits, which agree with RRreg 0.7.6 where it is correct;
 # also beyond the boundary, where RRreg has no correct error.
@@ -293,7 +294,6 @@ def test_order_of_crosswise_reports_does_not_change_the_estimates():
         (lambda: ReportDesign.forced("a", yes=0.5, no=0.5), ValueError, r"must be less than 1, got 1"),
         # Without the probability of no, epsilon was infinite, and the estimate biased for the usual dice.
         (lambda: ReportDesign.forced("drug", yes=1 / 6), TypeError, "'no'"),
-        (lambda: privacy_statement(WARNER), TypeError, "states no guarantee; its `epsilon` is what the instructions"),
         (lambda: ReportDesign.direct("a", values=["no"]), ValueError, "`values` must have at least two different"),
         (lambda: ReportDesign.warner("a", 0.5), ValueError, "'a' must have linearly independent rows .* its 2 values"),
         (lambda: ReportDesign.crosswise("a", 0.5), ValueError, "independent rows .* a probability other than 0.5"),
@@ -361,3 +361,113 @@ def test_report_that_excludes_a_value_has_an_infinite_epsilon():
     for design in (ReportDesign.direct("smokes"), ReportDesign.forced("smokes", yes=0.3, no=0), BY_GROUP):
         assert design.epsilon == np.inf
     assert ReportDesign.warner("smokes", 0.75).epsilon == pytest.approx(np.log(3))
+
+
+# Samples with missing answers, strata and clusters.
+
+HALVES = ReportDesign.by_group(
+    {"a": ReportDesign.forced("q", yes=0.2, no=0.1), "b": ReportDesign.forced("q", yes=0.6, no=0.1)}, "half"
+)
+# 40 % have the attribute: 48 % of half a and 72 % of half b report "yes".
+IS_YES = np.random.default_rng(4).random(600) < np.tile([0.48, 0.72], 300)
+SAMPLE = pd.DataFrame({"q": np.where(IS_YES, "yes", "no"), "half": ["a", "b"] * 300})
+SAMPLE_STRATA, SAMPLE_CLUSTERS = np.arange(600) // 300, np.arange(600) // 5
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_people_without_an_answer_have_weight_0(missing):
+    answered = SAMPLE_CLUSTERS % 4 > 0
+    weights = answered * (1.0 + np.arange(600) % 3)
+    table = SAMPLE.astype(object).assign(q=SAMPLE["q"].where(answered, missing))
+    with pytest.raises(ValueError, match=r"missing: 150.*set their `sample_weight` to 0"):
+        HALVES.estimate_frequencies(table, strata=SAMPLE_STRATA)
+    found = HALVES.estimate_frequencies(table, sample_weight=weights)
+    expected = HALVES.estimate_frequencies(SAMPLE[answered], sample_weight=weights[answered])
+    pd.testing.assert_frame_equal(found, expected)
+    values = HALVES.debias(table)
+    assert values.isna().all(axis=1).tolist() == (~answered).tolist()
+    pd.testing.assert_frame_equal(values[answered], HALVES.debias(SAMPLE)[answered])
+    assert survey_mean(values, weights).notna().all(axis=None)
+
+
+def test_reports_that_are_not_in_the_design_are_not_missing():
+    with pytest.raises(ValueError, match=r"rows: 3, missing: 0"):
+        WARNER.debias(pd.DataFrame({"smokes": ["no", "yes", "maybe", "maybe", "maybe"]}))
+
+
+@pytest.mark.parametrize("weights", [None, 1.0 + np.arange(600) % 3])
+def test_errors_of_strata_and_clusters_are_linearized(weights):
+    design = ReportDesign.forced("q", yes=0.2, no=0.1)
+    sample = SAMPLE_STRATA, SAMPLE_CLUSTERS
+    table = SAMPLE[["q"]]
+    found = design.estimate_frequencies(table, sample_weight=weights, strata=sample[0], clusters=sample[1])
+    expected = survey_mean(design.debias(table), weights, *sample)
+    np.testing.assert_allclose(found["frequency"], expected["mean"])
+    np.testing.assert_allclose(found["std_error"], expected["std_error"], rtol=1e-9)
+
+
+def test_rows_in_their_own_cluster_are_independent():
+    design = HALVES.with_cheaters("no")
+    columns = ["frequency", "std_error"]
+    found = design.estimate_frequencies(SAMPLE, clusters=np.arange(600))[columns]
+    pd.testing.assert_frame_equal(found, design.estimate_frequencies(SAMPLE)[columns])
+
+
+def test_intervals_with_non_compliance_cover_the_proportions_of_clusters():
+    """Half of the clusters have no one with the attribute; without clusters, 80 of 100 intervals would cover it."""
+    rng, n_draws, covered = np.random.default_rng(0), 200, np.zeros(2)
+    design = HALVES.with_cheaters("no")
+    clusters = np.arange(2000) // 20
+    for _ in range(n_draws):
+        has = (rng.random(100) < 0.5)[clusters] & (rng.random(2000) < 0.6)
+        half = rng.choice(["a", "b"], 2000)
+        is_cheating = rng.random(2000) < 0.2
+        coin = rng.random(2000)
+        answer = np.where(coin < np.where(half == "a", 0.2, 0.6), True, np.where(coin > 0.9, False, has))
+        table = pd.DataFrame({"q": np.where(answer & ~is_cheating, "yes", "no"), "half": half})
+        frame = design.estimate_frequencies(table, clusters=clusters)
+        truth = np.array([0.3 * 0.8, 0.2])
+        rows = frame.loc[["yes", "cheaters"]]
+        covered += (rows["lower"] <= truth) & (truth <= rows["upper"])
+    # The seed is fixed. With other seeds, a coverage of 0.95 fails with probability 1e-3.
+    low, high = stats.binom.ppf([5e-4, 1 - 5e-4], n_draws, 0.95)
+    assert ((low <= covered) & (covered <= high)).all()
+
+
+def test_clusters_do_not_make_the_test_of_groups_too_strict():
+    """All rows of a cluster have one answer, so the groups differ by chance more than independent rows."""
+    design = ReportDesign.by_group({"direct": ReportDesign.direct("a"), "card": ReportDesign.direct("a")}, "g")
+    table = two_groups((700, 300), (600, 400))
+    with pytest.warns(UserWarning, match="same proportions"):
+        design.estimate_frequencies(table)
+    # 20 clusters, each with one answer and one group: 14 to 6 is no evidence against 12 to 8.
+    design.estimate_frequencies(table, clusters=np.arange(2000) // 100)
+
+
+# Guarantees of answers.
+
+
+def test_guarantee_of_an_answer_is_charged_and_stated():
+    ledger = PrivacyLedger(epsilon=5.0)
+    for wave in ("2025", "2026"):
+        ledger.charge(WARNER.guarantee_, f"smokes, {wave}")
+    assert ledger.spent.epsilon == pytest.approx(2 * WARNER.epsilon)
+    statement = privacy_statement([WARNER, ReportDesign.forced("drug", yes=0.2, no=0.1)])
+    assert statement.total.scope == ("smokes", "drug")
+    assert statement.total.epsilon == pytest.approx(np.log(3) + np.log(8))
+    assert "skdp cannot verify" in " ".join(statement.notes)
+    listed = privacy_statement(WARNER, pd.DataFrame({"smokes": ["no"], "age": [3]})).rows
+    assert listed["protection"].tolist() == ["privatized rows", "no guarantee: not seen by fit"]
+
+
+def test_design_that_reveals_a_value_has_no_guarantee():
+    for call in (lambda: ReportDesign.direct("a").guarantee_, lambda: privacy_statement(ReportDesign.direct("a"))):
+        with pytest.raises(ValueError, match="column 'a' has a report that is impossible under a value"):
+            call()
+
+
+def test_epsilon_of_a_design_is_for_compliant_respondents():
+    """The report of a person who does not comply does not depend on the value."""
+    assert HALVES.with_cheaters("no").epsilon == HALVES.epsilon < np.inf
+    named = ReportDesign.warner("a", 0.75, values={"no": "no", "yes": "cheaters"})
+    assert named.epsilon == WARNER.epsilon

@@ -139,3 +139,47 @@ def test_row_labels_have_no_effect():
     expected = survey_mean(values, weights)
     for labels in ([3, 2, 1, 0], [0, 0, 1, 1]):
         pd.testing.assert_frame_equal(survey_mean(values.set_axis(labels), weights), expected)
+
+
+# Rows that are not used, and waves.
+
+
+@pytest.mark.parametrize("convert", [lambda x: x, pl.from_pandas])
+def test_values_of_rows_of_weight_0_are_not_read(convert):
+    is_asked = HOUSEHOLD % 3 > 0
+    expected = survey_mean(VALUES, WEIGHT * is_asked, STRATUM, HOUSEHOLD)
+    missing = VALUES.where(pd.Series(is_asked), np.nan)
+    found = survey_mean(convert(missing), WEIGHT * is_asked, STRATUM, HOUSEHOLD)
+    pd.testing.assert_frame_equal(found, expected)
+    with pytest.raises(ValueError, match=r"\(rows: 201\)\. Set their weights to 0, which keeps their clusters"):
+        survey_mean(missing, WEIGHT, STRATUM, HOUSEHOLD)
+
+
+WAVE = np.where(np.arange(N) % 2, "b", "a")
+
+
+def test_change_of_waves_with_equal_people_is_the_mean_of_their_differences():
+    people = np.arange(N) // 2
+    table = survey_mean(VALUES, strata=STRATUM, clusters=people, waves=WAVE)
+    differences = VALUES[1::2].reset_index(drop=True) - VALUES[::2].reset_index(drop=True)
+    expected = survey_mean(differences, strata=STRATUM[::2])
+    pd.testing.assert_frame_equal(table.loc["change"], expected)
+
+
+@pytest.mark.parametrize("clusters", [None, HOUSEHOLD + N * (WAVE == "b")])
+def test_change_of_waves_without_common_people_adds_the_variances(clusters):
+    table = survey_mean(VALUES, WEIGHT, STRATUM, clusters, waves=pl.Series(WAVE))
+    errors = []
+    for wave in "ab":
+        rows = wave == WAVE
+        inputs = [None if x is None else x[rows] for x in (WEIGHT, STRATUM, clusters)]
+        pd.testing.assert_frame_equal(table.loc[wave], survey_mean(VALUES[rows].reset_index(drop=True), *inputs))
+        errors.append(table.loc[wave, "std_error"])
+    np.testing.assert_allclose(table.loc["change", "std_error"] ** 2, errors[0] ** 2 + errors[1] ** 2)
+    np.testing.assert_allclose(table.loc["change", "mean"], table.loc["b", "mean"] - table.loc["a", "mean"])
+
+
+@pytest.mark.parametrize("waves", [[1] * N, list(range(N)), STRATUM])
+def test_other_numbers_of_waves_raise_an_error(waves):
+    with pytest.raises(ValueError, match="`waves` must have two different values, got"):
+        survey_mean(VALUES, waves=waves)

@@ -16,6 +16,7 @@ from skdp.privacy.statement._result import PrivacyStatement
 from skdp.privacy.statement._steps import (
     column_names_of,
     fitted_names,
+    is_design,
     is_estimator,
     is_fitted,
     iterate_parts,
@@ -77,9 +78,10 @@ def privacy_statement(
 
     Parameters
     ----------
-    estimator : estimator, list of estimators, or PrivacyLedger
+    estimator : estimator, ReportDesign, list of them, or PrivacyLedger
         Fitted or unfitted; the statement of an unfitted estimator is a plan. The estimators of a list are about the
-        same people. For a ledger, the statement lists the charges.
+        same people. For a ledger, the statement lists the charges. The guarantee of a design holds if people
+        randomized their answers as it describes.
     X : DataFrame, Domain or ndarray of shape (n_samples, n_features), default=None
         Table. Only its column names are read, to list the columns that the estimator was not fitted on, too.
         Without it, the columns of an unfitted estimator have no names.
@@ -225,16 +227,14 @@ def _check_estimators(estimator: Any) -> list[Any]:
             "list."
         )
     for part in estimators:
-        if not is_estimator(part):
+        if not is_estimator(part) and not is_design(part):
             is_class = isinstance(part, type)
             description = (
                 f"the class {part.__name__}" if is_class else type(part).__name__
             )
             raise TypeError(
                 f"`estimator` must be an estimator, got {description}. For reports, "
-                "pass the result of skdp.read_protocol, or use skdp statement FILE. A "
-                "ReportDesign states no guarantee; its `epsilon` is what the "
-                "instructions imply."
+                "pass the result of skdp.read_protocol, or use skdp statement FILE."
             )
     return estimators
 

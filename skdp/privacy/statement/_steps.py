@@ -44,6 +44,11 @@ def is_estimator(value: Any) -> bool:
     return callable(fit) and not isinstance(value, type)
 
 
+def is_design(value: Any) -> bool:
+    """Check if an object is a design of answers that people randomize themselves."""
+    return library_of(value) == "skdp" and type(value).__name__ == "ReportDesign"
+
+
 def list_parts(estimator: Any) -> list[Any]:
     """Return the fitted estimators in the attributes of an estimator, otherwise the estimators in its parameters."""
     # A fitted meta-estimator fits clones, so the estimators in its parameters are not used.
@@ -210,9 +215,14 @@ def planned_guarantee(estimator: Any) -> PrivacyGuarantee | None:
 
 
 def fitted_names(estimator: Any) -> tuple[Any, ...] | None:
-    """Return the names of the columns that an estimator was fitted on; None if it is not fitted."""
+    """Return the names of the columns that an estimator was fitted on; None if it is not fitted.
+
+    A design has the column of its answers.
+    """
     if hasattr(estimator, "feature_names_in_"):
         return tuple(estimator.feature_names_in_)
+    if is_design(estimator):
+        return (estimator.column,)
     n_features = getattr(estimator, "n_features_in_", None)
     if n_features is None:
         return None

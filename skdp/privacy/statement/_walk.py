@@ -73,6 +73,10 @@ NOTES = {
         "Randomizing the same people again costs the same again, unless the same "
         "reports are reused (memoize=True): {steps}."
     ),
+    "answers": (
+        "People randomized their answers as the design describes, which skdp cannot "
+        "verify. Each further answer of a person costs the same again: {steps}."
+    ),
     "synthetic": (
         "You may sample any number of rows. Fitting again on the data costs the same "
         "again: {steps}."
@@ -553,6 +557,8 @@ def _select_columns(
 
 def _find_reuse(estimator: Any, guarantee: PrivacyGuarantee) -> str:
     """Return the name of the note about the privacy loss of further rows."""
+    if _steps.is_design(estimator):
+        return "answers"
     if guarantee.trust != "central":
         return "permanent" if _steps.is_permanent(estimator) else "reports"
     return "synthetic" if hasattr(estimator, "sample") else "rows"
