@@ -404,7 +404,7 @@ def selection_tables(quick: bool) -> dict[str, Callable[[], WideTable]]:
 
 
 def fit_components(
-    table: WideTable, epsilon: float, seed: int, delta: float | None = DELTA
+    table: WideTable, epsilon: float, seed: int, delta: float = DELTA
 ) -> Numbers:
     """Fit private principal components."""
     from skdp import DPPCA
@@ -600,7 +600,7 @@ TASKS = {
     ),
     "components": Task(
         component_tables,
-        {"DPPCA": fit_components, "DPPCA, pure": partial(fit_components, delta=None)},
+        {"DPPCA": fit_components, "DPPCA, pure": partial(fit_components, delta=0.0)},
         score_components,
         epsilons=PRIVATE_EPSILONS,
         n_seeds=6,

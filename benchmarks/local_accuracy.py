@@ -359,7 +359,9 @@ def score_words(table: Any, top: pd.DataFrame) -> dict[str, float]:
 
 
 PAIR_METHODS = {
-    "table encoder": partial(estimate_pairs, "LocalTableEncoder", {"purpose": "pairs"}),
+    "table encoder": partial(
+        estimate_pairs, "LocalTableEncoder", {"workload": "pairs"}
+    ),
     "joint": partial(
         estimate_pairs, "RandomizedResponseEncoder", {"strategy": "joint"}
     ),

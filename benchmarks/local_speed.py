@@ -234,7 +234,7 @@ def time_rappor(
     from skdp import RapporEncoder
 
     rows = words.to_frame()
-    ids = {"record_id": range(len(rows))} if options else {}
+    ids = {"person": range(len(rows))} if options else {}
     encoder = RapporEncoder(epsilon, **options).fit(rows)
     call = partial(encoder.transform, rows, **ids)
     if is_decoded:
@@ -277,7 +277,7 @@ def time_permanent(
     encoder = getattr(skdp, name)(
         epsilon, categories={"value": LABELS}, memoize=True, secret_key=KEY
     )
-    call = partial(encoder.fit(rows).transform, rows, record_id=range(len(rows)))
+    call = partial(encoder.fit(rows).transform, rows, person=range(len(rows)))
     return compare_to_numpy(call, len(words), epsilon)
 
 

@@ -20,7 +20,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 
 from skdp._json import value_from_json, value_to_json
-from skdp.base import PathType, SavedByArguments, check_ledger
+from skdp.base import PathType, SavedByArguments, check_ledger, update_parameters
 from skdp.domain import Categories, Domain, Interval, Release
 from skdp.local import ReportTransformer, SecretKey
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
@@ -335,7 +335,9 @@ def _load_estimator(name: str, state: Mapping[str, Any]) -> Any:
     if estimator_class is None:
         raise ValueError(f"The file contains an unknown type {name[:50]!r}.")
     fitted = state["fitted"]
-    estimator = estimator_class(**state["parameters"])
+    estimator = estimator_class(
+        **update_parameters(estimator_class, state["parameters"])
+    )
     if isinstance(estimator, ReportTransformer):
         if fitted:
             estimator = _load_transformer(estimator, fitted)

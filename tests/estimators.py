@@ -26,7 +26,7 @@ SUBJECTS = [
     (skdp.DPGroupBy(5.0, by="sex", keys={"sex": ["f", "m"]}, bounds=BOUNDS), WORDS[["sex"]].assign(age=50.0)),
     (skdp.DPRidge(delta=1e-6, bounds=BOUNDS, target_bounds=(0, 1)), NUMBERS),
     (skdp.DPMarginalSynthesizer(domain=DECLARED), WORDS),
-    (skdp.DPLinkedSynthesizer(domain=DECLARED, key="id", max_rows_per_person=2, person_columns=["sex"]), EVENTS),
+    (skdp.DPLinkedSynthesizer(domain=DECLARED, person="id", max_rows_per_person=2, person_columns=["sex"]), EVENTS),
     (skdp.SyntheticResampler(skdp.DPMarginalSynthesizer(domain=DECLARED)), WORDS),
     (skdp.RandomizedResponseEncoder(categories=DECLARED), WORDS),
     (

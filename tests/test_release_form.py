@@ -77,7 +77,7 @@ def by_encoder(kind, output="default", **parameters):
 def by_perturber(**parameters):
     def release(table):
         only(table, *LIBRARIES, "numpy")
-        ids = {"record_id": list(range(len(table)))} if parameters else {}
+        ids = {"person": list(range(len(table)))} if parameters else {}
         perturber = skdp.NumericPerturber(EPSILON, bounds=declare(table, BOUNDS), **parameters)
         return perturber.fit(table).transform(table, **ids)
 

@@ -50,7 +50,7 @@ table = pd.DataFrame(
     {
         "fresh reports": recovered(fresh),
         "permanent reports": recovered(
-            permanent, record_id=np.arange(len(people))
+            permanent, person=np.arange(len(people))
         ),
     }
 )

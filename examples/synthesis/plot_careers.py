@@ -36,7 +36,7 @@ synthesizer = DPLinkedSynthesizer(
     epsilon=3.0,
     delta=1e-6,
     domain=domain,
-    key="nr",
+    person="nr",
     person_columns=["educ"],
     max_rows_per_person=8,
     order_by="year",
@@ -90,4 +90,4 @@ for rows in (panel, synthetic):
         rows[["nr", "educ"]].drop_duplicates("nr"),
         rows.drop(columns="educ"),
     ]
-link_errors(*tables, key="nr").round(3)
+link_errors(*tables, person="nr").round(3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from abc import ABC, abstractmethod
 from collections.abc import (
@@ -324,3 +325,23 @@ def has_float_resolution(low: float, high: float) -> bool:
     # of 1.5e-14 is 69 times the distance of floats.
     min_width = 1e-9
     return high - low >= max(min_width * max(abs(low), abs(high)), 1e-300)
+
+
+# Names of parameters in files of 0.1.0 and 0.2.0.
+_FORMER_NAMES = {"key": "person", "shares": "weights", "purpose": "workload"}
+
+
+def update_parameters(
+    estimator_class: type[Any], parameters: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Convert the parameters in a file of an earlier version to the present names and defaults."""
+    names = inspect.signature(estimator_class).parameters
+    updated = {}
+    for name, value in parameters.items():
+        present = name if name in names else _FORMER_NAMES.get(name, name)
+        updated[present] = value
+    if updated.get("delta", 0.0) is None:
+        updated["delta"] = names["delta"].default
+    if updated.get("workload") == "margins":
+        updated["workload"] = "columns"
+    return updated

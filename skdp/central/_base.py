@@ -42,6 +42,7 @@ from skdp.central.statistics import (
     limit_persons,
     read_persons,
     rows_within,
+    split_persons,
     without_column,
 )
 from skdp.domain import Domain
@@ -149,11 +150,12 @@ class CentralEstimator(BaseEstimator):
 
     # True if (epsilon, delta) is converted to mu for Gaussian noise.
     _delta_is_for_noise: ClassVar[bool] = False
-    # The delta of a numeric epsilon if the parameter `delta` is None.
-    _default_delta: ClassVar[float | None] = None
+    # The default of `delta`; > 0 if the mechanism requires delta > 0.
+    _default_delta: ClassVar[float] = 0.0
 
     # A number, `Rho` or `Mu`.
     epsilon: Any
+    delta: float
     ledger: PrivacyLedger | None
     random_state: int | None
     max_rows_per_person: int
@@ -166,21 +168,25 @@ class CentralEstimator(BaseEstimator):
         as given.
         """
         budget = parse_budget(self.epsilon)
-        delta = getattr(self, "delta", None)
-        if budget.given is not None and delta:
+        delta = check_delta(getattr(self, "delta", 0))
+        default = check_delta(self._default_delta)
+        if budget.given is not None and delta not in {0, default}:
             raise ValueError(
-                f"`delta` must be 0 with epsilon={self.epsilon}, which includes a "
-                f"delta, got {delta}."
+                f"`delta` must be {self._default_delta} with epsilon={self.epsilon}, "
+                f"which includes a delta, got {self.delta}."
             )
         check_ledger(self.ledger)
         check_random_state(self.random_state)
         if budget.given is not None or not self._delta_is_for_noise:
             return budget
-        if delta is None:
-            delta = self._default_delta
-        if delta is None or not (check_delta(delta) or self._default_delta):
-            return budget
-        return parse_budget(Mu.of(self.epsilon, delta))
+        if delta:
+            return parse_budget(Mu.of(self.epsilon, self.delta))
+        if default:
+            raise ValueError(
+                f"`delta` must be in (0, 1), got 0. {type(self).__name__} adds Gaussian "
+                "noise, which requires delta > 0."
+            )
+        return budget
 
     def _planned_guarantee(self) -> PrivacyGuarantee:
         """Return the largest guarantee that `fit` may state with these parameters.
@@ -188,7 +194,7 @@ class CentralEstimator(BaseEstimator):
         Returns
         -------
         PrivacyGuarantee
-            The guarantee without columns and mechanism, which `privacy_statement` shows before `fit`. If `groups` is
+            The guarantee without columns and mechanism, which `privacy_statement` shows before `fit`. If `person` is
             given to `fit`, `guarantee_` is for all rows of one person.
 
         Raises
@@ -201,7 +207,7 @@ class CentralEstimator(BaseEstimator):
         if parse_budget(self.epsilon).given is None:
             # With a numeric epsilon, some estimators choose between Gaussian noise with
             # delta and noise without a delta by the number of columns.
-            delta = getattr(self, "delta", None) or 0
+            delta = getattr(self, "delta", 0)
             if isinstance(budget.given, Rho | Mu):
                 delta = budget.given.delta
             numbers = {
@@ -328,7 +334,7 @@ class CentralStatistic(CentralEstimator):
         X: TableLike,
         y: Any = None,
         *,
-        groups: ColumnLike | ColumnName | None = None,
+        person: ColumnLike | ColumnName | None = None,
     ) -> Self:
         """Release the statistics of a table.
 
@@ -342,10 +348,10 @@ class CentralStatistic(CentralEstimator):
             are also accepted; only sums and counts of them are read.
         y : None
             Ignored.
-        groups : array-like of shape (n_samples,) or column name, optional
-            Person of each row. At most `max_rows_per_person` rows of each person are used, chosen at random, and
-            the guarantee covers all rows of one person. For a large table, the name of a column, which is excluded from
-            the statistics; the rows with the smallest hashes are used.
+        person : array-like of shape (n_samples,) or column name, optional
+            Person of each row: an array, or the name of a column of X, which is then excluded from the statistics. At
+            most `max_rows_per_person` rows of each person are used, chosen at random, and the guarantee covers all rows
+            of one person. A large table requires the name of a column; the rows with the smallest hashes are used.
 
         Returns
         -------
@@ -356,7 +362,7 @@ class CentralStatistic(CentralEstimator):
         ------
         TypeError, ValueError
             If a parameter is out of range, a declaration does not fit the columns, or X is 1-D, sparse, not numeric
-            where it must be, or contains values that the estimator does not accept; or if `groups` is a series with the
+            where it must be, or contains values that the estimator does not accept; or if `person` is a series with the
             row labels of X in another order.
         BudgetExceeded
             If the ledger does not cover the release.
@@ -366,21 +372,21 @@ class CentralStatistic(CentralEstimator):
         UserWarning
             If a statistic is not released or is smaller than its noise, or if a numeric column has dtype object.
         """
-        return self._fit(X, None, groups)
+        return self._fit(X, None, person)
 
-    def _fit(self, X: Any, y: Any, groups: Any) -> Self:
+    def _fit(self, X: Any, y: Any, person: Any) -> Self:
         """Read the table, plan the release, charge the ledger, and release, in this order.
 
-        All errors are raised before the charge. `groups` has the person of each row; None if each row is one person.
+        All errors are raised before the charge. `person` has the person of each row; None if each row is one person.
         """
         # Read.
         max_rows = check_size(
             self.max_rows_per_person, name="max_rows_per_person", min_val=1
         )
         budget = replace(
-            self._check_budget(), rows=max_rows, by_person=groups is not None
+            self._check_budget(), rows=max_rows, by_person=person is not None
         )
-        rows = self._read(X, y, groups, max_rows)
+        rows = self._read(X, y, person, max_rows)
         budget = self._choose_budget(budget, rows)
 
         # Plan.
@@ -405,25 +411,26 @@ class CentralStatistic(CentralEstimator):
             self.bounds_ = parse_bounds(bounds, names)
         return self
 
-    def _read(self, X: Any, y: Any, groups: Any, max_rows: int) -> Batches:
+    def _read(self, X: Any, y: Any, person: Any, max_rows: int) -> Batches:
         """Read the columns of a table, with at most `max_rows` random rows of each person.
 
-        `groups` has the person of each row, or is the name of a column of a large table; None keeps all rows.
+        `person` has the person of each row, or is the name of a column; None keeps all rows.
         """
         if self._requires_rows:
             check_in_memory(X, type(self).__name__)
         large = open_large(X)
         if large is not None:
             columns = large.sample  # a table without rows
-            if groups is not None:
+            if person is not None:
                 large, columns = limit_persons(
-                    large, groups, max_rows, self._make_row_generator()
+                    large, person, max_rows, self._make_row_generator()
                 )
             return Batches(self._read_columns(columns, y, large), large)
+        X, person = split_persons(X, person)
         table = self._read_columns(X, y, None)
-        if groups is None:
+        if person is None:
             return Batches(table)
-        persons = read_persons(groups, table)
+        persons = read_persons(person, table)
         is_within = rows_within(persons, max_rows, self._make_row_generator())
         table = replace(table, persons=persons)
         return Batches(table.take(np.flatnonzero(is_within)))
@@ -510,7 +517,7 @@ class WeightedStatistic(CentralStatistic):
         y: Any = None,
         *,
         sample_weight: ColumnLike | ColumnName | None = None,
-        groups: ColumnLike | ColumnName | None = None,
+        person: ColumnLike | ColumnName | None = None,
     ) -> Self:
         """Release the statistics of a table.
 
@@ -527,10 +534,10 @@ class WeightedStatistic(CentralStatistic):
             Private weight of each row, such as the inverse of its sampling probability: a row counts as so many rows.
             Weights are clipped to [0, `max_weight`], and a missing weight is 0. A column name excludes this column from
             the statistics. For a large table, the name of a column.
-        groups : array-like of shape (n_samples,) or column name, optional
-            Person of each row. At most `max_rows_per_person` rows of each person are used, chosen at random, and
-            the guarantee covers all rows of one person. For a large table, the name of a column, which is excluded from
-            the statistics; the rows with the smallest hashes are used.
+        person : array-like of shape (n_samples,) or column name, optional
+            Person of each row: an array, or the name of a column of X, which is then excluded from the statistics. At
+            most `max_rows_per_person` rows of each person are used, chosen at random, and the guarantee covers all rows
+            of one person. A large table requires the name of a column; the rows with the smallest hashes are used.
 
         Returns
         -------
@@ -541,7 +548,7 @@ class WeightedStatistic(CentralStatistic):
         ------
         TypeError, ValueError
             If a parameter is out of range, a declaration does not fit the columns, or X is 1-D, sparse, not numeric
-            where it must be, or contains values that the estimator does not accept; or if `sample_weight` or `groups`
+            where it must be, or contains values that the estimator does not accept; or if `sample_weight` or `person`
             is a series with the row labels of X in another order.
         BudgetExceeded
             If the ledger does not cover the release.
@@ -551,11 +558,11 @@ class WeightedStatistic(CentralStatistic):
         UserWarning
             If a statistic is not released or is smaller than its noise, or if a numeric column has dtype object.
         """
-        return self._fit(X, sample_weight, groups)
+        return self._fit(X, sample_weight, person)
 
-    def _read(self, X: Any, y: Any, groups: Any, max_rows: int) -> Batches:
+    def _read(self, X: Any, y: Any, person: Any, max_rows: int) -> Batches:
         """Read the columns of a table, with weights last if `y` is not None."""
-        rows = super()._read(X, y, groups, max_rows)
+        rows = super()._read(X, y, person, max_rows)
         return replace(rows, is_weighted=y is not None)
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:

@@ -18,6 +18,7 @@ from sklearn.base import BaseEstimator
 from skdp._arrays import Floats, Integers
 from skdp.base import (
     ColumnLike,
+    ColumnName,
     TableLike,
     check_input,
     draw_seed,
@@ -29,6 +30,7 @@ from skdp.central.statistics import (
     Noise,
     read_persons,
     rows_within,
+    split_persons,
     warn_user,
 )
 from skdp.domain import Categories, Domain, Interval, domains_of_dtypes
@@ -91,7 +93,7 @@ def discover_domain(
     *,
     ledger: PrivacyLedger | None = None,
     max_rows_per_person: int = 1,
-    groups: ColumnLike | None = None,
+    person: ColumnLike | ColumnName | None = None,
     random_state: int | None = None,
 ) -> Domain:
     """Find the domain of a table with differential privacy.
@@ -112,8 +114,8 @@ def discover_domain(
         Ledger that is charged once, before noise is drawn.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person; the guarantee covers all of them, and the noise is proportional to it.
-        With `groups`, further rows are excluded; otherwise the number is not checked.
-    groups : 1-D array-like of shape (n_samples,), optional
+        With `person`, further rows are excluded; otherwise the number is not checked.
+    person : array-like of shape (n_samples,) or column name, optional
         The person of each row. If a person has more than `max_rows_per_person` rows, a random sample of them is used,
         so the guarantee covers all rows of one person.
     random_state : None or int, default=None
@@ -131,7 +133,7 @@ def discover_domain(
     ------
     TypeError, ValueError
         If a parameter is out of range, a column has an unsupported dtype, such as lists or datetimes with a time zone,
-        or `groups` does not have one entry per row.
+        or `person` does not have one entry per row.
     BudgetExceeded
         If the ledger does not cover the release.
 
@@ -185,9 +187,9 @@ def discover_domain(
     # Read.
     n_rows = check_size(max_rows_per_person, name="max_rows_per_person", min_val=1)
     budget = PrivacyBudget(
-        "epsilon", check_epsilon(epsilon), None, n_rows, groups is not None
+        "epsilon", check_epsilon(epsilon), None, n_rows, person is not None
     )
-    contents = Contents.read(_read_rows(X, groups, n_rows, random_state))
+    contents = Contents.read(_read_rows(X, person, n_rows, random_state))
 
     # Plan.
     plan = DomainPlan.allocate(contents, budget, check_delta(delta))
@@ -229,14 +231,15 @@ def _warn_of_missing_columns(names: Sequence[Any]) -> None:
 # Reading
 
 
-def _read_rows(X: Any, groups: Any, n_rows: int, random_state: int | None) -> Table:
+def _read_rows(X: Any, person: Any, n_rows: int, random_state: int | None) -> Table:
     """Read the columns of a table, with at most `n_rows` rows of each person."""
     seed = draw_seed(random_state)
     check_in_memory(X, "discover_domain")
+    X, person = split_persons(X, person)
     table: Table = check_input(BaseEstimator(), X, reset=True, min_rows=0)
-    if groups is None:
+    if person is None:
         return table
-    persons = read_persons(groups, table)
+    persons = read_persons(person, table)
     rng = np.random.default_rng(seed)
     return table.take(np.flatnonzero(rows_within(persons, n_rows, rng)))
 

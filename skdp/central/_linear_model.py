@@ -427,7 +427,7 @@ def measure_products(
 class _LinearRegression(RegressorMixin, LinearModel):
     """Base class of linear models that are fitted to noisy sums of products."""
 
-    delta: float | None
+    delta: float
     bounds: Bounds | None
     target_bounds: tuple[float, float] | Domain | None
     ridge_: float
@@ -518,8 +518,8 @@ class DPLinearRegression(_LinearRegression):
     epsilon : float, Rho or Mu, default=1.0
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
-    delta : float, optional
-        Failure probability for a numeric `epsilon`, far below one over the number of rows. None or 0 for pure privacy,
+    delta : float, default=0.0
+        Failure probability for a numeric `epsilon`, far below one over the number of rows. 0 for pure privacy,
         whose noise grows with the square of the number of columns; prefer a delta with more than about five columns.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
@@ -528,7 +528,7 @@ class DPLinearRegression(_LinearRegression):
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
-        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
+        number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -616,7 +616,7 @@ class DPLinearRegression(_LinearRegression):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        delta: float | None = None,
+        delta: float = 0.0,
         bounds: Bounds | None = None,
         target_bounds: tuple[float, float] | Domain | None = None,
         max_rows_per_person: int = 1,
@@ -643,8 +643,8 @@ class DPRidge(_LinearRegression):
         The penalty of squared coefficients in the units of the columns, as in
         scikit-learn's `Ridge`, finite and >= 0. The ridge that limits the effect of the
         noise is added to it.
-    delta : float, optional
-        Failure probability for a numeric `epsilon`; None or 0 for pure privacy, as in `DPLinearRegression`.
+    delta : float, default=0.0
+        Failure probability for a numeric `epsilon`; 0 for pure privacy, as in `DPLinearRegression`.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
         outside.
@@ -652,7 +652,7 @@ class DPRidge(_LinearRegression):
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
-        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
+        number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -709,7 +709,7 @@ class DPRidge(_LinearRegression):
         epsilon: float | Rho | Mu = 1.0,
         *,
         alpha: float = 1.0,
-        delta: float | None = None,
+        delta: float = 0.0,
         bounds: Bounds | None = None,
         target_bounds: tuple[float, float] | Domain | None = None,
         max_rows_per_person: int = 1,

@@ -431,9 +431,9 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     epsilon : float, Rho or Mu, default=1.0
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
-    delta : float, optional
-        Failure probability for a numeric `epsilon`, in (0, 1); None for 1e-6. It should
-        be far below one over the number of rows.
+    delta : float, default=1e-6
+        Failure probability for a numeric `epsilon`, in (0, 1), far below one over the number of rows. An
+        `epsilon` that includes a delta replaces it.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
         outside. The origin of a column is the position between its bounds that is nearest to 0. The column is scaled
@@ -443,7 +443,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         `PrivacyLeakWarning`.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
-        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
+        number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
     protect : {"record", "target"}, default="record"
         ``"record"`` protects whole records. ``"target"`` protects the values of the
         target: all columns of X and the number of rows are public, `bounds` are not
@@ -516,7 +516,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     requires that the smallest eigenvalue of the second derivatives exceeds their noise eight times.
 
     With ``protect="target"``, the guarantee is for replacing the values of the target in one record ("replace_values";
-    label differential privacy): X, the number of rows and, with ``groups``, the people are public, and a ledger must
+    label differential privacy): X, the number of rows and, with ``person``, the people are public, and a ledger must
     be for these values. The guarantee does not limit inference about the target from the columns. The loss of a row is
     a public function of the coefficients minus the logit of its class, so only the sums of the rows of each class are
     private: they are released once, and the rest is post-processing. Columns are standardized, and rows have public
@@ -575,7 +575,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        delta: float | None = None,
+        delta: float = 1e-6,
         bounds: Bounds | None = None,
         classes: list[Any] | None = None,
         max_rows_per_person: int = 1,

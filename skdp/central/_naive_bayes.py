@@ -126,9 +126,9 @@ class DPCategoricalNB(NaiveBayes):
     epsilon : float, Rho or Mu, default=1.0
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
-    delta : float, optional
+    delta : float, default=0.0
         Failure probability for a numeric `epsilon`. It is spent only if Gaussian noise is smaller than the noise for a
-        pure epsilon: from about nine columns at an epsilon of 1 and a delta of 1e-6. None or 0 for pure privacy.
+        pure epsilon: from about nine columns at an epsilon of 1 and a delta of 1e-6. 0 for pure privacy.
     categories : list of array-like, mapping, Domain or Interval, optional
         The values that each column may take, as the `domain` of `DPHistogram`: declared from public knowledge.
         None among the values declares missing as a category; an `Interval` makes bins of numbers.
@@ -141,7 +141,7 @@ class DPCategoricalNB(NaiveBayes):
         prediction.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
-        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
+        number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -219,7 +219,7 @@ class DPCategoricalNB(NaiveBayes):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        delta: float | None = None,
+        delta: float = 0.0,
         categories: DomainLike | None = None,
         classes: list[Any] | None = None,
         handle_unknown: Unknown = "error",
@@ -342,10 +342,10 @@ class DPGaussianNB(NaiveBayes):
     epsilon : float, Rho or Mu, default=1.0
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
-    delta : float, optional
+    delta : float, default=0.0
         Failure probability for a numeric `epsilon`. It is spent only if Gaussian noise is smaller than the noise for a
         pure epsilon: from about 25 columns at an epsilon of 1 and a delta of 1e-6, or twice as many without sums of
-        squares. None or 0 for pure privacy.
+        squares. 0 for pure privacy.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge. Values outside are
         clipped, in predictions as well.
@@ -354,7 +354,7 @@ class DPGaussianNB(NaiveBayes):
         `PrivacyLeakWarning`.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
-        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
+        number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -436,7 +436,7 @@ class DPGaussianNB(NaiveBayes):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        delta: float | None = None,
+        delta: float = 0.0,
         bounds: Bounds | None = None,
         classes: list[Any] | None = None,
         max_rows_per_person: int = 1,

@@ -50,8 +50,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     n_components : int or float, optional
         The number of components; or, between 0 and 1, the smallest fraction of the noisy variance that they explain.
         None keeps as many components as columns.
-    delta : float, optional
-        Failure probability for a numeric `epsilon`, far below one over the number of rows. None or 0 for pure privacy,
+    delta : float, default=0.0
+        Failure probability for a numeric `epsilon`, far below one over the number of rows. 0 for pure privacy,
         which has more noise: the noise of the largest eigenvalue is proportional to the number of columns to the power
         of 1.5, with a delta to the power of 0.5.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
@@ -60,7 +60,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         bounds for columns of small numbers.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
-        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
+        number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -150,7 +150,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         epsilon: float | Rho | Mu = 1.0,
         *,
         n_components: int | float | None = None,
-        delta: float | None = None,
+        delta: float = 0.0,
         bounds: Bounds | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,

@@ -68,8 +68,8 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     k : int, default=10
         The number of columns to keep; all if X has fewer.
-    delta : float, optional
-        Failure probability for a numeric `epsilon`, far below one over the number of rows. None or 0 for pure privacy,
+    delta : float, default=0.0
+        Failure probability for a numeric `epsilon`, far below one over the number of rows. 0 for pure privacy,
         which needs more noise if k is larger than about seven or X has many columns.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
@@ -80,7 +80,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         The smallest and largest value of a target that is a number. Declare either this or `classes`.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
-        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
+        number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -146,7 +146,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         epsilon: float | Rho | Mu = 1.0,
         *,
         k: int = 10,
-        delta: float | None = None,
+        delta: float = 0.0,
         bounds: Bounds | None = None,
         classes: ArrayLike | None = None,
         target_bounds: tuple[float, float] | Domain | None = None,

@@ -81,7 +81,7 @@ class DPSimpleImputer(CentralTransformer):
         occurs; ``"ignore"`` excludes it from the statistics, and `transform` keeps it.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
-        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
+        number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None

@@ -51,7 +51,7 @@ class SupervisedStatistic(CentralStatistic):
         X: TableLike,
         y: ColumnLike | ColumnName | None = None,
         *,
-        groups: ColumnLike | ColumnName | None = None,
+        person: ColumnLike | ColumnName | None = None,
     ) -> Self:
         """Fit the model to a private table and its target.
 
@@ -63,10 +63,10 @@ class SupervisedStatistic(CentralStatistic):
         y : array-like of shape (n_samples,) or column name
             Private target, without missing values. `guarantee_` lists it under its name, or as ``"target"`` if it has
             no name or the name of a column of X. For a large table, the name of a column of X.
-        groups : array-like of shape (n_samples,) or column name, optional
-            Person of each row. At most `max_rows_per_person` rows of each person are used, chosen at random, and
-            the guarantee covers all rows of one person. For a large table, the name of a column, which is not used as a
-            feature; the rows with the smallest hashes are used.
+        person : array-like of shape (n_samples,) or column name, optional
+            Person of each row: an array, or the name of a column of X, which is then not used as a feature. At most
+            `max_rows_per_person` rows of each person are used, chosen at random, and the guarantee covers all rows of
+            one person. A large table requires the name of a column; the rows with the smallest hashes are used.
 
         Returns
         -------
@@ -77,7 +77,7 @@ class SupervisedStatistic(CentralStatistic):
         ------
         TypeError, ValueError
             If a parameter is out of range, a declaration does not fit the columns, X is 1-D, sparse, or contains
-            invalid values, or y has another number of rows, a missing value or an undeclared class; or if y or groups
+            invalid values, or y has another number of rows, a missing value or an undeclared class; or if y or `person`
             is a series with the row labels of X in another order.
         BudgetExceeded
             If the ledger does not cover the release.
@@ -89,7 +89,7 @@ class SupervisedStatistic(CentralStatistic):
         UserWarning
             If the noise is about as large as the number of rows.
         """
-        return self._fit(X, y, groups)
+        return self._fit(X, y, person)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -124,7 +124,7 @@ def run_privatize(options: argparse.Namespace) -> Path:
         options.out,
         transformer,
         keep=keep,
-        record_id=options.person,
+        person=options.person,
         delimiter=options.delimiter,
     )
     if protocol_path is not None:
@@ -377,7 +377,7 @@ def run_synthesize(options: argparse.Namespace) -> Path:
                 raise ValueError(f"`{name}` is required with --events.")
         linked = DPLinkedSynthesizer(
             **parameters,
-            key=options.person,
+            person=options.person,
             order_by=options.order_by,
             ledger=open_ledger(options),
         )
@@ -400,7 +400,7 @@ def run_synthesize(options: argparse.Namespace) -> Path:
         options.out,
         synthesizer,
         n_samples=options.rows,
-        person_column=options.person,
+        person=options.person,
         save=options.save,
         delimiter=options.delimiter,
     )

@@ -48,7 +48,7 @@ def run_table(options: argparse.Namespace) -> Path:
     groups.fit(
         frame[[*columns, *weights]],
         sample_weight=options.weight,
-        groups=None if person is None else frame[person],
+        person=None if person is None else frame[person],
     )
     found = _round_estimates(groups.to_frame())
     write_table(options.out, found)

@@ -25,14 +25,14 @@ table to fit (synthetic rows,         `fit` of `DPMarginalSynthesizer`, `DPHisto
 statistics)                           over the declared domain are loaded into Python.
 new rows every day                    `transform` of the rows of each day, then `tally` of a list of the reports, or the
                                       sum of tallies. If people occur on several days, use ``memoize=True`` of the
-                                      transformer, and ``record_id=``.
+                                      transformer, and ``person=``.
 ====================================  ==================================================================================
 
 **Time and memory.** The memory does not depend on the number of rows. A million rows of three columns take some seconds
 (``benchmarks/engines.py``). Text files take more time, and so do permanent reports of RAPPOR, which hash each record.
 Dask draws them on all cores.
 
-**Rows of people** (``groups=`` of a fit) are limited by DuckDB, and not on Dask and Spark.
+**Rows of people** (``person=`` of a fit) are limited by DuckDB, and not on Dask and Spark.
 
 **Selection of columns.** `fit` requires declared values for each column, so select the columns first. For a pyarrow
 Dataset, use ``dataset.replace_schema(pyarrow.schema([dataset.schema.field(name) for name in names]))``. **On Spark**,

@@ -50,7 +50,7 @@ class DaskTable(Engine):
         return super().check_path(path)
 
     def check_rows(self, release: BatchRelease) -> None:
-        """Check all partitions in their tasks, and compare the record ids of the table."""
+        """Check all partitions in their tasks, and compare the ids of persons of the table."""
         frame = self._frame[release.columns]
         checked = frame.map_partitions(_check_partition, release, meta=_NO_IDS)
         run_safely(lambda: check_distinct_ids([checked.compute().to_numpy()]))
@@ -119,7 +119,7 @@ def _make_report_schema(release: BatchRelease) -> Any:
 
 
 def _check_partition(partition: pd.DataFrame, release: BatchRelease) -> pd.Series:
-    """Check a partition; return the digests of its record ids."""
+    """Check a partition; return the digests of its ids of persons."""
     return pd.Series(release.check(partition))
 
 

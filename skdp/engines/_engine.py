@@ -163,7 +163,7 @@ class Engine(LargeTable):
         return check_path(path) or make_temporary_path()
 
     def check_rows(self, release: BatchRelease) -> None:
-        """Raise an error if a row has a value outside the domain, or a record id is repeated."""
+        """Raise an error if a row has a value outside the domain, or an id of a person is repeated."""
         raise NotImplementedError
 
     def write(self, release: BatchRelease, path: Any) -> Any:
@@ -201,7 +201,7 @@ class StreamTable(Engine):
         return limit_rows(self._read(names), columns, *self.limit)
 
     def check_rows(self, release: BatchRelease) -> None:
-        """Check the values and the record ids of all rows."""
+        """Check the values and the ids of persons of all rows."""
         tables = self.read(release.columns)
         run_safely(lambda: check_distinct_ids(check_batches(release, tables)))
 
@@ -247,7 +247,7 @@ def add_up_batches(tables: Tables, summary: Summary) -> Sums:
 def check_batches(
     release: BatchRelease, tables: Tables
 ) -> Iterator[NDArray[np.uint64]]:
-    """Check the rows of a stream of tables; yield the digests of the record ids of each table."""
+    """Check the rows of a stream of tables; yield the digests of the ids of persons of each table."""
     with closing(tables):
         for table in tables:
             yield release.check(table)

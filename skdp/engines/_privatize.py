@@ -47,7 +47,7 @@ def privatize(
     transformer: ReportTransformer,
     *,
     keep: Sequence[str] = (),
-    record_id: str | None = None,
+    person: str | None = None,
     path: str | os.PathLike[str] | None = None,
     check: bool = True,
 ) -> Any:
@@ -65,8 +65,8 @@ def privatize(
     keep : sequence of str, default=()
         Columns that are released **unprotected**, after the reports. Categories of pandas dtypes are kept, and other
         dictionaries are converted to plain values.
-    record_id : str, default=None
-        Name of the column of record ids, which replaces the ``record_id`` of `transform`. Required if reports are
+    person : str, default=None
+        Name of the column of the ids of persons, which replaces the ``person`` of `transform`. Required if reports are
         permanent (``memoize=True``, or a `RapporEncoder` with a key), and None otherwise. The column is not released
         unless it is in `keep`.
     path : str or path-like, default=None
@@ -76,7 +76,7 @@ def privatize(
     check : bool, default=True
         If True, all rows are read once before the charge, so that values outside the domain raise an
         error without a charge, as in `transform`. If False, rows are read only once, and such an error is raised
-        after the charge. With `record_id`, all rows are always checked.
+        after the charge. With `person`, all rows are always checked.
 
     Returns
     -------
@@ -88,11 +88,11 @@ def privatize(
     TypeError
         If the frame or the transformer has an unsupported type.
     ValueError
-        If a column is missing or its values are not declared, if a row has a value outside the domain, if a record id
-        is missing or repeated, if a parameter is not valid for the engine, if another ledger was set after `fit`, or
-        if the table cannot be read. No reports are returned or written to `path`. Error messages contain no values of
-        the table: the text of an error of the engine is omitted. An error after the check, for example if the table has
-        changed or a disk is full, does not revert the charge.
+        If a column is missing or its values are not declared, if a row has a value outside the domain, if an id of a
+        person is missing or repeated, if a parameter is not valid for the engine, if another ledger was set after
+        `fit`, or if the table cannot be read. No reports are returned or written to `path`. Error messages contain no
+        values of the table: the text of an error of the engine is omitted. An error after the check, for example if the
+        table has changed or a disk is full, does not revert the charge.
     BudgetExceeded
         If the ledger does not cover the release. No row is privatized.
     FileExistsError, FileNotFoundError
@@ -131,7 +131,7 @@ def privatize(
     can read the true rows as well. The same holds for the `secret_key` of permanent reports. Checks and `tally` send no
     key.
 
-    *Permanent reports* are a function of `secret_key`, record id, column and value. They equal the reports of
+    *Permanent reports* are a function of `secret_key`, id of the person, column and value. They equal the reports of
     `transform` on every engine and in any number of batches. Ids are integers or text; "7" is the id 7. Instantaneous
     randomized response uses random bits derived from a new key, the batch and its ids.
 
@@ -170,7 +170,7 @@ def privatize(
     ...     2.0, mechanism="laplace", bounds={"age": (0, 100)}, memoize=True, secret_key=SecretKey.generate()
     ... )
     >>> members = pa.table({"member": [f"M{number}" for number in range(1_000)], "age": [20, 50] * 500})
-    >>> may, june = (privatize(part, perturber, record_id="member") for part in (members, members.slice(200)))
+    >>> may, june = (privatize(part, perturber, person="member") for part in (members, members.slice(200)))
     >>> may.slice(200).equals(june)
     True
     """
@@ -178,13 +178,11 @@ def privatize(
     check_flag("check", check)
     target = engine.check_path(path)
     # An error from here to the charge spends nothing.
-    release = prepare_release(
-        engine.sample, transformer, keep=keep, record_id=record_id
-    )
+    release = prepare_release(engine.sample, transformer, keep=keep, person=person)
     warn_of_reports(list(engine.protocols()))
     transformer._check_budget()
-    # Rows and record ids are checked before the charge.
-    if check or record_id is not None:
+    # Rows and ids of persons are checked before the charge.
+    if check or person is not None:
         engine.check_rows(release)
     return engine.write(release.charge(transformer), target)
 
@@ -195,7 +193,7 @@ def privatize_file(
     transformer: ReportTransformer,
     *,
     keep: Sequence[str] = (),
-    record_id: str | None = None,
+    person: str | None = None,
     run: SecretKey | None = None,
     check: bool = True,
     delimiter: str | None = None,
@@ -220,7 +218,7 @@ def privatize_file(
         As for `privatize`.
     keep : sequence of str, default=()
         Columns that are released **unprotected**, after the reports.
-    record_id : str, default=None
+    person : str, default=None
         As for `privatize`. A record has the same permanent report in every format: 7 in a CSV file is the integer 7.
     run : SecretKey, default=None
         Key of this release, such as ``SecretKey.generate()``, with which an interrupted run can be repeated: for the
@@ -274,9 +272,9 @@ def privatize_file(
     recognize runs of other processes.)
 
     *Many files* with rows of one table are read together by `privatize`, as a lazy frame of Polars, a relation of
-    DuckDB or a pyarrow Dataset. This is one release with one charge, and a record id that is in two files is an error.
-    In a loop over `privatize_file`, each call is a separate release: a ledger is charged for each file, as if all files
-    had rows of the same people, and record ids of different files are not compared.
+    DuckDB or a pyarrow Dataset. This is one release with one charge, and a person who is in two files is an error. In
+    a loop over `privatize_file`, each call is a separate release: a ledger is charged for each file, as if all files
+    had rows of the same people, and ids of persons of different files are not compared.
 
     Examples
     --------
@@ -302,7 +300,7 @@ def privatize_file(
     file = TableFile(source, delimiter=delimiter)
     path = check_target(target)
     file_format = find_format(path.name)
-    rows, release = _prepare_file(file, transformer, keep=keep, record_id=record_id)
+    rows, release = _prepare_file(file, transformer, keep=keep, person=person)
     warn_of_reports(list(file.protocols()))
     schema = release.no_reports.schema
     check_writable(schema, file_format)
@@ -313,8 +311,8 @@ def privatize_file(
         settings = _describe_run(file, transformer, release)
         key = SecretKey(derive_key(run, b"run", settings))
         name = derive_key(run, b"name", settings).hex()
-    # Rows and record ids are checked before the charge.
-    if check or record_id is not None:
+    # Rows and ids of persons are checked before the charge.
+    if check or person is not None:
         transformer._check_budget(name)
         rows.check_rows(release)
         logger.info("checked")
@@ -335,13 +333,13 @@ def _prepare_file(
     transformer: ReportTransformer,
     *,
     keep: Sequence[str],
-    record_id: str | None,
+    person: str | None,
 ) -> tuple[FileTable, BatchRelease]:
     """Check the columns of a file, and prepare its rows and its release without a charge."""
     check_keep(keep)
     # The columns of a CSV file are parsed with the types of the domain.
     domain = transformer._declared_domain() if file.is_csv else None
-    required = list(keep) if record_id is None else [*keep, record_id]
+    required = list(keep) if person is None else [*keep, person]
     if domain is not None:
         required += domain.columns
     elif hasattr(transformer, "protocol_"):
@@ -356,9 +354,9 @@ def _prepare_file(
         domain,
         lenient=lenient,
         missing_texts=("",),
-        person=record_id,
+        person=person,
     )
-    release = prepare_release(rows.sample, transformer, keep=keep, record_id=record_id)
+    release = prepare_release(rows.sample, transformer, keep=keep, person=person)
     return rows, release
 
 
@@ -379,7 +377,7 @@ def _describe_run(
         "file": file.fingerprint(),
         "parameters": repr(sorted(protocol.parameters().items())),
         "permanent key": permanent and derive_key(permanent, b"name").hex(),
-        "record ids": release.record_id,
+        "record ids": release.person,
         "kept columns": list(release.keep),
         "rows of a batch": release.batch_rows,
     }

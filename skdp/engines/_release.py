@@ -21,7 +21,7 @@ from skdp.local import (
     ReportProtocol,
     ReportTransformer,
     SecretKey,
-    encode_record_ids,
+    encode_person_ids,
     join_parts,
 )
 from skdp.randomness import ByteSource
@@ -34,7 +34,7 @@ pyarrow, types = Extra("pyarrow"), Extra("pyarrow.types")
 Position = tuple[int | None, int]
 WHOLE_TABLE: Position = (None, 0)
 
-REPEATED_IDS = "`record_id` has repeated entries. Pass one row for each record."
+REPEATED_IDS = "`person` has repeated entries. Pass one row for each record."
 
 
 def count_batch_rows(n_columns: int) -> int:
@@ -68,7 +68,7 @@ def derive_key(key: bytes, *parts: bytes) -> bytes:
 
 
 def _digest(values: NDArray[Any]) -> bytes:
-    """Return the SHA-256 digest of a column of codes, or of record ids (bytes objects)."""
+    """Return the SHA-256 digest of a column of codes, or of ids of persons (bytes objects)."""
     if values.dtype == object:
         return hashlib.sha256(join_parts(*values.tolist())).digest()
     return hashlib.sha256(np.ascontiguousarray(values).data).digest()
@@ -87,18 +87,18 @@ class BatchRelease:
         protocol: ReportProtocol,
         *,
         keep: Sequence[str] = (),
-        record_id: str | None = None,
+        person: str | None = None,
         key: SecretKey | None = None,
     ) -> None:
         """Prepare reports of a protocol; without a `key`, tables are only checked.
 
-        `keep` are columns that are released unchanged, and `record_id` is the column of record ids of permanent
+        `keep` are columns that are released unchanged, and `person` is the column of the ids of persons of permanent
         reports.
         """
         self._protocol = protocol if key is not None else protocol.without_secrets()
         self._key = key
         self.keep = tuple(keep)
-        self.record_id = record_id
+        self.person = person
         self._digest_key = SecretKey.generate().hex()
         # A table of reports without rows, and the protocol as JSON, which is written to
         # the metadata of files.
@@ -112,8 +112,8 @@ class BatchRelease:
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns that are read: privatized, kept, and the record ids."""
-        ids = [] if self.record_id is None else [self.record_id]
+        """Names of the columns that are read: privatized, kept, and the ids of persons."""
+        ids = [] if self.person is None else [self.person]
         return list(dict.fromkeys([*self._protocol.columns, *self.keep, *ids]))
 
     @property
@@ -141,11 +141,11 @@ class BatchRelease:
         return charged
 
     def check(self, batch: Any) -> NDArray[np.uint64]:
-        """Check the values of a batch; return 64-bit digests of its record ids, if any."""
+        """Check the values of a batch; return 64-bit digests of its ids of persons, if any."""
         _, _, ids = self._encode(batch)
         records: list[bytes] = []
-        if self.record_id is not None:
-            records = run_check(lambda: encode_record_ids(ids, len(batch)))
+        if self.person is not None:
+            records = run_check(lambda: encode_person_ids(ids, len(batch)))
         # SipHash with a secret key, so that nobody can choose two ids with the same
         # digest. Two of 100 million distinct ids have the same digest with probability
         # 1/3,700, which raises an error.
@@ -181,17 +181,17 @@ class BatchRelease:
         return nw.concat(frames, how="horizontal").to_native()
 
     def _encode(self, batch: Any) -> tuple[list[Any], Table, Any]:
-        """Return the codes of the privatized columns of a batch, these columns, and the record ids or None."""
+        """Return the codes of the privatized columns of a batch, these columns, and the ids of persons or None."""
         table = wrap_table(batch)
         columns = dict(zip(table.names, table.columns, strict=True))
         names = self._protocol.columns
         rows = Table(names, tuple(columns[name] for name in names), batch)
         codes = run_check(lambda: self._protocol.prepare(rows))
-        return codes, rows, columns.get(self.record_id)
+        return codes, rows, columns.get(self.person)
 
 
 def check_distinct_ids(digests: Iterable[NDArray[np.uint64]]) -> None:
-    """Raise an error if a digest of a record id occurs twice in the batches of a table."""
+    """Raise an error if a digest of an id occurs twice in the batches of a table."""
     ids = np.concatenate([np.zeros(0, np.uint64), *digests])
     if len(np.unique(ids)) < len(ids):
         raise RefusedBatch(REPEATED_IDS)
@@ -211,7 +211,7 @@ def prepare_release(
     transformer: Any,
     *,
     keep: Sequence[str] = (),
-    record_id: str | None = None,
+    person: str | None = None,
 ) -> BatchRelease:
     """Check a transformer and columns with an empty table, and prepare a release without a charge.
 
@@ -220,10 +220,10 @@ def prepare_release(
     check_transformer(transformer)
     check_keep(keep)
     names = list(wrap_table(sample).names)
-    used = [*keep] if record_id is None else [*keep, record_id]
+    used = [*keep] if person is None else [*keep, person]
     if not set(used) <= set(names) or len(set(keep)) < len(keep):
         raise ValueError(
-            f"`keep` and `record_id` must be distinct columns of {names}, got {used}."
+            f"`keep` and `person` must be distinct columns of {names}, got {used}."
         )
     if not hasattr(transformer, "protocol_"):
         fit_on_schema(transformer, sample, used)
@@ -238,16 +238,16 @@ def prepare_release(
     conflicting = [name for name in used if name in reported]
     if conflicting:
         raise ValueError(
-            "`keep` and `record_id` must be columns that are neither privatized nor "
+            "`keep` and `person` must be columns that are neither privatized nor "
             f"named as a report, got {conflicting}."
         )
-    if (record_id is not None) != (protocol.permanent_key is not None):
+    if (person is not None) != (protocol.permanent_key is not None):
         raise ValueError(
-            "`record_id` must be the column of the record ids if reports are permanent "
+            "`person` must be the column of the ids of persons if reports are permanent "
             "(memoize=True, or a RapporEncoder with a key), and None otherwise, got "
-            f"{record_id!r}."
+            f"{person!r}."
         )
-    options: dict[str, Any] = {"keep": keep, "record_id": record_id}
+    options: dict[str, Any] = {"keep": keep, "person": person}
     release = BatchRelease(protocol, **options)
     # An empty table is privatized with another key, so that unsupported transformers
     # raise before the charge.

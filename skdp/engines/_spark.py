@@ -48,7 +48,7 @@ class SparkTable(Engine):
         return check_path(self._frame.sparkSession, path)
 
     def check_rows(self, release: BatchRelease) -> None:
-        """Check partitions in their tasks, and let Spark count distinct record ids."""
+        """Check partitions in their tasks, and let Spark count distinct ids of persons."""
         columns = map(_quote, release.columns)
         checked = self._frame.select(*columns).mapInArrow(
             partial(check_partition, release), "id long, refusal string"
@@ -197,7 +197,7 @@ def draw_partition(release: BatchRelease, batches: Iterable[Any]) -> Iterator[An
 
 
 def check_partition(release: BatchRelease, batches: Iterable[Any]) -> Iterator[Any]:
-    """Check a partition; yield the digests of its record ids, or the message of an error."""
+    """Check a partition; yield the digests of its ids of persons, or the message of an error."""
     try:
         for digests in check_batches(release, read_batches(batches)):
             yield _make_batch(id=digests.view(np.int64))

@@ -38,7 +38,7 @@ def synthesize_file(
     synthesizer: DPMarginalSynthesizer,
     *,
     n_samples: int | None = None,
-    person_column: str | None = None,
+    person: str | None = None,
     save: str | os.PathLike[str] | None = None,
     delimiter: str | None = None,
 ) -> Path:
@@ -62,7 +62,7 @@ def synthesize_file(
         Synthesizer whose ``domain`` declares columns by name. It is fitted.
     n_samples : int, default=None
         Number of rows to write. If None, the estimated number of records.
-    person_column : str, default=None
+    person : str, default=None
         Column that identifies the person of a row, which is not in the domain. At most ``max_rows_per_person`` rows of
         each person are counted, and the guarantee is for all rows of one person. In a CSV file, people are
         distinguished by their text: 7 and 007 are two people, but 7 and 7.0 are one.
@@ -125,9 +125,9 @@ def synthesize_file(
     model = check_path(save)
     if model == path:
         raise ValueError("`save` and `target` must be different files.")
-    rows = _open_rows(TableFile(source, delimiter=delimiter), domain, person_column)
+    rows = _open_rows(TableFile(source, delimiter=delimiter), domain, person)
     _check_release(synthesizer, rows.sample.select(domain.columns).schema, path)
-    synthesizer.fit(rows, groups=person_column)
+    synthesizer.fit(rows, person=person)
     if model is not None:
         with write_atomically(model) as partial:
             synthesizer.save(partial)
@@ -154,8 +154,8 @@ def synthesize_linked_files(
 ) -> None:
     """Fit a synthesizer to files of people and of their events, and write synthetic tables to two new files.
 
-    The key and the declared columns are read into memory, with the types of `synthesize_file`. An undeclared order of
-    events is not read, because its type in a CSV file would depend on the values of all people.
+    The ids of persons and the declared columns are read into memory, with the types of `synthesize_file`. An undeclared
+    order of events is not read, because its type in a CSV file would depend on the values of all people.
     """
     check_n_samples(n_persons, "n_persons")
     paths = list(map(check_target, targets))
@@ -166,7 +166,7 @@ def synthesize_linked_files(
     rows = []
     for file, path in zip(files, paths, strict=True):
         declared = domain.select([n for n in domain.columns if n in file.header])
-        rows.append(_open_rows(file, declared, synthesizer.key))  # type: ignore[arg-type]
+        rows.append(_open_rows(file, declared, synthesizer.person))  # type: ignore[arg-type]
         _check_release(synthesizer, rows[-1].sample.schema, path)
     tables = [pyarrow.concat_tables(r.read(r.column_names())) for r in rows]
     # The keys of a CSV file are text, which are compared with text.
@@ -232,7 +232,7 @@ def _open_rows(file: TableFile, domain: Domain, person: str | None) -> FileTable
     file.check_columns(required)
     if person in domain.columns:
         raise ValueError(
-            f"`person_column` must not be in the domain, got {person!r}. Remove it "
+            f"`person` must not be in the domain, got {person!r}. Remove it "
             "from the domain."
         )
     # Synthetic columns have the order of the file.

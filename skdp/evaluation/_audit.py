@@ -73,7 +73,7 @@ def audit_epsilon(
     neighbors: Sequence[Any] | None = None,
     *,
     epsilon: float | None = None,
-    delta: float | None = None,
+    delta: float = 0.0,
     n_draws: int | None = None,
     random_state: int | None = None,
 ) -> AuditResult:
@@ -100,9 +100,10 @@ def audit_epsilon(
         transformer, so that all pairs of values of a column are tried; for a column
         with more than 50 values, 50 of them, and a warning names the column. Other
         releases require `neighbors`.
-    epsilon, delta : float, default=None
-        Claimed guarantee. If `epsilon` is None, the `guarantee_` of the estimator is
-        used. If only `epsilon` is given, delta is 0.
+    epsilon : float, default=None
+        Claimed epsilon. If None, `guarantee_` of the estimator is the claim.
+    delta : float, default=0.0
+        Claimed delta, with `epsilon`.
     n_draws : int, default=None
         Number of draws over all tables, at least 100. If None, 1,000,000 rows of a
         transformer, or 10,000 calls of another release.
@@ -177,12 +178,16 @@ def audit_epsilon(
         audited = _read_estimator(release, neighbors, draw_seed(random_state))
     else:
         audited = _read_callable(release, neighbors, random_state)
-    if epsilon is None:
-        claimed, claimed_delta = _read_claim(audited)
+    claimed_delta = float(check_delta(delta))
+    if epsilon is not None:
+        claimed = float(check_epsilon(epsilon, zero=True))
+    elif claimed_delta:
+        raise ValueError(
+            "`epsilon` must be given with `delta`, got None. Without both, `guarantee_` "
+            "of the estimator is the claim."
+        )
     else:
-        claimed, claimed_delta = float(check_epsilon(epsilon, zero=True)), 0.0
-    if delta is not None:
-        claimed_delta = float(check_delta(delta))
+        claimed, claimed_delta = _read_claim(audited)
     _check_releases(audited)
     bound = find_bound(
         audited.draw,
@@ -347,7 +352,7 @@ def _release(estimator: Any, table: Any) -> Any:
     options = {}
     if _list_parameters(estimator, "secret_key", only_set=True):
         # Permanent reports are independent only for records that have not been released.
-        options["record_id"] = [next(_record_numbers) for _ in range(len(table))]
+        options["person"] = [next(_record_numbers) for _ in range(len(table))]
     if not _is_fitted(estimator):
         estimator.fit(table)
     return estimator.transform(table, **options)

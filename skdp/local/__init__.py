@@ -10,7 +10,7 @@ from skdp.local._encoders import (
 from skdp.local._heavy_hitters import HeavyHitters
 from skdp.local._memo import Memo as Memo
 from skdp.local._memo import SecretKey
-from skdp.local._memo import encode_record_ids as encode_record_ids
+from skdp.local._memo import encode_person_ids as encode_person_ids
 from skdp.local._memo import join_parts as join_parts
 from skdp.local._numeric import NumericPerturber
 from skdp.local._oracle_encoder import OracleEncoder as OracleEncoder

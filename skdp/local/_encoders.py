@@ -11,8 +11,8 @@ from skdp.base import HandleUnknown, ReportStrategy, check_choice
 from skdp.domain import Domain
 from skdp.local._oracle_encoder import (
     Categories,
+    ColumnWeights,
     OracleEncoder,
-    Shares,
     split_epsilon,
 )
 from skdp.local.protocol import CategoryField, ReportProtocol
@@ -49,7 +49,7 @@ class RandomizedResponseEncoder(OracleEncoder):
         - "joint" reports the combination of all columns as one value.
         - "sample" reports one random column per record.
 
-    shares : {"uniform", "proportional"} or dict, default="uniform"
+    weights : {"uniform", "proportional"} or dict, default="uniform"
         Fraction of epsilon of each column for ``strategy="split"``. "proportional"
         allocates epsilon in proportion to the number of values of a column. A dict maps
         columns to positive weights.
@@ -68,7 +68,7 @@ class RandomizedResponseEncoder(OracleEncoder):
 
     memoize : bool, default=False
         If True, a record repeats its report while its value stays the same (permanent
-        randomized response). `transform` then requires `record_id`.
+        randomized response). `transform` then requires `person`.
 
     secret_key : bytes, default=None
         Key of at least 16 bytes, required if ``memoize=True``. Use
@@ -162,7 +162,7 @@ class UnaryEncodingTransformer(OracleEncoder):
     p, q : float, default=None
         Probabilities of all columns, 0 < q < p < 1, which determine epsilon.
 
-    strategy, shares, categories, handle_unknown : optional
+    strategy, weights, categories, handle_unknown : optional
         See `RandomizedResponseEncoder`. With ``strategy="sample"``, a record has zeros
         in the columns that it does not report.
 
@@ -243,7 +243,7 @@ class UnaryEncodingTransformer(OracleEncoder):
         p: float | None = None,
         q: float | None = None,
         strategy: ReportStrategy = "split",
-        shares: Shares = "uniform",
+        weights: ColumnWeights = "uniform",
         categories: Categories = "auto",
         handle_unknown: HandleUnknown = "error",
         memoize: bool = False,
@@ -254,7 +254,7 @@ class UnaryEncodingTransformer(OracleEncoder):
     ) -> None:
         super().__init__(
             strategy=strategy,
-            shares=shares,
+            weights=weights,
             categories=categories,
             handle_unknown=handle_unknown,
             memoize=memoize,
@@ -304,7 +304,9 @@ class UnaryEncodingTransformer(OracleEncoder):
         )
         # The domain of each column, or of the combination of all columns.
         attributes = [field.domain for field in fields]
-        epsilons = split_epsilon(report_epsilon, attributes, self.strategy, self.shares)
+        epsilons = split_epsilon(
+            report_epsilon, attributes, self.strategy, self.weights
+        )
         # The permanent report is the report of the first oracle. Each release adds noise.
         with_noise = []
         for field, field_epsilon in zip(fields, epsilons, strict=True):
@@ -358,7 +360,7 @@ class SubsetSelectionEncoder(OracleEncoder):
     epsilon : float, default=1.0
         Privacy loss of one record over all columns together, > 0.
 
-    strategy, shares, categories, handle_unknown : optional
+    strategy, weights, categories, handle_unknown : optional
         See `RandomizedResponseEncoder`. With ``strategy="sample"``, a record has zeros
         in the columns that it does not report.
 
@@ -440,7 +442,7 @@ class LocalHashingEncoder(OracleEncoder):
         Number g of buckets; 2 is binary local hashing (BLH). None uses the number with
         the smallest error, near ``e**epsilon + 1`` (OLH).
 
-    strategy, shares, categories, handle_unknown : optional
+    strategy, weights, categories, handle_unknown : optional
         See `RandomizedResponseEncoder`. With ``strategy="sample"``, a record has zeros
         in the columns that it does not report.
 
@@ -514,7 +516,7 @@ class LocalHashingEncoder(OracleEncoder):
         *,
         n_buckets: int | None = None,
         strategy: ReportStrategy = "split",
-        shares: Shares = "uniform",
+        weights: ColumnWeights = "uniform",
         categories: Categories = "auto",
         handle_unknown: HandleUnknown = "error",
         memoize: bool = False,
@@ -525,7 +527,7 @@ class LocalHashingEncoder(OracleEncoder):
         super().__init__(
             epsilon,
             strategy=strategy,
-            shares=shares,
+            weights=weights,
             categories=categories,
             handle_unknown=handle_unknown,
             memoize=memoize,
@@ -558,7 +560,7 @@ class FrequencyOracleEncoder(OracleEncoder):
         "binary_local_hashing". "auto" selects the oracle of each column among those with
         reports of at most 1,024 bytes.
 
-    strategy, shares, categories, handle_unknown : optional
+    strategy, weights, categories, handle_unknown : optional
         See `RandomizedResponseEncoder`. With ``strategy="sample"``, a record has zeros
         in the columns that it does not report.
 
@@ -624,7 +626,7 @@ class FrequencyOracleEncoder(OracleEncoder):
         *,
         oracle: str = "auto",
         strategy: ReportStrategy = "split",
-        shares: Shares = "uniform",
+        weights: ColumnWeights = "uniform",
         categories: Categories = "auto",
         handle_unknown: HandleUnknown = "error",
         memoize: bool = False,
@@ -635,7 +637,7 @@ class FrequencyOracleEncoder(OracleEncoder):
         super().__init__(
             epsilon,
             strategy=strategy,
-            shares=shares,
+            weights=weights,
             categories=categories,
             handle_unknown=handle_unknown,
             memoize=memoize,

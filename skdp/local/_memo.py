@@ -30,7 +30,7 @@ from skdp.tables import (
 # Length of the keyed hash of a message: the random bits of a report, or their seed.
 DIGEST_BYTES = 32
 
-# Length of the keyed hash that replaces a record id or a long value. Among 10 million
+# Length of the keyed hash that replaces the id of a person or a long value. Among 10 million
 # hashes, two are equal with probability 2**-82.
 PSEUDONYM_BYTES = 16
 
@@ -185,29 +185,28 @@ def encode_column_name(name: Any, parameter: str) -> bytes:
         ) from None
 
 
-def encode_record_ids(record_id: Any, n_rows: int) -> list[bytes]:
-    """Encode record ids, which are integers or text, as bytes."""
-    ids = encode_column("`record_id`", record_id, _encode_record_id)
+def encode_person_ids(person: Any, n_rows: int) -> list[bytes]:
+    """Encode ids of persons, which are integers or text, as bytes."""
+    ids = encode_column("`person`", person, _encode_person_id)
     if len(ids) != n_rows:
         raise ValueError(
-            f"`record_id` must have an id for each of the {n_rows} rows, got "
-            f"{len(ids)}."
+            f"`person` must have an id for each of the {n_rows} rows, got {len(ids)}."
         )
     return ids
 
 
-def _encode_record_id(record_id: Any) -> bytes:
-    """Encode a record id as bytes; the same id has the same bytes in all file formats."""
-    if type(record_id) is int:
-        return encode_word(record_id)
-    if is_missing(record_id):
+def _encode_person_id(person: Any) -> bytes:
+    """Encode the id of a person as bytes; the same id has the same bytes in all file formats."""
+    if type(person) is int:
+        return encode_word(person)
+    if is_missing(person):
         raise ColumnError("contains missing values (NaN)")
-    is_integer = isinstance(record_id, int | np.integer)
-    if isinstance(record_id, bool) or not (is_integer or isinstance(record_id, str)):
-        raise ColumnError(f"must be integers or text, got {type(record_id).__name__}")
-    if isinstance(record_id, str) and INTEGRAL_FLOAT.fullmatch(record_id):
+    is_integer = isinstance(person, int | np.integer)
+    if isinstance(person, bool) or not (is_integer or isinstance(person, str)):
+        raise ColumnError(f"must be integers or text, got {type(person).__name__}")
+    if isinstance(person, str) and INTEGRAL_FLOAT.fullmatch(person):
         raise ColumnError("must be integers without a decimal point")
-    return encode_word(record_id)
+    return encode_word(person)
 
 
 # Keyed hashes.
@@ -264,7 +263,7 @@ class Memo:
             )
 
     def make_pseudonyms(self, records: Sequence[bytes]) -> Bytes:
-        """Return a keyed hash of each record id, of shape (n_records, 16)."""
+        """Return a keyed hash of each id of a person, of shape (n_records, 16)."""
         return compute_digests(self.key, (FORMAT, b"record"), records)[
             :, :PSEUDONYM_BYTES
         ]
@@ -273,7 +272,7 @@ class Memo:
         """Draw the field that each record always reports, as a mask of shape (n_records, n_fields).
 
         `sampling` has the weights of the fields, and `pseudonyms` are keyed hashes of
-        the record ids.
+        the ids of persons.
         """
         weights = repr(sampling.weights).encode()
         context = join_parts(*self._contexts, weights)
@@ -302,7 +301,7 @@ class PermanentDraws:
 
     memo: Memo
     context: bytes
-    # Keyed hashes of the record ids; shape (n_records, 16).
+    # Keyed hashes of the ids of persons; shape (n_records, 16).
     pseudonyms: Bytes
 
     def digests(self, purpose: str, *parts: Bytes) -> Bytes:

@@ -394,7 +394,7 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
 
     memoize : bool, default=False
         If True, a record repeats its report while its number stays at the same position
-        of the grid (permanent reports). `transform` then requires ``record_id``, and
+        of the grid (permanent reports). `transform` then requires ``person``, and
         ``mechanism="optimal"`` must be replaced by its outcomes.
 
     secret_key : bytes, default=None

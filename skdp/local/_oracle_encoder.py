@@ -46,7 +46,7 @@ from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 from skdp.tables import Table, to_objects
 
 # Fractions of epsilon of the columns, for strategy="split".
-Shares: TypeAlias = Literal["uniform", "proportional"] | Mapping[Any, float]
+ColumnWeights: TypeAlias = Literal["uniform", "proportional"] | Mapping[Any, float]
 
 # Declared values: a list for each column in order, a dict by column name, or a domain.
 Categories: TypeAlias = (
@@ -83,7 +83,7 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         epsilon: float = 1.0,
         *,
         strategy: ReportStrategy = "split",
-        shares: Shares = "uniform",
+        weights: ColumnWeights = "uniform",
         categories: Categories = "auto",
         handle_unknown: HandleUnknown = "error",
         memoize: bool = False,
@@ -93,7 +93,7 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
     ) -> None:
         self.epsilon = epsilon
         self.strategy = strategy
-        self.shares = shares
+        self.weights = weights
         self.categories = categories
         self.handle_unknown = handle_unknown
         self.memoize = memoize
@@ -156,7 +156,7 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         if self._reports_values:
             settings["is_sampled"] = self.strategy == "sample"
         attributes = self._select_attributes(domain)
-        epsilons = split_epsilon(epsilon, attributes, self.strategy, self.shares)
+        epsilons = split_epsilon(epsilon, attributes, self.strategy, self.weights)
         # Attributes of equal size and epsilon share an oracle, which may take long to make.
         make_oracle = cache(self._make_oracle)
         fields = []
@@ -520,31 +520,31 @@ def encode_handle_unknown(handle_unknown: Any, domain: Domain) -> str | dict[Any
 
 
 def split_epsilon(
-    epsilon: Fraction | None, attributes: Sequence[Domain], strategy: str, shares: Any
+    epsilon: Fraction | None, attributes: Sequence[Domain], strategy: str, weights: Any
 ) -> list[Fraction | None]:
     """Return the fraction of epsilon of each attribute; None if p and q determine it.
 
     An attribute is the domain of one column, or of the combination of all columns. With
-    strategy="split", `shares` divides epsilon: equally, in proportion to the number of
+    strategy="split", `weights` divides epsilon: equally, in proportion to the number of
     values, or by a dict of weights. Otherwise each attribute gets all of epsilon.
     """
-    if isinstance(shares, str) and shares == "uniform":
+    if isinstance(weights, str) and weights == "uniform":
         if epsilon is not None and strategy == "split":
             epsilon /= len(attributes)
         return [epsilon] * len(attributes)
     if strategy != "split":
         raise ValueError(
-            f"`shares` must be 'uniform' unless strategy='split', got {strategy!r}."
+            f"`weights` must be 'uniform' unless strategy='split', got {strategy!r}."
         )
-    if isinstance(shares, str) and shares == "proportional":
+    if isinstance(weights, str) and weights == "proportional":
         weights = [Fraction(attribute.size) for attribute in attributes]
     else:
         names = [attribute.columns[0] for attribute in attributes]
         weights = check_column_weights(
-            "shares", shares, names, "'uniform', 'proportional'"
+            "weights", weights, names, "'uniform', 'proportional'"
         )
     if epsilon is None:
-        raise ValueError("`shares` must be 'uniform' with p and q.")
+        raise ValueError("`weights` must be 'uniform' with p and q.")
     total = sum(weights)
     return [epsilon * weight / total for weight in weights]
 

@@ -20,6 +20,7 @@ from skdp._json import (
     value_from_json,
     value_to_json,
 )
+from skdp.base import update_parameters
 from skdp.domain import (
     Categories,
     Domain,
@@ -234,6 +235,7 @@ def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
     for name, releases in by_parameter.items():
         domain = _make_domain(name, parameters[name])
         parameters[name] = add_guarantee(domain, releases)
+    parameters = update_parameters(transformer_class, parameters)
     transformer = transformer_class(**parameters)
     if content["permanent"] is True:
         # The JSON does not contain the key. A new key makes permanent reports different.

@@ -335,7 +335,7 @@ class RapporEncoder(ReportTransformer):
 
     secret_key : bytes, default=None
         At least 16 bytes, such as ``SecretKey.generate()``. The bits of a record are then
-        permanent, and `transform` requires ``record_id``.
+        permanent, and `transform` requires ``person``.
 
     ledger : PrivacyLedger, default=None
         Ledger that is charged with `guarantee_` at each call of `transform`.

@@ -20,8 +20,8 @@ from skdp.local._oracle_encoder import (
 )
 from skdp.local._table_plan import (
     ColumnWeights,
-    Purpose,
     TablePlan,
+    Workload,
     check_bounds,
     count_values,
     plan_table,
@@ -49,7 +49,7 @@ class LocalTableEncoder(ReportTransformer):
     """Privatize a table of categories and numbers with one epsilon per record.
 
     `fit` divides the columns into groups, and allocates epsilon to them such that the
-    error for the purpose is smallest; see `plan_`. The plan depends on the declared values
+    error for the workload is smallest; see `plan_`. The plan depends on the declared values
     only. :doc:`/guide/tables` compares plans.
 
     Parameters
@@ -63,10 +63,10 @@ class LocalTableEncoder(ReportTransformer):
     bounds : mapping of column name to (low, high), default=None
         Public bounds of the numeric columns. None if there are no numeric columns.
 
-    purpose : {'margins', 'pairs'}, default='margins'
+    workload : {'columns', 'pairs'}, default='columns'
         Statistics to estimate.
 
-        - 'margins': proportions of values, and means. A record reports all columns, or
+        - 'columns': proportions of values, and means. A record reports all columns, or
           one group of them, which is drawn with the best probabilities.
         - 'pairs': proportions of pairs of values, and means. A record reports one pair
           of columns, or one number.
@@ -146,7 +146,7 @@ class LocalTableEncoder(ReportTransformer):
         *,
         categories: Categories = "auto",
         bounds: Mapping[Any, tuple[float, float]] | None = None,
-        purpose: Purpose = "margins",
+        workload: Workload = "columns",
         weights: ColumnWeights = "uniform",
         handle_unknown: HandleUnknown = "error",
         ledger: PrivacyLedger | None = None,
@@ -155,7 +155,7 @@ class LocalTableEncoder(ReportTransformer):
         self.epsilon = epsilon
         self.categories = categories
         self.bounds = bounds
-        self.purpose = purpose
+        self.workload = workload
         self.weights = weights
         self.handle_unknown = handle_unknown
         self.ledger = ledger
@@ -166,8 +166,8 @@ class LocalTableEncoder(ReportTransformer):
 
         The plan divides the columns into groups, which are reported as one combination
         of values or one number, and selects the oracle of each group. A record reports
-        one group, drawn with the weights of the plan, or all groups. The purpose
-        "margins" minimizes the errors of single columns, and "pairs" the errors of
+        one group, drawn with the weights of the plan, or all groups. The workload
+        "columns" minimizes the errors of single columns, and "pairs" the errors of
         pairs of columns. A field is the report of a group.
         """
         bounds = check_bounds(self.bounds)
@@ -177,7 +177,7 @@ class LocalTableEncoder(ReportTransformer):
             epsilon,
             count_values(domain),
             table.names,
-            purpose=self.purpose,
+            workload=self.workload,
             weights=self.weights,
         )
         self.plan_ = plan
@@ -202,7 +202,7 @@ class LocalTableEncoder(ReportTransformer):
             oracle = ORACLES[mechanism_name](values.size, group_epsilon)
             unknown = encode_handle_unknown(self.handle_unknown, values)
             # For pairs, several reports contain a column, so they cannot have its name.
-            is_single = self.purpose == "margins"
+            is_single = self.workload == "columns"
             if mechanism_name == "randomized_response" and is_single:
                 fields.append(
                     ValueField(values, oracle, unknown, is_sampled=is_sampled)
@@ -443,7 +443,7 @@ class LocalTableEncoder(ReportTransformer):
             return estimate_counts(protocol, tally, chosen, **options)
         raise ValueError(
             f"`columns` must be reported as one group, got {chosen}. Use "
-            "purpose='pairs', or the products of `debias`."
+            "workload='pairs', or the products of `debias`."
         )
 
     def estimate_mean(

@@ -20,7 +20,7 @@ from skdp.local.protocol import Sampling, check_column_weights, compute_marginal
 from skdp.oracles import ORACLES, choose_oracle
 from skdp.privacy import check_epsilon
 
-Purpose: TypeAlias = Literal["margins", "pairs"]
+Workload: TypeAlias = Literal["columns", "pairs"]
 ColumnWeights: TypeAlias = Literal["uniform"] | Mapping[Any, float]
 
 # The columns that are reported together.
@@ -148,16 +148,16 @@ class Planner:
     sizes: Mapping[Any, int]
     # Weight of the error of each column.
     column_weights: Mapping[Any, float]
-    purpose: Purpose
+    workload: Workload
 
     def find_best(self) -> TablePlan:
-        """Return the plan with the smallest error among several plans for the purpose.
+        """Return the plan with the smallest error among several plans for the workload.
 
         A plan divides the columns into groups, and a record reports one group or all
         groups.
         """
         numbers = [(name,) for name in self.column_weights if name not in self.sizes]
-        if self.purpose == "pairs":
+        if self.workload == "pairs":
             return self.make_plan([*combinations(self.sizes, 2), *numbers], 1)
         # A record reports one column, or all columns.
         groups: list[Group] = [(name,) for name in self.column_weights]
@@ -187,9 +187,9 @@ class Planner:
         return TablePlan(reported, n_reported, weights, self.epsilon)
 
     def plan_report(self, group: Group, epsilon: Fraction) -> GroupReport:
-        """Choose the oracle or numeric mechanism of a group of columns, and compute its errors for the purpose.
+        """Choose the oracle or numeric mechanism of a group of columns, and compute its errors for the workload.
 
-        With purpose="margins", the error of several columns is the mean over the single
+        With workload="columns", the error of several columns is the mean over the single
         columns; with "pairs", it is for their combinations.
         """
         n_cells = self.count_cells(group)
@@ -197,9 +197,9 @@ class Planner:
         if group[0] not in self.sizes:
             noise, variance = compute_number_variances(epsilon)
             return GroupReport(group, "optimal", n_cells, weight, noise, variance)
-        is_merged = self.purpose == "margins" and len(group) > 1
+        is_merged = self.workload == "columns" and len(group) > 1
         names: tuple[str, ...] = MARGIN_ORACLES if is_merged else tuple(ORACLES)
-        if self.purpose == "pairs":
+        if self.workload == "pairs":
             names = PAIR_ORACLES
         name, oracle = choose_group_oracle(n_cells, epsilon, names)
         if not is_merged:
@@ -244,7 +244,7 @@ def recommend_plan(
     epsilon: float,
     *,
     bounds: Mapping[Any, tuple[float, float]] | None = None,
-    purpose: Purpose = "margins",
+    workload: Workload = "columns",
     weights: ColumnWeights = "uniform",
 ) -> TablePlan:
     """Plan how epsilon is divided among the columns of a table.
@@ -257,7 +257,7 @@ def recommend_plan(
     epsilon : float
         Privacy loss of one record over all columns together, > 0.
 
-    bounds, purpose, weights : optional
+    bounds, workload, weights : optional
         See `LocalTableEncoder`.
 
     Returns
@@ -299,7 +299,7 @@ def recommend_plan(
         check_epsilon(epsilon),
         sizes,
         names,
-        purpose=purpose,
+        workload=workload,
         weights=weights,
     )
 
@@ -316,7 +316,7 @@ def plan_table(
     sizes: Mapping[Any, int],
     names: Sequence[Any],
     *,
-    purpose: Any,
+    workload: Any,
     weights: Any,
 ) -> TablePlan:
     """Check the parameters, and find the plan of the reports of a table with the smallest error.
@@ -324,19 +324,19 @@ def plan_table(
     `sizes` are the numbers of values of the categorical columns; other columns in
     `names` are numbers. `weights` are the weights of the errors of the columns.
     """
-    check_choice("purpose", purpose, get_args(Purpose))
+    check_choice("workload", workload, get_args(Workload))
     if len({*names}) < len(names) or not names:
         raise ValueError(
             "Each column must be in the domain or in `bounds`, and not in both; got "
             f"{list(names)}."
         )
-    if purpose == "pairs" and len(sizes) < 2:
+    if workload == "pairs" and len(sizes) < 2:
         raise ValueError(
-            "purpose='pairs' requires at least 2 categorical columns, got "
-            f"{len(sizes)}. Use purpose='margins'."
+            "workload='pairs' requires at least 2 categorical columns, got "
+            f"{len(sizes)}. Use workload='columns'."
         )
     column_weights = check_weights(weights, names)
-    return Planner(epsilon, sizes, column_weights, purpose).find_best()
+    return Planner(epsilon, sizes, column_weights, workload).find_best()
 
 
 def check_weights(weights: Any, names: Sequence[Any]) -> dict[Any, float]:

@@ -166,7 +166,7 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
         X: TableLike,
         y: ColumnLike | None = None,
         *,
-        record_id: ArrayLike | None = None,
+        person: ArrayLike | None = None,
     ) -> Any:
         """Fit, then privatize the same table.
 
@@ -176,7 +176,7 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
             True values.
         y : None
             Ignored.
-        record_id : array-like of shape (n_samples,), default=None
+        person : array-like of shape (n_samples,), default=None
             See `transform`.
 
         Returns
@@ -189,9 +189,9 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
         TypeError, ValueError, BudgetExceeded
             See `fit` and `transform`.
         """
-        return self.fit(X, y).transform(X, record_id=record_id)
+        return self.fit(X, y).transform(X, person=person)
 
-    def transform(self, X: TableLike, *, record_id: ArrayLike | None = None) -> Any:
+    def transform(self, X: TableLike, *, person: ArrayLike | None = None) -> Any:
         """Privatize a table.
 
         Each call is a new release, unless the reports are permanent.
@@ -200,11 +200,11 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
             True values, in the columns of `fit`.
-        record_id : array-like of shape (n_samples,), default=None
+        person : array-like of shape (n_samples,), default=None
             Unique id of the record of each row, int or str ("7" is the id 7, and "007"
             is another). Required for permanent reports (``memoize=True``, or a secret
             key of `RapporEncoder`), and only for them. In a Pipeline, route it with
-            ``set_transform_request(record_id=True)``.
+            ``set_transform_request(person=True)``.
 
         Returns
         -------
@@ -217,7 +217,7 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
         NotFittedError, TypeError, ValueError
             Before `fit`; if X has columns other than in `fit`, values that cannot be
             reported, or an index level with the name of a privatized column; if
-            `record_id` is missing, not unique, not required, or in another order than X;
+            `person` is missing, not unique, not required, or in another order than X;
             or if `ledger` was set after `fit`.
         BudgetExceeded
             If the budget of the ledger does not cover the release.
@@ -233,20 +233,20 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
         protocol = self.protocol_
         # A charge is never refunded, so `_read_records` and `prepare` raise all errors before
         # it, and random bits are drawn after it.
-        table, records = self._read_records(X, record_id)
+        table, records = self._read_records(X, person)
         codes = protocol.prepare(table)
         self._charge()
         reports = protocol.randomize(codes, records, self._randomness())
         return self._attach_protocol(protocol.write(reports, table))
 
-    def _read_records(self, X: Any, record_id: Any) -> tuple[Table, list[bytes]]:
-        """Check the true values and the record ids of a release."""
+    def _read_records(self, X: Any, person: Any) -> tuple[Table, list[bytes]]:
+        """Check the true values and the ids of persons of a release."""
         table = self._read(X)
         check_index_levels(X, self.protocol_.columns)
         warn_of_levels(X)
         warn_of_reports([get_protocol_text(X)])
-        check_same_order(X, record_id, "record_id")
-        return table, self.protocol_.read_records(record_id, len(table.columns[0]))
+        check_same_order(X, person, "person")
+        return table, self.protocol_.read_records(person, len(table.columns[0]))
 
     def _attach_protocol(self, reports: Any) -> Any:
         """Convert reports to the format of `set_output`, with the protocol as metadata."""

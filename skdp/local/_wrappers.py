@@ -112,7 +112,7 @@ class OnFitOnly(TransformerWrapper):
     `fit` alone releases nothing.
 
     Set the format of the output with `set_output` of this object. Metadata
-    (``record_id``) are routed to the transformer's `transform`, within `fit_transform`.
+    (``person``) are routed to the transformer's `transform`, within `fit_transform`.
 
     Examples
     --------
@@ -188,7 +188,7 @@ class OnFitOnly(TransformerWrapper):
         y : None
             Ignored.
         **params : dict
-            Metadata for the `transform` of the transformer, such as ``record_id``.
+            Metadata for the `transform` of the transformer, such as ``person``.
 
         Returns
         -------
@@ -323,7 +323,7 @@ class PosteriorFeatures(TransformerWrapper):
         y : None
             Ignored.
         **params : dict
-            Metadata for the `transform` of the encoder, such as ``record_id``.
+            Metadata for the `transform` of the encoder, such as ``person``.
 
         Returns
         -------
@@ -379,7 +379,7 @@ class PosteriorFeatures(TransformerWrapper):
         X : dataframe or array-like of shape (n_samples, n_features)
             True values.
         **params : dict
-            Metadata for the `transform` of the encoder, such as ``record_id``.
+            Metadata for the `transform` of the encoder, such as ``person``.
 
         Returns
         -------

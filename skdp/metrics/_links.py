@@ -18,21 +18,26 @@ MAX_VALUES = 20
 
 
 def link_errors(
-    people: Any, events: Any, synthetic_people: Any, synthetic_events: Any, *, key: Any
+    people: Any,
+    events: Any,
+    synthetic_people: Any,
+    synthetic_events: Any,
+    *,
+    person: Any,
 ) -> pd.Series:
     """Compare the dependence within people in synthetic and in real linked tables.
 
     Parameters
     ----------
     people : dataframe
-        One row per person, with the key.
+        One row per person, with the id in the column `person`.
     events : dataframe
-        Real events with the key of their person. The events of each person are in their order.
+        Real events with the id of their person. The events of each person are in their order.
     synthetic_people : dataframe
         Synthetic people, as returned by `DPLinkedSynthesizer`.
     synthetic_events : dataframe
         Events of the synthetic people.
-    key : column name
+    person : column name
         Column that identifies the person.
 
     Returns
@@ -48,7 +53,8 @@ def link_errors(
     Raises
     ------
     ValueError
-        If a table lacks the key, a column is in both tables, or the synthetic tables lack columns of the real tables.
+        If a table lacks the column `person`, a column is in both tables, or the synthetic tables lack columns of the
+        real tables.
 
     See Also
     --------
@@ -66,7 +72,7 @@ def link_errors(
     >>> people = pd.DataFrame({"id": [0, 1], "sex": ["f", "m"]})
     >>> visits = pd.DataFrame({"id": [0, 0, 1, 1], "ward": ["er", "er", "gp", "gp"]})
     >>> mixed = visits.assign(ward=["er", "gp", "er", "gp"])
-    >>> link_errors(people, visits, people, mixed, key="id")
+    >>> link_errors(people, visits, people, mixed, person="id")
     column    0.0
     count     0.0
     equal     1.0
@@ -80,20 +86,20 @@ def link_errors(
             raise TypeError(f"Tables must be dataframes, got {type(table).__name__}.")
         frame = nw.from_native(table, eager_only=True)
         tables.append(frame.with_columns(DATES.dt.timestamp("ms")).to_pandas())
-    missing = {key, *tables[0], *tables[1]} - {*tables[2], *tables[3]}
-    if missing or not all(key in table for table in tables):
+    missing = {person, *tables[0], *tables[1]} - {*tables[2], *tables[3]}
+    if missing or not all(person in table for table in tables):
         raise ValueError(
-            f"All tables must have the key {key!r}, and the synthetic tables all columns "
-            f"of the real tables, but lack {sorted(map(str, missing))}."
+            f"All tables must have the column `person`={person!r}, and the synthetic "
+            f"tables all columns of the real tables, but lack {sorted(map(str, missing))}."
         )
-    shared = {*tables[0]} & {*tables[1]} - {key}
+    shared = {*tables[0]} & {*tables[1]} - {person}
     if shared:
         raise ValueError(
             "A column must be in one of `people` and `events` only, got "
             f"{sorted(map(str, shared))} in both."
         )
-    real = _describe(*tables[:2], *tables[:2], key=key)
-    synthetic = _describe(*tables[2:], *tables[:2], key=key)
+    real = _describe(*tables[:2], *tables[:2], person=person)
+    synthetic = _describe(*tables[2:], *tables[:2], person=person)
     errors = {}
     for index, proportions in real.items():
         both = pd.concat([proportions, synthetic[index]], axis=1, sort=False).fillna(0)
@@ -107,19 +113,19 @@ def _describe(
     real_people: pd.DataFrame,
     real_events: pd.DataFrame,
     *,
-    key: Any,
+    person: Any,
 ) -> dict[tuple[str, Any, Any], pd.Series]:
     """Return proportions by measure and columns; numbers with many values are cut at deciles of real tables."""
-    groups = events[key]
+    groups = events[person]
     sizes = groups.value_counts()
     later = groups.groupby(groups).cumcount(ascending=False) > 0
-    counts = sizes.reindex(people[key], fill_value=0)
+    counts = sizes.reindex(people[person], fill_value=0)
     described: dict[tuple[str, Any, Any], pd.Series] = {}
     described["count", None, None] = counts.value_counts(normalize=True)
-    event_columns = real_events.drop(columns=key)
-    person_columns = real_people.drop(columns=key)
+    event_columns = real_events.drop(columns=person)
+    person_columns = real_people.drop(columns=person)
     cut = _cut(events, event_columns)
-    joined = cut.merge(_cut(people, person_columns), on=key)
+    joined = cut.merge(_cut(people, person_columns), on=person)
     for name in event_columns:
         described["column", name, None] = _count(cut[[name]])
         for column in person_columns:

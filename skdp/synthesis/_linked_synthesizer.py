@@ -89,10 +89,10 @@ class DPLinkedSynthesizer(CentralEstimator):
         Failure probability, in [0, 1). It should be smaller than one over the number of people. With 0 the noise is
         discrete Laplace; otherwise it is Gaussian, which is more accurate for many marginals.
     domain : Domain or mapping of column name to values
-        Public values of the columns of all tables, except the key. Constraints and derived columns of an event may also
-        read columns of its person.
-    key : column name
-        Column of every table that identifies the person. Synthetic people have new keys 0, 1, 2 and so on.
+        Public values of the columns of all tables, except the column `person`. Constraints and derived columns of an
+        event may also read columns of its person.
+    person : column name
+        Column of every table that identifies the person. Synthetic people have new ids 0, 1, 2 and so on.
     max_rows_per_person : int
         Largest number of events of a person in each table of events. `fit` excludes further events, chosen at random.
         The noise does not depend on it.
@@ -121,7 +121,7 @@ class DPLinkedSynthesizer(CentralEstimator):
     guarantee_ : PrivacyGuarantee
         Privacy guarantee of `fit`, for all tables together.
     people_ : DPMarginalSynthesizer
-        Synthesizer of the table of people without the key, with a column ``"n_events"`` for the number of events, or
+        Synthesizer of the table of people without their ids, with a column ``"n_events"`` for the number of events, or
         ``"n_visits"`` for a table named ``"visits"``. Its `marginal` and `count_estimate` have intervals.
     n_persons_ : float
         Estimated number of people.
@@ -150,7 +150,7 @@ class DPLinkedSynthesizer(CentralEstimator):
 
     Events without a person are excluded. `sample` without a number returns the noisy number of people.
 
-    Not covered: an error reveals that an undeclared value, a repeated or a missing key, or a key or an order of another
+    Not covered: an error reveals that an undeclared value, a repeated or a missing id, or an id or an order of another
     type occurs, and synthetic tables have the libraries of the inputs.
 
     A model of events has the dependence between two columns of an event, of a column and the person, and of a column
@@ -171,7 +171,7 @@ class DPLinkedSynthesizer(CentralEstimator):
     >>> visits = pd.DataFrame({"id": [i // 2 for i in range(2_000)], "ward": ["er", "gp", "gp", "gp"] * 500})
     >>> domain = Domain({"sex": ["f", "m"], "ward": ["er", "gp"]})
     >>> synthesizer = DPLinkedSynthesizer(
-    ...     epsilon=2.0, domain=domain, key="id", max_rows_per_person=5, random_state=0
+    ...     epsilon=2.0, domain=domain, person="id", max_rows_per_person=5, random_state=0
     ... )
     >>> people, events = synthesizer.fit(patients, visits).sample()
     >>> list(people), list(events)
@@ -187,7 +187,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         *,
         delta: float = 0.0,
         domain: DomainLike,
-        key: ColumnName,
+        person: ColumnName,
         max_rows_per_person: int,
         order_by: ColumnName | None = None,
         person_columns: Sequence[ColumnName] | None = None,
@@ -200,7 +200,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         self.epsilon = epsilon
         self.delta = delta
         self.domain = domain
-        self.key = key
+        self.person = person
         self.max_rows_per_person = max_rows_per_person
         self.order_by = order_by
         self.person_columns = person_columns
@@ -223,9 +223,9 @@ class DPLinkedSynthesizer(CentralEstimator):
         Parameters
         ----------
         people : dataframe
-            One row per person, with the key. With `person_columns`, the table of all rows.
+            One row per person, with the id in the column `person`. With `person_columns`, the table of all rows.
         events : dataframe or mapping of name to dataframe, optional
-            Events with the key of their person. A mapping has several tables, such as
+            Events with the id of their person. A mapping has several tables, such as
             ``{"visits": visits, "drugs": drugs}``. None with `person_columns`.
 
         Returns
@@ -236,9 +236,9 @@ class DPLinkedSynthesizer(CentralEstimator):
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range, a table is not a dataframe in memory or lacks the key, a column is in two
-            tables or is not declared, a key is missing or occurs twice in `people`, a column of `person_columns` varies
-            within a person, or undeclared values are not handled.
+            If a parameter is out of range, a table is not a dataframe in memory or lacks the column `person`, a column
+            is in two tables or is not declared, an id is missing or occurs twice in `people`, a column of
+            `person_columns` varies within a person, or undeclared values are not handled.
         BudgetExceeded
             If the ledger does not cover the release.
         """
@@ -297,7 +297,7 @@ class DPLinkedSynthesizer(CentralEstimator):
             people,
             events,
             self._declared,
-            key=self.key,
+            person=self.person,
             order_by=self.order_by,
             person_columns=self.person_columns,
         )
@@ -418,7 +418,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         Returns
         -------
         tuple of people and events, or table
-            The tables in the form and the libraries of `fit`: people with new keys, and events with the keys of their
+            The tables in the form and the libraries of `fit`: people with new ids, and events with the ids of their
             people, sorted by person and `order_by`. Several tables of events are a dict. With `person_columns`, one
             table. The tables differ from call to call.
 
@@ -463,13 +463,13 @@ class DPLinkedSynthesizer(CentralEstimator):
         self,
         template: Table,
         rows: DrawnRows,
-        keys: Indices,
+        ids: Indices,
         features: Sequence[Any],
     ) -> Any:
-        """Write the columns `features` of rows, among them their keys, in the library of a template."""
+        """Write the columns `features` of rows, among them the ids, in the library of a template."""
         columns = write_columns(template, rows)
         library = nw.from_native(template.native).implementation.value
-        columns[self.key] = to_column(keys, library)
+        columns[self.person] = to_column(ids, library)
         return make_table(template, {name: columns[name] for name in features})
 
     @property

@@ -1,4 +1,4 @@
-"""Read a table of people and tables of their events, linked by a key."""
+"""Read a table of people and tables of their events, linked by the id of the person."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ from skdp.tables import (
 
 @dataclass(frozen=True, eq=False)
 class LinkedTable:
-    """A table of people or of events: its modeled columns, and the key of the person of each row."""
+    """A table of people or of events: its modeled columns, and the id of the person of each row."""
 
     features: tuple[Any, ...]
-    """Names of the columns of the table, in order: the key, modeled and derived columns."""
+    """Names of the columns of the table, in order: the id, modeled and derived columns."""
     table: Table
     """The modeled columns."""
     domain: Domain
     cells: Mapping[int, Interval]
     """The fine cells of numbers and dates, by index of the column."""
-    keys: pd.Index
+    ids: pd.Index
     ranks: Indices
     """The rank of each event in the order of events; equal for all events without an order."""
     has_order: bool
@@ -63,7 +63,7 @@ class LinkedTable:
     def encode(self, handle_unknown: Any) -> tuple[list[Codes], Mask]:
         """Encode the columns by fine cells; also return False for each row to ignore, as a value is undeclared."""
         codes = read_codes(self.table, self.fine, handle_unknown)
-        is_valid = np.ones(len(self.keys), bool)
+        is_valid = np.ones(len(self.ids), bool)
         for column_codes, size in zip(codes, self.fine.sizes, strict=True):
             is_valid &= column_codes < size
         return codes, is_valid
@@ -95,7 +95,7 @@ class LinkedTables(NamedTuple):
 
 
 def open_table(
-    data: Any, declared: Domain, *, key: Any, order_by: Any = None
+    data: Any, declared: Domain, *, person: Any, order_by: Any = None
 ) -> LinkedTable:
     """Read a table; derived columns, and an undeclared column that orders events, are not modeled."""
     if open_large(data) is not None or not is_frame(data):
@@ -105,19 +105,19 @@ def open_table(
         )
     table = wrap_table(data)
     columns = dict(zip(table.names, table.columns, strict=True))
-    if key not in columns:
+    if person not in columns:
         raise ValueError(
-            f"`key` must name a column of every table, got {key!r}, and a table with the "
+            f"`person` must name a column of every table, got {person!r}, and a table with the "
             f"columns {list(columns)}."
         )
     features = [n for n in columns if n != order_by or n in declared]
-    modeled = [name for name in features if name not in {key, *declared.derived}]
+    modeled = [name for name in features if name not in {person, *declared.derived}]
     table = select_columns(table, modeled)
     domain = complete_domain(table, declared) if modeled else Domain({})
     check_decodable(make_template(table, domain), domain)
-    keys = _read_column(key, _index_keys, columns[key])
+    ids = _read_column(person, _index_ids, columns[person])
     has_order = order_by in columns
-    ranks = np.zeros(len(keys), np.intp)
+    ranks = np.zeros(len(ids), np.intp)
     if has_order:
         ranks = _read_column(order_by, _rank_values, columns[order_by])
     return LinkedTable(
@@ -125,7 +125,7 @@ def open_table(
         table,
         domain,
         cut_domain(domain),
-        keys.rename(key),
+        ids.rename(person),
         ranks,
         has_order,
     )
@@ -139,7 +139,7 @@ def _read_column(name: Any, function: Any, *arguments: Any) -> Any:
         raise ValueError(f"Column {name!r} {error}.") from None
 
 
-def _index_keys(column: Any) -> pd.Index:
+def _index_ids(column: Any) -> pd.Index:
     # Objects, because other integers may become floats, which are equal if they are large.
     return pd.Index(to_objects(to_object_list(column)), dtype=object)
 
@@ -155,7 +155,7 @@ def open_tables(
     events: Any,
     declared: Domain,
     *,
-    key: Any,
+    person: Any,
     order_by: Any,
     person_columns: Sequence[Any] | None,
 ) -> LinkedTables:
@@ -166,29 +166,33 @@ def open_tables(
             "table with several rows per person. Pass one of them."
         )
     if person_columns is not None:
-        people, events = split_rows(people, key, person_columns)
-    tables = LinkedTables(open_table(people, declared, key=key), {})
+        people, events = split_rows(people, person, person_columns)
+    tables = LinkedTables(open_table(people, declared, person=person), {})
     named = events if isinstance(events, Mapping) else {"events": events}
     for name, data in named.items():
-        tables.events[name] = open_table(data, declared, key=key, order_by=order_by)
-    _check_tables(tables, declared, key=key, order_by=order_by)
+        tables.events[name] = open_table(
+            data, declared, person=person, order_by=order_by
+        )
+    _check_tables(tables, declared, person=person, order_by=order_by)
     return tables
 
 
-def split_rows(rows: Any, key: Any, person_columns: Sequence[Any]) -> tuple[Any, Any]:
+def split_rows(
+    rows: Any, person: Any, person_columns: Sequence[Any]
+) -> tuple[Any, Any]:
     """Split a table into people, with the `person_columns`, and their events."""
     names = wrap_table(rows).names if is_frame(rows) else ()
-    # The key itself may be among them.
-    constant = list(dict.fromkeys([key, *person_columns]))
+    # The id itself may be among them.
+    constant = list(dict.fromkeys([person, *person_columns]))
     if isinstance(person_columns, str) or not {*constant} <= {*names}:
         raise ValueError(
-            "`key` and `person_columns` must name columns of the table, "
-            f"{list(names)}, got {key!r} and {person_columns!r}."
+            "`person` and `person_columns` must name columns of the table, "
+            f"{list(names)}, got {person!r} and {person_columns!r}."
         )
     frame = nw.from_native(rows, eager_only=True)
     distinct = partial(frame.select(constant).unique, maintain_order=True)
-    people = _read_column(key, distinct)
-    if people[key].n_unique() < len(people):
+    people = _read_column(person, distinct)
+    if people[person].n_unique() < len(people):
         raise ValueError(
             f"`person_columns` must be constant for each person, got {person_columns} "
             "with several values of one person. Name fewer columns."
@@ -197,7 +201,7 @@ def split_rows(rows: Any, key: Any, person_columns: Sequence[Any]) -> tuple[Any,
 
 
 def _check_tables(
-    tables: LinkedTables, declared: Domain, *, key: Any, order_by: Any
+    tables: LinkedTables, declared: Domain, *, person: Any, order_by: Any
 ) -> None:
     """Check the columns of all tables together."""
     people = tables.people
@@ -208,7 +212,7 @@ def _check_tables(
         n_tables.update(table.features)
         if not table.domain.columns:
             raise ValueError(
-                f"The table {name!r} must have columns besides {key!r}, got none."
+                f"The table {name!r} must have columns besides {person!r}, got none."
             )
         columns = {*people.domain.columns, *table.domain.columns}
         check_computable(declared, (*people.features, *table.features), columns)
@@ -222,7 +226,7 @@ def _check_tables(
             f"table of events, got {sorted(map(str, unused))}, which read several tables "
             "of events. Remove them from `domain`, or join these tables."
         )
-    del n_tables[key]
+    del n_tables[person]
     for name, n in n_tables.items():
         if n > 1:
             raise ValueError(
@@ -254,24 +258,24 @@ def encode_tables(
 ) -> LinkedRecords:
     """Encode people, and as many events of each person in each table as `numbers` declares."""
     people = tables.people
-    if people.keys.hasnans or not people.keys.is_unique:
-        problem = "missing keys" if people.keys.hasnans else "a key that occurs twice"
+    if people.ids.hasnans or not people.ids.is_unique:
+        problem = "missing ids" if people.ids.hasnans else "an id that occurs twice"
         raise ValueError(
-            f"Column {people.keys.name!r} of the table of people must have a different "
-            f"key in each row, got {problem}. Keep one row per person."
+            f"Column {people.ids.name!r} of the table of people must have a different "
+            f"id in each row, got {problem}. Keep one row per person."
         )
     codes, is_valid = people.encode(handle_unknown)
     codes = [column[is_valid] for column in codes]
-    keys = people.keys[is_valid]
+    ids = people.ids[is_valid]
     columns: dict[Any, Any] = dict(people.domain)
     events = {}
     for name, table in tables.events.items():
         event_codes, is_used = table.encode(handle_unknown)
-        found = _read_column(keys.name, _find_persons, keys, table.keys)
+        found = _read_column(ids.name, _find_persons, ids, table.ids)
         persons = np.where(is_used, found, -1)
         rows = choose_events(persons, int(numbers.edges[-1]), table.ranks, rng)
         persons = persons[rows]
-        n_events = np.bincount(persons, minlength=len(keys))
+        n_events = np.bincount(persons, minlength=len(ids))
         codes.append(numbers.encode(n_events.astype(float)))
         columns[name_number(name)] = numbers
         chosen = [column[rows] for column in event_codes]
@@ -282,16 +286,16 @@ def encode_tables(
     return LinkedRecords(domain, CodedRecords(codes, sizes), events)
 
 
-def _find_persons(people: pd.Index, keys: pd.Index) -> Indices:
+def _find_persons(people: pd.Index, ids: pd.Index) -> Indices:
     """Return the number of the person of each event; -1 for events without a person."""
-    types = {people.inferred_type, keys.dropna().inferred_type} - {"empty"}
-    # Integers become floats in pandas if keys are missing.
+    types = {people.inferred_type, ids.dropna().inferred_type} - {"empty"}
+    # Integers become floats in pandas if ids are missing.
     if len(types) > 1 and types != {"integer", "floating"}:
         raise ColumnError(
-            f"must have one type in all tables, got {sorted(types)}. Convert the keys of "
+            f"must have one type in all tables, got {sorted(types)}. Convert the ids of "
             "one of them"
         )
-    return people.get_indexer(keys)
+    return people.get_indexer(ids)
 
 
 def choose_events(

@@ -476,7 +476,7 @@ Records = CodedRecords | LargeRecords
 
 
 def open_rows(
-    table: LargeTable, *, y: Any, groups: Any, max_rows: int, rng: np.random.Generator
+    table: LargeTable, *, y: Any, person: Any, max_rows: int, rng: np.random.Generator
 ) -> tuple[LargeTable, Any]:
     """Limit a large table to `max_rows` rows of each person; also return a table of its columns without rows."""
     if y is not None:
@@ -484,9 +484,9 @@ def open_rows(
             f"`y` must be None if X is a large table, got {type(y).__name__}. Keep the "
             "target among the columns of X."
         )
-    if groups is None:
+    if person is None:
         return table, table.sample
-    return limit_persons(table, groups, max_rows, rng)
+    return limit_persons(table, person, max_rows, rng)
 
 
 def list_undeclared(table: Table, declared: Any) -> list[Any]:

@@ -87,8 +87,8 @@ class SyntheticResampler(MetaEstimatorMixin, BaseEstimator):
     protects_rows = "fit"
     """The rows that `fit` passes on are protected; rows to predict are not."""
 
-    # As in scikit-learn's splitters, `groups` is requested if metadata routing is enabled.
-    __metadata_request__fit_resample = {"groups": True}  # noqa: RUF012
+    # As in scikit-learn's splitters, `person` is requested if metadata routing is enabled.
+    __metadata_request__fit_resample = {"person": True}  # noqa: RUF012
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class SyntheticResampler(MetaEstimatorMixin, BaseEstimator):
         X: TableLike,
         y: ColumnLike | None = None,
         *,
-        groups: ColumnLike | None = None,
+        person: ColumnLike | None = None,
     ) -> tuple[Any, Any]:
         """Fit a clone of the synthesizer to a table, and draw synthetic rows.
 
@@ -115,9 +115,9 @@ class SyntheticResampler(MetaEstimatorMixin, BaseEstimator):
             Private table.
         y : array-like of shape (n_samples,), optional
             Private target; public with a `DPColumnSynthesizer`.
-        groups : array-like of shape (n_samples,), optional
+        person : array-like of shape (n_samples,), optional
             The person of each row, which limits the rows to `max_rows_per_person` of the synthesizer; `guarantee_` then
-            covers all rows of one person. A pipeline passes `groups` on only with metadata routing
+            covers all rows of one person. A pipeline passes `person` on only with metadata routing
             (``sklearn.set_config(enable_metadata_routing=True)``).
 
         Returns
@@ -144,7 +144,7 @@ class SyntheticResampler(MetaEstimatorMixin, BaseEstimator):
         check_n_samples(self.n_samples)
         synthesizer = clone(self.synthesizer)
         if isinstance(synthesizer, DPColumnSynthesizer):
-            for name, value in (("n_samples", self.n_samples), ("groups", groups)):
+            for name, value in (("n_samples", self.n_samples), ("person", person)):
                 if value is not None:
                     raise ValueError(
                         f"`{name}` must be None with a DPColumnSynthesizer, which "
@@ -153,7 +153,7 @@ class SyntheticResampler(MetaEstimatorMixin, BaseEstimator):
             rows = synthesizer.fit_transform(X, y)
             self.synthesizer_ = synthesizer
             return rows, y
-        synthesizer.fit(X, y, groups=groups)
+        synthesizer.fit(X, y, person=person)
         self.synthesizer_ = synthesizer
         return _draw_samples(synthesizer, self.n_samples, has_target=y is not None)
 

@@ -32,7 +32,12 @@ from skdp.base import (
     warn_of_released_size,
 )
 from skdp.central import CentralEstimator
-from skdp.central.statistics import read_persons, rows_within, select_columns
+from skdp.central.statistics import (
+    read_persons,
+    rows_within,
+    select_columns,
+    split_persons,
+)
 from skdp.domain import Domain, DomainLike, Interval
 from skdp.persistence import load, save
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, check_delta
@@ -161,7 +166,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         Largest number of cells of a clique of the model. Time and memory are proportional to it. ``"auto"`` does not
         select marginals with more cells.
     max_rows_per_person : int, default=1
-        Largest number of rows of one person, > 0. Noise is proportional to it. If `groups` is given, `fit` excludes
+        Largest number of rows of one person, > 0. Noise is proportional to it. If `person` is given, `fit` excludes
         further rows; otherwise the number is not checked.
     bins : {"declared", "private"}, default="declared"
         Bins of each `Interval`. ``"declared"`` uses the declared bins. ``"private"`` spends a fifth of the budget on
@@ -236,7 +241,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     noise, from fitted tails beyond them, and uniformly elsewhere.
 
     `transform` returns as many rows as X has, as scikit-learn requires. If X is the table of `fit`, this reveals the
-    number of records, and the rows have the guarantee ``guarantee_.to("replace")``. With `groups`, no guarantee holds
+    number of records, and the rows have the guarantee ``guarantee_.to("replace")``. With `person`, no guarantee holds
     for the result of `transform`, because people may have different numbers of rows. ``sample()`` returns the noisy
     number of rows, under `guarantee_`.
 
@@ -327,7 +332,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         X: Any,
         y: ColumnLike | None = None,
         *,
-        groups: ColumnLike | ColumnName | None = None,
+        person: ColumnLike | ColumnName | None = None,
     ) -> Self:
         """Measure marginals of a table, and fit a model to them.
 
@@ -340,10 +345,10 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
             Target, which is modeled as a further column. `domain` declares its values under its name, or as
             ``"target"`` if it has no name or the name of a column of X. The target of a large table is one of its
             columns.
-        groups : array-like of shape (n_samples,) or column name, optional
-            Person of each row. At most `max_rows_per_person` rows of each person are used, chosen at random, and
-            the guarantee covers all rows of one person. For a large table, the name of a column, which is not modeled;
-            the rows with the smallest hashes are used.
+        person : array-like of shape (n_samples,) or column name, optional
+            Person of each row: an array, or the name of a column of X, which is then not modeled. At most
+            `max_rows_per_person` rows of each person are used, chosen at random, and the guarantee covers all rows of
+            one person. A large table requires the name of a column; the rows with the smallest hashes are used.
 
         Returns
         -------
@@ -354,12 +359,12 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         ------
         TypeError, ValueError
             If a parameter is out of range, a column is not declared, the model would have too many cells, X is 1-D or
-            sparse, X has undeclared values that are not handled, or y or groups is a series with the row labels of X in
-            another order.
+            sparse, X has undeclared values that are not handled, or y or `person` is a series with the row labels of X
+            in another order.
         BudgetExceeded
             If the ledger does not cover the release.
         """
-        plan = self._fit(X, y, groups)
+        plan = self._fit(X, y, person)
         # A filter may turn warnings into errors, so they come after the fit is complete.
         measured = [marginal.clique for marginal in self.marginals_]
         warn_excluded(self.domain_, plan.list_unchosen(measured))
@@ -367,11 +372,11 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         return self
 
     @restore_on_error
-    def _fit(self, X: Any, y: Any, groups: Any) -> MarginalPlan:
+    def _fit(self, X: Any, y: Any, person: Any) -> MarginalPlan:
         """Read the table, plan, charge the ledger, measure, and post-process; return the plan of the marginals."""
         # Read.
-        person_budget = check_person_budget(self, by_person=groups is not None)
-        rows = self._read_rows(X, y, groups)
+        person_budget = check_person_budget(self, by_person=person is not None)
+        rows = self._read_rows(X, y, person)
         domain = complete_domain(rows.table, self.domain)
         # Plan: errors of parameters and of undeclared values are raised here.
         budget = NoiseBudget(person_budget, check_delta(self.delta), person_budget.rows)
@@ -437,13 +442,15 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         self._template = template
         self._calls = CallCounter()
 
-    def _read_rows(self, X: Any, y: Any, groups: Any) -> _PrivateRows:
+    def _read_rows(self, X: Any, y: Any, person: Any) -> _PrivateRows:
         """Read the table with its target, and choose at most `max_rows_per_person` rows of each person."""
         n_rows = int(self.max_rows_per_person)
         large = open_large(X)
         if large is not None:
             rng = make_generator(self.random_state, "contribution")
-            large, X = open_rows(large, y=y, groups=groups, max_rows=n_rows, rng=rng)
+            large, X = open_rows(large, y=y, person=person, max_rows=n_rows, rng=rng)
+        else:
+            X, person = split_persons(X, person)
         table = self._read_table(X)
         features = table.names
         if isinstance(self.domain, Domain) and self.domain.derived:
@@ -457,8 +464,8 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
             check_computable(self.domain, features, table.names)
         check_width(len(table.names))
         is_used = np.ones(len(table.columns[0]), bool)
-        if large is None and groups is not None:
-            persons = read_persons(groups, table)
+        if large is None and person is not None:
+            persons = read_persons(person, table)
             rng = make_generator(self.random_state, "contribution")
             is_used = rows_within(persons, n_rows, rng)
         return _PrivateRows(table, features, is_used, large)

@@ -405,7 +405,7 @@ def check_privatizer(
     It detects a transformer that states 4/5 of its true epsilon, but not a transformer that understates epsilon by a
     few percent.
 
-    A transformer with permanent reports (the parameter `secret_key` is set) is checked with new record ids in each
+    A transformer with permanent reports (the parameter `secret_key` is set) is checked with new ids of persons in each
     call. Each statistical check of a correct transformer fails with a probability of about 1e-6.
 
     Examples

@@ -204,7 +204,7 @@ class Privatizer(BaseSubject):
             return prepared.transform(X)
         # Each row is a new record, whose permanent report is independent.
         n_rows = len(X) if hasattr(X, "__len__") else 0  # a lazy frame has no length
-        return prepared.transform(X, record_id=[uuid4().hex for _ in range(n_rows)])
+        return prepared.transform(X, person=[uuid4().hex for _ in range(n_rows)])
 
     def describe(self, released: Any) -> Any:
         """Return the values of a table of reports as text."""

@@ -18,7 +18,7 @@ ORDERED = {"x": ["a", "b"]}
 
 
 SUPERVISED = [name for name in EVERY if "y" in whole(name)]
-CASES = [*((name, "groups") for name in EVERY), *((name, "y") for name in SUPERVISED)]
+CASES = [*((name, "person") for name in EVERY), *((name, "y") for name in SUPERVISED)]
 
 
 @pytest.mark.filterwarnings("ignore:The noise (is about|exceeds)", "ignore:.* fewer bins than")  # 30 people only
@@ -31,7 +31,7 @@ def test_central_estimators_refuse_series_in_another_order(name, what):
     rows = table.drop(columns="y") if is_supervised else table
     target = {"y": table["y"]} if is_supervised else {}
     persons = pd.Series(np.arange(len(table)) // 2, index=table.index)
-    columns = target | {"groups": persons}
+    columns = target | {"person": persons}
     for other in (columns[what][::-1], columns[what][::-1].to_frame("z")):
         with pytest.raises(ValueError, match=f"^`{what}` must have its row labels in the order of X"):
             estimator.fit(rows, **columns | {what: other})
@@ -47,11 +47,11 @@ def test_record_ids_in_another_order_are_refused():
         1.0, categories=ORDERED, memoize=True, secret_key=SecretKey.generate(), ledger=ledger
     ).fit(X)
     ids = pd.Series(range(20), index=X.index)
-    with pytest.raises(ValueError, match=r"^`record_id` must have its row labels in the order of X"):
-        encoder.transform(X, record_id=ids[::-1])
+    with pytest.raises(ValueError, match=r"^`person` must have its row labels in the order of X"):
+        encoder.transform(X, person=ids[::-1])
     assert len(ledger.report()) == 0
-    reports = encoder.transform(X, record_id=ids)
-    assert encoder.transform(X, record_id=ids.to_numpy()).equals(reports)
+    reports = encoder.transform(X, person=ids)
+    assert encoder.transform(X, person=ids.to_numpy()).equals(reports)
 
 
 def test_labels_in_another_order_than_reports_are_refused():

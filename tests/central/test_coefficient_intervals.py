@@ -129,7 +129,7 @@ def test_sampling_error_is_the_standard_error_without_privacy():
     probabilities = LogisticRegression(C=1e6).fit(X, y).predict_proba(X)[:, 1]
     information = inputs.T * (probabilities * (1 - probabilities)) @ inputs
     wanted = np.sqrt(np.diag(np.linalg.inv(information)))
-    for model in (LOGISTIC(Mu(50, delta=1e-6), delta=None), TARGET(Mu(50, delta=1e-6), delta=None)):
+    for model in (LOGISTIC(Mu(50, delta=1e-6)), TARGET(Mu(50, delta=1e-6))):
         table = model.set_params(random_state=0).fit(X, y).summary()
         assert (table["sampling_std_error"] > 0.99 * wanted).all()
         assert (table["sampling_std_error"] < 1.3 * wanted).all()

@@ -213,7 +213,7 @@ class TestReplay:
         """A million rows of one person give the same domain as two."""
         table = pd.concat([FOUND, pd.DataFrame({"t": ["mine"] * 500, "x": 9e9})], ignore_index=True)
         persons = np.append(np.arange(len(FOUND)), np.full(500, 999))
-        domain = find(table[["t", "x"]], epsilon=5.0, groups=persons, max_rows_per_person=2)
+        domain = find(table[["t", "x"]], epsilon=5.0, person=persons, max_rows_per_person=2)
         assert "mine" not in domain["t"].values
         assert ends(domain)[1] < 100
         assert domain.guarantee.unit == "person"
@@ -304,8 +304,8 @@ class TestErrors:
         [
             ({"epsilon": 0}, "`epsilon` must be"),
             ({"delta": 0}, r"`delta` must be in \(0, 1\), got 0. The strings of columns \['t'\]"),
-            ({"groups": [1]}, "`groups` must have one person for each row of X"),
-            ({"groups": [1, None]}, "`groups` must not contain missing"),
+            ({"person": [1]}, "`person` must have one person for each row of X"),
+            ({"person": [1, None]}, "`person` must not contain missing"),
             ({"random_state": "0"}, "`random_state` must be"),
             ({"X": pl.DataFrame({"x": [[1]]})}, "Column 'x' must have numbers, dates, text or .*, got dtype List"),
             ({"X": pl.DataFrame({"x": [b"secret"]})}, "got dtype Binary"),

@@ -44,7 +44,7 @@ def test_person_may_have_several_rows(name):
     for table, groups in ((whole(name), persons), (large, "who")):
         if table is large and EVERY[name][0]._requires_rows:
             continue
-        guarantee = fit_estimator(make_estimator(name, max_rows_per_person=2), table, groups=groups).guarantee_
+        guarantee = fit_estimator(make_estimator(name, max_rows_per_person=2), table, person=groups).guarantee_
         assert (guarantee.unit, guarantee.max_rows_per_person) == ("person", 2)
 
 

@@ -23,7 +23,7 @@ DECLARED = {"bounds": (-3, 3), "target_bounds": (-12, 12), "delta": 1e-6}
 
 def test_fit_with_little_noise_equals_linear_and_ridge_regression():
     expected = LinearRegression().fit(TABLE, TARGET)
-    for epsilon, delta in [(1e7, None), (Mu(300, delta=1e-6), None)]:
+    for epsilon, delta in [(1e7, 0.0), (Mu(300, delta=1e-6), 0.0)]:
         model = DPLinearRegression(epsilon, **DECLARED | {"delta": delta}, random_state=0).fit(TABLE, TARGET)
         assert np.allclose(model.coef_, expected.coef_, atol=0.002)
         assert model.intercept_ == pytest.approx(expected.intercept_, abs=0.002)
@@ -31,14 +31,14 @@ def test_fit_with_little_noise_equals_linear_and_ridge_regression():
     wide = TABLE * [1, 10, 1, 0.1]
     ends = np.tile([-3, 3], (4, 1)) * np.array([[1], [10], [1], [0.1]])
     expected = Ridge(alpha=500).fit(wide, TARGET)
-    for epsilon, delta in [(1e7, None), (Mu(300, delta=1e-6), None)]:
+    for epsilon, delta in [(1e7, 0.0), (Mu(300, delta=1e-6), 0.0)]:
         model = DPRidge(epsilon, alpha=500, **DECLARED | {"delta": delta, "bounds": ends}, random_state=0)
         model.fit(wide, TARGET)
         assert np.allclose(model.coef_, expected.coef_, atol=0.002)
         assert model.intercept_ == pytest.approx(expected.intercept_, abs=0.002)
 
 
-@pytest.mark.parametrize("delta", [None, 1e-6])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("size", [1e-6, 1e-200])
 def test_penalty_of_a_small_column_does_not_shrink_other_columns(size, delta):
     """A column of 1e-12 shrank a coefficient of 0.1 by a factor of 1e-9."""
@@ -74,7 +74,7 @@ def test_position_of_the_bounds_does_not_increase_the_error(bounds, model, toler
     assert far.score(moved, y) == pytest.approx(near.score(X + near_end[0], y), abs=0.01)
 
 
-@pytest.mark.parametrize("delta", [None, 1e-6])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_few_rows_warn_and_give_small_coefficients(delta):
     model = DPLinearRegression(0.1, **DECLARED | {"delta": delta}, random_state=0)
     with pytest.warns(UserWarning, match="Use more rows"):

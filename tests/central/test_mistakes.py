@@ -26,12 +26,12 @@ pytestmark = [
 ]  # there are few rows
 
 
-def refuse(name, table, match, y=None, *, groups=None, **parameters):
+def refuse(name, table, match, y=None, *, person=None, **parameters):
     """Check that a fit raises an error, charges nothing, reveals no value, and leaves the estimator unfitted."""
     ledger = PrivacyLedger(epsilon=100, delta=0.9)
     model = make_estimator(name, ledger=ledger).set_params(**parameters)
     with pytest.raises((TypeError, ValueError), match=match) as caught:
-        fit_estimator(model, table, groups=groups) if y is None else model.fit(table, y, groups=groups)
+        fit_estimator(model, table, person=person) if y is None else model.fit(table, y, person=person)
     assert not any(secret in str(caught.value) for secret in ("hush", "73519"))
     assert ledger.report().empty
     assert not model.__sklearn_is_fitted__()
@@ -149,17 +149,17 @@ def test_labels_without_declared_classes_must_not_be_missing(name, dtype):
 
 
 @pytest.mark.parametrize(
-    ("groups", "match"),
+    ("person", "match"),
     [
-        ([None] * 60, "`groups` must not contain missing"),
-        (np.zeros((60, 2)), "`groups` must be 1-dimensional"),
-        (pd.DataFrame(np.zeros((60, 2))), "`groups` must be one column, got 2"),
-        ("who", "`groups` must be an array with the person of each row, got str"),
-        ([["secret"]] * 60, r"`groups` cannot be read \(TypeError\)\.$"),
+        ([None] * 60, "`person` must not contain missing"),
+        (np.zeros((60, 2)), "`person` must be 1-dimensional"),
+        (pd.DataFrame(np.zeros((60, 2))), "`person` must be one column, got 2"),
+        ("who", r"`person` must be the name of a column of X, \[.a., .b.\], got .who.\.$"),
+        ([["secret"]] * 60, r"`person` cannot be read \(TypeError\)\.$"),
     ],
 )
-def test_groups_are_checked(groups, match):
-    refuse("DPMean", NUMBERS, match, groups=groups)
+def test_persons_are_checked(person, match):
+    refuse("DPMean", NUMBERS, match, person=person)
 
 
 @pytest.mark.parametrize(

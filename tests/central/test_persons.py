@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.pipeline import Pipeline
 
@@ -35,7 +36,7 @@ def test_rows_of_each_person_are_limited():
             1e6, domain={"x": [*map(float, range(6))]}, max_rows_per_person=rows, random_state=seed
         )
         for groups in (people, pl.Series(people), pd.DataFrame({"who": people})):
-            assert histogram.fit(X, groups=groups).counts_.tolist() == [min(rows, n) for n in range(1, 7)]
+            assert histogram.fit(X, person=groups).counts_.tolist() == [min(rows, n) for n in range(1, 7)]
         assert histogram.fit(X).counts_.tolist() == [1, 2, 3, 4, 5, 6]
 
 
@@ -44,12 +45,12 @@ DECLARED = {"x": [0, 1]}
 
 
 def histogram_counts(table, groups, **parameters):
-    histogram = skdp.DPHistogram(domain=DECLARED, **parameters).fit(table, groups=groups)
+    histogram = skdp.DPHistogram(domain=DECLARED, **parameters).fit(table, person=groups)
     return histogram.counts_, histogram
 
 
 def synthesizer_counts(table, groups, **parameters):
-    synthesizer = skdp.DPMarginalSynthesizer(domain=DECLARED, **parameters).fit(table, groups=groups)
+    synthesizer = skdp.DPMarginalSynthesizer(domain=DECLARED, **parameters).fit(table, person=groups)
     rows = synthesizer.sample(1000)["x"]
     return np.bincount(rows, minlength=2) / 1000, synthesizer
 
@@ -92,7 +93,7 @@ PERSONS = pd.DataFrame({"x": [0, 1] * 200, "y": [1, 0, 0, 1] * 100, "who": [0] *
 
 def fit_persons(estimator, columns, target=None, who="who"):
     y = None if target is None else PERSONS[target]
-    return estimator.fit(PERSONS[columns], y, groups=None if who is None else PERSONS[who])
+    return estimator.fit(PERSONS[columns], y, person=None if who is None else PERSONS[who])
 
 
 def state_synthesizer(who, **more):
@@ -133,3 +134,25 @@ class TestRevealedNumberOfRows:
         assert "count twice (their delta and rho grow by more): 1: DPTargetEncoder (epsilon 0.5 becomes 1)." in str(
             statement
         )
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_person_as_column_name_equals_person_as_array(library):
+    table = pd.DataFrame({"id": [1, 1, 1, 2], "x": [0.5, 0.5, 0.5, 1.0]})
+    frame = {"pandas": lambda t: t, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}[library](table)
+    by_name = skdp.DPMean(50.0, bounds=(0, 1), random_state=0).fit(frame, person="id")
+    by_array = skdp.DPMean(50.0, bounds=(0, 1), random_state=0).fit(table[["x"]], person=table["id"])
+    assert by_name.mean_.tolist() == by_array.mean_.tolist()
+    assert list(by_name.feature_names_in_) == ["x"]
+    domain = {"x": skdp.Interval(0.0, 1.0, bins=2)}
+    synthesizer = skdp.DPMarginalSynthesizer(50.0, domain=domain, random_state=0).fit(frame, person="id")
+    assert synthesizer.guarantee_.unit == by_name.guarantee_.unit
+    many = pd.DataFrame({"id": np.repeat(range(400), 2), "x": np.tile([0.25, 0.75], 400)})
+    assert list(skdp.discover_domain(many, 5.0, 0.0, person="id", random_state=0)) == ["x"]
+
+
+def test_person_as_column_name_requires_a_dataframe():
+    with pytest.raises(
+        TypeError, match=r"^X must be a dataframe if `person` is the name of a column, 'id', got ndarray"
+    ):
+        skdp.DPMean(1.0, bounds=(0, 1)).fit(np.ones((3, 2)), person="id")

@@ -91,14 +91,14 @@ class TestPrivacy:
         y = np.resize([0, 1], 40)
         persons = np.repeat(np.arange(10), 4)
         one = binary(1.0, random_state=0).fit(X, y)
-        several_rows = binary(1.0, max_rows_per_person=4, random_state=0).fit(X, y, groups=persons)
+        several_rows = binary(1.0, max_rows_per_person=4, random_state=0).fit(X, y, person=persons)
         assert several_rows.guarantee_.max_rows_per_person == 4
         assert several_rows.guarantee_.epsilon == one.guarantee_.epsilon
         frame = pd.DataFrame(X).rename(columns=str).assign(target=y)
         changed = frame.assign(target=np.where(persons == 3, 1 - y, y))
         assert replay_release(
             lambda table: binary(1.0, max_rows_per_person=4, random_state=0).fit(
-                table.iloc[:, :-1], table["target"], groups=persons
+                table.iloc[:, :-1], table["target"], person=persons
             ),
             frame,
             changed,

@@ -202,7 +202,7 @@ def test_linked_files_are_synthesized_as_tables_in_memory(linked, suffix, order,
     assert shown.out.endswith(f"\nWrote events.{suffix}\nWrote out.{suffix}\n")
     assert shown.err == "Excluded: name\n"
     order_by = order[1] if order else None
-    options = {"key": "id", "max_rows_per_person": 3, "order_by": order_by, "random_state": 0}
+    options = {"person": "id", "max_rows_per_person": 3, "order_by": order_by, "random_state": 0}
     synthesizer = DPLinkedSynthesizer(20, domain=LINKED, **options)
     people, visits = linked
     expected = synthesizer.fit(people[["id", "sex"]], visits).sample(150)
@@ -238,7 +238,7 @@ LINKED_MISTAKES = {
     "must be in different files": ["--events", "visits.csv", "out.csv"],
     "must be a new file, got 'people.csv'": ["--events", "visits.csv", "people.csv"],
     "visits.csv must have the columns ['town'], which its header lacks": ["--domain", "other.toml"],
-    "must have a different key in each row, got missing keys": ["--events", "visits.csv", "events.csv"],
+    "must have a different id in each row, got missing ids": ["--events", "visits.csv", "events.csv"],
 }
 
 
@@ -248,7 +248,7 @@ def test_linked_mistakes_leave_no_file(linked, capsys):
     other = LINKED | {"town": ["a", "b"]}
     Path("other.toml").write_text(Domain(other).to_toml(), encoding="utf-8")
     for message, words in LINKED_MISTAKES.items():
-        if "missing keys" in message:
+        if "missing ids" in message:
             people.replace({"id": {"007": ""}}).to_csv("people.csv", index=False)
         limit = [] if "required" in message else ["--max-rows-per-person", 3]
         ledger = ["--ledger", "ledger.sqlite", "--budget", 50]

@@ -121,9 +121,7 @@ USES = {
     "checked": lambda frame, folder: privatize(frame, perturber()),
     "not checked": lambda frame, folder: privatize(frame, perturber(), check=False),
     "written": lambda frame, folder: privatize(frame, perturber(), path=folder / "out", check=False),
-    "ids": lambda frame, folder: privatize(
-        frame, encoder(memoize=True, secret_key=SecretKey.generate()), record_id="age"
-    ),
+    "ids": lambda frame, folder: privatize(frame, encoder(memoize=True, secret_key=SecretKey.generate()), person="age"),
     "tallied": lambda frame, folder: tally(frame, fit_transformer(perturber(), ["age"])),
     "grouped": lambda frame, folder: tally(frame, fit_transformer(encoder(categories={"age": [1, 2]}), ["age"])),
     "counted": lambda frame, folder: DPHistogram(domain={"color": ["red", "SECRET"], "age": [1, 2]}).fit(frame),
@@ -216,7 +214,7 @@ def test_pickles_for_workers_contain_no_key_and_no_ledger(transformer, dask_fram
     values = [1.0, 2.0] if isinstance(transformer, NumericPerturber) else ["red", "green"]
     table = pa.table({"color": values * 5, "who": range(10)})
     transformer.fit(table.select(["color"]))
-    reports = privatize(dask_frame(table), transformer, record_id="who")
+    reports = privatize(dask_frame(table), transformer, person="who")
     found = tally(reports, transformer)
     check, draw, count = sent_to_workers
     assert KEY not in check + count

@@ -16,8 +16,8 @@ KEY = SecretKey(b"a key of 32 bytes for the tests.")
 
 
 def release_of(transformer, key):
-    record_id = None if transformer.protocol_.permanent_key is None else "person"
-    return BatchRelease(transformer.protocol_, record_id=record_id, key=key)
+    person = None if transformer.protocol_.permanent_key is None else "person"
+    return BatchRelease(transformer.protocol_, person=person, key=key)
 
 
 def reports_of(transformer, key, frame, place=WHOLE):

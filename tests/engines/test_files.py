@@ -312,7 +312,7 @@ def test_run_with_another_input_has_other_random_bits_and_a_charge(people, sourc
     ]
     for _ in range(2):
         keyed = encoder(random_state=None, ledger=ledger, memoize=True, secret_key=SecretKey.generate())
-        releases.append({"transformer": keyed, "record_id": "number"})
+        releases.append({"transformer": keyed, "person": "number"})
     reports = []
     for number, release in enumerate(releases):
         given = {"source": source, "transformer": encoder(random_state=None, ledger=ledger), "run": run} | release

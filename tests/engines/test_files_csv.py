@@ -26,7 +26,7 @@ def synthesize(path, ledger, **options):
 READERS = {
     "privatize": lambda path, ledger: privatize_file(path, path.with_name("out.csv"), encoder(ledger=ledger)),
     "synthesize": synthesize,
-    "synthesize persons": lambda path, ledger: synthesize(path, ledger, person_column="note"),
+    "synthesize persons": lambda path, ledger: synthesize(path, ledger, person="note"),
     "estimate": lambda path, ledger: estimate_file(path, encoder()),
     "tally": lambda path, ledger: tally_files([path], encoder()),
     "report and study": lambda path, ledger: read_frame(path),
@@ -139,7 +139,7 @@ def test_duplicate_columns_raise_an_error_if_they_are_used(tmp_path):
     privatize_file(path, tmp_path / "reports.csv", encoder())
     for read in (
         lambda: privatize_file(path, tmp_path / "more.csv", encoder(), keep=["note"]),
-        lambda: synthesize(path, None, person_column="note"),
+        lambda: synthesize(path, None, person="note"),
         lambda: read_frame(path),
     ):
         with pytest.raises(ValueError, match=message):

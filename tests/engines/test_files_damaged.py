@@ -31,7 +31,7 @@ TASKS = {
     "privatize": lambda path, out: privatize_file(path, out, RandomizedResponseEncoder(1.0, categories=DOMAIN)),
     "estimate": lambda path, out: estimate_file(path, RandomizedResponseEncoder(1.0, categories=DOMAIN)),
     "synthesize": lambda path, out: synthesize_file(path, out, synthesizer()),
-    "persons": lambda path, out: synthesize_file(path, out, synthesizer(), person_column="id"),
+    "persons": lambda path, out: synthesize_file(path, out, synthesizer(), person="id"),
 }
 
 

@@ -112,12 +112,12 @@ def test_numbers_are_clipped_and_text_is_not(tmp_path):
         assert text not in str(caught.value)
 
 
-def refuse(source, match, error=ValueError, person_column=None, target="out.csv", domain=SURVEY, **options):
+def refuse(source, match, error=ValueError, person=None, target="out.csv", domain=SURVEY, **options):
     """Check for a clear error without a file, a charge, or a value."""
     ledger, before = PrivacyLedger(epsilon=100.0, delta=1e-6), sorted(source.parent.iterdir())
     model = make_synthesizer(ledger=ledger, domain=domain)
     with pytest.raises(error, match=match) as caught:
-        synthesize_file(source, source.parent / target, model, person_column=person_column, **options)
+        synthesize_file(source, source.parent / target, model, person=person, **options)
     assert ledger.spent.epsilon == 0
     assert sorted(source.parent.iterdir()) == before
     for word in ("violet", "secret"):
@@ -131,7 +131,7 @@ def test_value_outside_the_domain_raises_an_error(rows, tmp_path, form, person):
     table = pa.concat_tables([rows, rows.slice(0, 1).set_column(3, "color", pa.array(["violet"]))])
     table = table.set_column(5, "person", pa.array([*rows["person"].to_pylist(), "somebody"]))
     source = write(table, tmp_path / f"in.{form}")
-    refuse(source, r"Column 'color' contains a value.*outside the declared domain", person_column=person)
+    refuse(source, r"Column 'color' contains a value.*outside the declared domain", person=person)
 
 
 @pytest.mark.parametrize(
@@ -140,8 +140,8 @@ def test_value_outside_the_domain_raises_an_error(rows, tmp_path, form, person):
         ({"n_samples": -1}, ValueError, "`n_samples` must be between 0"),
         ({"target": "out.txt"}, ValueError, "must end in one of"),
         ({"target": "in.parquet"}, FileExistsError, "which exists"),
-        ({"person_column": "nobody"}, ValueError, r"in.parquet must have the columns \['nobody'\]"),
-        ({"person_column": "age"}, ValueError, "`person_column` must not be in the domain, got 'age'"),
+        ({"person": "nobody"}, ValueError, r"in.parquet must have the columns \['nobody'\]"),
+        ({"person": "age"}, ValueError, "`person` must not be in the domain, got 'age'"),
         ({"save": "mine"}, FileExistsError, "exists"),
         ({"save": "nowhere/model"}, FileNotFoundError, "nowhere"),
         ({"save": "out.csv"}, ValueError, r"save.*target"),
@@ -157,7 +157,7 @@ def test_invalid_parameters_raise_an_error(rows, tmp_path, monkeypatch, options,
 @pytest.mark.parametrize("most", [1, 3])
 def test_rows_of_a_person_are_limited(source, rows, tmp_path, most):
     found = make_synthesizer(max_rows_per_person=most, marginals="independent")
-    synthesize_file(source, tmp_path / "out.parquet", found, person_column="person", n_samples=9)
+    synthesize_file(source, tmp_path / "out.parquet", found, person="person", n_samples=9)
     kept = int(pd.Series(rows["person"].to_pylist()).value_counts().clip(upper=most).sum())
     assert abs(found.n_rows_ - kept) < 20  # the noise has a standard deviation below 1
     assert pq.read_schema(tmp_path / "out.parquet").names == list(found.domain_.columns)
@@ -167,15 +167,15 @@ def test_rows_of_a_person_are_limited(source, rows, tmp_path, most):
 @pytest.mark.parametrize("person", ["", "NA", '""'])
 def test_rows_without_a_person_raise_an_error(tmp_path, person):
     (tmp_path / "in.csv").write_text("color,person\n" + "red,7\n" * 3_000 + f"red,{person}\n")
-    message = "`groups` must not contain missing"
-    refuse(tmp_path / "in.csv", message, person_column="person", domain={"color": ["red"]})
+    message = "`person` must not contain missing"
+    refuse(tmp_path / "in.csv", message, person="person", domain={"color": ["red"]})
 
 
 @pytest.mark.parametrize("form", FORMATS)
 def test_names_that_differ_in_case_are_distinct(tmp_path, form):
     table = pa.table({"a": ["x", "y"] * 50, "A": ["x"] * 100, "person": range(100)})
     found = make_synthesizer(domain={"a": ["x", "y"], "A": ["x", "y"]})
-    synthesize_file(write(table, tmp_path / f"in.{form}"), tmp_path / "out.csv", found, person_column="person")
+    synthesize_file(write(table, tmp_path / f"in.{form}"), tmp_path / "out.csv", found, person="person")
     assert found.marginal(["a"])["count"].round(-1).tolist() == [50, 50]
     assert found.marginal(["A"])["count"].round(-1).tolist() == [100, 0]
 

@@ -113,7 +113,7 @@ def kept_counts(engine, table, most, name, values, seed=3):
     if name == "person":
         rows, name = rows.append_column("who", rows["person"]), "who"
     domain, more = {name: values}, {"max_rows_per_person": most, "method": "flat", "random_state": seed}
-    return DPHistogram(1e6, domain=domain, **more).fit(engine.frame(rows), groups="person").counts_
+    return DPHistogram(1e6, domain=domain, **more).fit(engine.frame(rows), person="person").counts_
 
 
 @pytest.mark.parametrize("lazy_engine", ["polars_lazy", "dataset", "duckdb"], indirect=True)
@@ -170,7 +170,7 @@ class TestPersons:
     ("params", "given", "error", "match"),
     [
         ({}, {"y": [0] * N}, TypeError, "`y` must be None"),
-        ({}, {"groups": "nobody"}, ValueError, "`groups` must be the name of a column"),
+        ({}, {"person": "nobody"}, ValueError, "`person` must be the name of a column"),
         ({"domain": None}, {}, ValueError, "declares no values"),
     ],
 )

@@ -59,7 +59,7 @@ def test_models_that_need_several_passes_raise_an_error(lazy_engine, name):
 def test_target_and_groups_are_columns_of_the_table(lazy_engine):
     model = DPGaussianNB(1e6, bounds=(-3, 3), classes=["ill", "fine"], random_state=0)
     rows = pa.Table.from_pandas(X.assign(y=CLASS, who=np.repeat(np.arange(400), 3)))
-    model.fit(lazy_engine.frame(rows.select(["y", "c", "who", "a"])), "y", groups="who")
+    model.fit(lazy_engine.frame(rows.select(["y", "c", "who", "a"])), "y", person="who")
     assert model.feature_names_in_.tolist() == ["c", "a"]
     assert model.guarantee_.scope == ("c", "a", "y")
 

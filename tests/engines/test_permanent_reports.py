@@ -46,9 +46,9 @@ def people(people):
 @pytest.mark.parametrize("make", [encoder, perturber, rappor])  # without instantaneous reports
 def test_reports_equal_transform_on_every_engine(every_engine, people, make):
     engine, fitted = every_engine, make()
-    found = engine.table(privatize(engine.frame(people), fitted, record_id="person", keep=["number"]))
+    found = engine.table(privatize(engine.frame(people), fitted, person="person", keep=["number"]))
     names = [name for name in ("color", "size") if name in fitted.guarantee_.scope]
-    reports = fitted.transform(people.select(names), record_id=people["person"])
+    reports = fitted.transform(people.select(names), person=people["person"])
     expected = reports
     if engine.name == "spark":  # Spark has no unsigned integers; signed integers of 64 bits have the same bits
         kinds = pa.schema([found.schema.field(name) for name in reports.column_names])
@@ -72,7 +72,7 @@ def refuse(frame, make, message, **options):
 @pytest.mark.parametrize(
     ("ids", "memoize", "message"),
     [
-        (None, True, "`record_id` must be the column of the record ids if"),
+        (None, True, "`person` must be the column of the ids of persons if"),
         ("nobody", True, "must be distinct columns"),
         ("size", True, "must be columns that are neither privatized"),
         ("person", False, "and None otherwise"),
@@ -82,20 +82,20 @@ def test_invalid_id_columns_raise_an_error(engine, people, ids, memoize, message
     def make(ledger):
         return encoder(ledger=ledger, memoize=memoize, secret_key=KEY if memoize else None)
 
-    refuse(engine.frame(people), make, message, record_id=ids)
+    refuse(engine.frame(people), make, message, person=ids)
 
 
 @pytest.mark.parametrize(
     ("ids", "match"),
     [
-        (pa.array([*range(ROWS - 1), None]), "`record_id` (contains missing|must be integers or text, got float)"),
-        (pa.array(range(ROWS), pa.float64()), "`record_id` must be integers or text, got float"),
-        (pa.array(range(ROWS), pa.timestamp("us")), "`record_id` must be integers or text, got "),
-        (pa.array([f"{number}.0" for number in range(ROWS)]), "`record_id` must be integers without a decimal point"),
+        (pa.array([*range(ROWS - 1), None]), "`person` (contains missing|must be integers or text, got float)"),
+        (pa.array(range(ROWS), pa.float64()), "`person` must be integers or text, got float"),
+        (pa.array(range(ROWS), pa.timestamp("us")), "`person` must be integers or text, got "),
+        (pa.array([f"{number}.0" for number in range(ROWS)]), "`person` must be integers without a decimal point"),
     ],
 )
 def test_missing_ids_and_ids_of_other_types_raise_an_error(engine, people, ids, match):
-    refuse(engine.frame(people.set_column(3, "person", ids)), encoder, match, record_id="person")
+    refuse(engine.frame(people.set_column(3, "person", ids)), encoder, match, person="person")
 
 
 @pytest.mark.parametrize("make", [encoder, perturber])
@@ -105,7 +105,7 @@ def test_member_has_one_report_in_every_format(people, tmp_path, make):
     for form, column in [("csv", pa.array(ids)), ("parquet", pa.array(ids)), ("arrow", pa.array(map(str, ids)))]:
         table = people.set_column(3, "person", column)
         source, target = write(table, tmp_path / f"in.{form}"), tmp_path / f"{form}.parquet"
-        privatize_file(source, target, make(), record_id="person")
+        privatize_file(source, target, make(), person="person")
         reports.append(pq.read_table(target).to_pydict())
     assert reports[0] == reports[1] == reports[2]
 
@@ -127,7 +127,7 @@ def test_repeated_run_reports_each_row_once(people, tmp_path, monkeypatch, make,
     monkeypatch.setattr(ReportProtocol, "randomize", noted)
     source, target = write(people, tmp_path / f"in.{form}"), tmp_path / "out.parquet"
     ledger = PrivacyLedger(path=tmp_path / "ledger", epsilon=9)
-    options = {"record_id": "person", "keep": ["person"], "run": SecretKey.generate()}
+    options = {"person": "person", "keep": ["person"], "run": SecretKey.generate()}
     with pytest.raises(KeyboardInterrupt):
         privatize_file(source, target, make(ledger=ledger), **options)
     assert not list(tmp_path.glob("*out*"))
@@ -145,7 +145,7 @@ def test_invalid_ids_of_files_raise_before_charge(people, tmp_path, form, check)
         table = people.set_column(3, "person", pa.array([*ids[:-1], last]))
         source = write(table, tmp_path / f"in.{form}")
         with pytest.raises(ValueError, match=message):
-            privatize_file(source, tmp_path / "out.csv", encoder(ledger=ledger), record_id="person", check=check)
+            privatize_file(source, tmp_path / "out.csv", encoder(ledger=ledger), person="person", check=check)
     assert len(ledger.report()) == 0
     assert list(tmp_path.iterdir()) == [source]
 
@@ -156,9 +156,9 @@ def test_repeated_id_raises_before_charge(lazy_engine, people, tmp_path, place):
     ids[place] = ids[0]
     table = people.set_column(3, "person", pa.array(ids))
     chunks = pa.concat_tables([table.slice(0, place), table.slice(place)])
-    refuse(chunks, encoder, "`record_id` has repeated entries", record_id="person")
+    refuse(chunks, encoder, "`person` has repeated entries", person="person")
     frame = lazy_engine.frame(table)
     for path in (None, tmp_path / "out"):
-        options = {"record_id": "person", "path": path, "check": path is None}
-        refuse(frame, encoder, "`record_id` has repeated entries", **options)
+        options = {"person": "person", "path": path, "check": path is None}
+        refuse(frame, encoder, "`person` has repeated entries", **options)
     assert list(tmp_path.iterdir()) == []

@@ -156,7 +156,7 @@ def test_columns_without_declared_names_exclude_kept_columns(people):
     assert privatize(sizes, fitted, keep=["number"]).column_names == ["size", "number"]
     assert fitted.guarantee_.scope == ("size",)
     words = RapporEncoder(n_bits=8, secret_key=SecretKey(bytes(32)))
-    privatize(sizes, words, record_id="number")
+    privatize(sizes, words, person="number")
     assert words.guarantee_.scope == ("size",)
     with pytest.raises(ValueError, match="`bounds` must be"):
         privatize(people, perturber(bounds=None))

@@ -67,7 +67,7 @@ def test_tally_states_the_weakest_guarantee_of_the_files(given, tmp_path):
     for strong, weak in ((secure, seeded), (once, always)):
         columns = list(weak.feature_names_in_)
         strong.transform(PEOPLE[columns]).to_parquet(tmp_path / "strong.parquet")
-        ids = {"record_id": list(range(60))} if weak is always else {}
+        ids = {"person": list(range(60))} if weak is always else {}
         weak.transform(PEOPLE[columns], **ids).to_parquet(tmp_path / "weak.parquet")
         for names in (["weak"], ["strong", "weak"], ["weak", "strong"], ["strong"]):
             target = tmp_path / f"{weak is always}{''.join(names)}.json"

@@ -160,7 +160,7 @@ def test_error_of_a_worker_is_returned_as_a_value():
     transformer = RandomizedResponseEncoder(categories=COLORS, memoize=True, secret_key=SecretKey.generate())
     rows = pa.table({"color": ["red", "red", "red"], "id": [1, 2, 1]})
     odd = pa.table({"color": ["red", "SECRET"], "id": [1, 2]})
-    made = prepare_release(rows[:0], transformer, record_id="id")
+    made = prepare_release(rows[:0], transformer, person="id")
     ids = values_of(_spark.check_partition(made, rows.to_batches(max_chunksize=2)))
     assert ids["refusal"] == [None] * 3
     assert ids["id"][0] == ids["id"][2] != ids["id"][1]

@@ -79,7 +79,7 @@ def test_neighbors_are_declared_values(estimator):
 
 def test_unknown_values_are_audited_if_they_are_accepted():
     class Leaks(skdp.RandomizedResponseEncoder):
-        def transform(self, X, record_id=None):
+        def transform(self, X, person=None):
             released = super().transform(X)
             return released.where(X.isin(["a", "b"]), "unknown")
 

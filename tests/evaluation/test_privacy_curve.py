@@ -38,10 +38,10 @@ def _forget():
 
 
 class CountingEncoder(skdp.RandomizedResponseEncoder):
-    def transform(self, X, record_id=None):
+    def transform(self, X, person=None):
         if self.epsilon < 1e9:  # the epsilon of the baseline
             releases.append(len(X))
-        return super().transform(X, record_id=record_id)
+        return super().transform(X, person=person)
 
 
 def table(n=240, seed=0):

@@ -63,7 +63,7 @@ def curators():
     options = {"random_state": 0}
     return {
         "mean": skdp.DPMean(1.0, bounds=(20, 80), max_rows_per_person=2, **options).fit(
-            AGE, groups=np.arange(120) // 2
+            AGE, person=np.arange(120) // 2
         ),
         "histogram": skdp.DPHistogram(Rho(0.1, delta=1e-9), domain=DOMAIN.select(["sex"]), **options).fit(SEX),
         "pipeline": make_pipeline(
@@ -105,7 +105,7 @@ def curators():
 def write_encoder(folder, name, encoder):
     """Write the protocol, the reports, a tally and the model of an encoder; return its results."""
     table = TABLES.get(name, PEOPLE[["sex", "job"]])
-    permanent = {"record_id": np.arange(len(table))} if name == "permanent" else {}
+    permanent = {"person": np.arange(len(table))} if name == "permanent" else {}
     reports = encoder.fit_transform(table, **permanent)
     (folder / f"{name}.protocol.json").write_text(encoder.to_json(), encoding="utf-8")
     reports.to_parquet(folder / f"{name}.reports.parquet")

@@ -104,7 +104,7 @@ def test_joint_values_of_several_fields_are_unbiased():
     rng = np.random.default_rng(1)
     table = pd.DataFrame(rng.integers(0, 2, (n, 3)), columns=["a", "b", "c"])
     categories = {name: [0, 1] for name in table}
-    encoder = skdp.LocalTableEncoder(4.0, categories=categories, purpose="pairs", random_state=0)
+    encoder = skdp.LocalTableEncoder(4.0, categories=categories, workload="pairs", random_state=0)
     reports = encoder.fit_transform(table)
     values = encoder.debias(reports)
     assert list(values.columns) == ["a_0", "a_1", "b_0", "b_1", "c_0", "c_1"]

@@ -88,7 +88,7 @@ KINDS = [
 def test_posterior_features_follow_bayes_rule(kind, epsilon, k):
     inner = kind(epsilon, categories=[range(k)], random_state=0)
     rows = np.resize(np.arange(k), (200, 1))
-    ids = {"record_id": np.arange(200)} if getattr(inner, "memoize", False) else {}
+    ids = {"person": np.arange(200)} if getattr(inner, "memoize", False) else {}
     features = PosteriorFeatures(inner)
     found = features.fit_transform(rows, **ids)
     reports = clone(inner).fit(rows).transform(rows, **ids)  # the same seed gives the same reports
@@ -146,14 +146,14 @@ def test_record_ids_are_routed_to_the_encoder(rows):
     inner = seeded_encoder(memoize=True, secret_key=SecretKey.generate(), random_state=None)
     ids = np.arange(N)
     features = PosteriorFeatures(inner)
-    first = features.fit_transform(frame, record_id=ids)
-    pd.testing.assert_frame_equal(features.transform(frame, record_id=ids), first)
-    with pytest.raises(ValueError, match="record_id"):
+    first = features.fit_transform(frame, person=ids)
+    pd.testing.assert_frame_equal(features.transform(frame, person=ids), first)
+    with pytest.raises(ValueError, match="person"):
         features.fit(frame)
     with sklearn.config_context(enable_metadata_routing=True):
-        model = make_pipeline(PosteriorFeatures(inner.set_transform_request(record_id=True)), LogisticRegression())
-        model.fit(frame, frame["sex"], record_id=ids)
-        model.predict(frame, record_id=ids)
+        model = make_pipeline(PosteriorFeatures(inner.set_transform_request(person=True)), LogisticRegression())
+        model.fit(frame, frame["sex"], person=ids)
+        model.predict(frame, person=ids)
 
 
 def test_invalid_input_raises_before_charge(rows):

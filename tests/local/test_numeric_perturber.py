@@ -118,6 +118,6 @@ def test_permanent_reports_are_equal_for_bounds_of_0_and_minus_0():
         perturber = NumericPerturber(
             0.5, bounds=(low, 8), grid_size=8, mechanism="laplace", memoize=True, secret_key=bytes(32)
         )
-        return perturber.fit_transform(np.arange(100).reshape(-1, 1) % 9, record_id=np.arange(100))
+        return perturber.fit_transform(np.arange(100).reshape(-1, 1) % 9, person=np.arange(100))
 
     assert np.array_equal(reports(0.0), reports(-0.0))

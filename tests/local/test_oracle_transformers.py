@@ -101,11 +101,11 @@ def test_joint_counts_of_separately_reported_columns_are_estimated(name):
             encoder.estimate_joint_counts(reports, columns=columns)
 
 
-@pytest.mark.parametrize("shares", ["uniform", "proportional", {"sex": 1, "job": 2, "age": 5.0}])
-def test_shares_divide_epsilon(shares):
-    encoder = make("labels", 2.0, shares=shares).fit(pd.DataFrame(data(5)))
+@pytest.mark.parametrize("weights", ["uniform", "proportional", {"sex": 1, "job": 2, "age": 5.0}])
+def test_shares_divide_epsilon(weights):
+    encoder = make("labels", 2.0, weights=weights).fit(pd.DataFrame(data(5)))
     weights = {"uniform": [1, 1, 1], "proportional": [2, 4, 3]}.get(
-        shares if isinstance(shares, str) else "", [1, 2, 5]
+        weights if isinstance(weights, str) else "", [1, 2, 5]
     )
     expected = [2.0 * weight / sum(weights) for weight in weights]
     assert [oracle.epsilon for oracle in encoder.oracles_] == pytest.approx(expected)

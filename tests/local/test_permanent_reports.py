@@ -64,12 +64,12 @@ PERMANENT = {
 def test_reports_are_equal_over_calls_orders_batches_pickles_and_clones(name):
     transformer, rows = PERMANENT[name]
     fitted = clone(transformer).fit(rows)
-    reports = fitted.transform(rows, record_id=IDS)
+    reports = fitted.transform(rows, person=IDS)
     for copied in (fitted, pickle.loads(pickle.dumps(fitted)), clone(transformer).fit(rows[:1])):
-        assert same(copied.transform(rows[::-1], record_id=IDS[::-1]), reports[::-1])
-        assert same(copied.transform(rows[3:9], record_id=IDS[3:9]), reports[3:9])
+        assert same(copied.transform(rows[::-1], person=IDS[::-1]), reports[::-1])
+        assert same(copied.transform(rows[3:9], person=IDS[3:9]), reports[3:9])
     seeded = clone(transformer).set_params(random_state=5).fit(rows[:1])
-    assert same(seeded.transform(rows, record_id=IDS), fitted.transform(rows, record_id=IDS))
+    assert same(seeded.transform(rows, person=IDS), fitted.transform(rows, person=IDS))
     assert fitted.guarantee_.secure
 
 
@@ -91,7 +91,7 @@ def test_reports_are_equal_in_all_versions(transformer, rows, expected):
         rows = pd.DataFrame({name: [values[row % len(values)] for row in IDS] for name, values in DOMAIN.items()})
     else:
         rows = pd.DataFrame({"age": np.arange(60.0), "hours": np.arange(60.0)[::-1]})
-    reports = clone(transformer).fit_transform(rows, record_id=IDS)
+    reports = clone(transformer).fit_transform(rows, person=IDS)
     written = repr((reports.round(6) if "age" in rows else reports).to_numpy().tolist()).encode()
     assert hashlib.sha256(written).hexdigest()[:12] == expected
 
@@ -103,7 +103,7 @@ def agreement(**change):
         given = {"categories": {column: DOMAIN["x"]}} | parameters
         ids = [f"{prefix}{row}" for row in range(400)]
         rows = pd.DataFrame({column: [value] * 400})
-        return make(kind, epsilon, **given).fit_transform(rows, record_id=ids)[column].to_numpy()
+        return make(kind, epsilon, **given).fit_transform(rows, person=ids)[column].to_numpy()
 
     return (reports() == reports(**change)).sum()
 
@@ -113,7 +113,7 @@ def agreement_of_numbers(**change):
 
     def reports(prefix="p", mechanism="laplace", epsilon=1e-3, grid_size=1, bounds=(0, 1), **parameters):
         fitted = numbers(mechanism, epsilon, grid_size=grid_size, bounds=[bounds], **parameters).fit([[0.5]])
-        given = fitted.transform(np.ones((400, 1)), record_id=[f"{prefix}{row}" for row in range(400)])
+        given = fitted.transform(np.ones((400, 1)), person=[f"{prefix}{row}" for row in range(400)])
         return given[:, 0] > bounds[1] / 2
 
     return (reports() == reports(**change)).sum()
@@ -149,16 +149,16 @@ def test_rows_columns_and_values_are_independent():
     ids = list(range(5_000))
     rows = pd.DataFrame({"u": ["a"] * 5_000, "v": ["a"] * 5_000})
     encoder = make(epsilon=1e-6, categories=[DOMAIN["x"]] * 2).fit(rows)
-    reports, other = encoder.transform(rows, record_id=ids), encoder.transform(rows.assign(u="b"), record_id=ids)
+    reports, other = encoder.transform(rows, person=ids), encoder.transform(rows.assign(u="b"), person=ids)
     pairs = [(reports["u"], reports["v"]), (reports["u"], other["u"]), (reports["u"][:-1], reports["u"][1:])]
     rows = pd.DataFrame({"age": [100.0] * 5_000, "hours": [80.0] * 5_000})
     fitted = numbers(epsilon=1e-3, grid_size=1).fit(rows)
-    first = fitted.transform(rows, record_id=ids) > 50
-    second = fitted.transform(rows.assign(age=0.0), record_id=ids) > 50
+    first = fitted.transform(rows, person=ids) > 50
+    second = fitted.transform(rows.assign(age=0.0), person=ids) > 50
     pairs += [(first["age"], first["hours"]), (first["age"], second["age"]), (first["age"][:-1], first["age"][1:])]
     assert (first["hours"] == second["hours"]).all()
     halves = numbers(epsilon=40.0, grid_size=1, bounds=[(0, 1)] * 2).fit([[0, 0]])
-    rounded = halves.transform(np.full((1_000, 2), 0.5), record_id=ids[:1_000]) > 0.5
+    rounded = halves.transform(np.full((1_000, 2), 0.5), person=ids[:1_000]) > 0.5
     pairs.append((rounded[:, 0], rounded[:, 1]))
     for left, right in pairs:
         assert (
@@ -174,7 +174,7 @@ class TestChannel:
     def reports(self, kind, value, **parameters):
         encoder = make(kind, 1.5, categories={"x": DOMAIN["x"]}, **parameters)
         rows = pd.DataFrame({"x": [value] * self.N})
-        return encoder.fit(rows), np.asarray(encoder.transform(rows, record_id=list(range(self.N))))
+        return encoder.fit(rows), np.asarray(encoder.transform(rows, person=list(range(self.N))))
 
     @pytest.mark.parametrize(
         "kind", [skdp.RandomizedResponseEncoder, skdp.UnaryEncodingTransformer, skdp.SubsetSelectionEncoder]
@@ -194,7 +194,7 @@ class TestChannel:
     @pytest.mark.parametrize("value", [10.0, 10.35])
     def test_reports_of_numbers_between_grid_positions_follow_the_channel(self, mechanism, value):
         fitted = numbers(mechanism, 2.0, bounds=[(10, 11)], grid_size=4).fit([[10]])
-        reports = fitted.transform(np.full((self.N, 1), value), record_id=list(range(self.N)))[:, 0]
+        reports = fitted.transform(np.full((self.N, 1), value), person=list(range(self.N)))[:, 0]
         possible = fitted.report_values_[0]
         counts = np.bincount(np.searchsorted(possible, reports), minlength=len(possible))
         below, part = divmod(4 * (value - 10), 1)
@@ -211,16 +211,16 @@ class TestChannel:
         rows = pd.concat([ROWS] * 30, ignore_index=True)
         ids = list(range(len(rows)))
         encoder = make(skdp.UnaryEncodingTransformer, strategy="sample", instantaneous_epsilon=1.0).fit(rows)
-        chosen = encoder.transform(rows, record_id=ids)["sampled"]
+        chosen = encoder.transform(rows, person=ids)["sampled"]
         assert chisquare(np.bincount(chosen)).pvalue > FALSE_ALARM
-        assert chosen.tolist() == encoder.transform(rows[::-1], record_id=ids)["sampled"].tolist()
+        assert chosen.tolist() == encoder.transform(rows[::-1], person=ids)["sampled"].tolist()
 
 
 def test_number_between_two_positions_has_one_report():
     """With fresh rounding, it would have the reports of both positions, at twice the loss, and reveal where it is."""
     ids = list(range(40))
     fitted = numbers("square_wave", 1e-3, bounds=[(0, 1)], grid_size=5).fit([[0]])
-    calls = [fitted.transform(np.full((40, 1), value), record_id=ids)[:, 0] for value in np.linspace(0, 1, 30)]
+    calls = [fitted.transform(np.full((40, 1), value), person=ids)[:, 0] for value in np.linspace(0, 1, 30)]
     for own in np.transpose(calls):  # the range is divided into parts: a report belongs to an interval of values
         assert 1 + np.count_nonzero(np.diff(own)) <= 5 + 1
 
@@ -228,9 +228,9 @@ def test_number_between_two_positions_has_one_report():
 def test_instantaneous_reports_are_fresh_and_average_to_permanent_bits():
     encoder = make(skdp.UnaryEncodingTransformer, 3.0, instantaneous_epsilon=2.0, strategy="joint", random_state=0)
     rows, ids = pd.concat([ROWS] * 5, ignore_index=True), list(range(300))
-    calls = [encoder.fit(rows).transform(rows, record_id=ids)]
-    calls += [encoder.transform(rows, record_id=ids) for _ in range(99)]
-    permanent = clone(encoder).set_params(instantaneous_epsilon=None).fit_transform(rows, record_id=ids)
+    calls = [encoder.fit(rows).transform(rows, person=ids)]
+    calls += [encoder.transform(rows, person=ids) for _ in range(99)]
+    permanent = clone(encoder).set_params(instantaneous_epsilon=None).fit_transform(rows, person=ids)
     # A bit flips with probability below 1/2.
     assert ((np.mean(calls, axis=0) > 0.5) == permanent.to_numpy()).mean() > 0.99
     # Estimates of a single call include the errors of both rounds.
@@ -246,7 +246,7 @@ def test_record_has_at_most_one_permanent_report_per_bucket(buckets):
     encoder = make(skdp.LocalHashingEncoder, 1.0, categories={"x": range(k)}, n_buckets=buckets)
     encoder.fit(pd.DataFrame({"x": [0]}))
     oracle, ids = encoder.oracles_[0], list(range(n))
-    calls = [encoder.transform(pd.DataFrame({"x": [value] * n}), record_id=ids).to_numpy() for value in range(k)]
+    calls = [encoder.transform(pd.DataFrame({"x": [value] * n}), person=ids).to_numpy() for value in range(k)]
     for reports in np.stack(calls, axis=1).astype(np.uint64):  # reports of a record, by value
         assert len({*reports[:, 0].tolist()}) == 1
         buckets_of_values = oracle.hash_family(reports[:, 0], np.arange(k)).tolist()
@@ -263,12 +263,12 @@ def test_each_call_charges_before_drawing(name, monkeypatch):
     )
     fitted.set_params(ledger=ledger).fit(rows)
     for _ in range(2):
-        fitted.transform(rows, record_id=IDS)
+        fitted.transform(rows, person=IDS)
     assert ledger.spent[0] == pytest.approx(4.0)
     field = type(fitted.protocol_.fields[0])
     monkeypatch.setattr(field, "report_permanent", lambda *of: pytest.fail("a report was computed"))
     with counted_draws() as drawn, pytest.raises(skdp.BudgetExceeded):
-        fitted.transform(rows, record_id=IDS)
+        fitted.transform(rows, person=IDS)
     assert drawn == [0]
 
 
@@ -294,17 +294,17 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("ids", "error", "match"),
         [
-            (None, ValueError, r"Permanent reports require `record_id`, .*set_transform_request\(record_id=True\)"),
-            ([1, 2, 1], ValueError, "`record_id` has repeated entries. Pass one row"),
-            (np.ones((3, 1)), ValueError, "`record_id` cannot be read"),
-            ("abc", ValueError, "`record_id` expected a column"),
-            ([1, None, 3], ValueError, "`record_id` contains missing values"),
-            (pd.Series([1, None, 3]), ValueError, "`record_id` must be integers or text, got float"),
-            *[([1, 2, odd], ValueError, f"`record_id` must be integers or text, got {kind}")
+            (None, ValueError, r"Permanent reports require `person`, .*set_transform_request\(person=True\)"),
+            ([1, 2, 1], ValueError, "`person` has repeated entries. Pass one row"),
+            (np.ones((3, 1)), ValueError, "`person` cannot be read"),
+            ("abc", ValueError, "`person` expected a column"),
+            ([1, None, 3], ValueError, "`person` contains missing values"),
+            (pd.Series([1, None, 3]), ValueError, "`person` must be integers or text, got float"),
+            *[([1, 2, odd], ValueError, f"`person` must be integers or text, got {kind}")
               for odd, kind in ((7.0, "float"), (True, "bool"), (b"7", "bytes"), (DAY, "date"), (("7",), "tuple"))],
-            *[(make_ids(["1", "2", "7.0"]), ValueError, "`record_id` must be integers without a decimal point")
+            *[(make_ids(["1", "2", "7.0"]), ValueError, "`person` must be integers without a decimal point")
               for make_ids in (list, pd.Series, pl.Series, pa.array)],
-            *[([1, 2, odd], ValueError, "`record_id` (must be|cannot be|contains)")
+            *[([1, 2, odd], ValueError, "`person` (must be|cannot be|contains)")
               for odd in ({"secret"}, Decimal("sNaN"), 10**5000, np.timedelta64(3, "s"))],
         ],
     )  # fmt: skip
@@ -314,7 +314,7 @@ class TestErrors:
         ledger = skdp.PrivacyLedger(epsilon=100.0)
         fitted = clone(transformer).set_params(ledger=ledger).fit(rows)
         with pytest.raises(error, match=match) as caught:
-            fitted.transform(rows[:3], record_id=ids)
+            fitted.transform(rows[:3], person=ids)
         assert "secret" not in str(caught.value)
         assert ledger.spent == (0.0, 0.0)
 
@@ -339,14 +339,14 @@ class TestErrors:
 def test_record_ids_are_routed(name):
     transformer, rows = PERMANENT[name]
     with sklearn.config_context(enable_metadata_routing=True):
-        step = clone(transformer).set_transform_request(record_id=True)
-        reports = clone(transformer).fit_transform(rows, record_id=IDS)
-        pipeline = make_pipeline(ColumnTransformer([("private", step, list(rows))])).fit(rows, record_id=IDS)
-        assert same(pipeline.transform(rows, record_id=IDS), reports)
+        step = clone(transformer).set_transform_request(person=True)
+        reports = clone(transformer).fit_transform(rows, person=IDS)
+        pipeline = make_pipeline(ColumnTransformer([("private", step, list(rows))])).fit(rows, person=IDS)
+        assert same(pipeline.transform(rows, person=IDS), reports)
         if hasattr(step, "_encode"):
-            assert same(skdp.OnFitOnly(step).fit_transform(rows, record_id=IDS), reports)
-        with pytest.raises(ValueError, match=r"\[record_id\] are passed but are not explicitly set as requested"):
-            make_pipeline(clone(transformer)).fit_transform(rows, record_id=IDS)
+            assert same(skdp.OnFitOnly(step).fit_transform(rows, person=IDS), reports)
+        with pytest.raises(ValueError, match=r"\[person\] are passed but are not explicitly set as requested"):
+            make_pipeline(clone(transformer)).fit_transform(rows, person=IDS)
 
 
 WHOLE = [*range(-20, 20)]
@@ -364,11 +364,11 @@ OTHER_IDS = [[f"0{number}" for number in WHOLE], [f"+{number}" for number in WHO
 def test_integer_ids_equal_their_decimal_text(name):
     transformer, rows = PERMANENT[name]
     fitted = clone(transformer).fit(rows)
-    expected = fitted.transform(rows[:40], record_id=WHOLE)
+    expected = fitted.transform(rows[:40], person=WHOLE)
     for ids in EQUAL_IDS:
-        assert same(fitted.transform(rows[:40], record_id=ids), expected)
+        assert same(fitted.transform(rows[:40], person=ids), expected)
     for ids in OTHER_IDS:
-        assert not same(fitted.transform(rows[:40], record_id=ids), expected)
+        assert not same(fitted.transform(rows[:40], person=ids), expected)
 
 
 def test_words_and_column_names_of_integers_equal_their_text():
@@ -376,7 +376,7 @@ def test_words_and_column_names_of_integers_equal_their_text():
         frame = pd.DataFrame({"c": words}, dtype=object)
         frame.columns = pd.Index([name], dtype=object, tupleize_cols=False)
         encoder = skdp.RapporEncoder(1.0, n_bits=16, secret_key=KEY)
-        return encoder.fit(frame).transform(frame, record_id=IDS[:40]).to_numpy().tolist()
+        return encoder.fit(frame).transform(frame, person=IDS[:40]).to_numpy().tolist()
 
     expected = reports(WHOLE)
     assert reports(list(map(str, WHOLE))) == expected

@@ -44,7 +44,7 @@ SCHEMA = Draft202012Validator(
 
 def reports_of(name):
     encoder, table = FITTED[name]
-    permanent = {"record_id": np.arange(len(table))} if getattr(encoder, "memoize", False) else {}
+    permanent = {"person": np.arange(len(table))} if getattr(encoder, "memoize", False) else {}
     return encoder.fit(table), encoder.transform(table, **permanent)
 
 

@@ -83,7 +83,7 @@ class TestChannel:
     def test_reports_follow_the_channel(self, parameters):
         encoder = RapporEncoder(3.0, n_bits=4, n_hashes=2, n_cohorts=2, random_state=3, **parameters)
         rows = pd.DataFrame({"x": ["word"] * self.N})
-        reports = encoder.fit_transform(rows, record_id=np.arange(self.N) if parameters else None)
+        reports = encoder.fit_transform(rows, person=np.arange(self.N) if parameters else None)
         field = field_of(encoder)
         assert binomtest(int((reports["x_cohort"] == 0).sum()), self.N).pvalue > FALSE_ALARM
         for cohort in range(2):
@@ -116,7 +116,7 @@ def test_equal_texts_of_different_types_have_equal_bytes():
 
 def permanent_reports(words, ids, *, column="x", **parameters):
     encoder = fit_encoder(column=column, **{"n_bits": 64, "secret_key": KEY} | parameters)
-    return encoder.transform(pd.DataFrame({column: words}), record_id=ids).to_numpy()
+    return encoder.transform(pd.DataFrame({column: words}), person=ids).to_numpy()
 
 
 class TestPermanentBits:

@@ -63,10 +63,10 @@ class TestPlan:
         if columns == 1:
             assert plan.error == pytest.approx(errors[0])
 
-    @pytest.mark.parametrize("purpose", ["margins", "pairs"])
-    def test_probabilities_of_groups_are_optimal(self, purpose):
+    @pytest.mark.parametrize("workload", ["columns", "pairs"])
+    def test_probabilities_of_groups_are_optimal(self, workload):
         """Moving probability between two groups increases the error."""
-        plan = recommend_plan(VALUES, 3.0, bounds=BOUNDS, purpose=purpose)
+        plan = recommend_plan(VALUES, 3.0, bounds=BOUNDS, workload=workload)
         weights, inclusions = [report.weight for report in plan.reported], plan.reports["inclusion"].tolist()
         assert sum(inclusions) == pytest.approx(plan.n_reported)
         assert max(inclusions) <= 1
@@ -87,14 +87,14 @@ class TestPlan:
         wanted = recommend_plan(VALUES, 1.0, bounds=BOUNDS, weights=dict.fromkeys([*VALUES, *BOUNDS], 1) | {"age": 25})
         share = plain.reports.set_index("columns")["inclusion"], wanted.reports.set_index("columns")["inclusion"]
         assert share[1]["age"] > 2 * share[0]["age"]
-        pairs = recommend_plan(VALUES, 1.0, bounds=BOUNDS, purpose="pairs")
+        pairs = recommend_plan(VALUES, 1.0, bounds=BOUNDS, workload="pairs")
         assert [*pairs.groups] == [*combinations(VALUES, 2), *((name,) for name in BOUNDS)]
         assert {*pairs.mechanisms} <= {
             "randomized_response",
             "local_hashing",
             "optimal",
         }  # mechanisms of one or two columns
-        wide = recommend_plan({name: range(40) for name in "abc"}, 1.0, purpose="pairs")
+        wide = recommend_plan({name: range(40) for name in "abc"}, 1.0, workload="pairs")
         assert {*wide.mechanisms} == {"local_hashing"}
 
     def test_columns_are_joined_at_a_large_epsilon(self):
@@ -113,8 +113,8 @@ class TestPlan:
 
 
 CASES = {
-    "one of all columns": (1.5, {"a": [0, 1], "b": [0, 1, 2]}, "margins"),
-    "joint": (9.0, {"a": [0, 1], "b": [0, 1]}, "margins"),
+    "one of all columns": (1.5, {"a": [0, 1], "b": [0, 1, 2]}, "columns"),
+    "joint": (9.0, {"a": [0, 1], "b": [0, 1]}, "columns"),
     "pairs": (1.5, {"a": [0, 1], "b": [0, 1, 2], "c": [0, 1]}, "pairs"),
 }
 
@@ -122,8 +122,8 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_record_is_within_epsilon(case):
     """Enumerate whole records: the reported groups and their reports."""
-    epsilon, values, purpose = CASES[case]
-    fitted = LocalTableEncoder(epsilon, categories=values, purpose=purpose).fit(pd.DataFrame(0, [0], list(values)))
+    epsilon, values, workload = CASES[case]
+    fitted = LocalTableEncoder(epsilon, categories=values, workload=workload).fit(pd.DataFrame(0, [0], list(values)))
     plan, protocol = fitted.plan_, fitted.protocol_
     tables = [next(one) for one in protocol.channels(10_000)]
     worst = Fraction(1)
@@ -143,7 +143,7 @@ def test_sampled_group_with_the_largest_epsilon_counts():
     """Few values have a smaller largest epsilon than many values."""
     categories = {"town": range(300), "sex": ["F", "M"], "ill": [0, 1]}
     table = pd.DataFrame({"town": [0, 1], "sex": ["F", "M"], "ill": [0, 1]})
-    fitted = LocalTableEncoder(60.0, categories=categories, purpose="pairs").fit(table)
+    fitted = LocalTableEncoder(60.0, categories=categories, workload="pairs").fit(table)
     epsilons = [field.epsilon for field in fitted.protocol_.fields]
     assert fitted.guarantee_.epsilon == max(epsilons) > 1.05 * min(epsilons)
 
@@ -156,21 +156,21 @@ def test_reports_of_all_columns_add_up_to_epsilon():
     assert total - 1e-9 <= fitted.guarantee_.epsilon <= 9.0
 
 
-@pytest.mark.parametrize("purpose", often(["margins", "pairs"], ["pairs"]))
-def test_sampled_groups_are_independent_of_values(purpose):
-    fitted = encoder(1.0, purpose=purpose).fit(PEOPLE)
+@pytest.mark.parametrize("workload", often(["columns", "pairs"], ["pairs"]))
+def test_sampled_groups_are_independent_of_values(workload):
+    fitted = encoder(1.0, workload=workload).fit(PEOPLE)
     first = fitted.transform(PEOPLE)["sampled"]
     assert fitted.fit(PEOPLE).transform(PEOPLE[::-1].reset_index(drop=True))["sampled"].equals(first)
     shares = [(first == place).mean() for place in range(len(fitted.plan_.groups))]
     assert shares == pytest.approx(fitted.plan_.reports["inclusion"].tolist(), abs=0.07)
 
 
-@pytest.mark.parametrize("case", ["pairs", "joint margins"])
+@pytest.mark.parametrize("case", ["pairs", "joint columns"])
 def test_pairs_are_unbiased_and_intervals_cover(case):
     rng, n = np.random.default_rng(0), 800
     values = {"a": [0, 1], "b": range(3), "c": [0, 1]}
-    epsilon, purpose = (6.0, "pairs") if case == "pairs" else (9.0, "margins")
-    fitted = LocalTableEncoder(epsilon, categories=values, purpose=purpose, random_state=1)
+    epsilon, workload = (6.0, "pairs") if case == "pairs" else (9.0, "columns")
+    fitted = LocalTableEncoder(epsilon, categories=values, workload=workload, random_state=1)
     rows = pd.DataFrame({"a": rng.integers(0, 2, n), "b": rng.integers(0, 3, n), "c": 0})
     rows["c"] = (rows["a"] + rows["b"]) % 2
     fitted.fit(rows)
@@ -192,7 +192,7 @@ def test_overlapping_groups_have_the_sampling_error_of_their_union():
     rng, n = np.random.default_rng(0), 900
     values = {name: [0, 1] for name in "abc"}
     rows = pd.DataFrame({name: rng.integers(0, 2, n) for name in values})
-    fitted = LocalTableEncoder(30.0, categories=values, purpose="pairs", random_state=1)
+    fitted = LocalTableEncoder(30.0, categories=values, workload="pairs", random_state=1)
     fitted.fit(rows)
     tally = fitted.tally(fitted.transform(rows))
     sizes = [size for size, group in zip(tally.sizes, fitted.plan_.groups, strict=True) if "a" in group]
@@ -215,13 +215,13 @@ def test_columns_of_several_groups_have_no_joint_counts():
 @pytest.mark.parametrize(
     ("parameters", "error", "message"),
     [
-        ({"purpose": "other"}, ValueError, "`purpose` must be one of"),
+        ({"workload": "other"}, ValueError, "`workload` must be one of"),
         *[({"weights": weights}, ValueError, "`weights` must|the weight of column")
           for weights in ({"sex": 1}, dict.fromkeys(PEOPLE, 0))],
         ({"weights": "even"}, ValueError, "`weights` must be 'uniform' or a dict of column to number, got 'even'"),
         ({"bounds": {"height": (0, 1)}}, ValueError, r"`bounds` must have columns of X, .*, got \['height'\]"),
         ({"bounds": {"sex": (0, 1), "age": (0, 1)}}, ValueError, r"got \['sex'\] in both"),
-        ({"categories": {}, "bounds": dict.fromkeys(PEOPLE, (0, 1)), "purpose": "pairs"}, ValueError, "at least 2"),
+        ({"categories": {}, "bounds": dict.fromkeys(PEOPLE, (0, 1)), "workload": "pairs"}, ValueError, "at least 2"),
     ],
 )  # fmt: skip
 def test_invalid_parameters_raise_before_charge(parameters, error, message):
@@ -235,7 +235,7 @@ def test_pairs_with_fewer_cells_have_larger_weights():
     """A column in pairs with 4 and with 80 cells has a smaller error from both than from the better pair."""
     domain = {"a": range(2), "b": range(2), "c": range(40)}
     people = pd.DataFrame({name: RNG.choice(values, 4_000) for name, values in domain.items()})
-    fitted = LocalTableEncoder(0.5, categories=domain, purpose="pairs", random_state=0).fit(people)
+    fitted = LocalTableEncoder(0.5, categories=domain, workload="pairs", random_state=0).fit(people)
     both = fitted.tally(fitted.transform(people))
     *counts, sizes, n = both.sums()
     pairs = [{*field.columns} for field in fitted.protocol_.fields]

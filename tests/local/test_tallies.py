@@ -184,9 +184,9 @@ def test_columns_named_by_integers_are_estimated(library):
 
 def test_tally_raises_if_parameters_changed_after_fit():
     people = pd.DataFrame({"a": ["x", "y"], "b": ["x", "y"]})
-    shares = {"a": 1.0, "b": 3.0}
+    weights = {"a": 1.0, "b": 3.0}
     categories = {"a": ["x", "y"], "b": ["x", "y"]}
-    encoder = RandomizedResponseEncoder(1.0, shares=shares, categories=categories).fit(people)
-    shares["a"] = 2.0
+    encoder = RandomizedResponseEncoder(1.0, weights=weights, categories=categories).fit(people)
+    weights["a"] = 2.0
     text = encoder.to_json()
     assert json.loads(text)["guarantee"] == json.loads(RandomizedResponseEncoder.from_json(text).to_json())["guarantee"]

@@ -49,7 +49,7 @@ ENCODERS = {
     "unary": UnaryEncodingTransformer(2.0, categories=VALUES, random_state=0),
     "joint": RandomizedResponseEncoder(4.0, categories=BOTH, strategy="joint", random_state=0),
     "sampled": RandomizedResponseEncoder(2.0, categories=BOTH, strategy="sample", random_state=0),
-    "pairs": LocalTableEncoder(4.0, categories=BOTH | {"c": [0, 1]}, purpose="pairs", random_state=0),
+    "pairs": LocalTableEncoder(4.0, categories=BOTH | {"c": [0, 1]}, workload="pairs", random_state=0),
 }
 
 

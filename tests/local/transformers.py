@@ -29,7 +29,7 @@ TRANSFORMERS = {
     "numbers": (skdp.NumericPerturber(bounds=BOUNDS, grid_size=16), NUMBERS),
     "Laplace noise": (skdp.NumericPerturber(bounds=BOUNDS, mechanism="laplace", grid_size=16), NUMBERS),
     "table": (skdp.LocalTableEncoder(4.0, categories=VALUES, bounds=BOUNDS), PEOPLE.join(NUMBERS)),
-    "pairs": (skdp.LocalTableEncoder(4.0, categories=VALUES, purpose="pairs"), PEOPLE),
+    "pairs": (skdp.LocalTableEncoder(4.0, categories=VALUES, workload="pairs"), PEOPLE),
     "lists": (skdp.SetValuedEncoder(categories={"tags": ["a", "b", "c", "d"]}, max_size=2), LISTS),
     "words": (skdp.RapporEncoder(n_bits=16), WORDS),
 }

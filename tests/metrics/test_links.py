@@ -22,7 +22,7 @@ def make_tables(seed, trait=1.0):
 
 def test_equal_tables_have_no_error():
     tables = make_tables(0)
-    errors = link_errors(*tables, *tables, key="id")
+    errors = link_errors(*tables, *tables, person="id")
     assert list(errors.index) == ["column", "count", "equal", "icc", "next", "person"]
     assert (errors == 0).all()
 
@@ -30,7 +30,7 @@ def test_equal_tables_have_no_error():
 def test_events_of_other_people_change_links_only():
     people, events = make_tables(0)
     mixed = events.assign(**events[["ward", "dose"]].sample(frac=1, random_state=0).reset_index(drop=True))
-    errors = link_errors(people, events, people, mixed, key="id")
+    errors = link_errors(people, events, people, mixed, person="id")
     assert errors["count"] == errors["column"] == 0
     assert errors["person"] < 0.08
     assert errors["equal"] > 0.1
@@ -44,7 +44,7 @@ def test_errors_equal_direct_computation():
     events = pd.DataFrame({"id": [1, 1, 1, 2, 2], "x": [0, 0, 1, 5, 5]})
     other_people = pd.DataFrame({"id": [7, 8], "sex": ["f", "m"]})
     other_events = pd.DataFrame({"id": [7, 7, 8, 8], "x": [0, 1, 5, 0]})
-    errors = link_errors(people, events, other_people, other_events, key="id")
+    errors = link_errors(people, events, other_people, other_events, person="id")
     # Numbers of events: 3, 2, 0 and 2, 2.
     assert errors["count"] == pytest.approx(2 / 3)
     # 0, 1, 5: 2, 1, 2 of 5, and 2, 1, 1 of 4.
@@ -61,9 +61,9 @@ def test_polars_tables_with_missing_values_have_equal_errors():
     people, events = make_tables(0)
     events["ward"] = events["ward"].where(events.index % 5 > 0)
     other_people, other = make_tables(1)
-    errors = link_errors(people, events, other_people, other, key="id")
+    errors = link_errors(people, events, other_people, other, person="id")
     tables = map(pl.from_pandas, (people, events, other_people, other))
-    pd.testing.assert_series_equal(link_errors(*tables, key="id"), errors)
+    pd.testing.assert_series_equal(link_errors(*tables, person="id"), errors)
     assert errors["person"] > 0.1
 
 
@@ -76,19 +76,19 @@ def test_dates_are_compared_as_numbers(convert):
         days = np.random.default_rng(number).integers(0, 5_000, len(table))
         name = "born" if number % 2 == 0 else "day"
         tables.append(table.assign(**{name: days}))
-    errors = link_errors(*tables, key="id")
+    errors = link_errors(*tables, person="id")
     for table in tables:
         for name in {"born", "day"} & {*table}:
             table[name] = pd.Timestamp("2020-01-01") + pd.to_timedelta(table[name], "D")
-    pd.testing.assert_series_equal(link_errors(*map(convert, tables), key="id"), errors)
+    pd.testing.assert_series_equal(link_errors(*map(convert, tables), person="id"), errors)
     assert errors["person"] < 0.3
 
 
 def test_tables_without_a_column_are_an_error():
     people, events = make_tables(0)
     with pytest.raises(ValueError, match=r"lack \['ward'\]"):
-        link_errors(people, events, people, events.drop(columns="ward"), key="id")
-    with pytest.raises(ValueError, match="must have the key 'person'"):
-        link_errors(people, events, people, events, key="person")
+        link_errors(people, events, people, events.drop(columns="ward"), person="id")
+    with pytest.raises(ValueError, match=r"must have the column `person`=.person."):
+        link_errors(people, events, people, events, person="person")
     with pytest.raises(ValueError, match=r"one of `people` and `events` only, got \['sex'\] in both"):
-        link_errors(people, people, people, people, key="id")
+        link_errors(people, people, people, people, person="id")

@@ -181,7 +181,7 @@ def test_permanent_reports_need_the_outcomes():
     # Reports of two mechanisms from the same random words would exceed the sum of both epsilons.
     other = [[weight - 1, value, nodes] for weight, value, nodes in outcomes]
     fitted = [NumericPerturber(1.0, mechanism=own, **given).fit(people(200)) for own in (outcomes, outcomes, other)]
-    first, again, changed = (one.transform(people(200), record_id=np.arange(200))["age"] for one in fitted)
+    first, again, changed = (one.transform(people(200), person=np.arange(200))["age"] for one in fitted)
     pd.testing.assert_series_equal(first, again)
     assert np.isclose(first, changed, atol=1e-3).mean() < 0.5
 

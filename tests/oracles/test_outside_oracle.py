@@ -24,7 +24,7 @@ def test_registered_oracle_is_an_encoder(monkeypatch, memoize):
     frame = pd.DataFrame({"x": CODES[:4_000]})
     given = {"memoize": True, "secret_key": KEY} if memoize else {"random_state": 0}
     encoder = FrequencyOracleEncoder(1.0, oracle="outside", categories={"x": range(K)}, **given).fit(frame)
-    reports = encoder.transform(frame, record_id=list(range(4_000)) if memoize else None)
+    reports = encoder.transform(frame, person=list(range(4_000)) if memoize else None)
     assert list(reports) == [f"x_{value}" for value in range(K)]
     estimate = encoder.estimate_counts(reports)
     assert (abs(estimate["count"] - np.bincount(CODES[:4_000], minlength=K)) < 5 * estimate["std_error"]).all()

@@ -111,7 +111,7 @@ def set_seeds(estimator):
 def releases(estimator, X):
     """Return the outputs of an estimator for a table."""
     estimator = pickle.loads(pickle.dumps(estimator))
-    permanent = {"record_id": np.arange(len(X))} if getattr(estimator, "secret_key", None) else {}
+    permanent = {"person": np.arange(len(X))} if getattr(estimator, "secret_key", None) else {}
     made = {}
     for method in ("transform", "predict", "sample", "inverse_transform"):
         if hasattr(estimator, method) and not (method == "inverse_transform" and "transform" not in made):

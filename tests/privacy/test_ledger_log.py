@@ -80,7 +80,7 @@ def release(estimator, X):
         return None
     if hasattr(estimator, "fit_resample"):
         return estimator.fit_resample(X)
-    options = {"record_id": np.arange(len(X))} if getattr(estimator, "memoize", False) else {}
+    options = {"person": np.arange(len(X))} if getattr(estimator, "memoize", False) else {}
     target = y if estimator.__sklearn_tags__().target_tags.required else None
     if hasattr(estimator, "fit_transform"):
         return estimator.fit_transform(X, target, **options)

@@ -60,7 +60,7 @@ GROUPED = {
 @pytest.mark.parametrize("name", GROUPED)
 def test_total_with_groups_protects_all_rows_of_a_person(name, tmp_path_factory):
     make, X, y = GROUPED[name]
-    fitted = make(max_rows_per_person=2).fit(X, y, groups=PERSONS)
+    fitted = make(max_rows_per_person=2).fit(X, y, person=PERSONS)
     path = tmp_path_factory.mktemp("model") / "model.skops"
     skdp.save(fitted, path)
     for estimator in (fitted, skdp.load(path)):
@@ -101,8 +101,8 @@ def test_integer_column_names_are_stated(n_columns):
 
 
 def test_total_contains_the_domain_once():
-    domain = skdp.discover_domain(AGE, 3.0, 0.0, max_rows_per_person=2, groups=PERSONS)
-    fitted = skdp.DPMean(1.0, bounds=domain, max_rows_per_person=2).fit(AGE, groups=PERSONS)
+    domain = skdp.discover_domain(AGE, 3.0, 0.0, max_rows_per_person=2, person=PERSONS)
+    fitted = skdp.DPMean(1.0, bounds=domain, max_rows_per_person=2).fit(AGE, person=PERSONS)
     total = privacy_statement(fitted).total
     assert (total.epsilon, total.unit) == (1.0 + domain.guarantee.epsilon, "person")
 

@@ -110,10 +110,10 @@ def test_class_may_be_trusted_by_name():
 
 
 class LeakingEncoder(skdp.RandomizedResponseEncoder):
-    def transform(self, X, record_id=None):
+    def transform(self, X, person=None):
         return X
 
-    def fit_transform(self, X, y=None, record_id=None):
+    def fit_transform(self, X, y=None, person=None):
         return self.fit(X).transform(X)
 
 

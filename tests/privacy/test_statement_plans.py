@@ -50,7 +50,7 @@ def with_ledger(estimator, ledger):
 
 def released_once(estimator, X, y):
     """Fit, and privatize the rows once, if possible."""
-    ids = {"record_id": np.arange(len(X))} if getattr(estimator, "memoize", False) else {}
+    ids = {"person": np.arange(len(X))} if getattr(estimator, "memoize", False) else {}
     for call in ("fit_transform", "fit_resample", "fit"):
         if hasattr(estimator, call):
             return getattr(estimator, call)(X, y, **ids)

@@ -408,7 +408,7 @@ class TestResampler:
         resampler = SyntheticResampler(synthesizer(), **parameters)
         groups = None if parameters else np.arange(50)
         with pytest.raises(ValueError, match="must be None with a DPColumnSynthesizer"):
-            resampler.fit_resample(people(50), groups=groups)
+            resampler.fit_resample(people(50), person=groups)
 
 
 def test_draws_are_nearly_as_even_as_expected():

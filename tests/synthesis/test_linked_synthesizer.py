@@ -52,7 +52,7 @@ def make_tables(n_persons, seed=0):
 
 
 def make_synthesizer(**parameters):
-    defaults = {"epsilon": 3.0, "domain": DOMAIN, "key": "id", "max_rows_per_person": 4, "random_state": 0}
+    defaults = {"epsilon": 3.0, "domain": DOMAIN, "person": "id", "max_rows_per_person": 4, "random_state": 0}
     return DPLinkedSynthesizer(**defaults | parameters)
 
 
@@ -97,7 +97,7 @@ def test_person_adds_at_most_one_to_each_marginal(order_by, monkeypatch):
     # combinations of up to three events; ``hour`` has ties only.
     synthesizer = DPLinkedSynthesizer(
         domain={"sex": range(2), "ward": range(2), "day": range(2)},
-        key="id",
+        person="id",
         max_rows_per_person=2,
         order_by=order_by,
         random_state=0,
@@ -171,7 +171,7 @@ def test_replay_of_500_neighbors_stays_within_the_guarantee():
             4.0,
             delta=float(rng.choice([0, 1e-6])),
             domain={"sex": range(2), **columns},
-            key="id",
+            person="id",
             max_rows_per_person=int(rng.integers(1, 4)),
             order_by=rng.choice(["day", None]),
             bins=str(rng.choice(["declared", "private"])),
@@ -374,7 +374,7 @@ def test_several_tables_of_events_satisfy_constraints_and_have_derived_columns(t
     ("constraint", "person_columns"), [("day < 0", ["sex", "age"]), ("dose > 8 or day > 365 + age", None)]
 )
 def test_constraint_that_no_event_satisfies_raises_an_error(constraint, person_columns):
-    tables = make_tables(300)
+    tables = make_tables(100)
     data = tables if person_columns is None else (tables[0].merge(tables[1], on="id"),)
     domain = Domain(DOMAIN, constraints=[constraint])
     parameters = {"person_columns": person_columns, "max_rows_per_person": 1}
@@ -481,7 +481,7 @@ def test_saved_synthesizer_draws_the_same_tables(bins, tables, tmp_path):
 @pytest.mark.parametrize(
     ("change", "parameters", "message"),
     [
-        ({}, {"key": "patient"}, "`key` must name a column"),
+        ({}, {"person": "patient"}, "`person` must name a column"),
         ({}, {"order_by": "hour"}, "`order_by` must name a column"),
         ({}, {"max_rows_per_person": 0}, "`max_rows_per_person`"),
         ({}, {"domain": None}, "`domain` must be a Domain"),
@@ -502,7 +502,7 @@ def test_fit_raises_before_the_charge(change, parameters, message, tables):
 def test_keys_must_be_unique_present_and_of_one_type(tables):
     patients, visits = tables
     fit = make_synthesizer().fit
-    with pytest.raises(ValueError, match="a key that occurs twice"):
+    with pytest.raises(ValueError, match="an id that occurs twice"):
         fit(pd.concat([patients, patients]), visits)
     with pytest.raises(ValueError, match="missing keys"):
         fit(patients.assign(id=patients["id"].where(patients["id"] > 0)), visits)

@@ -70,10 +70,10 @@ def test_rows_and_target_have_the_library_of_the_table(library, y):
 
 def test_groups_limit_the_contribution():
     persons = np.zeros(200, int)  # all rows belong to one person, and one row is used
-    made, _ = resampler(200.0, random_state=1).fit_resample(X, Y, groups=persons)
+    made, _ = resampler(200.0, random_state=1).fit_resample(X, Y, person=persons)
     assert len(made) < 20
-    with pytest.raises(ValueError, match="`groups` must have one person for each row of X"):
-        resampler().fit_resample(X, Y, groups=[1, 2, 3])
+    with pytest.raises(ValueError, match="`person` must have one person for each row of X"):
+        resampler().fit_resample(X, Y, person=[1, 2, 3])
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ def test_error_does_not_contain_an_odd_object(odd):
     key = SecretKey.generate()
     memoised = RandomizedResponseEncoder(categories={"job": ["a", "b"]}, memoize=True, secret_key=key)
     rows = pd.DataFrame({"job": labels})
-    check_hidden(memoised.fit(rows).transform, rows, record_id=list(column_with(odd, [1, 2, 3])), name="record_id")
+    check_hidden(memoised.fit(rows).transform, rows, person=list(column_with(odd, [1, 2, 3])), name="person")
 
 
 class Name(str):

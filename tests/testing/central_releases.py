@@ -21,7 +21,7 @@ def fit_model(model, rows):
     """Fit a model to rows; the columns `y` and `person` are arguments of `fit`."""
     X = rows.drop(columns=["y", "person"], errors="ignore")
     target = [rows["y"]] if "y" in rows else []
-    more = {"groups": rows["person"]} if "person" in rows else {}
+    more = {"person": rows["person"]} if "person" in rows else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # few rows
         return clone(model).set_params(random_state=0).fit(X, *target, **more)
@@ -42,7 +42,7 @@ def domain_found(rows):
     if "person" not in rows:
         return skdp.discover_domain(table, 5.0, 1e-3, random_state=0)
     persons = [*range(1000, 1200), *rows["person"]]
-    return skdp.discover_domain(table, 5.0, 1e-3, groups=persons, max_rows_per_person=3, random_state=0)
+    return skdp.discover_domain(table, 5.0, 1e-3, person=persons, max_rows_per_person=3, random_state=0)
 
 
 CORNERS = pd.DataFrame({"a": [1.0, 1, -1, 0, 1], "b": [1.0, -1, -1, 0, 1], "y": [0, 1, 1, 0, 1]})

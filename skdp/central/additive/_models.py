@@ -55,9 +55,9 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
     epsilon : float, Rho or Mu, default=1.0
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
-    delta : float, optional
-        Failure probability for a numeric `epsilon`, in (0, 1); None for 1e-6. It should
-        be far below one over the number of rows.
+    delta : float, default=1e-6
+        Failure probability for a numeric `epsilon`, in (0, 1), far below one over the number of rows. An
+        `epsilon` that includes a delta replaces it.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
         Bounds (low, high) of all columns that `categories` does not declare, or of each of them, from public
         knowledge. Values outside belong to the outer bins. If the bounds are far too wide, small effects are not found.
@@ -77,7 +77,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         Approximate maximum number of bins of a numeric column, from 2 to 256. If the noise is large, there are fewer.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
-        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
+        number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -177,7 +177,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        delta: float | None = None,
+        delta: float = 1e-6,
         bounds: Bounds | None = None,
         categories: DomainLike | None = None,
         classes: list[Any] | None = None,
@@ -257,9 +257,9 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     epsilon : float, Rho or Mu, default=1.0
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
-    delta : float, optional
-        Failure probability for a numeric `epsilon`, in (0, 1); None for 1e-6. It should
-        be far below one over the number of rows.
+    delta : float, default=1e-6
+        Failure probability for a numeric `epsilon`, in (0, 1), far below one over the number of rows. An
+        `epsilon` that includes a delta replaces it.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
         Bounds (low, high) of all columns that `categories` does not declare, or of each of them, from public
         knowledge. Values outside belong to the outer bins. If the bounds are far too wide, small effects are not found.
@@ -279,7 +279,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         Approximate maximum number of bins of a numeric column, from 2 to 256. If the noise is large, there are fewer.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
-        number. With ``groups``, `fit` excludes further rows at random; otherwise the number is not checked.
+        number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -371,7 +371,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        delta: float | None = None,
+        delta: float = 1e-6,
         bounds: Bounds | None = None,
         target_bounds: tuple[float, float] | Domain | None = None,
         categories: DomainLike | None = None,

@@ -6,6 +6,7 @@ from skdp.central.statistics._batches import limit_persons as limit_persons
 from skdp.central.statistics._batches import read_persons as read_persons
 from skdp.central.statistics._batches import rows_within as rows_within
 from skdp.central.statistics._batches import select_columns as select_columns
+from skdp.central.statistics._batches import split_persons as split_persons
 from skdp.central.statistics._batches import without_column as without_column
 from skdp.central.statistics._cells import count_cells as count_cells
 from skdp.central.statistics._cells import count_marginals as count_marginals

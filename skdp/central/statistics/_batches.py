@@ -112,51 +112,53 @@ def find_missing(column: Any) -> Mask:
     return missing
 
 
-def read_persons(groups: Any, table: Table) -> Indices:
-    """Check the parameter `groups`, and return the number of the person of each row; shape (n_rows,)."""
+def split_persons(X: Any, person: Any) -> tuple[Any, Any]:
+    """Split a table in memory into its features and the persons, if `person` is a column name."""
+    if isinstance(person, str):
+        return without_column(X, person, "person")
+    return X, person
+
+
+def read_persons(person: Any, table: Table) -> Indices:
+    """Check the parameter `person`, and return the number of the person of each row; shape (n_rows,)."""
     n_rows = len(table.columns[0])
-    check_same_order(table.native, groups, "groups")
-    if isinstance(groups, str):
-        raise TypeError(
-            "`groups` must be an array with the person of each row, got str. Pass a "
-            "column name for a large table only."
-        )
-    if is_frame(groups):
-        columns = wrap_table(groups).columns
+    check_same_order(table.native, person, "person")
+    if is_frame(person):
+        columns = wrap_table(person).columns
         if len(columns) != 1:
             raise ValueError(
-                f"`groups` must be one column, got {len(columns)} columns."
+                f"`person` must be one column, got {len(columns)} columns."
             )
-        groups = columns[0]
-    if getattr(groups, "ndim", 1) != 1:
+        person = columns[0]
+    if getattr(person, "ndim", 1) != 1:
         raise ValueError(
-            f"`groups` must be 1-dimensional, got {groups.ndim} dimensions."
+            f"`person` must be 1-dimensional, got {person.ndim} dimensions."
         )
     try:
-        persons: Indices = call_safely(_number_persons, groups)
+        persons: Indices = call_safely(_number_persons, person)
     except ColumnError as error:
-        raise ValueError(f"`groups` {error}.") from None
+        raise ValueError(f"`person` {error}.") from None
     if len(persons) != n_rows:
         # The numbers of rows are private.
-        raise ValueError("`groups` must have one person for each row of X.")
+        raise ValueError("`person` must have one person for each row of X.")
     if (persons < 0).any():
         raise _make_missing_person_error()
     return persons
 
 
-def _number_persons(groups: Any) -> Indices:
+def _number_persons(person: Any) -> Indices:
     """Return the number of the person of each row, in order of appearance; -1 if missing."""
-    if not hasattr(groups, "__array__"):
+    if not hasattr(person, "__array__"):
         # pandas would convert the integers of a list with a fraction to floats.
-        groups = pd.Series(groups, dtype=object)
-    elif not isinstance(groups, np.ndarray | pd.Series | pd.Index):
-        groups = nw.from_native(groups, series_only=True).to_pandas()
-    return pd.factorize(pd.Series(groups).reset_index(drop=True))[0]
+        person = pd.Series(person, dtype=object)
+    elif not isinstance(person, np.ndarray | pd.Series | pd.Index):
+        person = nw.from_native(person, series_only=True).to_pandas()
+    return pd.factorize(pd.Series(person).reset_index(drop=True))[0]
 
 
 def _make_missing_person_error() -> ValueError:
     return ValueError(
-        "`groups` must not contain missing values. Drop the rows without a person."
+        "`person` must not contain missing values. Drop the rows without a person."
     )
 
 
@@ -179,17 +181,17 @@ def rows_within(persons: Indices, max_rows: int, rng: np.random.Generator) -> Ma
 
 
 def limit_persons(
-    large: LargeTable, groups: Any, max_rows: int, rng: np.random.Generator
+    large: LargeTable, person: Any, max_rows: int, rng: np.random.Generator
 ) -> tuple[LargeTable, Any]:
     """Limit a large table to `max_rows` rows per person; also return its other columns, without rows.
 
-    `groups` is the name of the column of people.
+    `person` is the name of the column of people.
     """
-    features, column = without_column(large.sample, groups, "groups")
+    features, column = without_column(large.sample, person, "person")
     (n_missing,) = Batches(wrap_table(column), large).add_up(_count_missing)
     if n_missing.any():
         raise _make_missing_person_error()
-    return large.limit_persons(groups, max_rows, int(rng.integers(1 << 31))), features
+    return large.limit_persons(person, max_rows, int(rng.integers(1 << 31))), features
 
 
 def _count_missing(table: Table) -> list[Integers]:
@@ -199,16 +201,21 @@ def _count_missing(table: Table) -> list[Integers]:
 
 
 def without_column(sample: Any, name: Any, parameter: str) -> tuple[Any, Any]:
-    """Split a sample of a large table into the features and the column `name`, such as the target.
+    """Split a table, or a sample of a large table, into the features and the column `name`, such as the target.
 
     `parameter` is the name of the parameter that names the column, for errors.
     """
-    frame = nw.from_native(sample, eager_only=True)
     if not isinstance(name, str):
         raise TypeError(
             f"`{parameter}` must be the name of a column of X for a large table, got "
             f"{type(name).__name__}."
         )
+    if not is_frame(sample):
+        raise TypeError(
+            f"X must be a dataframe if `{parameter}` is the name of a column, "
+            f"{name!r}, got {type(sample).__name__}. Pass an array of shape (n_samples,)."
+        )
+    frame = nw.from_native(sample, eager_only=True)
     if name not in frame.columns:
         raise ValueError(
             f"`{parameter}` must be the name of a column of X, {frame.columns}, got "

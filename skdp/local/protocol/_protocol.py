@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from skdp._arrays import Mask
 from skdp.domain import Categories, Domain
 from skdp.exact import exp_bounds
-from skdp.local._memo import Memo, encode_record_ids
+from skdp.local._memo import Memo, encode_person_ids
 from skdp.local._tally import ReportTally, check_tally, domain_to_lists
 from skdp.local.protocol._columns import (
     SAMPLED,
@@ -287,7 +287,7 @@ class ReportProtocol:
     ) -> Reports:
         """Draw permanent reports from the secret key, and add the noise of instantaneous reports.
 
-        `codes` are the encoded columns, and `records` the encoded record ids. The
+        `codes` are the encoded columns, and `records` the encoded ids of persons. The
         result has an array of reports for each field.
         """
         assert self.memo is not None
@@ -396,12 +396,12 @@ class ReportProtocol:
         for field in self.fields:
             field.check_encodable()
 
-    def read_records(self, record_id: Any, n_rows: int) -> list[bytes]:
+    def read_records(self, person: Any, n_rows: int) -> list[bytes]:
         """Check the ids of the records, and encode them as bytes.
 
         Parameters
         ----------
-        record_id : array-like of shape (n_rows,) or None
+        person : array-like of shape (n_rows,) or None
             Distinct ids, required for permanent reports and only for them.
         n_rows : int
             Number of rows.
@@ -417,22 +417,22 @@ class ReportProtocol:
             If ids are missing, repeated, too few, or not expected.
         """
         if self.permanent_key is None:
-            if record_id is not None:
+            if person is not None:
                 raise ValueError(
-                    "`record_id` requires permanent reports. Set memoize=True and "
+                    "`person` requires permanent reports. Set memoize=True and "
                     "secret_key (RapporEncoder: only secret_key)."
                 )
             return []
-        if record_id is None:
+        if person is None:
             raise ValueError(
-                "Permanent reports require `record_id`, an id for each row. In a "
-                "Pipeline, route it with set_transform_request(record_id=True)."
+                "Permanent reports require `person`, an id for each row. In a "
+                "Pipeline, route it with set_transform_request(person=True)."
             )
-        ids = encode_record_ids(record_id, n_rows)
+        ids = encode_person_ids(person, n_rows)
         if len({*ids}) < len(ids):
             # Two rows of a record would cost more than the charge of one release.
             raise ValueError(
-                "`record_id` has repeated entries. Pass one row for each record."
+                "`person` has repeated entries. Pass one row for each record."
             )
         return ids
 

@@ -143,7 +143,7 @@ class PrivacyGuarantee(JsonRecord):
         Largest number of records of one person that the release uses.
     unit : {"record", "person", "limited_person"}, default="record"
         Difference of neighboring inputs. "record": any `max_rows_per_person` records. "person": all rows of one person,
-        with the ``groups`` of `fit`. The protection of a single row of a person with several rows is then weaker,
+        with the ``person`` of `fit`. The protection of a single row of a person with several rows is then weaker,
         because it may replace another row in the release. "limited_person": all rows of one person who has up to
         `max_rows_per_person`; the unit of a sum of guarantees with the other two units.
 
@@ -611,7 +611,7 @@ def _common_facts(releases: Sequence[PrivacyGuarantee]) -> dict[str, Any]:
 
 
 def compose(
-    guarantees: Iterable[PrivacyGuarantee], *, delta: float | Fraction | None = None
+    guarantees: Iterable[PrivacyGuarantee], *, delta: float | Fraction = 0.0
 ) -> PrivacyGuarantee:
     """Bound the total privacy loss of a fixed list of releases about the same people.
 
@@ -622,8 +622,8 @@ def compose(
     ----------
     guarantees : iterable of PrivacyGuarantee
         Guarantee of each release, at least one.
-    delta : float, default=None
-        Total failure probability, in [0, 1). None uses the sum of the deltas.
+    delta : float, default=0.0
+        Total failure probability, in [0, 1). 0 uses the sum of the deltas.
 
     Returns
     -------
@@ -680,7 +680,7 @@ def compose(
                 f"`guarantees` must be PrivacyGuarantees, got {type(release).__name__}."
             )
     total = add_guarantees(Counter(releases))
-    allowed = Fraction(total.delta) if delta is None else check_delta(delta)
+    allowed = check_delta(delta) or Fraction(total.delta)
     losses = total._get_losses()
     bounds = [smallest_epsilon(losses, allowed)]
     rho = _sum_of_rhos(losses)

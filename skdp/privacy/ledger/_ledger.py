@@ -115,7 +115,7 @@ class PrivacyLedger:
     Each charge is logged to the logger ``skdp`` with the level INFO, as ``charge`` and a JSON object with the fields
     ``ledger, release, mechanism, columns, relation, cost, remaining``. The log contains no value of the data.
 
-    Charges for records and charges for all rows of a person (``groups`` of `fit`) add up for people with at most as
+    Charges for records and charges for all rows of a person (``person`` of `fit`) add up for people with at most as
     many rows as the charges for records protect. `report` has the unit of each charge, `privacy_statement` the unit of
     their sum.
 

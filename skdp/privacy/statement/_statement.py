@@ -129,7 +129,7 @@ def privacy_statement(
     many. Otherwise it is for replacing a record, with twice the epsilon. Records are revealed by unprotected
     columns or an unprotected target, by categories that are inferred from the data, by rows that `transform`
     returns, and by steps that are not fitted. A function that selects the columns of a `ColumnTransformer` sees all
-    of them, so they are unprotected. With ``groups``, a guarantee is for all rows of a person. People may have
+    of them, so they are unprotected. With ``person``, a guarantee is for all rows of a person. People may have
     different numbers of rows, so there is then no total, unless it is for values.
 
     **Before fit**, a statement is a plan: it lists the largest loss of each step according to its parameters. It is
