@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
+from functools import cache, partial
 from importlib import import_module
 from io import BytesIO
+from itertools import chain
 from pathlib import Path
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, BinaryIO
-from zipfile import is_zipfile
+from zipfile import ZipFile, is_zipfile
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+from sklearn import (
+    config_context,
+    feature_selection,
+    metrics,
+    model_selection,
+    preprocessing,
+)
 from sklearn.base import BaseEstimator
+from sklearn.ensemble import BaseEnsemble
+from sklearn.gaussian_process import kernels
+from sklearn.tree import DecisionTreeRegressor
 
 from skdp._json import value_from_json, value_to_json
 from skdp.base import PathType, SavedByArguments, check_ledger, update_parameters
@@ -28,28 +41,74 @@ from skdp.tables import Table, empty_column, find_dtype, has_categories, library
 
 __all__ = ["load", "save"]
 
-# Types in files that are trusted in addition to the types that skops trusts.
+# Types in files that are trusted in addition to the types that skops trusts and to the
+# public names of `_PUBLIC`: attributes of fitted estimators of scikit-learn.
 _TRUSTED = (
     "skdp.persistence.Record",
+    "functools.partial",
     "imblearn.pipeline.Pipeline",
     "numpy.dtype",
+    "numpy.mean",
+    "scipy._lib.array_api_compat.numpy._aliases.asarray",
+    "scipy.interpolate._bsplines.BSpline",
+    "scipy.sparse._csc.csc_matrix",
+    "scipy.sparse._csr.csr_matrix",
+    "sklearn._loss.loss.HalfTweedieLoss",
+    "sklearn._loss.loss.HalfTweedieLossIdentity",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.calibration._TemperatureScaling",
+    "sklearn.cluster._bisect_k_means._BisectingTree",
+    "sklearn.cluster._kmeans._kmeans_single_elkan",
+    "sklearn.cluster._kmeans._kmeans_single_lloyd",
+    "sklearn.compose._column_transformer.make_column_selector",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
+    "sklearn.metrics._scorer._CurveScorer",
+    "sklearn.metrics._scorer._MultimetricScorer",
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.metrics._scorer._Scorer",
+    "sklearn.model_selection._search_successive_halving.HalvingGridSearchCV",
+    "sklearn.model_selection._search_successive_halving.HalvingRandomSearchCV",
+    "sklearn.multiclass._ConstantPredictor",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+    "sklearn.utils._bunch.Bunch",
+    "sklearn.utils._metadata_requests.MetadataRequest",
+    "sklearn.utils._metadata_requests.MethodMetadataRequest",
 )
+
+# Modules whose public classes are trusted, and True if their public functions are, too,
+# such as the scores of searches and selectors.
+_PUBLIC = (
+    (kernels, False),
+    (model_selection, False),
+    (feature_selection, True),
+    (metrics, True),
+    (preprocessing, True),
+)
+
+# Packages whose types a file has only if `load` reads them; types of other packages are
+# loaded with `trusted`.
+_CHECKED = {"skdp", "sklearn"}
 
 
 def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
-    """Save an estimator, or a pipeline of estimators, to a file without code.
+    """Save an estimator, or a composition of estimators, to a file without code.
 
     Parameters
     ----------
     estimator : estimator
-        An estimator of skdp, or a pipeline with estimators of skdp and scikit-learn.
+        An estimator of skdp or scikit-learn, such as a pipeline, a search, an ensemble or
+        a calibrated classifier with estimators of skdp.
     path : str, path or binary file
         File to write, by convention with the extension ``.skops``.
 
     Raises
     ------
     TypeError
-        If `estimator` is not an estimator, or has an attribute that cannot be saved.
+        If `estimator` is not an estimator, or has an attribute that cannot be saved, or
+        that `load` does not read.
     ValueError
         If an estimator has a secret key or was changed after `fit`, or if the
         estimators have several ledgers.
@@ -60,11 +119,12 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
 
     Notes
     -----
-    Metadata requests of routing (``set_transform_request``) are not saved.
-
     **Privacy.** The file contains the parameters, the declared values and the noisy
-    statistics of the estimator. An int `random_state` is a parameter, and with it the
-    noise can be undone. The budget of a ledger is saved, its charges are not.
+    statistics of all estimators in `estimator`. It contains the budgets of their ledgers,
+    without charges, paths and addresses. A `random_state` of an estimator of skdp is not
+    saved, because the noise can be undone with it: the loaded estimator draws secure
+    noise, and the guarantee of a seeded `fit` still states that it was not secure.
+    Other estimators may contain rows of the training data, such as nearest neighbors.
 
     The file has the format of skops [1]_, a ZIP file of JSON and arrays. Estimators of
     skdp are stored by their public names.
@@ -88,19 +148,29 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
     >>> print(skdp.load(file)[0].guarantee_)
     epsilon = 1, local model, replacing one record's values of: smokes
     """
-    import skops.io
     from skops.io.exceptions import UnsupportedTypeException
 
     if not isinstance(estimator, BaseEstimator):
         raise TypeError(
             f"`estimator` must be an estimator, got {type(estimator).__name__}."
         )
-    packed = RecordConverter().pack(estimator)
+    name = type(estimator).__name__
     try:
-        data = skops.io.dumps(packed)
+        packed = RecordConverter().pack(estimator)
+        data, types = _write_packed(packed)
     except (UnsupportedTypeException, RecursionError) as error:
-        name = type(estimator).__name__
         raise TypeError(f"{name} cannot be saved: {type(error).__name__}.") from None
+    unread = [
+        found.rpartition(".")[2]
+        for found in _list_untrusted(types)
+        if found.partition(".")[0] in _CHECKED
+    ]
+    if unread:
+        raise TypeError(
+            f"{name} cannot be saved, because skdp.load does not read its "
+            f"{', '.join(unread)}. Remove them, or set other parameters, such as "
+            "algorithm='brute' for neighbors."
+        )
     if hasattr(path, "write"):
         path.write(data)
     else:
@@ -130,8 +200,7 @@ def load(
     -------
     estimator
         An estimator of the same class, with the same parameters and fitted attributes.
-        Like a clone, it counts its calls from 0: with a `random_state`, it repeats its
-        first releases.
+        Estimators of skdp have no seed (`random_state`).
 
     Raises
     ------
@@ -180,12 +249,13 @@ def load(
         )
     # All types are checked before any object is created.
     records = RecordConverter(ledger)
-    all_trusted = [*_TRUSTED, *trusted]
     message = ""
     try:
-        unknown = set(skops.io.get_untrusted_types(data=data)).difference(all_trusted)
+        _check_size(data)
+        types = skops.io.get_untrusted_types(data=data)
+        unknown = set(_list_untrusted(types)).difference(trusted)
         if not unknown:
-            estimator = records.unpack(skops.io.loads(data, trusted=all_trusted))
+            estimator = records.unpack(skops.io.loads(data, trusted=types))
     except ValueError as error:
         message = str(error)
     except Exception as error:  # a damaged file can cause any exception
@@ -212,9 +282,68 @@ _NO_LEDGER = (
     "this estimator was loaded without its ledger; use skdp.load(path, ledger=...)"
 )
 
-# Attributes that are not saved as fitted state: the counter of calls, output settings,
-# which are saved separately, and metadata requests.
-_NOT_FITTED = ("_calls", "_sklearn_output_config", "_metadata_request")
+# Attributes that are not saved as fitted state: the counter of calls, and settings of
+# outputs and of metadata routing, which are saved separately.
+_REQUESTS = "_metadata_request"
+_NOT_FITTED = ("_calls", "_sklearn_output_config", _REQUESTS)
+
+# Errors of constructing an object from a file that `save` has made.
+_READ_ERRORS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    ImportError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
+
+
+def _write_packed(packed: Any) -> tuple[bytes, list[str]]:
+    """Return the bytes of a file, and its types that skops does not trust; check that it can be read."""
+    import skops.io
+
+    data = skops.io.dumps(packed)
+    types = skops.io.get_untrusted_types(data=data)
+    try:
+        skops.io.loads(data, trusted=types)
+    except _READ_ERRORS as error:
+        raise TypeError(
+            f"An attribute cannot be saved, because it cannot be read again "
+            f"({type(error).__name__})."
+        ) from None
+    return data, types
+
+
+def _check_size(data: bytes) -> None:
+    """Raise an error if the members of a ZIP file are larger than the file."""
+    # A small file cannot take much memory, because `save` does not compress.
+    size = sum(member.file_size for member in ZipFile(BytesIO(data)).infolist())
+    if size > len(data):
+        raise ValueError(
+            f"`path` must be a file of skdp.save, got a compressed file of {size:,} "
+            f"bytes in {len(data):,}."
+        )
+
+
+@cache
+def _list_trusted() -> frozenset[str]:
+    """Return the names of all types that `load` trusts in addition to the types that skops trusts."""
+    names = set(_TRUSTED)
+    for module, has_functions in _PUBLIC:
+        kinds = (type, FunctionType) if has_functions else (type,)
+        for name in getattr(module, "__all__", vars(module)):
+            public = vars(module).get(name)
+            if isinstance(public, kinds) and public.__module__.startswith(
+                module.__name__
+            ):
+                names.add(f"{public.__module__}.{public.__name__}")
+    return frozenset(names)
+
+
+def _list_untrusted(names: Iterable[str]) -> list[str]:
+    """Return the types that `load` does not trust without `trusted`, of the types that skops does not trust."""
+    return sorted(set(names) - _list_trusted())
 
 
 class Record:
@@ -231,12 +360,17 @@ class RecordConverter:
     def __init__(self, ledger: PrivacyLedger | None = None) -> None:
         self.ledger = ledger
         self.has_ledger = False
+        # Objects in several places, by their ids: the object and its conversion.
+        self._converted: dict[int, tuple[Any, Any]] = {}
+        self._n_seeds = 0
 
     def pack(self, value: Any) -> Any:
-        """Return a copy of an estimator or container in which objects of skdp are records.
+        """Return a copy of an object in which all objects of skdp are records.
 
         A record has the name of a type and a state that skops can save.
         """
+        if id(value) in self._converted:
+            return self._converted[id(value)][1]
         if isinstance(value, BaseEstimator):
             return self._pack_estimator(value)
         if isinstance(value, PrivacyLedger):
@@ -251,50 +385,219 @@ class RecordConverter:
         # skops would convert the keys of a dict to text.
         if type(value) is dict and any(type(key) is not str for key in value):
             return Record("dict", self.pack(list(map(list, value.items()))))
+        if type(value) is _find_tree_class():
+            return Record("Tree", self.pack(_dump_tree(value)))
+        if _has_attributes(value):
+            return self._pack_attributes(value)
         return _map_items(self.pack, value)
 
     def unpack(self, value: Any) -> Any:
         """Return the packed object of an estimator or container with records."""
-        if isinstance(value, BaseEstimator):
-            # An estimator of another library, which skops has created.
-            vars(value).update(self.unpack(vars(value)))
+        if id(value) in self._converted:
+            return self._converted[id(value)][1]
+        if _has_attributes(value) and not isinstance(value, Record):
+            # An object of another library, which skops has created.
+            self._converted[id(value)] = value, value
+            attributes = self.unpack(dict(vars(value)))
+            requests = attributes.pop(_REQUESTS, None)
+            vars(value).pop(_REQUESTS, None)
+            vars(value).update(attributes)
+            _restore_requests(value, requests)
+            _check_trees(value)
             return value
         if not isinstance(value, Record):
             return _map_items(self.unpack, value)
-        state = self.unpack(value.state)
-        if value.type_name == "PrivacyLedger":
+        unpacked = self._unpack_record(value.type_name, self.unpack(value.state))
+        self._converted[id(value)] = value, unpacked
+        return unpacked
+
+    def _unpack_record(self, name: str, state: Any) -> Any:
+        """Return the object of a type name and an unpacked state."""
+        if name == "PrivacyLedger":
             self.has_ledger = True
             if self.ledger is None:
                 self.ledger = PrivacyLedger._closed(_NO_LEDGER, **state)
             return self.ledger
-        if value.type_name in _TYPES:
-            return _TYPES[value.type_name][2](state)
-        return _load_estimator(value.type_name, state)
+        if name in _TYPES:
+            return _TYPES[name][2](state)
+        if name == "Tree":
+            return _load_tree(state)
+        return _load_estimator(name, state)
 
     def _pack_estimator(self, estimator: Any) -> Any:
         """Return the record of an estimator of skdp; for another estimator, a copy with packed attributes."""
         name = type(estimator).__name__
         if _find_public_class(name) is not type(estimator):
             # An estimator of another library, which may contain estimators of skdp.
-            packed = copy(estimator)
-            vars(packed).update(self.pack(vars(estimator)))
-            return packed
+            return self._pack_attributes(estimator)
+        self._n_seeds += getattr(estimator, "random_state", None) is not None
         try:
-            return Record(name, self.pack(_dump_estimator(estimator)))
+            record = Record(name, self.pack(_dump_estimator(estimator)))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
+        self._converted[id(estimator)] = estimator, record
+        return record
+
+    def _pack_attributes(self, value: Any) -> Any:
+        """Return a copy of an object of another library with packed attributes."""
+        packed = copy(value)
+        self._converted[id(value)] = value, packed
+        n_seeds = self._n_seeds
+        attributes = dict(vars(value))
+        if isinstance(value, BaseEstimator) and _REQUESTS in attributes:
+            attributes[_REQUESTS] = _list_requests(value)
+        attributes = self.pack(attributes)
+        is_derived = any(x.__module__.startswith("skdp.") for x in type(value).mro())
+        if is_derived:
+            _reject_secret(vars(value))
+        if is_derived or self._n_seeds > n_seeds:
+            # An ensemble seeds its estimators by its own seed, which bagging stores.
+            attributes.pop("_seeds", None)
+            vars(packed).pop("_seeds", None)
+            if "random_state" in attributes:
+                attributes["random_state"] = None
+        vars(packed).update(attributes)
+        return packed
+
+
+def _has_attributes(value: Any) -> bool:
+    """Return True if a value is an object with attributes, and not a container, an array, a class or a function."""
+    containers = (dict, list, tuple, set, frozenset, np.ndarray)
+    functions = (type, FunctionType, BuiltinFunctionType, MethodType, partial)
+    return hasattr(value, "__dict__") and not isinstance(value, containers + functions)
 
 
 def _map_items(convert: Callable[[Any], Any], value: Any) -> Any:
-    """Apply a function to the items of a list, tuple, dict or object array; return other values."""
-    if type(value) in (list, tuple):
+    """Apply a function to the items of a container, an object array or a partial function; return other values."""
+    if isinstance(value, MethodType) and _has_attributes(value.__self__):
+        raise TypeError(
+            f"A method of an object ({value.__name__}) cannot be saved. Use a function "
+            "of a module."
+        )
+    if isinstance(value, partial):
+        function, *arguments = map(convert, (value.func, value.args, value.keywords))
+        return partial(function, *arguments[0], **arguments[1])
+    if isinstance(value, tuple) and type(value) is not tuple:
+        return type(value)(*map(convert, value))  # a named tuple
+    if type(value) in (list, tuple, set):
         return type(value)(map(convert, value))
-    if type(value) is dict:
-        return {key: convert(item) for key, item in value.items()}
+    if isinstance(value, dict):
+        converted = copy(value)
+        converted.update({key: convert(item) for key, item in value.items()})
+        return converted
     if isinstance(value, np.ndarray) and value.dtype == object:
+        if isinstance(value, np.ma.MaskedArray):
+            return np.ma.MaskedArray(convert(value.data), value.mask)
         items = np.fromiter(map(convert, value.ravel()), object, value.size)
         return items.reshape(value.shape)
     return value
+
+
+# Metadata routing.
+
+
+def _list_requests(estimator: Any) -> dict[str, dict[str, Any]]:
+    """Return the metadata that methods of an estimator request, such as ``{"fit": {"sample_weight": True}}``."""
+    requests = vars(vars(estimator)[_REQUESTS])
+    return {
+        method: dict(request.requests)
+        for method, request in requests.items()
+        if getattr(request, "requests", None)
+    }
+
+
+def _restore_requests(estimator: Any, requests: Any) -> None:
+    """Set the metadata requests of `_list_requests`; scorers have an object of requests instead."""
+    if requests is None:
+        return
+    if not isinstance(requests, dict):
+        vars(estimator)[_REQUESTS] = requests
+        return
+    with config_context(enable_metadata_routing=True):
+        for method, names in requests.items():
+            getattr(estimator, f"set_{method}_request")(**names)
+
+
+# Trees of scikit-learn, whose code does not check the indices of nodes.
+
+
+def _dump_tree(tree: Any) -> dict[str, Any]:
+    """Return the state of a tree: the arguments of its class, and its nodes."""
+    _, arguments, state = tree.__reduce__()
+    return {"arguments": list(arguments), "state": state}
+
+
+def _load_tree(state: dict[str, Any]) -> Any:
+    """Return the tree of a state of `_dump_tree`; check that its nodes are a tree."""
+    n_features, n_classes, n_outputs = state["arguments"]
+    content = state["state"]
+    nodes = content["nodes"]
+    left, right = nodes["left_child"], nodes["right_child"]
+    depth = _find_depth(left, right, left == -1, nodes["feature"], n_features)
+    sizes = (n_outputs, content["node_count"])
+    if sizes != (len(n_classes), len(nodes)) or content["max_depth"] < depth:
+        raise ValueError(_INVALID_TREE)
+    tree = _find_tree_class()(n_features, n_classes, n_outputs)
+    tree.__setstate__(content)
+    return tree
+
+
+_INVALID_TREE = (
+    "`path` must be an unchanged file of skdp.save, got a tree with invalid nodes."
+)
+
+
+@cache
+def _find_tree_class() -> Any:
+    """Return the class of trees, which has no public name."""
+    return type(DecisionTreeRegressor().fit([[0.0]], [0.0]).tree_)
+
+
+def _find_depth(
+    left: Any, right: Any, is_leaf: Any, features: Any, n_features: int
+) -> int:
+    """Return the depth of a tree, whose children have larger indices than their parents; raise an error otherwise."""
+    inner = np.flatnonzero(~is_leaf)
+    children = np.stack([left[inner], right[inner]]).astype(np.int64)
+    is_valid = (children > inner).all() and (children < len(left)).all()
+    used = features[inner]
+    if not (len(left) and is_valid and ((used >= 0) & (used < n_features)).all()):
+        raise ValueError(_INVALID_TREE)
+    depth, level = 0, np.array([0])
+    while len(level := level[~is_leaf[level]]):
+        level = np.unique([left[level], right[level]])
+        depth += 1
+    return depth
+
+
+def _check_trees(owner: Any) -> None:
+    """Raise an error if a tree of an estimator has another number of columns than its estimator."""
+    columns: Any = getattr(owner, "n_features_in_", None)
+    pairs = []
+    if hasattr(vars(owner).get("tree_"), "n_features"):
+        pairs.append((owner.tree_.n_features, columns))
+    if isinstance(owner, BaseEnsemble):
+        parts = np.ravel(np.array(vars(owner).get("estimators_", []), object))
+        subsets = getattr(
+            owner, "estimators_features_", [range(columns or 0)] * len(parts)
+        )
+        pairs += [
+            (part.n_features_in_, len(subset))
+            for part, subset in zip(parts, subsets, strict=True)
+            if hasattr(part, "tree_")
+        ]
+    if any(found != expected for found, expected in pairs):
+        raise ValueError(_INVALID_TREE)
+    # Trees of histogram gradient boosting.
+    for tree in chain.from_iterable(vars(owner).get("_predictors", [])):
+        left, right, is_leaf, used, bitsets = (
+            tree.nodes[name]
+            for name in ("left", "right", "is_leaf", "feature_idx", "bitset_idx")
+        )
+        _find_depth(left, right, is_leaf.astype(bool), used, columns)
+        n_sets = min(len(tree.raw_left_cat_bitsets), len(tree.binned_left_cat_bitsets))
+        if (bitsets[tree.nodes["is_categorical"].astype(bool)] >= n_sets).any():
+            raise ValueError(_INVALID_TREE)
 
 
 # Estimators.
@@ -305,11 +608,9 @@ def _dump_estimator(estimator: Any) -> dict[str, Any]:
     # An estimator may define `_describe_fit`, which returns its fitted state as a dict
     # (empty before `fit`), and `_restore_fit`, which checks this dict and sets the state.
     parameters = estimator.get_params(deep=False)
-    if parameters.get("secret_key") is not None:
-        raise ValueError(
-            "`secret_key` must be None to be saved, because the noise of permanent "
-            "reports can be undone with the key. Save the protocol with `to_json`."
-        )
+    _reject_secret(parameters)
+    if "random_state" in parameters:
+        parameters["random_state"] = None
     fitted = {}
     if isinstance(estimator, ReportTransformer):
         # The guarantee and the probabilities follow from the protocol.
@@ -326,6 +627,7 @@ def _dump_estimator(estimator: Any) -> dict[str, Any]:
         "parameters": parameters,
         "fitted": fitted,
         "output": vars(estimator).get("_sklearn_output_config", {}),
+        "requests": _list_requests(estimator) if _REQUESTS in vars(estimator) else None,
     }
 
 
@@ -361,7 +663,17 @@ def _load_estimator(name: str, state: Mapping[str, Any]) -> Any:
     _check_guarantee(estimator)
     if state["output"]:
         estimator.set_output(transform=state["output"].get("transform"))
+    _restore_requests(estimator, state.get("requests"))
     return estimator
+
+
+def _reject_secret(parameters: Mapping[str, Any]) -> None:
+    """Raise an error if an estimator has the key of permanent reports."""
+    if parameters.get("secret_key") is not None:
+        raise ValueError(
+            "`secret_key` must be None to be saved, because the noise of permanent "
+            "reports can be undone with the key. Save the protocol with `to_json`."
+        )
 
 
 def _find_public(name: str) -> Any:

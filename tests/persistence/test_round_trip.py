@@ -19,6 +19,7 @@ from sklearn.base import BaseEstimator, clone
 import skdp
 from skdp.domain import Categories
 from skdp.privacy import Rho
+from tests.conftest import draw_by_key
 from tests.estimators import BOUNDS, DECLARED, NUMBERS, SUBJECTS, WORDS
 from tests.local.protocols import FITTED
 from tests.persistence.forgery import save_bytes
@@ -55,7 +56,7 @@ THEIRS = [
     (skdp.DPStandardScaler(Rho(50.0, delta=1e-6), bounds=BOUNDS), NUMBERS),
     (
         compose.make_column_transformer(
-            (skdp.RandomizedResponseEncoder(categories={"job": DECLARED["job"]}, random_state=3), ["job"]),
+            (skdp.RandomizedResponseEncoder(categories={"job": DECLARED["job"]}), ["job"]),
             (preprocessing.OneHotEncoder(), [1]),
             remainder="passthrough",
         ),
@@ -91,25 +92,22 @@ def passed_through(estimator, **options):
     return skdp.load(io.BytesIO(save_bytes(estimator)), **options)
 
 
-def without_key(estimator):
-    """Return an estimator with fresh reports, because permanent reports have a key."""
-    if getattr(estimator, "secret_key", None) is None:
-        return clone(estimator)
-    fresh = {"secret_key": None, "memoize": False, "instantaneous_epsilon": None}
+def without_secrets(estimator):
+    """Return an estimator without a seed and with fresh reports, because permanent reports have a key."""
     names = estimator.get_params().keys()
+    fresh = {name: None for name in names if name.rpartition("__")[2] == "random_state"}
+    if getattr(estimator, "secret_key", None) is not None:
+        fresh |= {"secret_key": None, "memoize": False, "instantaneous_epsilon": None}
     return clone(estimator).set_params(**{name: value for name, value in fresh.items() if name in names})
 
 
-def set_seeds(estimator):
-    """Set all seeds, also of fitted parts, so that releases repeat."""
-    for name, value in estimator.get_params().items():
-        if name.rpartition("__")[2] == "random_state" and value is None:
-            estimator.set_params(**{name: 0})
-    return estimator
-
-
 def releases(estimator, X):
-    """Return the outputs of an estimator for a table."""
+    """Return the outputs of an estimator for a table, with repeated random bytes."""
+    with draw_by_key("releases"):
+        return draw_releases(estimator, X)
+
+
+def draw_releases(estimator, X):
     estimator = pickle.loads(pickle.dumps(estimator))
     permanent = {"person": np.arange(len(X))} if getattr(estimator, "secret_key", None) else {}
     made = {}
@@ -145,7 +143,7 @@ def check_round_trip(estimator, X):
 
 @pytest.mark.parametrize(("estimator", "X"), [pair[1:] for pair in OURS], ids=[name for name, *_ in OURS])
 def test_estimators_of_skdp_round_trip(estimator, X):
-    check_round_trip(fit_estimator(set_seeds(without_key(estimator)), X), X)
+    check_round_trip(fit_estimator(without_secrets(estimator), X), X)
 
 
 @pytest.mark.parametrize(("estimator", "X"), THEIRS, ids=lambda value: type(value).__name__)
@@ -178,7 +176,7 @@ def test_privacy_statement_is_equal_after_load():
 def test_dtypes_of_ordered_categories_are_kept():
     jobs = pd.Categorical([*"abc"] * 20, [*"abc"], ordered=True)
     rows = pd.DataFrame({"job": jobs})
-    encoder = skdp.RandomizedResponseEncoder(1.0, random_state=0).fit(rows)
+    encoder = skdp.RandomizedResponseEncoder(1.0).fit(rows)
     assert passed_through(encoder).transform(rows)["job"].dtype == encoder.transform(rows)["job"].dtype
     synthesizer = skdp.DPMarginalSynthesizer(1.0, domain={"job": [*"abc"]}, random_state=0).fit(rows)
     assert passed_through(synthesizer).sample(20)["job"].dtype == synthesizer.sample(20)["job"].dtype
@@ -218,7 +216,7 @@ def test_secret_keys_raise_an_error(key):
 def test_files_name_public_types():
     """A file of this version can be loaded after private modules move."""
     for estimator, X in [(one, X) for _, one, X in OURS[:40]]:
-        data = save_bytes(fit_estimator(set_seeds(without_key(estimator)), X))
+        data = save_bytes(fit_estimator(without_secrets(estimator), X))
         schema = zipfile.ZipFile(io.BytesIO(data)).read("schema.json").decode()
         modules = {part for part in re.findall(r'"__module__": "([\w.]+)"', schema) if part.startswith("skdp")}
         assert modules == {"skdp.persistence"}

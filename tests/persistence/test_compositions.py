@@ -1,0 +1,331 @@
+"""Estimators in ensembles, searches and containers: files without ledgers, keys and seeds that `load` reads."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from functools import partial
+
+import numpy as np
+import pytest
+import sklearn
+import skops.io
+from sklearn.base import BaseEstimator
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import (
+    BaggingClassifier,
+    HistGradientBoostingClassifier,
+    IsolationForest,
+    RandomForestClassifier,
+    StackingClassifier,
+    VotingClassifier,
+)
+from sklearn.feature_selection import SelectKBest, chi2
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import fbeta_score, make_scorer
+from sklearn.model_selection import GridSearchCV, KFold, TunedThresholdClassifierCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, SplineTransformer
+
+import skdp
+from skdp.privacy import Rho
+from tests.persistence.forgery import TRUSTED, save_bytes
+
+X = np.random.default_rng(0).uniform(size=(300, 2))
+Y = (X[:, 0] + X[:, 1] > 1).astype(int)
+SEED = 739_201_846
+
+
+def bayes(ledger=None, **options):
+    return skdp.DPGaussianNB(9.0, bounds=(0, 1), classes=[0, 1], ledger=ledger, **options)
+
+
+def compose_with(ledger):
+    """Return compositions of scikit-learn that contain estimators with a ledger in different attributes."""
+    model = bayes(ledger)
+    return [
+        CalibratedClassifierCV(model, cv=2),
+        CalibratedClassifierCV(model, cv=2, method="isotonic", ensemble=False),
+        VotingClassifier([("a", model), ("b", LogisticRegression())], voting="soft"),
+        StackingClassifier([("a", model)], cv=2),
+        BaggingClassifier(model, 2),
+        OneVsRestClassifier(model),
+        GridSearchCV(model, {"epsilon": [8.0, 9.0], "max_rows_per_person": [1]}, cv=KFold(2)),
+        GridSearchCV(model, [{"epsilon": [Rho(9.0, delta=1e-6)]}], cv=2, scoring=make_scorer(fbeta_score, beta=1)),
+        TunedThresholdClassifierCV(model, cv=2),
+        make_pipeline(MinMaxScaler(), CalibratedClassifierCV(model, cv=2)),
+    ]
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    folder = tmp_path / "folder-of-the-ledger"
+    folder.mkdir()
+    return skdp.PrivacyLedger(1e4, delta=0.1, path=folder / "budget.sqlite")
+
+
+def list_members(data):
+    """Return the contents of the members of a ZIP file as one string of bytes."""
+    file = zipfile.ZipFile(io.BytesIO(data))
+    return b"".join(map(file.read, file.namelist()))
+
+
+@pytest.mark.usefixtures("repeatable_draws")
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("place", range(10))
+def test_compositions_are_loaded_without_the_address_of_the_ledger(place, ledger):
+    model = compose_with(ledger)[place].fit(X, Y)
+    data = save_bytes(model)
+    for mark in (b"folder-of-the-ledger", b"budget.sqlite", b"PosixPath", b"FileBook"):
+        assert mark not in list_members(data)
+    loaded = skdp.load(io.BytesIO(data))
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    assert save_bytes(loaded)
+    spent = ledger.spent
+    with pytest.raises(RuntimeError, match="loaded without its ledger"):
+        sklearn.clone(loaded).set_params(**raise_errors(loaded)).fit(X, Y)
+    other = skdp.PrivacyLedger(1e4, delta=0.1)
+    skdp.load(io.BytesIO(data), ledger=other).fit(X, Y)
+    assert ledger.spent == spent
+    assert other.spent.epsilon > 0
+
+
+def raise_errors(estimator):
+    return {"error_score": "raise"} if "error_score" in estimator.get_params() else {}
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        bayes(random_state=SEED),
+        bayes(random_state=np.random.RandomState(SEED)),
+        skdp.RandomizedResponseEncoder(1.0, categories={"x0": [0, 1], "x1": [0, 1]}, random_state=SEED),
+        skdp.OnFitOnly(skdp.UnaryEncodingTransformer(1.0, categories={"x0": [0, 1], "x1": [0, 1]}, random_state=SEED)),
+        VotingClassifier([("a", bayes(random_state=SEED))]),
+        BaggingClassifier(bayes(), 2, random_state=SEED),
+        FunctionTransformer(partial(len, bayes(random_state=SEED))),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_seeds_of_private_estimators_are_not_saved(estimator):
+    binary = (X > 0.5).astype(int)
+    fitted = estimator if isinstance(estimator, FunctionTransformer) else estimator.fit(binary, Y)
+    content = list_members(save_bytes(fitted))
+    assert str(SEED).encode() not in content
+    assert SEED.to_bytes(8, "little") not in content
+    assert b"RandomState" not in content
+    loaded = skdp.load(io.BytesIO(save_bytes(fitted)), trusted=["builtins.len"])
+    seeds = [value for name, value in loaded.get_params().items() if name.endswith("random_state")]
+    assert set(seeds) <= {None}
+    assert not hasattr(loaded, "_seeds")
+    if hasattr(fitted, "guarantee_"):
+        assert not fitted.guarantee_.secure
+        assert loaded.guarantee_ == fitted.guarantee_
+
+
+def test_seeds_of_other_estimators_are_saved():
+    forest = RandomForestClassifier(2, random_state=3).fit(X, Y)
+    assert skdp.load(io.BytesIO(save_bytes(forest))).random_state == 3
+
+
+class Holder(BaseEstimator):
+    """An estimator of another package with any attribute."""
+
+    def __init__(self, value=None):
+        self.value = value
+
+
+class Box:
+    """An object that is no estimator."""
+
+    def __init__(self, content):
+        self.content = content
+
+
+HOLDERS = [f"{__name__}.Holder", f"{__name__}.Box", "builtins.len"]
+
+
+def wrap_in_tuple(value):
+    return ("a", value)
+
+
+def wrap_in_keys(value):
+    return {1: [value]}
+
+
+def wrap_in_bunch(value):
+    return sklearn.utils.Bunch(part=value)
+
+
+def wrap_in_array(value):
+    items = np.empty((1, 1), object)
+    items[0, 0] = value
+    return items
+
+
+def wrap_in_mask(value):
+    return np.ma.MaskedArray(wrap_in_array(value), [[False]])
+
+
+def wrap_in_object(value):
+    return Box(Box(value))
+
+
+def wrap_in_function(value):
+    return partial(len, [value], key={"ledger": value})
+
+
+WRAPPERS = [
+    *(wrap_in_tuple, wrap_in_keys, wrap_in_bunch, wrap_in_array, wrap_in_mask, wrap_in_object, wrap_in_function),
+]
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+def test_ledgers_and_keys_are_found_in_each_container(wrap, ledger):
+    for value in (ledger, bayes(ledger)):
+        content = list_members(data := save_bytes(Holder(wrap(value))))
+        assert b"budget.sqlite" not in content
+        loaded = skdp.load(io.BytesIO(data), trusted=HOLDERS)
+        assert type(loaded.value) is type(wrap(value))
+        assert skdp.load(io.BytesIO(data), trusted=HOLDERS, ledger=ledger).value is not None
+    key = skdp.SecretKey(b"nobody may see it")
+    encoder = skdp.RandomizedResponseEncoder(1.0, categories={"x0": [0, 1]}, memoize=True, secret_key=b"nobody may")
+    for value in (key, encoder):
+        with pytest.raises(ValueError, match=r"SecretKey cannot be saved|`secret_key` must be None"):
+            save_bytes(Holder(wrap(value)))
+
+
+def test_estimators_in_two_places_are_loaded_as_one_object():
+    model = VotingClassifier([("a", bayes()), ("b", LogisticRegression())]).fit(X, Y)
+    loaded = skdp.load(io.BytesIO(save_bytes(model)))
+    assert loaded.estimators_[0] is loaded.named_estimators_["a"]
+    assert loaded.estimators_[1] is loaded.named_estimators_["b"]
+
+
+class Derived(skdp.RandomizedResponseEncoder):
+    """A class of a user, which is not among the public classes of skdp."""
+
+
+@pytest.mark.parametrize(
+    ("estimator", "match"),
+    [
+        (KNeighborsClassifier().fit(X, Y), "skdp.load does not read its EuclideanDistance64, KDTree"),
+        (Holder(skdp.PrivacyLedger(1.0)._book), "skdp.load does not read its .*Budget"),
+        (Holder(FunctionTransformer(bayes().fit)), r"A method of an object \(fit\) cannot be saved"),
+        (Derived(1.0, categories={"x0": [0, 1]}).fit(X.round()[:, :1]), "skdp.load does not read"),
+        (Holder(iter([])), "cannot be saved"),
+    ],
+)
+def test_objects_that_load_does_not_read_are_refused_by_save(estimator, match):
+    with pytest.raises(TypeError, match=match):
+        save_bytes(estimator)
+
+
+def test_key_of_a_derived_class_is_refused_by_save():
+    encoder = Derived(1.0, categories={"x0": [0, 1]}, memoize=True, secret_key=b"nobody may see it")
+    with pytest.raises(ValueError, match="`secret_key` must be None"):
+        save_bytes(make_pipeline(encoder))
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [SelectKBest(chi2, k=1), SplineTransformer(3), GridSearchCV(LogisticRegression(), {"C": [1, 2.0]}, scoring="f1")],
+    ids=lambda value: type(value).__name__,
+)
+def test_functions_and_helpers_of_scikit_learn_are_loaded(estimator):
+    method = "predict" if hasattr(estimator, "predict") else "transform"
+    fitted = estimator.fit(X, Y)
+    loaded = skdp.load(io.BytesIO(save_bytes(fitted)))
+    np.testing.assert_array_equal(getattr(loaded, method)(X), getattr(fitted, method)(X))
+
+
+def test_metadata_requests_are_loaded():
+    with sklearn.config_context(enable_metadata_routing=True):
+        mean = skdp.DPMean(1.0, bounds=(0, 1), max_weight=2).set_fit_request(sample_weight=True)
+        logistic = LogisticRegression().set_fit_request(sample_weight="w")
+        steps = make_pipeline(FunctionTransformer(), mean)
+        for estimator in (steps, make_pipeline(logistic)):
+            loaded = skdp.load(io.BytesIO(save_bytes(estimator)))
+            assert str(loaded.get_metadata_routing()) == str(estimator.get_metadata_routing())
+        skdp.load(io.BytesIO(save_bytes(steps))).fit(X, sample_weight=np.ones(len(X)))
+
+
+# Damaged and forged files.
+
+
+TREES = [
+    RandomForestClassifier(2, max_depth=3, random_state=0),
+    IsolationForest(n_estimators=2, max_samples=32, max_features=1, random_state=0),
+]
+
+
+@pytest.mark.parametrize("estimator", [*TREES, HistGradientBoostingClassifier(max_iter=2)], ids=lambda x: str(x)[:13])
+def test_ensembles_of_trees_are_loaded(estimator):
+    fitted = estimator.fit(X, Y)
+    np.testing.assert_array_equal(skdp.load(io.BytesIO(save_bytes(fitted))).predict(X), fitted.predict(X))
+
+
+def change_tree(change):
+    def change_estimator(estimator):
+        tree = estimator.estimators_[0].tree_.state
+        change(tree, tree["state"])
+
+    return change_estimator
+
+
+def set_node(name, value):
+    def change(tree, state):
+        state["nodes"][name][0] = value
+
+    return change
+
+
+FORGERIES = {
+    "child outside": set_node("left_child", 999),
+    "cycle": set_node("right_child", 0),
+    "column outside": set_node("feature", 2),
+    "negative column": set_node("feature", -2),
+    "more nodes": lambda tree, state: state.update(node_count=10**6),
+    "smaller depth": lambda tree, state: state.update(max_depth=1),
+    "more outputs": lambda tree, state: tree["arguments"].__setitem__(2, 10**6),
+    "more columns": lambda tree, state: tree["arguments"].__setitem__(0, 10**6),
+}
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_forged_trees_raise_an_error(name):
+    data = save_bytes(TREES[0].fit(X, Y))
+    forest = skops.io.loads(data, trusted=TRUSTED)
+    change_tree(FORGERIES[name])(forest)
+    with pytest.raises(ValueError, match="a tree with invalid nodes"):
+        skdp.load(io.BytesIO(skops.io.dumps(forest)))
+
+
+@pytest.mark.parametrize(("name", "value"), [("left", 999), ("feature_idx", 2), ("right", 0)])
+def test_forged_trees_of_gradient_boosting_raise_an_error(name, value):
+    model = HistGradientBoostingClassifier(max_iter=2).fit(X, Y)
+    model._predictors[0][0].nodes[name][0] = value
+    with pytest.raises(ValueError, match="a tree with invalid nodes"):
+        skdp.load(io.BytesIO(save_bytes(model)))
+
+
+def test_forged_number_of_columns_of_a_forest_raises_an_error():
+    forest = RandomForestClassifier(2, random_state=0).fit(X, Y)
+    forest.n_features_in_ = 1
+    with pytest.raises(ValueError, match="a tree with invalid nodes"):
+        skdp.load(io.BytesIO(save_bytes(forest)))
+
+
+def test_small_file_of_a_large_array_raises_an_error():
+    data = save_bytes(skdp.DPMean(bounds=(0, 1)))
+    schema = json.loads(zipfile.ZipFile(io.BytesIO(data)).read("schema.json"))
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as compressed:
+        compressed.writestr("schema.json", json.dumps(schema))
+        compressed.writestr("1.npy", bytes(10_000_000))
+    assert len(file.getvalue()) < 50_000
+    with pytest.raises(ValueError, match="got a compressed file of 10,"):
+        skdp.load(file)
