@@ -6,23 +6,25 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 
 from skdp import __version__
 from skdp.cli._options import add_commands, escape_text, print_text, wrap_text
 
-# The last two are 128 plus the number of the signal that ended a command, as in shells.
+# Statuses above 128 are 128 plus the number of the signal that ended a command, as in shells.
 STATUSES = (
     "exit status: 0 for success; 2 for an error, such as wrong options, a file that "
     "cannot be read, or an undeclared value; 3 if the release would exceed the budget "
-    "of the ledger (nothing is written); 130 if stopped by Ctrl-C; 141 if the reader "
-    "of the output has ended"
+    "of the ledger (nothing is written); 130 if stopped by Ctrl-C, 143 by SIGTERM and "
+    "129 by SIGHUP; 141 if the reader of the output has ended"
 )
 
 EXAMPLE = """\
@@ -39,6 +41,37 @@ STREAM = "-"
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
+    try:
+        with _stop_at_signals():
+            return _run(arguments)
+    except KeyboardInterrupt as stopped:
+        print("Stopped. A charge to a ledger remains.", file=sys.stderr)
+        return 128 + (stopped.args or (signal.SIGINT,))[0]
+
+
+@contextmanager
+def _stop_at_signals() -> Iterator[None]:
+    """Convert SIGTERM and SIGHUP to `KeyboardInterrupt`, so that temporary files are removed as after Ctrl-C."""
+
+    def stop(number: int, _: object) -> None:
+        raise KeyboardInterrupt(number)
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)  # Windows has no SIGHUP
+            # nohup ignores SIGHUP.
+            if number is not None and signal.getsignal(number) == signal.SIG_DFL:
+                before[number] = signal.signal(number, stop)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """Parse the arguments and run a command; return the exit status."""
     parser = argparse.ArgumentParser(
         prog="skdp",
         description="Differential privacy for scikit-learn.",
@@ -61,12 +94,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         with _print_warnings(command), _replace_streams(options), show_progress():
-            _run(options)
+            _run_command(options)
         sys.stdout.flush()
         return 0
-    except KeyboardInterrupt:
-        print("Stopped. A charge to a ledger remains.", file=sys.stderr)
-        return 130
     except BudgetExceeded as error:
         text = (
             f"ledger {options.ledger}: {error} --budget and --budget-delta are the "
@@ -80,6 +110,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ImportError, OSError, ValueError, TypeError) as error:
         # Some errors state the remedy in their notes.
         text = " ".join([_describe_error(error), *getattr(error, "__notes__", ())])
+        if options.has_stream:
+            text = text.replace(
+                str(getattr(options, options.output)), "standard output"
+            )
         command.exit(2, _format(text, command))
 
 
@@ -100,7 +134,7 @@ def _describe_error(error: BaseException) -> str:
     return f"{error.filename}: {error.strerror}."
 
 
-def _run(options: argparse.Namespace) -> None:
+def _run_command(options: argparse.Namespace) -> None:
     """Run the function ``run_COMMAND`` of the module of a command, and print its output path."""
     # The module is imported here because its imports take seconds, which --help avoids.
     module = import_module(f"skdp.cli.{options.module}")
@@ -138,7 +172,7 @@ def _format(text: str, parser: argparse.ArgumentParser, level: str = "error") ->
 
 @contextmanager
 def _replace_streams(options: argparse.Namespace) -> Iterator[None]:
-    """Replace standard input and output (-) in the options by temporary files, within a ``with`` block.
+    """Replace standard input and output (-) in the options by files, within a ``with`` block.
 
     Standard input is copied to its file before the block, and the file of the output is printed after it.
     """
@@ -147,13 +181,12 @@ def _replace_streams(options: argparse.Namespace) -> Iterator[None]:
     has_output = options.has_stream = str(out) == STREAM
     if has_output and not options.suffix:
         options.parser.error(f"--{options.output} must be a file or folder, got -")
-    # Tables are read several times, but standard input can be read only once. Only the
-    # user can read the temporary folder.
-    with TemporaryDirectory() as folder:
+    # Only the user can read the temporary folder.
+    with TemporaryDirectory() as folder, ExitStack() as files:
         if getattr(options, "data", None) == STREAM:
-            options.data = str(Path(folder, "standard-input.csv"))
-            with open(options.data, "wb") as stored:
-                shutil.copyfileobj(sys.stdin.buffer, stored)
+            path = Path(folder, "standard-input.csv")
+            files.enter_context(_store_input(path))
+            options.data = str(path)
         if not has_output:
             yield
             return
@@ -164,3 +197,16 @@ def _replace_streams(options: argparse.Namespace) -> Iterator[None]:
             yield
         with path_of_output.open("rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
+
+
+@contextmanager
+def _store_input(path: Path) -> Iterator[None]:
+    """Store standard input, which can be read only once, in a file that is read at `path` within a ``with`` block."""
+    # On Linux, the file has no name, so that nothing remains if the process is killed.
+    has_no_name = sys.platform == "linux"
+    with TemporaryFile() if has_no_name else path.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+        file.flush()
+        if has_no_name:
+            path.symlink_to(f"/proc/{os.getpid()}/fd/{file.fileno()}")
+        yield

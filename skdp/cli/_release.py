@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from skdp.engines import (
     check_path,
     find_format,
     is_csv,
+    open_output,
     privatize_file,
     read_frame,
     sample_file,
@@ -39,7 +41,6 @@ from skdp.local import (
 )
 from skdp.privacy import PrivacyLedger, PrivacyStatement
 from skdp.synthesis import DPLinkedSynthesizer, DPMarginalSynthesizer
-from skdp.tables import index_to_columns
 
 # Transformers by their name in --transformer.
 TRANSFORMERS: dict[str, type[Any]] = {
@@ -58,30 +59,27 @@ def run_draft_domain(options: argparse.Namespace) -> Path:
         raise ValueError(f"`domain` must end in .toml, got {options.domain.name!r}.")
     frame = read_frame(Path(options.data), delimiter=options.delimiter, find_dates=True)
     text = draft_domain_toml(frame, bins=options.bins, max_values=options.max_values)
-    path = write_new_file(options.domain, text)
+    # The draft is private, so only the user can read it.
+    with open_output(options.domain, mode=0o600) as partial:
+        write_text(partial, text)
     # The remarks are the comments before the first empty line.
     remarks, _, _ = text.partition("\n\n")
     print_text(remarks.replace("# ", ""), to_stderr=True)
-    return path
+    return Path(options.domain)
 
 
-def write_new_file(path: Path, text: str) -> Path:
-    """Write text to a new file; raise an error if the file exists."""
-    check_path(path)
-    with path.open("x", encoding="utf-8", newline="") as file:
-        file.write(text)
-    return path
+def write_text(path: Path, text: str) -> None:
+    """Write a text to an open output, without conversion of line ends."""
+    path.write_text(text, encoding="utf-8", newline="")
 
 
-def write_table(path: Path, table: pd.DataFrame) -> Path:
-    """Write a table to a new CSV file, with the levels of an index of groups as columns."""
-    is_numbered = isinstance(table.index, pd.RangeIndex)
-    columns = table if is_numbered else index_to_columns(table)
+def write_table(path: Path, table: pd.DataFrame, n_keys: int) -> None:
+    """Write a table as CSV to an open output; the first `n_keys` columns are its groups."""
     # A blank beside a group such as "NA" would not be read as the group without a value.
-    for name in columns.columns[: len(columns.columns) - len(table.columns)]:
-        labels = columns[name].astype(object)
-        columns[name] = labels.where(labels.notna(), "missing")
-    return write_new_file(path, columns.to_csv(index=False))
+    for name in table.columns[:n_keys]:
+        labels = table[name].astype(object)
+        table[name] = labels.where(labels.notna(), "missing")
+    write_text(path, table.to_csv(index=False))
 
 
 def check_csv(path: Path | None) -> None:
@@ -105,31 +103,32 @@ def add_texts(
     return replace(statement, **texts)
 
 
-def write_statement(statement: PrivacyStatement, path: Path) -> Path:
-    """Write a statement as a page or as JSON, by the suffix of the new file."""
+def format_statement(statement: PrivacyStatement, path: Path) -> str:
+    """Format a statement as a page or as JSON, by the suffix of its file."""
     is_page = path.suffix.lower() == ".html"
-    text = statement.to_html() if is_page else f"{statement.to_json()}\n"
-    return write_new_file(path, text)
+    return statement.to_html() if is_page else f"{statement.to_json()}\n"
 
 
 def run_privatize(options: argparse.Namespace) -> Path:
     """Privatize the rows of a table and write the reports; return the path of the new file."""
-    protocol_path = _choose_protocol_path(options)
+    path = _choose_protocol_path(options)
     transformer, columns = _make_transformer(options)
     keep = _choose_kept_columns(options, columns)
     # All errors of options are raised before the charge, because no row has been read.
     transformer.set_params(ledger=open_ledger(options))
-    privatize_file(
-        options.data,
-        options.out,
-        transformer,
-        keep=keep,
-        person=options.person,
-        delimiter=options.delimiter,
-    )
-    if protocol_path is not None:
-        transformer.save(protocol_path)
-        print_text(f"Protocol: {protocol_path}", to_stderr=True)
+    with nullcontext() if path is None else open_output(path) as protocol:
+        privatize_file(
+            options.data,
+            options.out,
+            transformer,
+            keep=keep,
+            person=options.person,
+            delimiter=options.delimiter,
+        )
+        if protocol is not None:
+            transformer.save(protocol)
+    if path is not None:
+        print_text(f"Protocol: {path}", to_stderr=True)
     print_text(transformer.guarantee_)
     return Path(options.out)
 
@@ -139,10 +138,9 @@ def _choose_protocol_path(options: argparse.Namespace) -> Path | None:
 
     An error is raised before the charge, because the reports are useless without their protocol.
     """
-    path: Path | None = options.save
-    if path is not None and path.exists():
-        raise FileExistsError(f"--save must be a new file, got {path}, which exists.")
-    if path is not None or not is_csv(find_format(options.out.name)):
+    if options.save is not None or not is_csv(find_format(options.out.name)):
+        check_path(options.save)
+        path: Path | None = options.save
         return path
     if not options.has_stream:
         return Path(f"{options.out}{PROTOCOL_SUFFIX}")

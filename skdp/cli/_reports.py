@@ -19,23 +19,27 @@ from skdp.cli._release import (
     add_texts,
     check_csv,
     check_page,
+    format_statement,
     load_domain_file,
     load_protocol_file,
-    write_statement,
     write_table,
+    write_text,
 )
 from skdp.engines import (
     TableFile,
+    check_path,
     describe_absent_protocol,
     estimate_file,
     find_protocol,
     list_unprotected_columns,
+    open_output,
     read_frame,
     tally_files,
 )
 from skdp.local import ReportTransformer
 from skdp.persistence import load
 from skdp.privacy import Fact, PrivacyLedger, PrivacyStatement, privacy_statement
+from skdp.tables import index_to_columns
 
 # First bytes of a ledger, which is a SQLite database, and of a model that `skdp.save`
 # wrote, which is a ZIP file.
@@ -46,6 +50,7 @@ MODEL = b"PK\x03\x04"
 def run_estimate(options: argparse.Namespace) -> Path | None:
     """Estimate counts or means from reports, and print or write them; return the path of the new file, or None."""
     check_csv(options.out)
+    check_path(options.out)
     table = estimate_file(
         options.data,
         _load_protocol(options),
@@ -59,7 +64,9 @@ def run_estimate(options: argparse.Namespace) -> Path | None:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         print(escape_text(table.round(1).to_string(line_width=width)))
         return None
-    return write_table(options.out, table)
+    with open_output(options.out) as partial:
+        write_table(partial, index_to_columns(table), table.index.nlevels)
+    return Path(options.out)
 
 
 def run_tally(options: argparse.Namespace) -> Path:
@@ -92,7 +99,9 @@ def run_statement(options: argparse.Namespace) -> Path | None:
     if options.out is None:
         print_text(statement)
         return None
-    return write_statement(statement, options.out)
+    with open_output(options.out) as partial:
+        write_text(partial, format_statement(statement, options.out))
+    return Path(options.out)
 
 
 def _make_statement(source: str) -> PrivacyStatement:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
+import narwhals.stable.v2 as nw
 import pandas as pd
 
 from skdp.base import find_bounds
@@ -15,15 +18,17 @@ from skdp.cli._release import (
     add_texts,
     check_csv,
     check_page,
+    format_statement,
     load_domain_file,
     open_ledger,
     print_unit,
-    write_statement,
     write_table,
+    write_text,
 )
 from skdp.domain import Domain
-from skdp.engines import TableFile, check_path, read_declared
+from skdp.engines import TableFile, check_path, open_declared, open_output
 from skdp.privacy import privacy_statement
+from skdp.tables import index_to_columns
 
 
 def run_table(options: argparse.Namespace) -> Path:
@@ -42,19 +47,22 @@ def run_table(options: argparse.Namespace) -> Path:
     # Types follow from the domain, so that no row changes how another one is read.
     lenient = options.by if options.handle_unknown == "ignore" else ()
     person = options.person
-    frame = read_declared(file, names, domain, lenient=lenient, person=person)
+    rows: Any = open_declared(file, names, domain, lenient=lenient, person=person)
     groups = _make_groups(options, domain, max_weight)
-    weights = [] if options.weight is None else [options.weight]
-    groups.fit(
-        frame[[*columns, *weights]],
-        sample_weight=options.weight,
-        person=None if person is None else frame[person],
-    )
-    found = _round_estimates(groups.to_frame())
-    write_table(options.out, found)
-    if options.statement is not None:
-        statement = add_texts(privacy_statement([groups]), options)
-        write_statement(statement, options.statement)
+    # All files are opened before the charge.
+    with ExitStack() as outputs:
+        out = outputs.enter_context(open_output(options.out))
+        if options.statement is not None:
+            page = outputs.enter_context(open_output(options.statement))
+        groups.fit(rows, sample_weight=options.weight, person=person)
+        found = nw.from_native(groups.to_frame(), eager_only=True).to_pandas()
+        # Groups are the index of a pandas table, and columns of other tables.
+        if not isinstance(found.index, pd.RangeIndex):
+            found = index_to_columns(found)
+        write_table(out, _round_estimates(found), len(options.by))
+        if options.statement is not None:
+            statement = add_texts(privacy_statement([groups]), options)
+            write_text(page, format_statement(statement, options.statement))
     print_text(groups.guarantee_)
     return Path(options.out)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,9 @@ import pandas as pd
 from skdp.engines._engine import Engine, Sums, add_up_batches
 from skdp.engines._io import (
     import_extra,
+    open_output,
     run_check,
     run_safely,
-    write_atomically,
 )
 from skdp.engines._local import split_frame
 from skdp.engines._release import BatchRelease, check_distinct_ids
@@ -55,8 +56,12 @@ class DaskTable(Engine):
         checked = frame.map_partitions(_check_partition, release, meta=_NO_IDS)
         run_safely(lambda: check_distinct_ids([checked.compute().to_numpy()]))
 
-    def write(self, release: BatchRelease, path: Any) -> Any:
-        """Draw the reports of all partitions in their tasks and store them as Parquet; return the table of reports."""
+    def open_output(self, path: Any) -> AbstractContextManager[Any]:
+        """Open the folder of the output beside its place."""
+        return open_output(path, is_folder=True)
+
+    def write(self, release: BatchRelease, path: Any) -> None:
+        """Draw the reports of all partitions in their tasks, and store them as Parquet."""
         # The tasks write reports to files, because a cluster recomputes the partitions
         # of a lost worker that are in memory. Their rows may be in another order, so that
         # records would be reported a second time. The number of a partition does not
@@ -72,15 +77,17 @@ class DaskTable(Engine):
         if text is not None:
             # pandas reads the second entry as `attrs`.
             metadata = {PROTOCOL_KEY: text, ATTRS_KEY: json.dumps({PROTOCOL_KEY: text})}
-        with write_atomically(path) as partial:
-            writing = reports.to_parquet(
-                partial,
-                write_index=False,
-                compute=False,
-                custom_metadata=metadata,
-                schema=_make_report_schema(release),
-            )
-            run_safely(writing.compute)
+        writing = reports.to_parquet(
+            path,
+            write_index=False,
+            compute=False,
+            custom_metadata=metadata,
+            schema=_make_report_schema(release),
+        )
+        run_safely(writing.compute)
+
+    def open_reports(self, release: BatchRelease, path: Any) -> Any:
+        """Open the folder of reports as a Dask DataFrame."""
         return dataframe.read_parquet(path)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:

@@ -6,7 +6,7 @@ import importlib
 import os
 from abc import abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from copy import copy
 from functools import cached_property
 from itertools import chain
@@ -23,9 +23,9 @@ from skdp.engines._io import (
     Extra,
     check_path,
     make_temporary_path,
+    open_output,
     read_safely,
     run_safely,
-    write_atomically,
 )
 from skdp.engines._release import BatchRelease, check_distinct_ids
 from skdp.local import ReportProtocol
@@ -166,8 +166,16 @@ class Engine(LargeTable):
         """Raise an error if a row has a value outside the domain, or an id of a person is repeated."""
         raise NotImplementedError
 
-    def write(self, release: BatchRelease, path: Any) -> Any:
-        """Draw the reports of a charged release, write them to `path`, and open them as a frame."""
+    def open_output(self, path: Any) -> AbstractContextManager[Any]:
+        """Open the output beside its place, before the charge; it is renamed to `path` at the end."""
+        return open_output(path)
+
+    def write(self, release: BatchRelease, path: Any) -> None:
+        """Draw the reports of a charged release, and write them to an open output."""
+        raise NotImplementedError
+
+    def open_reports(self, release: BatchRelease, path: Any) -> Any:
+        """Open the reports of a release as a frame of the engine's library."""
         raise NotImplementedError
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
@@ -189,10 +197,6 @@ class StreamTable(Engine):
     def _read(self, columns: Sequence[Any]) -> Tables:
         """Read columns of all rows, from the start, as a stream of Arrow tables."""
 
-    def _open_reports(self, path: Path) -> Any:
-        """Open a Parquet file of reports as a frame of the engine's library."""
-        raise NotImplementedError
-
     def read(self, columns: Sequence[Any]) -> Tables:
         """Read columns of the rows, limited to some rows of each person if `limit` is set."""
         if self.limit is None:
@@ -205,14 +209,12 @@ class StreamTable(Engine):
         tables = self.read(release.columns)
         run_safely(lambda: check_distinct_ids(check_batches(release, tables)))
 
-    def write(self, release: BatchRelease, path: Any) -> Any:
+    def write(self, release: BatchRelease, path: Any) -> None:
         """Draw the reports in batches and write them to a Parquet file."""
         schema = release.no_reports.schema
         schema = attach_schema_protocol(schema, release.protocol_text)
         reports = draw_batches(release, self.read(release.columns))
-        with write_atomically(path) as partial:
-            run_safely(lambda: write_parquet(reports, schema, partial))
-        return self._open_reports(path)
+        run_safely(lambda: write_parquet(reports, schema, path))
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
         """Sum over all rows in one pass."""

@@ -320,19 +320,19 @@ def _parse_column(
     return pyarrow.array(values, ARROW_TYPES[text_type]()).take(coded.indices)
 
 
-def read_declared(
+def open_declared(
     file: TableFile,
     names: Sequence[str],
     domain: Domain,
     *,
     lenient: Collection[str] = (),
     person: str | None = None,
-) -> pd.DataFrame:
-    """Read columns of a file as a DataFrame with the types of a domain; other CSV columns are text.
+) -> FileTable:
+    """Open columns of a file with the types of a domain; other CSV columns are text.
 
     `person` is the column of the keys of people.
     """
-    rows = FileTable(
+    return FileTable(
         file,
         names,
         domain,
@@ -340,7 +340,6 @@ def read_declared(
         missing_texts=MISSING_TEXTS,
         person=person,
     )
-    return pyarrow.concat_tables(rows.read(names)).to_pandas()
 
 
 def read_frame(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import importlib
 import os
-import secrets
 import shutil
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -132,21 +131,64 @@ def check_target(path: Any) -> Path:
     return target
 
 
+# Bytes that are written to a new file and removed again, so that a full disk is found
+# before a charge.
+RESERVED_BYTES = 1 << 16
+
+
 @contextmanager
-def write_atomically(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write a file or directory to, and rename it to `path` at the end."""
-    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
+def open_output(
+    path: Path, *, mode: int = 0o666, is_folder: bool = False
+) -> Iterator[Path]:
+    """Create a new file or folder beside `path`, yield its path, and rename it to `path` at the end.
+
+    It is entered before a charge: a folder that cannot be written, a full disk, and another process that writes the
+    same output raise an error, and later errors leave no file.
+    """
+    partial = path.with_name(f".{path.name}.partial")
     try:
-        yield partial
+        _create(partial, mode, is_folder=is_folder)
+    except FileExistsError:
+        raise FileExistsError(
+            f"`path` must not be written by two processes, got {str(path)!r}. If a "
+            f"process was killed, delete {str(partial)!r}."
+        ) from None
+    except OSError as error:
+        raise OSError(error.errno, os.strerror(error.errno or 0), str(path)) from None
+    try:
         # Another process may have created the file in the meantime.
+        check_path(path)
+        yield partial
         check_path(path)
         partial.rename(path)
     except BaseException:
-        if partial.is_dir():
-            shutil.rmtree(partial, ignore_errors=True)
-        else:
-            partial.unlink(missing_ok=True)
+        _remove(partial)
         raise
+
+
+def _create(path: Path, mode: int, *, is_folder: bool) -> None:
+    """Create an empty file or folder, which can be written."""
+    if is_folder:
+        path.mkdir()
+        return
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(bytes(RESERVED_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+            file.truncate(0)
+    except BaseException:
+        _remove(path)
+        raise
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, or a folder with its files."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def make_temporary_path() -> Path:

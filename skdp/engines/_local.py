@@ -90,7 +90,7 @@ class ArrowTable(StreamTable):
         """Read columns as a stream of Arrow tables."""
         yield from read_dataset(self._frame, columns)
 
-    def _open_reports(self, path: Path) -> Any:
+    def open_reports(self, release: BatchRelease, path: Path) -> Any:
         """Open a Parquet file as a dataset, or as a table if the frame is a table."""
         reports = dataset.dataset(path)
         is_table = isinstance(self._frame, pyarrow.Table)
@@ -163,9 +163,9 @@ class PolarsTable(StreamTable):
         for frame in read_safely(batches):
             yield frame.to_arrow()
 
-    def write(self, release: BatchRelease, path: Any) -> Any:
-        """Draw the reports in batches, and write them to a Parquet file; columns of categories become Enums."""
-        reports = super().write(release, path)
+    def open_reports(self, release: BatchRelease, path: Path) -> Any:
+        """Open a Parquet file as a lazy frame, in which columns of categories are Enums."""
+        reports = polars.scan_parquet(path)
         # **Privacy.** A Categorical uses a table shared by the whole process, in order of
         # first appearance, possibly in the true rows.
         dtypes = {}
@@ -174,10 +174,6 @@ class PolarsTable(StreamTable):
                 assert release.domain is not None
                 dtypes[name] = polars.Enum(drop_missing(release.domain[name].values))
         return reports.cast(dtypes)
-
-    def _open_reports(self, path: Path) -> Any:
-        """Open a Parquet file as a lazy frame."""
-        return polars.scan_parquet(path)
 
 
 # DuckDB
@@ -196,7 +192,7 @@ class DuckDBTable(StreamTable):
         with run_safely(lambda: selected.to_arrow_reader(ROWS)) as reader:
             yield from read_batches(reader)
 
-    def _open_reports(self, path: Path) -> Any:
+    def open_reports(self, release: BatchRelease, path: Path) -> Any:
         """Open a Parquet file as a relation in the connection of the frame."""
         quoted = str(path).replace("'", "''")
         select = f"SELECT * FROM read_parquet('{quoted}')"

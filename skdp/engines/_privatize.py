@@ -23,7 +23,7 @@ from skdp.engines._files import (
     is_csv,
     write_file,
 )
-from skdp.engines._io import check_target, run_safely, write_atomically
+from skdp.engines._io import check_target, open_output, run_safely
 from skdp.engines._release import (
     BatchRelease,
     check_keep,
@@ -181,10 +181,12 @@ def privatize(
     release = prepare_release(engine.sample, transformer, keep=keep, person=person)
     warn_of_reports(list(engine.protocols()))
     transformer._check_budget()
-    # Rows and ids of persons are checked before the charge.
-    if check or person is not None:
-        engine.check_rows(release)
-    return engine.write(release.charge(transformer), target)
+    with engine.open_output(target) as partial:
+        # Rows and ids of persons are checked before the charge.
+        if check or person is not None:
+            engine.check_rows(release)
+        engine.write(release.charge(transformer), partial)
+    return engine.open_reports(release, target)
 
 
 def privatize_file(
@@ -265,11 +267,12 @@ def privatize_file(
     **Privacy.** As for `privatize`: for each record (row), the transformer's `guarantee_`, charged once before a
     report is drawn. The kept columns and the order of the rows are not protected.
 
-    The target is written under another name and renamed when it is complete. If a run is interrupted after the charge,
-    the charge is not reverted, and another run is another release. With the same `run`, it is the same release: all
-    reports are drawn again from keys that are derived from `run`, the content of the file and all parameters. If any of
-    these differs, the random bits are independent, and the ledger is charged again. (A ledger in memory does not
-    recognize runs of other processes.)
+    The target is opened under another name before the charge, and renamed when it is complete: a folder that cannot be
+    written, a full disk and another process with the same target raise an error without a charge. If a run is
+    interrupted after the charge, the charge is not reverted, and another run is another release. With the same `run`,
+    it is the same release: all reports are drawn again from keys that are derived from `run`, the content of the file
+    and all parameters. If any of these differs, the random bits are independent, and the ledger is charged again. (A
+    ledger in memory does not recognize runs of other processes.)
 
     *Many files* with rows of one table are read together by `privatize`, as a lazy frame of Polars, a relation of
     DuckDB or a pyarrow Dataset. This is one release with one charge, and a person who is in two files is an error. In
@@ -311,18 +314,18 @@ def privatize_file(
         settings = _describe_run(file, transformer, release)
         key = SecretKey(derive_key(run, b"run", settings))
         name = derive_key(run, b"name", settings).hex()
-    # Rows and ids of persons are checked before the charge.
-    if check or person is not None:
-        transformer._check_budget(name)
-        rows.check_rows(release)
-        logger.info("checked")
-    # From here on, an error does not revert the charge.
-    release = release.charge(transformer, key=key, run=name)
-    logger.info("charged: %s", transformer.guarantee_)
-    if not is_csv(file_format):
-        schema = attach_schema_protocol(schema, release.protocol_text)
-    reports = draw_batches(release, rows.read(release.columns))
-    with write_atomically(path) as partial:
+    with open_output(path) as partial:
+        # Rows and ids of persons are checked before the charge.
+        if check or person is not None:
+            transformer._check_budget(name)
+            rows.check_rows(release)
+            logger.info("checked")
+        # From here on, an error does not revert the charge.
+        release = release.charge(transformer, key=key, run=name)
+        logger.info("charged: %s", transformer.guarantee_)
+        if not is_csv(file_format):
+            schema = attach_schema_protocol(schema, release.protocol_text)
+        reports = draw_batches(release, rows.read(release.columns))
         run_safely(lambda: write_file(reports, schema, partial, file_format))
     logger.info("released")
     return path

@@ -20,7 +20,7 @@ from skdp.engines._files import (
     find_format,
     is_csv,
 )
-from skdp.engines._io import PROTOCOL_SUFFIX, Extra, check_path, write_atomically
+from skdp.engines._io import PROTOCOL_SUFFIX, Extra, check_path, open_output
 from skdp.engines._release import check_transformer, fit_on_schema
 from skdp.local import (
     RapporEncoder,
@@ -310,7 +310,7 @@ def tally_files(
     fitted = _find_transformer(files, transformer)
     tally = _sum_files(files, fitted)
     if path is not None:
-        with write_atomically(path) as partial:
+        with open_output(path) as partial:
             text = _format_tally(tally, fitted, files)
             partial.write_text(f"{text}\n", encoding="utf-8")
     return tally

@@ -64,8 +64,12 @@ class SparkTable(Engine):
         if refusal is not None or n_ids != n_distinct:
             raise RefusedBatch(refusal or REPEATED_IDS)
 
-    def write(self, release: BatchRelease, path: Any) -> Any:
-        """Draw the reports of all partitions in their tasks and store them as Parquet; return the table of reports."""
+    def open_output(self, path: Any) -> contextlib.AbstractContextManager[Any]:
+        """Return the path of the output, which may be on another machine: Spark commits it."""
+        return contextlib.nullcontext(path)
+
+    def write(self, release: BatchRelease, path: Any) -> None:
+        """Draw the reports of all partitions in their tasks, and store them as Parquet."""
         reports = draw_lazily(self._frame, release)
         try:
             # Spark commits the files of one attempt of each task, after all tasks have
@@ -76,8 +80,11 @@ class SparkTable(Engine):
                 # Another call would fail if the empty directory existed.
                 os.rmdir(path.removeprefix("file://"))
             raise
-        session = self._frame.sparkSession
-        return session.read.schema(reports.schema).parquet(path)
+
+    def open_reports(self, release: BatchRelease, path: Any) -> Any:
+        """Open the folder of reports as a Spark DataFrame."""
+        schema = draw_lazily(self._frame, release).schema
+        return self._frame.sparkSession.read.schema(schema).parquet(path)
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
         """Sum over each partition in its task, and let Spark add the nonzero sums.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -22,7 +22,7 @@ from skdp.engines._files import (
     find_format,
     write_file,
 )
-from skdp.engines._io import Extra, check_path, check_target, write_atomically
+from skdp.engines._io import Extra, check_path, check_target, open_output
 from skdp.synthesis import (
     DPLinkedSynthesizer,
     DPMarginalSynthesizer,
@@ -98,8 +98,9 @@ def synthesize_file(
     -----
     **Privacy.** As for `DPMarginalSynthesizer`: its `guarantee_`, charged once. The target is opened and the whole
     table is read once before the charge, so that an error for a value outside the domain uses no budget and leaves no
-    file. If a run is interrupted after the charge, the charge is not reverted, and a hidden file of synthetic rows may
-    remain in the folder of the target. No private row is written to a disk.
+    file. If a run is killed after the charge, the charge is not reverted, and a hidden file of synthetic rows may
+    remain in the folder of the target. No private row is written to a disk, except that rows of people that exceed the
+    memory are stored in a temporary folder of the user until the fit ends.
 
     Examples
     --------
@@ -127,18 +128,19 @@ def synthesize_file(
         raise ValueError("`save` and `target` must be different files.")
     rows = _open_rows(TableFile(source, delimiter=delimiter), domain, person)
     _check_release(synthesizer, rows.sample.select(domain.columns).schema, path)
-    synthesizer.fit(rows, person=person)
-    if model is not None:
-        with write_atomically(model) as partial:
-            synthesizer.save(partial)
-    return sample_file(synthesizer, path, n_samples=n_samples)
+    # All files are opened before the charge. The model is complete before rows are drawn.
+    with open_output(path) as partial:
+        with nullcontext() if model is None else open_output(model) as partial_model:
+            synthesizer.fit(rows, person=person)
+            if partial_model is not None:
+                synthesizer.save(partial_model)
+        _write_samples(synthesizer, partial, find_format(path.name), n_samples)
+    return path
 
 
 def _check_release(synthesizer: Any, schema: Any, path: Path) -> None:
     """Raise most errors of writing and of the ledger, before rows are read."""
     check_writable(schema, find_format(path.name))
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}."):
-        pass
     # The rho or mu of the noise is not known yet.
     ledger = synthesizer.ledger
     if ledger is not None and ledger.epsilon is not None:
@@ -168,19 +170,23 @@ def synthesize_linked_files(
         declared = domain.select([n for n in domain.columns if n in file.header])
         rows.append(_open_rows(file, declared, synthesizer.person))  # type: ignore[arg-type]
         _check_release(synthesizer, rows[-1].sample.schema, path)
-    tables = [pyarrow.concat_tables(r.read(r.column_names())) for r in rows]
+    with open_output(paths[0]) as people, open_output(paths[1]) as events:
+        synthesizer.fit(*_read_linked(rows, synthesizer.person))
+        samples = synthesizer.sample(n_persons)
+        for table, partial, path in zip(samples, (people, events), paths, strict=True):
+            write_file([table], table.schema, partial, find_format(path.name))
+
+
+def _read_linked(rows: Sequence[FileTable], key: Any) -> list[Any]:
+    """Read tables of people and events, whose keys have one type."""
+    tables = [pyarrow.concat_tables(part.read(part.column_names())) for part in rows]
     # The keys of a CSV file are text, which are compared with text.
-    if files[0].is_csv != files[1].is_csv:
-        key: Any = synthesizer.key
+    if len({part.file.is_csv for part in rows}) > 1:
         for index, table in enumerate(tables):
             keys = write_keys(key, table[key])
             place = table.column_names.index(key)
             tables[index] = table.set_column(place, key, keys)
-    synthesizer.fit(*tables)
-    samples = synthesizer.sample(n_persons)
-    with write_atomically(paths[0]) as people, write_atomically(paths[1]) as events:
-        for table, partial, path in zip(samples, (people, events), paths, strict=True):
-            write_file([table], table.schema, partial, find_format(path.name))
+    return tables
 
 
 def sample_file(
@@ -192,6 +198,18 @@ def sample_file(
     """Draw rows of a fitted synthesizer and write them to a new file, without privacy cost."""
     check_n_samples(n_samples)
     path = check_target(target)
+    with open_output(path) as partial:
+        _write_samples(synthesizer, partial, find_format(path.name), n_samples)
+    return path
+
+
+def _write_samples(
+    synthesizer: DPMarginalSynthesizer,
+    path: Path,
+    file_format: str,
+    n_samples: int | None,
+) -> None:
+    """Draw rows of a fitted synthesizer in batches, and write them to an open output."""
     n_rows = round(synthesizer.n_rows_) if n_samples is None else n_samples
     batches = synthesizer.sample_batches(n_rows)
     # The first batch determines the types of all batches.
@@ -204,10 +222,8 @@ def sample_file(
         """Convert a batch of synthetic rows to an Arrow table with the schema."""
         return nw.from_native(batch, eager_only=True).to_arrow().cast(schema)
 
-    with write_atomically(path) as partial:
-        tables = map(convert, track(chain([first], batches), "Writing rows", "blocks"))
-        write_file(tables, schema, partial, find_format(path.name))
-    return path
+    tables = map(convert, track(chain([first], batches), "Writing rows", "blocks"))
+    write_file(tables, schema, path, file_format)
 
 
 def _declared_domain(synthesizer: Any) -> Domain:

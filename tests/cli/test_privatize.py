@@ -175,7 +175,7 @@ def test_invalid_options_raise_before_charge(files, capsys):
         "--seed must not be given": [*BASE, "--person", "id", "--secret-key", "key", "--seed", 1],
         "key: File exists.": [*BASE, "--person", "id", "--new-key", "key"],
         "one line of hexadecimal digits": [*BASE, "--person", "id", "--secret-key", "nokey"],
-        "p.json, which exists": [*BASE, "--save", "p.json"],
+        "'p.json', which exists": [*BASE, "--save", "p.json"],
     }
     charged = ["--ledger", "ledger", "--budget", 9]
     for text, words in wrong.items():

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
+import subprocess
 import sys
+import time
 import warnings
 
 import pandas as pd
@@ -12,6 +16,7 @@ import pytest
 import skdp
 from skdp.cli import main
 from skdp.engines import estimate_file
+from tests.conftest import often
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -179,3 +184,62 @@ def test_value_of_an_option_that_does_not_occur_raises_an_error(folder, run):
     errors = run(*study, "--positive", "50K.", "--sensitive", "sex", "--privileged", "x")[2]
     assert "skdp report: error: --privileged must be a value of --sensitive, got 'x'." in errors
     assert "60K" not in errors
+
+
+@pytest.fixture
+def temporary(tmp_path):
+    """Return the folder of temporary files of processes."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    return folder
+
+
+def start(temporary, *words, **options):
+    """Start a command as a process."""
+    environment = os.environ | {"TMPDIR": str(temporary), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, *words]
+    return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, **options)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has neither pipes with names nor SIGHUP")
+@pytest.mark.parametrize("name", often(["SIGTERM", "SIGHUP", "SIGKILL"], ["SIGTERM", "SIGKILL"]))
+def test_stopped_command_leaves_no_private_row(folder, temporary, name):
+    number = getattr(signal, name)
+    (folder / "domain.toml").unlink()
+    os.mkfifo("domain.toml")  # reading it does not end
+    with open("people.csv", "rb") as rows:
+        words = ["-m", "skdp", "table", "-", "out.csv", *PRIVATIZE, "--by", "sex"]
+        process = start(temporary, *words, stdin=rows)
+        while not list(temporary.glob("*/standard-input.csv")) and process.poll() is None:
+            time.sleep(0.02)
+        (stored,) = temporary.glob("*/standard-input.csv")
+        process.send_signal(number)
+        _, errors = process.communicate()
+    if name == "SIGKILL":
+        assert process.returncode == -number
+        assert sys.platform != "linux" or not stored.exists()
+    else:
+        assert (process.returncode, errors) == (128 + number, "Stopped. A charge to a ledger remains.\n")
+        assert list(temporary.iterdir()) == []
+
+
+def test_interrupt_while_modules_are_imported_is_no_traceback(folder, temporary):
+    code = (
+        "import sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'skdp.base':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from skdp.cli import main\n"
+        "sys.exit(main(['tally', 'reports.csv']))\n"
+    )
+    process = start(temporary, "-c", code)
+    assert process.communicate()[1] == "Stopped. A charge to a ledger remains.\n"
+    assert process.returncode == 130
+
+
+def test_ignored_signal_and_handlers_stay(folder, run):
+    before = signal.getsignal(signal.SIGTERM)
+    assert run("draft-domain", "people.csv", "first.toml")[0] == 0
+    assert signal.getsignal(signal.SIGTERM) is before

@@ -1,5 +1,6 @@
 """Privatization of batches on every engine with every transformer."""
 
+import sys
 from pathlib import Path
 
 import duckdb
@@ -279,3 +280,15 @@ def test_batches_are_tallied_one_by_one(people):
     assert tally(iter(batches), fitted) == fitted.tally(released)
     with pytest.raises(ValueError, match="0 sample"):
         tally([], fitted)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="root writes to all folders except /sys")
+def test_output_that_cannot_be_written_raises_before_charge(lazy_engine, people, tmp_path):
+    if lazy_engine.name == "spark":
+        pytest.skip("Spark commits its files, on any machine")
+    (tmp_path / ".busy.parquet.partial").touch()
+    for path in ("/sys/reports.parquet", tmp_path / "busy.parquet"):
+        ledger = PrivacyLedger(epsilon=9)
+        with pytest.raises(OSError, match=r"Permission denied|two processes|Operation not permitted"):
+            privatize(lazy_engine.frame(people), encoder(ledger=ledger), path=path)
+        assert len(ledger.report()) == 0
