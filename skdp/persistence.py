@@ -33,7 +33,13 @@ from sklearn.gaussian_process import kernels
 from sklearn.tree import DecisionTreeRegressor
 
 from skdp._json import value_from_json, value_to_json
-from skdp.base import PathType, SavedByArguments, check_ledger, update_parameters
+from skdp.base import (
+    FORMER_NAMES,
+    PathType,
+    SavedByArguments,
+    check_ledger,
+    update_parameters,
+)
 from skdp.domain import Categories, Domain, Interval, Release
 from skdp.local import ReportTransformer, SecretKey
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
@@ -653,7 +659,8 @@ def _load_estimator(name: str, state: Mapping[str, Any]) -> Any:
             ) from None
     else:
         # Statistics of the central model cannot be checked.
-        for attribute, statistic in fitted.items():
+        for name_in_file, statistic in fitted.items():
+            attribute = FORMER_NAMES.get(name_in_file, name_in_file)
             if hasattr(estimator_class, attribute):
                 raise ValueError(
                     "Fitted attributes must not replace methods of the class, got "

@@ -6,6 +6,7 @@ import inspect
 
 import pytest
 
+import skdp
 from skdp.privacy import Mu
 from tests.central.estimators import EVERY, fit_estimator, make_estimator, whole
 from tests.packages import ROOMS
@@ -76,3 +77,24 @@ def test_delta_of_gaussian_noise_is_positive(name):
         fit_estimator(make_estimator(name, epsilon=Mu(1.0, delta=1e-5), delta=0.1), whole(name))
     fitted = fit_estimator(make_estimator(name, epsilon=Mu(1.0, delta=1e-5), delta=1e-6), whole(name))
     assert fitted.guarantee_.delta == 1e-5
+
+
+# The order of shared parameters: the budget, the declared values, the parameters of the method, and the release.
+DECLARED = ["epsilon", "delta", "by", "categories", "keys", "domain", "bounds", "classes", "target_bounds"]
+RELEASE = ["handle_unknown", "max_weight", "confidence_level", "max_rows_per_person", "memoize", "secret_key"]
+RELEASE += ["ledger", "random_state"]
+
+
+def rank(name):
+    """Return the position of a parameter among those of its siblings; parameters of the method keep their order."""
+    if name in DECLARED:
+        return (0, DECLARED.index(name))
+    return (2, RELEASE.index(name)) if name in RELEASE else (1, 0)
+
+
+@pytest.mark.parametrize("name", [name for name in skdp.__all__ if hasattr(getattr(skdp, name), "fit")])
+def test_parameters_of_siblings_have_one_order(name):
+    names = list(inspect.signature(getattr(skdp, name)).parameters)
+    if name == "DPColumnSynthesizer":  # selects columns first, like ColumnTransformer
+        assert names.pop(0) == "columns"
+    assert names == sorted(names, key=rank)

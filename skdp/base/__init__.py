@@ -26,6 +26,7 @@ from skdp.base._messages import track as track
 from skdp.base._messages import warn_of_epsilon as warn_of_epsilon
 from skdp.base._messages import warn_of_release as warn_of_release
 from skdp.base._messages import warn_of_released_size as warn_of_released_size
+from skdp.base._parameters import FORMER_NAMES as FORMER_NAMES
 from skdp.base._parameters import AxesLike as AxesLike
 from skdp.base._parameters import Bounds as Bounds
 from skdp.base._parameters import ColumnLike as ColumnLike

@@ -327,8 +327,13 @@ def has_float_resolution(low: float, high: float) -> bool:
     return high - low >= max(min_width * max(abs(low), abs(high)), 1e-300)
 
 
-# Names of parameters in files of 0.1.0 and 0.2.0.
-_FORMER_NAMES = {"key": "person", "shares": "weights", "purpose": "workload"}
+# Names of parameters and of fitted attributes in files of 0.1.0 and 0.2.0.
+FORMER_NAMES = {
+    "key": "person",
+    "shares": "weights",
+    "purpose": "workload",
+    "shape_std_errors_": "shapes_std_error_",
+}
 
 
 def update_parameters(
@@ -338,7 +343,7 @@ def update_parameters(
     names = inspect.signature(estimator_class).parameters
     updated = {}
     for name, value in parameters.items():
-        present = name if name in names else _FORMER_NAMES.get(name, name)
+        present = name if name in names else FORMER_NAMES.get(name, name)
         updated[present] = value
     if updated.get("delta", 0.0) is None:
         updated["delta"] = names["delta"].default

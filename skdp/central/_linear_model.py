@@ -639,10 +639,6 @@ class DPRidge(_LinearRegression):
     ----------
     epsilon : float, Rho or Mu, default=1.0
         Total privacy loss of `fit`, as in `DPLinearRegression`.
-    alpha : float, default=1.0
-        The penalty of squared coefficients in the units of the columns, as in
-        scikit-learn's `Ridge`, finite and >= 0. The ridge that limits the effect of the
-        noise is added to it.
     delta : float, default=0.0
         Failure probability for a numeric `epsilon`; 0 for pure privacy, as in `DPLinearRegression`.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
@@ -650,6 +646,10 @@ class DPRidge(_LinearRegression):
         outside.
     target_bounds : pair of float, or Domain
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside.
+    alpha : float, default=1.0
+        The penalty of squared coefficients in the units of the columns, as in
+        scikit-learn's `Ridge`, finite and >= 0. The ridge that limits the effect of the
+        noise is added to it.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -708,19 +708,19 @@ class DPRidge(_LinearRegression):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        alpha: float = 1.0,
         delta: float = 0.0,
         bounds: Bounds | None = None,
         target_bounds: tuple[float, float] | Domain | None = None,
+        alpha: float = 1.0,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
-        self.alpha = alpha
         self.delta = delta
         self.bounds = bounds
         self.target_bounds = target_bounds
+        self.alpha = alpha
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state

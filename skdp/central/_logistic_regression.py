@@ -441,13 +441,13 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     classes : list, optional
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
-    max_rows_per_person : int, default=1
-        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
-        number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
     protect : {"record", "target"}, default="record"
         ``"record"`` protects whole records. ``"target"`` protects the values of the
         target: all columns of X and the number of rows are public, `bounds` are not
         used, and nothing is clipped.
+    max_rows_per_person : int, default=1
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -578,8 +578,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         delta: float = 1e-6,
         bounds: Bounds | None = None,
         classes: list[Any] | None = None,
-        max_rows_per_person: int = 1,
         protect: Literal["record", "target"] = "record",
+        max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -587,8 +587,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         self.delta = delta
         self.bounds = bounds
         self.classes = classes
-        self.max_rows_per_person = max_rows_per_person
         self.protect = protect
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 

@@ -209,12 +209,12 @@ class DPGroupBy(WeightedStatistic):
     keys : Domain, mapping of column name to values, list of values per column, or Interval
         The values of each key column, as the `domain` of `DPHistogram`: declared from public knowledge, or found
         by `discover_domain`. The groups are all combinations. None among the values declares missing as a key.
-    statistics : {"count", "mean", "sum", "median"}, float, or list of these, default=("count", "mean")
-        The statistics to release: the number of rows of each group, and for each column in it the mean, the sum, the
-        median, or the quantile of a probability, such as 0.25.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or Domain
         Bounds (low, high) of all columns except the keys, or of each of them, from public knowledge or from
         `discover_domain`. Values outside are clipped.
+    statistics : {"count", "mean", "sum", "median"}, float, or list of these, default=("count", "mean")
+        The statistics to release: the number of rows of each group, and for each column in it the mean, the sum, the
+        median, or the quantile of a probability, such as 0.25.
     handle_unknown : {"error", "ignore"}, default="error"
         How `fit` handles an undeclared key. ``"error"`` reveals that such a key occurs; ``"ignore"`` excludes its row.
     max_weight : float, optional
@@ -310,8 +310,8 @@ class DPGroupBy(WeightedStatistic):
         *,
         by: ColumnName | Sequence[ColumnName] | None,
         keys: DomainLike | None = None,
-        statistics: Statistic | Sequence[Statistic] = ("count", "mean"),
         bounds: Bounds | None = None,
+        statistics: Statistic | Sequence[Statistic] = ("count", "mean"),
         handle_unknown: Unknown = "error",
         max_weight: float | None = None,
         confidence_level: float = 0.95,
@@ -319,11 +319,11 @@ class DPGroupBy(WeightedStatistic):
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
-        self.by = by
         self.epsilon = epsilon
+        self.by = by
         self.keys = keys
-        self.statistics = statistics
         self.bounds = bounds
+        self.statistics = statistics
         self.handle_unknown = handle_unknown
         self.max_weight = max_weight
         self.confidence_level = confidence_level

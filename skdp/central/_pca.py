@@ -47,9 +47,6 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     epsilon : float, Rho or Mu, default=1.0
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
-    n_components : int or float, optional
-        The number of components; or, between 0 and 1, the smallest fraction of the noisy variance that they explain.
-        None keeps as many components as columns.
     delta : float, default=0.0
         Failure probability for a numeric `epsilon`, far below one over the number of rows. 0 for pure privacy,
         which has more noise: the noise of the largest eigenvalue is proportional to the number of columns to the power
@@ -58,6 +55,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
         outside; `transform` does not. Noise is proportional to the roots of the widths, so set narrow
         bounds for columns of small numbers.
+    n_components : int or float, optional
+        The number of components; or, between 0 and 1, the smallest fraction of the noisy variance that they explain.
+        None keeps as many components as columns.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -149,17 +149,17 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        n_components: int | float | None = None,
         delta: float = 0.0,
         bounds: Bounds | None = None,
+        n_components: int | float | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
-        self.n_components = n_components
         self.epsilon = epsilon
         self.delta = delta
         self.bounds = bounds
+        self.n_components = n_components
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state

@@ -223,10 +223,10 @@ class DPMinMaxScaler(AffineScaler):
         Privacy loss of all columns together, finite and > 0; spent with
         `quantile_range` only. With `skdp.privacy.Rho` or `skdp.privacy.Mu`, quantiles
         are selected by the exponential mechanism.
-    feature_range : tuple of two float, default=(0, 1)
-        Range of the transformed values.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge.
+    feature_range : tuple of two float, default=(0, 1)
+        Range of the transformed values.
     quantile_range : tuple of two float, optional
         The quantiles that replace the bounds, ascending, in percent, such as (1.0, 99.0), for bounds far wider than
         nearly all values. Values beyond them are scaled beyond `feature_range`, unless `clip` is set.
@@ -288,8 +288,8 @@ class DPMinMaxScaler(AffineScaler):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        feature_range: tuple[float, float] = (0, 1),
         bounds: Bounds | None = None,
+        feature_range: tuple[float, float] = (0, 1),
         quantile_range: tuple[float, float] | None = None,
         clip: bool = False,
         max_rows_per_person: int = 1,
@@ -297,8 +297,8 @@ class DPMinMaxScaler(AffineScaler):
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
-        self.feature_range = feature_range
         self.bounds = bounds
+        self.feature_range = feature_range
         self.quantile_range = quantile_range
         self.clip = clip
         self.max_rows_per_person = max_rows_per_person
@@ -392,11 +392,11 @@ class DPRobustScaler(AffineScaler):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
         `skdp.privacy.Mu`, quantiles are selected by the exponential mechanism.
-    quantile_range : tuple of two float, default=(25.0, 75.0)
-        The quantiles that bound the range, ascending, in percent, as in scikit-learn.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
         outside; `transform` does not.
+    quantile_range : tuple of two float, default=(25.0, 75.0)
+        The quantiles that bound the range, ascending, in percent, as in scikit-learn.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -449,15 +449,15 @@ class DPRobustScaler(AffineScaler):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        quantile_range: tuple[float, float] = (25.0, 75.0),
         bounds: Bounds | None = None,
+        quantile_range: tuple[float, float] = (25.0, 75.0),
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
-        self.quantile_range = quantile_range
         self.bounds = bounds
+        self.quantile_range = quantile_range
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
@@ -504,14 +504,14 @@ class DPQuantileTransformer(InvertibleTransformer):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
         `skdp.privacy.Mu`, quantiles are selected by the exponential mechanism.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
+        Bounds (low, high) of all columns or of each column, from public knowledge: the first and the last
+        quantile. Values outside are clipped.
     n_quantiles : int, default=33
         The number of quantiles of each column, including the bounds, from 3 to 10,000.
         A larger number is not less accurate.
     output_distribution : {"uniform", "normal"}, default="uniform"
         The distribution of the output.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        Bounds (low, high) of all columns or of each column, from public knowledge: the first and the last
-        quantile. Values outside are clipped.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -567,17 +567,17 @@ class DPQuantileTransformer(InvertibleTransformer):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
+        bounds: Bounds | None = None,
         n_quantiles: int = 33,
         output_distribution: Distribution = "uniform",
-        bounds: Bounds | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
+        self.bounds = bounds
         self.n_quantiles = n_quantiles
         self.output_distribution = output_distribution
-        self.bounds = bounds
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
@@ -631,11 +631,11 @@ class DPKBinsDiscretizer(CentralTransformer):
     epsilon : float, Rho or Mu, default=1.0
         Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
         `skdp.privacy.Mu`, quantiles are selected by the exponential mechanism.
-    n_bins : int, default=5
-        The number of bins of each column, from 2 to 10,000.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge: the outer edges.
         Values outside belong to the outer bins.
+    n_bins : int, default=5
+        The number of bins of each column, from 2 to 10,000.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -699,15 +699,15 @@ class DPKBinsDiscretizer(CentralTransformer):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        n_bins: int = 5,
         bounds: Bounds | None = None,
+        n_bins: int = 5,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
-        self.n_bins = n_bins
         self.bounds = bounds
+        self.n_bins = n_bins
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state

@@ -66,8 +66,6 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     epsilon : float, Rho or Mu, default=1.0
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
-    k : int, default=10
-        The number of columns to keep; all if X has fewer.
     delta : float, default=0.0
         Failure probability for a numeric `epsilon`, far below one over the number of rows. 0 for pure privacy,
         which needs more noise if k is larger than about seven or X has many columns.
@@ -78,6 +76,8 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         The values that a target of classes may take, from public knowledge.
     target_bounds : pair of float, or Domain, optional
         The smallest and largest value of a target that is a number. Declare either this or `classes`.
+    k : int, default=10
+        The number of columns to keep; all if X has fewer.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -145,21 +145,21 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        k: int = 10,
         delta: float = 0.0,
         bounds: Bounds | None = None,
         classes: ArrayLike | None = None,
         target_bounds: tuple[float, float] | Domain | None = None,
+        k: int = 10,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
-        self.k = k
         self.epsilon = epsilon
         self.delta = delta
         self.bounds = bounds
         self.classes = classes
         self.target_bounds = target_bounds
+        self.k = k
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state

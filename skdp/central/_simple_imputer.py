@@ -65,17 +65,17 @@ class DPSimpleImputer(CentralTransformer):
         Privacy loss of all columns together, finite and > 0. With `skdp.privacy.Rho` or
         `skdp.privacy.Mu`, the noise is Gaussian, and selections use the exponential
         mechanism.
-    strategy : {"mean", "median", "most_frequent"}, default="mean"
-        The statistic that replaces the missing values of a column. The first two are for numbers, and need `bounds`;
-        ``"most_frequent"`` is for a few declared values of any type, see `categories`. Numbers become floats;
-        ``"most_frequent"`` keeps the dtype of a column if it can represent the statistic.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
-        Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
-        outside; `transform` does not.
     categories : list of array-like, mapping, Domain or Interval, optional
         The values that each column may take, as the `domain` of `DPHistogram`. For an
         `Interval`, the middle of a bin is filled in, rounded down to the declared
         decimals, such as to a whole number. None among the values is not filled in.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
+        Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
+        outside; `transform` does not.
+    strategy : {"mean", "median", "most_frequent"}, default="mean"
+        The statistic that replaces the missing values of a column. The first two are for numbers, and need `bounds`;
+        ``"most_frequent"`` is for a few declared values of any type, see `categories`. Numbers become floats;
+        ``"most_frequent"`` keeps the dtype of a column if it can represent the statistic.
     handle_unknown : {"error", "ignore"}, default="error"
         How `fit` handles an undeclared value. ``"error"`` reveals that such a value
         occurs; ``"ignore"`` excludes it from the statistics, and `transform` keeps it.
@@ -150,18 +150,18 @@ class DPSimpleImputer(CentralTransformer):
         self,
         epsilon: float | Rho | Mu = 1.0,
         *,
-        strategy: Strategy = "mean",
-        bounds: Bounds | None = None,
         categories: DomainLike | None = None,
+        bounds: Bounds | None = None,
+        strategy: Strategy = "mean",
         handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
-        self.strategy = strategy
-        self.bounds = bounds
         self.categories = categories
+        self.bounds = bounds
+        self.strategy = strategy
         self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger

@@ -42,6 +42,12 @@ class RandomizedResponseEncoder(OracleEncoder):
     epsilon : float, default=1.0
         Privacy loss of one record over all columns together, > 0.
 
+    categories : "auto", list of array-like, dict or Domain, default="auto"
+        Values of each column. A `Domain` may contain further columns, which are
+        ignored. "auto" uses the values that a dtype declares and infers all other
+        values from the data, with a `PrivacyLeakWarning`. None among the values
+        declares missing.
+
     strategy : {"split", "joint", "sample"}, default="split"
         How epsilon is allocated to the columns.
 
@@ -53,12 +59,6 @@ class RandomizedResponseEncoder(OracleEncoder):
         Fraction of epsilon of each column for ``strategy="split"``. "proportional"
         allocates epsilon in proportion to the number of values of a column. A dict maps
         columns to positive weights.
-
-    categories : "auto", list of array-like, dict or Domain, default="auto"
-        Values of each column. A `Domain` may contain further columns, which are
-        ignored. "auto" uses the values that a dtype declares and infers all other
-        values from the data, with a `PrivacyLeakWarning`. None among the values
-        declares missing.
 
     handle_unknown : {"error", "uniform"} or value, default="error"
         How to handle a value outside the domain. "error" raises `ValueError`, which
@@ -155,6 +155,9 @@ class UnaryEncodingTransformer(OracleEncoder):
     epsilon : float or None, default=1.0
         Privacy loss of one record over all columns together, > 0; None with p and q.
 
+    categories : "auto", list of array-like, dict or Domain, default="auto"
+        See `RandomizedResponseEncoder`.
+
     variant : {"optimized", "symmetric"}, default="optimized"
         Choice of p and q for epsilon. "optimized" (OUE) has p = 1/2 and the smallest
         error for rare values, "symmetric" (SUE) has q = 1 - p.
@@ -162,16 +165,16 @@ class UnaryEncodingTransformer(OracleEncoder):
     p, q : float, default=None
         Probabilities of all columns, 0 < q < p < 1, which determine epsilon.
 
-    strategy, weights, categories, handle_unknown : optional
+    instantaneous_epsilon : float, default=None
+        Privacy loss of a single report if ``memoize=True``, smaller than epsilon. Each
+        release then flips the bits of the permanent report again, with new noise.
+
+    strategy, weights, handle_unknown : optional
         See `RandomizedResponseEncoder`. With ``strategy="sample"``, a record has zeros
         in the columns that it does not report.
 
     memoize, secret_key : optional
         See `RandomizedResponseEncoder`.
-
-    instantaneous_epsilon : float, default=None
-        Privacy loss of a single report if ``memoize=True``, smaller than epsilon. Each
-        release then flips the bits of the permanent report again, with new noise.
 
     ledger, random_state : optional
         See `RandomizedResponseEncoder`.
@@ -239,16 +242,16 @@ class UnaryEncodingTransformer(OracleEncoder):
         self,
         epsilon: float | None = 1.0,
         *,
+        categories: Categories = "auto",
         variant: Literal["optimized", "symmetric"] = "optimized",
         p: float | None = None,
         q: float | None = None,
+        instantaneous_epsilon: float | None = None,
         strategy: ReportStrategy = "split",
         weights: ColumnWeights = "uniform",
-        categories: Categories = "auto",
         handle_unknown: HandleUnknown = "error",
         memoize: bool = False,
         secret_key: bytes | None = None,
-        instantaneous_epsilon: float | None = None,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -360,7 +363,10 @@ class SubsetSelectionEncoder(OracleEncoder):
     epsilon : float, default=1.0
         Privacy loss of one record over all columns together, > 0.
 
-    strategy, weights, categories, handle_unknown : optional
+    categories : "auto", list of array-like, dict or Domain, default="auto"
+        See `RandomizedResponseEncoder`.
+
+    strategy, weights, handle_unknown : optional
         See `RandomizedResponseEncoder`. With ``strategy="sample"``, a record has zeros
         in the columns that it does not report.
 
@@ -438,11 +444,14 @@ class LocalHashingEncoder(OracleEncoder):
     epsilon : float, default=1.0
         Privacy loss of one record over all columns together, > 0.
 
+    categories : "auto", list of array-like, dict or Domain, default="auto"
+        See `RandomizedResponseEncoder`.
+
     n_buckets : int, default=None
         Number g of buckets; 2 is binary local hashing (BLH). None uses the number with
         the smallest error, near ``e**epsilon + 1`` (OLH).
 
-    strategy, weights, categories, handle_unknown : optional
+    strategy, weights, handle_unknown : optional
         See `RandomizedResponseEncoder`. With ``strategy="sample"``, a record has zeros
         in the columns that it does not report.
 
@@ -514,10 +523,10 @@ class LocalHashingEncoder(OracleEncoder):
         self,
         epsilon: float = 1.0,
         *,
+        categories: Categories = "auto",
         n_buckets: int | None = None,
         strategy: ReportStrategy = "split",
         weights: ColumnWeights = "uniform",
-        categories: Categories = "auto",
         handle_unknown: HandleUnknown = "error",
         memoize: bool = False,
         secret_key: bytes | None = None,
@@ -554,13 +563,16 @@ class FrequencyOracleEncoder(OracleEncoder):
     epsilon : float, default=1.0
         Privacy loss of one record over all columns together, > 0.
 
+    categories : "auto", list of array-like, dict or Domain, default="auto"
+        See `RandomizedResponseEncoder`.
+
     oracle : str, default="auto"
         Name of the oracle of all columns: "randomized_response", "subset_selection",
         "optimized_unary_encoding", "symmetric_unary_encoding", "local_hashing" or
         "binary_local_hashing". "auto" selects the oracle of each column among those with
         reports of at most 1,024 bytes.
 
-    strategy, weights, categories, handle_unknown : optional
+    strategy, weights, handle_unknown : optional
         See `RandomizedResponseEncoder`. With ``strategy="sample"``, a record has zeros
         in the columns that it does not report.
 
@@ -624,10 +636,10 @@ class FrequencyOracleEncoder(OracleEncoder):
         self,
         epsilon: float = 1.0,
         *,
+        categories: Categories = "auto",
         oracle: str = "auto",
         strategy: ReportStrategy = "split",
         weights: ColumnWeights = "uniform",
-        categories: Categories = "auto",
         handle_unknown: HandleUnknown = "error",
         memoize: bool = False,
         secret_key: bytes | None = None,

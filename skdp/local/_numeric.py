@@ -374,6 +374,10 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
         Privacy loss of one record over all columns together, > 0. It is divided equally
         among the columns.
 
+    bounds : (low, high), mapping, Domain, or array-like of shape (n_features, 2)
+        Public bounds of all columns, or of each column by name. Required. A `Domain`
+        declares them as the endpoints of each `Interval`.
+
     mechanism : {'optimal', 'square_wave', 'laplace'} or list, default='optimal'
         Mechanism of each column.
 
@@ -384,10 +388,6 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
 
         Pass a list, the `outcomes` of an optimal mechanism, to use the same mechanism
         again.
-
-    bounds : (low, high), mapping, Domain, or array-like of shape (n_features, 2)
-        Public bounds of all columns, or of each column by name. Required. A `Domain`
-        declares them as the endpoints of each `Interval`.
 
     grid_size : int, default=1024
         Number of steps between the bounds, from 1 to 65,536.
@@ -464,8 +464,8 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
         self,
         epsilon: float = 1.0,
         *,
-        mechanism: str | Sequence[Sequence[int]] = "optimal",
         bounds: Bounds | None = None,
+        mechanism: str | Sequence[Sequence[int]] = "optimal",
         grid_size: int = 1024,
         memoize: bool = False,
         secret_key: bytes | None = None,
@@ -473,8 +473,8 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
-        self.mechanism = mechanism
         self.bounds = bounds
+        self.mechanism = mechanism
         self.grid_size = grid_size
         self.memoize = memoize
         self.secret_key = secret_key

@@ -82,9 +82,9 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         self,
         epsilon: float = 1.0,
         *,
+        categories: Categories = "auto",
         strategy: ReportStrategy = "split",
         weights: ColumnWeights = "uniform",
-        categories: Categories = "auto",
         handle_unknown: HandleUnknown = "error",
         memoize: bool = False,
         secret_key: bytes | None = None,
@@ -92,9 +92,9 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
+        self.categories = categories
         self.strategy = strategy
         self.weights = weights
-        self.categories = categories
         self.handle_unknown = handle_unknown
         self.memoize = memoize
         self.secret_key = secret_key

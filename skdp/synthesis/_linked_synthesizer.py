@@ -93,9 +93,6 @@ class DPLinkedSynthesizer(CentralEstimator):
         event may also read columns of its person.
     person : column name
         Column of every table that identifies the person. Synthetic people have new ids 0, 1, 2 and so on.
-    max_rows_per_person : int
-        Largest number of events of a person in each table of events. `fit` excludes further events, chosen at random.
-        The noise does not depend on it.
     order_by : column name, optional
         Column that orders the events of a person, such as a date. Events then depend on the previous event; without
         an order, on the most frequent earlier values. A column that `domain` does not declare is used for the order
@@ -111,6 +108,9 @@ class DPLinkedSynthesizer(CentralEstimator):
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
         How to handle a value outside the domain, as for `DPMarginalSynthesizer`. ``"ignore"`` excludes the person or
         the event.
+    max_rows_per_person : int
+        Largest number of events of a person in each table of events. `fit` excludes further events, chosen at random.
+        The noise does not depend on it.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges once, before it draws noise.
     random_state : None or int, default=None
@@ -188,12 +188,12 @@ class DPLinkedSynthesizer(CentralEstimator):
         delta: float = 0.0,
         domain: DomainLike,
         person: ColumnName,
-        max_rows_per_person: int,
         order_by: ColumnName | None = None,
         person_columns: Sequence[ColumnName] | None = None,
         max_cells: int = 100_000,
         bins: Literal["declared", "private"] = "declared",
         handle_unknown: Policy | Mapping[Any, Any] = "error",
+        max_rows_per_person: int,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -201,12 +201,12 @@ class DPLinkedSynthesizer(CentralEstimator):
         self.delta = delta
         self.domain = domain
         self.person = person
-        self.max_rows_per_person = max_rows_per_person
         self.order_by = order_by
         self.person_columns = person_columns
         self.max_cells = max_cells
         self.bins = bins
         self.handle_unknown = handle_unknown
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 

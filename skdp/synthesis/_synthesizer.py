@@ -165,9 +165,6 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     max_cells : int, default=100_000
         Largest number of cells of a clique of the model. Time and memory are proportional to it. ``"auto"`` does not
         select marginals with more cells.
-    max_rows_per_person : int, default=1
-        Largest number of rows of one person, > 0. Noise is proportional to it. If `person` is given, `fit` excludes
-        further rows; otherwise the number is not checked.
     bins : {"declared", "private"}, default="declared"
         Bins of each `Interval`. ``"declared"`` uses the declared bins. ``"private"`` spends a fifth of the budget on
         finding at most as many bins with about equal counts; use it for skewed or correlated numbers. In both cases,
@@ -178,6 +175,9 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         or last bin, and to the nearest number with the declared decimals. ``"ignore"`` excludes the record. A mapping
         contains the declared value that replaces such values, or ``"clip"``, for some columns; in all other columns
         they raise an error.
+    max_rows_per_person : int, default=1
+        Largest number of rows of one person, > 0. Noise is proportional to it. If `person` is given, `fit` excludes
+        further rows; otherwise the number is not checked.
     ledger : PrivacyLedger, optional
         Ledger that `fit` charges before it draws noise.
     random_state : None or int, default=None
@@ -294,9 +294,9 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         workload: Sequence[Sequence[ColumnName]] | None = None,
         target: ColumnName | None = None,
         max_cells: int = 100_000,
-        max_rows_per_person: int = 1,
         bins: Literal["declared", "private"] = "declared",
         handle_unknown: Policy | Mapping[Any, Any] = "error",
+        max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
@@ -307,9 +307,9 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         self.workload = workload
         self.target = target
         self.max_cells = max_cells
-        self.max_rows_per_person = max_rows_per_person
         self.bins = bins
         self.handle_unknown = handle_unknown
+        self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
 

@@ -89,7 +89,7 @@ class AdditiveModel(SupervisedStatistic):
     handle_unknown: Unknown
     max_bins: int
     shapes_: list[Floats]
-    shape_std_errors_: list[Floats]
+    shapes_std_error_: list[Floats]
     bin_counts_: list[Floats]
     bin_supported_: list[Mask]
     intercept_: Any
@@ -228,7 +228,7 @@ class AdditiveModel(SupervisedStatistic):
             values = [column[..., 0] for column in values]
             errors = [column[..., 0] for column in errors]
         self.intercept_ = shapes.intercept
-        self.shapes_, self.shape_std_errors_ = values, errors
+        self.shapes_, self.shapes_std_error_ = values, errors
         self.bin_counts_ = [column.sizes for column in bins]
         # With fewer epochs, functions have not converged: with 3 to 8 independent columns,
         # 95 % intervals covered 50 to 80 % of the bins after 2 epochs, 65 to 95 % after 3,
@@ -296,7 +296,7 @@ class AdditiveModel(SupervisedStatistic):
         return ShapeFunction(
             self.domain_[feature],
             self.shapes_[column],
-            self.shape_std_errors_[column],
+            self.shapes_std_error_[column],
             self.bin_counts_[column],
             self.bin_supported_[column],
         )

@@ -58,23 +58,23 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
     delta : float, default=1e-6
         Failure probability for a numeric `epsilon`, in (0, 1), far below one over the number of rows. An
         `epsilon` that includes a delta replaces it.
-    bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
-        Bounds (low, high) of all columns that `categories` does not declare, or of each of them, from public
-        knowledge. Values outside belong to the outer bins. If the bounds are far too wide, small effects are not found.
-        `discover_domain` finds narrower bounds.
     categories : mapping, Domain, list of array-like or Interval, optional
         The values of each categorical column, by name, from public knowledge: each value is a bin. Include None to
         declare missing values as a bin; an `Interval` declares public bins of a numeric column. A list or an `Interval`
         applies to all columns.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
+        Bounds (low, high) of all columns that `categories` does not declare, or of each of them, from public
+        knowledge. Values outside belong to the outer bins. If the bounds are far too wide, small effects are not found.
+        `discover_domain` finds narrower bounds.
     classes : list, optional
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
+    max_bins : int, default=24
+        Approximate maximum number of bins of a numeric column, from 2 to 256. If the noise is large, there are fewer.
     handle_unknown : {"error", "ignore"}, default="error"
         How to handle an undeclared value of a column of `categories`. ``"error"``
         reveals that such a value occurs. ``"ignore"`` excludes it from its column in
         `fit` and from the prediction.
-    max_bins : int, default=24
-        Approximate maximum number of bins of a numeric column, from 2 to 256. If the noise is large, there are fewer.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -88,7 +88,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
     shapes_ : list of ndarray of shape (n_bins,) or (n_bins, n_classes)
         For each column, the contribution of its bins to the logit of the second of two classes, or of each class. The
         mean over rows, by `bin_counts_`, is 0.
-    shape_std_errors_ : list of ndarray
+    shapes_std_error_ : list of ndarray
         Standard errors of `shapes_`.
     bin_counts_ : list of ndarray of shape (n_bins,)
         The noisy number of rows in each bin, positive.
@@ -178,22 +178,22 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         epsilon: float | Rho | Mu = 1.0,
         *,
         delta: float = 1e-6,
-        bounds: Bounds | None = None,
         categories: DomainLike | None = None,
+        bounds: Bounds | None = None,
         classes: list[Any] | None = None,
-        handle_unknown: Unknown = "error",
         max_bins: int = 24,
+        handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
-        self.bounds = bounds
         self.categories = categories
+        self.bounds = bounds
         self.classes = classes
-        self.handle_unknown = handle_unknown
         self.max_bins = max_bins
+        self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
@@ -260,6 +260,10 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     delta : float, default=1e-6
         Failure probability for a numeric `epsilon`, in (0, 1), far below one over the number of rows. An
         `epsilon` that includes a delta replaces it.
+    categories : mapping, Domain, list of array-like or Interval, optional
+        The values of each categorical column, by name, from public knowledge: each value is a bin. Include None to
+        declare missing values as a bin; an `Interval` declares public bins of a numeric column. A list or an `Interval`
+        applies to all columns.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_numbers, 2), or Domain
         Bounds (low, high) of all columns that `categories` does not declare, or of each of them, from public
         knowledge. Values outside belong to the outer bins. If the bounds are far too wide, small effects are not found.
@@ -267,16 +271,12 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     target_bounds : pair of float, or Domain
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside. If the target
         has a long tail, such as a price, fit its logarithm.
-    categories : mapping, Domain, list of array-like or Interval, optional
-        The values of each categorical column, by name, from public knowledge: each value is a bin. Include None to
-        declare missing values as a bin; an `Interval` declares public bins of a numeric column. A list or an `Interval`
-        applies to all columns.
+    max_bins : int, default=24
+        Approximate maximum number of bins of a numeric column, from 2 to 256. If the noise is large, there are fewer.
     handle_unknown : {"error", "ignore"}, default="error"
         How to handle an undeclared value of a column of `categories`. ``"error"``
         reveals that such a value occurs. ``"ignore"`` excludes it from its column in
         `fit` and from the prediction.
-    max_bins : int, default=24
-        Approximate maximum number of bins of a numeric column, from 2 to 256. If the noise is large, there are fewer.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -289,7 +289,7 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
     ----------
     shapes_ : list of ndarray of shape (n_bins,)
         For each column, the contribution of its bins to the prediction. The mean over rows, by `bin_counts_`, is 0.
-    shape_std_errors_ : list of ndarray
+    shapes_std_error_ : list of ndarray
         Standard errors of `shapes_`.
     bin_counts_ : list of ndarray of shape (n_bins,)
         The noisy number of rows in each bin, positive.
@@ -372,22 +372,22 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         epsilon: float | Rho | Mu = 1.0,
         *,
         delta: float = 1e-6,
+        categories: DomainLike | None = None,
         bounds: Bounds | None = None,
         target_bounds: tuple[float, float] | Domain | None = None,
-        categories: DomainLike | None = None,
-        handle_unknown: Unknown = "error",
         max_bins: int = 24,
+        handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.categories = categories
         self.bounds = bounds
         self.target_bounds = target_bounds
-        self.categories = categories
-        self.handle_unknown = handle_unknown
         self.max_bins = max_bins
+        self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
@@ -446,8 +446,8 @@ class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
         # Responses are from -1 at the lower bound to 1 at the upper one.
         half_width = high / 2 - low / 2
         self.shapes_ = [half_width * values for values in self.shapes_]
-        errors = [half_width * errors for errors in self.shape_std_errors_]
-        self.shape_std_errors_ = errors
+        errors = [half_width * errors for errors in self.shapes_std_error_]
+        self.shapes_std_error_ = errors
         self.intercept_ = float(low + half_width + half_width * self.intercept_[0])
 
     def predict(self, X: TableLike) -> Floats:
