@@ -8,7 +8,11 @@ from skdp.metrics._aif360 import from_aif360, to_aif360
 from skdp.metrics._aif360 import import_optional as import_optional
 from skdp.metrics._counts import convert_labels as convert_labels
 from skdp.metrics._counts import count_error, percent_error
-from skdp.metrics._fairness import debiased_fairness, fairness_report
+from skdp.metrics._fairness import (
+    debiased_fairness,
+    fairness_from_counts,
+    fairness_report,
+)
 from skdp.metrics._inputs import EmptyGroupError as EmptyGroupError
 from skdp.metrics._inputs import find_positive_label as find_positive_label
 from skdp.metrics._inputs import list_privileged as list_privileged
@@ -32,6 +36,7 @@ from skdp.metrics._synthetic_tables import marginal_table as marginal_table
 __all__ = [
     "count_error",
     "debiased_fairness",
+    "fairness_from_counts",
     "fairness_report",
     "from_aif360",
     "joint_distribution",

@@ -27,11 +27,15 @@ from skdp.metrics._inputs import (
     find_positive_label,
     list_privileged,
     parse_classes,
+    parse_weights,
 )
 from skdp.tables import convert_frame, is_frame, wrap_table
 
 # Name of the label column in all datasets: aif360's metrics compare the labels of two.
 LABEL = "label"
+
+# Ending of the feature with the values of a protected attribute.
+VALUES = " (values)"
 
 
 def to_aif360(
@@ -41,6 +45,7 @@ def to_aif360(
     *,
     privileged: Privileged,
     positive_label: Label | None = None,
+    sample_weight: ColumnLike | None = None,
 ) -> Any:
     """Convert a table with strings to a numeric aif360 dataset.
 
@@ -52,15 +57,20 @@ def to_aif360(
         each declared value of a pandas categorical or polars Enum column. The row index
         of a pandas frame becomes the instance names.
     y : array-like or series of shape (n_samples,), or dataframe of one column
-        True or predicted labels, with the name "label" in the dataset.
+        True or predicted labels, with the name "label" in the dataset. Two labels
+        survive as ``metadata["label_maps"]``.
     sensitive_features : column name or list of column names
         Columns of X that become protected attributes, 1.0 for privileged and 0.0 for
-        other rows.
+        other rows. Two values survive as ``metadata["protected_attribute_maps"]``. More
+        values survive as a further feature ``column (values)``, which is encoded like
+        other columns.
     privileged : value, list of values, or mapping of column name to such
         Privileged values; for several sensitive features, a mapping.
     positive_label : label, default=None
         Favorable label, which becomes 1.0; other labels become 0.0. If None, it is 1,
         and all labels must be 0 and 1, or False and True.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Instance weights. If None, all weights are 1.
 
     Returns
     -------
@@ -98,6 +108,8 @@ def to_aif360(
     >>> dataset = to_aif360(people, ["no", "yes", "no"], "sex", privileged="Male", positive_label="yes")
     >>> dataset.feature_names
     ['sex', 'age', 'job=Craft', 'job=Sales']
+    >>> dataset.metadata["protected_attribute_maps"]
+    [{1.0: 'Male', 0.0: 'Female'}]
     >>> dataset.protected_attributes.ravel().tolist(), dataset.labels.ravel().tolist()
     ([0.0, 1.0, 1.0], [0.0, 1.0, 0.0])
     """
@@ -114,25 +126,42 @@ def to_aif360(
             f"X must not have a column {LABEL!r}, the name of the labels. Rename it."
         )
     names = _check_names(sensitive_features, list(frame.columns))
-    values = list_privileged(privileged, names)
-    # aif360 compares numbers, so a protected attribute is 1.0 for privileged rows.
-    for name, listed in zip(names, values, strict=True):
-        is_privileged = frame[name].isin(listed).to_numpy(dtype=bool)
+    listed_values = list_privileged(privileged, names)
+    # Numbers of protected attributes and labels by their values.
+    attribute_maps, values_of_attributes = [], []
+    for name, listed in zip(names, listed_values, strict=True):
+        column = frame[name]
+        is_privileged = column.isin(listed).to_numpy(dtype=bool)
         check_both_groups(is_privileged, f"X[{name!r}]")
+        is_declared = isinstance(column.dtype, pd.CategoricalDtype)
+        values = (column.cat.categories if is_declared else column.unique()).tolist()
+        if len(values) == 2:
+            values.sort(key=listed.__contains__)
+            attribute_maps.append({1.0: values[1], 0.0: values[0]})
+        else:
+            attribute_maps.append({})
+            # Not `name`, because `convert_to_dataframe(de_dummy_code=True)` of aif360
+            # joins all columns ``name=value`` into a column of this name.
+            values = _encode_frame(column.to_frame(f"{name}{VALUES}"))
+            values_of_attributes.append(values)
+        # aif360 compares numbers, so a protected attribute is 1.0 for privileged rows.
         frame[name] = is_privileged.astype(np.float64)
-    numeric = _encode_frame(frame)
+    numeric = pd.concat([_encode_frame(frame), *values_of_attributes], axis=1)
     label = find_positive_label(positive_label, y=labels)
     is_positive = labels.isin([label]).to_numpy(dtype=bool)
     # Predictions may all be negative, so equal labels are accepted.
     if not is_positive.any() and labels.nunique() > 1:
         raise ValueError("`positive_label` must be a label of y, got another value.")
     numeric[LABEL] = is_positive.astype(np.float64)
+    label_map = {1.0: label}
+    if len(other_labels := labels[~is_positive].unique()) == 1:
+        label_map[0.0] = other_labels[0]
     if numeric.columns.has_duplicates:
         raise ValueError(
             "X must have column names other than the names 'column=value' of encoded "
             "columns. Rename a column of X."
         )
-    return datasets.BinaryLabelDataset(
+    dataset = datasets.BinaryLabelDataset(
         df=numeric,
         label_names=[LABEL],
         protected_attribute_names=names,
@@ -141,6 +170,12 @@ def to_aif360(
         favorable_label=1.0,
         unfavorable_label=0.0,
     )
+    dataset.metadata |= {
+        "label_maps": [label_map],
+        "protected_attribute_maps": attribute_maps,
+    }
+    dataset.instance_weights = parse_weights(sample_weight, X, len(frame))
+    return dataset
 
 
 def _convert_frame(X: Any) -> pd.DataFrame:
@@ -220,7 +255,7 @@ def from_aif360(dataset: Any) -> Bunch:
         - data: DataFrame of shape (n_samples, n_features), indexed by the instance
           names. Columns ``column=value`` of 0 and 1, one of which is 1 in each row,
           become one column of values. Protected attributes have the values of
-          ``metadata["protected_attribute_maps"]``, if available.
+          ``column (values)`` or of ``metadata["protected_attribute_maps"]``, if available.
         - target: Series of shape (n_samples,), with the values of
           ``metadata["label_maps"]``, if available.
         - domain: `Domain` of the protected attributes and of the columns that were 0
@@ -257,7 +292,7 @@ def from_aif360(dataset: Any) -> Bunch:
     >>> dataset = to_aif360(people, ["no", "yes", "no"], "sex", privileged="Male", positive_label="yes")
     >>> table = from_aif360(dataset)
     >>> table.data["job"].tolist(), table.privileged, table.positive_label
-    (['Sales', 'Sales', 'Craft'], {'sex': [1.0]}, 1.0)
+    (['Sales', 'Sales', 'Craft'], {'sex': ['Male']}, 'yes')
     >>> encoder = RandomizedResponseEncoder(1.0, categories=table.domain.select(["sex"]))
     >>> reports = encoder.fit_transform(table.data[["sex"]])
     """
@@ -277,15 +312,27 @@ def from_aif360(dataset: Any) -> Bunch:
         first = np.asarray(dataset.unprivileged_protected_attributes[number]).tolist()
         second = np.asarray(dataset.privileged_protected_attributes[number]).tolist()
         values = [*first, *second]
-        if not data[name].isin(values).all():
+        if not features[name].isin(values).all():
             raise ValueError(
                 f"Protected attribute {name!r} must have only values that the dataset "
                 "declares as privileged or unprivileged, got another value."
             )
-        renamed = _rename_values(pd.Series(values), maps[number]).tolist()
-        data[name] = _rename_values(data[name], maps[number])
-        declared[name] = list(dict.fromkeys(renamed))
-        privileged[name] = renamed[len(first) :]
+        is_privileged = features[name].isin(second).to_numpy()
+        if (title := f"{name}{VALUES}") not in data:
+            renamed = _rename_values(pd.Series(values), maps[number]).tolist()
+            data[name] = _rename_values(features[name], maps[number])
+            declared[name] = list(dict.fromkeys(renamed))
+            privileged[name] = renamed[len(first) :]
+            continue
+        # A value of more than two is privileged if its rows are.
+        data[name] = data.pop(title)
+        declared[name] = declared.pop(title, sorted(data[name].unique()))
+        privileged[name] = data[name][is_privileged].unique().tolist()
+        if data[name][~is_privileged].isin(privileged[name]).any():
+            raise ValueError(
+                f"Protected attribute {name!r} must have the same number in all rows "
+                f"with the same value of {title!r}, got different numbers."
+            )
     labels = pd.Series(np.ravel(dataset.labels), index=index)
     label_names = (dataset.metadata.get("label_maps") or [{}])[0]
     positive_label = dataset.favorable_label
@@ -331,7 +378,8 @@ def _rename_values(column: pd.Series, names: Mapping[Any, Any]) -> pd.Series:
     """Replace numbers by the names of `metadata`; numbers without a name are kept."""
     if not names:
         return column
-    return column.astype(object).map(lambda value: names.get(value, value))
+    renamed = column.astype(object).map(lambda value: names.get(value, value))
+    return renamed.infer_objects()
 
 
 def import_optional(module: str) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -21,57 +23,53 @@ from skdp.base import (
     check_row_order,
 )
 from skdp.local import ReportTransformer
-from skdp.local.protocol import check_sample_weight
 from skdp.metrics._inputs import (
     CellLabels,
     code_cells,
+    find_positive_label,
     find_privileged,
+    has_fractions,
     is_regression,
+    list_columns,
     list_positive_labels,
     parse_columns,
+    parse_metrics,
     parse_outcomes,
+    parse_weights,
 )
 from skdp.metrics._rates import (
+    COMPARISONS,
+    MEANS,
+    RATES,
+    Comparison,
     Groups,
+    Metric,
     RateEstimate,
-    RateSums,
+    Rates,
+    compare_each,
     compare_extremes,
     compare_with_privileged,
     estimate_rates,
+    make_simultaneous,
+    score_metrics,
+    score_rates,
     sum_means,
     sum_rates,
 )
-from skdp.metrics._reported_groups import debias_groups, find_declared, list_cells
+from skdp.metrics._reported_groups import (
+    debias_groups,
+    find_declared,
+    list_cells,
+)
 from skdp.pages import warn
 from skdp.survey import PerHalf, ReportDesign
+from skdp.tables import convert_frame, is_frame
 
 RowSource = Literal["population", "table"]
 
 
-# Definition of each rate of a group: y is the true label, ŷ the prediction.
-RATES = {
-    "selection_rate": "P(ŷ=+)",
-    "true_positive_rate": "TPR = P(ŷ=+ | y=+)",
-    "false_positive_rate": "FPR = P(ŷ=+ | y=−)",
-}
-# Definition of each comparison of groups.
-COMPARISONS = {
-    "statistical_parity_difference": "P(ŷ=+): {difference}",
-    "disparate_impact": "P(ŷ=+): {ratio}",
-    "equal_opportunity_difference": "TPR: {difference}",
-    "average_odds_difference": "FPR&TPR: {difference}",
-}
-
-# Definitions of the means of a regression, and their comparisons of groups.
-MEANS = {
-    "mean_prediction": "E[ŷ]",
-    "mean_error": "E[ŷ − y]",
-    "mean_absolute_error": "E|ŷ − y|",
-}
-MEAN_COMPARISONS = {
-    f"{metric}_difference": f"{definition}: {{difference}}"
-    for metric, definition in MEANS.items()
-}
+# Largest number of combinations of a label and a score that metrics are computed from.
+MAX_SCORE_CELLS = 200
 
 # Column of the class of each metric, if there are more than two classes.
 CLASS = "class_vs_rest"
@@ -91,6 +89,8 @@ def fairness_report(
     *,
     privileged: Privileged | None = None,
     positive_label: Label | None = None,
+    columns: ColumnName | list[ColumnName] | None = None,
+    metrics: Metric | Mapping[str, Metric] | None = None,
     sample_weight: ColumnLike | None = None,
     confidence_level: float = 0.95,
 ) -> pd.DataFrame:
@@ -113,6 +113,15 @@ def fairness_report(
     positive_label : label, default=None
         Favorable label. If None, it is 1 if all labels are 0 and 1, or False and True;
         with more than two labels, each of them is compared with all others.
+    columns : column name or list of column names, default=None
+        Columns of `sensitive_features` whose combinations are the groups. If None, all
+        columns.
+    metrics : callable or mapping of name to callable, default=None
+        Further metrics, such as ``{"precision": precision_score}`` of scikit-learn or a
+        metric of fairlearn: functions of true labels and predictions, 1 for the
+        positive label and 0 for all others, and of ``sample_weight``. With metrics,
+        y_pred may be scores that are rounded to a few levels, such as for
+        `sklearn.metrics.roc_auc_score`.
     sample_weight : array-like of shape (n_samples,), default=None
         Survey weight of each row, the number of people that it represents. If None, all
         weights are equal.
@@ -132,6 +141,9 @@ def fairness_report(
           ``disparate_impact``, their ratio;
         - ``equal_opportunity_difference`` of TPR, and ``average_odds_difference``, the
           mean of the differences of TPR and FPR.
+
+        Further `metrics` have a row for each group and a difference, named
+        ``<name>_difference``. With scores as y_pred, only these metrics are in the table.
 
         For a regression, the means are ``mean_prediction``, ``mean_error`` (prediction
         minus true number) and ``mean_absolute_error`` of each group, and
@@ -184,6 +196,9 @@ def fairness_report(
       weighted rows with the same linearized variance [7]_.
     - Differences: method 10 of Newcombe [4]_, and MOVER for average odds [5]_.
     - Ratios: MOVER-R [6]_.
+    - Further metrics: a normal interval from the derivatives of the metric by the counts
+      of labels and predictions, after four rows are added to each group [8]_; it may
+      contain impossible values.
     - Means: all t for which the weighted sum of ``y - t`` is at most z linearized standard
       errors from 0. Their differences combine by MOVER. Intervals of weighted means cover
       in 87 to 96 % of samples with 60 rows per group if the numbers are very skewed and
@@ -212,6 +227,8 @@ def fairness_report(
     .. [7] E. L. Korn, B. I. Graubard (1998). Confidence intervals for proportions with
        small expected number of positive counts estimated from survey data. Survey
        Methodology 24.
+    .. [8] A. Agresti, B. A. Coull (1998). Approximate is better than "exact" for interval
+       estimation of binomial proportions. The American Statistician 52.
 
     Examples
     --------
@@ -270,14 +287,17 @@ def fairness_report(
     """
     check_confidence_level(confidence_level)
     check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
-    columns = parse_columns(sensitive_features, "sensitive_features")
-    n_rows = max(map(len, columns.values()))
+    features = parse_columns(sensitive_features, "sensitive_features")
+    if columns is not None:
+        names = list_columns(columns, list(features))
+        features = {name: features[name] for name in names}
+    n_rows = max(map(len, features.values()))
     outcomes = parse_outcomes(y_true, y_pred, n_rows)
     # `privileged` is compared with each combination of values instead of each row.
-    cells, cell_of_row = code_cells(columns.values())
+    cells, cell_of_row = code_cells(features.values())
     is_privileged = None
     if privileged is not None:
-        is_privileged = find_privileged(privileged, list(columns), cells)
+        is_privileged = find_privileged(privileged, list(features), cells)
     names, group_of_cell = _group_cells(cells, is_privileged)
     weights = _scale_weights(sample_weight, sensitive_features, n_rows)
     index = np.arange(n_rows), group_of_cell[cell_of_row]
@@ -288,7 +308,9 @@ def fairness_report(
         is_reported=False,
         has_privileged=privileged is not None,
     )
-    return _tabulate_outcomes(outcomes, positive_label, groups, confidence_level)
+    return _tabulate_outcomes(
+        outcomes, positive_label, groups, parse_metrics(metrics), confidence_level
+    )
 
 
 def debiased_fairness(
@@ -300,6 +322,7 @@ def debiased_fairness(
     privileged: Privileged | None = None,
     positive_label: Label | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
+    metrics: Metric | Mapping[str, Metric] | None = None,
     rows: RowSource = "population",
     sample_weight: ColumnLike | None = None,
     confidence_level: float = 0.95,
@@ -325,6 +348,8 @@ def debiased_fairness(
         with more than two labels, each of them is compared with all others.
     columns : column name or list of column names, default=None
         Columns whose combinations are the groups. If None, all columns of the encoder.
+    metrics : callable or mapping of name to callable, default=None
+        Further metrics, as for `fairness_report`.
     rows : {"population", "table"}, default="population"
         Target of inference. "population" treats the rows as an independent sample of a
         population; "table" accounts for the noise of the reports only.
@@ -461,14 +486,156 @@ def debiased_fairness(
         has_privileged=privileged is not None,
         rows=rows,
     )
-    return _tabulate_outcomes(outcomes, positive_label, groups, confidence_level)
+    return _tabulate_outcomes(
+        outcomes, positive_label, groups, parse_metrics(metrics), confidence_level
+    )
+
+
+def fairness_from_counts(
+    counts: TableLike,
+    y_true: ColumnName,
+    y_pred: ColumnName,
+    sensitive_features: ColumnName | list[ColumnName],
+    *,
+    privileged: Privileged | None = None,
+    positive_label: Label | None = None,
+    metrics: Metric | Mapping[str, Metric] | None = None,
+    rows: RowSource = "population",
+    confidence_level: float = 0.95,
+) -> pd.DataFrame:
+    """Estimate group fairness metrics of predictions from noisy counts.
+
+    The curator of true test rows releases the counts once, and publishes a model with these metrics.
+
+    Parameters
+    ----------
+    counts : dataframe
+        Result of ``DPGroupBy(statistics="count").fit(test).to_frame()`` with true
+        labels, predictions and groups among the keys. Counts are added up over all
+        other keys.
+    y_true, y_pred : column name
+        Keys with the true and the predicted labels, or with scores as declared numbers.
+    sensitive_features : column name or list of column names
+        Keys whose combinations are the groups.
+    privileged, positive_label, metrics : optional
+        As for `fairness_report`. With scores, `metrics` is required.
+    rows : {"population", "table"}, default="population"
+        Target of inference. "population" treats the rows as an independent sample of a
+        population; "table" accounts for the noise of the counts only.
+    confidence_level : float, default=0.95
+        Coverage probability of each interval.
+
+    Returns
+    -------
+    pandas.DataFrame
+        The table of `fairness_report`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for `fairness_report`; if a column is missing; or if ``rows="population"`` and
+        the counts are sums of weights, whose sampling error is unknown.
+
+    Warns
+    -----
+    UndefinedMetricWarning
+        If a metric is nan, because a group is estimated to have no rows that a rate
+        divides by.
+
+    See Also
+    --------
+    fairness_report : The same metrics for true rows.
+    skdp.DPGroupBy : Release of the counts.
+
+    Notes
+    -----
+    **Privacy.** This is post-processing of the counts, without privacy cost. The counts
+    have the guarantee of the estimator that released them, for adding or removing a test
+    row. The model is not protected by it.
+
+    Intervals add the noise and the sampling error, as for `debiased_fairness`. The noise
+    of different counts must be independent, as for `DPGroupBy`.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sklearn.metrics import accuracy_score
+    >>> from skdp import DPGroupBy
+    >>> from skdp.metrics import fairness_from_counts
+    >>> test = pd.DataFrame({"sex": ["Female"] * 4_000 + ["Male"] * 6_000})
+    >>> test["qualified"] = ([1] * 2_000 + [0] * 2_000) + ([1] * 3_000 + [0] * 3_000)
+    >>> test["hired"] = ([1] * 1_200 + [0] * 2_800) + ([1] * 2_400 + [0] * 3_600)
+    >>> keys = {"sex": ["Female", "Male"], "qualified": [0, 1], "hired": [0, 1]}
+    >>> release = DPGroupBy(0.5, by=list(keys), keys=keys, statistics="count", random_state=0).fit(test)
+    >>> table = fairness_from_counts(
+    ...     release.to_frame(), "qualified", "hired", "sex", privileged="Male", metrics={"accuracy": accuracy_score}
+    ... )
+    >>> table.loc[[2, 3, 8, 10, 11], ["metric", "group", "value", "lower", "upper"]].round(2)
+                              metric         group  value  lower  upper
+    2             true_positive_rate  unprivileged    0.6   0.58   0.62
+    3             true_positive_rate    privileged    0.8   0.79   0.81
+    8   equal_opportunity_difference          None   -0.2  -0.23  -0.18
+    10                      accuracy  unprivileged    0.8   0.79   0.81
+    11                      accuracy    privileged    0.9   0.89   0.91
+    """
+    check_choice("rows", rows, get_args(RowSource))
+    check_confidence_level(confidence_level)
+    table = _read_counts(counts)
+    names = sensitive_features
+    names = list(names) if isinstance(names, list) else [names]
+    for name in (y_true, y_pred, *names):
+        if name not in table:
+            raise ValueError(
+                f"`counts` must have the column {name!r}, got {list(table)}."
+            )
+    sizes = table["count"].to_numpy(float)
+    if rows == "population" and (sizes % 1 != 0).any():
+        raise ValueError(
+            "`counts` must be numbers of rows with rows='population', got fractions, "
+            "such as sums of weights. Set rows='table'."
+        )
+    outcomes = parse_outcomes(table[y_true], table[y_pred], len(table))
+    cells, cell_of_row = code_cells(parse_columns(table[names], "counts").values())
+    is_privileged = None
+    if privileged is not None:
+        is_privileged = find_privileged(privileged, names, cells)
+    group_names, group_of_cell = _group_cells(cells, is_privileged)
+    # Each count is in one group.
+    is_group = np.eye(len(group_names))[group_of_cell[cell_of_row]]
+    groups = Groups(
+        group_names,
+        is_group * sizes[:, np.newaxis],
+        np.ones(len(table)),
+        is_reported=True,
+        has_privileged=privileged is not None,
+        rows=rows,
+        noise=is_group * table[["std_error"]].to_numpy(float) ** 2,
+    )
+    return _tabulate_outcomes(
+        outcomes, positive_label, groups, parse_metrics(metrics), confidence_level
+    )
+
+
+def _read_counts(counts: Any) -> pd.DataFrame:
+    """Convert a table of counts to pandas, with its keys, "count" and "std_error" as columns."""
+    if isinstance(counts, pd.DataFrame):
+        table = counts.reset_index()
+    elif is_frame(counts):
+        table = convert_frame(counts, "pandas")
+    else:
+        raise TypeError(f"`counts` must be a dataframe, got {type(counts).__name__}.")
+    table = table.rename(columns={"count_std_error": "std_error"})
+    if not {"count", "std_error"} <= {*table}:
+        raise ValueError(
+            "`counts` must have the columns count and count_std_error, got "
+            f"{list(counts.columns)}. Release them with DPGroupBy."
+        )
+    return table
 
 
 def _scale_weights(sample_weight: Any, features: Any, n_rows: int) -> Floats:
     """Check the weight of each row, and scale the weights to a mean of 1."""
-    if sample_weight is None:
-        return np.ones(n_rows)
-    weights: Floats = check_sample_weight(sample_weight, features, n_rows)
+    weights = parse_weights(sample_weight, features, n_rows)
     return weights / weights.mean()
 
 
@@ -491,14 +658,29 @@ def _group_cells(
 
 
 def _tabulate_outcomes(
-    outcomes: dict[str, pd.Series], positive_label: Any, groups: Groups, level: float
+    outcomes: dict[str, pd.Series],
+    positive_label: Any,
+    groups: Groups,
+    metrics: dict[str, Metric],
+    level: float,
 ) -> pd.DataFrame:
     """Build the table of `fairness_report` from the true and predicted outcomes and the groups of the rows."""
-    if positive_label is None and is_regression(outcomes):
-        true, predicted = (column.to_numpy(float) for column in outcomes.values())
-        error = predicted - true
-        sums = sum_means(np.stack([predicted, error, np.abs(error)]), groups)
-        table = _tabulate_metrics(sums, groups, level)
+    true, predicted = outcomes.values()
+    if metrics and has_fractions(predicted):
+        label = find_positive_label(positive_label, y_true=true)
+        is_true = true.isin([label]).to_numpy()
+        table = _tabulate_scores(is_true, predicted, groups, metrics, level)
+    elif positive_label is None and is_regression(outcomes):
+        sums = sum_means(true.to_numpy(float), predicted.to_numpy(float), groups)
+        definitions = {name: mean.definition for name, mean in MEANS.items()}
+        table = _tabulate_metrics(
+            estimate_rates(sums, level),
+            definitions,
+            partial(score_rates, sums),
+            compare_each(definitions),
+            groups,
+            level,
+        )
     else:
         labels = list_positive_labels(positive_label, outcomes)
         tables = {}
@@ -507,7 +689,18 @@ def _tabulate_outcomes(
                 column.isin([label]).to_numpy() for column in outcomes.values()
             )
             sums = sum_rates(is_true, is_predicted, groups)
-            tables[label] = _tabulate_metrics(sums, groups, level)
+            tables[label] = _tabulate_metrics(
+                estimate_rates(sums, level),
+                {name: rate.definition for name, rate in RATES.items()},
+                partial(score_rates, sums),
+                COMPARISONS,
+                groups,
+                level,
+            )
+            if metrics:
+                scores = pd.Series(is_predicted.astype(int))
+                more = _tabulate_scores(is_true, scores, groups, metrics, level)
+                tables[label] = pd.concat([tables[label], more])
         table = pd.concat(tables.values(), ignore_index=True)
         if len(labels) > 1:
             table.insert(0, CLASS, np.repeat(labels, len(tables[labels[0]])))
@@ -515,29 +708,62 @@ def _tabulate_outcomes(
     return table
 
 
-def _tabulate_metrics(sums: RateSums, groups: Groups, level: float) -> pd.DataFrame:
-    """Build the table of the metrics of one class, or of means, with intervals of the confidence level `level`."""
+def _tabulate_scores(
+    is_true: Mask,
+    predicted: pd.Series,
+    groups: Groups,
+    metrics: dict[str, Metric],
+    level: float,
+) -> pd.DataFrame:
+    """Build the table of metrics of the user, which are computed from counts of true labels and predictions."""
+    labels, codes = code_cells([pd.Series(is_true.astype(int)), predicted])
+    if len(labels) > MAX_SCORE_CELLS:
+        raise ValueError(
+            "`y_pred` must have at most "
+            f"{MAX_SCORE_CELLS // 2} distinct scores with `metrics`, got "
+            f"{predicted.nunique()}. Round the scores."
+        )
+    scores = score_metrics(metrics, labels, codes, groups)
+    definitions = dict(zip(metrics, metrics, strict=True))
+    rates = scores.score(level).unclipped
+    differences = compare_each(definitions)
+    return _tabulate_metrics(
+        rates, definitions, scores.score, differences, groups, level
+    )
+
+
+def _tabulate_metrics(
+    estimates: RateEstimate,
+    definitions: Mapping[str, str],
+    score: Callable[[float], Rates],
+    comparisons: Mapping[str, Comparison],
+    groups: Groups,
+    level: float,
+) -> pd.DataFrame:
+    """Build the table of rates by group, and of their comparisons.
+
+    `estimates` has the shape (n_rates, n_groups), and `score` returns the rates for comparisons at a confidence level.
+    """
     lines: list[tuple[str, str, Any, RateEstimate]] = []
-    rates = estimate_rates(sums, level)
-    definitions = RATES if sums.is_rate else MEANS
-    for index, (metric, definition) in enumerate(definitions.items()):
+    for row, (metric, definition) in enumerate(definitions.items()):
         for group, name in enumerate(groups.names):
-            lines.append((metric, definition, name, rates[index, group]))
+            lines.append((metric, definition, name, estimates[row, group]))
     # Comparisons require at least two groups.
-    if len(groups.names) > 1:
-        compare, texts = compare_extremes, WITHOUT_PRIVILEGED
-        if groups.has_privileged:
-            compare, texts = compare_with_privileged, WITH_PRIVILEGED
-        definitions = COMPARISONS if sums.is_rate else MEAN_COMPARISONS
-        comparisons = zip(definitions.items(), compare(sums, level), strict=True)
-        for (metric, text), estimate in comparisons:
-            lines.append((metric, text.format(**texts), None, estimate))
-    metrics, definitions_of_lines, names, estimates = zip(*lines, strict=True)
+    if (n_groups := len(groups.names)) > 1:
+        compare, texts = partial(compare_with_privileged, score(level)), WITH_PRIVILEGED
+        if not groups.has_privileged:
+            simultaneous = score(make_simultaneous(level, n_groups))
+            compare = partial(compare_extremes, score(level), simultaneous)
+            texts = WITHOUT_PRIVILEGED
+        for metric, comparison in comparisons.items():
+            text = comparison.definition.format(**texts)
+            lines.append((metric, text, None, compare(comparison)))
+    names, texts_of_lines, group_names, values = zip(*lines, strict=True)
     # The dtype object keeps None and tuples of values.
-    columns = {"metric": metrics, "definition": definitions_of_lines}
-    table = pd.DataFrame(columns | {"group": pd.Series(names, dtype=object)})
+    columns = {"metric": names, "definition": texts_of_lines}
+    table = pd.DataFrame(columns | {"group": pd.Series(group_names, dtype=object)})
     for number in ("value", "std_error", "lower", "upper"):
-        table[number] = [float(getattr(estimate, number)) for estimate in estimates]
+        table[number] = [float(getattr(estimate, number)) for estimate in values]
     return table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from inspect import Parameter, signature
 from numbers import Real
 from typing import Any
 
@@ -10,8 +11,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Indices, Mask
+from skdp._arrays import Floats, Indices, Mask
 from skdp.base import to_array, to_single_column
+from skdp.local.protocol import check_sample_weight
 from skdp.pages import warn
 from skdp.tables import ColumnError, call_safely, is_frame, is_missing, wrap_table
 
@@ -67,14 +69,14 @@ def parse_classes(values: Any, name: str) -> pd.Series:
 
 def check_classes(column: pd.Series, name: str) -> None:
     """Raise an error if a column of class labels has numbers with fractions."""
-    if _has_fractions(column):
+    if has_fractions(column):
         raise ValueError(
             f"`{name}` must be class labels, got numbers with fractions, such as "
             "probabilities. Apply a threshold first, for example `score >= 0.5`."
         )
 
 
-def _has_fractions(column: pd.Series) -> bool:
+def has_fractions(column: pd.Series) -> bool:
     """Return True if a column has numbers that are not integers."""
     # scikit-learn's type_of_target also detects fractions, but warns if there are many
     # classes.
@@ -103,6 +105,39 @@ def parse_columns(features: Any, name: str) -> dict[Any, pd.Series]:
         label = name if len(table.names) == 1 else f"{name}[{column_name!r}]"
         columns[column_name] = parse_column(column, label, missing=True)
     return columns
+
+
+def list_columns(columns: Any, declared: list[Any]) -> list[Any]:
+    """Return `columns` as a list, by default all declared columns; raise an error for other names."""
+    names = declared if columns is None else columns
+    names = list(names) if isinstance(names, list) else [names]
+    if not names or not {*names} <= {*declared} or len({*names}) < len(names):
+        raise ValueError(
+            f"`columns` must be distinct names from {declared}, got {names}."
+        )
+    return names
+
+
+def parse_metrics(metrics: Any) -> dict[str, Any]:
+    """Return the metrics by name; raise an error unless all are functions that take `sample_weight`."""
+    if metrics is None:
+        return {}
+    if callable(metrics):
+        metrics = {getattr(metrics, "__name__", "metric"): metrics}
+    if not isinstance(metrics, Mapping) or not all(map(callable, metrics.values())):
+        raise TypeError(
+            "`metrics` must be a function or a mapping of names to functions, got "
+            f"{type(metrics).__name__}."
+        )
+    for name, metric in metrics.items():
+        parameters = signature(metric).parameters
+        kinds = {parameter.kind for parameter in parameters.values()}
+        if "sample_weight" not in parameters and Parameter.VAR_KEYWORD not in kinds:
+            raise TypeError(
+                f"`metrics[{name!r}]` must have the parameter `sample_weight`, got "
+                f"{list(parameters)}."
+            )
+    return {str(name): metric for name, metric in metrics.items()}
 
 
 def parse_outcomes(y_true: Any, y_pred: Any, n_rows: int) -> dict[str, pd.Series]:
@@ -139,7 +174,7 @@ def is_regression(outcomes: dict[str, pd.Series]) -> bool:
             return False
         if np.isinf(column.to_numpy(float)).any():
             raise ValueError(f"`{name}` must be finite numbers, got infinite numbers.")
-    return any(map(_has_fractions, outcomes.values()))
+    return any(map(has_fractions, outcomes.values()))
 
 
 def list_positive_labels(
@@ -199,6 +234,13 @@ def find_positive_label(positive_label: Any, **columns: pd.Series) -> Any:
                 "label."
             )
     return 1
+
+
+def parse_weights(sample_weight: Any, rows: Any, n_rows: int) -> Floats:
+    """Return the weight of each row, 1 by default; raise an error for invalid weights or another order of `rows`."""
+    if sample_weight is None:
+        return np.ones(n_rows)
+    return check_sample_weight(sample_weight, rows, n_rows)
 
 
 def code_cells(columns: Iterable[pd.Series]) -> tuple[CellLabels, Indices]:

@@ -12,9 +12,7 @@ from skdp._arrays import Floats, Mask
 from skdp.base import ColumnLike, ColumnName, Label, Privileged, TableLike, check_choice
 from skdp.local import ReportTransformer
 from skdp.metrics._aif360 import import_optional
-from skdp.metrics._inputs import (
-    find_positive_label,
-)
+from skdp.metrics._inputs import find_positive_label, parse_weights
 from skdp.metrics._reported_groups import (
     check_encoder,
     debias_groups,
@@ -64,6 +62,7 @@ def private_threshold_optimizer(
     *,
     positive_label: Label | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
+    sample_weight: ColumnLike | None = None,
     **options: Any,
 ) -> Any:
     """Fit fairlearn's `ThresholdOptimizer` on the estimated distribution of labels, scores and groups.
@@ -82,6 +81,8 @@ def private_threshold_optimizer(
         True.
     columns : column name or list of column names, default=None
         Columns whose combinations are the groups. If None, all columns of the encoder.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each row, such as survey weights. If None, all weights are 1.
     **options : object
         Parameters of `ThresholdOptimizer`. `constraints` is "equalized_odds" by default.
 
@@ -143,7 +144,13 @@ def private_threshold_optimizer(
     positive = find_positive_rows(labels, positive_label).astype(np.int8)
     # Counts of rows cannot be negative, so the estimated distribution is projected.
     joint = joint_distribution(
-        positive, scores, reports, encoder, columns=columns, postprocess="simplex"
+        positive,
+        scores,
+        reports,
+        encoder,
+        columns=columns,
+        sample_weight=sample_weight,
+        postprocess="simplex",
     )
     rows = _expand_rows(joint)
     names = list(domain.columns)
@@ -210,11 +217,12 @@ def private_parity(
     -------
     fairlearn.reductions.ClassificationMoment
         Constraint for `ExponentiatedGradient`, whose `fit` takes the reports as
-        ``sensitive_features``: a table, or a series for one column. Labels must be 0
-        and 1. `fit` raises ValueError if the estimated number of rows of a group with
-        one of the labels is not positive. It warns if the rate of a group has a
-        standard error above `difference_bound` because of the noise, or if the reports
-        do not fit the encoder.
+        ``sensitive_features``: a table, or a series for one column, and optionally
+        weights of the rows as ``sample_weight``. Labels must be 0 and 1. `fit` raises
+        ValueError if the estimated number of rows of a group with one of the labels is
+        not positive. It warns if the rate of a group has a standard error above
+        `difference_bound` because of the noise, or if the reports do not fit the
+        encoder.
 
     Raises
     ------
@@ -282,6 +290,7 @@ def private_reweighing(
     privileged: Privileged,
     positive_label: Label | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
+    sample_weight: ColumnLike | None = None,
 ) -> Floats:
     """Compute the weights of aif360's `Reweighing` with privatized groups.
 
@@ -298,12 +307,14 @@ def private_reweighing(
         True.
     columns : column name or list of column names, default=None
         Columns whose combinations are the groups. If None, all columns of the encoder.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each row, such as survey weights. If None, all weights are 1.
 
     Returns
     -------
     ndarray of shape (n_samples,)
-        Weights for ``sample_weight``. The mean weight of a row over the noise is the
-        weight of its true group.
+        Weights for ``sample_weight`` of a model, which include the given weights. The
+        mean weight of a row over the noise is the weight of its true group.
 
     Raises
     ------
@@ -323,8 +334,9 @@ def private_reweighing(
     cost. The labels are not protected.
 
     The weight of a label and a group is their expected count if label and group are
-    independent, divided by their estimated count [1]_. The weights of a label add up to
-    its number of rows.
+    independent, divided by their estimated count [1]_. With `sample_weight`, the counts
+    are of weights, and the result is the product of both weights, as in aif360. The
+    weights of a label add up to its number of rows, or to their weight.
 
     At small epsilon, some dependence of label and group remains, because weights cannot
     be negative. With randomized response, an unbiased weight is negative if the weights
@@ -369,7 +381,8 @@ def private_reweighing(
             "only."
         )
     codes = positive.astype(np.intp)
-    counts = project_rows(sum_indicators(indicators, codes, 2)[0])
+    given = parse_weights(sample_weight, reports, len(indicators))
+    counts = project_rows(sum_indicators(indicators, codes, 2, given)[0])
     by_group = np.stack([~is_privileged, is_privileged], axis=1).astype(float)
     table = counts @ by_group  # rows are labels, columns are groups
     if not (table > 0).all():
@@ -382,15 +395,15 @@ def private_reweighing(
     factors = (expected / table)[codes]
     # Indicators of a row are unbiased and add up to 1, so the mean weight over the noise
     # is the weight of its true group.
-    weights: Floats = (factors * (indicators @ by_group)).sum(axis=1)
+    weights: Floats = given * (factors * (indicators @ by_group)).sum(axis=1)
     is_negative = weights < 0
     if not is_negative.any():
         return weights
     weights[is_negative] = 0
-    # Scale the weights of each label, so that they add up to its number of rows again.
+    # Scale the weights of each label, so that they add up to the weight of its rows.
     for label in (False, True):
         rows = positive == label
-        weights[rows] *= rows.sum() / weights[rows].sum()
+        weights[rows] *= given[rows].sum() / weights[rows].sum()
     warn(
         f"{np.mean(is_negative):.0%} of the unbiased weights are negative and were "
         "replaced by 0, so the weighted groups are not fully balanced. Use a larger "

@@ -7,14 +7,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from fairlearn.reductions import ClassificationMoment, ErrorRate
+from fairlearn.reductions import ClassificationMoment
 
 from skdp._arrays import Floats
 from skdp.base import check_row_order, find_stack_level
-from skdp.metrics._inputs import (
-    EmptyGroupError,
-    parse_classes,
-)
+from skdp.metrics._inputs import EmptyGroupError, parse_classes, parse_weights
 from skdp.metrics._reported_groups import debias_groups, sum_indicators
 from skdp.pages import warn
 
@@ -25,6 +22,43 @@ EVENTS = {
     "true_positive_rate_parity": (1,),
     "demographic_parity": ("all",),
 }
+
+
+class WeightedErrorRate(ClassificationMoment):
+    """Misclassification rate of weighted rows, the objective of the reductions."""
+
+    # fairlearn's own objective has no weights.
+
+    def load_data(
+        self, X: Any, y: Any, *, sensitive_features: Any, sample_weight: Any = None
+    ) -> None:
+        """Store the labels, and the weights with a mean of 1."""
+        labels = parse_classes(y, "y").astype(int)
+        super().load_data(X, labels)
+        weights = parse_weights(sample_weight, X, len(labels))
+        self._signs = (2 * labels.to_numpy() - 1) * weights / weights.mean()
+        self._weight_of_positives = self._signs[self._signs > 0].sum()
+
+    @property
+    def index(self) -> list[str]:
+        """Name of the only moment."""
+        return ["all"]
+
+    def gamma(self, predictor: Callable[[Any], Any]) -> pd.Series:
+        """Return the error of a classifier."""
+        predictions = np.asarray(predictor(self.X), float).reshape(-1)
+        # The weight of false negatives and false positives.
+        errors = self._weight_of_positives - self._signs @ predictions
+        return pd.Series(errors / len(self._signs), index=self.index)
+
+    def project_lambda(self, lambda_vec: pd.Series) -> pd.Series:
+        """Return the Lagrange multipliers."""
+        return lambda_vec
+
+    def signed_weights(self, lambda_vec: pd.Series | None = None) -> pd.Series:
+        """Return the gain of each row from the prediction 1 instead of 0."""
+        factor = 1.0 if lambda_vec is None else lambda_vec["all"]
+        return pd.Series(factor * self._signs, index=self.tags.index)
 
 
 class PrivateParity(ClassificationMoment):
@@ -43,7 +77,9 @@ class PrivateParity(ClassificationMoment):
         self.columns = columns
         self.difference_bound = difference_bound
 
-    def load_data(self, X: Any, y: Any, *, sensitive_features: Any) -> None:
+    def load_data(
+        self, X: Any, y: Any, *, sensitive_features: Any, sample_weight: Any = None
+    ) -> None:
         """Compute the matrix that maps predictions to differences of rates.
 
         `sensitive_features` are the reports of the encoder.
@@ -62,12 +98,13 @@ class PrivateParity(ClassificationMoment):
                 "y and `sensitive_features` must have the same length, got "
                 f"{len(labels)} and {len(indicators)}."
             )
+        weights = parse_weights(sample_weight, X, len(labels))
         blocks, keys, std_error = [], [], 0.0
         for event in EVENTS[self.constraints]:
             is_event = np.ones(len(labels), bool)
             if event != "all":
                 is_event = labels.to_numpy() == event
-            (_, sums), (_, variances) = sum_indicators(indicators, is_event, 2)
+            (_, sums), (_, variances) = sum_indicators(indicators, is_event, 2, weights)
             if not (sums > 0).all():
                 raise EmptyGroupError(
                     "The estimated number of rows of each group and label must be "
@@ -77,8 +114,8 @@ class PrivateParity(ClassificationMoment):
             std_error = max(std_error, *np.sqrt(variances) / (2 * sums))
             # The product with the predictions is the rate of a group minus the rate of
             # all rows of the event.
-            block = indicators / sums - 1 / is_event.sum()
-            blocks.append(np.where(is_event[:, np.newaxis], block, 0))
+            block = indicators / sums - 1 / weights[is_event].sum()
+            blocks.append((weights * is_event)[:, np.newaxis] * block)
             keys += [(event, str(cell)) for cell in domain.cells()]
         if std_error > self.difference_bound:
             warn(
@@ -103,7 +140,7 @@ class PrivateParity(ClassificationMoment):
 
     def default_objective(self) -> Any:
         """Return the misclassification rate, which fairlearn minimizes."""
-        return ErrorRate()
+        return WeightedErrorRate()
 
     def bound(self) -> pd.Series:
         """Return the upper bound of each constraint."""

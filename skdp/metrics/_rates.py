@@ -8,20 +8,92 @@ estimates recovery (MOVER; Zou and Donner 2008). ``benchmarks/fairness.py`` meas
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import betaincinv
 
 from skdp._arrays import Floats, Indices, Mask
 
+# A function of true labels and predictions with the parameter `sample_weight`, as in
+# scikit-learn and fairlearn.
+Metric = Callable[..., float]
+
 # Estimated numbers of rows below this are rounding errors of 0.
 MIN_ROWS = 1e-9
 
+# Rows that are added to each group for the standard errors of metrics, in equal parts to
+# all cells (Agresti and Coull 1998).
+N_ADDED_ROWS = 4.0
+
 # A rate of a group without rows is nan, without a warning of NumPy.
 IGNORE_DIVISION = np.errstate(divide="ignore", invalid="ignore")
+
+
+class Rate(NamedTuple):
+    """Definition of a rate, where y is the true label and ŷ the prediction."""
+
+    definition: str
+    # Returns the mask of the rows that the rate divides by, from the truly positive rows.
+    find_rows: Callable[[Mask], Mask]
+
+
+RATES = {
+    "selection_rate": Rate("P(ŷ=+)", np.ones_like),
+    "true_positive_rate": Rate("TPR = P(ŷ=+ | y=+)", np.array),
+    "false_positive_rate": Rate("FPR = P(ŷ=+ | y=−)", np.logical_not),
+}
+
+
+class Mean(NamedTuple):
+    """Definition of a mean of a regression."""
+
+    definition: str
+    # Returns the number of each row from its true and its predicted number.
+    compute: Callable[[Floats, Floats], Floats]
+
+
+MEANS = {
+    "mean_prediction": Mean("E[ŷ]", lambda true, predicted: predicted),
+    "mean_error": Mean("E[ŷ − y]", lambda true, predicted: predicted - true),
+    "mean_absolute_error": Mean(
+        "E|ŷ − y|", lambda true, predicted: np.abs(predicted - true)
+    ),
+}
+
+
+class Comparison(NamedTuple):
+    """Comparison of groups: the mean of the differences of some rates, or a ratio."""
+
+    # The sides are inserted at {difference} or {ratio}.
+    definition: str
+    rates: tuple[str, ...]
+    is_ratio: bool = False
+
+
+COMPARISONS = {
+    "statistical_parity_difference": Comparison(
+        "P(ŷ=+): {difference}", ("selection_rate",)
+    ),
+    "disparate_impact": Comparison("P(ŷ=+): {ratio}", ("selection_rate",), True),
+    "equal_opportunity_difference": Comparison(
+        "TPR: {difference}", ("true_positive_rate",)
+    ),
+    "average_odds_difference": Comparison(
+        "FPR&TPR: {difference}", ("true_positive_rate", "false_positive_rate")
+    ),
+}
+
+
+def compare_each(definitions: Mapping[str, str]) -> dict[str, Comparison]:
+    """Return a difference of each metric of `definitions`, which has their definitions by name."""
+    return {
+        f"{name}_difference": Comparison(f"{definition}: {{difference}}", (name,))
+        for name, definition in definitions.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -57,8 +129,10 @@ class Groups:
     is_reported: bool
     # True if group 0 is unprivileged and group 1 is privileged.
     has_privileged: bool
-    # "population" if the rows are a sample, "table" if only the noise of reports is random.
+    # "population" if the rows are a sample, "table" if only the noise is random.
     rows: str = "population"
+    # Variances of `indicators` that are noisy counts, of the same shape; None for reports.
+    noise: Floats | None = None
 
     def sum(self, values: Floats) -> Floats:
         """Estimate the sum of a number of each row by group; shape (n_groups,)."""
@@ -71,6 +145,8 @@ class Groups:
         """
         if not self.is_reported:
             return np.zeros((len(self.names), len(self.names)))
+        if self.noise is not None:
+            return np.diag(values @ self.noise)
         # A record is in one group, so the mean of the product of its indicators of two
         # groups is their covariance. A true indicator equals its square, so the mean of
         # ``indicator**2 - indicator`` is the variance.
@@ -82,6 +158,7 @@ class Groups:
 class RateSums:
     """Estimated weighted sums of a rate or mean of each group, with the variance of their errors."""
 
+    names: tuple[str, ...]
     # A mean is numerator / denominator: sums of ``weight * value`` and of weights; shape
     # (n_means, n_groups).
     numerator: Floats
@@ -102,11 +179,6 @@ class RateSums:
     # Number that was subtracted from the values of each mean; shape (n_means, 1).
     origin: Any = 0.0
 
-    @property
-    def is_rate(self) -> bool:
-        """True for rates, False for means of numbers."""
-        return self.bounds == (0, 1)
-
 
 def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
     """Sum the weights of the rows of each group for the selection rate, the true and the false positive rate.
@@ -114,7 +186,7 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
     `is_true` marks the truly positive rows, and `is_predicted` the rows that are predicted to be.
     """
     weights, n_groups = groups.weights, len(groups.names)
-    rows = np.stack([np.ones_like(is_true), is_true, ~is_true])
+    rows = np.stack([rate.find_rows(is_true) for rate in RATES.values()])
     # Selected and unselected rows of each rate; shape (2, n_rates, n_rows).
     parts = np.stack([rows & is_predicted, rows & ~is_predicted])
 
@@ -136,7 +208,7 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
         binomial = (np.maximum(total, 0) * effect)[..., np.newaxis] * diagonal
         covariance -= np.multiply.outer([0, 0.5, 1], binomial)
     extra: Any = 0.0
-    if groups.is_reported:
+    if groups.is_reported and groups.noise is None:
         # Normal intervals are too narrow if few rows are misreported, so they add the
         # noise of two selected and two unselected rows, whose report is either of two
         # values with probability 1/2 (after Agresti and Coull 1998).
@@ -146,6 +218,7 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
         extra = 2 * np.outer(is_mixed, variance_of_row * noise.any())
         extra = np.multiply.outer([1, 1, 2], extra)
     return RateSums(
+        tuple(RATES),
         numerator=sums[0],
         denominator=total,
         covariance=covariance,
@@ -155,9 +228,10 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
     )
 
 
-def sum_means(numbers: Floats, groups: Groups) -> RateSums:
-    """Sum weighted numbers of each row by group; `numbers` has the shape (n_means, n_rows)."""
+def sum_means(true: Floats, predicted: Floats, groups: Groups) -> RateSums:
+    """Sum the weighted numbers of the means of each group, from the true and the predicted number of each row."""
     weights, n_groups = groups.weights, len(groups.names)
+    numbers = np.stack([mean.compute(true, predicted) for mean in MEANS.values()])
     # Sums of squares of numbers far from 0 would lose digits.
     origin = np.average(numbers, axis=1, weights=weights, keepdims=True)
     numbers = numbers - origin
@@ -170,6 +244,7 @@ def sum_means(numbers: Floats, groups: Groups) -> RateSums:
                 # The linearized variance of sampling (Woodruff 1971).
                 covariance[coefficient, mean] += np.diag(groups.sum(factors))
     return RateSums(
+        tuple(MEANS),
         numerator=np.array([groups.sum(weights * values) for values in numbers]),
         denominator=np.tile(groups.sum(weights), (len(numbers), 1)),
         covariance=covariance,
@@ -199,8 +274,9 @@ def _estimate_design_effect(sums: Floats, squares: Floats, weights: Floats) -> F
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates or means of groups with score intervals; shape (n_rates, n_groups)."""
+    """Rates, means or metrics of groups with intervals; shape (n_rates, n_groups)."""
 
+    names: tuple[str, ...]
     # Intervals of rates may extend below 0 and above 1 because of the noise of reports.
     unclipped: RateEstimate
     bounds: tuple[float, float]
@@ -213,6 +289,17 @@ class Rates:
     def clipped(self) -> RateEstimate:
         """Rates with intervals that are clipped to possible values."""
         return self.unclipped.clip(*self.bounds)
+
+    def select(self, names: Iterable[str]) -> Rates:
+        """Return some of the rates."""
+        index = [self.names.index(name) for name in names]
+        return Rates(
+            tuple(names),
+            self.unclipped[index],
+            self.bounds,
+            self.covariance[index],
+            self.is_bounded[index],
+        )
 
 
 @IGNORE_DIVISION
@@ -245,7 +332,7 @@ def score_rates(sums: RateSums, level: float) -> Rates:
     upper = np.where(is_bounded, np.fmax(raw_rate + upper, rate + margin), np.inf)
     origin = sums.origin
     estimate = RateEstimate(rate + origin, std_error, lower + origin, upper + origin)
-    return Rates(estimate, sums.bounds, covariance, is_bounded)
+    return Rates(sums.names, estimate, sums.bounds, covariance, is_bounded)
 
 
 def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Floats, Floats]:
@@ -275,49 +362,44 @@ def estimate_rates(sums: RateSums, level: float) -> RateEstimate:
     return replace(rates, lower=lower, upper=upper)
 
 
-def compare_with_privileged(sums: RateSums, level: float) -> list[RateEstimate]:
-    """Compare group 0 (unprivileged) with group 1 (privileged).
-
-    Return parity difference, disparate impact, opportunity and average odds difference of rates, and the difference of
-    each mean.
-    """
-    rates = score_rates(sums, level)
+def compare_with_privileged(rates: Rates, comparison: Comparison) -> RateEstimate:
+    """Compare group 0 (unprivileged) with group 1 (privileged)."""
+    compare = divide_rates if comparison.is_ratio else average_differences
     pair = np.array([0]), np.array([1])
-    difference = subtract_rates(rates, *pair)[:, 0]
-    if not sums.is_rate:
-        return [difference[mean] for mean in range(len(sums.numerator))]
-    impact = divide_rates(rates, *pair)[0, 0]
-    odds = average_odds_difference(rates, *pair)[0]
-    return [difference[0], impact, difference[1], odds]
+    return compare(rates.select(comparison.rates), *pair)[0]
+
+
+def make_simultaneous(level: float, n_groups: int) -> float:
+    """Return the level of the interval of each pair, so that all of them cover with the confidence `level`."""
+    # Bonferroni's inequality.
+    return 1 - 2 * (1 - level) / (n_groups * (n_groups - 1))
 
 
 @IGNORE_DIVISION
-def compare_extremes(sums: RateSums, level: float) -> list[RateEstimate]:
-    """Compare the largest rate with the smallest, by the metrics of `compare_with_privileged`."""
+def compare_extremes(
+    pairwise: Rates, simultaneous: Rates, comparison: Comparison
+) -> RateEstimate:
+    """Compare the largest rate with the smallest, by intervals of one pair and of all pairs of groups."""
     # The largest and the smallest estimate differ more than the true rates, so the
-    # endpoint next to equality must hold for all pairs of groups (Bonferroni). The other
-    # endpoint requires the interval of one pair only.
-    n_groups = sums.numerator.shape[1]
+    # endpoint next to equality must hold for all pairs of groups. The other endpoint
+    # requires the interval of one pair only.
+    pairwise = pairwise.select(comparison.rates)
+    simultaneous = simultaneous.select(comparison.rates)
+    n_groups = pairwise.is_bounded.shape[1]
     pairs = np.nonzero(~np.eye(n_groups, dtype=bool))
-    pairwise = score_rates(sums, level)
-    simultaneous_level = 1 - 2 * (1 - level) / (n_groups * (n_groups - 1))
-    simultaneous = score_rates(sums, simultaneous_level)
+    # No standard error is stated because the two groups are selected by their estimates.
+    values = pairwise.unclipped.value
+    if comparison.is_ratio:
+        low = divide_rates(pairwise, *pairs).lower.min()
+        high = divide_rates(simultaneous, *pairs).upper.min()
+        ratio = values.min() / values.max()
+        return RateEstimate(ratio, np.nan, low, high).clip(0, 1)
     lower = subtract_rates(simultaneous, *pairs).lower.max(axis=1)
     upper = subtract_rates(pairwise, *pairs).upper.max(axis=1)
-    # No standard error is stated because the two groups are selected by their estimates.
-    width = np.ptp(pairwise.unclipped.value, axis=1)
-    difference = RateEstimate(width, np.full(len(width), np.nan), lower, upper)
-    difference = difference.clip(0, sums.bounds[1])
-    if not sums.is_rate:
-        return [difference[mean] for mean in range(len(width))]
-    low_ratio = divide_rates(pairwise, *pairs).lower[0].min()
-    high_ratio = divide_rates(simultaneous, *pairs).upper[0].min()
-    selection = pairwise.unclipped.value[0]
-    ratio = selection.min() / selection.max()
-    impact = RateEstimate(ratio, np.nan, low_ratio, high_ratio).clip(0, 1)
-    lower, upper = difference.lower[1:].mean(), difference.upper[1:].mean()
-    odds = RateEstimate(width[1:].mean(), np.nan, lower, upper)
-    return [difference[0], impact, difference[1], odds]
+    width = np.ptp(values, axis=1)
+    difference = RateEstimate(width, np.nan, lower, upper).clip(0, pairwise.bounds[1])
+    lower, upper = difference.lower.mean(), difference.upper.mean()
+    return RateEstimate(width.mean(), np.nan, lower, upper)
 
 
 @IGNORE_DIVISION
@@ -369,28 +451,25 @@ def subtract_rates(rates: Rates, first: Indices, second: Indices) -> RateEstimat
     return difference.clip(a.lower - b.upper, a.upper - b.lower)
 
 
-def average_odds_difference(
-    rates: Rates, first: Indices, second: Indices
-) -> RateEstimate:
-    """Average the differences of TPR and FPR of pairs of groups; shape (n_pairs,).
+def average_differences(rates: Rates, first: Indices, second: Indices) -> RateEstimate:
+    """Average the differences of all rates of pairs of groups; shape (n_pairs,).
 
     `first` and `second` are the indices of the two groups of each pair.
     """
     # TPR and FPR are independent because they are rates of different rows.
-    odds = _subtract_unclipped(rates, first, second)[1:]
-    value = odds.value.mean(axis=0)
-    down = np.hypot(*(odds.value - odds.lower)) / 2
-    up = np.hypot(*(odds.upper - odds.value)) / 2
-    estimate = RateEstimate(
-        value, np.hypot(*odds.std_error) / 2, value - down, value + up
-    )
-    possible = subtract_rates(rates, first, second)[1:]
+    each = _subtract_unclipped(rates, first, second)
+    value, n_rates = each.value.mean(axis=0), len(rates.names)
+    down = np.hypot.reduce(each.value - each.lower) / n_rates
+    up = np.hypot.reduce(each.upper - each.value) / n_rates
+    std_error = np.hypot.reduce(each.std_error) / n_rates
+    possible = subtract_rates(rates, first, second)
+    estimate = RateEstimate(value, std_error, value - down, value + up)
     return estimate.clip(possible.lower.mean(axis=0), possible.upper.mean(axis=0))
 
 
 @IGNORE_DIVISION
 def divide_rates(rates: Rates, first: Indices, second: Indices) -> RateEstimate:
-    """Compute ratios of the rates of pairs of groups, with MOVER-R intervals; shape (n_rates, n_pairs).
+    """Compute ratios of the only rate of pairs of groups, with MOVER-R intervals; shape (n_pairs,).
 
     `first` and `second` are the indices of the two groups of each pair.
     """
@@ -416,4 +495,81 @@ def divide_rates(rates: Rates, first: Indices, second: Indices) -> RateEstimate:
     is_bounded = rates.is_bounded[:, first] & rates.is_bounded[:, second]
     lower = np.where(is_bounded, lower, top.lower / bottom.upper)
     upper = np.where(is_bounded, upper, top.upper / bottom.lower)
-    return RateEstimate(value, error, lower, upper).clip(0, np.inf)
+    return RateEstimate(value, error, lower, upper).clip(0, np.inf)[0]
+
+
+@dataclass(frozen=True)
+class MetricScores:
+    """Metrics of groups, with their linearized errors."""
+
+    names: tuple[str, ...]
+    # Shape (n_metrics, n_groups).
+    value: Floats
+    # Metrics after `N_ADDED_ROWS` are added to each group, and the covariances of two
+    # groups; shapes (n_metrics, n_groups) and (n_metrics, n_groups, n_groups).
+    center: Floats
+    covariance: Floats
+
+    def score(self, level: float) -> Rates:
+        """Return the metrics with intervals of the confidence level `level`."""
+        variance = np.diagonal(self.covariance, axis1=1, axis2=2)
+        std_error = np.sqrt(np.maximum(variance, 0))
+        margin = NormalDist().inv_cdf((1 + level) / 2) * std_error
+        lower = np.fmin(self.center - margin, self.value)
+        upper = np.fmax(self.center + margin, self.value)
+        is_known = np.isfinite(self.value)
+        estimate = RateEstimate(
+            self.value,
+            std_error,
+            np.where(is_known, lower, -np.inf),
+            np.where(is_known, upper, np.inf),
+        )
+        bounds = -np.inf, np.inf
+        return Rates(self.names, estimate, bounds, self.covariance, is_known)
+
+
+def score_metrics(
+    metrics: Mapping[str, Metric], labels: Any, codes: Indices, groups: Groups
+) -> MetricScores:
+    """Evaluate metrics of each group on the weighted combinations of true labels and predictions.
+
+    `labels` are the true label and the prediction of each combination (a cell), of shape (n_cells, 2), and `codes` is
+    the cell of each row.
+    """
+    weights, n_groups = groups.weights, len(groups.names)
+    true, predicted = map(np.array, zip(*labels, strict=True))
+    counts = np.empty((len(true), n_groups))
+    covariance = np.empty((len(true), n_groups, n_groups))
+    for cell in range(len(true)):
+        is_cell = codes == cell
+        counts[cell] = groups.sum(weights * is_cell)
+        squares = weights**2 * is_cell
+        covariance[cell] = groups.sum_noise(squares)
+        if groups.rows == "population":
+            covariance[cell] += np.diag(np.maximum(groups.sum(squares), 0))
+    # Estimated counts may be negative.
+    counts = np.maximum(counts, 0)
+    added = counts + N_ADDED_ROWS / len(true)
+    shape = len(metrics), n_groups
+    value, center = np.full(shape, np.nan), np.empty(shape)
+    # Derivatives of each metric by the counts; shape (n_metrics, n_cells, n_groups).
+    slopes = np.empty((len(metrics), *counts.shape))
+    for row, metric in enumerate(metrics.values()):
+        for group in range(n_groups):
+            is_present = counts[:, group] > MIN_ROWS
+            if is_present.any():
+                value[row, group] = metric(
+                    true[is_present],
+                    predicted[is_present],
+                    sample_weight=counts[is_present, group],
+                )
+            size = added[:, group]
+            center[row, group] = metric(true, predicted, sample_weight=size)
+            for cell in range(len(true)):
+                step = np.zeros(len(true))
+                step[cell] = 1e-3 * size[cell]
+                high = metric(true, predicted, sample_weight=size + step)
+                low = metric(true, predicted, sample_weight=size - step)
+                slopes[row, cell, group] = (high - low) / (2 * step[cell])
+    spread = np.einsum("mcg,cgh,mch->mgh", slopes, covariance, slopes)
+    return MetricScores(tuple(metrics), value, center, spread)

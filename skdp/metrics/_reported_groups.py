@@ -24,8 +24,10 @@ from skdp.metrics._inputs import (
     CellLabels,
     check_classes,
     find_privileged,
+    list_columns,
     list_privileged,
     parse_rows,
+    parse_weights,
 )
 from skdp.oracles import project_to_simplex
 from skdp.survey import PerHalf, ReportDesign
@@ -87,7 +89,7 @@ def _debias_designs(
         check_is_fitted(encoder)
         declared = encoder.encoders_[0].domain_.columns
         designs = {name: encoder.design(name) for name in declared}
-    names = _list_columns(columns, list(designs))
+    names = list_columns(columns, list(designs))
     blocks = []
     for name in names:
         # Only the warning is used: proportions outside [0, 1] mean a wrong design.
@@ -150,22 +152,11 @@ def check_encoder(encoder: Any, columns: Any = None) -> list[Any]:
     check_is_fitted(encoder)
     protocol: Any = encoder.protocol_
     declared = list(protocol.domain.columns)
-    names = _list_columns(columns, declared)
+    names = list_columns(columns, declared)
     if protocol.strategy == "sample" and len(declared) > 1:
         raise ValueError(
             "`encoder` must have strategy='split' or 'joint', got 'sample', with which "
             "a row reports one of its columns only."
-        )
-    return names
-
-
-def _list_columns(columns: Any, declared: list[Any]) -> list[Any]:
-    """Return `columns` as a list, by default all declared columns; raise an error for other names."""
-    names = declared if columns is None else columns
-    names = list(names) if isinstance(names, list) else [names]
-    if not names or not {*names} <= {*declared} or len({*names}) < len(names):
-        raise ValueError(
-            f"`columns` must be distinct names from {declared}, got {names}."
         )
     return names
 
@@ -200,22 +191,23 @@ def encode_labels(reports: Any, n_rows: int, **columns: Any) -> list[pd.Categori
 
 
 def sum_indicators(
-    indicators: Floats, codes: Indices, n_codes: int
+    indicators: Floats, codes: Indices, n_codes: int, weights: Floats
 ) -> tuple[Floats, Floats]:
-    """Estimate the number of rows of each code and group, and the variances of the noise.
+    """Estimate the weight of the rows of each code and group, and the variances of the noise.
 
-    `indicators` are unbiased indicators of the groups, (n_rows, n_groups), and `codes` the code of each row. The
-    results have the shape (n_codes, n_groups).
+    `indicators` are unbiased indicators of the groups, (n_rows, n_groups), `codes` the code and `weights` the weight of
+    each row. The results have the shape (n_codes, n_groups).
     """
     counts = np.zeros((n_codes, indicators.shape[1]))
-    squares = np.zeros_like(counts)
+    variances = np.zeros_like(counts)
     for code in range(n_codes):
-        block = indicators[codes == code]
-        counts[code] = block.sum(axis=0)
-        squares[code] = (block**2).sum(axis=0)
-    # A true indicator equals its square, so the mean of ``indicator**2 - indicator`` is
-    # the variance of the noise. Its estimate may be negative.
-    return counts, np.maximum(squares - counts, 0)
+        rows = codes == code
+        block, weight = indicators[rows], weights[rows]
+        counts[code] = weight @ block
+        # A true indicator equals its square, so the mean of ``indicator**2 - indicator``
+        # is the variance of the noise. Its estimate may be negative.
+        variances[code] = weight**2 @ (block**2 - block)
+    return counts, np.maximum(variances, 0)
 
 
 def project_rows(counts: Floats) -> Floats:
@@ -230,6 +222,7 @@ def joint_distribution(
     encoder: ReportTransformer | PerHalf | ReportDesign,
     *,
     columns: ColumnName | list[ColumnName] | None = None,
+    sample_weight: ColumnLike | None = None,
     postprocess: Literal["none", "simplex"] = "none",
 ) -> pd.DataFrame:
     """Estimate the joint distribution of labels, predictions and privatized groups.
@@ -247,6 +240,9 @@ def joint_distribution(
         one column; or the design of a questionnaire, whose columns are in `reports`.
     columns : column name or list of column names, default=None
         Columns whose combinations are the groups. If None, all columns of the encoder.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each row, whose sums are estimated in place of numbers of rows. If
+        None, all weights are 1.
     postprocess : {"none", "simplex"}, default="none"
         "none" returns unbiased counts, which may be negative. "simplex" returns, for
         each combination of labels, the nearest nonnegative counts with the same sum.
@@ -256,7 +252,7 @@ def joint_distribution(
     pandas.DataFrame
         Columns ``count, std_error, share``, indexed by ``y_true``, ``y_pred`` and the
         columns of the groups. Counts of a combination of labels add up to its number of
-        rows; ``share`` is the proportion of all rows. The standard error of the
+        rows, or their weight; ``share`` is the proportion of all rows. The standard error of the
         unbiased count accounts for the noise of the reports only.
 
     Raises
@@ -319,13 +315,14 @@ def joint_distribution(
     for label in labels:
         codes = codes * len(label.categories) + label.codes
         n_codes *= len(label.categories)
-    counts, variances = sum_indicators(indicators, codes, n_codes)
+    weights = parse_weights(sample_weight, reports, len(indicators))
+    counts, variances = sum_indicators(indicators, codes, n_codes, weights)
     if postprocess == "simplex":
         counts = project_rows(counts)
     table = {
         "count": counts.ravel(),
         "std_error": np.sqrt(variances).ravel(),
-        "share": counts.ravel() / len(indicators),
+        "share": counts.ravel() / weights.sum(),
     }
     index = domain.cells()
     if labels:

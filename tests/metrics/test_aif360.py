@@ -25,13 +25,18 @@ COLUMNS_TABLE = pd.DataFrame(COLUMNS)
 def test_tables_of_all_libraries_give_equal_datasets(library):
     dataset = to_aif360(library(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes")
     assert isinstance(dataset, aif360_datasets.BinaryLabelDataset)
-    assert dataset.feature_names == ["age", "sex", "member", "job=Craft", "job=Sales", "job=Tech"]
-    assert dataset.features.tolist() == [
+    jobs, sexes = (
+        ["job=Craft", "job=Sales", "job=Tech"],
+        ["sex (values)=Female", "sex (values)=Male", "sex (values)=Other"],
+    )
+    assert dataset.feature_names == ["age", "sex", "member", *jobs, *sexes]
+    assert dataset.features[:, :6].tolist() == [
         [39, 0, 1, 0, 1, 0],
         [50, 1, 0, 1, 0, 0],
         [38, 0, 0, 0, 1, 0],
         [53, 1, 1, 0, 0, 1],
     ]
+    assert dataset.features[:, 6:].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 1, 0]]
     assert dataset.labels.tolist() == [[0], [1], [0], [1]]
     assert dataset.label_names == ["label"]
     assert dataset.protected_attribute_names == ["sex"]
@@ -51,7 +56,6 @@ def test_several_sensitive_features_and_privileged_values_are_accepted():
         privileged={"age": [50, 53], "sex": ("Male", "Other")},
         positive_label="yes",
     )
-    dataset.metadata["label_maps"] = [{1.0: "yes", 0.0: "no"}]
     assert dataset.protected_attribute_names == ["sex", "age"]
     assert dataset.protected_attributes.tolist() == [[0, 0], [1, 1], [1, 0], [1, 1]]
     assert dataset.feature_names[0] == "age"
@@ -68,7 +72,7 @@ def test_several_sensitive_features_and_privileged_values_are_accepted():
 def test_declared_values_are_columns_also_if_absent(frame):
     # The last row is the only one with "Tech".
     dataset = to_aif360(frame[:3], LABELS[:3], "sex", privileged="Male", positive_label="yes")
-    assert dataset.feature_names[3:] == ["job=Tech", "job=Sales", "job=Craft", "job=Never"]
+    assert dataset.feature_names[3:7] == ["job=Tech", "job=Sales", "job=Craft", "job=Never"]
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), pd.NA])
@@ -123,32 +127,54 @@ def test_error_without_aif360_names_the_package(monkeypatch, missing):
         to_aif360(pd.DataFrame(COLUMNS), LABELS, "sex", privileged="Male", positive_label="yes")
 
 
-def test_round_trip_keeps_all_columns():
-    """Protected attributes come back as indicators of privileged values."""
-    weights = [1.0, 2.0, 0.5, 1.0]
-    frame = pd.DataFrame(COLUMNS, index=list("abcd"))
-    names = [{1.0: "yes", 0.0: "no"}], [{1.0: "Male", 0.0: "other"}]
-    metadata = dict(zip(("label_maps", "protected_attribute_maps"), names, strict=True))
-    options = {"privileged": "Male", "positive_label": "yes"}
-    dataset = to_aif360(frame, LABELS, "sex", **options)
-    dataset.instance_weights = np.array(weights)
-    dataset.metadata |= metadata
+LEVELS = pd.CategoricalDtype(["None", "School", "College", "Doctorate"])
+
+
+def test_round_trip_keeps_labels_groups_weights_and_columns():
+    """Four levels and three ages of protected attributes survive beside two sexes."""
+    weights = pd.Series([1.0, 2.0, 0.5, 1.0, 1.0], index=list("abcde"))
+    frame = pd.DataFrame({"sex": ["f", "m", "m", "f", "m"], "job": ["a", "b", "a", "c", "b"]}, index=weights.index)
+    frame["school"] = pd.Series(["School", "College", "None", "College", "School"], frame.index).astype(LEVELS)
+    frame["age"] = [20, 30, 40, 30, 20]
+    labels = pd.Series(["no", "yes", "no", "yes", "yes"], index=frame.index)
+    privileged = {"sex": "m", "school": ["College", "Doctorate"], "age": [30, 40]}
+    protected = list(privileged)
+    options = {"privileged": privileged, "positive_label": "yes", "sample_weight": weights}
+    dataset = to_aif360(frame, labels, protected, **options)
+    # The protected attributes are 0 and 1, as aif360's metrics require.
+    assert dataset.protected_attributes.tolist() == [[0, 0, 0], [1, 1, 1], [1, 0, 1], [0, 1, 1], [1, 0, 0]]
+    for part, rows in ((dataset, [0, 1, 2, 3, 4]), (dataset.subset([3, 1]), [3, 1]), (dataset.copy(), range(5))):
+        table, expected = from_aif360(part), frame.iloc[rows]
+        assert sorted(table.data.columns) == sorted(frame.columns)
+        for name in frame.columns:
+            assert table.data[name].tolist() == expected[name].tolist()
+        assert table.data.index.tolist() == expected.index.tolist()
+        assert table.target.tolist() == labels.iloc[rows].tolist()
+        assert table.sample_weight.tolist() == weights.iloc[rows].tolist()
+        assert (table.protected, table.positive_label) == (protected, "yes")
+        assert table.privileged["sex"] == ["m"]
+        assert list(table.domain["school"].values) == list(LEVELS.categories)
     table = from_aif360(dataset)
-    assert table.data.index.tolist() == list("abcd")
-    assert table.data.columns.tolist() == ["age", "sex", "member", "job"]
-    assert table.data["job"].tolist() == COLUMNS["job"]
-    assert table.data["age"].tolist() == COLUMNS["age"]
-    assert table.data["sex"].tolist() == ["other", "Male", "other", "Male"]
-    assert table.target.tolist() == LABELS
-    assert table.target.name == "label"
-    assert list(table.domain["sex"].values) == ["other", "Male"]
-    assert list(table.domain["job"].values) == ["Craft", "Sales", "Tech"]
-    assert (table.protected, table.privileged, table.positive_label) == (["sex"], {"sex": ["Male"]}, "yes")
-    assert table.sample_weight.tolist() == weights
-    # Numbers without names.
-    table = from_aif360(to_aif360(frame, LABELS, "sex", **options))
-    assert table.data["sex"].tolist() == [0, 1, 0, 1]
-    assert (table.privileged, table.positive_label) == ({"sex": [1]}, 1)
+    assert table.privileged == {"sex": ["m"], "school": ["College"], "age": [30, 40]}
+    again = to_aif360(table.data[frame.columns], table.target, protected, **options | {"privileged": table.privileged})
+    np.testing.assert_array_equal(again.protected_attributes, dataset.protected_attributes)
+    np.testing.assert_array_equal(again.instance_weights, dataset.instance_weights)
+
+
+def test_protected_attributes_that_disagree_with_their_values_raise_an_error():
+    dataset = to_aif360(COLUMNS_TABLE, LABELS, "sex", privileged="Male", positive_label="yes")
+    dataset.features[1, dataset.feature_names.index("sex")] = 0.0
+    with pytest.raises(ValueError, match="'sex' must have the same number in all rows"):
+        from_aif360(dataset)
+
+
+def test_names_of_metadata_are_values():
+    dataset = to_aif360(
+        COLUMNS_TABLE[["sex", "job"]].iloc[:2], LABELS[:2], "sex", privileged="Male", positive_label="yes"
+    )
+    dataset.metadata |= {"protected_attribute_maps": [{1.0: "man", 0.0: "none"}], "label_maps": [{1.0: "rich"}]}
+    table = from_aif360(dataset)
+    assert (table.data["sex"].tolist(), table.target.tolist()) == (["none", "man"], [0.0, "rich"])
 
 
 def test_true_and_predicted_labels_make_comparable_datasets():

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
 
 from skdp import RandomizedResponseEncoder
 from skdp.local import SubsetSelectionEncoder, UnaryEncodingTransformer
@@ -54,8 +55,8 @@ def gap(predictions, true, groups, label):
 # --- aif360's reweighing ----------------------------------------------------------------------------------------------
 
 
-def reweigh(true, groups, weights=None):
-    """Return aif360's weights for known groups, or its metric with given weights."""
+def reweigh(true, groups, weights=None, given=None):
+    """Return aif360's weights for known groups and given weights, or its metric with `weights`."""
     from aif360.algorithms.preprocessing.reweighing import Reweighing
     from aif360.datasets import BinaryLabelDataset
     from aif360.metrics import BinaryLabelDatasetMetric
@@ -63,18 +64,23 @@ def reweigh(true, groups, weights=None):
     frame = pd.DataFrame({"sex": (groups == "Male").to_numpy() * 1.0, "y": true * 1.0})
     dataset = BinaryLabelDataset(df=frame, label_names=["y"], protected_attribute_names=["sex"])
     sides = {"unprivileged_groups": [{"sex": 0.0}], "privileged_groups": [{"sex": 1.0}]}
+    if given is not None:
+        dataset.instance_weights = given.copy()
     if weights is None:
         return Reweighing(**sides).fit_transform(dataset).instance_weights
     dataset.instance_weights = weights
     return BinaryLabelDatasetMetric(dataset, **sides).mean_difference()
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("make", ENCODERS)
-def test_weights_without_noise_equal_aif360(make):
+def test_weights_without_noise_equal_aif360(make, weighted):
     people, _, true, _ = table(500)
     encoder, reports = encode(make, people[["sex"]], CERTAIN)
-    found = private_reweighing(true, reports, encoder, privileged="Male", positive_label=1)
-    np.testing.assert_allclose(found, reweigh(true, people["sex"]), rtol=1e-6)
+    given = np.random.default_rng(1).random(500) + 0.5 if weighted else None
+    options = {"privileged": "Male", "positive_label": 1, "sample_weight": given}
+    found = private_reweighing(true, reports, encoder, **options)
+    np.testing.assert_allclose(found, reweigh(true, people["sex"], given=given), rtol=0, atol=1e-12)
 
 
 def test_mean_weight_over_reports_is_the_weight_of_the_true_group():
@@ -127,6 +133,31 @@ def test_group_without_a_label_raises_an_error():
         private_reweighing(true, reports, encoder, privileged="Male", positive_label=1)
 
 
+def repeat_rows(weights, *tables):
+    """Repeat each row of the tables as often as its weight."""
+    return [
+        np.repeat(table, weights) if table.ndim == 1 else table.loc[table.index.repeat(weights)] for table in tables
+    ]
+
+
+def test_weighted_joint_distribution_equals_the_weighted_table_and_its_noise():
+    people, _, true, _ = table(500)
+    weights = np.random.default_rng(1).random(500) * 3
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], CERTAIN)
+    joint = joint_distribution(true, None, reports, encoder, sample_weight=weights)
+    expected = pd.Series(weights).groupby([true, people["sex"]]).sum()
+    np.testing.assert_allclose(joint["count"], expected, rtol=0, atol=1e-12 * weights.sum())
+    np.testing.assert_allclose(joint["share"], expected / weights.sum(), rtol=0, atol=1e-12)
+    estimates, errors = [], []
+    for seed in range(200):
+        encoder = RandomizedResponseEncoder(1.0, categories={"sex": BOTH["sex"]}, random_state=seed)
+        noisy = joint_distribution(true, None, encoder.fit_transform(people[["sex"]]), encoder, sample_weight=weights)
+        estimates.append(noisy["count"])
+        errors.append(noisy["std_error"])
+    # The standard deviation of 200 draws has a relative error of 5 %.
+    np.testing.assert_allclose(np.mean(errors, axis=0) / np.std(estimates, axis=0), 1, atol=0.25)
+
+
 # --- fairlearn's threshold optimiser ----------------------------------------------------------------------------------
 
 
@@ -156,6 +187,27 @@ def test_threshold_optimizer_without_noise_equals_known_groups():
     np.testing.assert_allclose(own._pmf_predict(scores.to_frame(), sensitive_features=people), expected, atol=1e-9)
 
 
+def test_weights_of_the_threshold_optimizer_are_repeated_rows():
+    from fairlearn.postprocessing import ThresholdOptimizer
+
+    people, X, true, _ = table(1_000)
+    weights = np.random.default_rng(1).integers(0, 4, 1_000)
+    scores = X["score"].round(0)
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], CERTAIN)
+    options = {"constraints": "demographic_parity"}
+    own = private_threshold_optimizer(true, scores, reports, encoder, sample_weight=weights, **options)
+    known = ThresholdOptimizer(estimator=own.estimator, prefit=True, predict_method="predict", **options)
+    repeated, labels, groups = repeat_rows(weights, scores.to_frame(), true, people["sex"].to_numpy())
+    known.fit(repeated, labels, sensitive_features=groups)
+    found, expected = (
+        model._pmf_predict(scores.to_frame(), sensitive_features=people["sex"]) for model in (own, known)
+    )
+    # The optimizer is fitted to 100,000 rows in the estimated proportions.
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    unweighted = private_threshold_optimizer(true, scores, reports, encoder, **options)
+    assert np.abs(unweighted._pmf_predict(scores.to_frame(), sensitive_features=people["sex"]) - found).max() > 0.01
+
+
 # --- fairlearn's reductions -------------------------------------------------------------------------------------------
 
 
@@ -181,6 +233,53 @@ def test_constraint_without_noise_equals_fairlearn(make, constraint):
     multipliers = np.random.default_rng(0).random(len(own.index))
     weights = [moment.signed_weights(pd.Series(multipliers, index=moment.index)).to_numpy() for moment in (own, theirs)]
     np.testing.assert_allclose(*weights, atol=1e-9)
+
+
+@pytest.mark.parametrize("constraint", ["equalized_odds", "demographic_parity"])
+def test_weights_of_the_constraint_are_repeated_rows(constraint):
+    from fairlearn.reductions import DemographicParity, EqualizedOdds, ErrorRate, ExponentiatedGradient
+
+    theirs = {"equalized_odds": EqualizedOdds, "demographic_parity": DemographicParity}[constraint](
+        difference_bound=0.05
+    )
+    people, X, true, predicted = table(400)
+    counts = np.random.default_rng(1).integers(0, 4, 400)
+    repeated, labels, groups = repeat_rows(counts, X, true, people["sex"].to_numpy())
+    repeated = repeated.reset_index(drop=True)
+    encoder, reports = encode(RandomizedResponseEncoder, people[["sex"]], CERTAIN)
+    own = private_parity(encoder, constraints=constraint, difference_bound=0.05)
+    objective, known_objective = own.default_objective(), ErrorRate()
+    with quiet():
+        for moment in (own, objective):
+            moment.load_data(X, true, sensitive_features=reports, sample_weight=counts * 2.5)
+        for moment in (theirs, known_objective):
+            moment.load_data(repeated, labels, sensitive_features=pd.Series(groups))
+    decisions = np.repeat(predicted, counts)
+    for one, known in ((own, theirs), (objective, known_objective)):
+        gaps = one.gamma(lambda X: predicted), known.gamma(lambda X: decisions)
+        np.testing.assert_allclose(*gaps, rtol=0, atol=1e-12)
+        multipliers = np.random.default_rng(0).random(len(one.index))
+        gains = [
+            moment.signed_weights(pd.Series(multipliers, index=moment.index)).to_numpy() for moment in (one, known)
+        ]
+        # Both are gains of each row in a mean over all rows.
+        sums = pd.Series(gains[1]).groupby(np.repeat(np.arange(400), counts)).sum().reindex(range(400), fill_value=0)
+        np.testing.assert_allclose(gains[0] / 400, sums / len(labels), rtol=0, atol=1e-12)
+    models = []
+    with quiet():
+        warnings.simplefilter("ignore", FutureWarning)
+        for moment, *rows, options in (
+            (own, X, true, {"sensitive_features": reports, "sample_weight": counts}),
+            (theirs, repeated, labels, {"sensitive_features": groups}),
+        ):
+            tree = DecisionTreeClassifier(max_depth=3, random_state=0)
+            fresh = (
+                type(moment)(difference_bound=0.05)
+                if moment is theirs
+                else private_parity(encoder, constraints=constraint, difference_bound=0.05)
+            )
+            models.append(ExponentiatedGradient(tree, fresh, nu=1e-3).fit(*rows, **options))
+    np.testing.assert_allclose(*(model._pmf_predict(X)[:, 1] for model in models), atol=1e-6)
 
 
 def test_projected_multipliers_keep_the_penalty_and_are_not_larger():
