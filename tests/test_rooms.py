@@ -95,6 +95,7 @@ def test_imports_by_name_are_listed():
 INTERNAL_IN_TESTS = {
     "central/test_discover_domain.py": "counts before noise",
     "central/test_group_quantiles.py": "scores before noise",
+    "central/test_quantiles.py": "public candidates",
     "central/test_levels.py": "estimates from given counts",
     "datasets/test_fairness_tables.py": "digests of downloaded files",
     "engines/test_coins.py": "random bits of a batch",

@@ -45,6 +45,7 @@ from skdp.base._parameters import check_flag as check_flag
 from skdp.base._parameters import check_ledger as check_ledger
 from skdp.base._parameters import check_random_state as check_random_state
 from skdp.base._parameters import find_bounds as find_bounds
+from skdp.base._parameters import find_decimals as find_decimals
 from skdp.base._parameters import has_float_resolution as has_float_resolution
 from skdp.base._parameters import list_names as list_names
 from skdp.base._parameters import parse_bounds as parse_bounds

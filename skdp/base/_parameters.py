@@ -12,7 +12,7 @@ from collections.abc import (
     Sequence,
 )
 from functools import wraps
-from numbers import Real
+from numbers import Integral, Real
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Union, cast
 
@@ -278,6 +278,28 @@ def find_bounds(declared: Any, name: Any) -> Any:
             f"{declared!r}. Exclude the column, or group by it."
         )
     return declared.edges[0], declared.edges[-1]
+
+
+def find_decimals(
+    bounds: Any, names: Sequence[Any], *, integers: bool = True
+) -> list[int | None]:
+    """Return the largest number of decimals that `bounds` declares for each column; None for any number.
+
+    An Interval declares it. If `integers`, a pair of integers declares whole numbers.
+    """
+    is_named = isinstance(bounds, Mapping | Domain)
+    decimals: list[int | None] = []
+    for name, pair in zip(names, _list_pairs(bounds, names), strict=True):
+        declared = bounds[name] if is_named else pair
+        # (0, 1) bounds fractions, as in `Interval(0, 1)`.
+        is_wide = isinstance(declared, Categories) or pair[1] - pair[0] > 1
+        if isinstance(declared, Interval):
+            decimals.append(declared.decimals)
+        elif integers and is_wide and all(isinstance(one, Integral) for one in pair):
+            decimals.append(0)
+        else:
+            decimals.append(None)
+    return decimals
 
 
 def list_names(names: Any) -> list[Any] | None:

@@ -18,10 +18,17 @@ from skdp.base import (
     ColumnName,
     check_choice,
     check_confidence_level,
+    check_flag,
+    find_decimals,
     parse_bounds,
 )
 from skdp.central._base import Plan, Unknown, WeightedStatistic, check_unique_names
-from skdp.central._quantiles import GroupQuantiles, read_probability
+from skdp.central._quantiles import (
+    GroupQuantiles,
+    make_candidates,
+    read_masses,
+    read_probability,
+)
 from skdp.central._ranges import count_interval
 from skdp.central._sums import (
     GRID,
@@ -211,7 +218,8 @@ class DPGroupBy(WeightedStatistic):
         by `discover_domain`. The groups are all combinations. None among the values declares missing as a key.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or Domain
         Bounds (low, high) of all columns except the keys, or of each of them, from public knowledge or from
-        `discover_domain`. Values outside are clipped.
+        `discover_domain`. Values outside are clipped. Two integers more than 1 apart declare whole numbers, so that
+        quantiles are whole numbers; use floats otherwise.
     statistics : {"count", "mean", "sum", "median"}, float, or list of these, default=("count", "mean")
         The statistics to release: the number of rows of each group, and for each column in it the mean, the sum, the
         median, or the quantile of a probability, such as 0.25.
@@ -219,6 +227,9 @@ class DPGroupBy(WeightedStatistic):
         How `fit` handles an undeclared key. ``"error"`` reveals that such a key occurs; ``"ignore"`` excludes its row.
     max_weight : float, optional
         The largest `sample_weight` of a row, from public knowledge. The noise is proportional to it.
+    intervals : bool, default=True
+        If False, quantiles have no intervals, which get two thirds of the budget of quantiles otherwise. Other
+        intervals are free.
     confidence_level : float, default=0.95
         The coverage of each interval, between 0 and 1.
     max_rows_per_person : int, default=1
@@ -268,11 +279,12 @@ class DPGroupBy(WeightedStatistic):
     times as large. Quantiles have no weights.
 
     With quantiles, counts, means and sums together get half of the budget, and quantiles the other half. Quantiles are
-    chosen by the exponential mechanism among public candidates between the bounds, as in `DPQuantileTransformer`; a
-    third of their budget is for the quantiles, and the remainder is divided equally among the endpoints of all
-    intervals. An endpoint is chosen in the same way, for a rank that is so far outside that the interval covers the
-    quantile of this table with the stated probability, for any values ([2]_). Few quantiles therefore have narrower
-    intervals: with one column and a median, an endpoint is about 39 / epsilon values away from it.
+    chosen by the exponential mechanism among all numbers between the bounds, as in `DPKBinsDiscretizer`. With
+    `intervals`, a third of their budget is for the quantiles, and the remainder is divided equally among the endpoints
+    of all intervals. An endpoint is chosen in the same way among few numbers on one side of the quantile, for a rank
+    that is so far outside that the interval covers the quantile of this table with the stated probability, for any
+    values ([2]_). Few quantiles therefore have narrower intervals: with one column and a median, an endpoint is about
+    20 / epsilon to 30 / epsilon values away from it.
 
     References
     ----------
@@ -296,10 +308,10 @@ class DPGroupBy(WeightedStatistic):
 
     >>> hours = DPGroupBy(by="sex", keys=sexes, statistics=["median", 0.9], bounds=(0, 100), random_state=0).fit(people)
     >>> hours.to_frame().filter(like="q90").rename(columns=lambda name: name[15:])
-              q90  q90_lower  q90_upper
+             q90  q90_lower  q90_upper
     sex
-    Female  49.37      45.66       50.0
-    Male    59.11      55.06       60.0
+    Female  48.0       45.0       51.0
+    Male    59.0       56.0       60.0
     """
 
     _takes_categories = True
@@ -314,6 +326,7 @@ class DPGroupBy(WeightedStatistic):
         statistics: Statistic | Sequence[Statistic] = ("count", "mean"),
         handle_unknown: Unknown = "error",
         max_weight: float | None = None,
+        intervals: bool = True,
         confidence_level: float = 0.95,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -326,6 +339,7 @@ class DPGroupBy(WeightedStatistic):
         self.statistics = statistics
         self.handle_unknown = handle_unknown
         self.max_weight = max_weight
+        self.intervals = intervals
         self.confidence_level = confidence_level
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
@@ -438,6 +452,7 @@ class DPGroupBy(WeightedStatistic):
         warning.
         """
         check_confidence_level(self.confidence_level)
+        check_flag("intervals", self.intervals)
         measured = self._select_bounded(rows)
         warn_of_objects(measured.table)
         names = measured.names
@@ -483,13 +498,12 @@ class DPGroupBy(WeightedStatistic):
             losses += (noise.loss,)
         quantiles = None
         if probabilities:
-            quantiles = GroupQuantiles.read(
-                rows.select([*domain.columns, *names]),
-                domain,
-                bounds,
-                probabilities,
-                part,
+            decimals = find_decimals(self.bounds, names)
+            candidates = make_candidates(bounds, decimals)
+            masses = read_masses(
+                rows.select([*domain.columns, *names]), domain, candidates
             )
+            quantiles = GroupQuantiles(masses, probabilities, part, self.intervals)
             mechanisms.append(quantiles.mechanism)
             losses = (*losses, *quantiles.losses) if quantiles.losses else ()
         library = library_of(rows.table)

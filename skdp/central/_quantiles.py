@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from itertools import product
+from itertools import pairwise, product
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Indices, Integers
-from skdp.base import parse_bounds
-from skdp.central._sums import read_values, warn_of_objects
+from skdp.base import find_decimals, parse_bounds
+from skdp.central._sums import read_values, read_weights, warn_of_objects
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
@@ -25,18 +25,26 @@ from skdp.central.statistics import (
     join_codes,
     select_columns,
 )
-from skdp.domain import Domain, cut_evenly
+from skdp.domain import Domain
 from skdp.exact import log_upper
 from skdp.privacy import Loss, PrivacyBudget, exponential_loss
 from skdp.randomness import ByteSource, unimodal_choice
 from skdp.tables import Table
 
-# Number of positions of a cut within a cell, which divides the values of the cell as if
-# they were uniform in it. It must exceed the largest count of a cell; the time does not
-# depend on it.
+# Number of parts of a value, which are spread evenly over the cuts of its candidate. It
+# must exceed the largest count of a candidate; the time does not depend on it.
 PARTS = 1 << 32
 
-# Largest number of exact counts by group, which take 8 bytes each.
+# Largest candidate, in steps. Floats represent all integers up to it.
+MAX_STEPS = 1 << 52
+
+# The largest weight of a row, in units of the counts of weighted rows.
+WEIGHT_UNITS = 1 << 20
+
+# Number of steps of equal width in the grid of a large table.
+GRID_STEPS = 10_000
+
+# Largest number of exact counts by group of a large table, which take 8 bytes each.
 MAX_COUNTS = 1 << 27
 
 
@@ -55,103 +63,359 @@ def read_probability(value: Any, name: str) -> Fraction:
     return exact
 
 
-def plan_quantiles(
-    rows: Batches, bounds: Any, probabilities: Sequence[Fraction], budget: PrivacyBudget
-) -> QuantilePlan:
-    """Count the values of each column by public candidates, and plan the release of its quantiles.
+@dataclass(frozen=True)
+class Candidates:
+    """Public candidates for a quantile between two bounds: all numbers with at most some decimals."""
 
-    The candidates are a fine grid between the bounds, one of which is chosen for each probability.
+    # Candidate k is the number ``k / 10**decimals``. The candidates have intervals on a line
+    # of integers: 10**i units for each power 100**i, up to their range, that divides k. A cut
+    # of the line, chosen by the exponential mechanism, is the candidate of its interval.
+    # Many people have the same round value, such as 0. With n candidates, it has the
+    # fraction 1 / sqrt(n) of the line and not 1 / n, so that it is found with half of the
+    # epsilon. The other candidates together have nine tenths of the line or more.
+
+    low: float
+    high: float
+    decimals: int
+
+    @classmethod
+    def between(cls, low: float, high: float, decimals: int | None = None) -> Self:
+        """Make the candidates with at most some decimals; with None, as many as floats allow."""
+        largest = max(abs(low), abs(high))
+        most = math.floor(math.log10(MAX_STEPS) - math.log10(largest))
+        most = min(most, 300)  # 10.0**300 is a float
+        return cls(low, high, most if decimals is None else min(decimals, most))
+
+    def _to_steps(self, values: Any) -> Any:
+        """Convert values to candidates, before rounding."""
+        if self.decimals < 0:
+            return values / 10.0**-self.decimals
+        return values * 10.0**self.decimals
+
+    @cached_property
+    def first(self) -> int:
+        """The smallest candidate."""
+        return math.floor(self._to_steps(self.low))
+
+    @cached_property
+    def last(self) -> int:
+        """The largest candidate."""
+        return math.ceil(self._to_steps(self.high))
+
+    def round(self, values: Floats) -> Integers:
+        """Return the nearest candidate of each value; values outside the bounds are clipped."""
+        steps = np.rint(self._to_steps(np.clip(values, self.low, self.high)))
+        return np.clip(steps, self.first, self.last).astype(np.int64)
+
+    def to_values(self, candidates: Any) -> Floats:
+        """Return the numbers of candidates."""
+        steps = np.asarray(candidates, float)
+        if self.decimals < 0:
+            values = steps * 10.0**-self.decimals
+        else:
+            values = steps / 10.0**self.decimals
+        return np.clip(values, self.low, self.high)
+
+    @cached_property
+    def _levels(self) -> list[tuple[int, int, int]]:
+        """Each power of 100 up to the range, its units, and its smallest multiple from the first candidate on."""
+        levels = []
+        spacing, units = 1, 1
+        while spacing <= max(self.last - self.first, 1):
+            levels.append((spacing, units, -(-self.first // spacing)))
+            spacing, units = 100 * spacing, 10 * units
+        return levels
+
+    def find_start(self, candidate: Any) -> Any:
+        """Return the start of the interval of a candidate on the line; the interval ends at the next start."""
+        start = 0 * candidate
+        for spacing, units, smallest in self._levels:
+            start = start + units * (-(-candidate // spacing) - smallest)
+        return start
+
+    @cached_property
+    def length(self) -> int:
+        """The length of the line."""
+        return self.find_start(self.last + 1)
+
+    def find_candidate(self, cut: int) -> int:
+        """Return the candidate of a cut of the line, in units of ``1 / PARTS``."""
+        position = min(cut // PARTS, self.length - 1)
+        numbers = range(self.first, self.last + 1)
+        return self.first - 1 + bisect_right(numbers, position, key=self.find_start)
+
+    @cached_property
+    def grid(self) -> Integers:
+        """Some candidates, ascending: evenly spaced ones, and numbers with two significant digits."""
+        n_steps = self.last - self.first
+        if n_steps <= 10 * GRID_STEPS:
+            return np.arange(self.first, self.last + 1)
+        even = [
+            self.first + index * n_steps // GRID_STEPS
+            for index in range(GRID_STEPS + 1)
+        ]
+        digits = np.arange(1000)
+        round_numbers = [digits * spacing for spacing, *_ in self._levels]
+        positive = np.concatenate(round_numbers)
+        numbers = np.unique(np.concatenate([even, positive, -positive]))
+        return numbers[(self.first <= numbers) & (numbers <= self.last)]
+
+
+@dataclass(frozen=True, eq=False)
+class Masses:
+    """The mass of the values of a column on the left of a cut of the line of candidates.
+
+    A value has the mass `PARTS`, which is spread evenly over the interval of its cell. Cuts are in units of
+    ``1 / PARTS`` of the line. With weights, a row counts as up to `unit` values.
     """
-    # Candidates depend on the bounds only. They must not depend on dtypes, because
-    # pandas converts integers to floats if one of them is missing.
-    bounds = parse_bounds(bounds, rows.names)
-    warn_of_objects(rows.table)
-    candidates = [make_candidates(low, high) for low, high in bounds.tolist()]
-    cells = count_groups(rows, Domain({}), candidates)
-    return QuantilePlan(
-        [counts[0] for counts in cells], candidates, probabilities, budget
-    )
+
+    candidates: Candidates
+    # The intervals of the cells with values, ascending and disjoint, and the numbers of
+    # values in all cells before each, and in all; shapes (n_cells,), (n_cells + 1,).
+    starts: Integers
+    widths: Integers
+    n_before: Integers
+    unit: int = 1
+
+    @classmethod
+    def of_cells(
+        cls,
+        candidates: Candidates,
+        first: Integers,
+        stop: Integers,
+        counts: Integers,
+        unit: int,
+    ) -> Self:
+        """Make the masses of cells, which contain the candidates from `first` up to before `stop`."""
+        starts = candidates.find_start(first)
+        widths = candidates.find_start(stop) - starts
+        n_before = np.append(0, np.cumsum(counts))
+        return cls(candidates, starts, widths, n_before, unit)
+
+    @property
+    def total(self) -> int:
+        """The number of values."""
+        return int(self.n_before[-1])
+
+    @property
+    def last_cut(self) -> int:
+        """The cut with all candidates on its left."""
+        return self.candidates.length * PARTS
+
+    def mass_of(self, cut: int) -> int:
+        """Return the mass of the values on the left of a cut."""
+        cell = int(np.searchsorted(self.starts, cut // PARTS, "right")) - 1
+        if cell < 0:
+            return 0
+        start, width = int(self.starts[cell]), int(self.widths[cell])
+        part = min((cut - start * PARTS) // width, PARTS)
+        n_before, n_until = self.n_before[cell : cell + 2].tolist()
+        return PARTS * n_before + part * (n_until - n_before)
+
+    def find_first_cut(self, mass: int) -> int:
+        """Return the first cut with at least `mass` on its left; the number of cuts if there is none."""
+        if mass <= 0:
+            return 0
+        n_values = -(-mass // PARTS)  # rounded up
+        cell = int(np.searchsorted(self.n_before, n_values)) - 1
+        if cell == self.starts.size:
+            return self.last_cut + 1
+        n_before, n_until = self.n_before[cell : cell + 2].tolist()
+        missing_mass = mass - PARTS * n_before
+        part = -(-missing_mass // (n_until - n_before))
+        return int(self.starts[cell]) * PARTS + part * int(self.widths[cell])
+
+    def count_below(self, candidates: Sequence[int]) -> list[int]:
+        """Count the values below each candidate, and all values of its cell if the cell begins below it."""
+        starts = self.candidates.find_start(np.array(candidates))
+        return self.n_before[np.searchsorted(self.starts, starts, "left")].tolist()
+
+    def count_above(self, candidates: Sequence[int]) -> list[int]:
+        """Count the values above each candidate, and all values of its cell if the cell ends above it."""
+        stops = self.candidates.find_start(np.array(candidates) + 1)
+        cells = np.searchsorted(self.starts + self.widths, stops, "right")
+        return (self.n_before[-1] - self.n_before[cells]).tolist()
 
 
-def make_candidates(low: float, high: float) -> Floats:
-    """Return evenly spaced candidates between two bounds, which include all whole numbers if the bounds are whole."""
-    width = high - low
-    n_steps = 10_000
-    if low.is_integer() and high.is_integer() and width <= 100_000:
-        n_steps = max(n_steps - n_steps % int(width), int(width))
-    return cut_evenly(low, high, n_steps)
+def read_masses(
+    rows: Batches,
+    domain: Domain,
+    candidates: Sequence[Candidates],
+    max_weight: float | None = None,
+) -> list[list[Masses]]:
+    """Read the values of each column by group of rows.
 
-
-def count_groups(
-    rows: Batches, domain: Domain, candidates: Sequence[Floats]
-) -> list[Integers]:
-    """Count the values of each column by group and cell of `find_cells`; shape (n_groups, n_cells) each.
-
-    The first columns of `rows` are the keys of `domain`. Rows with an undeclared key and missing values are not
-    counted.
+    The first columns of `rows` are the keys of `domain`, and the last column the weights of rows if `max_weight` is not
+    None. Rows with an undeclared key and missing values are excluded. The rows of a large table are counted on a grid
+    of public candidates.
     """
-    return rows.add_up(partial(_count_groups, domain=domain, candidates=candidates))
+    unit = 1 if max_weight is None else WEIGHT_UNITS
+    arguments: Any = {"domain": domain, "max_weight": max_weight}
+    masses = []
+    if rows.large is None:
+        columns = _round_values(rows.table, candidates, **arguments)
+        for choices, (groups, numbers, weights) in zip(
+            candidates, columns, strict=True
+        ):
+            # Rows by group and candidate, and the first row of each of these pairs.
+            order = np.lexsort((numbers, groups))
+            groups, numbers = groups[order], numbers[order]
+            is_new = (np.diff(groups, prepend=-1) != 0) | (
+                np.diff(numbers, prepend=choices.first - 1) != 0
+            )
+            first_rows = np.flatnonzero(is_new)
+            counts = np.diff(first_rows, append=groups.size)
+            if weights is not None:
+                counts = (
+                    np.add.reduceat(weights[order], first_rows)
+                    if groups.size
+                    else counts
+                )
+            groups, numbers = groups[first_rows], numbers[first_rows]
+            limits = np.searchsorted(groups, np.arange(domain.size + 1))
+            by_group = []
+            for start, stop in pairwise(limits):
+                part = numbers[start:stop]
+                by_group.append(
+                    Masses.of_cells(choices, part, part + 1, counts[start:stop], unit)
+                )
+            masses.append(by_group)
+        return masses
+    n_counts = domain.size * sum(2 * choices.grid.size for choices in candidates)
+    if n_counts > MAX_COUNTS:
+        raise ValueError(
+            f"`keys` must declare at most {MAX_COUNTS * domain.size // n_counts:,} "
+            f"groups for quantiles of {len(candidates)} columns of a large table, got "
+            f"{domain.size:,}. Use fewer keys or columns."
+        )
+    tables = rows.add_up(partial(_count_on_grid, candidates=candidates, **arguments))
+    for choices, table in zip(candidates, tables, strict=True):
+        # Cell 2 i is the candidate i of the grid, and cell 2 i + 1 between it and the next.
+        first = np.repeat(choices.grid, 2)[:-1] + np.arange(table.shape[1]) % 2
+        stop = np.append(first[1:], choices.last + 1)
+        by_group = []
+        for counts in table:
+            (cells,) = np.nonzero(counts)
+            by_group.append(
+                Masses.of_cells(choices, first[cells], stop[cells], counts[cells], unit)
+            )
+        masses.append(by_group)
+    return masses
 
 
-def _count_groups(
-    table: Table, *, domain: Domain, candidates: Sequence[Floats]
-) -> list[Integers]:
-    """Return the counts of `count_groups` for a batch of rows."""
+def _round_values(
+    table: Table,
+    candidates: Sequence[Candidates],
+    domain: Domain,
+    max_weight: float | None,
+) -> list[tuple[Indices, Integers, Integers | None]]:
+    """Return the group, the candidate and the weight of each value, for each column; None without weights."""
     n_keys = len(domain.columns)
     keys = select_columns(table, table.names[:n_keys])
-    columns = read_values(select_columns(table, table.names[n_keys:]))
+    names = table.names[n_keys : n_keys + len(candidates)]
+    columns = read_values(select_columns(table, names))
     groups = np.zeros(len(columns[0]), np.int64)
     if n_keys:
         codes, _ = encode_columns(keys, domain, "ignore")
         groups = join_codes(domain, codes)
-    counts = []
-    for column, values in zip(columns, candidates, strict=True):
+    weights = None
+    if max_weight is not None:
+        weights = np.rint(read_weights(table, max_weight) * WEIGHT_UNITS)
+        weights = weights.astype(np.int64)
+    rounded = []
+    for column, choices in zip(columns, candidates, strict=True):
         is_counted = ~np.isnan(column) & (groups < domain.size)
-        n_cells = 2 * values.size - 1
-        cells = find_cells(column[is_counted], values) + n_cells * groups[is_counted]
-        n_by_cell = np.bincount(cells, minlength=domain.size * n_cells)
-        counts.append(n_by_cell.reshape(domain.size, n_cells))
+        if weights is not None:
+            is_counted &= weights > 0
+        rounded.append(
+            (
+                groups[is_counted],
+                choices.round(column[is_counted]),
+                None if weights is None else weights[is_counted],
+            )
+        )
+    return rounded
+
+
+def _count_on_grid(
+    table: Table,
+    *,
+    domain: Domain,
+    candidates: Sequence[Candidates],
+    max_weight: float | None,
+) -> list[Integers]:
+    """Count the values of each column by group and cell of the grid; shape (n_groups, n_cells) each."""
+    counts = []
+    columns = _round_values(table, candidates, domain, max_weight)
+    for choices, (groups, numbers, weights) in zip(candidates, columns, strict=True):
+        n_cells = 2 * choices.grid.size - 1
+        above = np.searchsorted(choices.grid, numbers)
+        cells = 2 * above - (choices.grid[above] != numbers) + n_cells * groups
+        n_by_cell = np.bincount(cells, weights, domain.size * n_cells)
+        counts.append(n_by_cell.astype(np.int64).reshape(domain.size, n_cells))
     return counts
 
 
-def find_cells(numbers: Floats, candidates: Floats) -> Indices:
-    """Return the cell of each number: 2 i for candidate i, and 2 i + 1 between it and the next candidate.
+def plan_quantiles(
+    rows: Batches,
+    bounds: Any,
+    probabilities: Sequence[Fraction],
+    budget: PrivacyBudget,
+    *,
+    integers: bool = False,
+) -> QuantilePlan:
+    """Read the values of each column, and plan the release of its quantiles.
 
-    Numbers outside the candidates are clipped.
+    If `integers`, a pair of integers in `bounds` declares whole numbers.
     """
-    clipped = np.clip(numbers, candidates[0], candidates[-1])
-    above = np.searchsorted(candidates, clipped, "left")
-    return 2 * above - (candidates[above] != clipped)
+    # Candidates depend on declarations only. They must not depend on dtypes, because
+    # pandas converts integers to floats if one of them is missing.
+    limits = parse_bounds(bounds, rows.names)
+    warn_of_objects(rows.table)
+    decimals = find_decimals(bounds, rows.names, integers=integers)
+    candidates = make_candidates(limits, decimals)
+    masses = [groups[0] for groups in read_masses(rows, Domain({}), candidates)]
+    return QuantilePlan(masses, probabilities, budget)
+
+
+def make_candidates(bounds: Floats, decimals: Sequence[int | None]) -> list[Candidates]:
+    """Make the candidates for the quantiles of columns with these bounds, of shape (n_columns, 2)."""
+    pairs = zip(bounds.tolist(), decimals, strict=True)
+    return [Candidates.between(low, high, digits) for (low, high), digits in pairs]
 
 
 @dataclass(frozen=True, eq=False)
 class QuantilePlan:
     """A planned release of the quantiles of columns."""
 
-    # Exact counts of each column, see `find_cells`.
-    cells: Sequence[Integers]
-    candidates: Sequence[Floats]
+    # The exact values of each column. They exist during `fit` only.
+    masses: Sequence[Masses]
     # Probabilities of the quantiles, ascending.
     probabilities: Sequence[Fraction]
     budget: PrivacyBudget
 
     mechanism: ClassVar[str] = "exponential mechanism"
 
+    def choose(self, source: ByteSource) -> list[list[int]]:
+        """Choose a candidate for each quantile of each column; the columns share the budget equally."""
+        budget = self.budget / len(self.masses)
+        chosen = []
+        for masses in self.masses:
+            cuts = choose_cuts(masses, self.probabilities, budget, source)
+            chosen.append(list(map(masses.candidates.find_candidate, cuts)))
+        return chosen
+
     def draw(self, source: ByteSource) -> Floats:
-        """Draw the quantiles of all columns, which share the budget equally; shape (n_columns, n_quantiles)."""
-        budget = self.budget / len(self.cells)
-        quantiles = np.empty((len(self.cells), len(self.probabilities)))
-        for row, cells, values in zip(
-            quantiles, self.cells, self.candidates, strict=True
-        ):
-            cuts = choose_cuts(cells, self.probabilities, budget, source)
-            row[:] = values[list(map(nearest_candidate, cuts))]
-        return quantiles
+        """Draw the quantiles of all columns; shape (n_columns, n_quantiles)."""
+        columns = zip(self.masses, self.choose(source), strict=True)
+        return np.array(
+            [masses.candidates.to_values(chosen) for masses, chosen in columns]
+        )
 
     def draw_with_bounds(self, source: ByteSource) -> Floats:
         """Draw the quantiles of each column, between its bounds; shape (n_columns, n_quantiles + 2)."""
-        lows = [values[0] for values in self.candidates]
-        highs = [values[-1] for values in self.candidates]
+        lows = [masses.candidates.low for masses in self.masses]
+        highs = [masses.candidates.high for masses in self.masses]
         return np.column_stack([lows, self.draw(source), highs])
 
     @property
@@ -159,7 +423,7 @@ class QuantilePlan:
         """The privacy losses of all choices; empty for a budget in rho or mu, which bounds them better than epsilon."""
         if self.budget.kind != "epsilon":
             return ()
-        n_levels = count_levels(self.probabilities) * len(self.cells)
+        n_levels = count_levels(self.probabilities) * len(self.masses)
         loss = exponential_loss((self.budget / n_levels).amount)
         return (replace(loss, count=n_levels),)
 
@@ -170,12 +434,12 @@ def count_levels(probabilities: Sequence[Fraction]) -> int:
 
 
 def choose_cuts(
-    counts: Integers,
+    masses: Masses,
     probabilities: Sequence[Fraction],
     budget: PrivacyBudget,
     source: ByteSource,
 ) -> list[int]:
-    """Choose quantiles of ascending probabilities as cuts between cells with these counts (see `Masses`)."""
+    """Choose quantiles of ascending probabilities as cuts of the line of candidates."""
     # The middle quantile is chosen among all cuts. The smaller quantiles are then
     # quantiles of the values on its left, and the larger quantiles of the values on its right,
     # and both are chosen in the same way ([1]_).
@@ -188,7 +452,6 @@ def choose_cuts(
     # compose adaptively, with an equal fraction each.
     # .. [1] H. Kaplan, S. Schnapp, U. Stemmer (2022). Differentially private approximate
     #    quantiles. ICML.
-    masses = Masses(np.append(0, np.cumsum(counts)))
     budget /= count_levels(probabilities)
     ranks = [Fraction(0), *probabilities, Fraction(1)]
     cuts = [0] * len(ranks)
@@ -205,54 +468,6 @@ def choose_cuts(
         )
         intervals += [(middle, high), (low, middle)]
     return cuts[1:-1]
-
-
-def nearest_candidate(cut: int) -> int:
-    """Return the index of the candidate nearest to a cut, where candidate i is cell 2 i of `find_cells`."""
-    # Cell c starts at the cut ``c * PARTS``. Every second cell is a candidate, so a cut in
-    # the cell between two candidates is moved to the nearer of them.
-    return (cut + PARTS // 2) // (2 * PARTS)
-
-
-@dataclass(frozen=True)
-class Masses:
-    """The mass of the values of a column on the left of a cut.
-
-    Cut c is the position ``c / PARTS`` in units of cells. On its left are ``c // PARTS`` whole cells and the fraction
-    ``c % PARTS / PARTS`` of each value of the next cell. A value has the mass `PARTS`, so that masses are integers.
-    """
-
-    # The number of values in the cells before each cell, and in all cells; shape (n_cells + 1,).
-    n_before: Integers
-
-    @property
-    def last_cut(self) -> int:
-        """The cut with all cells on its left."""
-        return (self.n_before.size - 1) * PARTS
-
-    def mass_of(self, cut: int) -> int:
-        """Return the mass of the values on the left of a cut."""
-        cell, part = divmod(cut, PARTS)
-        n_before = int(self.n_before[cell])
-        if part == 0:
-            return PARTS * n_before
-        n_in_cell = int(self.n_before[cell + 1]) - n_before
-        return PARTS * n_before + part * n_in_cell
-
-    def find_first_cut(self, mass: int) -> int:
-        """Return the first cut with at least `mass` on its left; the number of cuts if there is none.
-
-        The mass of a value is `PARTS`, spread evenly over the cuts of its cell.
-        """
-        if mass <= 0:
-            return 0
-        n_values = -(-mass // PARTS)  # rounded up
-        cell = int(np.searchsorted(self.n_before, n_values)) - 1
-        if cell == self.n_before.size - 1:
-            return self.last_cut + 1
-        n_before, n_until = self.n_before[cell : cell + 2].tolist()
-        missing_mass = mass - PARTS * n_before
-        return cell * PARTS - (-missing_mass // (n_until - n_before))
 
 
 @dataclass(frozen=True)
@@ -307,19 +522,19 @@ class CutScores:
         """Return the best score minus the score of a cut, which is counted from `low`."""
         return self._distance(self.low + index) - self._smallest_distance
 
-    def list_scores(self) -> NDArray[Any]:
-        """Return the scores of both limits and of the cuts between cells; within a cell, scores change linearly."""
-        inner = self.masses.n_before[self.low // PARTS + 1 : -(-self.high // PARTS)]
-        limits = [self.masses.mass_of(self.low), self.masses.mass_of(self.high)]
-        masses = np.array([*(PARTS * inner.astype(object)), *limits], object)
-        return -abs(self.fraction.denominator * masses - self._target)
+    def list_scores(self) -> list[int]:
+        """Return the scores of cuts between candidates of the public grid, and last of both limits."""
+        candidates = self.masses.candidates
+        cuts = [PARTS * int(start) for start in candidates.find_start(candidates.grid)]
+        inner = [cut for cut in cuts if self.low < cut < self.high]
+        return [-self._distance(cut) for cut in (*inner, self.low, self.high)]
 
     def choose(self, budget: PrivacyBudget, source: ByteSource) -> int:
         """Choose a cut by the exponential mechanism: cuts near the quantile are the most probable."""
         # With a fraction f, adding a value changes the mass on the left minus f times the
         # mass of all values by -f if the value is on the right, and by up to 1 - f.
         numerator, denominator = self.fraction.numerator, self.fraction.denominator
-        sensitivity = PARTS * max(numerator, denominator - numerator)
+        sensitivity = PARTS * self.masses.unit * max(numerator, denominator - numerator)
         return self.low + unimodal_choice(
             source,
             self.high - self.low + 1,
@@ -332,41 +547,15 @@ class CutScores:
 
 @dataclass(frozen=True, eq=False)
 class GroupQuantiles:
-    """A planned release of quantiles of columns by group, with intervals."""
+    """A planned release of quantiles of columns by group, with intervals unless `has_intervals` is False."""
 
-    # Exact counts of the cells of each column, of shape (n_groups, n_cells); see
-    # `find_cells`. They exist during `fit` only.
-    cells: Sequence[Integers]
-    candidates: Sequence[Floats]
+    # The exact values of each column by group. They exist during `fit` only.
+    masses: Sequence[Sequence[Masses]]
     probabilities: Sequence[Fraction]
     budget: PrivacyBudget
+    has_intervals: bool = True
 
     mechanism: ClassVar[str] = QuantilePlan.mechanism
-
-    @classmethod
-    def read(
-        cls,
-        rows: Batches,
-        domain: Domain,
-        bounds: Floats,
-        probabilities: Sequence[Fraction],
-        budget: PrivacyBudget,
-    ) -> GroupQuantiles:
-        """Count the values of each column by group and candidate.
-
-        `rows` has the key columns of `domain`, and then the columns of numbers. Rows with an undeclared key are
-        excluded.
-        """
-        candidates = [make_candidates(low, high) for low, high in bounds.tolist()]
-        n_counts = domain.size * sum(2 * values.size for values in candidates)
-        if n_counts > MAX_COUNTS:
-            raise ValueError(
-                f"`keys` must declare at most {MAX_COUNTS * domain.size // n_counts:,} "
-                f"groups for quantiles of {len(candidates)} columns, got "
-                f"{domain.size:,}. Use fewer keys or columns."
-            )
-        cells = count_groups(rows, domain, candidates)
-        return cls(cells, candidates, probabilities, budget)
 
     @property
     def losses(self) -> tuple[Loss, ...]:
@@ -375,61 +564,61 @@ class GroupQuantiles:
         # mechanism, whose candidates are tuples.
         if self.budget.kind != "epsilon":
             return ()
-        n_endpoints = 2 * len(self.cells) * len(self.probabilities)
-        loss = exponential_loss(self._endpoint_budget.amount)
-        return (*self._select_group(0).losses, replace(loss, count=n_endpoints))
+        losses = self._select_group(0).losses
+        if self.has_intervals:
+            n_endpoints = 2 * len(self.masses) * len(self.probabilities)
+            loss = exponential_loss(self._endpoint_budget.amount)
+            losses = (*losses, replace(loss, count=n_endpoints))
+        return losses
 
     @property
     def _endpoint_budget(self) -> PrivacyBudget:
         """The budget of one endpoint of an interval; all endpoints share two thirds equally."""
-        n_endpoints = 2 * len(self.cells) * len(self.probabilities)
+        n_endpoints = 2 * len(self.masses) * len(self.probabilities)
         return self.budget * Fraction(2, 3 * n_endpoints)
 
     def _select_group(self, group: int) -> QuantilePlan:
-        """Return the planned choices of the quantiles of one group, with a third of the budget."""
-        cells = [counts[group] for counts in self.cells]
-        return QuantilePlan(
-            cells, self.candidates, sorted(self.probabilities), self.budget / 3
-        )
+        """Return the planned choices of the quantiles of one group, with a third of the budget, or all of it."""
+        masses = [groups[group] for groups in self.masses]
+        budget = self.budget / 3 if self.has_intervals else self.budget
+        return QuantilePlan(masses, sorted(self.probabilities), budget)
 
     def draw(self, level: float, source: ByteSource) -> Estimate:
         """Draw the quantiles and their intervals: arrays (n_groups, n_columns, n_probabilities)."""
-        n_groups = len(self.cells[0])
+        n_groups, n_columns = len(self.masses[0]), len(self.masses)
         order = np.argsort(np.array(self.probabilities, float))
-        shape = n_groups, len(self.cells), len(self.probabilities)
-        value, lower, upper = np.empty((3, *shape))
-        tail = (1 - Fraction(level)) / 2
-        for group, column in product(range(n_groups), range(len(self.cells))):
-            cells, candidates = self.cells[column][group], self.candidates[column]
-            # Cell 2 i is the candidate i, and cell 2 i + 1 is between it and the next.
-            up_to_next = np.add.reduceat(cells, np.arange(0, cells.size, 2))
-            down_to_next = np.add.reduceat(cells[::-1], np.arange(0, cells.size, 2))
-            for index, probability in enumerate(self.probabilities):
-                # An upper endpoint is a lower endpoint in descending order.
-                endpoints = []
-                for counts, fraction in (
-                    (up_to_next, probability),
-                    (down_to_next, 1 - probability),
-                ):
-                    scores = EndpointScores.with_added_values(
-                        counts, fraction, self._endpoint_budget, tail
-                    )
-                    endpoints.append(scores.choose(source))
-                lower[group, column, index] = candidates[endpoints[0]]
-                upper[group, column, index] = candidates[::-1][endpoints[1]]
+        shape = n_groups, n_columns, len(self.probabilities)
+        error, lower, upper = np.full((3, *shape), math.nan)
+        chosen = np.empty(shape, np.int64)
         for group in range(n_groups):
-            value[group][:, order] = self._select_group(group).draw(source)
-        # An interval also contains the chosen quantile.
-        lower, upper = np.minimum(lower, value), np.maximum(upper, value)
-        return Estimate(value, np.full(shape, math.nan), lower, upper)
+            chosen[group][:, order] = self._select_group(group).choose(source)
+        value = np.empty(shape)
+        for column, groups in enumerate(self.masses):
+            value[:, column] = groups[0].candidates.to_values(chosen[:, column])
+        if not self.has_intervals:
+            return Estimate(value, error, lower, upper)
+        tail = (1 - Fraction(level)) / 2
+        for place in product(*map(range, shape)):
+            group, column, index = place
+            masses, candidate = self.masses[column][group], int(chosen[place])
+            endpoints = []
+            for is_upper in (False, True):
+                scores = EndpointScores.around(
+                    candidate,
+                    masses,
+                    self.probabilities[index],
+                    self._endpoint_budget,
+                    tail,
+                    is_upper=is_upper,
+                )
+                endpoints.append(scores.choose(source))
+            lower[place], upper[place] = masses.candidates.to_values(endpoints)
+        return Estimate(value, error, lower, upper)
 
 
 @dataclass(frozen=True, eq=False)
 class EndpointScores:
-    """Scores of the candidates for the lower endpoint of the interval of a quantile.
-
-    An upper endpoint is a lower endpoint in descending order.
-    """
+    """Scores of candidates for an endpoint of the interval of a quantile."""
 
     # For n values and the probability p = a / b, the candidate c_i is a lower endpoint if
     # at most p n values are below it. The table gets s additional values below all
@@ -443,69 +632,80 @@ class EndpointScores:
     # than p n values are below c_i, then its distance exceeds b s. So with N candidates and the rate r
     # of the exponential mechanism, the probability of such a choice is at most x / (1 + x)
     # with x = (N - 1) exp(-r b s), and exactly this much for the worst table.
+    #
+    # The candidates depend on the chosen quantile, which is public then: their distances
+    # from it are halves of each other, from the bound of the column down to 0. So N is small for all
+    # bounds. An upper endpoint is a lower endpoint in descending order.
 
+    candidates: Sequence[int]
     # A_0, ..., A_N.
-    n_below: Integers
+    n_below: Sequence[int]
     # a n and b.
     target: int
     denominator: int
     rate: Fraction
 
     @classmethod
-    def with_added_values(
+    def around(
         cls,
-        counts: Integers,
+        chosen: int,
+        masses: Masses,
         probability: Fraction,
         budget: PrivacyBudget,
         tail: Fraction,
-    ) -> EndpointScores:
-        """Add values below all candidates, so that the endpoint exceeds the quantile with a small probability only.
+        *,
+        is_upper: bool,
+    ) -> Self:
+        """Score the candidates on one side of a chosen quantile.
 
-        `counts` are the numbers of values from each candidate up to the next, `probability` defines the
-        quantile (1/2 is the median), `budget` is the budget of one endpoint, and `tail` is the largest probability
-        that the endpoint exceeds the quantile.
+        `probability` defines the quantile (1/2 is the median), `budget` is the budget of one endpoint, and `tail` is
+        the largest probability that the endpoint is on the wrong side of the quantile of the table.
         """
+        bound = masses.candidates.last if is_upper else masses.candidates.first
+        side = 1 if is_upper else -1
+        distance = abs(bound - chosen)
+        halves = {distance >> shift for shift in range(distance.bit_length() + 1)}
+        candidates = [chosen + side * half for half in sorted(halves, reverse=True)]
+        if is_upper:
+            probability = 1 - probability
+            counts = masses.count_above(candidates)
+        else:
+            counts = masses.count_below(candidates)
         numerator, denominator = probability.numerator, probability.denominator
-        sensitivity = max(numerator, denominator - numerator)
+        sensitivity = masses.unit * max(numerator, denominator - numerator)
         rate = budget.choice / (2 * sensitivity * budget.rows)
-        odds = (counts.size - 1) * (1 - tail) / tail
+        odds = max(len(candidates) - 1, 1) * (1 - tail) / tail
         n_added = math.ceil(Fraction(log_upper(odds)) / (rate * denominator))
         n_added = min(n_added, MAX_NOISY_COUNT)
-        n_below = np.append(0, np.cumsum(counts)) + n_added
-        n_below[0] = 0  # so that some candidate has the distance 0
-        target = numerator * int(counts.sum())
-        return cls(n_below, target, denominator, rate)
+        # The first candidate has no value below it, so that some candidate has the distance 0.
+        n_below = [0, *(n_added + count for count in (*counts[1:], masses.total))]
+        return cls(candidates, n_below, numerator * masses.total, denominator, rate)
 
-    def choose(self, source: ByteSource) -> int:
-        """Choose the index of an endpoint."""
-        return unimodal_choice(
-            source,
-            self.n_below.size - 1,
-            self._find_within,
-            self._distance,
-            self.rate,
-            self._list_scores,
-        )
-
-    def _distance(self, index: int) -> int:
+    def find_distance(self, index: int) -> int:
         """Return the distance of a candidate."""
-        below, up_to_next = self.n_below[index : index + 2].tolist()
+        below, up_to_next = self.n_below[index : index + 2]
         b = self.denominator
         return max(b * below - self.target, self.target - b * up_to_next, 0)
 
-    def _find_within(self, distance: int) -> tuple[int, int]:
+    def find_within(self, distance: int) -> tuple[int, int]:
         """Return the range of the candidates with at most a distance."""
         smallest = -((distance - self.target) // self.denominator)  # rounded up
         largest = (self.target + distance) // self.denominator
-        start = np.searchsorted(self.n_below[1:], max(smallest, 0), "left")
-        largest = min(largest, int(self.n_below[-1]))
-        stop = np.searchsorted(self.n_below[:-1], largest, "right")
-        return int(start), int(stop)
+        start = bisect_left(self.n_below[1:], smallest)
+        return start, bisect_right(self.n_below[:-1], largest)
 
-    def _list_scores(self) -> NDArray[Any]:
+    def list_scores(self) -> list[int]:
         """Return the scores of all candidates."""
-        multiples = self.denominator * self.n_below.astype(object)
-        distances = np.maximum(
-            multiples[:-1] - self.target, self.target - multiples[1:]
+        return [-self.find_distance(index) for index in range(len(self.candidates))]
+
+    def choose(self, source: ByteSource) -> int:
+        """Choose an endpoint by the exponential mechanism."""
+        index = unimodal_choice(
+            source,
+            len(self.candidates),
+            self.find_within,
+            self.find_distance,
+            self.rate,
+            self.list_scores,
         )
-        return -np.maximum(distances, 0)
+        return self.candidates[index]

@@ -280,8 +280,8 @@ class DPMinMaxScaler(AffineScaler):
     >>> scaler = DPMinMaxScaler(
     ...     epsilon=1.0, bounds=(0, 100), quantile_range=(1.0, 99.0), random_state=0
     ... ).fit(ages)
-    >>> scaler.data_min_, scaler.data_max_
-    (array([17.]), array([73.7]))
+    >>> scaler.data_min_.round(1), scaler.data_max_.round(1)
+    (array([17.8]), array([73.3]))
     """
 
     def __init__(
@@ -440,9 +440,9 @@ class DPRobustScaler(AffineScaler):
     >>> people = load_adult().frame[["age", "hours-per-week"]]
     >>> scaler = DPRobustScaler(epsilon=1.0, bounds=(0, 100), random_state=0).fit(people)
     >>> scaler.center_, scaler.scale_.round(1)
-    (array([37., 40.]), array([20.,  5.]))
+    (array([37., 40.]), array([19.3,  5. ]))
     >>> scaler.transform(people.head(2))["age"].round(2).tolist()
-    [0.1, 0.65]
+    [0.1, 0.67]
     """
 
     def __init__(
@@ -557,8 +557,8 @@ class DPQuantileTransformer(InvertibleTransformer):
     >>> from skdp.datasets import load_adult
     >>> ages = load_adult().frame[["age"]]
     >>> transformer = DPQuantileTransformer(epsilon=1.0, n_quantiles=5, bounds=(0, 100), random_state=0).fit(ages)
-    >>> transformer.quantiles_.ravel(), transformer.references_
-    (array([  0.,  28.,  37.,  48., 100.]), array([0.  , 0.25, 0.5 , 0.75, 1.  ]))
+    >>> transformer.quantiles_.ravel().round(1), transformer.references_
+    (array([  0. ,  28. ,  37. ,  47.9, 100. ]), array([0.  , 0.25, 0.5 , 0.75, 1.  ]))
     >>> transformer.transform(ages.head(3))["age"].round(2).tolist(), ages["age"].head(3).tolist()
     ([0.55, 0.76, 0.52], [39, 50, 38])
     """
@@ -674,8 +674,9 @@ class DPKBinsDiscretizer(CentralTransformer):
 
     The middle edge is chosen by the exponential mechanism, and the other edges in the same way on both sides of it
     ([1]_), with epsilon / (d l) on each of l levels for d columns. Two bins have one level, and four, eight and sixteen
-    bins have two, three and four. The candidates are 10,000 even steps between the bounds, such that all whole numbers
-    between whole bounds are among them; if there are more whole numbers, these alone, up to 100,000.
+    bins have two, three and four. The candidates are all numbers between the bounds in steps of a power of ten, about
+    as many as floats represent, so that the error does not depend on the width of the bounds; or the numbers that an
+    `Interval` in `bounds` declares. The rows of a large table are counted on a grid of about 10,000 numbers.
 
     A missing value stays missing (nan).
 
@@ -689,8 +690,8 @@ class DPKBinsDiscretizer(CentralTransformer):
     >>> from skdp.datasets import load_adult
     >>> ages = load_adult().frame[["age"]]
     >>> bins = DPKBinsDiscretizer(epsilon=1.0, n_bins=4, bounds=(0, 100), random_state=0).fit(ages)
-    >>> bins.bin_edges_
-    [array([  0.,  28.,  37.,  48., 100.])]
+    >>> bins.bin_edges_[0].round(1)
+    array([  0. ,  28. ,  37. ,  47.3, 100. ])
     >>> bins.transform(ages.head(4))["age"].tolist(), ages["age"].head(4).tolist()
     ([2, 3, 2, 3], [39, 50, 38, 53])
     """

@@ -191,7 +191,8 @@ class DPSimpleImputer(CentralTransformer):
             return Plan(sums, (noise,))
         if self.strategy == "median":
             median = [Fraction(1, 2)]
-            return Plan.from_quantiles(plan_quantiles(rows, bounds, median, budget))
+            quantiles = plan_quantiles(rows, bounds, median, budget, integers=True)
+            return Plan.from_quantiles(quantiles)
         column_budget = budget / len(rows.names)
         losses: tuple[Loss, ...] = ()
         if budget.kind == "epsilon":

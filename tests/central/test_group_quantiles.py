@@ -13,22 +13,31 @@ import pytest
 
 import skdp.engines  # noqa: F401, so that `fit` reads a LazyFrame
 from skdp import DPGroupBy, PrivacyLedger
-from skdp.central._quantiles import EndpointScores
+from skdp.central._quantiles import Candidates, EndpointScores, Masses
 from skdp.privacy import Mu, PrivacyBudget, Rho
 from skdp.testing import replay_release
 
-N_CANDIDATES = 4
-TABLES = [list(counts) for counts in itertools.product(range(4), repeat=N_CANDIDATES)]
+# Candidates 0, 1, 2, ..., 8; around 4, the candidates of a lower endpoint are 0, 2, 3 and 4.
+CANDIDATES = Candidates(0.0, 8.0, 0)
+TABLES = [list(counts) for counts in itertools.product(range(4), repeat=4)]
 PROBABILITIES = [Fraction(1, 2), Fraction(1, 10), Fraction(3, 4)]
 HALF = PrivacyBudget("epsilon", Fraction(1, 2))
 
 
-def make_scores(counts, probability, budget=HALF, tail=Fraction(1, 40)):
-    return EndpointScores.with_added_values(np.array(counts), probability, budget, tail)
+def make_scores(counts, probability, budget=HALF, tail=Fraction(1, 40), *, is_upper=False):
+    """Score the endpoints around the candidate 4 for values at 0, 2, 3, 4, or at 8, 6, 5, 4."""
+    values = np.array([8, 6, 5, 4] if is_upper else [0, 2, 3, 4])
+    order = np.argsort(values)
+    cells = values[order], values[order] + 1, np.array(counts)[order]
+    masses = Masses.of_cells(CANDIDATES, *cells, unit=1)
+    probability = 1 - probability if is_upper else probability
+    scores = EndpointScores.around(4, masses, probability, budget, tail, is_upper=is_upper)
+    assert list(scores.candidates) == values.tolist()
+    return scores
 
 
 def list_distances(scores):
-    return [scores._distance(index) for index in range(N_CANDIDATES)]
+    return [scores.find_distance(index) for index in range(4)]
 
 
 def exceedance(scores, counts, probability):
@@ -39,14 +48,15 @@ def exceedance(scores, counts, probability):
     return weights[is_above].sum() / weights.sum()
 
 
+@pytest.mark.parametrize("is_upper", [False, True])
 @pytest.mark.parametrize("probability", PROBABILITIES)
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 4.0])
 @pytest.mark.parametrize("tail", [Fraction(1, 40), Fraction(1, 4)])
-def test_endpoint_exceeds_the_quantile_of_no_table_more_often_than_stated(probability, epsilon, tail):
+def test_endpoint_exceeds_the_quantile_of_no_table_more_often_than_stated(probability, epsilon, tail, is_upper):
     budget = PrivacyBudget("epsilon", Fraction(epsilon))
     largest = 0.0
     for counts in TABLES:
-        scores = make_scores(counts, probability, budget, tail)
+        scores = make_scores(counts, probability, budget, tail, is_upper=is_upper)
         assert min(list_distances(scores)) == 0
         largest = max(largest, exceedance(scores, counts, probability))
     assert largest <= tail
@@ -54,14 +64,15 @@ def test_endpoint_exceeds_the_quantile_of_no_table_more_often_than_stated(probab
         assert largest >= tail / 8
 
 
+@pytest.mark.parametrize("is_upper", [False, True])
 @pytest.mark.parametrize("probability", PROBABILITIES)
-def test_added_value_changes_distances_by_at_most_the_sensitivity(probability):
+def test_added_value_changes_distances_by_at_most_the_sensitivity(probability, is_upper):
     changes = []
     for counts in TABLES:
-        before = list_distances(make_scores(counts, probability))
-        for cell in range(N_CANDIDATES):
+        before = list_distances(make_scores(counts, probability, is_upper=is_upper))
+        for cell in range(4):
             more = [n + (index == cell) for index, n in enumerate(counts)]
-            after = list_distances(make_scores(more, probability))
+            after = list_distances(make_scores(more, probability, is_upper=is_upper))
             changes.append(max(abs(x - y) for x, y in zip(before, after, strict=True)))
     numerator, denominator = probability.as_integer_ratio()
     assert max(changes) == max(numerator, denominator - numerator)
@@ -72,9 +83,9 @@ def test_ranges_of_candidates_agree_with_their_distances(probability):
     for counts in TABLES:
         scores = make_scores(counts, probability)
         distances = np.array(list_distances(scores))
-        assert (-scores._list_scores()).tolist() == distances.tolist()
+        assert (-np.array(scores.list_scores())).tolist() == distances.tolist()
         for distance in (0, 1, 7, 40, 10**30):
-            assert np.flatnonzero(distances <= distance).tolist() == list(range(*scores._find_within(distance)))
+            assert np.flatnonzero(distances <= distance).tolist() == list(range(*scores.find_within(distance)))
 
 
 KEYS = {"key": ["a", "b"]}
@@ -83,8 +94,7 @@ VALUES = (0.0, 30.0, 100.0, math.nan)
 
 @pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
 @pytest.mark.parametrize("persons", [False, True])
-def test_neighbors_by_record_or_person_cost_at_most_epsilon(epsilon, persons, monkeypatch):
-    monkeypatch.setattr("skdp.central._quantiles.make_candidates", lambda low, high: np.linspace(low, high, 5))
+def test_neighbors_by_record_or_person_cost_at_most_epsilon(epsilon, persons):
     model = DPGroupBy(
         epsilon,
         by="key",
@@ -164,8 +174,10 @@ def test_quantiles_at_large_epsilon_are_exact_in_all_libraries():
             assert found.loc[key, f"y_{name}"] == pytest.approx(rows["y"].quantile(probability), abs=2e-3)
             assert found.loc[key, f"x_{name}_lower"] <= found.loc[key, f"x_{name}"] <= found.loc[key, f"x_{name}_upper"]
             assert found.loc[key, f"y_{name}_upper"] - found.loc[key, f"y_{name}_lower"] < 0.01
-    for table in (pl.from_pandas(frame), pl.from_pandas(frame).lazy()):
-        np.testing.assert_allclose(model.fit(table).to_frame().to_pandas().set_index("key"), found)
+    # A large table is counted on a grid.
+    for table, tolerance in ((pl.from_pandas(frame), 0), (pl.from_pandas(frame).lazy(), 5e-3)):
+        again = model.fit(table).to_frame().to_pandas().set_index("key")
+        np.testing.assert_allclose(again, found, atol=tolerance, rtol=1e-12)
 
 
 def test_without_keys_all_rows_are_one_group():
@@ -203,7 +215,6 @@ def test_one_group_of_all_rows_takes_all_statistics(statistics, weighted):
         ({"statistics": ["median", 0.25, 0.25]}, "must not name a statistic twice"),
         ({"statistics": ["median", 0.5]}, r"must not name a statistic twice, got \['median', 0.5\]"),
         ({"statistics": ["mode"]}, "`statistics` must be"),
-        ({"statistics": "median", "keys": {"key": range(20_000)}}, "must declare at most .* groups for quantiles"),
     ],
 )
 def test_mistakes_raise_errors_before_the_charge(parameters, match):
@@ -213,3 +224,24 @@ def test_mistakes_raise_errors_before_the_charge(parameters, match):
     with pytest.raises(ValueError, match=match):
         DPGroupBy(by="key", ledger=ledger, **given).fit(frame)
     assert ledger.spent.epsilon == 0
+
+
+def test_many_groups_of_a_large_table_raise_an_error_that_names_the_keys():
+    model = DPGroupBy(by="key", keys={"key": range(20_000)}, statistics="median", bounds=(0.0, 1.0))
+    frame = pl.LazyFrame({"key": [1, 2], "x": [0.5, 1.0]})
+    with pytest.raises(ValueError, match=r"`keys` must declare at most .* groups for quantiles"):
+        model.fit(frame)
+
+
+def test_no_budget_is_spent_on_intervals_without_them():
+    frame = pd.DataFrame({"x": np.arange(2001.0)})
+    options = {"by": None, "statistics": ["median", 0.9], "bounds": (0.0, 1e6)}
+    with_intervals, without = (DPGroupBy(0.3, intervals=intervals, **options) for intervals in (True, False))
+    spreads = []
+    for model in (with_intervals, without):
+        released = [model.set_params(random_state=seed).fit(frame).estimates_["x_q90"][0, 0] for seed in range(60)]
+        spreads.append(np.abs(np.array(released) - 1800).mean())
+    assert spreads[1] < spreads[0] / 2
+    assert list(without.to_frame()) == ["x_median", "x_q90"]
+    assert without.guarantee_.losses[0].epsilon == pytest.approx(0.15)
+    assert with_intervals.guarantee_.losses[0].epsilon == pytest.approx(0.05)

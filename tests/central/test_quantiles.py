@@ -6,9 +6,13 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
-from skdp import DPKBinsDiscretizer, DPMinMaxScaler
+import skdp.engines  # noqa: F401, so that `fit` reads a LazyFrame
+from skdp import Domain, DPGroupBy, DPKBinsDiscretizer, DPMinMaxScaler, DPQuantileTransformer, DPSimpleImputer, Interval
+from skdp.central._quantiles import PARTS, Candidates
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
 
@@ -24,7 +28,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* fewer bins than:UserWarning")
 def few_candidates(monkeypatch):
     """Choose among three candidates and the cuts between them, and check that scores, gaps and ranges agree."""
     monkeypatch.setattr(f"{MODULE}.PARTS", 2)
-    monkeypatch.setattr(f"{MODULE}.make_candidates", lambda low, high: np.arange(3.0))
+    whole = [Candidates(0.0, 2.0, 0)]
+    monkeypatch.setattr(f"{MODULE}.make_candidates", lambda bounds, decimals: whole * len(bounds))
     module = __import__(MODULE, fromlist=["unimodal_choice"])
     choose = module.unimodal_choice
 
@@ -63,3 +68,89 @@ def test_rows_of_a_person_cost_as_much_as_a_single_row(n):
     rows = np.array([2.0] * 6 + [0.0] * n)[:, np.newaxis]
     model = DPKBinsDiscretizer(0.5, n_bins=2, bounds=(0, 2), max_rows_per_person=n)
     assert replay_release(model, rows, rows[:-n]).epsilon == pytest.approx(0.5)
+
+
+def measure_ranks(values, bounds, **parameters):
+    """Return the mean error of 40 medians, as a number of values."""
+    model = DPGroupBy(1.0, by=None, statistics="median", bounds=bounds, intervals=False, **parameters)
+    errors = []
+    for seed in range(40):
+        released = model.set_params(random_state=seed).fit(values[:, np.newaxis]).estimates_["x0_median"][0, 0]
+        errors.append(abs((values < released).sum() - values.size / 2))
+    return np.mean(errors)
+
+
+@pytest.mark.parametrize("shape", ["normal", "lognormal", "uniform"])
+@pytest.mark.parametrize("width", [1e2, 1e6, 1e9])
+def test_error_of_a_median_does_not_depend_on_the_width_of_bounds(shape, width):
+    """One exponential mechanism among all numbers has an error of about 1 at epsilon 1."""
+    rng = np.random.default_rng(0)
+    values = {
+        "normal": rng.normal(3, 9, 500),
+        "lognormal": rng.lognormal(2, 1, 500),
+        "uniform": rng.uniform(0, 50, 500),
+    }[shape]
+    assert measure_ranks(values, (-width, width)) < 1.8
+
+
+def test_median_of_incomes_is_accurate_for_bounds_of_a_billion():
+    incomes = np.random.default_rng(0).lognormal(10.6, 0.5, 50_000)
+    assert measure_ranks(incomes, (0.0, 1e9)) <= 2 * measure_ranks(incomes, (0.0, 1e6)) < 6
+
+
+@pytest.mark.parametrize(
+    "bounds", [(0, 10**6), (0, 10**9), {"x": Interval(0, 10**6)}, Domain({"x": Interval(0, 10**6)})]
+)
+@pytest.mark.parametrize("large", [False, True])
+def test_whole_bounds_give_whole_numbers(bounds, large):
+    rng = np.random.default_rng(0)
+    values = np.where(rng.random(2000) < 0.6, 0, rng.integers(500, 90_000, 2000))
+    frame = pl.DataFrame({"x": values})
+    table = frame.lazy() if large else frame
+    model = DPGroupBy(1.0, by=None, statistics=["median", 0.9], bounds=bounds)
+    medians = []
+    for seed in range(20):
+        fitted = model.set_params(random_state=seed).fit(table)
+        medians.append(fitted.estimates_["x_median"][0, 0])
+        released = np.concatenate([estimate[0, [0, 2, 3]] for estimate in fitted.estimates_.values()])
+        assert (released % 1 == 0).all()
+    assert np.mean(np.array(medians) == 0) >= 0.95
+    filled = DPSimpleImputer(1.0, strategy="median", bounds=bounds, random_state=0).fit(table).statistics_
+    assert filled.tolist() == [0]
+
+
+def test_bounds_of_one_unit_and_floats_give_fractions_and_decimals_are_kept():
+    values = pd.DataFrame({"x": np.random.default_rng(0).random(2000)})
+    for bounds, decimals in (((0, 1), None), ((0.0, 1.0), None), ({"x": Interval(0, 1, bins=2, decimals=2)}, 2)):
+        model = DPGroupBy(1e4, by=None, statistics="median", bounds=bounds, random_state=0).fit(values)
+        released = model.estimates_["x_median"][0, 0]
+        assert released == pytest.approx(values["x"].median(), abs=0.01)
+        assert (released == round(released, 2)) == (decimals is not None)
+
+
+@pytest.mark.parametrize(
+    "bounds", [(0.0, 100.0), (-100, 100), (0, 10**9), (0.0, 1e300), (-1e-300, 1e-300), (1e9, 1e9 + 1)]
+)
+@pytest.mark.parametrize("decimals", [None, 0, 2])
+def test_candidates_are_in_the_bounds_and_cuts_find_them(bounds, decimals):
+    candidates = Candidates.between(*map(float, bounds), decimals)
+    numbers = candidates.round(np.linspace(*bounds, 50))
+    assert (np.diff(numbers) >= 0).all()
+    assert ((bounds[0] <= candidates.to_values(numbers)) & (candidates.to_values(numbers) <= bounds[1])).all()
+    for number in [candidates.first, candidates.last, *numbers.tolist(), *candidates.grid[::999].tolist()]:
+        start, stop = candidates.find_start(number), candidates.find_start(number + 1)
+        assert 0 <= start < stop <= candidates.length
+        for cut in (start * PARTS, stop * PARTS - 1):
+            assert candidates.find_candidate(cut) == number
+    assert candidates.find_start(candidates.first) == 0
+    assert candidates.length <= 1.2 * (candidates.last - candidates.first + 1) + 20
+
+
+def test_scalers_are_accurate_for_wide_bounds():
+    values = np.random.default_rng(0).normal(50, 10, (2000, 1))
+    quantiles = DPQuantileTransformer(4.0, n_quantiles=5, bounds=(-1e9, 1e9), random_state=0).fit(values).quantiles_
+    assert quantiles[1:-1, 0] == pytest.approx(np.quantile(values, [0.25, 0.5, 0.75]), abs=1)
+    edges = DPKBinsDiscretizer(4.0, n_bins=4, bounds=(-1e9, 1e9), random_state=0).fit(values).bin_edges_[0]
+    assert edges[1:-1] == pytest.approx(np.quantile(values, [0.25, 0.5, 0.75]), abs=1)
+    scaler = DPMinMaxScaler(4.0, quantile_range=(10, 90), bounds=(-1e9, 1e9), random_state=0).fit(values)
+    assert [scaler.data_min_[0], scaler.data_max_[0]] == pytest.approx(np.quantile(values, [0.1, 0.9]), abs=1)
