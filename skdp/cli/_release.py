@@ -246,7 +246,8 @@ def _choose_kept_columns(options: argparse.Namespace, columns: list[Any]) -> lis
 
 def _print_excluded(columns: list[Any], table: TableFile) -> None:
     """Print the columns of a table that a release excludes: all except `columns`."""
-    names = [name for name in table.names if name not in columns]
+    used = set(columns)
+    names = [name for name in table.names if name not in used]
     if names:
         print_text(f"Excluded: {', '.join(names)}", to_stderr=True)
 

@@ -25,6 +25,9 @@ compute = Extra("pyarrow.compute")
 
 # Size of the blocks of a CSV file.
 BLOCK_CHARACTERS = 1 << 22
+# Limits of untrusted CSV files, also of lines that are small if they are compressed.
+MAX_LINE_CHARACTERS = 1 << 24
+MAX_COLUMNS = 1 << 17
 
 # fmt: off
 # Strings that pandas reads as missing, unless they are declared.
@@ -59,14 +62,16 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
     )
     with io.TextIOWrapper(source.open(), "utf-8-sig", newline="") as file:
         last = [""]
-        reader = csv.reader(
-            _keep_last(file, last), delimiter=source.delimiter, strict=True
-        )
+        lines = _keep_last(_read_lines(file), last)
+        reader = csv.reader(lines, delimiter=source.delimiter, strict=True)
         # Errors of Python contain bytes of the file, so another error is raised outside
         # of their handlers.
         try:
             for row in reader:
                 header = header or row
+                if len(header) > MAX_COLUMNS:
+                    reason = f"expected at most {MAX_COLUMNS:,} columns, got more"
+                    break
                 header_end = header_end or last[0][-1:]
                 # Some libraries write a carriage return within a value without quotes.
                 if {header_end, last[0][-1:]} == {"\r", "\n"}:
@@ -91,6 +96,8 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
             if error.errno is not None:
                 raise
             reason = ""
+        except RefusedBatch:
+            reason = f"expected at most {MAX_LINE_CHARACTERS:,} characters, got a longer line"
         except UnicodeDecodeError:
             reason = "expected UTF-8 text, got other bytes. Convert the file"
         except csv.Error:
@@ -98,6 +105,14 @@ def read_csv_rows(source: Any) -> Generator[list[str], None, None]:
     if not reason:
         raise source.describe_damage()
     raise RefusedBatch(f"{source.name}, line {line}: {reason}.")
+
+
+def _read_lines(file: io.TextIOWrapper) -> Iterator[str]:
+    """Yield the lines of a file; raise an error for a line that is too long, without reading it to its end."""
+    while line := file.readline(MAX_LINE_CHARACTERS):
+        if len(line) == MAX_LINE_CHARACTERS and line[-1] not in "\r\n":
+            raise RefusedBatch
+        yield line
 
 
 def _keep_last(lines: Iterable[str], last: list[str]) -> Iterator[str]:
@@ -118,9 +133,10 @@ def is_regular(source: Any) -> bool:
         suppress(UnicodeDecodeError, OSError),
         io.TextIOWrapper(source.open(), "utf-8-sig") as file,
     ):
-        while text := file.read(BLOCK_CHARACTERS) + file.readline():
-            # `csv.reader` limits the length of values.
-            is_long = max(map(len, text.split("\n"))) > csv.field_size_limit()
+        # `csv.reader` limits the length of values.
+        limit = csv.field_size_limit()
+        while text := file.read(BLOCK_CHARACTERS) + file.readline(limit + 2):
+            is_long = max(map(len, text.split("\n"))) > limit
             # Arrow skips the first line as the header, even if it is empty.
             if is_long or text[0] == "\n" or '"' in quoted.sub("", text):
                 return False
@@ -133,6 +149,7 @@ def is_regular(source: Any) -> bool:
 def read_regular(source: Any, columns: Sequence[str]) -> Generator[Any, None, None]:
     """Yield columns of the rows of a regular CSV `TableFile` as Arrow tables of strings."""
     names = list(map(str, range(len(source.header))))
+    indices = dict(zip(source.header, names, strict=True))
     read = arrow_csv.ReadOptions(column_names=names, skip_rows=1, use_threads=False)
     # As in `read_csv_rows`, an empty line is a value of a single column.
     parse = arrow_csv.ParseOptions(
@@ -140,7 +157,7 @@ def read_regular(source: Any, columns: Sequence[str]) -> Generator[Any, None, No
     )
     convert = arrow_csv.ConvertOptions(
         column_types=dict.fromkeys(names, pyarrow.string()),
-        include_columns=[names[source.header.index(name)] for name in columns],
+        include_columns=[indices[name] for name in columns],
     )
     with source.open() as file, suppress(pyarrow.ArrowInvalid):
         for batch in arrow_csv.open_csv(file, read, parse, convert):

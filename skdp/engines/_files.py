@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
 from functools import cached_property
@@ -120,10 +121,15 @@ class TableFile:
             self.dataset = open_dataset(self)
             self.header = list(self.dataset.schema.names)
 
+    @cached_property
+    def _n_columns(self) -> Counter[str]:
+        """Number of the columns with each name."""
+        return Counter(self.header)
+
     @property
     def names(self) -> list[str]:
         """Names of the columns, without repeated names."""
-        return [name for name in self.header if self.header.count(name) == 1]
+        return [name for name, n_columns in self._n_columns.items() if n_columns == 1]
 
     def open(self) -> Any:
         """Open the file as a stream of bytes, decompressed if it is gzipped."""
@@ -136,12 +142,12 @@ class TableFile:
         # data.
         absent = []
         for name in columns:
-            if self.header.count(name) > 1:
+            if self._n_columns[name] > 1:
                 raise ValueError(
                     f"{self.name} must have distinct column names, got several columns "
                     f"named {name!r}. Rename them in its header."
                 )
-            if name not in self.header:
+            if name not in self._n_columns:
                 absent.append(name)
         if absent:
             remedy = ". Use `delimiter` if another character separates the values"
@@ -192,7 +198,8 @@ class TableFile:
             yield from read_regular(self, columns)
             return
         with closing(read_csv_rows(self)) as rows:
-            indices = list(map(next(rows).index, columns))
+            places = {name: index for index, name in enumerate(next(rows))}
+            indices = [places[name] for name in columns]
             while block := list(islice(rows, ROWS)):
                 texts = [[row[index] for row in block] for index in indices]
                 yield pyarrow.table(texts, schema)

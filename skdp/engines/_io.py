@@ -34,13 +34,16 @@ class Extra:
 
     def __init__(self, module: str, extra: str = "duckdb") -> None:
         self._module, self._extra = module, extra
+        self._imported: Any = None
 
     def __getattr__(self, name: str) -> Any:
         """Import the module and return its attribute."""
         # Inspection, such as by doctest, must not import the module.
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(import_extra(self._module, self._extra), name)
+        if self._imported is None:
+            self._imported = import_extra(self._module, self._extra)
+        return getattr(self._imported, name)
 
 
 # Errors. The text of an error of an engine may contain values of a row.

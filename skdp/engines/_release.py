@@ -282,8 +282,8 @@ def fit_on_schema(
             "`categories` must be a dict or a Domain for a table that is not in "
             "memory, got 'auto'. Alternatively, fit the transformer on a small table."
         )
-    table = wrap_table(sample)
-    names = [name for name in table.names if name not in keep]
+    table, kept = wrap_table(sample), set(keep)
+    names = [name for name in table.names if name not in kept]
     row = transformer._declared_row(names)
     # As in memory, columns of a Domain that the table lacks are ignored. If it lacks all
     # of them, as for files of reports, the caller checks the columns.

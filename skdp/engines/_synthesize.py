@@ -244,7 +244,7 @@ def _declared_domain(synthesizer: Any) -> Domain:
 
 def _open_rows(file: TableFile, domain: Domain, person: str | None) -> FileTable:
     """Open the declared columns of a file, and the column `person` that identifies people (None without one)."""
-    required = [*domain.columns, *([] if person is None else [person])]
+    required = dict.fromkeys([*domain.columns, *([] if person is None else [person])])
     file.check_columns(required)
     if person in domain.columns:
         raise ValueError(

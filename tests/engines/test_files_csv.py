@@ -1,11 +1,14 @@
 """CSV files are read strictly: an open quote is an error in every reader, and codes with leading zeros are text."""
 
+import gzip
+import tracemalloc
+
 import pyarrow.parquet as pq
 import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, NumericPerturber, PrivacyLedger, RandomizedResponseEncoder
 from skdp.domain import draft_domain_toml
-from skdp.engines import estimate_file, privatize_file, read_frame, synthesize_file, tally_files
+from skdp.engines import TableFile, estimate_file, privatize_file, read_frame, synthesize_file, tally_files
 from tests.cli.commands import refuse
 from tests.engines.tables import collect_error_text
 
@@ -144,3 +147,53 @@ def test_duplicate_columns_raise_an_error_if_they_are_used(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             read()
+
+
+LINE, COLUMNS = 1 << 24, 1 << 17
+LONG_LINES = {
+    "header": ("x" * 2 * LINE, "line 1: expected at most 16,777,216 characters, got a longer line"),
+    "header of commas": ("," * (LINE + 10), "line 1: expected at most 16,777,216 characters"),
+    "header of columns": ("," * COLUMNS, "line 1: expected at most 131,072 columns, got more"),
+    "row": ("sex,age\nf,30\nf," + "9" * 2 * LINE, "line 3: expected at most 16,777,216 characters"),
+    "value": ("sex,age\nf,30\nf," + "9" * (1 << 18), "line 3: a quoted value is not closed, .* or is too long"),
+}
+
+
+@pytest.mark.parametrize("name", LONG_LINES)
+def test_long_lines_of_a_small_file_raise_an_error(tmp_path, name):
+    text, message = LONG_LINES[name]
+    path = tmp_path / "in.csv.gz"
+    path.write_bytes(gzip.compress(text.encode(), 1))
+    declared = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=f"^in.csv.gz, {message}"):
+        privatize_file(path, tmp_path / "out.csv", declared)
+    # A line is not read to its end.
+    assert tracemalloc.get_traced_memory()[1] < 12 * LINE
+    tracemalloc.stop()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_wide_table_is_read_without_a_search_for_each_column(tmp_path):
+    class Header(list):
+        """Names of columns, which are not searched one by one."""
+
+        def count(self, name):
+            raise AssertionError
+
+        index = count
+
+    names = [f"c{index}" for index in range(2_000)]
+    for form, line in (("regular", "\n"), ("quoted", '\n"1\n2"' + ",1" * 1_999 + "\n")):
+        path = tmp_path / f"{form}.csv"
+        path.write_text(",".join(names) + line + ",".join("1" for _ in names) + "\n")
+        table = TableFile(path)
+        table.header = Header(table.header)
+        table.check_columns(names)
+        assert table.names == names
+        assert sum(len(part) for part in table.read(names)) == 1 + (form == "quoted")
+
+
+def test_repeated_names_are_no_names(tmp_path):
+    (tmp_path / "in.csv").write_text("a,b,a,c\n1,2,3,4\n")
+    assert TableFile(tmp_path / "in.csv").names == ["b", "c"]
