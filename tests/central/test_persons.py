@@ -62,6 +62,21 @@ RELEASES = {
 }
 
 
+@pytest.mark.parametrize("estimator", ["histogram", "synthesizer", "discovery"])
+def test_groups_in_place_of_persons_cause_a_warning_before_the_charge(estimator):
+    """Two groups of 250 rows, of which 2 rows were counted."""
+    X = pd.DataFrame({"x": np.arange(500) % 2})
+    fits = {
+        "histogram": skdp.DPHistogram(domain=DECLARED).fit,
+        "synthesizer": skdp.DPMarginalSynthesizer(domain=DECLARED).fit,
+        "discovery": lambda X, person: skdp.discover_domain(X, 1.0, person=person),
+    }
+    fit = fits[estimator]
+    with pytest.warns(UserWarning, match="`person` must be the owner of each row, got fewer persons"):
+        fit(X, person=X["x"])
+    fit(X, person=np.arange(500) // 99)
+
+
 class TestUnit:
     @pytest.mark.parametrize("name", list(RELEASES))
     def test_second_row_replaces_the_first(self, name):

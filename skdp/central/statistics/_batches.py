@@ -12,6 +12,7 @@ import pandas as pd
 
 from skdp._arrays import Indices, Integers, Mask
 from skdp.base import check_same_order
+from skdp.central.statistics._noise import warn_user
 from skdp.tables import (
     ColumnError,
     LargeTable,
@@ -165,7 +166,8 @@ def _make_missing_person_error() -> ValueError:
 def rows_within(persons: Indices, max_rows: int, rng: np.random.Generator) -> Mask:
     """Choose at most `max_rows` rows of each person at random: return True for each chosen row.
 
-    `persons` has the number of the person of each row.
+    `persons` has the number of the person of each row. A small number of persons causes a warning, because it is often
+    a mistake.
     """
     # The choice of the rows of a person is independent of other people, so a person
     # changes at most `max_rows` chosen rows.
@@ -177,6 +179,13 @@ def rows_within(persons: Indices, max_rows: int, rng: np.random.Generator) -> Ma
     rank = np.arange(n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     is_within = np.zeros(n_rows, bool)
     is_within[order[rank < max_rows]] = True
+    if 100 * len(sizes) < n_rows and 2 * is_within.sum() < n_rows:
+        warn_user(
+            "`person` must be the owner of each row, got fewer persons than a hundredth "
+            f"of the rows, so max_rows_per_person={max_rows} excludes most rows. Pass a "
+            "group of several people as `by` of DPGroupBy, or as a column of X",
+            "guide/curator_statistics#several-rows-per-person",
+        )
     return is_within
 
 
