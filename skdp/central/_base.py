@@ -104,6 +104,8 @@ def charge(
         if ledger is not None:
             ledger.charge(guarantee, name)
     except BudgetExceeded as error:
+        if "`delta=" in str(error):
+            raise  # a smaller epsilon would not help
         raise BudgetExceeded(
             f"{error} Decrease `epsilon`, or use a ledger with a larger budget."
         ) from None

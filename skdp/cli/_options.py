@@ -12,7 +12,6 @@ import textwrap
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 # Help texts: formats of tables and of reports, and sources of a statement.
 TABLE = ".csv, .tsv, .parquet, .arrow, .feather or .ipc; - is standard input, as CSV"
@@ -127,11 +126,16 @@ def _add_seed(command: Any) -> None:
 
 def _parse_ledger(text: str) -> Path | str:
     """Return the file of a ledger, or its address in PostgreSQL, which must have no password."""
-    if "://" not in text:
-        return Path(text)
+    from skdp.privacy import is_server_address, strip_secrets
+
+    try:
+        if not is_server_address(text):
+            return Path(text)
+    except ValueError as error:
+        # argparse shows the text of other errors.
+        raise argparse.ArgumentTypeError(str(error).replace("`path`", "it")) from None
     # All users of the machine see the arguments of a command.
-    address = urlsplit(text)
-    if address.password is not None or "password" in parse_qs(address.query):
+    if strip_secrets(text) != text:
         raise argparse.ArgumentTypeError(
             "the address must have no password. Set PGPASSWORD, or use a password file"
         )

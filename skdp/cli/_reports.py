@@ -38,7 +38,13 @@ from skdp.engines import (
 )
 from skdp.local import ReportTransformer
 from skdp.persistence import load
-from skdp.privacy import Fact, PrivacyLedger, PrivacyStatement, privacy_statement
+from skdp.privacy import (
+    Fact,
+    PrivacyLedger,
+    PrivacyStatement,
+    is_database_text,
+    privacy_statement,
+)
 from skdp.tables import index_to_columns
 
 # First bytes of a ledger, which is a SQLite database, and of a model that `skdp.save`
@@ -115,7 +121,7 @@ def _make_statement(source: str) -> PrivacyStatement:
             return privacy_statement(PrivacyLedger(path=path))
         if start.startswith(MODEL):
             return privacy_statement(load(path))
-    elif source.startswith(("postgresql://", "postgres://")):
+    elif is_database_text(source):
         return privacy_statement(PrivacyLedger(path=source))
     elif "://" not in source:
         # A name with a suffix and without ":" is a missing file, and not an object.

@@ -20,6 +20,10 @@ from sklearn.preprocessing import OneHotEncoder
 
 from skdp import (
     BudgetExceeded,
+    DPAdditiveClassifier,
+    DPLogisticRegression,
+    DPMarginalSynthesizer,
+    Interval,
     OnFitOnly,
     PrivacyGuarantee,
     PrivacyLedger,
@@ -36,12 +40,38 @@ def test_ten_charges_of_a_tenth_fit_into_1_exactly(make):
     assert (ledger.spent, ledger.remaining()) == ((1, 0), (0, 0))
 
 
+X = pd.DataFrame({"x": np.arange(50) / 50})
+NEED_DELTA = [
+    DPLogisticRegression(1.0, delta=1e-6, bounds=(0, 1), classes=[False, True]),
+    DPAdditiveClassifier(1.0, delta=1e-6, bounds=(0, 1), classes=[False, True]),
+    DPMarginalSynthesizer(1.0, delta=1e-6, domain={"x": Interval(0, 1, bins=2)}),
+]
+
+
+@pytest.mark.parametrize("estimator", NEED_DELTA, ids=lambda value: type(value).__name__)
+def test_error_about_delta_names_the_deltas_of_estimator_and_ledger(estimator):
+    y = None if isinstance(estimator, DPMarginalSynthesizer) else X["x"] > 0.5
+    without_delta = clone(estimator).set_params(ledger=PrivacyLedger(5.0))
+    with pytest.raises(
+        BudgetExceeded, match=r"requires delta=1e-06, .*`delta=` of PrivacyLedger, .*`delta=` of"
+    ) as raised:
+        without_delta.fit(X, y)
+    assert "epsilon" not in str(raised.value)
+    with pytest.raises(BudgetExceeded, match="Decrease `epsilon`, or use a ledger with a larger budget"):
+        clone(estimator).set_params(ledger=PrivacyLedger(0.1, delta=0.1)).fit(X, y)
+
+
+def test_error_of_a_release_without_mu_names_delta():
+    with pytest.raises(BudgetExceeded, match=r"has no mu \(delta=0.1\), .*PrivacyLedger with `epsilon=` and `delta=`"):
+        PrivacyLedger(mu=1.0).charge(PrivacyGuarantee(0.1, delta=0.1), "release")
+
+
 @pytest.mark.parametrize(
     ("charge", "what"), [(PrivacyGuarantee(0.5), "epsilon=0.5"), (PrivacyGuarantee(0.1, delta=1e-6), "delta=1e-06")]
 )
 def test_charge_beyond_the_budget_is_refused(make, charge, what):
     ledger = make(epsilon=0.4, delta=1e-7)
-    with pytest.raises(BudgetExceeded, match=rf"^DPMean requires {what}, but the ledger has .* left\.$"):
+    with pytest.raises(BudgetExceeded, match=rf"^DPMean requires {what}, but the ledger has .* left\."):
         ledger.charge(charge, "DPMean")
     assert ledger.spent == (0, 0)
     assert ledger.relation is None

@@ -179,9 +179,9 @@ def another_database(path):
 @pytest.mark.parametrize(
     ("write", "why"),
     [
-        (lambda path: path.write_bytes(b""), "no such table: account"),
+        (lambda path: path.write_bytes(b""), "its tables are not the tables of a ledger"),
         (lambda path: path.write_bytes(b"age,sex\n" * 200), "file is not a database"),
-        (another_database, "no such table: account"),
+        (another_database, "its tables are not the tables of a ledger"),
     ],
 )
 def test_error_names_the_reason_if_a_file_is_no_ledger(tmp_path_factory, write, why):
@@ -189,6 +189,68 @@ def test_error_names_the_reason_if_a_file_is_no_ledger(tmp_path_factory, write, 
     write(path)
     with pytest.raises((OSError, ValueError), match=rf"is not a valid ledger: .*{why}|cannot be used: {why}"):
         PrivacyLedger(path=path)
+
+
+EXPENSIVE = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
+
+FOREIGN = [
+    "DROP TABLE account; CREATE VIEW account AS " + EXPENSIVE,
+    "DROP TABLE charge; CREATE VIEW charge AS " + EXPENSIVE,
+    "CREATE TRIGGER later AFTER UPDATE ON account BEGIN UPDATE account SET epsilon = '0'; END",
+    "ALTER TABLE account ADD COLUMN more TEXT AS (hex(zeroblob(100000000)))",
+    "CREATE INDEX slow ON charge (what)",
+    "DROP TABLE account; CREATE TABLE account (budget, epsilon, delta, rho, mu_squared TEXT AS (1))",
+]
+
+
+@pytest.mark.parametrize("change", FOREIGN)
+def test_code_of_a_foreign_file_is_not_executed(change, tmp_path_factory):
+    path = tmp_path_factory.mktemp("foreign") / "ledger.sqlite"
+    ledger = charged_ledger(path)
+    with sqlite3.connect(path) as database:
+        database.executescript(change)
+    database.close()
+    for use in (lambda: PrivacyLedger(path=path), ledger.report, lambda: ledger.charge(ONE, "third")):
+        with pytest.raises(ValueError, match="its tables are not the tables of a ledger"):
+            use()
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *(("epsilon", value) for value in ("1e99999999", "1/1e99999999", "9" * 100_000, "1" * (1 << 24))),
+        *(("budget", value) for value in ("[" * 100_000, '{"columns": ' + "[" * 100_000, '{"version": 1e99999}')),
+    ],
+)
+def test_huge_contents_of_a_file_raise_an_error(column, value, path):
+    ledger = charged_ledger(path)
+    with sqlite3.connect(path) as database:
+        database.execute(f"UPDATE account SET {column} = ?", (value,))
+    database.close()
+    check_damaged(ledger, path)
+
+
+def test_statistics_of_sqlite_do_not_change_a_ledger(path):
+    PrivacyLedger(3.0, path=path).charge(ONE, "first")
+    with sqlite3.connect(path) as database:
+        database.execute("ANALYZE")
+    database.close()
+    PrivacyLedger(path=path).charge(ONE, "second")
+    assert PrivacyLedger(path=path).spent.epsilon == 2.0
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no modes of files")
+def test_only_the_owner_can_read_a_new_file(path):
+    before = os.umask(0o022)
+    try:
+        ledger = PrivacyLedger(3.0, path=path)
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.chmod(0o660)  # shared with a group
+    ledger.charge(ONE, "charge")
+    PrivacyLedger(3.0, path=path)
+    assert path.stat().st_mode & 0o777 == 0o660
 
 
 def test_file_behind_links_is_one_ledger(path):

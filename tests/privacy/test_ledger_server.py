@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import logging
 import os
@@ -99,7 +100,7 @@ def test_ledger_that_does_not_exist_requires_a_budget(address, server):
         encoder(ledger).transform(FRAME)
     assert drawn == [0]
     assert repr(ledger).endswith("spent=unknown)")
-    with pytest.raises(OSError, match="the schema of the search path does not exist"):
+    with pytest.raises(OSError, match="the first schema of the search path does not exist"):
         PrivacyLedger(1.0, path=server.address("no_such_schema"))
 
 
@@ -486,6 +487,82 @@ def test_kills_leave_no_release_without_its_charge_and_no_charge_above_the_budge
             ledger_users.check_round(Path(tmp_path, str(number)), ledger, n_lost)
     finally:
         server.stop()
+
+
+@pytest.fixture
+def make_database(server):
+    """Return a function that creates a database with an encoding, and returns its address."""
+    names = []
+
+    def make(encoding):
+        names.append(f"database_{encoding.lower()}")
+        with server.connect() as database:
+            database.execute(
+                f"CREATE DATABASE {names[-1]} ENCODING '{encoding}' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+            )
+        return f"postgresql://postgres@/{names[-1]}?host={server.folder}"
+
+    yield make
+    gc.collect()  # closes the connections of ledgers
+    with server.connect() as database:
+        for name in names:
+            database.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "UTF8", "LATIN1"])
+def test_ledger_does_not_depend_on_settings_of_the_database(encoding, make_database):
+    address = make_database(encoding)
+    settings = ["", "&client_encoding=sql_ascii", "&client_encoding=latin1"]
+    settings += [
+        f"&options=-c{quote(option)}"
+        for option in ("DateStyle=German", "DateStyle=Postgres,DMY", "TimeZone=Asia/Tokyo")
+    ]
+    domain = {"größe": ["x", "y"]}
+    for number, setting in enumerate(settings, 1):
+        ledger = PrivacyLedger(99.0, path=f"{address}{setting}")
+        fitted = RandomizedResponseEncoder(1.0, categories=domain, ledger=ledger)
+        fitted.fit_transform(pd.DataFrame({"größe": ["x"]}))
+        ledger.charge(ONE, "größe")
+        for other in settings:
+            report = PrivacyLedger(path=f"{address}{other}").report()
+            assert report["scope"].tolist()[::2] == ["größe"] * number
+            assert report["what"].tolist()[1::2] == ["größe"] * number
+        assert abs(report["time"].iloc[-1] - pd.Timestamp.now("UTC")) < pd.Timedelta("1h")
+
+
+def test_name_that_the_encoding_lacks_is_refused_before_a_draw(make_database):
+    ledger = PrivacyLedger(9.0, path=make_database("LATIN1"))
+    with pytest.raises(OSError, match="the encoding of the database lacks a character"):
+        ledger.charge(ONE, "年齢")
+    assert ledger.spent.epsilon == 0
+
+
+def test_only_the_first_schema_of_the_search_path_has_the_ledger(server):
+    first, second = next(schemas), next(schemas)
+    with server.connect() as database:
+        database.execute(f'CREATE SCHEMA "{first}"; CREATE SCHEMA "{second}"')
+    PrivacyLedger(3.0, path=server.address(second)).charge(ONE, "second")
+    both = server.address(f"{first},{second}")
+    with pytest.raises(FileNotFoundError, match="does not exist; set epsilon"):
+        PrivacyLedger(path=both)
+    PrivacyLedger(5.0, path=both).charge(ONE, "first")
+    assert PrivacyLedger(path=server.address(first)).report()["what"].tolist() == ["first"]
+    assert PrivacyLedger(path=server.address(second)).report()["what"].tolist() == ["second"]
+    # A misspelled schema is no other budget.
+    with pytest.raises(OSError, match="the first schema of the search path does not exist"):
+        PrivacyLedger(3.0, path=server.address(f"no_such_schema,{second}"))
+
+
+@pytest.mark.parametrize("name", ["oauth_client_secret", "scram_client_key", "sslpassword"])
+def test_secrets_of_an_address_are_neither_shown_nor_stored(name, address):
+    import psycopg
+
+    if name.encode() not in b"".join(option.keyword for option in psycopg.pq.Conninfo.get_defaults()):
+        pytest.skip("an older libpq")
+    given = f"{address}&{name}={PASSWORD}"
+    with pytest.raises(OSError, match=r"does not exist|cannot be used") as raised:
+        PrivacyLedger(path=given)
+    assert PASSWORD not in str(raised.getrepr(style="long"))
 
 
 def test_commands_charge_the_same_ledger(address, tmp_path, monkeypatch, capsys):

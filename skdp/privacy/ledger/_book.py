@@ -32,7 +32,7 @@ import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -40,7 +40,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from skdp._json import check_version, value_from_json
+from skdp._json import MAX_FILE_BYTES, check_version, value_from_json
 from skdp.exact import round_up
 from skdp.privacy._formats import (
     check_choice,
@@ -310,7 +310,8 @@ class Account:
             measure = "rho" if self.budget.mu is None else "mu"
             raise BudgetExceeded(
                 f"{what} has no {measure} (delta={guarantee.delta}), but the ledger "
-                f"has a budget of {measure}."
+                f"has a budget of {measure}. Use PrivacyLedger with `epsilon=` and "
+                "`delta=`, or a release with `delta=0`."
             )
         limit = getattr(self.budget.limits, name)
         remaining = round_down(limit - getattr(self.sums, name))
@@ -318,9 +319,15 @@ class Account:
         # The loss of a converted guarantee is in another relation, so it is stated.
         if self._convert(what, guarantee).relation != guarantee.relation:
             required = f"{required} for relation={self.budget.relation!r}"
+        remedy = ""
+        if name == "delta":
+            remedy = (
+                " Increase `delta=` of PrivacyLedger, or decrease `delta=` of the "
+                "estimator."
+            )
         raise BudgetExceeded(
             f"{what} requires {required}, but the ledger has {remaining} of "
-            f"{float(limit)} left."
+            f"{float(limit)} left.{remedy}"
         )
 
     def remaining(self) -> LossSums:
@@ -375,6 +382,7 @@ if hasattr(os, "register_at_fork"):
 
 # Errors of reading stored text that is not an account.
 _CONTENT_ERRORS = (
+    RecursionError,
     TypeError,
     ValueError,
     AttributeError,
@@ -468,16 +476,19 @@ class Book(ABC):
         """Return the time in UTC."""
         return datetime.now(UTC)
 
+    def _list_tables(self) -> list[str]:
+        """Return the statements that create the tables of a ledger."""
+        return [
+            f"CREATE TABLE {self._account} "
+            "(budget TEXT, epsilon TEXT, delta TEXT, rho TEXT, mu_squared TEXT)",
+            f"CREATE TABLE {self._charge} "
+            f"(number {self._key}, time TEXT, what TEXT, guarantee TEXT)",
+        ]
+
     def _create_tables(self, database: Any, budget: Budget) -> None:
         """Create the tables of a ledger."""
-        database.execute(
-            f"CREATE TABLE {self._account} "
-            "(budget TEXT, epsilon TEXT, delta TEXT, rho TEXT, mu_squared TEXT)"
-        )
-        database.execute(
-            f"CREATE TABLE {self._charge} "
-            f"(number {self._key}, time TEXT, what TEXT, guarantee TEXT)"
-        )
+        for statement in self._list_tables():
+            database.execute(statement)
         database.execute(f"INSERT INTO {self._account} DEFAULT VALUES")
         self._write_account(database, Account(budget))
 
@@ -488,7 +499,7 @@ class Book(ABC):
             ((content, *sums),) = rows
             fields = json.loads(content)
             check_version(fields.pop("version", _VERSION), _VERSION, "The ledger")
-            amounts = [float(x) if x == "inf" else Fraction(x) for x in sums]
+            amounts = list(map(_parse_sum, sums))
             columns = tuple(map(value_from_json, fields.pop("columns")))
             account = Account(Budget(**fields, columns=columns), LossSums(*amounts))
         except _CONTENT_ERRORS as error:
@@ -558,6 +569,15 @@ class Book(ABC):
         )
 
 
+def _parse_sum(text: str) -> Total:
+    """Return the stored sum of charges: an integer, a fraction or "inf"."""
+    if text == "inf":
+        return math.inf
+    # Other numbers, such as 1e99999999, could take any time.
+    numerator, _, denominator = text.partition("/")
+    return Fraction(int(numerator), int(denominator or 1))
+
+
 class FileBook(Book):
     """A ledger in an SQLite database: a file, or memory if `path` is None."""
 
@@ -586,7 +606,14 @@ class FileBook(Book):
 
     def _has_tables(self, database: Any) -> bool:
         """Check if the database has tables."""
-        return database.execute("SELECT * FROM sqlite_master").fetchone() is not None
+        return bool(_list_schema(database))
+
+    def _load(self, database: Any, row_lock: str = "") -> Account:
+        """Return the budget and the sums of all charges; reject views, triggers and tables of another program."""
+        # Reading a view or a computed column executes the code of the file.
+        if _list_schema(database) != self._list_tables():
+            raise self._damaged("its tables are not the tables of a ledger")
+        return super()._load(database, row_lock)
 
     @contextmanager
     def _transaction(
@@ -616,6 +643,10 @@ class FileBook(Book):
                     return
                 if mode == "rw" and not self.path.exists():
                     raise FileNotFoundError(MISSING.format(self.path))
+                if mode == "rwc":
+                    # Only the owner may read a new file. SQLite states other errors.
+                    with suppress(OSError):
+                        os.close(os.open(self.path, os.O_CREAT | os.O_RDONLY, 0o600))
                 with closing(_connect(f"{self.path.as_uri()}?mode={mode}")) as database:
                     # With FULL in place of EXTRA, a power failure could undo a commit.
                     database.execute("PRAGMA synchronous = EXTRA")
@@ -635,10 +666,18 @@ MISSING = "The ledger {} does not exist; set epsilon (or rho or mu) to create it
 def _connect(address: str) -> sqlite3.Connection:
     """Open an SQLite database by its URI, or in memory."""
     # `lock` allows one thread at a time to use the connection.
-    return sqlite3.connect(
+    database = sqlite3.connect(
         address,
         uri=True,
         timeout=TIMEOUT_SECONDS,
         isolation_level=None,
         check_same_thread=False,
     )
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_FILE_BYTES)
+    return database
+
+
+def _list_schema(database: Any) -> list[str]:
+    """Return the statements of all tables, views, triggers and indexes of a file, without statistics of SQLite."""
+    query = "SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_stat%'"
+    return sorted(str(sql) for (sql,) in database.execute(query))

@@ -18,6 +18,7 @@ from skdp.privacy.guarantees._guarantee import (
     Relation,
     join_names,
 )
+from skdp.privacy.ledger._address import is_server_address
 from skdp.privacy.ledger._book import (
     Account,
     Book,
@@ -28,7 +29,7 @@ from skdp.privacy.ledger._book import (
     round_down,
     to_float,
 )
-from skdp.privacy.ledger._server_book import SCHEMES, ServerBook
+from skdp.privacy.ledger._server_book import ServerBook
 
 _COLUMNS = "what epsilon delta rho relation unit trust scope mechanism secure time"
 
@@ -124,7 +125,8 @@ class PrivacyLedger:
     the same budget twice. Do not charge a ledger in a signal handler, which may interrupt another charge.
 
     A file is an SQLite database, which threads and processes of one computer share. Use no network drive, and the same
-    path in all processes (symbolic links are resolved; do not use hard links). A charge is on the disk before anything
+    path in all processes (symbolic links are resolved; do not use hard links). Only its owner can read a new file; use
+    ``chmod`` to share it. A charge is on the disk before anything
     is drawn: a crash leaves no release without its charge, but possibly a charge without its release. The time of a
     charge does not depend on the number of charges before. Only people who are trusted with the data should have write
     access. A copy of the file is another ledger with the same budget. Give the budget once, and omit it afterwards:
@@ -210,8 +212,8 @@ class PrivacyLedger:
         elif path is None:
             raise TypeError("PrivacyLedger requires a budget: epsilon, rho or mu.")
         self._book: Book
-        if isinstance(path, str) and path.startswith(SCHEMES):
-            self._book = ServerBook(budget, path)
+        if path is not None and is_server_address(path):
+            self._book = ServerBook(budget, str(path))
         else:
             file = None if path is None else Path(path).resolve()
             self._book = FileBook(budget, file)

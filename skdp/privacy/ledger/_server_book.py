@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import os
-import re
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from skdp.privacy.ledger._address import SECRETS, strip_secrets
 from skdp.privacy.ledger._book import MISSING, TIMEOUT_SECONDS, Book, Budget, lock
 
-# Beginnings of the addresses of PostgreSQL.
-SCHEMES = ("postgresql://", "postgres://")
-
-# Settings of a connection that an address does not give: seconds, and milliseconds.
+# Settings of a connection that an address may replace: seconds, and milliseconds.
 _OPTIONS = {
     "connect_timeout": TIMEOUT_SECONDS,
     "tcp_user_timeout": 1000 * TIMEOUT_SECONDS,
     "application_name": "skdp",
 }
-
-# Parameters of an address that are not stored, and the text of an address with them.
-_SECRETS = ("password", "sslpassword")
-_PASSWORD = re.compile(r"(?<!:):(?!//)[^@/?]*(?=@)|(?<=[?&])(ssl)?password=[^&]*(&|$)")
+# Settings that an address cannot replace. Text is in UTF-8, also if the database has no
+# encoding.
+_ENCODING = {"client_encoding": "UTF8"}
 
 # A server that answers commits before they are on the disk could undo a charge. The
 # server ends transactions of clients that have lost their connection or power.
@@ -34,6 +30,15 @@ _BEGIN_CHARGE = (
     f"SET LOCAL idle_in_transaction_session_timeout = '{TIMEOUT_SECONDS}s'"
 )
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+# Restrict a transaction to the first schema of the search path, so that no ledger of a
+# later schema is used. The first schema must exist, except a schema of the user's name.
+_SELECT_SCHEMA = (
+    "SELECT set_config('search_path', quote_ident(current_schema()), true), "
+    "path LIKE '\"$user\"%' OR to_regnamespace(trim(split_part(path, ',', 1))) "
+    "IS NOT NULL FROM current_setting('search_path') AS path"
+)
+_NO_SCHEMA = "the first schema of the search path does not exist. Create it"
 
 # Reason of an error if the answer to COMMIT is lost.
 _LOST = "the connection was lost during the charge, which may count. Nothing was drawn"
@@ -66,10 +71,10 @@ class ServerBook(Book):
             )
         # The password is not stored in a copy, which reads it from the environment.
         options = _parse_address(address)
-        self._secrets = {name: options.pop(name, None) for name in _SECRETS}
+        self._secrets = {name: options.pop(name, None) for name in SECRETS}
         self._options = options
-        self._address = _PASSWORD.sub("", address).rstrip("?&")
-        if not _parse_address(self._address).keys().isdisjoint(_SECRETS):
+        self._address = strip_secrets(address)
+        if not _parse_address(self._address).keys().isdisjoint(SECRETS):
             raise ValueError("`path` must not percent-encode the name 'password'.")
         self._connection: Any = None
         self._process = os.getpid()
@@ -91,8 +96,10 @@ class ServerBook(Book):
 
     def _read_time(self, database: Any) -> datetime:
         """Return the time of the server, because the clocks of clients differ."""
-        (time,) = database.execute("SELECT clock_timestamp()").fetchone()
-        return time.astimezone(UTC)
+        # A number, because dates are written in the style of the database.
+        command = "SELECT extract(epoch FROM clock_timestamp())"
+        (seconds,) = database.execute(command).fetchone()
+        return datetime.fromtimestamp(float(seconds), UTC)
 
     @contextmanager
     def _transaction(
@@ -109,6 +116,7 @@ class ServerBook(Book):
                     _BEGIN_CHARGE if writes or create else _BEGIN_READ
                 )
                 try:
+                    self._select_schema(database)
                     yield database
                     is_committing = writes
                     database.execute("COMMIT")
@@ -123,6 +131,12 @@ class ServerBook(Book):
                 raise OSError(
                     f"The ledger {self.address} cannot be used: {reason}."
                 ) from None
+
+    def _select_schema(self, database: Any) -> None:
+        """Use the tables of the first schema of the search path, and of no other."""
+        schema, has_schema = database.execute(_SELECT_SCHEMA).fetchone()
+        if not (schema and has_schema):
+            raise OSError(f"The ledger {self.address} cannot be used: {_NO_SCHEMA}.")
 
     def _begin(self, command: str) -> Any:
         """Begin a transaction; reconnect once if the server has closed the connection since the last one."""
@@ -154,7 +168,7 @@ class ServerBook(Book):
         if self._connection is None:
             secrets = {name: word for name, word in self._secrets.items() if word}
             self._connection = _import_psycopg().connect(
-                **_OPTIONS | self._options | secrets,
+                **_OPTIONS | self._options | secrets | _ENCODING,
                 autocommit=True,
                 prepare_threshold=None,
             )
@@ -182,7 +196,7 @@ def _import_psycopg() -> Any:
     except ImportError:
         raise ImportError(
             "A ledger in PostgreSQL requires psycopg, which is not installed. Use `pip "
-            "install 'skdp[postgres]'`."
+            "install psycopg` (extra 'postgres')."
         ) from None
     return psycopg
 
@@ -208,7 +222,8 @@ def _describe_error(error: Any) -> str:
         "42501": "its role may not read or change the tables",
         "25006": "the database is read-only",
         "55P03": f"another transaction has locked it for {TIMEOUT_SECONDS} seconds",
-        "3F000": "the schema of the search path does not exist. Create it",
+        "22P05": "the encoding of the database lacks a character of a name. Use a "
+        "database with the encoding UTF8",
     }
     code = error.sqlstate
     return reasons.get(code, f"the server reports the error {code}")
