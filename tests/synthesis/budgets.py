@@ -8,8 +8,8 @@ import numpy as np
 
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import SeededSource
-from skdp.synthesis._records import CodedRecords
-from skdp.synthesis.selection import NoiseBudget, PrivateCounts
+from skdp.synthesis.measure import NoiseBudget, PrivateCounts
+from skdp.synthesis.private._records import CodedRecords
 
 
 def private_counts(codes, sizes, budget, seed=0):

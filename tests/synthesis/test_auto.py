@@ -11,8 +11,8 @@ import pytest
 
 from skdp import DPMarginalSynthesizer, Interval
 from skdp.domain import Categories
+from skdp.synthesis.measure import MarginalPlan, group_rare_values, measure_and_fit
 from skdp.synthesis.model import Structure, estimate_total
-from skdp.synthesis.selection import MarginalPlan, group_rare_values, measure_and_fit
 from tests.synthesis.budgets import assert_sound, counts_of, dependent_rows, make_budget, private_counts
 
 SIZES = (2, 3, 4, 3)

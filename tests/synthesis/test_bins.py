@@ -11,7 +11,7 @@ import pytest
 
 import skdp.engines  # noqa: F401 registers the engines for `fit`
 from skdp import Domain, DPMarginalSynthesizer, Interval
-from skdp.synthesis._cells import cut_domain
+from skdp.synthesis.private._cells import cut_domain
 from skdp.testing import replay_release
 from tests.testing.central_releases import fit_model as with_persons
 

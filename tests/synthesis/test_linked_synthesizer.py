@@ -10,11 +10,11 @@ import pyarrow as pa
 import pytest
 
 import skdp
-import skdp.synthesis._linked_synthesizer as linked_module
+import skdp.synthesis._linked as linked_module
 from skdp import BudgetExceeded, Domain, DPLinkedSynthesizer, Interval, PrivacyLedger, privacy_statement
-from skdp.synthesis._events import UNIT
+from skdp.synthesis.answers._events import UNIT
+from skdp.synthesis.measure import measure_and_fit
 from skdp.synthesis.model import Marginal, Structure, fit_model
-from skdp.synthesis.selection import measure_and_fit
 from skdp.testing import replay_release
 
 DOMAIN = Domain(

@@ -19,7 +19,7 @@ from skdp import DPMarginalSynthesizer
 from skdp.central.statistics import rows_within
 from skdp.privacy import Mu, PrivacyBudget, gaussian_delta
 from skdp.randomness import SeededSource, watch_draws
-from skdp.synthesis.selection import NoiseBudget
+from skdp.synthesis.measure import NoiseBudget
 from skdp.testing import replay_release
 from tests.synthesis.budgets import make_budget, private_counts
 from tests.testing.central_releases import fit_model

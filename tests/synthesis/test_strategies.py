@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp import DPMarginalSynthesizer, PrivacyLedger
-from skdp.synthesis.selection import NoiseBudget
+from skdp.synthesis.measure import NoiseBudget
 from tests.synthesis.budgets import assert_sound
 
 METHODS = ["auto", "independent", "full"]

@@ -1,6 +1,13 @@
 """Graphical models: junction trees, messages, estimation from noisy marginals, sampling."""
 
-from skdp.synthesis.model._estimation import MIN_TAIL_COUNT as MIN_TAIL_COUNT
+from skdp.synthesis.model._column_model import ColumnModel as ColumnModel
+from skdp.synthesis.model._column_model import Cross as Cross
+from skdp.synthesis.model._column_model import NoisyCounts as NoisyCounts
+from skdp.synthesis.model._column_model import draw_balanced as draw_balanced
+from skdp.synthesis.model._column_model import (
+    estimate_proportions as estimate_proportions,
+)
+from skdp.synthesis.model._column_model import fit_columns as fit_columns
 from skdp.synthesis.model._estimation import Structure as Structure
 from skdp.synthesis.model._estimation import fit_model as fit_model
 from skdp.synthesis.model._graphical_model import MAX_TABLE_CELLS as MAX_TABLE_CELLS
@@ -8,7 +15,6 @@ from skdp.synthesis.model._graphical_model import GraphicalModel as GraphicalMod
 from skdp.synthesis.model._junction_tree import Elimination as Elimination
 from skdp.synthesis.model._junction_tree import JunctionTree as JunctionTree
 from skdp.synthesis.model._tables import Clique as Clique
-from skdp.synthesis.model._tables import Layout as Layout
 from skdp.synthesis.model._tables import Marginal as Marginal
 from skdp.synthesis.model._tables import ValueGroups as ValueGroups
 from skdp.synthesis.model._tables import combine_levels as combine_levels

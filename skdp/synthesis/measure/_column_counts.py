@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 
 from skdp._arrays import Codes, Floats, Indices, Integers
 from skdp.randomness import ByteSource
-from skdp.synthesis._cells import Shape
-from skdp.synthesis.model import MIN_TAIL_COUNT, Marginal
-from skdp.synthesis.selection import (
+from skdp.synthesis.measure._budget import (
     MIN_STD_ERROR,
     NoiseBudget,
-    NumberCounts,
     PrivateCounts,
     Sensitivity,
-    group_rare_values,
 )
+from skdp.synthesis.measure._cell_counts import NumberCounts
+from skdp.synthesis.measure._scores import group_rare_values
+from skdp.synthesis.model import Cross, Marginal, NoisyCounts, estimate_proportions
+from skdp.synthesis.private._cells import Shape
 
 # benchmarks/synthesis_columns.py shows the effect of half and twice of each constant.
 STEP_FRACTION = Fraction(1, 20)
@@ -33,68 +33,8 @@ CELLS_FRACTION = Fraction(3, 20)
 MAX_TAIL_STD_ERRORS = 3.5
 """Largest difference of the estimated and the noisy count of a bin in a tail; otherwise it gets its noisy count."""
 
-NOISE_COST = 0.65
+CELL_COST = 0.65
 """Cost of a noisy cell, in standard errors."""
-
-
-@dataclass(frozen=True, eq=False)
-class Cross:
-    """The columns of a table of counts: one or two private columns, and at most one public column."""
-
-    private: tuple[int, ...]
-    """Indices of the private columns."""
-    value_of: Indices
-    """The value, or group of rare values, of each combination of all private columns; shape (n_combinations,)."""
-    public: int | None = None
-    """Index of the public column."""
-    cell_of: Indices | None = None
-    """The cell, or group of rare values, of each code of the public column."""
-
-    @property
-    def is_single(self) -> bool:
-        """True for a single private column without a public column."""
-        return self.public is None and len(self.private) == 1
-
-    @property
-    def n_values(self) -> int:
-        """The number of private values, or of their combinations."""
-        return int(self.value_of.max()) + 1
-
-    @property
-    def n_cells(self) -> int:
-        """The number of public cells; 1 without a public column."""
-        return 1 if self.cell_of is None else int(self.cell_of.max()) + 1
-
-    def cells_of(self, public: Sequence[Codes], n_rows: int) -> Indices:
-        """Return the public cell of each row, given the codes of all public columns."""
-        if self.public is None or self.cell_of is None:
-            return np.zeros(n_rows, np.intp)
-        return self.cell_of[public[self.public]]
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyCounts:
-    """Noisy counts of a table; shape (n_cells, n_values)."""
-
-    cross: Cross
-    counts: Floats
-    std_error: float
-    tail: Floats | None = None
-    """Estimated counts of the bins of numbers in a tail, and NaN for all other bins; shape (n_values,)."""
-
-    def average(self, second: NoisyCounts) -> NoisyCounts:
-        """Return the average with a second measurement of the same table, weighted by precision."""
-        weight = self.std_error**-2
-        other_weight = second.std_error**-2
-        total = weight + other_weight
-        counts = (weight * self.counts + other_weight * second.counts) / total
-        return NoisyCounts(self.cross, counts, total**-0.5)
-
-    def group(self, cross: Cross) -> Floats:
-        """Sum the counts of a single column by the groups of values of another table."""
-        group_of = np.zeros(self.cross.n_values, np.intp)
-        group_of[self.cross.value_of] = cross.value_of
-        return np.bincount(group_of, self.counts[0], cross.n_values).astype(float)
 
 
 @dataclass(frozen=True)
@@ -293,7 +233,7 @@ class ColumnLayout:
         return np.asarray(np.ravel_multi_index(chosen, sizes), np.intp)
 
 
-def measure_columns(columns: PrivateColumns, layout: ColumnLayout) -> list[NoisyCounts]:
+def measure_crosses(columns: PrivateColumns, layout: ColumnLayout) -> list[NoisyCounts]:
     """Measure the private columns, select pairs by noisy scores, and measure columns and pairs.
 
     All measurements together spend the whole budget. The result has the private columns first, then the pairs.
@@ -326,7 +266,7 @@ def measure_numbers(counts: PrivateCounts, numbers: NumberCounts) -> NumberCount
     return replace(numbers, levels=levels, is_gaussian=is_gaussian)
 
 
-def fit_numbers(
+def estimate_numbers(
     numbers: NumberCounts, noisy: Sequence[NoisyCounts]
 ) -> tuple[list[NoisyCounts], dict[int, Shape]]:
     """Estimate the distributions of private numbers within their bins, by index of the column, and their tails.
@@ -345,16 +285,6 @@ def fit_numbers(
         is_near = excess <= MAX_TAIL_STD_ERRORS * noisy[column].std_error
         tables[column] = replace(noisy[column], tail=np.where(is_near, tail, np.nan))
     return tables, shapes
-
-
-def estimate_proportions(noisy: NoisyCounts) -> Floats:
-    """Estimate the proportions of the values of a single column, all positive."""
-    # A value with a negative noisy count may occur.
-    counts = np.maximum(noisy.counts[0], noisy.std_error / 4)
-    if noisy.tail is not None:
-        tail = noisy.tail + MIN_TAIL_COUNT * noisy.std_error
-        counts = np.where(np.isnan(tail), counts, tail)
-    return counts / counts.sum()
 
 
 def _measure_tables(
@@ -467,8 +397,8 @@ def _choose(
     # sum(noise**power) ** (1 / power): see `NoiseBudget.cost_power`.
     power = columns.budget.cost_power
     unit_std_error = columns.budget.std_error(columns.budget.remaining)
-    noises = [NOISE_COST * _find_cost(columns, cross) for cross in pairs]
-    spent_noise = math.fsum((NOISE_COST * weight) ** power for weight in single_weights)
+    noises = [CELL_COST * _find_cost(columns, cross) for cross in pairs]
+    spent_noise = math.fsum((CELL_COST * weight) ** power for weight in single_weights)
     order = sorted(range(len(pairs)), key=lambda i: gains[i] / noises[i], reverse=True)
     chosen = []
     for pair in order:

@@ -15,19 +15,31 @@ from numpy.typing import NDArray
 from skdp._arrays import Codes, Indices
 from skdp.base import find_stack_level, limit_blas_threads
 from skdp.central.statistics import select_columns
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain
 from skdp.pages import warn
-from skdp.synthesis._cells import find_intervals
-from skdp.synthesis._records import CodedRecords, replace_columns, select_present
-from skdp.synthesis._rows import DrawnRows, draw_numbers, draw_valid, find_invalid
-from skdp.synthesis._synthesizer import DPMarginalSynthesizer
-from skdp.synthesis.model import Clique, Elimination, Marginal, Structure, fit_model
-from skdp.synthesis.selection import (
+from skdp.synthesis._marginal import DPMarginalSynthesizer
+from skdp.synthesis.answers._rows import (
+    DrawnRows,
+    draw_numbers,
+    draw_valid,
+    find_invalid,
+)
+from skdp.synthesis.measure import (
     CLIQUES_PER_MODEL,
     MarginalPlan,
     NumberCounts,
     make_plan,
 )
+from skdp.synthesis.model import Clique, Elimination, Marginal, Structure, fit_model
+from skdp.synthesis.private._cells import find_intervals
+from skdp.synthesis.private._linked_tables import (
+    UNIT,
+    count_earlier_events,
+    name_history,
+    name_number,
+)
+from skdp.synthesis.private._records import CodedRecords
+from skdp.synthesis.private._table import replace_columns, select_present
 from skdp.tables import Table
 
 # benchmarks/linked.py varies both.
@@ -39,33 +51,6 @@ N_SIMULATIONS = 2
 
 MAX_OMITTED, MIN_PLANNED = 0.05, 100
 """Largest proportion of omitted events without a warning, and smallest number of events of which one must be valid."""
-
-UNIT = 1 << 20
-"""Integer weight of a person: each of n events has the weight UNIT // n, so that all of them have at most UNIT."""
-
-
-def name_number(table: str) -> str:
-    """Return the name of the column of people with their number of events in a table."""
-    return f"n_{table}"
-
-
-def name_history(column: Any) -> str:
-    """Return the name of the history of a column of events."""
-    return f"history of {column}"
-
-
-def declare_numbers(largest: int) -> Interval:
-    """Declare the number of events of a person, in bins: 0 to 7 alone, wider bins, and the largest number."""
-    edges = [0.0]
-    while edges[-1] < largest:
-        # Many people may have the largest number, to which others are limited.
-        edges.append(min(edges[-1] + max(1, edges[-1] // 4), largest))
-    return Interval([*edges, largest + 0.5], decimals=0)
-
-
-def count_earlier_events(persons: Indices) -> Indices:
-    """Return the number of earlier events of the person of each event; `persons` is ascending."""
-    return np.arange(persons.size) - np.searchsorted(persons, persons)
 
 
 def check_omitted(table: str, domain: Domain, n_drawn: int, n_planned: int) -> None:

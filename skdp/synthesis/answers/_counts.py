@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from skdp._arrays import Floats, Mask
 from skdp.central import find_range
 from skdp.domain import Categories, Domain, Interval
-from skdp.synthesis._cells import Shape
+from skdp.synthesis.measure import find_columns
 from skdp.synthesis.model import Marginal, project
-from skdp.synthesis.selection import find_columns
+from skdp.synthesis.private._cells import Shape
 from skdp.tables import is_missing, to_objects
 
 MIN_PART = 1e-12

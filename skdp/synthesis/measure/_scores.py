@@ -15,9 +15,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdp._arrays import Floats, Indices
+from skdp.synthesis.measure._budget import NoiseBudget, PrivateCounts, groups_of
+from skdp.synthesis.measure._plan import CLIQUES_PER_MODEL, MarginalPlan
 from skdp.synthesis.model import Clique, ValueGroups, sum_value_groups
-from skdp.synthesis.selection._budget import NoiseBudget, PrivateCounts, groups_of
-from skdp.synthesis.selection._plan import CLIQUES_PER_MODEL, MarginalPlan
 
 MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
 """Mean absolute value of a standard normal variable."""

@@ -33,39 +33,42 @@ from skdp.central.statistics import encode_columns, select_columns
 from skdp.domain import Domain, DomainLike, draft_columns
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
-from skdp.synthesis._cells import cut_domain, find_intervals
-from skdp.synthesis._column_counts import (
-    ColumnLayout,
-    NoisyCounts,
-    PrivateColumns,
-    fit_numbers,
-    measure_columns,
-    measure_numbers,
-)
-from skdp.synthesis._column_model import ColumnModel, draw_balanced, fit_model
-from skdp.synthesis._file import describe_shapes, read_shapes
-from skdp.synthesis._records import (
-    CodedRecords,
-    complete_domain,
-    derived_from,
-    encode_records,
-    find_ordered,
-    list_undeclared,
-    make_undeclared_error,
-    with_target,
-)
-from skdp.synthesis._rows import (
+from skdp.synthesis.answers._file import describe_shapes, read_shapes
+from skdp.synthesis.answers._rows import (
     MAX_ROUNDS,
     DrawnRows,
-    check_decodable,
     draw_numbers,
     draw_valid,
     make_generator,
     make_table,
-    make_template,
     write_rows,
 )
-from skdp.synthesis.selection import NoiseBudget, NumberCounts, PrivateCounts
+from skdp.synthesis.measure import (
+    ColumnLayout,
+    NoiseBudget,
+    NumberCounts,
+    PrivateColumns,
+    PrivateCounts,
+    estimate_numbers,
+    measure_crosses,
+    measure_numbers,
+)
+from skdp.synthesis.model import ColumnModel, NoisyCounts, draw_balanced, fit_columns
+from skdp.synthesis.private._cells import cut_domain, find_intervals
+from skdp.synthesis.private._records import (
+    CodedRecords,
+    encode_records,
+    make_undeclared_error,
+    with_target,
+)
+from skdp.synthesis.private._table import (
+    check_decodable,
+    complete_domain,
+    derived_from,
+    find_ordered,
+    list_undeclared,
+    make_template,
+)
 from skdp.tables import Table, is_frame, wrap_table
 
 MAX_COMBINATIONS = 1 << 12
@@ -261,7 +264,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         model = self._model
         if y is not None:
             with limit_blas_threads():
-                model = fit_model(noisy, records.public, records.n_rows)
+                model = fit_columns(noisy, records.public, records.n_rows)
         return self._resample(
             records.table, model, records.public_table, records.public
         )
@@ -337,15 +340,15 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         cells = PrivateCounts(records.private, budget, source)
         with limit_blas_threads():
             numbers = measure_numbers(cells, records.numbers)
-            noisy = measure_columns(columns, records.layout)
-            noisy, self._shapes = fit_numbers(numbers, noisy)
+            noisy = measure_crosses(columns, records.layout)
+            noisy, self._shapes = estimate_numbers(numbers, noisy)
             # `transform` has no target, so its model excludes tables with the target.
             without_target = []
             for counts in noisy:
                 index = counts.cross.public
                 if index is None or records.public_names[index] in records.table.names:
                     without_target.append(counts)
-            self._model = fit_model(without_target, records.public, records.n_rows)
+            self._model = fit_columns(without_target, records.public, records.n_rows)
         self.domain_ = records.domain
         self.measured_columns_ = records.name_crosses(noisy)
         self._columns = records.table.names

@@ -13,16 +13,82 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 
 from skdp._arrays import Codes, Floats, Indices
-from skdp.synthesis._column_counts import (
-    Cross,
-    NoisyCounts,
-    estimate_proportions,
-)
-from skdp.synthesis.model import Layout
+from skdp.synthesis.model._estimation import MIN_TAIL_COUNT
+from skdp.synthesis.model._tables import Layout
 
 # The constants were chosen with benchmarks/synthesis_columns.py.
 LOGIT_STD = 0.5
 """Prior standard deviation of the logits."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cross:
+    """The columns of a table of counts: one or two private columns, and at most one public column."""
+
+    private: tuple[int, ...]
+    """Indices of the private columns."""
+    value_of: Indices
+    """The value, or group of rare values, of each combination of all private columns; shape (n_combinations,)."""
+    public: int | None = None
+    """Index of the public column."""
+    cell_of: Indices | None = None
+    """The cell, or group of rare values, of each code of the public column."""
+
+    @property
+    def is_single(self) -> bool:
+        """True for a single private column without a public column."""
+        return self.public is None and len(self.private) == 1
+
+    @property
+    def n_values(self) -> int:
+        """The number of private values, or of their combinations."""
+        return int(self.value_of.max()) + 1
+
+    @property
+    def n_cells(self) -> int:
+        """The number of public cells; 1 without a public column."""
+        return 1 if self.cell_of is None else int(self.cell_of.max()) + 1
+
+    def cells_of(self, public: Sequence[Codes], n_rows: int) -> Indices:
+        """Return the public cell of each row, given the codes of all public columns."""
+        if self.public is None or self.cell_of is None:
+            return np.zeros(n_rows, np.intp)
+        return self.cell_of[public[self.public]]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCounts:
+    """Noisy counts of a table; shape (n_cells, n_values)."""
+
+    cross: Cross
+    counts: Floats
+    std_error: float
+    tail: Floats | None = None
+    """Estimated counts of the bins of numbers in a tail, and NaN for all other bins; shape (n_values,)."""
+
+    def average(self, second: NoisyCounts) -> NoisyCounts:
+        """Return the average with a second measurement of the same table, weighted by precision."""
+        weight = self.std_error**-2
+        other_weight = second.std_error**-2
+        total = weight + other_weight
+        counts = (weight * self.counts + other_weight * second.counts) / total
+        return NoisyCounts(self.cross, counts, total**-0.5)
+
+    def group(self, cross: Cross) -> Floats:
+        """Sum the counts of a single column by the groups of values of another table."""
+        group_of = np.zeros(self.cross.n_values, np.intp)
+        group_of[self.cross.value_of] = cross.value_of
+        return np.bincount(group_of, self.counts[0], cross.n_values).astype(float)
+
+
+def estimate_proportions(noisy: NoisyCounts) -> Floats:
+    """Estimate the proportions of the values of a single column, all positive."""
+    # A value with a negative noisy count may occur.
+    counts = np.maximum(noisy.counts[0], noisy.std_error / 4)
+    if noisy.tail is not None:
+        tail = noisy.tail + MIN_TAIL_COUNT * noisy.std_error
+        counts = np.where(np.isnan(tail), counts, tail)
+    return counts / counts.sum()
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +141,7 @@ class ColumnModel:
         return cls(crosses, all_logits)
 
 
-def fit_model(
+def fit_columns(
     noisy: Sequence[NoisyCounts], public: Sequence[Codes], n_rows: int
 ) -> ColumnModel:
     """Fit the distribution of private values given the public values of all rows, by L-BFGS.

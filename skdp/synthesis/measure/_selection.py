@@ -25,30 +25,17 @@ import numpy as np
 
 from skdp._arrays import Floats
 from skdp.oracles import project_to_simplex
-from skdp.synthesis._cells import Shape
-from skdp.synthesis._records import CodedRecords
-from skdp.synthesis.model import (
-    Clique,
-    GraphicalModel,
-    Marginal,
-    Structure,
-    ValueGroups,
-    estimate_counts,
-    estimate_total,
-    fit_model,
-    sum_value_groups,
-)
-from skdp.synthesis.selection._budget import PrivateCounts, groups_of
-from skdp.synthesis.selection._cell_counts import NumberCounts
-from skdp.synthesis.selection._interactions import (
+from skdp.synthesis.measure._budget import PrivateCounts, groups_of
+from skdp.synthesis.measure._cell_counts import NumberCounts
+from skdp.synthesis.measure._interactions import (
     ORDERS,
     Comparison,
     Search,
     find_interactions,
     plan_search,
 )
-from skdp.synthesis.selection._plan import MarginalPlan, is_within
-from skdp.synthesis.selection._scores import (
+from skdp.synthesis.measure._plan import MarginalPlan, is_within
+from skdp.synthesis.measure._scores import (
     MAX_WEIGHTED_COLUMNS,
     MEAN_ABSOLUTE,
     SCORE_FRACTION,
@@ -62,6 +49,19 @@ from skdp.synthesis.selection._scores import (
     join_scores,
     score_guesses,
 )
+from skdp.synthesis.model import (
+    Clique,
+    GraphicalModel,
+    Marginal,
+    Structure,
+    ValueGroups,
+    estimate_counts,
+    estimate_total,
+    fit_model,
+    sum_value_groups,
+)
+from skdp.synthesis.private._cells import Shape
+from skdp.synthesis.private._records import CodedRecords
 
 # Tuned by benchmarks/synthesis.py.
 COLUMNS_FRACTION = Fraction(1, 20)

@@ -14,11 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats, Integers
 from skdp.base import ColumnName, check_confidence_level
-from skdp.synthesis._cells import draw_within
-from skdp.synthesis._points import BinAxis, PointTable, make_point_table, sum_points
-from skdp.synthesis._synthesizer import DPMarginalSynthesizer
+from skdp.synthesis._marginal import DPMarginalSynthesizer
+from skdp.synthesis.answers._points import (
+    BinAxis,
+    PointTable,
+    make_point_table,
+    sum_points,
+)
+from skdp.synthesis.measure import find_columns
 from skdp.synthesis.model import estimate_counts
-from skdp.synthesis.selection import find_columns
+from skdp.synthesis.private._cells import draw_within
 
 N_ROWS = 20_000
 """Number of rows of the table at which a statistic is differentiated by adding one row."""

@@ -11,9 +11,9 @@ import pandas as pd
 
 from skdp._arrays import Floats, Indices
 from skdp.domain import Interval
-from skdp.synthesis._cells import Shape, Steps, find_middles
-from skdp.synthesis._synthesizer import DPMarginalSynthesizer
+from skdp.synthesis._marginal import DPMarginalSynthesizer
 from skdp.synthesis.model import combine_levels
+from skdp.synthesis.private._cells import Shape, Steps, find_middles
 
 MAX_CALLS = 20_000
 """Largest number of calls of a statistic: three minutes if each takes ten milliseconds."""

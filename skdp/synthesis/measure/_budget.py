@@ -17,13 +17,13 @@ from skdp.central.statistics import Noise, choice_name, choose
 from skdp.domain import Domain
 from skdp.privacy import Loss, PrivacyBudget, gaussian_loss, largest_mu
 from skdp.randomness import ByteSource, bernoulli_ratio
-from skdp.synthesis._records import (
+from skdp.synthesis.model import Clique, Marginal, ValueGroups, sum_value_groups
+from skdp.synthesis.private._records import (
     MAX_LOADED_CELLS,
     CodedRecords,
     GroupedColumn,
     Records,
 )
-from skdp.synthesis.model import Clique, Marginal, ValueGroups, sum_value_groups
 
 MIN_STD_ERROR = 1e-3
 """Smallest standard error: noise that is nearly always 0 still gets a finite weight."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
-import pandas as pd
 
 from skdp._arrays import Codes, Indices, Integers, Mask
 from skdp.base import (
@@ -21,16 +20,13 @@ from skdp.base import (
 from skdp.central.statistics import (
     Batches,
     count_marginals,
-    declared_domain,
     encode_columns,
-    is_ordered,
     limit_persons,
-    select_columns,
     select_domain,
 )
-from skdp.domain import Categories, Domain, Interval, domains_of_dtypes
-from skdp.synthesis._cells import round_numbers
+from skdp.domain import Categories, Domain, Interval
 from skdp.synthesis.model import Clique, n_cells_of, shape_of
+from skdp.synthesis.private._cells import round_numbers
 from skdp.tables import LargeTable, Table, wrap_table
 
 GroupedColumn = tuple[int, Indices]
@@ -208,122 +204,6 @@ def _clip(codes: Codes, interval: Any, column: Any) -> None:
     codes[values > edges[-1]] = len(interval.edges) - 2
 
 
-def complete_domain(
-    table: Table, declared: Any, public_values: Mapping[Any, Any] | None = None
-) -> Domain:
-    """Return the domain of the columns of a table.
-
-    Parameters
-    ----------
-    table : Table
-        The columns to model.
-    declared : Domain, mapping, list, Interval or None
-        The parameter `domain` of a synthesizer.
-    public_values : mapping of column name to values or Interval, optional
-        Values of public columns, which were read from the data.
-    """
-    declared_names = _declared_names(table, declared)
-    values_by_name = declared
-    used = []
-    if isinstance(declared, Domain):
-        used = [name for name in declared.columns if name in table.names]
-    if public_values:
-        if isinstance(declared, Domain):
-            # The error for an undeclared column names the columns of the Domain.
-            private = [name for name in table.names if name not in public_values]
-            declared_domain(select_columns(table, private), declared, "domain")
-            values_by_name = {name: declared[name] for name in used}
-        values_by_name = {**(values_by_name or {}), **public_values}
-    domain = declared_domain(table, values_by_name, "domain")
-    # A dtype gives an order only to values that it declares: otherwise one record may
-    # decide which categories it has.
-    by_dtype = domains_of_dtypes(table)
-    for name, column in zip(table.names, table.columns, strict=True):
-        values = domain[name]
-        is_declared = name in declared_names
-        is_from_dtype = not is_declared and (name in by_dtype or values.observed)
-        if is_from_dtype and isinstance(values, Categories):
-            values.ordered = _has_ordered_dtype(column)
-    if not used:
-        return domain
-    # The constraints and derived columns of the Domain that read these columns.
-    facts = declared.select(used)
-    return replace_columns(facts, domain)
-
-
-def derived_from(domain: Domain, columns: Collection[Any]) -> list[Any]:
-    """List the derived columns that depend on one of some columns, directly or through other derived columns."""
-    independent = [name for name in domain.columns if name not in columns]
-    computed = domain.select(independent).derived
-    return [name for name in domain.derived if name not in computed]
-
-
-def check_computable(
-    domain: Domain, features: Collection[Any], columns: Collection[Any]
-) -> None:
-    """Check that the modeled columns suffice to compute the derived columns of X.
-
-    `features` are the columns of X, and `columns` the columns that the model has.
-    """
-    computed = select_present(domain, columns)
-    missing = []
-    for name in domain.derived:
-        if name in features and name not in computed.derived:
-            missing.append(name)
-    if missing:
-        raise ValueError(
-            f"X has derived columns {missing}, but lacks columns from which `domain` "
-            "computes them. Add these columns to X, or drop the derived columns."
-        )
-
-
-def select_present(domain: Domain, columns: Collection[Any]) -> Domain:
-    """Select the columns of a domain that are among some columns, with the constraints and derived columns of these."""
-    return domain.select([name for name in domain.columns if name in columns])
-
-
-def replace_columns(domain: Domain, columns: Mapping[Any, Any]) -> Domain:
-    """Return a domain of other columns with the same constraints and derived columns."""
-    return Domain(columns, constraints=domain.constraints, derived=domain.derived)
-
-
-def refine_domain(domain: Domain, cells: Mapping[int, Interval]) -> Domain:
-    """Return a domain with the fine cells of some columns, by index, in place of their bins."""
-    columns: dict[Any, Any] = dict(domain)
-    for column, interval in cells.items():
-        columns[domain.columns[column]] = interval
-    return Domain(columns)
-
-
-def _has_ordered_dtype(column: Any) -> bool:
-    """Return True if a column has an ordered categorical dtype of pandas."""
-    dtype = getattr(column, "dtype", None)
-    return isinstance(dtype, pd.CategoricalDtype) and bool(dtype.ordered)
-
-
-def _declared_names(table: Table, declared: Any) -> set[Any]:
-    """Return the names of the columns that the parameter `domain` declares; a list declares all columns."""
-    if declared is None:
-        return set()
-    return set(declared if isinstance(declared, Mapping) else table.names)
-
-
-def find_ordered(domain: Domain, public_names: Collection[Any]) -> tuple[bool, ...]:
-    """Return True for each column whose codes are ordered.
-
-    `public_names` are public columns whose values are read from the data.
-    """
-    # Bins and ordered categories are ordered. Declared numbers in a list may be codes,
-    # such as codes of occupations. Numbers from public columns are sorted.
-    is_column_ordered = []
-    for name in domain.columns:
-        values = domain[name]
-        is_sorted = name in public_names and is_ordered(values)
-        has_order = isinstance(values, Interval) or values.ordered
-        is_column_ordered.append(has_order or is_sorted)
-    return tuple(is_column_ordered)
-
-
 class CodedRecords:
     """Private records in memory, as integer codes of each column."""
 
@@ -487,11 +367,3 @@ def open_rows(
     if person is None:
         return table, table.sample
     return limit_persons(table, person, max_rows, rng)
-
-
-def list_undeclared(table: Table, declared: Any) -> list[Any]:
-    """List the columns whose values neither the parameter `domain` nor a dtype declares."""
-    # A polars Enum declares its values.
-    by_dtype = domains_of_dtypes(table)
-    declared_names = _declared_names(table, declared) | by_dtype.keys()
-    return [name for name in table.names if name not in declared_names]

@@ -12,15 +12,21 @@ import numpy as np
 
 from skdp._arrays import Floats, Indices
 from skdp.domain import Domain, Interval
-from skdp.synthesis._cells import Shape, Steps, find_intervals, find_points, with_edges
+from skdp.synthesis.measure._budget import PrivateCounts
+from skdp.synthesis.measure._tails import fit_tails
 from skdp.synthesis.model import (
     Marginal,
     combine_levels,
     estimate_counts,
     estimate_total,
 )
-from skdp.synthesis.selection._budget import PrivateCounts
-from skdp.synthesis.selection._tails import fit_tails
+from skdp.synthesis.private._cells import (
+    Shape,
+    Steps,
+    find_intervals,
+    find_points,
+    with_edges,
+)
 
 # Tuned by benchmarks/synthesis_numbers.py.
 CLEAR_STD_ERRORS = 3.0

@@ -24,40 +24,16 @@ from skdp.central import CentralEstimator
 from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
 from skdp.randomness import ByteSource
-from skdp.synthesis._cells import find_intervals
-from skdp.synthesis._events import (
-    UNIT,
-    EventColumns,
-    EventModel,
-    check_omitted,
-    declare_numbers,
-    name_history,
-    name_number,
-)
-from skdp.synthesis._linked_tables import (
-    LinkedRecords,
-    LinkedTable,
-    LinkedTables,
-    encode_tables,
-    open_tables,
-)
-from skdp.synthesis._records import (
-    Policy,
-    check_replacements,
-    replace_columns,
-    select_present,
-)
-from skdp.synthesis._rows import (
+from skdp.synthesis._marginal import DPMarginalSynthesizer, check_person_budget
+from skdp.synthesis.answers._events import EventColumns, EventModel, check_omitted
+from skdp.synthesis.answers._rows import (
     DrawnRows,
     check_n_samples,
     make_generator,
     make_table,
-    make_template,
     write_columns,
 )
-from skdp.synthesis._synthesizer import DPMarginalSynthesizer, check_person_budget
-from skdp.synthesis.model import Marginal
-from skdp.synthesis.selection import (
+from skdp.synthesis.measure import (
     Fitted,
     MarginalPlan,
     NoiseBudget,
@@ -68,6 +44,21 @@ from skdp.synthesis.selection import (
     measure_cells,
     structure_of,
 )
+from skdp.synthesis.model import Marginal
+from skdp.synthesis.private._cells import find_intervals
+from skdp.synthesis.private._linked_tables import (
+    UNIT,
+    LinkedRecords,
+    LinkedTable,
+    LinkedTables,
+    declare_numbers,
+    encode_tables,
+    name_history,
+    name_number,
+    open_tables,
+)
+from skdp.synthesis.private._records import Policy, check_replacements
+from skdp.synthesis.private._table import make_template, replace_columns, select_present
 from skdp.tables import Table, to_column, wrap_table
 
 PEOPLE_FRACTION = Fraction(1, 5)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -14,14 +13,12 @@ from scipy.special import ndtr, ndtri
 
 from skdp._arrays import Codes, Floats, Indices, Mask
 from skdp.base import draw_seed
-from skdp.domain import Domain, Interval, dtype_of_attribute
+from skdp.domain import Domain, Interval
 from skdp.randomness import check_size
-from skdp.synthesis._cells import Shape, draw_within
 from skdp.synthesis.model import GraphicalModel
+from skdp.synthesis.private._cells import Shape, draw_within
 from skdp.tables import (
     Table,
-    empty_column,
-    has_categories,
     library_of,
     to_column,
     wrap_table,
@@ -46,38 +43,6 @@ def make_generator(random_state: Any, *key: Any) -> np.random.Generator:
     if seed is None:
         return np.random.default_rng()
     return np.random.default_rng([seed, *map(ord, repr(key))])
-
-
-def make_template(table: Table, domain: Domain) -> Table:
-    """Return a table without rows that has the library and the names of a table, and the dtypes of a domain.
-
-    Columns of categories keep their type, with the declared categories.
-    """
-    # A target may be of another library than the table; synthetic rows have one.
-    native: Any = np.empty((0, len(table.names)), object)
-    library = "numpy"
-    if not isinstance(table.native, np.ndarray):
-        backend = nw.from_native(table.native).implementation
-        library = backend.value
-        native = nw.from_dict({}, backend=backend).to_native()
-    inputs = dict(zip(table.names, table.columns, strict=True))
-    columns = []
-    for name in domain.columns:
-        is_categorical = has_categories(inputs[name])
-        dtype = dtype_of_attribute(domain[name], library, is_categorical=is_categorical)
-        columns.append(empty_column(library, dtype))
-    return Table(table.names, tuple(columns), native)
-
-
-def check_decodable(template: Table, domain: Domain) -> None:
-    """Check that the library of a table can represent all declared values."""
-    listed = []
-    for name, column in zip(domain.columns, template.columns, strict=True):
-        if not isinstance(domain[name], Interval):
-            listed.append((name, column))
-    if listed:
-        names, columns = zip(*listed, strict=True)
-        domain.select(names).decoders(columns)
 
 
 @dataclass(frozen=True)

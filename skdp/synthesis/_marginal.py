@@ -42,31 +42,15 @@ from skdp.domain import Domain, DomainLike, Interval
 from skdp.persistence import load, save
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, check_delta
 from skdp.randomness import check_size
-from skdp.synthesis._cells import cut_domain
-from skdp.synthesis._counts import (
+from skdp.synthesis.answers._counts import (
     ModelCount,
     combine_counts,
     estimate_errors,
     read_conditions,
 )
-from skdp.synthesis._file import describe_fit, restore_fit
-from skdp.synthesis._records import (
-    CodedRecords,
-    LargeRecords,
-    Policy,
-    Records,
-    check_computable,
-    check_policy,
-    check_replacements,
-    complete_domain,
-    open_rows,
-    read_codes,
-    refine_domain,
-    with_target,
-)
-from skdp.synthesis._rows import (
+from skdp.synthesis.answers._file import describe_fit, restore_fit
+from skdp.synthesis.answers._rows import (
     DrawnRows,
-    check_decodable,
     check_n_samples,
     draw_numbers,
     draw_valid,
@@ -74,16 +58,9 @@ from skdp.synthesis._rows import (
     learn_ranks,
     make_generator,
     make_table,
-    make_template,
     write_columns,
 )
-from skdp.synthesis.model import (
-    MAX_TABLE_CELLS,
-    Marginal,
-    estimate_total,
-    merge_marginals,
-)
-from skdp.synthesis.selection import (
+from skdp.synthesis.measure import (
     Fitted,
     MarginalPlan,
     NoiseBudget,
@@ -95,6 +72,31 @@ from skdp.synthesis.selection import (
     measure_and_fit,
     measure_cells,
     warn_excluded,
+)
+from skdp.synthesis.model import (
+    MAX_TABLE_CELLS,
+    Marginal,
+    estimate_total,
+    merge_marginals,
+)
+from skdp.synthesis.private._cells import cut_domain
+from skdp.synthesis.private._records import (
+    CodedRecords,
+    LargeRecords,
+    Policy,
+    Records,
+    check_policy,
+    check_replacements,
+    open_rows,
+    read_codes,
+    with_target,
+)
+from skdp.synthesis.private._table import (
+    check_computable,
+    check_decodable,
+    complete_domain,
+    make_template,
+    refine_domain,
 )
 from skdp.tables import LargeTable, Table, open_large, wrap_table
 

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Indices
-from skdp.synthesis._records import MAX_LOADED_CELLS, CodedRecords
+from skdp.synthesis.measure._budget import PrivateCounts, PrivateScores
+from skdp.synthesis.measure._plan import MarginalPlan
+from skdp.synthesis.measure._scores import MEAN_ABSOLUTE, NOISE_COST, Interactions
 from skdp.synthesis.model import Clique, GraphicalModel, estimate_total
-from skdp.synthesis.selection._budget import PrivateCounts, PrivateScores
-from skdp.synthesis.selection._plan import MarginalPlan
-from skdp.synthesis.selection._scores import MEAN_ABSOLUTE, NOISE_COST, Interactions
+from skdp.synthesis.private._records import MAX_LOADED_CELLS, CodedRecords
 
 # A rule over several columns, such as a parity, changes no pair of columns, so pairs do not
 # show which marginal has it. All marginals of three to five columns are scored by few groups

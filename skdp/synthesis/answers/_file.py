@@ -12,15 +12,10 @@ from numpy.typing import NDArray
 
 from skdp._arrays import Floats
 from skdp.domain import Domain, Interval
-from skdp.synthesis._cells import Shape, find_intervals, with_edges
-from skdp.synthesis._rows import make_template
+from skdp.synthesis.measure import NumberCounts, find_columns, fit_numbers, structure_of
 from skdp.synthesis.model import Clique, Marginal, shape_of
-from skdp.synthesis.selection import (
-    NumberCounts,
-    find_columns,
-    fit_numbers,
-    structure_of,
-)
+from skdp.synthesis.private._cells import Shape, find_intervals, with_edges
+from skdp.synthesis.private._table import make_template
 
 PARTS = {
     "domain",

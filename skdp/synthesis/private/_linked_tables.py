@@ -15,18 +15,17 @@ import pandas as pd
 from skdp._arrays import Codes, Indices, Mask
 from skdp.central.statistics import select_columns
 from skdp.domain import Domain, Interval
-from skdp.synthesis._cells import cut_domain
-from skdp.synthesis._events import UNIT, count_earlier_events, name_number
-from skdp.synthesis._records import (
-    CodedRecords,
+from skdp.synthesis.private._cells import cut_domain
+from skdp.synthesis.private._records import CodedRecords, read_codes
+from skdp.synthesis.private._table import (
     check_computable,
+    check_decodable,
     complete_domain,
-    read_codes,
+    make_template,
     refine_domain,
     replace_columns,
     select_present,
 )
-from skdp.synthesis._rows import check_decodable, make_template
 from skdp.tables import (
     ColumnError,
     Table,
@@ -37,6 +36,33 @@ from skdp.tables import (
     to_objects,
     wrap_table,
 )
+
+UNIT = 1 << 20
+"""Integer weight of a person: each of n events has the weight UNIT // n, so that all of them have at most UNIT."""
+
+
+def name_number(table: str) -> str:
+    """Return the name of the column of people with their number of events in a table."""
+    return f"n_{table}"
+
+
+def name_history(column: Any) -> str:
+    """Return the name of the history of a column of events."""
+    return f"history of {column}"
+
+
+def declare_numbers(largest: int) -> Interval:
+    """Declare the number of events of a person, in bins: 0 to 7 alone, wider bins, and the largest number."""
+    edges = [0.0]
+    while edges[-1] < largest:
+        # Many people may have the largest number, to which others are limited.
+        edges.append(min(edges[-1] + max(1, edges[-1] // 4), largest))
+    return Interval([*edges, largest + 0.5], decimals=0)
+
+
+def count_earlier_events(persons: Indices) -> Indices:
+    """Return the number of earlier events of the person of each event; `persons` is ascending."""
+    return np.arange(persons.size) - np.searchsorted(persons, persons)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,1 @@
+"""Answers of a fitted table without further budget: rows, events, counts, inference, files."""

@@ -1,0 +1,1 @@
+"""The private table: its domain, cells, template and records."""

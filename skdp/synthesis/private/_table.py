@@ -1,0 +1,176 @@
+"""The public form of a private table: the domain of its columns, and a template without rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pandas as pd
+
+from skdp.central.statistics import declared_domain, is_ordered, select_columns
+from skdp.domain import (
+    Categories,
+    Domain,
+    Interval,
+    domains_of_dtypes,
+    dtype_of_attribute,
+)
+from skdp.tables import Table, empty_column, has_categories
+
+
+def complete_domain(
+    table: Table, declared: Any, public_values: Mapping[Any, Any] | None = None
+) -> Domain:
+    """Return the domain of the columns of a table.
+
+    Parameters
+    ----------
+    table : Table
+        The columns to model.
+    declared : Domain, mapping, list, Interval or None
+        The parameter `domain` of a synthesizer.
+    public_values : mapping of column name to values or Interval, optional
+        Values of public columns, which were read from the data.
+    """
+    declared_names = _declared_names(table, declared)
+    values_by_name = declared
+    used = []
+    if isinstance(declared, Domain):
+        used = [name for name in declared.columns if name in table.names]
+    if public_values:
+        if isinstance(declared, Domain):
+            # The error for an undeclared column names the columns of the Domain.
+            private = [name for name in table.names if name not in public_values]
+            declared_domain(select_columns(table, private), declared, "domain")
+            values_by_name = {name: declared[name] for name in used}
+        values_by_name = {**(values_by_name or {}), **public_values}
+    domain = declared_domain(table, values_by_name, "domain")
+    # A dtype gives an order only to values that it declares: otherwise one record may
+    # decide which categories it has.
+    by_dtype = domains_of_dtypes(table)
+    for name, column in zip(table.names, table.columns, strict=True):
+        values = domain[name]
+        is_declared = name in declared_names
+        is_from_dtype = not is_declared and (name in by_dtype or values.observed)
+        if is_from_dtype and isinstance(values, Categories):
+            values.ordered = _has_ordered_dtype(column)
+    if not used:
+        return domain
+    # The constraints and derived columns of the Domain that read these columns.
+    facts = declared.select(used)
+    return replace_columns(facts, domain)
+
+
+def derived_from(domain: Domain, columns: Collection[Any]) -> list[Any]:
+    """List the derived columns that depend on one of some columns, directly or through other derived columns."""
+    independent = [name for name in domain.columns if name not in columns]
+    computed = domain.select(independent).derived
+    return [name for name in domain.derived if name not in computed]
+
+
+def check_computable(
+    domain: Domain, features: Collection[Any], columns: Collection[Any]
+) -> None:
+    """Check that the modeled columns suffice to compute the derived columns of X.
+
+    `features` are the columns of X, and `columns` the columns that the model has.
+    """
+    computed = select_present(domain, columns)
+    missing = []
+    for name in domain.derived:
+        if name in features and name not in computed.derived:
+            missing.append(name)
+    if missing:
+        raise ValueError(
+            f"X has derived columns {missing}, but lacks columns from which `domain` "
+            "computes them. Add these columns to X, or drop the derived columns."
+        )
+
+
+def select_present(domain: Domain, columns: Collection[Any]) -> Domain:
+    """Select the columns of a domain that are among some columns, with the constraints and derived columns of these."""
+    return domain.select([name for name in domain.columns if name in columns])
+
+
+def replace_columns(domain: Domain, columns: Mapping[Any, Any]) -> Domain:
+    """Return a domain of other columns with the same constraints and derived columns."""
+    return Domain(columns, constraints=domain.constraints, derived=domain.derived)
+
+
+def refine_domain(domain: Domain, cells: Mapping[int, Interval]) -> Domain:
+    """Return a domain with the fine cells of some columns, by index, in place of their bins."""
+    columns: dict[Any, Any] = dict(domain)
+    for column, interval in cells.items():
+        columns[domain.columns[column]] = interval
+    return Domain(columns)
+
+
+def _has_ordered_dtype(column: Any) -> bool:
+    """Return True if a column has an ordered categorical dtype of pandas."""
+    dtype = getattr(column, "dtype", None)
+    return isinstance(dtype, pd.CategoricalDtype) and bool(dtype.ordered)
+
+
+def _declared_names(table: Table, declared: Any) -> set[Any]:
+    """Return the names of the columns that the parameter `domain` declares; a list declares all columns."""
+    if declared is None:
+        return set()
+    return set(declared if isinstance(declared, Mapping) else table.names)
+
+
+def find_ordered(domain: Domain, public_names: Collection[Any]) -> tuple[bool, ...]:
+    """Return True for each column whose codes are ordered.
+
+    `public_names` are public columns whose values are read from the data.
+    """
+    # Bins and ordered categories are ordered. Declared numbers in a list may be codes,
+    # such as codes of occupations. Numbers from public columns are sorted.
+    is_column_ordered = []
+    for name in domain.columns:
+        values = domain[name]
+        is_sorted = name in public_names and is_ordered(values)
+        has_order = isinstance(values, Interval) or values.ordered
+        is_column_ordered.append(has_order or is_sorted)
+    return tuple(is_column_ordered)
+
+
+def list_undeclared(table: Table, declared: Any) -> list[Any]:
+    """List the columns whose values neither the parameter `domain` nor a dtype declares."""
+    # A polars Enum declares its values.
+    by_dtype = domains_of_dtypes(table)
+    declared_names = _declared_names(table, declared) | by_dtype.keys()
+    return [name for name in table.names if name not in declared_names]
+
+
+def make_template(table: Table, domain: Domain) -> Table:
+    """Return a table without rows that has the library and the names of a table, and the dtypes of a domain.
+
+    Columns of categories keep their type, with the declared categories.
+    """
+    # A target may be of another library than the table; synthetic rows have one.
+    native: Any = np.empty((0, len(table.names)), object)
+    library = "numpy"
+    if not isinstance(table.native, np.ndarray):
+        backend = nw.from_native(table.native).implementation
+        library = backend.value
+        native = nw.from_dict({}, backend=backend).to_native()
+    inputs = dict(zip(table.names, table.columns, strict=True))
+    columns = []
+    for name in domain.columns:
+        is_categorical = has_categories(inputs[name])
+        dtype = dtype_of_attribute(domain[name], library, is_categorical=is_categorical)
+        columns.append(empty_column(library, dtype))
+    return Table(table.names, tuple(columns), native)
+
+
+def check_decodable(template: Table, domain: Domain) -> None:
+    """Check that the library of a table can represent all declared values."""
+    listed = []
+    for name, column in zip(domain.columns, template.columns, strict=True):
+        if not isinstance(domain[name], Interval):
+            listed.append((name, column))
+    if listed:
+        names, columns = zip(*listed, strict=True)
+        domain.select(names).decoders(columns)
