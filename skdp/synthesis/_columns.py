@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -29,7 +28,7 @@ from skdp.base import (
     restore_on_error,
 )
 from skdp.central import CentralEstimator
-from skdp.central.statistics import encode_columns, select_columns
+from skdp.central.statistics import select_columns
 from skdp.domain import Domain, DomainLike, draft_columns
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
@@ -39,40 +38,25 @@ from skdp.synthesis.answers._rows import (
     DrawnRows,
     draw_numbers,
     draw_valid,
-    make_generator,
     make_table,
     write_rows,
 )
-from skdp.synthesis.measure import (
-    ColumnLayout,
-    NoiseBudget,
-    NumberCounts,
-    PrivateColumns,
-    PrivateCounts,
-    estimate_numbers,
-    measure_crosses,
-    measure_numbers,
-)
+from skdp.synthesis.measure import NoiseBudget, measure_columns
 from skdp.synthesis.model import ColumnModel, NoisyCounts, draw_balanced, fit_columns
-from skdp.synthesis.private._cells import cut_domain, find_intervals
-from skdp.synthesis.private._records import (
-    CodedRecords,
-    encode_records,
-    make_undeclared_error,
-    with_target,
+from skdp.synthesis.private._column_records import (
+    ColumnRecords,
+    drop_derived,
+    encode_public,
 )
 from skdp.synthesis.private._table import (
-    check_decodable,
     complete_domain,
-    derived_from,
     find_ordered,
     list_undeclared,
+    make_generator,
     make_template,
+    with_target,
 )
 from skdp.tables import Table, is_frame, wrap_table
-
-MAX_COMBINATIONS = 1 << 12
-"""Largest number of combinations of private values."""
 
 # Fitted attributes that `skdp.save` writes, without the model.
 _SAVED_ATTRIBUTES = (
@@ -296,7 +280,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         names = [name for name in self.domain_.columns if name not in private]
         # The domain may have a target of `fit`, which X does not have.
         names = [name for name in names if name in table.names]
-        codes = _encode(table, self.domain_, names)
+        codes = encode_public(table, self.domain_, names)
         return self._resample(table, self._model, select_columns(table, names), codes)
 
     def _check_columns(self) -> list[Any]:
@@ -314,7 +298,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         return names
 
     @restore_on_error
-    def _fit(self, X: Any, y: Any) -> tuple[_Records, list[NoisyCounts]]:
+    def _fit(self, X: Any, y: Any) -> tuple[ColumnRecords, list[NoisyCounts]]:
         """Read the table, charge the ledger, measure, and fit; return the encoded table and the noisy counts."""
         privacy_budget = self._check_budget()
         delta = check_delta(self.delta)
@@ -336,12 +320,8 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             rho=budget.rho,
             losses=budget.losses,
         )
-        columns = PrivateColumns(records.combinations, records.public, budget, source)
-        cells = PrivateCounts(records.private, budget, source)
         with limit_blas_threads():
-            numbers = measure_numbers(cells, records.numbers)
-            noisy = measure_crosses(columns, records.layout)
-            noisy, self._shapes = estimate_numbers(numbers, noisy)
+            noisy, self._shapes = measure_columns(records, budget, source)
             # `transform` has no target, so its model excludes tables with the target.
             without_target = []
             for counts in noisy:
@@ -350,12 +330,17 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
                     without_target.append(counts)
             self._model = fit_columns(without_target, records.public, records.n_rows)
         self.domain_ = records.domain
-        self.measured_columns_ = records.name_crosses(noisy)
+        self.measured_columns_ = []
+        for counts in noisy:
+            names = [records.private_names[index] for index in counts.cross.private]
+            if counts.cross.public is not None:
+                names.append(records.public_names[counts.cross.public])
+            self.measured_columns_.append(tuple(names))
         self._columns = records.table.names
         self._calls = CallCounter()
         return records, noisy
 
-    def _read(self, X: Any, y: Any) -> tuple[_Records, dict[Any, str]]:
+    def _read(self, X: Any, y: Any) -> tuple[ColumnRecords, dict[Any, str]]:
         """Encode a table; also return the public columns that are excluded from the model, with reasons.
 
         `y` is the target, a further public column, or None.
@@ -376,7 +361,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             check_target_name(table, y, private)
             modeled = with_target(table, y)
         if isinstance(self.domain, Domain):
-            modeled = _drop_derived(modeled, self.domain, private)
+            modeled = drop_derived(modeled, self.domain, private)
         public_values: dict[Any, Any] = {}
         excluded: dict[Any, str] = {}
         # The values of public columns may be read from the rows. The columns of an array
@@ -398,7 +383,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         domain = complete_domain(modeled, self.domain, public_values)
         is_ordered = find_ordered(domain, public_values)
         ordered = dict(zip(included, is_ordered, strict=True))
-        return _Records(table, modeled, domain, private, ordered), excluded
+        return ColumnRecords(table, modeled, domain, private, ordered), excluded
 
     def _describe_fit(self) -> dict[str, Any]:
         """Return the fitted state for `skdp.save`."""
@@ -485,123 +470,6 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             if constraint not in public_constraints:
                 constraints.append(constraint)
         return Domain(dict(domain), constraints=constraints, derived=domain.derived)
-
-
-class _Records:
-    """The encoded rows of a table, with private and public columns."""
-
-    def __init__(
-        self,
-        table: Table,
-        modeled: Table,
-        domain: Domain,
-        private_names: list[Any],
-        ordered: Mapping[Any, bool],
-    ) -> None:
-        """Encode a table.
-
-        Parameters
-        ----------
-        table : Table
-            The columns of X.
-        modeled : Table
-            The columns of the model, with a target.
-        domain : Domain
-            The values of the modeled columns.
-        private_names : list
-            The private columns.
-        ordered : mapping of column name to bool
-            True for modeled columns whose values are ordered.
-        """
-        self.table = table
-        self.domain = domain
-        self.private_names = private_names
-        self.public_names = [
-            name for name in domain.columns if name not in private_names
-        ]
-        private_domain = domain.select(private_names)
-        sizes = private_domain.sizes
-        n_combinations = math.prod(sizes)
-        if n_combinations > MAX_COMBINATIONS:
-            raise ValueError(
-                f"`columns` must have at most {MAX_COMBINATIONS:,} combinations of "
-                f"values, got {n_combinations:,}. Name fewer columns, or declare "
-                "coarser bins."
-            )
-        private_table = select_columns(modeled, private_names)
-        check_decodable(make_template(private_table, private_domain), private_domain)
-        cells = cut_domain(private_domain)
-        intervals = find_intervals(private_domain)
-        self.numbers = NumberCounts(intervals, cells, levels={}, is_gaussian=False)
-        fine = {name: private_domain[name] for name in private_names}
-        fine |= {private_names[column]: values for column, values in cells.items()}
-        fine_domain = Domain(fine)
-        codes, unlisted = encode_records(private_table, fine_domain, "error")
-        if unlisted:
-            raise make_undeclared_error(
-                unlisted[0],
-                private_table.columns,
-                private_domain,
-                "Alternatively, replace such values before `fit`",
-            )
-        self.private = CodedRecords(codes, fine_domain.sizes)
-        coarse: list[Codes] = list(codes)
-        for column in cells:
-            coarse[column] = self.numbers.bins_of_cells(column)[codes[column]]
-        self.combinations = np.ravel_multi_index(tuple(coarse), sizes)
-        self.public_table = select_columns(modeled, self.public_names)
-        self.public = _encode(modeled, domain, self.public_names)
-        self.layout = ColumnLayout(
-            private_sizes=sizes,
-            private_ordered=tuple(map(ordered.__getitem__, private_names)),
-            public_sizes=tuple(len(domain[name]) for name in self.public_names),
-            public_ordered=tuple(map(ordered.__getitem__, self.public_names)),
-        )
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows, which is public."""
-        return self.combinations.size
-
-    def name_crosses(self, noisy: Sequence[NoisyCounts]) -> list[tuple[Any, ...]]:
-        """List the names of the columns of each table of noisy counts."""
-        named = []
-        for counts in noisy:
-            names = [self.private_names[index] for index in counts.cross.private]
-            if counts.cross.public is not None:
-                names.append(self.public_names[counts.cross.public])
-            named.append(tuple(names))
-        return named
-
-
-def _encode(table: Table, domain: Domain, names: Sequence[Any]) -> Sequence[Codes]:
-    """Encode public columns; values outside their domain get the code after the last."""
-    if not names:
-        return []
-    selected = select_columns(table, names)
-    codes, _ = encode_columns(selected, domain.select(names), "ignore")
-    return codes
-
-
-def _drop_derived(table: Table, domain: Domain, private: Sequence[Any]) -> Table:
-    """Drop columns derived from public columns; raise an error for columns derived from private columns."""
-    revealing = [*derived_from(domain, private), *private]
-    refused = []
-    for name in domain.derived:
-        if name in table.names and name in revealing:
-            refused.append(name)
-    if refused:
-        raise ValueError(
-            f"X must not have columns {refused}, which `domain` derives from private "
-            "columns. Drop them, and compute them from the result with "
-            "`Domain.add_derived`."
-        )
-    # Derived columns add no information to the model, and the domain does not list
-    # their values.
-    declared = [name for name in domain.columns if name in table.names]
-    computed = domain.select(declared).derived
-    names = [name for name in table.names if name not in computed]
-    return select_columns(table, names)
 
 
 def _warn(text: str) -> None:

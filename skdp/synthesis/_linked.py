@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any, Literal, Self
 
 import narwhals.stable.v2 as nw
@@ -16,40 +15,29 @@ from skdp._arrays import Indices
 from skdp.base import (
     CallCounter,
     ColumnName,
-    limit_blas_threads,
     restore_on_error,
     warn_of_released_size,
 )
 from skdp.central import CentralEstimator
 from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
-from skdp.randomness import ByteSource
-from skdp.synthesis._marginal import DPMarginalSynthesizer, check_person_budget
-from skdp.synthesis.answers._events import EventColumns, EventModel, check_omitted
+from skdp.synthesis._marginal import (
+    DPMarginalSynthesizer,
+    check_person_budget,
+    get_fitted,
+    make_fitted,
+)
+from skdp.synthesis.answers._counts import describe_quality
+from skdp.synthesis.answers._events import EventModel, check_omitted
+from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.answers._rows import (
     DrawnRows,
     check_n_samples,
-    make_generator,
     make_table,
     write_columns,
 )
-from skdp.synthesis.measure import (
-    Fitted,
-    MarginalPlan,
-    NoiseBudget,
-    PrivateCounts,
-    check_width,
-    make_plan,
-    measure_and_fit,
-    measure_cells,
-    structure_of,
-)
-from skdp.synthesis.model import Marginal
-from skdp.synthesis.private._cells import find_intervals
+from skdp.synthesis.measure import NoiseBudget, make_plan, measure_linked, structure_of
 from skdp.synthesis.private._linked_tables import (
-    UNIT,
-    LinkedRecords,
-    LinkedTable,
     LinkedTables,
     declare_numbers,
     encode_tables,
@@ -57,12 +45,14 @@ from skdp.synthesis.private._linked_tables import (
     name_number,
     open_tables,
 )
-from skdp.synthesis.private._records import Policy, check_replacements
-from skdp.synthesis.private._table import make_template, replace_columns, select_present
+from skdp.synthesis.private._records import Policy, check_policy
+from skdp.synthesis.private._table import (
+    check_width,
+    make_generator,
+    replace_columns,
+    select_present,
+)
 from skdp.tables import Table, to_column, wrap_table
-
-PEOPLE_FRACTION = Fraction(1, 5)
-"""Fraction of the budget for people and their numbers of events; benchmarks/linked.py shows half and twice of it."""
 
 
 class DPLinkedSynthesizer(CentralEstimator):
@@ -258,14 +248,21 @@ class DPLinkedSynthesizer(CentralEstimator):
         source = self._charge_release(
             person_budget,
             tables.features,
-            budget.selection_name,
+            budget.name_mechanism(selects=True),
             delta=check_delta(self.delta),
             rho=budget.rho,
             losses=budget.losses,
         )
         # Measure.
-        with limit_blas_threads():
-            parts = self._measure(tables, records, plan, budget=budget, source=source)
+        measured = measure_linked(
+            tables,
+            records,
+            plan,
+            self._declared,
+            self.bins,
+            budget=budget,
+            source=source,
+        )
         # Post-process: the records are not used from here on.
         self._features = tables.list_written(self._declared)
         if self.person_columns is not None:
@@ -274,8 +271,12 @@ class DPLinkedSynthesizer(CentralEstimator):
             order = dict.fromkeys([*wrap_table(people).names, *written])
             self._features[1] = tuple(name for name in order if name in written)
         self._has_names = isinstance(events, Mapping)
+        fitted = {}
+        for name, (domain, counts) in measured.items():
+            form = tables.join(name, domain)
+            fitted[name] = FittedTable.of(form, domain, counts, self.bins)
         ordered = [name for name, table in tables.events.items() if table.has_order]
-        self._fit_models(*parts, ordered)
+        self._fit_models(fitted.pop(None), fitted, ordered)
 
     def _read_tables(self, people: Any, events: Any) -> LinkedTables:
         """Read all tables, except the values of their modeled columns."""
@@ -296,7 +297,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         for table in tables.events.values():
             columns |= dict(table.domain)
         check_width(len(columns))
-        check_replacements(self.handle_unknown, Domain(columns))
+        check_policy(self.handle_unknown, Domain(columns))
         names = {*map(name_number, tables.events), *map(name_history, columns)}
         taken = names & {*tables.features}
         if taken:
@@ -306,91 +307,34 @@ class DPLinkedSynthesizer(CentralEstimator):
             )
         return tables
 
-    def _measure(
-        self,
-        tables: LinkedTables,
-        records: LinkedRecords,
-        plan: MarginalPlan,
-        *,
-        budget: NoiseBudget,
-        source: ByteSource,
-    ) -> tuple[DPMarginalSynthesizer, dict[str, DPMarginalSynthesizer]]:
-        """Spend the budget on noisy counts of people and of events; `plan` has the marginals of people."""
-        people = tables.people
-        private = PrivateCounts(records.people, budget.split(PEOPLE_FRACTION), source)
-        domain, cells = measure_cells(private, records.domain, people.cells, self.bins)
-        persons = records.people.coarsen(domain, cells.bins).codes
-        fitted = measure_and_fit(private, plan.with_domain(domain), cells)
-        people_part = self._make_part(domain, private.marginals, fitted, [people])
-        fraction = budget.remaining / len(tables.events)
-        parts = {}
-        for name, table in tables.events.items():
-            rows, events = records.events[name]
-            private = PrivateCounts(events, budget.split(fraction, UNIT), source)
-            bins, cells = measure_cells(private, table.domain, table.cells, self.bins)
-            columns = EventColumns.join(
-                bins,
-                domain,
-                self._declared,
-                number=name_number(name),
-                has_order=table.has_order,
-            )
-            codes = events.coarsen(bins, cells.bins).codes
-            linked = columns.make_records(rows, codes, persons)
-            private = PrivateCounts(linked, private.budget, source)
-            cells = replace(cells, intervals=find_intervals(columns.domain))
-            fitted = measure_and_fit(private, columns.plan(self.max_cells), cells)
-            parts[name] = self._make_part(
-                columns.domain, private.marginals, fitted, [people, table]
-            )
-        return people_part, parts
-
-    def _make_part(
-        self,
-        domain: Domain,
-        marginals: list[Marginal],
-        fitted: Fitted,
-        tables: Sequence[LinkedTable],
-    ) -> DPMarginalSynthesizer:
-        """Make a synthesizer of one table from its noisy counts; `tables` have its columns, except computed columns."""
-        part = DPMarginalSynthesizer(
-            self.epsilon,
-            delta=self.delta,
-            domain=domain,
-            max_cells=self.max_cells,
-            max_rows_per_person=self.max_rows_per_person,
-            bins=self.bins,
-        )
-        columns = dict.fromkeys(domain.columns, np.empty(0))
-        for table in tables:
-            columns |= dict(zip(table.table.names, table.table.columns, strict=True))
-        template = make_template(
-            Table(domain.columns, tuple(columns.values()), tables[-1].table.native),
-            domain,
-        )
-        features = (*domain.columns, *domain.derived)
-        part.guarantee_ = replace(self.guarantee_, scope=features)
-        part.n_features_in_ = len(features)
-        part._set_fit(domain, marginals, fitted, features, template)
-        return part
-
     def _fit_models(
         self,
-        people: DPMarginalSynthesizer,
-        parts: Mapping[str, DPMarginalSynthesizer],
+        people: FittedTable,
+        events: Mapping[str, FittedTable],
         ordered: Collection[str],
     ) -> None:
         """Fit models of events to the noisy counts of all tables; the tables `ordered` have an order of events."""
         models = {}
-        for name, part in parts.items():
-            has_order = name in ordered
-            models[name] = EventModel.estimate(part, people, name, has_order=has_order)
-        self.people_ = people
+        for name, fitted in events.items():
+            models[name] = EventModel.estimate(
+                fitted,
+                people,
+                name,
+                has_order=name in ordered,
+                max_cells=self.max_cells,
+            )
+        self.people_ = self._wrap(people)
         self._models = models
         self._calls = CallCounter()
-        self.n_persons_ = people.n_rows_
-        self.n_persons_std_error_ = people.n_rows_std_error_
+        self.n_persons_, self.n_persons_std_error_ = people.n_rows
         self.n_features_in_ = len(self.guarantee_.scope)
+
+    def _wrap(self, fitted: FittedTable) -> DPMarginalSynthesizer:
+        """Make a synthesizer of one fitted table, with the parameters of this one."""
+        names = ("epsilon", "delta", "max_cells", "max_rows_per_person", "bins")
+        parameters = {name: getattr(self, name) for name in names}
+        guarantee = replace(self.guarantee_, scope=fitted.features)
+        return make_fitted(fitted, guarantee, **parameters)
 
     @property
     def _declared(self) -> Domain:
@@ -432,9 +376,9 @@ class DPLinkedSynthesizer(CentralEstimator):
         check_n_samples(n_persons, "n_persons")
         n = round(self.n_persons_) if n_persons is None else int(n_persons)
         rng = make_generator(self.random_state, "sample", self._calls.advance())
-        template = self.people_._template
-        rows = self.people_._draw_rows(template, n, rng)
-        people = self._write(template, rows, np.arange(n), self._features[0])
+        fitted = get_fitted(self.people_)
+        rows = fitted.draw_rows(n, rng)
+        people = self._write(fitted.template, rows, np.arange(n), self._features[0])
         events = {}
         for index, (name, model) in enumerate(self._models.items(), 1):
             persons, drawn = model.draw(rows, model.joint, rng)
@@ -469,7 +413,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         check_is_fitted(self)
         tables = {}
         for name, model in self._models.items():
-            tables[name] = model.counts.marginal_quality_
+            tables[name] = describe_quality(model.fitted)
         return pd.concat(tables, names=["table"])
 
     def _describe_fit(self) -> dict[str, Any]:
@@ -479,7 +423,9 @@ class DPLinkedSynthesizer(CentralEstimator):
         return {
             "guarantee": self.guarantee_,
             "people": self.people_,
-            "events": {name: model.counts for name, model in self._models.items()},
+            "events": {
+                n: self._wrap(model.fitted) for n, model in self._models.items()
+            },
             "ordered": [
                 n for n, model in self._models.items() if model.columns.has_order
             ],
@@ -498,4 +444,5 @@ class DPLinkedSynthesizer(CentralEstimator):
         self._features = list(map(tuple, fitted["features"]))
         self._has_names = fitted["named"] is True
         self.guarantee_ = fitted["guarantee"]
-        self._fit_models(people, events, fitted["ordered"])
+        tables = {name: get_fitted(part) for name, part in events.items()}
+        self._fit_models(get_fitted(people), tables, fitted["ordered"])

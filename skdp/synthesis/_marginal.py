@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, BinaryIO, Literal, NamedTuple, Self
+from typing import Any, BinaryIO, Literal, Self
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Indices, Mask
 from skdp.base import (
     CallCounter,
     ColumnLike,
@@ -23,103 +20,41 @@ from skdp.base import (
     TableLike,
     apply_set_output,
     check_choice,
-    check_confidence_level,
     check_input,
     check_names,
     declares_missing,
-    limit_blas_threads,
     restore_on_error,
     warn_of_released_size,
 )
 from skdp.central import CentralEstimator
 from skdp.central.statistics import (
-    read_persons,
-    rows_within,
     select_columns,
-    split_persons,
 )
-from skdp.domain import Domain, DomainLike, Interval
+from skdp.domain import Domain, DomainLike
 from skdp.persistence import load, save
-from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, check_delta
+from skdp.privacy import (
+    Mu,
+    PrivacyBudget,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    Rho,
+    check_delta,
+)
 from skdp.randomness import check_size
-from skdp.synthesis.answers._counts import (
-    ModelCount,
-    combine_counts,
-    estimate_errors,
-    read_conditions,
-)
-from skdp.synthesis.answers._file import describe_fit, restore_fit
-from skdp.synthesis.answers._rows import (
-    DrawnRows,
-    check_n_samples,
-    draw_numbers,
-    draw_valid,
-    find_invalid,
-    learn_ranks,
-    make_generator,
-    make_table,
-    write_columns,
-)
+from skdp.synthesis.answers._counts import CountsMixin
+from skdp.synthesis.answers._file import describe_fitted, read_fitted
+from skdp.synthesis.answers._fitted_table import FittedTable
+from skdp.synthesis.answers._rows import check_n_samples, make_table
 from skdp.synthesis.measure import (
-    Fitted,
     MarginalPlan,
     NoiseBudget,
-    PrivateCounts,
-    check_width,
-    find_columns,
-    is_within,
     make_plan,
-    measure_and_fit,
-    measure_cells,
+    measure_table,
     warn_excluded,
 )
-from skdp.synthesis.model import (
-    MAX_TABLE_CELLS,
-    Marginal,
-    estimate_total,
-    merge_marginals,
-)
-from skdp.synthesis.private._cells import cut_domain
-from skdp.synthesis.private._records import (
-    CodedRecords,
-    LargeRecords,
-    Policy,
-    Records,
-    check_policy,
-    check_replacements,
-    open_rows,
-    read_codes,
-    with_target,
-)
-from skdp.synthesis.private._table import (
-    check_computable,
-    check_decodable,
-    complete_domain,
-    make_template,
-    refine_domain,
-)
-from skdp.tables import LargeTable, Table, open_large, wrap_table
-
-ESTIMATES = ("count", "std_error", "lower", "upper", "supported")
-"""Columns that `marginal` adds to the values: the count and its error."""
-
-
-class _PrivateRows(NamedTuple):
-    """The private table of a fit, in memory or in an engine."""
-
-    table: Table
-    """The modeled columns, the target last; without rows if the table is in an engine."""
-    features: tuple[Any, ...]
-    """Names of the columns of X, including derived columns."""
-    is_used: Mask
-    """False for rows of a person in excess of `max_rows_per_person`; shape (n_rows,)."""
-    large: LargeTable | None
-    """The table in an engine; None if it is in memory."""
-
-    @property
-    def scope(self) -> list[Any]:
-        """Names of all protected columns: the columns of X, and the target."""
-        return list(dict.fromkeys([*self.features, *self.table.names]))
+from skdp.synthesis.private._records import Policy
+from skdp.synthesis.private._table import make_generator, make_template, open_table
+from skdp.tables import Table
 
 
 def check_person_budget(synthesizer: Any, *, by_person: bool) -> PrivacyBudget:
@@ -128,12 +63,37 @@ def check_person_budget(synthesizer: Any, *, by_person: bool) -> PrivacyBudget:
     n_rows = check_size(
         synthesizer.max_rows_per_person, name="max_rows_per_person", min_val=1
     )
-    check_policy(synthesizer.handle_unknown)
     check_choice("bins", synthesizer.bins, ["declared", "private"])
     return replace(person_budget, rows=n_rows, by_person=by_person)
 
 
-class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimator):
+def get_fitted(synthesizer: DPMarginalSynthesizer) -> FittedTable:
+    """Return the result of a fit, which other files read in place of attributes."""
+    check_is_fitted(synthesizer)
+    return synthesizer._fitted
+
+
+def make_fitted(
+    fitted: FittedTable, guarantee: PrivacyGuarantee, **parameters: Any
+) -> DPMarginalSynthesizer:
+    """Make a synthesizer with the result of a fit."""
+    synthesizer = DPMarginalSynthesizer(domain=fitted.domain, **parameters)
+    synthesizer._set_fit(fitted, guarantee)
+    synthesizer.n_features_in_ = len(fitted.features)
+    return synthesizer
+
+
+def draw_sample(
+    synthesizer: DPMarginalSynthesizer, n_samples: int | None
+) -> dict[Any, Any]:
+    """Draw rows of a fitted synthesizer as columns by name, with the random source of `sample`."""
+    n, rng = synthesizer._start_sample(n_samples)
+    return get_fitted(synthesizer).draw_columns(n, rng)
+
+
+class DPMarginalSynthesizer(
+    CountsMixin, OneToOneFeatureMixin, TransformerMixin, CentralEstimator
+):
     """Synthesize tables from noisy marginals, with differential privacy.
 
     `fit` measures marginals (tables of counts of a few columns) with noise and fits a graphical model to them.
@@ -376,192 +336,52 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
     @restore_on_error
     def _fit(self, X: Any, y: Any, person: Any) -> MarginalPlan:
         """Read the table, plan, charge the ledger, measure, and post-process; return the plan of the marginals."""
-        # Read.
+        # Read: no value yet.
         person_budget = check_person_budget(self, by_person=person is not None)
-        rows = self._read_rows(X, y, person)
-        domain = complete_domain(rows.table, self.domain)
+        table = open_table(
+            X,
+            y,
+            person,
+            self.domain,
+            read=self._read_table,
+            max_rows=person_budget.rows,
+            rng=make_generator(self.random_state, "contribution"),
+        )
         # Plan: errors of parameters and of undeclared values are raised here.
         budget = NoiseBudget(person_budget, check_delta(self.delta), person_budget.rows)
-        plan = self._plan(domain)
-        template = make_template(rows.table, domain)
-        check_decodable(template, domain)
-        cells = cut_domain(domain)
-        records = self._read_records(rows, domain, cells)
-        if isinstance(records, LargeRecords):
-            # Undeclared values raise an error here, before the charge.
-            records.count_together(plan.columns)
+        plan = make_plan(
+            table.domain, self.marginals, self.workload, self.target, self.max_cells
+        )
+        warn_excluded(table.domain, plan.list_excluded())
+        records = table.read(self.handle_unknown, uses_pairs=plan.cliques is None)
         # Charge.
-        mechanism = f"{budget.noise_name} noise on marginals"
-        if plan.cliques is None:
-            mechanism = budget.selection_name
         source = self._charge_release(
             person_budget,
-            rows.scope,
-            mechanism,
+            table.scope,
+            budget.name_mechanism(selects=plan.cliques is None),
             delta=check_delta(self.delta),
             rho=budget.rho,
             losses=budget.losses,
         )
         # Measure.
-        private = PrivateCounts(records, budget, source)
-        with limit_blas_threads():
-            domain, numbers = measure_cells(private, domain, cells, self.bins)
-            plan = plan.with_domain(domain)
-            fitted = measure_and_fit(private, plan, numbers)
-        # Post-process: the records are not used from here on.
-        template = make_template(rows.table, domain)
-        self._set_fit(domain, private.marginals, fitted, rows.features, template)
-        return plan
-
-    def _set_fit(
-        self,
-        domain: Domain,
-        marginals: list[Marginal],
-        fitted: Fitted,
-        features: tuple[Any, ...],
-        template: Table,
-    ) -> None:
-        """Set the fitted attributes from noisy counts, after `fit` or from a file.
-
-        `features` are the columns of X, and `template` is a table without rows with the library and dtypes of the
-        output.
-        """
-        self.domain_ = domain
-        self.marginals_ = marginals
-        self.model_ = fitted.model
-        self.n_iter_ = fitted.n_steps
-        self.n_rows_, self.n_rows_std_error_ = estimate_total(marginals)
-        self._scores = {}
-        for clique, score in fitted.scores.items():
-            if len(clique) == 2:
-                self._scores[clique] = score
-        self._searched = dict(fitted.searched)
-        self._shapes = fitted.shapes
-        # Private bins are wide, so the numbers within them depend on each other.
-        ranked = fitted.shapes if self.bins == "private" else {}
-        self._ranks = learn_ranks(self.model_, ranked)
-        self._features = features
-        self._template = template
-        self._calls = CallCounter()
-
-    def _read_rows(self, X: Any, y: Any, person: Any) -> _PrivateRows:
-        """Read the table with its target, and choose at most `max_rows_per_person` rows of each person."""
-        n_rows = int(self.max_rows_per_person)
-        large = open_large(X)
-        if large is not None:
-            rng = make_generator(self.random_state, "contribution")
-            large, X = open_rows(large, y=y, person=person, max_rows=n_rows, rng=rng)
-        else:
-            X, person = split_persons(X, person)
-        table = self._read_table(X)
-        features = table.names
-        if isinstance(self.domain, Domain) and self.domain.derived:
-            # Derived columns are computed from other columns, and their values are not read.
-            names = [name for name in features if name not in self.domain.derived]
-            modeled = select_columns(table, names)
-            table = wrap_table(modeled.rebuild(modeled.columns, names))
-        if y is not None:
-            table = with_target(table, y)
-        if isinstance(self.domain, Domain):
-            check_computable(self.domain, features, table.names)
-        check_width(len(table.names))
-        is_used = np.ones(len(table.columns[0]), bool)
-        if large is None and person is not None:
-            persons = read_persons(person, table)
-            rng = make_generator(self.random_state, "contribution")
-            is_used = rows_within(persons, n_rows, rng)
-        return _PrivateRows(table, features, is_used, large)
-
-    def _plan(self, domain: Domain) -> MarginalPlan:
-        """Plan the marginals, and warn of marginals of the workload that are not measured for any data."""
-        plan = make_plan(
-            domain, self.marginals, self.workload, self.target, self.max_cells
+        counts, domain = measure_table(
+            table, records, plan, self.bins, budget=budget, source=source
         )
-        warn_excluded(domain, plan.list_excluded())
+        # Post-process: the records are not used from here on.
+        fitted = FittedTable.of(table, domain, counts, self.bins)
+        self._set_fit(fitted, self.guarantee_)
         return plan
 
-    def _read_records(
-        self, rows: _PrivateRows, domain: Domain, cells: Mapping[int, Interval]
-    ) -> Records:
-        """Encode the used rows, numbers and dates by the fine cells within their bins.
-
-        `cells` has the fine cells of each column of numbers or dates, by index.
-        """
-        check_replacements(self.handle_unknown, domain)
-        fine_domain = refine_domain(domain, cells)
-        codes = read_codes(rows.table, fine_domain, self.handle_unknown)
-        if rows.large is not None:
-            return LargeRecords(
-                rows.large,
-                fine_domain,
-                self.handle_unknown,
-                uses_pairs=self.marginals == "auto",
-            )
-        # With handle_unknown="ignore", rows with an undeclared value are excluded.
-        is_included = rows.is_used
-        for column_codes, size in zip(codes, fine_domain.sizes, strict=True):
-            is_included = is_included & (column_codes < size)
-        if not is_included.all():
-            codes = [column_codes[is_included] for column_codes in codes]
-        return CodedRecords(codes, fine_domain.sizes)
-
-    @property
-    def selected_cliques_(self) -> list[tuple[Any, ...]]:
-        """The columns of each measured marginal."""
-        return list(self.noise_scale_)
-
-    @property
-    def noise_scale_(self) -> dict[tuple[Any, ...], float]:
-        """Standard deviation of the noise of each count, by marginal."""
-        check_is_fitted(self)
-        scales: dict[tuple[Any, ...], float] = {}
-        for marginal in merge_marginals(self.marginals_):
-            names = self._name_columns(marginal.clique)
-            # Measurements with different groups are not merged: the smaller noise is
-            # stated.
-            scales[names] = min(marginal.std_error, scales.get(names, np.inf))
-        return scales
-
-    def _name_columns(self, clique: Sequence[int]) -> tuple[Any, ...]:
-        return tuple(map(self.domain_.columns.__getitem__, clique))
-
-    @property
-    def marginal_quality_(self) -> pd.DataFrame:
-        """Noise and misfit of each measured marginal."""
-        # Both are total variation distances, half of a sum of absolute differences. The
-        # noise of a count has a mean absolute value of 0.8 standard errors.
-        check_is_fitted(self)
-        rows = []
-        index = []
-        for names, std_error in self.noise_scale_.items():
-            columns = find_columns(self.domain_, names, "marginals")
-            proportions = self.model_.marginal(columns)
-            measured, _ = combine_counts(self.marginals_, dict.fromkeys(columns))
-            noise = 0.4 * std_error * proportions.size / self.n_rows_
-            differences = measured / self.n_rows_ - proportions
-            misfit = np.nansum(np.abs(differences)) / 2
-            rows.append((proportions.size, std_error, noise, misfit, noise <= 0.1))
-            index.append(", ".join(map(str, names)))
-        titles = ["n_cells", "std_error", "noise", "misfit", "usable"]
-        labels = pd.Index(index, name="marginal")
-        return pd.DataFrame(rows, columns=titles, index=labels)
-
-    @property
-    def pair_scores_(self) -> pd.DataFrame:
-        """Noisy scores of pairs of columns, in descending order."""
-        check_is_fitted(self)
-        measured = [marginal.clique for marginal in self.marginals_]
-        rows = []
-        for pair, (score, std_error) in self._scores.items():
-            names = self._name_columns(pair)
-            rows.append((*names, score, std_error, is_within(pair, measured)))
-        rows.sort(key=lambda row: -row[2])
-        titles = ["first", "second", "score", "std_error", "measured"]
-        table = pd.DataFrame(rows, columns=titles)
-        dtypes = {"score": float, "std_error": float, "measured": bool}
-        table = table.astype(dtypes).set_index(["first", "second"])
-        table.attrs["n_searched"] = self._searched
-        return table
+    def _set_fit(self, fitted: FittedTable, guarantee: PrivacyGuarantee) -> None:
+        """Set the fitted attributes, after `fit` or from a file."""
+        self._fitted = fitted
+        self._calls = CallCounter()
+        self.guarantee_ = guarantee
+        self.domain_ = fitted.domain
+        self.marginals_ = fitted.counts.marginals
+        self.model_ = fitted.counts.model
+        self.n_iter_ = fitted.counts.n_steps
+        self.n_rows_, self.n_rows_std_error_ = fitted.n_rows
 
     def sample(self, n_samples: int | None = None) -> Any:
         """Draw synthetic rows.
@@ -592,7 +412,7 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         sample_batches : Draw more rows than fit into memory.
         skdp.synthetic_inference : Estimate statistics with valid confidence intervals.
         """
-        return self._draw_table(*self._start_sample(n_samples))
+        return make_table(get_fitted(self).template, draw_sample(self, n_samples))
 
     def _start_sample(self, n_samples: int | None) -> tuple[int, np.random.Generator]:
         """Return the number of rows to draw, and a generator for this call."""
@@ -600,44 +420,6 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         check_n_samples(n_samples)
         n = round(self.n_rows_) if n_samples is None else int(n_samples)
         return n, make_generator(self.random_state, "sample", self._calls.advance())
-
-    def _draw_table(self, n: int, rng: np.random.Generator) -> Any:
-        """Draw a table of n rows with the columns of X and the target."""
-        columns = self._draw_columns(self._template, n, rng)
-        return make_table(self._template, columns)
-
-    def _draw_columns(
-        self, template: Table, n: int, rng: np.random.Generator
-    ) -> dict[Any, Any]:
-        """Draw n rows that satisfy all constraints, as columns by name, in the library of a template."""
-        rows = self._draw_rows(template, n, rng)
-        columns = write_columns(template, rows)
-        order = [*self._features, *self.domain_.derived, *self.domain_.columns]
-        return {name: columns[name] for name in order}
-
-    def _draw_rows(
-        self, template: Table, n: int, rng: np.random.Generator
-    ) -> DrawnRows:
-        """Draw n rows that satisfy all constraints; `template` has the library in which these are evaluated."""
-
-        def draw(indices: Indices) -> DrawnRows:
-            codes = self.model_.sample(indices.size, rng)
-            positions = None if self._ranks is None else self._ranks.draw(codes, rng)
-            return draw_numbers(self.domain_, list(codes), rng, self._shapes, positions)
-
-        rows, invalid = draw_valid(
-            draw, lambda _, drawn: find_invalid(template, drawn), n
-        )
-        valid = np.setdiff1d(np.arange(n), invalid)
-        if invalid.size and valid.size == 0:
-            raise ValueError(
-                "The constraints of `domain` must be satisfied by some rows of the "
-                f"model, got {list(self.domain_.constraints)} and no such row. Remove "
-                "some of them, or declare narrower bins."
-            )
-        if invalid.size:
-            rows.replace(invalid, rows, rng.choice(valid, invalid.size))
-        return rows
 
     def sample_batches(
         self, n_samples: int | None = None, *, batch_size: int = 1 << 18
@@ -682,15 +464,9 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         check_is_fitted(self)
         size = check_size(batch_size, name="batch_size", min_val=1)
         n, rng = self._start_sample(n_samples)
-        # A copy, so that a later `fit` does not change the batches of this call.
-        return copy(self)._draw_batches(n, size, rng)
-
-    def _draw_batches(
-        self, n: int, size: int, rng: np.random.Generator
-    ) -> Iterator[Any]:
-        """Draw tables of at most `size` rows, n rows in total."""
-        for start in range(0, n, size):
-            yield self._draw_table(min(size, n - start), rng)
+        # A later `fit` does not change the batches of this call.
+        draw = get_fitted(self).draw_table
+        return (draw(min(size, n - start), rng) for start in range(0, n, size))
 
     def transform(self, X: TableLike) -> Any:
         """Return as many synthetic rows as X has.
@@ -722,145 +498,22 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
         """
         check_is_fitted(self)
         table = check_input(self, X, reset=False, min_rows=0)
-        check_names(self, table, self._features)
+        fitted = get_fitted(self)
+        check_names(self, table, fitted.features)
         # The columns of an array get the names of the columns of `fit`.
-        table = Table(tuple(self._features), table.columns, table.native)
+        table = Table(fitted.features, table.columns, table.native)
         rng = make_generator(self.random_state, "transform", self._calls.advance())
-        drawn = [name for name in self._features if name in self.domain_.columns]
+        drawn = [name for name in fitted.features if name in self.domain_.columns]
         template = make_template(
             select_columns(table, drawn), self.domain_.select(drawn)
         )
         # The target is drawn, too, because constraints may name it.
-        columns = (*template.columns, *self._template.columns[len(drawn) :])
+        columns = (*template.columns, *fitted.template.columns[len(drawn) :])
         template = Table(self.domain_.columns, columns, template.native)
         n = len(table.columns[0])
-        rows = self._draw_columns(template, n, rng)
-        features = {name: rows[name] for name in self._features}
+        rows = fitted.draw_columns(n, rng, template)
+        features = {name: rows[name] for name in fitted.features}
         return apply_set_output(self, make_table(table, features))
-
-    def marginal(
-        self, columns: str | Sequence[ColumnName], *, confidence_level: float = 0.95
-    ) -> pd.DataFrame:
-        """Estimate the counts of all combinations of values of some columns.
-
-        Parameters
-        ----------
-        columns : list of column names
-            Modeled columns.
-        confidence_level : float, default=0.95
-            Coverage of each interval, in (0, 1).
-
-        Returns
-        -------
-        pandas.DataFrame
-            A row for each combination of values (bins as text), with the ``count`` by the model, its ``std_error``, the
-            bounds ``lower`` and ``upper`` of its interval, and whether it is ``supported`` (see `count_estimate`).
-
-        Raises
-        ------
-        ValueError
-            If a column is not modeled or has the name of an estimate, there are more than 2**26 combinations, or the
-            confidence level is out of range.
-        """
-        check_is_fitted(self)
-        names = [columns] if isinstance(columns, str) else list(columns)
-        indices = find_columns(self.domain_, names, "columns")
-        level = check_confidence_level(confidence_level)
-        for name in names:
-            if name in ESTIMATES:
-                raise ValueError(
-                    f"`columns` must not contain {name!r}, because the result has an "
-                    "estimate of this name. Use `count` with a condition on it."
-                )
-        domain = self.domain_.select(names)
-        if domain.size > MAX_TABLE_CELLS:
-            raise ValueError(
-                f"`columns` must have at most {MAX_TABLE_CELLS:,} combinations of "
-                f"values, got {domain.size:,}. Name fewer columns, or use `count`."
-            )
-        counts = self.n_rows_ * self.model_.marginal(indices)
-        table = domain.cells().to_frame(index=False)
-        estimates = self._estimate(dict.fromkeys(indices), counts, level)
-        for name, estimate in zip(ESTIMATES, estimates, strict=True):
-            table[name] = estimate.ravel()
-        return table
-
-    def _estimate(
-        self, query: Mapping[int, Any], counts: Floats, level: float
-    ) -> tuple[NDArray[Any], ...]:
-        """Return the counts of a query and their errors, in the order of `ESTIMATES`."""
-        is_gaussian = self.guarantee_.rho is not None
-        errors = estimate_errors(self.marginals_, query, counts, level, is_gaussian)
-        return counts, *errors
-
-    def count(self, conditions: Mapping[Any, Any]) -> float:
-        """Estimate the number of records that fulfill conditions on several columns.
-
-        Parameters
-        ----------
-        conditions : mapping of column name to (low, high), value or list of values
-            A tuple is a half-open range, in which None stands for no bound: any numbers or dates for an `Interval`, or
-            two declared values in their declared order. A range to or from the upper bound of an `Interval` contains
-            this bound. A list contains the accepted values. All conditions must hold.
-
-        Returns
-        -------
-        float
-            Estimated count of the model, nonnegative and in general not an integer.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a column or a value is not declared.
-        """
-        return self.count_estimate(conditions).count
-
-    def count_estimate(
-        self, conditions: Mapping[Any, Any], *, confidence_level: float = 0.95
-    ) -> ModelCount:
-        """Estimate the number of records that fulfill conditions, with its error.
-
-        Parameters
-        ----------
-        conditions : mapping of column name to (low, high), value or list of values
-            As for `count`.
-        confidence_level : float, default=0.95
-            Coverage of the interval, in (0, 1).
-
-        Returns
-        -------
-        ModelCount
-            The ``count``, its ``std_error``, the bounds ``lower`` and ``upper`` of its interval, and whether it is
-            ``supported`` (also False if an endpoint of a range is inside a bin).
-
-        Raises
-        ------
-        TypeError, ValueError
-            As for `count`; if the confidence level is out of range.
-
-        Notes
-        -----
-        A count is supported if one measured marginal has all columns, and the conditions contain whole bins and whole
-        groups of rare values. The noisy counts are then unbiased, and the interval is centered at their weighted mean.
-        So its coverage is at least the stated one, whether or not the model is accurate.
-
-        The count by the model is often more accurate than the noisy count, but it is biased in sparse marginals: a
-        model has no negative counts, so it has too many records in nearly empty cells, and too few in all others. The
-        interval contains it. The standard error is the standard error of the noisy count or, if larger, an estimate of
-        the error of the model.
-
-        Otherwise the dependence of the columns was not measured, or a condition contains a part of a bin or of a group
-        of rare values. The error is then unknown, and nan.
-
-        **Privacy.** Post-processing of noisy counts, without privacy loss.
-        """
-        check_is_fitted(self)
-        level = check_confidence_level(confidence_level)
-        weights = read_conditions(self.domain_, conditions, self._shapes)
-        proportion = self.model_.expectation(weights) if weights else 1.0
-        count = np.array(self.n_rows_ * proportion)
-        estimates = self._estimate(weights, count, level)
-        return ModelCount(*(estimate.item() for estimate in estimates))
 
     def save(self, path: PathType | BinaryIO) -> None:
         """Save the fitted synthesizer to a file.
@@ -915,8 +568,19 @@ class DPMarginalSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstim
 
     def _describe_fit(self) -> dict[str, Any]:
         """Return the fitted parts for `skdp.save`."""
-        return describe_fit(self) if hasattr(self, "model_") else {}
+        if not hasattr(self, "model_"):
+            return {}
+        return {
+            "guarantee": self.guarantee_,
+            "named": hasattr(self, "feature_names_in_"),
+            **describe_fitted(self._fitted),
+        }
 
     def _restore_fit(self, fitted: dict[str, Any]) -> None:
         """Check the fitted parts from `skdp.load`, and set them."""
-        restore_fit(self, fitted)
+        # Nothing is set before all parts are read.
+        table = read_fitted(fitted, self.max_cells, self.bins)
+        self._set_fit(table, fitted["guarantee"])
+        self.n_features_in_ = len(table.features)
+        if fitted["named"] is True:
+            self.feature_names_in_ = np.array(table.features, object)

@@ -17,7 +17,7 @@ from skdp.base import (
 )
 from skdp.privacy import PrivacyGuarantee
 from skdp.synthesis._columns import DPColumnSynthesizer
-from skdp.synthesis._marginal import DPMarginalSynthesizer
+from skdp.synthesis._marginal import DPMarginalSynthesizer, draw_sample, get_fitted
 from skdp.synthesis.answers._rows import check_n_samples, make_table
 from skdp.tables import is_frame
 
@@ -186,9 +186,8 @@ def _draw_samples(
     synthesizer: DPMarginalSynthesizer, n_samples: int | None, *, has_target: bool
 ) -> tuple[Any, Any]:
     """Draw synthetic rows from a fitted synthesizer; also return their target, None without a target."""
-    n, rng = synthesizer._start_sample(n_samples)
-    template = synthesizer._template
-    rows = synthesizer._draw_columns(template, n, rng)
+    template = get_fitted(synthesizer).template
+    rows = draw_sample(synthesizer, n_samples)
     target = None
     if has_target:
         name = synthesizer.domain_.columns[-1]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import skdp
-import skdp.synthesis._linked as linked_module
+import skdp.synthesis.measure._event_columns as linked_module
 from skdp import BudgetExceeded, Domain, DPLinkedSynthesizer, Interval, PrivacyLedger, privacy_statement
 from skdp.synthesis.answers._events import UNIT
 from skdp.synthesis.measure import measure_and_fit

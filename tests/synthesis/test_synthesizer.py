@@ -116,7 +116,7 @@ class TestQueries:
     def test_ranges_of_numbers_are_sums_of_bins(self, synthesizer, whole, low, high):
         ends = 0 if low is None else max(low, 0), 80 if high is None else min(high, 80)
         first, last = (np.clip(np.arange(start, start + 80, 10), *ends) for start in (0, 10))
-        rank = synthesizer._shapes[3].rank
+        rank = synthesizer._fitted.counts.shapes[3].rank
         inside = rank(last.astype(float)) - rank(first.astype(float))
         wanted = synthesizer.n_rows_ * (whole.sum(axis=(0, 1, 2)) @ inside)
         assert synthesizer.count({"wage": (low, high)}) == pytest.approx(wanted, abs=1e-9)

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats, Mask
+from skdp.base import ColumnName, check_confidence_level
 from skdp.central import find_range
 from skdp.domain import Categories, Domain, Interval
+from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.measure import find_columns
-from skdp.synthesis.model import Marginal, project
+from skdp.synthesis.model import MAX_TABLE_CELLS, Marginal, project
 from skdp.synthesis.private._cells import Shape
 from skdp.tables import is_missing, to_objects
+
+ESTIMATES = ("count", "std_error", "lower", "upper", "supported")
+"""Columns that `tabulate_counts` adds to the values: the count and its error."""
 
 MIN_PART = 1e-12
 """Smallest weight of a part of a bin: a part has no noisy count, unlike an empty range or the whole bin."""
@@ -63,6 +70,48 @@ class ModelCount:
     lower: float
     upper: float
     supported: bool
+
+
+def tabulate_counts(
+    fitted: FittedTable, names: Sequence[Any], level: float
+) -> pd.DataFrame:
+    """Estimate the counts of all combinations of values of some columns, with intervals of a confidence level."""
+    indices = find_columns(fitted.domain, names, "columns")
+    for name in names:
+        if name in ESTIMATES:
+            raise ValueError(
+                f"`columns` must not contain {name!r}, because the result has an "
+                "estimate of this name. Use `count` with a condition on it."
+            )
+    domain = fitted.domain.select(names)
+    if domain.size > MAX_TABLE_CELLS:
+        raise ValueError(
+            f"`columns` must have at most {MAX_TABLE_CELLS:,} combinations of "
+            f"values, got {domain.size:,}. Name fewer columns, or use `count`."
+        )
+    counts = fitted.n_rows[0] * fitted.counts.model.marginal(indices)
+    table = domain.cells().to_frame(index=False)
+    errors = _estimate(fitted, dict.fromkeys(indices), counts, level)
+    for name, estimate in zip(ESTIMATES, errors, strict=True):
+        table[name] = estimate.ravel()
+    return table
+
+
+def count_conditions(fitted: FittedTable, conditions: Any, level: float) -> ModelCount:
+    """Estimate the number of records that fulfill conditions, with an interval of a confidence level."""
+    weights = read_conditions(fitted.domain, conditions, fitted.counts.shapes)
+    proportion = fitted.counts.model.expectation(weights) if weights else 1.0
+    count = np.array(fitted.n_rows[0] * proportion)
+    return ModelCount(*(e.item() for e in _estimate(fitted, weights, count, level)))
+
+
+def _estimate(
+    fitted: FittedTable, query: Query, counts: Floats, level: float
+) -> tuple[NDArray[Any], ...]:
+    """Return the counts of a query by the model and their errors, in the order of `ESTIMATES`."""
+    is_gaussian = fitted.counts.numbers.is_gaussian
+    marginals = fitted.counts.marginals
+    return counts, *estimate_errors(marginals, query, counts, level, is_gaussian)
 
 
 def estimate_errors(
@@ -111,6 +160,25 @@ def estimate_errors(
     lower = np.floor(np.minimum(measured - margin, counts))
     upper = np.ceil(np.maximum(np.maximum(measured, 0) + margin, counts))
     return std_error, np.maximum(0, lower), upper + 0.0, np.isfinite(std_error)
+
+
+def describe_quality(fitted: FittedTable) -> pd.DataFrame:
+    """Describe the noise and the misfit of each measured marginal."""
+    # Both are total variation distances, half of a sum of absolute differences. The
+    # noise of a count has a mean absolute value of 0.8 standard errors.
+    n_rows, _ = fitted.n_rows
+    rows, index = [], []
+    for names, std_error in fitted.noise_scales.items():
+        columns = find_columns(fitted.domain, names, "marginals")
+        proportions = fitted.counts.model.marginal(columns)
+        measured, _ = combine_counts(fitted.counts.marginals, dict.fromkeys(columns))
+        noise = 0.4 * std_error * proportions.size / n_rows
+        misfit = np.nansum(np.abs(measured / n_rows - proportions)) / 2
+        rows.append((proportions.size, std_error, noise, misfit, noise <= 0.1))
+        index.append(", ".join(map(str, names)))
+    titles = ["n_cells", "std_error", "noise", "misfit", "usable"]
+    labels = pd.Index(index, name="marginal")
+    return pd.DataFrame(rows, columns=titles, index=labels)
 
 
 def combine_counts(
@@ -280,3 +348,126 @@ def _weigh_values(name: Any, values: Categories | Interval, condition: Any) -> F
         )
     weights[codes] = 1
     return weights
+
+
+class CountsMixin:
+    """The counts of a fitted table, with their errors."""
+
+    _fitted: FittedTable
+
+    @property
+    def selected_cliques_(self) -> list[tuple[Any, ...]]:
+        """The columns of each measured marginal."""
+        return list(self.noise_scale_)
+
+    @property
+    def noise_scale_(self) -> dict[tuple[Any, ...], float]:
+        """Standard deviation of the noise of each count, by marginal."""
+        check_is_fitted(self)
+        return self._fitted.noise_scales
+
+    @property
+    def marginal_quality_(self) -> pd.DataFrame:
+        """Noise and misfit of each measured marginal."""
+        check_is_fitted(self)
+        return describe_quality(self._fitted)
+
+    @property
+    def pair_scores_(self) -> pd.DataFrame:
+        """Noisy scores of pairs of columns, in descending order."""
+        check_is_fitted(self)
+        return self._fitted.pair_scores
+
+    def marginal(
+        self, columns: str | Sequence[ColumnName], *, confidence_level: float = 0.95
+    ) -> pd.DataFrame:
+        """Estimate the counts of all combinations of values of some columns.
+
+        Parameters
+        ----------
+        columns : list of column names
+            Modeled columns.
+        confidence_level : float, default=0.95
+            Coverage of each interval, in (0, 1).
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each combination of values (bins as text), with the ``count`` by the model, its ``std_error``, the
+            bounds ``lower`` and ``upper`` of its interval, and whether it is ``supported`` (see `count_estimate`).
+
+        Raises
+        ------
+        ValueError
+            If a column is not modeled or has the name of an estimate, there are more than 2**26 combinations, or the
+            confidence level is out of range.
+        """
+        check_is_fitted(self)
+        names = [columns] if isinstance(columns, str) else list(columns)
+        level = check_confidence_level(confidence_level)
+        return tabulate_counts(self._fitted, names, level)
+
+    def count(self, conditions: Mapping[Any, Any]) -> float:
+        """Estimate the number of records that fulfill conditions on several columns.
+
+        Parameters
+        ----------
+        conditions : mapping of column name to (low, high), value or list of values
+            A tuple is a half-open range, in which None stands for no bound: any numbers or dates for an `Interval`, or
+            two declared values in their declared order. A range to or from the upper bound of an `Interval` contains
+            this bound. A list contains the accepted values. All conditions must hold.
+
+        Returns
+        -------
+        float
+            Estimated count of the model, nonnegative and in general not an integer.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a column or a value is not declared.
+        """
+        return self.count_estimate(conditions).count
+
+    def count_estimate(
+        self, conditions: Mapping[Any, Any], *, confidence_level: float = 0.95
+    ) -> ModelCount:
+        """Estimate the number of records that fulfill conditions, with its error.
+
+        Parameters
+        ----------
+        conditions : mapping of column name to (low, high), value or list of values
+            As for `count`.
+        confidence_level : float, default=0.95
+            Coverage of the interval, in (0, 1).
+
+        Returns
+        -------
+        ModelCount
+            The ``count``, its ``std_error``, the bounds ``lower`` and ``upper`` of its interval, and whether it is
+            ``supported`` (also False if an endpoint of a range is inside a bin).
+
+        Raises
+        ------
+        TypeError, ValueError
+            As for `count`; if the confidence level is out of range.
+
+        Notes
+        -----
+        A count is supported if one measured marginal has all columns, and the conditions contain whole bins and whole
+        groups of rare values. The noisy counts are then unbiased, and the interval is centered at their weighted mean.
+        So its coverage is at least the stated one, whether or not the model is accurate.
+
+        The count by the model is often more accurate than the noisy count, but it is biased in sparse marginals: a
+        model has no negative counts, so it has too many records in nearly empty cells, and too few in all others. The
+        interval contains it. The standard error is the standard error of the noisy count or, if larger, an estimate of
+        the error of the model.
+
+        Otherwise the dependence of the columns was not measured, or a condition contains a part of a bin or of a group
+        of rare values. The error is then unknown, and nan.
+
+        **Privacy.** Post-processing of noisy counts, without privacy loss.
+        """
+        check_is_fitted(self)
+        level = check_confidence_level(confidence_level)
+        return count_conditions(self._fitted, conditions, level)

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skdp._arrays import Codes, Indices
-from skdp.base import find_stack_level, limit_blas_threads
+from skdp.base import find_stack_level
 from skdp.central.statistics import select_columns
 from skdp.domain import Domain
 from skdp.pages import warn
-from skdp.synthesis._marginal import DPMarginalSynthesizer
+from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.answers._rows import (
     DrawnRows,
     draw_numbers,
@@ -26,20 +22,12 @@ from skdp.synthesis.answers._rows import (
 )
 from skdp.synthesis.measure import (
     CLIQUES_PER_MODEL,
-    MarginalPlan,
-    NumberCounts,
-    make_plan,
+    EventColumns,
+    Histories,
+    fit_counts,
 )
-from skdp.synthesis.model import Clique, Elimination, Marginal, Structure, fit_model
-from skdp.synthesis.private._cells import find_intervals
-from skdp.synthesis.private._linked_tables import (
-    UNIT,
-    count_earlier_events,
-    name_history,
-    name_number,
-)
-from skdp.synthesis.private._records import CodedRecords
-from skdp.synthesis.private._table import replace_columns, select_present
+from skdp.synthesis.model import Elimination, Marginal
+from skdp.synthesis.private._linked_tables import UNIT, name_number
 from skdp.tables import Table
 
 # benchmarks/linked.py varies both.
@@ -75,171 +63,45 @@ def check_omitted(table: str, domain: Domain, n_drawn: int, n_planned: int) -> N
     )
 
 
-class Histories:
-    """For each person and each event column: the previous value, or the most frequent value so far."""
-
-    # The code of a column with s values is s before the first event of a person.
-
-    def __init__(self, sizes: Sequence[int], n_persons: int, has_order: bool) -> None:
-        """Start with people without events; `sizes` are the numbers of values of the event columns."""
-        self.codes = [np.full(n_persons, size, np.int32) for size in sizes]
-        self._counts: list[NDArray[np.int32]] = []
-        if not has_order:
-            self._counts = [np.zeros((n_persons, size), np.int32) for size in sizes]
-
-    def add_event(self, persons: Indices, events: Sequence[Codes]) -> None:
-        """Add one event of each of some people: the codes of its columns."""
-        for column, codes in enumerate(events):
-            is_changed = np.ones(persons.size, bool)
-            if self._counts:
-                # The latest one of several most frequent values.
-                counts = self._counts[column]
-                counts[persons, codes] += 1
-                is_changed = counts[persons, codes] == counts[persons].max(axis=1)
-            self.codes[column][persons[is_changed]] = codes[is_changed]
-
-
-@dataclass(frozen=True, eq=False)
-class EventColumns:
-    """The columns of a model of events: columns of an event, their histories, and columns of its person."""
-
-    domain: Domain
-    """All columns, in this order."""
-    n_events: int
-    """The number of columns of an event."""
-    number: Any
-    """The name of the number of events: of all events, or of the remaining events if they have an order."""
-    has_order: bool
-
-    @classmethod
-    def join(
-        cls,
-        events: Domain,
-        people: Domain,
-        facts: Domain,
-        *,
-        number: Any,
-        has_order: bool,
-    ) -> EventColumns:
-        """Add histories, columns of people, and the constraints and derived columns of `facts` to columns of events."""
-        columns: dict[Any, Any] = dict(events)
-        for name in events.columns:
-            # A history also has a code for people without earlier events.
-            columns[name_history(name)] = range(len(events[name]) + 1)
-        columns |= dict(people)
-        # The domain may declare columns of other tables.
-        domain = replace_columns(select_present(facts, columns), columns)
-        return cls(domain, len(events.columns), number, has_order)
-
-    @property
-    def structure(self) -> Structure:
-        """The sizes of all columns; events are drawn given all other columns."""
-        given = range(self.n_events, len(self.domain.columns))
-        return Structure(self.domain.sizes, given=frozenset(given))
-
-    def plan(self, max_cells: int) -> MarginalPlan:
-        """Plan the marginals: pairs of event columns, with columns of people, and with the own history."""
-        n = self.n_events
-        own_pairs: list[Clique] = [(column, n + column) for column in range(n)]
-        people = range(2 * n, len(self.domain.columns))
-        number = self.domain.columns.index(self.number)
-        workload: list[Clique] = [
-            *itertools.combinations(range(n), 2),
-            *own_pairs,
-            *itertools.product(range(n), people),
-        ]
-        if self.has_order:
-            workload += [(*pair, number) for pair in own_pairs]
-        # A person with many events has more rows, but the same weight in scores.
-        number_pairs = itertools.product(range(n), [number])
-        return replace(
-            make_plan(self.domain, "auto", None, None, max_cells),
-            structure=self.structure,
-            workload=tuple(workload),
-            favored=frozenset([*own_pairs, *number_pairs]),
-        )
-
-    def encode_numbers(self, n_events: Indices, n_earlier: Any) -> Codes:
-        """Encode the number of events of people who had `n_earlier` events before."""
-        numbers = n_events - n_earlier if self.has_order else n_events
-        return self.domain[self.number].encode(numbers.astype(float))
-
-    def make_records(
-        self,
-        persons: Indices,
-        events: Sequence[Codes],
-        people: Sequence[Codes],
-    ) -> CodedRecords:
-        """Return events with the weights UNIT // n, given their persons, ascending, and the codes of their columns.
-
-        `people` are the codes of the columns of people.
-        """
-        n_events = np.bincount(persons, minlength=people[0].size)
-        histories = Histories(
-            self.domain.sizes[: self.n_events], n_events.size, self.has_order
-        )
-        n_earlier = count_earlier_events(persons)
-        earlier: list[Codes] = [np.empty(persons.size, np.int32) for _ in events]
-        for number in range(n_events.max(initial=0)):
-            rows = np.flatnonzero(n_earlier == number)
-            for before, history in zip(earlier, histories.codes, strict=True):
-                before[rows] = history[persons[rows]]
-            histories.add_event(persons[rows], [codes[rows] for codes in events])
-        codes = [*events, *earlier, *(column[persons] for column in people)]
-        number = self.domain.columns.index(self.number)
-        codes[number] = self.encode_numbers(n_events[persons], n_earlier)
-        return CodedRecords(codes, self.domain.sizes, UNIT // n_events[persons])
-
-    def list_known(
-        self, events: Iterable[Marginal], people: Iterable[Marginal]
-    ) -> list[Clique]:
-        """List the pairs of given columns whose dependence the marginals of events and people contain.
-
-        A history has the dependences of its column of events.
-        """
-        n = self.n_events
-        cliques = [{2 * n + column for column in m.clique} for m in people]
-        for marginal in events:
-            cliques.append({c + n if c < n else c for c in marginal.clique})
-        return [*{tuple(sorted(c)): None for c in cliques if len(c) == 2}]
-
-
 @dataclass(frozen=True, eq=False)
 class EventModel:
     """The distribution of an event given its person and the person's earlier events."""
 
     columns: EventColumns
-    counts: DPMarginalSynthesizer
-    """The noisy counts of events, and a model of them."""
+    fitted: FittedTable
+    """The noisy counts of events, their histories and the columns of people, and a model of them."""
 
     @classmethod
     def estimate(
         cls,
-        counts: DPMarginalSynthesizer,
-        people: DPMarginalSynthesizer,
+        fitted: FittedTable,
+        people: FittedTable,
         table: str,
         *,
         has_order: bool,
+        max_cells: int,
     ) -> EventModel:
         """Fit a model to the noisy counts of events, and to simulated marginals of the columns that are given.
 
         Parameters
         ----------
-        counts : DPMarginalSynthesizer
+        fitted : FittedTable
             The noisy counts of the events, their histories and the columns of people.
-        people : DPMarginalSynthesizer
-            The fitted synthesizer of people.
+        people : FittedTable
+            The fitted table of people.
         table : str
             Name of the table of events.
         has_order : bool
             True if the events of a person are ordered.
+        max_cells : int
+            Largest number of cells of a clique with known marginals.
         """
-        domain = counts.domain_
+        domain = fitted.domain
         # Each column of events has a history, and the columns of people follow.
-        n_events = (len(domain.columns) - len(people.domain_.columns)) // 2
+        n_events = (len(domain.columns) - len(people.domain.columns)) // 2
         columns = EventColumns.join(
             domain.select(domain.columns[:n_events]),
-            people.domain_,
+            people.domain,
             domain,
             number=name_number(table),
             has_order=has_order,
@@ -249,53 +111,43 @@ class EventModel:
                 f"The columns of the table {table!r} must be its events, their "
                 "histories and the columns of people."
             )
-        model = cls(columns, counts)
-        model._fit([])
+        model = cls(columns, fitted)._fit([], max_cells)
         # Given columns depend on each other. Without their marginals, the effect of one of
         # them on an event would be counted again for each column that depends on it.
         for _ in range(N_SIMULATIONS):
-            model._fit(model._estimate_known(people))
+            model = model._fit(model._estimate_known(people), max_cells)
         return model
 
-    def _fit(self, known: list[Marginal]) -> None:
+    def _fit(self, known: list[Marginal], max_cells: int) -> EventModel:
         """Fit the model to the noisy counts, and to known marginals as far as the model still has few cells."""
-        part = self.counts
+        counts = self.fitted.counts
         structure = self.columns.structure
-        shapes = part._shapes
-        numbers = NumberCounts(
-            find_intervals(part.domain_),
-            {column: shape.cells for column, shape in shapes.items()},
-            {column: shape.levels for column, shape in shapes.items()},
-            is_gaussian=part.guarantee_.rho is not None,
-        )
-        tails, _ = numbers.estimate(part.marginals_)
-        cliques = {marginal.clique for marginal in part.marginals_}
+        cliques = {marginal.clique for marginal in counts.marginals}
         graph = Elimination(structure.sizes, cliques, structure.given)
-        marginals = list(part.marginals_)
-        for marginal in known:
-            limit = part.max_cells
-            if graph.add(marginal.clique, limit, CLIQUES_PER_MODEL * limit):
-                marginals.append(marginal)
-        with limit_blas_threads():
-            part.model_, _ = fit_model(structure, marginals, tails)
+        max_total = CLIQUES_PER_MODEL * max_cells
+        added = [m for m in known if graph.add(m.clique, max_cells, max_total)]
+        fit = fit_counts(structure, counts.marginals, counts.numbers, added)
+        fit = replace(fit, scores=counts.scores)
+        return EventModel(self.columns, replace(self.fitted, counts=fit))
 
-    def _estimate_known(self, people: DPMarginalSynthesizer) -> list[Marginal]:
+    def _estimate_known(self, people: FittedTable) -> list[Marginal]:
         """Estimate the marginals of pairs of given columns from the events of simulated people."""
         # The seed is fixed, so that a loaded synthesizer has the same model.
         rng = np.random.default_rng(0)
-        codes = list(people.model_.sample(N_SIMULATED, rng))
-        rows = draw_numbers(people.domain_, codes, rng, people._shapes)
+        codes = list(people.counts.model.sample(N_SIMULATED, rng))
+        rows = draw_numbers(people.domain, codes, rng, people.counts.shapes)
         persons, events = self.draw(rows, Domain(dict(self.joint)), rng)
         n_events = self.columns.n_events
         records = self.columns.make_records(persons, events.codes[-n_events:], codes)
-        part = self.counts
-        cliques = self.columns.list_known(part.marginals_, people.marginals_)
-        scale = people.n_rows_ / (N_SIMULATED * UNIT)
-        noise = min(marginal.std_error for marginal in part.marginals_)
+        marginals = self.fitted.counts.marginals
+        cliques = self.columns.list_known(marginals, people.counts.marginals)
+        n_people, _ = people.n_rows
+        scale = n_people / (N_SIMULATED * UNIT)
+        noise = min(marginal.std_error for marginal in marginals)
         known = []
         for clique, counts in zip(cliques, records.count(cliques), strict=True):
             # The sampling error of a cell with the average count, and the least noise.
-            sampling_error = people.n_rows_ / math.sqrt(N_SIMULATED * counts.size)
+            sampling_error = n_people / math.sqrt(N_SIMULATED * counts.size)
             std_error = math.hypot(sampling_error, noise)
             known.append(Marginal(clique, scale * counts.astype(float), std_error))
         return known
@@ -310,7 +162,7 @@ class EventModel:
     @cached_property
     def template(self) -> Table:
         """A table without rows of the columns of people and of events."""
-        return select_columns(self.counts._template, self.joint.columns)
+        return select_columns(self.fitted.template, self.joint.columns)
 
     def draw(
         self, people: DrawnRows, joint: Domain, rng: np.random.Generator
@@ -362,8 +214,8 @@ class EventModel:
 
         def draw(persons: Indices) -> DrawnRows:
             values = {n_events + index: c[persons] for index, c in enumerate(given)}
-            drawn = self.counts.model_.sample_given(values, rng)
-            shapes = self.counts._shapes
+            drawn = self.fitted.counts.model.sample_given(values, rng)
+            shapes = self.fitted.counts.shapes
             events = draw_numbers(event_domain, list(drawn[:n_events]), rng, shapes)
             return people.take(persons).join(events, joint)
 

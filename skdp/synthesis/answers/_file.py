@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from skdp._arrays import Floats
 from skdp.domain import Domain, Interval
-from skdp.synthesis.measure import NumberCounts, find_columns, fit_numbers, structure_of
+from skdp.synthesis.answers._fitted_table import FittedTable
+from skdp.synthesis.measure import NumberCounts, find_columns, fit_counts, structure_of
 from skdp.synthesis.model import Clique, Marginal, shape_of
 from skdp.synthesis.private._cells import Shape, find_intervals, with_edges
-from skdp.synthesis.private._table import make_template
+from skdp.synthesis.private._table import PrivateTable
 
 PARTS = {
     "domain",
@@ -29,40 +30,38 @@ PARTS = {
 }
 
 
-def describe_fit(synthesizer: Any) -> dict[str, Any]:
-    """Describe the fitted parts by names of columns, as values that a file can store; `restore_fit` reads them."""
-    names = synthesizer.domain_.columns
+def describe_fitted(fitted: FittedTable) -> dict[str, Any]:
+    """Describe the fitted parts by names of columns, as values that a file can store; `read_fitted` reads them."""
+    counts = fitted.counts
 
     def describe(marginal: Marginal) -> dict[str, Any]:
         return {
-            "columns": [names[column] for column in marginal.clique],
+            "columns": list(fitted.name_columns(marginal.clique)),
             "groups": marginal.groups,
             "counts": marginal.counts,
             "std_error": marginal.std_error,
         }
 
     cells = []
-    for column, shape in synthesizer._shapes.items():
-        levels = [describe(marginal) for marginal in shape.levels]
-        edges = list(shape.cells.edges)
-        cells.append({"column": names[column], "edges": edges, "levels": levels})
+    for column, interval in counts.numbers.cells.items():
+        levels = [describe(marginal) for marginal in counts.numbers.levels[column]]
+        name = fitted.domain.columns[column]
+        cells.append({"column": name, "edges": list(interval.edges), "levels": levels})
     scores = []
-    for pair, (score, std_error) in synthesizer._scores.items():
-        scores.append([[names[column] for column in pair], score, std_error])
+    for pair, (score, std_error) in counts.scores.items():
+        scores.append([list(fitted.name_columns(pair)), score, std_error])
     return {
-        "domain": synthesizer.domain_,
-        "guarantee": synthesizer.guarantee_,
-        "template": synthesizer._template,
-        "features": list(synthesizer._features),
-        "named": hasattr(synthesizer, "feature_names_in_"),
-        "marginals": list(map(describe, synthesizer.marginals_)),
+        "domain": fitted.domain,
+        "template": fitted.template,
+        "features": list(fitted.features),
+        "marginals": list(map(describe, counts.marginals)),
         "scores": scores,
         "cells": cells,
     }
 
 
-def restore_fit(synthesizer: Any, parts: dict[str, Any]) -> None:
-    """Check the parts of a file, and fit the model again."""
+def read_fitted(parts: dict[str, Any], max_cells: int, bins: str) -> FittedTable:
+    """Check the parts of a file, and fit the model again; the parameters are as for `DPMarginalSynthesizer`."""
     if parts.keys() != PARTS:
         raise ValueError(f"The parts of a synthesizer must be {sorted(PARTS)}.")
     domain, template = parts["domain"], parts["template"]
@@ -81,16 +80,10 @@ def restore_fit(synthesizer: Any, parts: dict[str, Any]) -> None:
     scores = {}
     for names, score, std_error in parts["scores"]:
         scores[_read_clique(names, domain)] = float(score), _read_error(std_error)
-    structure = structure_of(domain, synthesizer.max_cells)
     numbers = _read_numbers(parts["cells"], domain, guarantee.rho is not None)
-    # Nothing is set before all parts are read.
-    fitted = replace(fit_numbers(structure, marginals, numbers), scores=scores)
-    template = make_template(template, domain)
-    synthesizer._set_fit(domain, marginals, fitted, features, template)
-    synthesizer.guarantee_ = guarantee
-    synthesizer.n_features_in_ = len(features)
-    if parts["named"] is True:
-        synthesizer.feature_names_in_ = np.array(features, object)
+    counts = fit_counts(structure_of(domain, max_cells), marginals, numbers)
+    form = PrivateTable(features, template, domain, numbers.cells)
+    return FittedTable.of(form, domain, replace(counts, scores=scores), bins)
 
 
 def _read_clique(names: Any, domain: Domain) -> Clique:
@@ -104,7 +97,7 @@ def _read_clique(names: Any, domain: Domain) -> Clique:
 
 
 def _read_marginal(about: Mapping[str, Any], domain: Domain) -> Marginal:
-    """Check and read a measured marginal of `describe_fit`: its columns, groups, noisy counts and standard error."""
+    """Check and read a measured marginal of `describe_fitted`: its columns, groups, noisy counts and error."""
     clique = _read_clique(about["columns"], domain)
     shape = list(shape_of(clique, domain.sizes))
     groups = about["groups"]
@@ -122,7 +115,7 @@ def _read_marginal(about: Mapping[str, Any], domain: Domain) -> Marginal:
 def _read_numbers(
     listed: list[Mapping[str, Any]], domain: Domain, is_gaussian: bool
 ) -> NumberCounts:
-    """Read the noisy counts of the fine cells of columns, listed as in `describe_fit`; check that cells divide bins."""
+    """Read the noisy counts of the fine cells of columns, listed as in `describe_fitted`; cells divide bins."""
     cells = {}
     levels = {}
     values = dict(domain)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from skdp._arrays import Floats, Indices
 from skdp.domain import Interval
-from skdp.synthesis._marginal import DPMarginalSynthesizer
+from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.model import combine_levels
 from skdp.synthesis.private._cells import Shape, Steps, find_middles
 
@@ -91,23 +91,21 @@ class PointTable:
     """The proportion of each combination of points in the records of its values."""
 
 
-def make_point_table(
-    synthesizer: DPMarginalSynthesizer, columns: Sequence[int]
-) -> PointTable:
+def make_point_table(fitted: FittedTable, columns: Sequence[int]) -> PointTable:
     """List the combinations of the points of columns, with their proportions by the model.
 
     `columns` are indices. A listed value is one point, and a bin two.
     """
     axes = []
     for column in columns:
-        values = synthesizer.domain_[synthesizer.domain_.columns[column]]
+        values = fitted.domain[fitted.domain.columns[column]]
         if not isinstance(values, Interval):
             points = pd.Series(list(values.values)).infer_objects()
             size = len(points)
             axes.append(Axis(points, np.arange(size), np.ones(size)))
             continue
-        axes.append(_make_point_axis(values, synthesizer._shapes.get(column)))
-    proportions = synthesizer.model_.marginal(columns)
+        axes.append(_make_point_axis(values, fitted.counts.shapes.get(column)))
+    proportions = fitted.counts.model.marginal(columns)
     n_points = [axis.value_of.size for axis in axes]
     if math.prod(n_points) > MAX_CALLS:
         raise ValueError(
@@ -118,7 +116,7 @@ def make_point_table(
     codes = np.indices(n_points).reshape(len(axes), -1)
     rows = {}
     for axis_number, axis in enumerate(axes):
-        name = synthesizer.domain_.columns[columns[axis_number]]
+        name = fitted.domain.columns[columns[axis_number]]
         rows[name] = axis.points.iloc[codes[axis_number]].reset_index(drop=True)
     conditional = np.ones(n_points)
     for axis_number, axis in enumerate(axes):

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from skdp._arrays import Codes, Floats, Indices, Mask
-from skdp.base import draw_seed
 from skdp.domain import Domain, Interval
 from skdp.randomness import check_size
 from skdp.synthesis.model import GraphicalModel
@@ -35,14 +34,6 @@ def check_n_samples(n_samples: Any, name: str = "n_samples") -> None:
     """Check the number of rows to draw; None stands for the estimated number of records."""
     if n_samples is not None:
         check_size(n_samples, name=name, min_val=0, max_val=10**9)
-
-
-def make_generator(random_state: Any, *key: Any) -> np.random.Generator:
-    """Return a generator for post-processing, whose random bits are independent of the noise."""
-    seed = draw_seed(random_state)
-    if seed is None:
-        return np.random.default_rng()
-    return np.random.default_rng([seed, *map(ord, repr(key))])
 
 
 @dataclass(frozen=True)

@@ -110,9 +110,10 @@ class NoiseBudget:
         """The name of the noise."""
         return Noise.from_budget(self._budget).name
 
-    @property
-    def selection_name(self) -> str:
-        """The name of the mechanisms that measure and select marginals."""
+    def name_mechanism(self, *, selects: bool) -> str:
+        """Return the name of the mechanisms that measure marginals, and select them if `selects`."""
+        if not selects:
+            return f"{self.noise_name} noise on marginals"
         choice = choice_name(self._budget)
         return f"{self.noise_name} noise on marginals and scores, {choice} of marginals"
 

@@ -23,8 +23,10 @@ from skdp.synthesis.model import (
 from skdp.synthesis.private._cells import (
     Shape,
     Steps,
+    find_bins,
     find_intervals,
     find_points,
+    find_starts,
     with_edges,
 )
 
@@ -65,7 +67,7 @@ def measure_cells(
     is_gaussian = private.budget.is_gaussian
     numbers = NumberCounts(find_intervals(domain), cells, levels, is_gaussian)
     if cells and bins == "private":
-        domain = _find_bins(private, domain, numbers)
+        domain = _choose_bins(private, domain, numbers)
         numbers = replace(numbers, intervals=find_intervals(domain))
     private.coarsen(domain, numbers.bins)
     return domain, numbers
@@ -88,20 +90,12 @@ class NumberCounts:
 
     def find_starts(self, column: int) -> Indices:
         """Return the index of the first cell of each bin, followed by the number of cells; shape (n_bins + 1,)."""
-        cells = self.cells_of(column)
-        bins = np.array(self.intervals[column].edges, cells.dtype)
-        return np.searchsorted(np.array(cells.edges, cells.dtype), bins)
-
-    def bins_of_cells(self, column: int) -> Indices:
-        """Return the bin of each cell, and one more bin for missing values."""
-        starts = self.find_starts(column)
-        bins = np.repeat(np.arange(starts.size - 1), np.diff(starts))
-        return np.append(bins, starts.size - 1)
+        return find_starts(self.intervals[column], self.cells_of(column))
 
     @property
     def bins(self) -> dict[int, Indices]:
         """The bin of each cell of each column with fine cells."""
-        return {column: self.bins_of_cells(column) for column in self.cells}
+        return {c: find_bins(self.intervals[c], fine) for c, fine in self.cells.items()}
 
     def combine(self, column: int, marginals: Sequence[Marginal]) -> CellCounts:
         """Combine the counts of the cells of a column, of blocks of cells, and of its bins in `marginals`."""
@@ -109,7 +103,7 @@ class NumberCounts:
         levels = list(self.levels.get(column, ()))
         noisy, std_error = estimate_counts(marginals, (column,))
         if math.isfinite(std_error):
-            members = self.bins_of_cells(column)[: len(cells)]
+            members = find_bins(self.intervals[column], cells)[: len(cells)]
             levels.append(Marginal((column,), noisy, std_error, (members,)))
             # Marginals of other columns count the same records.
             others = [m for m in marginals if column not in m.clique]
@@ -151,7 +145,9 @@ class NumberCounts:
         return tails, shapes
 
 
-def _find_bins(private: PrivateCounts, domain: Domain, numbers: NumberCounts) -> Domain:
+def _choose_bins(
+    private: PrivateCounts, domain: Domain, numbers: NumberCounts
+) -> Domain:
     """Cut intervals into bins with about equal noisy counts, and return a domain with these bins.
 
     Bins are merged cells, at most as many as declared, and so few that the noise of a pair of columns is small.

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._arrays import Codes, Floats, Indices, Integers
+from skdp._arrays import Floats, Indices, Integers
 from skdp.randomness import ByteSource
 from skdp.synthesis.measure._budget import (
     MIN_STD_ERROR,
@@ -22,6 +22,7 @@ from skdp.synthesis.measure._cell_counts import NumberCounts
 from skdp.synthesis.measure._scores import group_rare_values
 from skdp.synthesis.model import Cross, Marginal, NoisyCounts, estimate_proportions
 from skdp.synthesis.private._cells import Shape
+from skdp.synthesis.private._column_records import ColumnRecords
 
 # benchmarks/synthesis_columns.py shows the effect of half and twice of each constant.
 STEP_FRACTION = Fraction(1, 20)
@@ -123,15 +124,14 @@ class PrivateColumns:
 
     def __init__(
         self,
-        combinations: Indices,
-        public: Sequence[Codes],
+        records: ColumnRecords,
         budget: NoiseBudget,
         source: ByteSource,
     ) -> None:
-        """Store the combination of private values of each record, and the codes of public columns."""
-        self._combinations = combinations
+        """Store the records, the budget of all measurements and the source of random bits."""
+        self._combinations = records.combinations
         self._source = source
-        self.public = public
+        self.public = records.public
         self.budget = budget
 
     @property
@@ -210,63 +210,45 @@ class PrivateColumns:
         return self.budget.add_to_scores(self._source, exact, fraction, change=2)
 
 
-@dataclass(frozen=True)
-class ColumnLayout:
-    """The sizes of private and public columns, and whether their values are ordered."""
+def measure_columns(
+    records: ColumnRecords, budget: NoiseBudget, source: ByteSource
+) -> tuple[list[NoisyCounts], dict[int, Shape]]:
+    """Spend the budget on the cells of private numbers, on columns, and on pairs that noisy scores select.
 
-    private_sizes: tuple[int, ...]
-    private_ordered: tuple[bool, ...]
-    public_sizes: tuple[int, ...]
-    """Numbers of declared values; one more code stands for all other values."""
-    public_ordered: tuple[bool, ...]
-
-    @property
-    def n_columns(self) -> int:
-        """The number of private and public columns."""
-        return len(self.private_sizes) + len(self.public_sizes)
-
-    def values_of(self, *private: int) -> Indices:
-        """Return the value of one or two private columns in each combination of all of them."""
-        values = np.indices(self.private_sizes).reshape(len(self.private_sizes), -1)
-        sizes = [self.private_sizes[column] for column in private]
-        chosen = tuple(values[column] for column in private)
-        return np.asarray(np.ravel_multi_index(chosen, sizes), np.intp)
-
-
-def measure_crosses(columns: PrivateColumns, layout: ColumnLayout) -> list[NoisyCounts]:
-    """Measure the private columns, select pairs by noisy scores, and measure columns and pairs.
-
-    All measurements together spend the whole budget. The result has the private columns first, then the pairs.
+    Return the noisy counts, the private columns first, and the distributions of numbers within bins, by index.
     """
+    numbers = _measure_numbers(PrivateCounts(records.private, budget, source), records)
+    columns = PrivateColumns(records, budget, source)
     singles = []
-    for column in range(len(layout.private_sizes)):
-        singles.append(Cross((column,), layout.values_of(column)))
+    for column in range(len(records.private_sizes)):
+        singles.append(Cross((column,), records.values_of(column)))
     # The noise of a single column is also in all its pairs, so it costs as much as the
     # noise of one cell in each of them.
-    weights = [layout.n_columns * _find_cost(columns, cross) for cross in singles]
+    weights = [records.n_columns * _find_cost(columns, cross) for cross in singles]
     first = _measure_tables(columns, singles, weights, STEP_FRACTION, [])
     proportions = [estimate_proportions(counts) for counts in first]
-    pairs = _list_pairs(columns, layout, proportions)
+    pairs = _list_pairs(columns, records, proportions)
     chosen = _choose(
         columns, pairs, _measure_gains(columns, pairs, proportions), weights
     )
     crosses = [*singles, *chosen]
     for cross in chosen:
         weights.append(_find_cost(columns, cross))
-    return _measure_tables(columns, crosses, weights, columns.budget.remaining, first)
+    noisy = _measure_tables(columns, crosses, weights, budget.remaining, first)
+    return _estimate_numbers(numbers, noisy)
 
 
-def measure_numbers(counts: PrivateCounts, numbers: NumberCounts) -> NumberCounts:
+def _measure_numbers(counts: PrivateCounts, records: ColumnRecords) -> NumberCounts:
     """Measure the cells within the bins of private numbers, which share `CELLS_FRACTION` of the budget."""
-    columns = list(numbers.cells)
+    columns = list(records.cells)
     fraction = CELLS_FRACTION / max(1, len(columns))
     # Replacing a value changes two counts of cells, and two of each size of blocks.
     levels = counts.measure_levels(columns, fraction, Sensitivity(2, 2))
     is_gaussian = counts.budget.is_gaussian
-    return replace(numbers, levels=levels, is_gaussian=is_gaussian)
+    return NumberCounts(records.intervals, records.cells, levels, is_gaussian)
 
 
-def estimate_numbers(
+def _estimate_numbers(
     numbers: NumberCounts, noisy: Sequence[NoisyCounts]
 ) -> tuple[list[NoisyCounts], dict[int, Shape]]:
     """Estimate the distributions of private numbers within their bins, by index of the column, and their tails.
@@ -319,14 +301,14 @@ def _find_cost(columns: PrivateColumns, cross: Cross) -> float:
 
 
 def _list_pairs(
-    columns: PrivateColumns, layout: ColumnLayout, proportions: Sequence[NDArray]
+    columns: PrivateColumns, records: ColumnRecords, proportions: Sequence[NDArray]
 ) -> list[Cross]:
     """List all pairs of columns with at least one private column; rare values are grouped.
 
     `proportions` are the noisy proportions of the values of each private column. A group of values has a count that is
     clearly above the noise of a pair.
     """
-    noise = columns.budget.std_error(columns.budget.remaining / (2 * layout.n_columns))
+    noise = columns.budget.std_error(columns.budget.remaining / (2 * records.n_columns))
 
     def group(counts: Floats, *, ordered: bool) -> Indices:
         """Return the group of each value; at least two groups."""
@@ -342,23 +324,23 @@ def _list_pairs(
 
     groups = []
     for column_proportions, ordered in zip(
-        proportions, layout.private_ordered, strict=True
+        proportions, records.private_ordered, strict=True
     ):
         groups.append(group(column_proportions * columns.n_rows, ordered=ordered))
     pairs = []
-    for public, size in enumerate(layout.public_sizes):
+    for public, size in enumerate(records.public_sizes):
         counts = np.bincount(columns.public[public], minlength=size + 1)
-        ordered = layout.public_ordered[public]
+        ordered = records.public_ordered[public]
         cells = group(counts[:size].astype(float), ordered=ordered)
         cell_of = np.append(cells, cells.max() + 1)  # all other values
         for private, members in enumerate(groups):
-            value_of = members[layout.values_of(private)]
+            value_of = members[records.values_of(private)]
             pairs.append(Cross((private,), value_of, public, cell_of))
     for second in range(len(groups)):
         for first in range(second):
             n_values = int(groups[second].max()) + 1
-            value_of = groups[first][layout.values_of(first)] * n_values
-            value_of = value_of + groups[second][layout.values_of(second)]
+            value_of = groups[first][records.values_of(first)] * n_values
+            value_of = value_of + groups[second][records.values_of(second)]
             pairs.append(Cross((first, second), value_of))
     return pairs
 

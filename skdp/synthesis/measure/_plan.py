@@ -26,9 +26,6 @@ from skdp.synthesis.model import (
     shape_of,
 )
 
-MAX_COLUMNS = 500
-"""Largest number of modeled columns."""
-
 CLIQUES_PER_MODEL = 4
 """Largest number of cells of all cliques together, in multiples of `max_cells`."""
 
@@ -181,15 +178,6 @@ def make_plan(
 def structure_of(domain: Domain, max_cells: int) -> Structure:
     """Return the sizes of the columns of a domain, and the cells that its constraints exclude."""
     return Structure(domain.sizes, find_masks(domain, max_cells))
-
-
-def check_width(n_columns: int) -> None:
-    """Check the number of columns."""
-    if n_columns > MAX_COLUMNS:
-        raise ValueError(
-            f"X must have at most {MAX_COLUMNS} columns, got {n_columns}. The budget "
-            "is split among the columns; select some by public knowledge."
-        )
 
 
 def _read_marginals(marginals: Any, domain: Domain) -> tuple[Clique, ...] | None:

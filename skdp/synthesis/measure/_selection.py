@@ -24,9 +24,12 @@ from functools import reduce
 import numpy as np
 
 from skdp._arrays import Floats
+from skdp.base import limit_blas_threads
+from skdp.domain import Domain
 from skdp.oracles import project_to_simplex
-from skdp.synthesis.measure._budget import PrivateCounts, groups_of
-from skdp.synthesis.measure._cell_counts import NumberCounts
+from skdp.randomness import ByteSource
+from skdp.synthesis.measure._budget import NoiseBudget, PrivateCounts, groups_of
+from skdp.synthesis.measure._cell_counts import NumberCounts, measure_cells
 from skdp.synthesis.measure._interactions import (
     ORDERS,
     Comparison,
@@ -61,7 +64,8 @@ from skdp.synthesis.model import (
     sum_value_groups,
 )
 from skdp.synthesis.private._cells import Shape
-from skdp.synthesis.private._records import CodedRecords
+from skdp.synthesis.private._records import CodedRecords, Records
+from skdp.synthesis.private._table import PrivateTable
 
 # Tuned by benchmarks/synthesis.py.
 COLUMNS_FRACTION = Fraction(1, 20)
@@ -90,14 +94,19 @@ MAX_LISTED_MARGINALS = 50_000
 """Largest number of marginals of three columns that are all listed as candidates."""
 
 
-@dataclass(frozen=True)
-class Fitted:
-    """A model, its number of steps, and the noisy scores of pairs with standard errors."""
+@dataclass(frozen=True, eq=False)
+class FittedCounts:
+    """The noisy counts of a table, and the model and the distributions within bins that follow from them."""
 
+    marginals: list[Marginal]
+    numbers: NumberCounts
     model: GraphicalModel
     n_steps: int
+    """Number of steps of the last fit of the model."""
+    shapes: Mapping[int, Shape]
+    """Distributions within bins, by index of the column."""
     scores: Mapping[Clique, tuple[float, float]] = field(default_factory=dict)
-    shapes: Mapping[int, Shape] = field(default_factory=dict)
+    """Noisy scores of pairs, with standard errors."""
     searched: Mapping[int, int] = field(default_factory=dict)
     """Number of marginals among which interactions were searched, by their number of columns."""
 
@@ -105,27 +114,50 @@ class Fitted:
 NO_NUMBERS = NumberCounts({}, {}, {}, is_gaussian=False)
 
 
+def measure_table(
+    form: PrivateTable,
+    records: Records,
+    plan: MarginalPlan,
+    bins: str,
+    *,
+    budget: NoiseBudget,
+    source: ByteSource,
+) -> tuple[FittedCounts, Domain]:
+    """Spend the budget on the fine cells and the marginals of a table; also return the domain with its final bins.
+
+    `form` has the public facts of the records, and `bins` is the parameter.
+    """
+    private = PrivateCounts(records, budget, source)
+    domain, numbers = measure_cells(private, form.domain, form.cells, bins)
+    return measure_and_fit(private, plan.with_domain(domain), numbers), domain
+
+
 def measure_and_fit(
     private: PrivateCounts, plan: MarginalPlan, numbers: NumberCounts = NO_NUMBERS
-) -> Fitted:
+) -> FittedCounts:
     """Spend the budget on the marginals of a plan, and fit a model to them.
 
     Listed marginals are measured with equal noise. Otherwise, the marginals are selected by noisy scores.
     """
-    if plan.cliques is None:
-        return _measure_selected(private, plan, numbers)
-    fraction = private.budget.remaining / len(plan.cliques)
-    private.measure(plan.cliques, [fraction] * len(plan.cliques))
-    return fit_numbers(plan.structure, private.marginals, numbers)
+    with limit_blas_threads():
+        if plan.cliques is None:
+            return _measure_selected(private, plan, numbers)
+        fraction = private.budget.remaining / len(plan.cliques)
+        private.measure(plan.cliques, [fraction] * len(plan.cliques))
+        return fit_counts(plan.structure, private.marginals, numbers)
 
 
-def fit_numbers(
-    structure: Structure, marginals: Sequence[Marginal], numbers: NumberCounts
-) -> Fitted:
-    """Fit a model to marginals, with tails and distributions within bins."""
+def fit_counts(
+    structure: Structure,
+    marginals: list[Marginal],
+    numbers: NumberCounts,
+    known: Sequence[Marginal] = (),
+) -> FittedCounts:
+    """Fit a model to noisy marginals and to `known` ones, with tails and distributions within bins."""
     tails, shapes = numbers.estimate(marginals)
-    model, n_steps = fit_model(structure, marginals, tails)
-    return Fitted(model, n_steps, shapes=shapes)
+    with limit_blas_threads():
+        model, n_steps = fit_model(structure, [*marginals, *known], tails)
+    return FittedCounts(marginals, numbers, model, n_steps, shapes)
 
 
 @dataclass(frozen=True)
@@ -147,21 +179,21 @@ class SecondRound:
 
 def _measure_selected(
     private: PrivateCounts, plan: MarginalPlan, numbers: NumberCounts
-) -> Fitted:
+) -> FittedCounts:
     """Select marginals by noisy scores, measure them, and fit a model to all counts; spend the whole budget."""
-    counts = measure_columns(private, plan, COLUMNS_FRACTION)
+    counts = count_columns(private, plan, COLUMNS_FRACTION)
     column_error = estimate_column_error(private, plan, counts)
     lists = plan_scores(private, plan, counts)
     # Without lists, scores would be noise. With a larger error, all counts would be.
     if not lists or column_error > 1:
-        measure_columns(private, plan, private.budget.remaining)
-        return fit_numbers(plan.structure, private.marginals, numbers)
+        count_columns(private, plan, private.budget.remaining)
+        return fit_counts(plan.structure, private.marginals, numbers)
 
     second = plan_second_round(private, plan, counts, column_error)
     scores, candidates = score_pairs(private, plan, counts, lists, second)
     chosen = candidates.choose().chosen
     measure_marginals(private, candidates, chosen)
-    fitted = fit_numbers(plan.structure, private.marginals, numbers)
+    fitted = fit_counts(plan.structure, private.marginals, numbers)
     measured = [clique for clique in chosen if clique not in candidates.deferred]
     lacking = scores.excess
     for clique in measured:
@@ -169,8 +201,11 @@ def _measure_selected(
     if second.fraction and measure_second_round(
         private, plan, second, model=fitted.model, measured=measured, lacking=lacking
     ):
-        fitted = fit_numbers(plan.structure, private.marginals, numbers)
-    noisy_scores = {c: (x, scores.std_errors[c]) for c, x in scores.noisy.items()}
+        fitted = fit_counts(plan.structure, private.marginals, numbers)
+    noisy_scores: dict[Clique, tuple[float, float]] = {}
+    for clique, score in scores.noisy.items():
+        if len(clique) == 2:
+            noisy_scores[clique] = score, scores.std_errors[clique]
     searched = dict.fromkeys(ORDERS, 0)
     searched |= Counter(map(len, second.search.cliques if second.search else ()))
     return replace(fitted, scores=noisy_scores, searched=searched)
@@ -190,7 +225,7 @@ def _weigh(
 # Step 1: columns
 
 
-def measure_columns(
+def count_columns(
     private: PrivateCounts, plan: MarginalPlan, fraction: Fraction
 ) -> list[Floats]:
     """Measure each column with the same noise; return nonnegative counts with the same sum for all columns."""

@@ -268,6 +268,20 @@ def cut_domain(domain: Domain) -> dict[int, Interval]:
     return cells
 
 
+def find_starts(bins: Interval, cells: Interval) -> Indices:
+    """Return the index of the first cell of each bin, followed by the number of cells; shape (n_bins + 1,)."""
+    edges = np.array(bins.edges, cells.dtype)
+    return np.searchsorted(np.array(cells.edges, cells.dtype), edges)
+
+
+def find_bins(bins: Interval, cells: Interval) -> Indices:
+    """Return the bin of each cell, and one more bin for missing values."""
+    starts = find_starts(bins, cells)
+    return np.append(
+        np.repeat(np.arange(starts.size - 1), np.diff(starts)), starts.size - 1
+    )
+
+
 def find_points(cells: Interval) -> Mask:
     """Mark the cells that contain only one number, which is their lower edge."""
     edges = np.array(cells.edges, cells.dtype)

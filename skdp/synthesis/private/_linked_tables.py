@@ -12,16 +12,14 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Codes, Indices, Mask
+from skdp._arrays import Indices
 from skdp.central.statistics import select_columns
 from skdp.domain import Domain, Interval
-from skdp.synthesis.private._cells import cut_domain
-from skdp.synthesis.private._records import CodedRecords, read_codes
+from skdp.synthesis.private._records import CodedRecords
 from skdp.synthesis.private._table import (
+    PrivateTable,
     check_computable,
-    check_decodable,
     complete_domain,
-    make_template,
     refine_domain,
     replace_columns,
     select_present,
@@ -65,34 +63,14 @@ def count_earlier_events(persons: Indices) -> Indices:
     return np.arange(persons.size) - np.searchsorted(persons, persons)
 
 
-@dataclass(frozen=True, eq=False)
-class LinkedTable:
-    """A table of people or of events: its modeled columns, and the id of the person of each row."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinkedTable(PrivateTable):
+    """A table of people or of events, with the id of the person of each row, which is one of the features."""
 
-    features: tuple[Any, ...]
-    """Names of the columns of the table, in order: the id, modeled and derived columns."""
-    table: Table
-    """The modeled columns."""
-    domain: Domain
-    cells: Mapping[int, Interval]
-    """The fine cells of numbers and dates, by index of the column."""
     ids: pd.Index
     ranks: Indices
     """The rank of each event in the order of events; equal for all events without an order."""
     has_order: bool
-
-    @property
-    def fine(self) -> Domain:
-        """The domain of the fine cells."""
-        return refine_domain(self.domain, self.cells)
-
-    def encode(self, handle_unknown: Any) -> tuple[list[Codes], Mask]:
-        """Encode the columns by fine cells; also return False for each row to ignore, as a value is undeclared."""
-        codes = read_codes(self.table, self.fine, handle_unknown)
-        is_valid = np.ones(len(self.ids), bool)
-        for column_codes, size in zip(codes, self.fine.sizes, strict=True):
-            is_valid &= column_codes < size
-        return codes, is_valid
 
 
 class LinkedTables(NamedTuple):
@@ -107,6 +85,18 @@ class LinkedTables(NamedTuple):
         tables = (self.people, *self.events.values())
         return list(dict.fromkeys(n for table in tables for n in table.features))
 
+    def join(self, name: str | None, domain: Domain) -> PrivateTable:
+        """Return the form of the model of a table of events, or of people for None, with the columns of people.
+
+        `domain` has these columns, and columns that are computed.
+        """
+        table = self.people if name is None else self.events[name]
+        columns = dict.fromkeys(domain.columns, np.empty(0))
+        for part in (self.people, table):
+            columns |= dict(zip(part.table.names, part.table.columns, strict=True))
+        joined = Table(domain.columns, tuple(columns.values()), table.table.native)
+        return PrivateTable((*domain.columns, *domain.derived), joined, domain, {})
+
     def list_written(self, declared: Domain) -> list[tuple[Any, ...]]:
         """List the columns of each synthetic table: its own, and derived columns that no table of the input has."""
         absent = set(declared.derived).difference(self.features)
@@ -120,7 +110,7 @@ class LinkedTables(NamedTuple):
         return written
 
 
-def open_table(
+def _open_linked(
     data: Any, declared: Domain, *, person: Any, order_by: Any = None
 ) -> LinkedTable:
     """Read a table; derived columns, and an undeclared column that orders events, are not modeled."""
@@ -140,20 +130,19 @@ def open_table(
     modeled = [name for name in features if name not in {person, *declared.derived}]
     table = select_columns(table, modeled)
     domain = complete_domain(table, declared) if modeled else Domain({})
-    check_decodable(make_template(table, domain), domain)
     ids = _read_column(person, _index_ids, columns[person])
     has_order = order_by in columns
     ranks = np.zeros(len(ids), np.intp)
     if has_order:
         ranks = _read_column(order_by, _rank_values, columns[order_by])
-    return LinkedTable(
-        tuple(features),
+    return LinkedTable.of(
+        features,
         table,
         domain,
-        cut_domain(domain),
-        ids.rename(person),
-        ranks,
-        has_order,
+        is_used=np.ones(len(ids), bool),
+        ids=ids.rename(person),
+        ranks=ranks,
+        has_order=has_order,
     )
 
 
@@ -193,10 +182,10 @@ def open_tables(
         )
     if person_columns is not None:
         people, events = split_rows(people, person, person_columns)
-    tables = LinkedTables(open_table(people, declared, person=person), {})
+    tables = LinkedTables(_open_linked(people, declared, person=person), {})
     named = events if isinstance(events, Mapping) else {"events": events}
     for name, data in named.items():
-        tables.events[name] = open_table(
+        tables.events[name] = _open_linked(
             data, declared, person=person, order_by=order_by
         )
     _check_tables(tables, declared, person=person, order_by=order_by)

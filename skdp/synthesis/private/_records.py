@@ -14,14 +14,12 @@ import numpy as np
 from skdp._arrays import Codes, Indices, Integers, Mask
 from skdp.base import (
     check_choice,
-    get_target,
     undeclared_error,
 )
 from skdp.central.statistics import (
     Batches,
     count_marginals,
     encode_columns,
-    limit_persons,
     select_domain,
 )
 from skdp.domain import Categories, Domain, Interval
@@ -49,18 +47,6 @@ INTERVAL_ADVICE = (
     "column, and 'ignore' excludes such rows"
 )
 """Remedy for an undeclared value of a column with bins."""
-
-
-def with_target(table: Table, y: Any) -> Table:
-    """Add the target as the last column, which may be a column of another library."""
-    column, name = get_target(table, y)
-    return Table((*table.names, name), (*table.columns, column), table.native)
-
-
-def check_policy(handle_unknown: Any) -> None:
-    """Check the type of the parameter `handle_unknown`."""
-    if not isinstance(handle_unknown, Mapping):
-        check_choice("handle_unknown", handle_unknown, POLICIES)
 
 
 def read_codes(
@@ -139,9 +125,10 @@ def make_undeclared_error(
     )
 
 
-def check_replacements(handle_unknown: Any, domain: Domain) -> None:
-    """Check the column names of the parameter `handle_unknown`."""
+def check_policy(handle_unknown: Any, domain: Domain) -> None:
+    """Check the parameter `handle_unknown`, and the column names of a mapping."""
     if not isinstance(handle_unknown, Mapping):
+        check_choice("handle_unknown", handle_unknown, POLICIES)
         return
     for name in handle_unknown:
         if name not in domain.columns:
@@ -353,17 +340,3 @@ class LargeRecords:
 
 Records = CodedRecords | LargeRecords
 """Private records that can be counted exactly; they exist during `fit` only."""
-
-
-def open_rows(
-    table: LargeTable, *, y: Any, person: Any, max_rows: int, rng: np.random.Generator
-) -> tuple[LargeTable, Any]:
-    """Limit a large table to `max_rows` rows of each person; also return a table of its columns without rows."""
-    if y is not None:
-        raise TypeError(
-            f"`y` must be None if X is a large table, got {type(y).__name__}. Keep the "
-            "target among the columns of X."
-        )
-    if person is None:
-        return table, table.sample
-    return limit_persons(table, person, max_rows, rng)

@@ -1,15 +1,26 @@
-"""The public form of a private table: the domain of its columns, and a template without rows."""
+"""A private table that is read once: its domain, the fine cells of numbers, a template, and its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from skdp.central.statistics import declared_domain, is_ordered, select_columns
+from skdp._arrays import Codes, Mask
+from skdp.base import draw_seed, get_target
+from skdp.central.statistics import (
+    declared_domain,
+    is_ordered,
+    limit_persons,
+    read_persons,
+    rows_within,
+    select_columns,
+    split_persons,
+)
 from skdp.domain import (
     Categories,
     Domain,
@@ -17,7 +28,159 @@ from skdp.domain import (
     domains_of_dtypes,
     dtype_of_attribute,
 )
-from skdp.tables import Table, empty_column, has_categories
+from skdp.synthesis.private._cells import cut_domain
+from skdp.synthesis.private._records import (
+    CodedRecords,
+    LargeRecords,
+    Records,
+    check_policy,
+    read_codes,
+)
+from skdp.tables import (
+    LargeTable,
+    Table,
+    empty_column,
+    has_categories,
+    open_large,
+    wrap_table,
+)
+
+MAX_COLUMNS = 500
+"""Largest number of modeled columns."""
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateTable:
+    """A private table: its public form, and its rows in memory or in an engine."""
+
+    features: tuple[Any, ...]
+    """Names of the columns of X, including derived columns."""
+    table: Table
+    """The modeled columns, the target last; without rows if the table is in an engine."""
+    domain: Domain
+    cells: Mapping[int, Interval]
+    """The fine cells of numbers and dates, by index of the column."""
+    is_used: Mask | bool = True
+    """False for rows of a person in excess of `max_rows_per_person`; shape (n_rows,)."""
+    large: LargeTable | None = None
+    """The table in an engine; None if it is in memory."""
+
+    @classmethod
+    def of(
+        cls, features: Collection[Any], table: Table, domain: Domain, **rows: Any
+    ) -> Self:
+        """Cut the intervals of a domain into fine cells, and check that the table can represent declared values."""
+        check_decodable(make_template(table, domain), domain)
+        return cls(tuple(features), table, domain, cut_domain(domain), **rows)
+
+    @property
+    def scope(self) -> list[Any]:
+        """Names of all protected columns: the columns of X, and the target."""
+        return list(dict.fromkeys([*self.features, *self.table.names]))
+
+    @property
+    def fine(self) -> Domain:
+        """The domain of the fine cells."""
+        return refine_domain(self.domain, self.cells)
+
+    def encode(self, handle_unknown: Any) -> tuple[list[Codes], Mask]:
+        """Encode the columns by fine cells; also return False for each row to exclude."""
+        codes = read_codes(self.table, self.fine, handle_unknown)
+        # With handle_unknown="ignore", rows with an undeclared value are excluded.
+        is_included: Any = self.is_used
+        for column_codes, size in zip(codes, self.fine.sizes, strict=True):
+            is_included = is_included & (column_codes < size)
+        return codes, is_included
+
+    def read(self, handle_unknown: Any, *, uses_pairs: bool) -> Records:
+        """Encode the used rows by fine cells; `uses_pairs` states that all pairs of columns will be counted."""
+        check_policy(handle_unknown, self.domain)
+        codes, is_included = self.encode(handle_unknown)
+        if self.large is None:
+            if not is_included.all():
+                codes = [column_codes[is_included] for column_codes in codes]
+            return CodedRecords(codes, self.fine.sizes)
+        records = LargeRecords(
+            self.large, self.fine, handle_unknown, uses_pairs=uses_pairs
+        )
+        # Undeclared values of a large table raise an error here.
+        records.count_together([(column,) for column in range(len(codes))])
+        return records
+
+
+def open_table(
+    X: Any,
+    y: Any,
+    person: Any,
+    declared: Any,
+    *,
+    read: Callable[[Any], Table],
+    max_rows: int,
+    rng: np.random.Generator,
+) -> PrivateTable:
+    """Open a table with its target, and choose at most `max_rows` rows of each person.
+
+    `declared` is the parameter `domain` of a synthesizer, and `read` checks X.
+    """
+    large = open_large(X)
+    if large is not None:
+        large, X = _limit_large(large, y=y, person=person, max_rows=max_rows, rng=rng)
+    else:
+        X, person = split_persons(X, person)
+    table = read(X)
+    features = table.names
+    if isinstance(declared, Domain) and declared.derived:
+        # Derived columns are computed from other columns, and their values are not read.
+        names = [name for name in features if name not in declared.derived]
+        modeled = select_columns(table, names)
+        table = wrap_table(modeled.rebuild(modeled.columns, names))
+    if y is not None:
+        table = with_target(table, y)
+    if isinstance(declared, Domain):
+        check_computable(declared, features, table.names)
+    check_width(len(table.names))
+    is_used: Mask | bool = True
+    if large is None and person is not None:
+        is_used = rows_within(read_persons(person, table), max_rows, rng)
+    domain = complete_domain(table, declared)
+    return PrivateTable.of(features, table, domain, is_used=is_used, large=large)
+
+
+def _limit_large(
+    table: LargeTable, *, y: Any, person: Any, max_rows: int, rng: np.random.Generator
+) -> tuple[LargeTable, Any]:
+    """Limit a large table to `max_rows` rows of each person; also return a table of its columns without rows."""
+    if y is not None:
+        raise TypeError(
+            f"`y` must be None if X is a large table, got {type(y).__name__}. Keep the "
+            "target among the columns of X."
+        )
+    if person is None:
+        return table, table.sample
+    return limit_persons(table, person, max_rows, rng)
+
+
+def with_target(table: Table, y: Any) -> Table:
+    """Add the target as the last column, which may be a column of another library."""
+    column, name = get_target(table, y)
+    return Table((*table.names, name), (*table.columns, column), table.native)
+
+
+def check_width(n_columns: int) -> None:
+    """Check the number of columns."""
+    if n_columns > MAX_COLUMNS:
+        raise ValueError(
+            f"X must have at most {MAX_COLUMNS} columns, got {n_columns}. The budget "
+            "is split among the columns; select some by public knowledge."
+        )
+
+
+def make_generator(random_state: Any, *key: Any) -> np.random.Generator:
+    """Return a generator for post-processing, whose random bits are independent of the noise."""
+    seed = draw_seed(random_state)
+    if seed is None:
+        return np.random.default_rng()
+    return np.random.default_rng([seed, *map(ord, repr(key))])
 
 
 def complete_domain(

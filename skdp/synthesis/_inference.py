@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats, Integers
 from skdp.base import ColumnName, check_confidence_level
-from skdp.synthesis._marginal import DPMarginalSynthesizer
+from skdp.synthesis._marginal import DPMarginalSynthesizer, get_fitted
+from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.answers._points import (
     BinAxis,
     PointTable,
@@ -153,20 +153,18 @@ def synthetic_inference(
             "`synthesizer` must be a DPMarginalSynthesizer, got "
             f"{type(synthesizer).__name__}."
         )
-    check_is_fitted(synthesizer)
+    fitted = get_fitted(synthesizer)
     level = check_confidence_level(confidence_level)
     if not callable(statistic):
         raise TypeError(
             "`statistic` must be a function of a table, got "
             f"{type(statistic).__name__}."
         )
-    names = synthesizer.domain_.columns if columns is None else columns
+    names = fitted.domain.columns if columns is None else columns
     names = [names] if isinstance(names, str) else list(names)
-    columns_used = find_columns(synthesizer.domain_, names, "columns")
-    cells = make_point_table(synthesizer, columns_used)
-    analysis = _Analysis(
-        synthesizer, columns_used, cells, _differentiate(statistic, cells)
-    )
+    columns_used = find_columns(fitted.domain, names, "columns")
+    cells = make_point_table(fitted, columns_used)
+    analysis = _Analysis(fitted, columns_used, cells, _differentiate(statistic, cells))
     quantile = NormalDist().inv_cdf((1 + level) / 2)
     rows = []
     for term in range(len(analysis.linear.terms)):
@@ -295,17 +293,16 @@ class _Analysis:
 
     def __init__(
         self,
-        synthesizer: DPMarginalSynthesizer,
+        fitted: FittedTable,
         columns: Sequence[int],
         cells: PointTable,
         linear: _Linearization,
     ) -> None:
-        """Take the estimated number of records and the noisy counts of `columns` from a fitted synthesizer."""
+        """Take the estimated number of records and the noisy counts of `columns` from a fitted table."""
         self.cells = cells
         self.linear = linear
-        self.n_rows = synthesizer.n_rows_
-        self.n_rows_std_error = synthesizer.n_rows_std_error_
-        marginals = synthesizer.marginals_
+        self.n_rows, self.n_rows_std_error = fitted.n_rows
+        marginals = fitted.counts.marginals
         self.counts, self.std_error = estimate_counts(marginals, columns)
         # Reason if no marginal counts all combinations of the columns.
         is_grouped = any(set(columns) <= set(part.clique) for part in marginals)
@@ -313,7 +310,7 @@ class _Analysis:
         # The counts that determined the bins also determine the points within them.
         self.has_private_bins = False
         for axis in cells.axes:
-            if synthesizer.bins == "private" and isinstance(axis, BinAxis):
+            if fitted.has_private_bins and isinstance(axis, BinAxis):
                 cut = axis.fine_cells
                 is_cut = cut is not None and len(cut.shape.cells.edges) > len(
                     axis.interval.edges

@@ -1,0 +1,133 @@
+"""A fitted table: public facts, noisy counts and a model of them, which answer questions without the records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from skdp._arrays import Indices
+from skdp.domain import Domain
+from skdp.synthesis.answers._rows import (
+    DrawnRows,
+    Ranks,
+    draw_numbers,
+    draw_valid,
+    find_invalid,
+    learn_ranks,
+    make_table,
+    write_columns,
+)
+from skdp.synthesis.measure import FittedCounts, is_within
+from skdp.synthesis.model import estimate_total, merge_marginals
+from skdp.synthesis.private._table import PrivateTable, make_template
+from skdp.tables import Table
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTable:
+    """The result of a fit, which synthesizers, files and inference hold: all else is computed from it."""
+
+    domain: Domain
+    """Values of each modeled column, or the bins of the model; a target is last."""
+    features: tuple[Any, ...]
+    """Names of the columns of X, including derived columns."""
+    template: Table
+    """A table without rows that has the library and the dtypes of the output."""
+    counts: FittedCounts
+    """The noisy counts and the model."""
+    has_private_bins: bool
+    """True if noisy counts determined the bins."""
+
+    @classmethod
+    def of(
+        cls, form: PrivateTable, domain: Domain, counts: FittedCounts, bins: str
+    ) -> FittedTable:
+        """Join the public form of a table, its final domain, and its noisy counts; `bins` is the parameter."""
+        template = make_template(form.table, domain)
+        return cls(domain, form.features, template, counts, bins == "private")
+
+    @cached_property
+    def n_rows(self) -> tuple[float, float]:
+        """The estimated number of records, and its standard error."""
+        return estimate_total(self.counts.marginals)
+
+    @cached_property
+    def _ranks(self) -> Ranks | None:
+        # Private bins are wide, so the numbers within them depend on each other.
+        if not self.has_private_bins:
+            return None
+        return learn_ranks(self.counts.model, self.counts.shapes)
+
+    def draw_rows(
+        self, n: int, rng: np.random.Generator, template: Table | None = None
+    ) -> DrawnRows:
+        """Draw n rows that satisfy all constraints; `template` has the library in which these are evaluated."""
+        counts, template = self.counts, template or self.template
+
+        def draw(indices: Indices) -> DrawnRows:
+            codes = counts.model.sample(indices.size, rng)
+            positions = None if self._ranks is None else self._ranks.draw(codes, rng)
+            return draw_numbers(self.domain, list(codes), rng, counts.shapes, positions)
+
+        rows, invalid = draw_valid(
+            draw, lambda _, drawn: find_invalid(template, drawn), n
+        )
+        valid = np.setdiff1d(np.arange(n), invalid)
+        if invalid.size and valid.size == 0:
+            raise ValueError(
+                "The constraints of `domain` must be satisfied by some rows of the "
+                f"model, got {list(self.domain.constraints)} and no such row. Remove "
+                "some of them, or declare narrower bins."
+            )
+        if invalid.size:
+            rows.replace(invalid, rows, rng.choice(valid, invalid.size))
+        return rows
+
+    def draw_columns(
+        self, n: int, rng: np.random.Generator, template: Table | None = None
+    ) -> dict[Any, Any]:
+        """Draw n rows as columns by name, in the library of a template: features, derived columns, and the target."""
+        template = template or self.template
+        columns = write_columns(template, self.draw_rows(n, rng, template))
+        order = [*self.features, *self.domain.derived, *self.domain.columns]
+        return {name: columns[name] for name in order}
+
+    def draw_table(self, n: int, rng: np.random.Generator) -> Any:
+        """Draw a table of n rows."""
+        return make_table(self.template, self.draw_columns(n, rng))
+
+    def name_columns(self, clique: Sequence[int]) -> tuple[Any, ...]:
+        """Return the names of columns, given their indices."""
+        return tuple(map(self.domain.columns.__getitem__, clique))
+
+    @property
+    def noise_scales(self) -> dict[tuple[Any, ...], float]:
+        """Standard deviation of the noise of each count, by the names of the columns of a marginal."""
+        scales: dict[tuple[Any, ...], float] = {}
+        for marginal in merge_marginals(self.counts.marginals):
+            names = self.name_columns(marginal.clique)
+            # Measurements with different groups are not merged: the smaller noise is
+            # stated.
+            scales[names] = min(marginal.std_error, scales.get(names, np.inf))
+        return scales
+
+    @property
+    def pair_scores(self) -> pd.DataFrame:
+        """Noisy scores of pairs of columns, in descending order."""
+        measured = [marginal.clique for marginal in self.counts.marginals]
+        rows = []
+        for pair, (score, std_error) in self.counts.scores.items():
+            names = self.name_columns(pair)
+            rows.append((*names, score, std_error, is_within(pair, measured)))
+        rows.sort(key=lambda row: -row[2])
+        titles = ["first", "second", "score", "std_error", "measured"]
+        table = pd.DataFrame(rows, columns=titles)
+        dtypes = {"score": float, "std_error": float, "measured": bool}
+        table = table.astype(dtypes).set_index(["first", "second"])
+        table.attrs["n_searched"] = dict(self.counts.searched)
+        return table

@@ -1,0 +1,206 @@
+"""The columns of a model of events, and the measurement of people and of their events."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._arrays import Codes, Indices
+from skdp.domain import Domain
+from skdp.randomness import ByteSource
+from skdp.synthesis.measure._budget import NoiseBudget, PrivateCounts
+from skdp.synthesis.measure._cell_counts import measure_cells
+from skdp.synthesis.measure._plan import MarginalPlan, make_plan
+from skdp.synthesis.measure._selection import FittedCounts, measure_and_fit
+from skdp.synthesis.model import Clique, Marginal, Structure
+from skdp.synthesis.private._cells import find_intervals
+from skdp.synthesis.private._linked_tables import (
+    UNIT,
+    LinkedRecords,
+    LinkedTables,
+    count_earlier_events,
+    name_history,
+    name_number,
+)
+from skdp.synthesis.private._records import CodedRecords
+from skdp.synthesis.private._table import replace_columns, select_present
+
+PEOPLE_FRACTION = Fraction(1, 5)
+"""Fraction of the budget for people and their numbers of events; benchmarks/linked.py shows half and twice of it."""
+
+
+class Histories:
+    """For each person and each event column: the previous value, or the most frequent value so far."""
+
+    # The code of a column with s values is s before the first event of a person.
+
+    def __init__(self, sizes: Sequence[int], n_persons: int, has_order: bool) -> None:
+        """Start with people without events; `sizes` are the numbers of values of the event columns."""
+        self.codes = [np.full(n_persons, size, np.int32) for size in sizes]
+        self._counts: list[NDArray[np.int32]] = []
+        if not has_order:
+            self._counts = [np.zeros((n_persons, size), np.int32) for size in sizes]
+
+    def add_event(self, persons: Indices, events: Sequence[Codes]) -> None:
+        """Add one event of each of some people: the codes of its columns."""
+        for column, codes in enumerate(events):
+            is_changed = np.ones(persons.size, bool)
+            if self._counts:
+                # The latest one of several most frequent values.
+                counts = self._counts[column]
+                counts[persons, codes] += 1
+                is_changed = counts[persons, codes] == counts[persons].max(axis=1)
+            self.codes[column][persons[is_changed]] = codes[is_changed]
+
+
+@dataclass(frozen=True, eq=False)
+class EventColumns:
+    """The columns of a model of events: columns of an event, their histories, and columns of its person."""
+
+    domain: Domain
+    """All columns, in this order."""
+    n_events: int
+    """The number of columns of an event."""
+    number: Any
+    """The name of the number of events: of all events, or of the remaining events if they have an order."""
+    has_order: bool
+
+    @classmethod
+    def join(
+        cls,
+        events: Domain,
+        people: Domain,
+        facts: Domain,
+        *,
+        number: Any,
+        has_order: bool,
+    ) -> EventColumns:
+        """Add histories, columns of people, and the constraints and derived columns of `facts` to columns of events."""
+        columns: dict[Any, Any] = dict(events)
+        for name in events.columns:
+            # A history also has a code for people without earlier events.
+            columns[name_history(name)] = range(len(events[name]) + 1)
+        columns |= dict(people)
+        # The domain may declare columns of other tables.
+        domain = replace_columns(select_present(facts, columns), columns)
+        return cls(domain, len(events.columns), number, has_order)
+
+    @property
+    def structure(self) -> Structure:
+        """The sizes of all columns; events are drawn given all other columns."""
+        given = range(self.n_events, len(self.domain.columns))
+        return Structure(self.domain.sizes, given=frozenset(given))
+
+    def plan(self, max_cells: int) -> MarginalPlan:
+        """Plan the marginals: pairs of event columns, with columns of people, and with the own history."""
+        n = self.n_events
+        own_pairs: list[Clique] = [(column, n + column) for column in range(n)]
+        people = range(2 * n, len(self.domain.columns))
+        number = self.domain.columns.index(self.number)
+        workload: list[Clique] = [
+            *itertools.combinations(range(n), 2),
+            *own_pairs,
+            *itertools.product(range(n), people),
+        ]
+        if self.has_order:
+            workload += [(*pair, number) for pair in own_pairs]
+        # A person with many events has more rows, but the same weight in scores.
+        number_pairs = itertools.product(range(n), [number])
+        return replace(
+            make_plan(self.domain, "auto", None, None, max_cells),
+            structure=self.structure,
+            workload=tuple(workload),
+            favored=frozenset([*own_pairs, *number_pairs]),
+        )
+
+    def encode_numbers(self, n_events: Indices, n_earlier: Any) -> Codes:
+        """Encode the number of events of people who had `n_earlier` events before."""
+        numbers = n_events - n_earlier if self.has_order else n_events
+        return self.domain[self.number].encode(numbers.astype(float))
+
+    def make_records(
+        self,
+        persons: Indices,
+        events: Sequence[Codes],
+        people: Sequence[Codes],
+    ) -> CodedRecords:
+        """Return events with the weights UNIT // n, given their persons, ascending, and the codes of their columns.
+
+        `people` are the codes of the columns of people.
+        """
+        n_events = np.bincount(persons, minlength=people[0].size)
+        histories = Histories(
+            self.domain.sizes[: self.n_events], n_events.size, self.has_order
+        )
+        n_earlier = count_earlier_events(persons)
+        earlier: list[Codes] = [np.empty(persons.size, np.int32) for _ in events]
+        for number in range(n_events.max(initial=0)):
+            rows = np.flatnonzero(n_earlier == number)
+            for before, history in zip(earlier, histories.codes, strict=True):
+                before[rows] = history[persons[rows]]
+            histories.add_event(persons[rows], [codes[rows] for codes in events])
+        codes = [*events, *earlier, *(column[persons] for column in people)]
+        number = self.domain.columns.index(self.number)
+        codes[number] = self.encode_numbers(n_events[persons], n_earlier)
+        return CodedRecords(codes, self.domain.sizes, UNIT // n_events[persons])
+
+    def list_known(
+        self, events: Iterable[Marginal], people: Iterable[Marginal]
+    ) -> list[Clique]:
+        """List the pairs of given columns whose dependence the marginals of events and people contain.
+
+        A history has the dependences of its column of events.
+        """
+        n = self.n_events
+        cliques = [{2 * n + column for column in m.clique} for m in people]
+        for marginal in events:
+            cliques.append({c + n if c < n else c for c in marginal.clique})
+        return [*{tuple(sorted(c)): None for c in cliques if len(c) == 2}]
+
+
+def measure_linked(
+    tables: LinkedTables,
+    records: LinkedRecords,
+    plan: MarginalPlan,
+    declared: Domain,
+    bins: str,
+    *,
+    budget: NoiseBudget,
+    source: ByteSource,
+) -> dict[Any, tuple[Domain, FittedCounts]]:
+    """Spend the budget on noisy counts of people and of events; return the domain and counts of each table.
+
+    `plan` has the marginals of people, `declared` the constraints, and `bins` is the parameter. The name of the table
+    of people is None, and it comes first.
+    """
+    people = tables.people
+    private = PrivateCounts(records.people, budget.split(PEOPLE_FRACTION), source)
+    domain, cells = measure_cells(private, records.domain, people.cells, bins)
+    persons = records.people.coarsen(domain, cells.bins).codes
+    counts = measure_and_fit(private, plan.with_domain(domain), cells)
+    measured: dict[Any, tuple[Domain, FittedCounts]] = {None: (domain, counts)}
+    fraction = budget.remaining / len(tables.events)
+    for name, table in tables.events.items():
+        rows, events = records.events[name]
+        private = PrivateCounts(events, budget.split(fraction, UNIT), source)
+        cut, cells = measure_cells(private, table.domain, table.cells, bins)
+        columns = EventColumns.join(
+            cut,
+            domain,
+            declared,
+            number=name_number(name),
+            has_order=table.has_order,
+        )
+        codes = events.coarsen(cut, cells.bins).codes
+        linked = columns.make_records(rows, codes, persons)
+        private = PrivateCounts(linked, private.budget, source)
+        cells = replace(cells, intervals=find_intervals(columns.domain))
+        counts = measure_and_fit(private, columns.plan(plan.max_cells), cells)
+        measured[name] = columns.domain, counts
+    return measured

@@ -1,0 +1,147 @@
+"""The records of a table with private and public columns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from skdp._arrays import Codes, Indices
+from skdp.central.statistics import encode_columns, select_columns
+from skdp.domain import Domain
+from skdp.synthesis.private._cells import cut_domain, find_bins, find_intervals
+from skdp.synthesis.private._records import (
+    CodedRecords,
+    encode_records,
+    make_undeclared_error,
+)
+from skdp.synthesis.private._table import (
+    check_decodable,
+    derived_from,
+    make_template,
+    refine_domain,
+)
+from skdp.tables import Table
+
+MAX_COMBINATIONS = 1 << 12
+"""Largest number of combinations of private values."""
+
+
+class ColumnRecords:
+    """The encoded rows of a table, with private and public columns."""
+
+    def __init__(
+        self,
+        table: Table,
+        modeled: Table,
+        domain: Domain,
+        private_names: list[Any],
+        ordered: Mapping[Any, bool],
+    ) -> None:
+        """Encode a table.
+
+        Parameters
+        ----------
+        table : Table
+            The columns of X.
+        modeled : Table
+            The columns of the model, with a target.
+        domain : Domain
+            The values of the modeled columns.
+        private_names : list
+            The private columns.
+        ordered : mapping of column name to bool
+            True for modeled columns whose values are ordered.
+        """
+        self.table = table
+        self.domain = domain
+        self.private_names = private_names
+        self.public_names = [
+            name for name in domain.columns if name not in private_names
+        ]
+        private_domain = domain.select(private_names)
+        sizes = private_domain.sizes
+        n_combinations = math.prod(sizes)
+        if n_combinations > MAX_COMBINATIONS:
+            raise ValueError(
+                f"`columns` must have at most {MAX_COMBINATIONS:,} combinations of "
+                f"values, got {n_combinations:,}. Name fewer columns, or declare "
+                "coarser bins."
+            )
+        private_table = select_columns(modeled, private_names)
+        check_decodable(make_template(private_table, private_domain), private_domain)
+        self.cells = cut_domain(private_domain)
+        self.intervals = find_intervals(private_domain)
+        fine_domain = refine_domain(private_domain, self.cells)
+        codes, unlisted = encode_records(private_table, fine_domain, "error")
+        if unlisted:
+            raise make_undeclared_error(
+                unlisted[0],
+                private_table.columns,
+                private_domain,
+                "Alternatively, replace such values before `fit`",
+            )
+        self.private = CodedRecords(codes, fine_domain.sizes)
+        coarse: list[Codes] = list(codes)
+        for column, fine in self.cells.items():
+            bin_of_cell = find_bins(self.intervals[column], fine)
+            coarse[column] = bin_of_cell[codes[column]]
+        self.combinations = np.ravel_multi_index(tuple(coarse), sizes)
+        self.public_table = select_columns(modeled, self.public_names)
+        self.public = encode_public(modeled, domain, self.public_names)
+        self.private_sizes = sizes
+        self.private_ordered = [ordered[name] for name in private_names]
+        # One more code of a public column stands for all other values.
+        self.public_sizes = [len(domain[name]) for name in self.public_names]
+        self.public_ordered = [ordered[name] for name in self.public_names]
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows, which is public."""
+        return self.combinations.size
+
+    @property
+    def n_columns(self) -> int:
+        """The number of private and public columns."""
+        return len(self.private_sizes) + len(self.public_sizes)
+
+    def values_of(self, *private: int) -> Indices:
+        """Return the value of one or two private columns in each combination of all of them."""
+        values = np.indices(self.private_sizes).reshape(len(self.private_sizes), -1)
+        sizes = [self.private_sizes[column] for column in private]
+        chosen = tuple(values[column] for column in private)
+        return np.asarray(np.ravel_multi_index(chosen, sizes), np.intp)
+
+
+def encode_public(
+    table: Table, domain: Domain, names: Sequence[Any]
+) -> Sequence[Codes]:
+    """Encode public columns; values outside their domain get the code after the last."""
+    if not names:
+        return []
+    selected = select_columns(table, names)
+    codes, _ = encode_columns(selected, domain.select(names), "ignore")
+    return codes
+
+
+def drop_derived(table: Table, domain: Domain, private: Sequence[Any]) -> Table:
+    """Drop columns derived from public columns; raise an error for columns derived from private columns."""
+    revealing = [*derived_from(domain, private), *private]
+    refused = []
+    for name in domain.derived:
+        if name in table.names and name in revealing:
+            refused.append(name)
+    if refused:
+        raise ValueError(
+            f"X must not have columns {refused}, which `domain` derives from private "
+            "columns. Drop them, and compute them from the result with "
+            "`Domain.add_derived`."
+        )
+    # Derived columns add no information to the model, and the domain does not list
+    # their values.
+    declared = [name for name in domain.columns if name in table.names]
+    computed = domain.select(declared).derived
+    names = [name for name in table.names if name not in computed]
+    return select_columns(table, names)
