@@ -69,7 +69,7 @@ def test_rows_and_target_have_the_library_of_the_table(library, y):
 
 
 def test_groups_limit_the_contribution():
-    persons = np.zeros(200, int)  # all rows belong to one person, and one row is used
+    persons = np.arange(200) // 50  # four persons, and one row of each is used
     made, _ = resampler(200.0, random_state=1).fit_resample(X, Y, person=persons)
     assert len(made) < 20
     with pytest.raises(ValueError, match="`person` must have one person for each row of X"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -58,7 +59,8 @@ def test_variances_of_batches_add_up():
     """The count of a value of the first column, over 12 batches of 7 rows; false alarm 1e-6 for each value."""
     shares, size, n_batches, n_runs = np.array([0.13, 0.3, 0.57]), 7, 12, 60
     synthesizer = DPMarginalSynthesizer(domain={"x": range(3)}).fit(pd.DataFrame({"x": [0]}))
-    synthesizer.model_ = model_of(JunctionTree([3], [(0,)]), [np.log(shares)])
+    model = model_of(JunctionTree([3], [(0,)]), [np.log(shares)])
+    synthesizer._fitted = replace(synthesizer._fitted, counts=replace(synthesizer._fitted.counts, model=model))
     counts = []
     for _ in range(n_runs):
         rows = pd.concat(synthesizer.sample_batches(size * n_batches, batch_size=size))
