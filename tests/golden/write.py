@@ -93,7 +93,7 @@ def curators():
         "linked": skdp.DPLinkedSynthesizer(
             1.0,
             domain=VISITS_DOMAIN,
-            key="person",
+            person="person",
             max_rows_per_person=4,
             order_by="day",
             person_columns=["sex"],

@@ -103,7 +103,7 @@ OF_CATEGORIES = {
     "report-target": lambda X: ReportLogisticRegression(target_design=design).fit(NUMBERS, X),
     "marginal-error": lambda X: metrics.marginal_error(ROWS, X),
     "joint": lambda X: metrics.joint_distribution(LABELS, LABELS, X, encoder),
-    "links": lambda X: metrics.link_errors(ROWS[["a"]], X, X, X, key="a"),
+    "links": lambda X: metrics.link_errors(ROWS[["a"]], X, X, X, person="a"),
     "fairness": lambda X: metrics.fairness_report(LABELS, LABELS, X),
     "fairness-debiased": lambda X: metrics.debiased_fairness(LABELS, LABELS, X, encoder),
     "reweighing": lambda X: metrics.private_reweighing(LABELS, X, encoder, privileged="u"),
