@@ -80,8 +80,18 @@ def restore_on_error(fit: Fit) -> Fit:
     # **Privacy.** After an error or interrupt between two assignments, statistics would
     # have the guarantee of an earlier fit. Charges remain.
 
+    expected = inspect.signature(fit)
+
     @wraps(fit)
     def fit_or_restore(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            expected.bind(self, *args, **kwargs)
+        except TypeError as error:
+            # Python would name the class that defines `fit`, not the estimator.
+            names = ", ".join([*expected.parameters][1:])
+            raise TypeError(
+                f"{type(self).__name__}.{fit.__name__} accepts {names}: {error}."
+            ) from None
         attributes = dict(vars(self))
         try:
             return fit(self, *args, **kwargs)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from skdp.privacy.guarantees._guarantee import PrivacyGuarantee
 
 # Libraries whose classes have a known behavior.
-_LIBRARIES = ("sklearn", "imblearn", "skdp")
+_LIBRARIES = ("sklearn", "imblearn", "skdp", "skrub")
 
 # Transformers of scikit-learn whose `fit` stores only the number of columns.
 _STATELESS = ("Binarizer", "Normalizer", "PolynomialFeatures")
@@ -33,15 +33,19 @@ def library_of(estimator: Any) -> str | None:
 
 
 def is_a(estimator: Any, *names: str) -> bool:
-    """Check if an estimator has one of the named classes of scikit-learn or imbalanced-learn."""
-    is_known = library_of(estimator) in ("sklearn", "imblearn")
+    """Check if an estimator has one of the named classes of scikit-learn, imbalanced-learn or skrub."""
+    is_known = library_of(estimator) in ("sklearn", "imblearn", "skrub")
     return is_known and type(estimator).__name__ in names
 
 
 def is_estimator(value: Any) -> bool:
     """Check if an object is an estimator or a resampler, and not a class."""
-    fit = getattr(value, "fit", None) or getattr(value, "fit_resample", None)
-    return callable(fit) and not isinstance(value, type)
+    if isinstance(value, type):
+        return False
+    # Lazy objects have any attribute, so the class has `fit`, or parameters.
+    methods = ("fit", "fit_resample")
+    owner = value if hasattr(type(value), "get_params") else type(value)
+    return any(callable(getattr(owner, name, None)) for name in methods)
 
 
 def is_design(value: Any) -> bool:
@@ -83,9 +87,10 @@ def is_fitted(estimator: Any) -> bool:
     """Check if an estimator, or one of its parts, has an attribute that `fit` sets."""
     # scikit-learn's `check_is_fitted` is always True for stateless estimators.
     return any(
-        name.endswith("_") and not name.startswith("__")
+        name == "_is_fitted" or (name.endswith("_") and not name.startswith("__"))
         for part in iterate_parts(estimator)
-        for name in getattr(part, "__dict__", ())
+        for name, value in getattr(part, "__dict__", {}).items()
+        if value is not False
     )
 
 
@@ -163,6 +168,22 @@ def has_own_column_function(transformer: Any) -> bool:
     return any(
         callable(columns) and not is_a(columns, "make_column_selector")
         for _, _, columns in transformer.transformers
+    )
+
+
+def chooses_columns(transformer: Any) -> bool:
+    """Check if a transformer of skrub chooses its columns by their values."""
+    selected = transformer.cols
+    is_listed = isinstance(selected, str | list | tuple)
+    is_public = is_listed or is_a(selected, "All", "Cols")
+    return not is_public or getattr(transformer, "allow_reject", False)
+
+
+def has_private_parts(estimator: Any) -> bool:
+    """Check if an estimator has parts of skdp, or parts that are not known."""
+    parts = list_parts(estimator)
+    return is_a(estimator, "SkrubLearner") or any(
+        library_of(part) == "skdp" or has_private_parts(part) for part in parts
     )
 
 

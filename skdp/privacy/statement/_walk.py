@@ -89,6 +89,12 @@ NOTES = {
         "Post-processing of protected columns, without further loss for them: {steps}."
     ),
     "target": "The target is unprotected, because true values are learned by: {steps}.",
+    "not_followed": (
+        "The parts of these steps are not stated, because the steps may fit them several "
+        "times, or choose columns and transformers by true values: {steps}. Use Pipeline, "
+        "ColumnTransformer, FeatureUnion or ApplyToCols with listed columns, or state "
+        "each fitted part."
+    ),
     "public_columns": (
         "It is not known from which columns of X the protected columns are computed, so "
         "they have no guarantee: {steps}. Use it as the first step, with a DataFrame."
@@ -257,6 +263,8 @@ class Walk:
         is_readable = self._is_plan or hasattr(estimator, "transformers_")
         if is_readable and is_a(estimator, "ColumnTransformer"):
             return self._visit_parts(self._split_columns(estimator, flow, step), path)
+        if is_a(estimator, "ApplyToCols", "ApplyToEachCol", "ApplyToSubFrame"):
+            return self._visit_parts(self._split_wrapped(estimator, flow, step), path)
         # Other meta-estimators fit their parts several times, score them on true rows,
         # and may keep the table, so they are not followed.
         return self._visit_plain(estimator, flow, step)
@@ -309,6 +317,26 @@ class Walk:
             columns = (OTHER_COLUMNS,) if flow.is_unknown else tuple(remainder)
             yield "remainder", estimator.remainder, self._select(flow, columns)
 
+    def _split_wrapped(
+        self, estimator: Any, flow: Flow, step: str
+    ) -> Iterator[tuple[str, Any, Flow]]:
+        """Yield the parts of a transformer of skrub that gets some columns, as `_split_columns` does."""
+        is_fitted = hasattr(estimator, "used_inputs_")
+        if _steps.chooses_columns(estimator):
+            self._expose(flow.raw, LEARNED if is_fitted else NOT_FITTED, step)
+        listed = estimator.used_inputs_ if is_fitted else estimator.cols
+        selected = _select_columns(estimator, flow, "", listed)
+        whole = [(selected, getattr(estimator, "transformer_", estimator.transformer))]
+        single = getattr(estimator, "transformers_", {}).items()
+        parts = [((column,), part) for column, part in single] or whole
+        for columns, part in parts:
+            yield "transformer", part, self._select(flow, columns)
+        kept = flow.names
+        if not getattr(estimator, "keep_original", False):
+            kept = tuple(name for name in kept if name not in (selected or ()))
+        rest = (OTHER_COLUMNS,) if flow.is_unknown else kept
+        yield "remainder", "passthrough", self._select(flow, selected and rest)
+
     def _select(self, flow: Flow, columns: tuple[Any, ...] | None) -> Flow:
         """Return the flow of some columns of X, which the statement lists; None selects all columns."""
         if columns is None:
@@ -349,6 +377,8 @@ class Walk:
             self.notes["target"][step] = None
         if not raw:
             self.notes["after"][step] = None
+        elif _steps.has_private_parts(estimator):
+            self.notes["not_followed"][step] = None
         if hasattr(estimator, "fit_resample"):
             return flow
         # Predictions contain no column.

@@ -1,0 +1,44 @@
+"""Arguments of `fit` that an estimator lacks, which other packages pass on."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from fairlearn.postprocessing import ThresholdOptimizer
+from fairlearn.reductions import DemographicParity, ExponentiatedGradient
+from sklearn.ensemble import AdaBoostClassifier
+
+import skdp
+
+X = pd.DataFrame({"a": np.arange(40) / 40, "b": np.arange(40)[::-1] / 40})
+Y = (X["a"] > 0.5).astype(int)
+GROUP = np.arange(40) % 2
+WEIGHTS = np.ones(40)
+MODEL = skdp.DPGaussianNB(1.0, bounds=(0, 1), classes=[0, 1])
+ENCODER = skdp.RandomizedResponseEncoder(1.0, categories={"a": [0, 1], "b": [0, 1]})
+
+CALLS = {
+    "model": lambda: MODEL.fit(X, Y, sample_weight=WEIGHTS),
+    "reduction": lambda: ExponentiatedGradient(MODEL, DemographicParity()).fit(X, Y, sensitive_features=GROUP),
+    "thresholds": lambda: ThresholdOptimizer(estimator=MODEL).fit(
+        X, Y, sensitive_features=GROUP, sample_weight=WEIGHTS
+    ),
+    "boosting": lambda: AdaBoostClassifier(MODEL).fit(X, Y),
+    "scaler": lambda: skdp.DPStandardScaler(1.0, bounds=(0, 1)).fit(X, sample_weight=WEIGHTS),
+    "encoder": lambda: ENCODER.fit(X, sample_weight=WEIGHTS),
+    "positional": lambda: MODEL.fit(X, Y, WEIGHTS),
+    "nothing": lambda: MODEL.fit(),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Setting an? .*:Warning")  # by fairlearn
+@pytest.mark.parametrize("name", CALLS)
+def test_error_about_an_argument_names_the_class_of_the_estimator(name):
+    with pytest.raises(
+        (TypeError, ValueError), match=r"DPGaussianNB|DPStandardScaler|RandomizedResponseEncoder"
+    ) as raised:
+        CALLS[name]()
+    shown = str(raised.value)
+    assert not any(
+        word in shown for word in ("SupervisedStatistic", "CentralStatistic", "ReportTransformer", "<lambda>")
+    )
+    assert name in ("positional", "nothing") or "sample_weight" in shown
