@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.linear_model import Lasso, LinearRegression
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats, Indices, Integers, Mask
@@ -265,6 +264,9 @@ def decode_counts(
     reports of each cohort, and the numbers of ones. Return the counts and their
     standard errors, which are NaN for candidates that are not selected.
     """
+    # Imported here, because it would be a seventh of the import time of all encoders.
+    from sklearn.linear_model import Lasso, LinearRegression
+
     n_cohorts, n_bits, n_candidates = filters.shape
     design = filters.reshape(-1, n_candidates)
     sizes = sums[:, :1]

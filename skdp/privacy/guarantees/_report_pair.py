@@ -34,7 +34,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
-from scipy.signal import convolve2d
 
 from skdp._arrays import Floats
 
@@ -94,7 +93,7 @@ class Ratios:
             # A convolution with so many products takes about a second.
             if grid.size * np.count_nonzero(cells) > 1 << 25:
                 return None
-            grid = convolve2d(grid, cells)
+            grid = _convolve(grid, cells)
             start += first
         rows, columns = np.nonzero(grid)
         # An absolute error of a logarithm is a relative error of the ratio.
@@ -126,6 +125,17 @@ class Ratios:
     def swap(self) -> Ratios:
         """Return the ratios with the two values exchanged."""
         return replace(self, first=self.second, second=self.first)
+
+
+def _convolve(grid: Floats, cells: Floats) -> Floats:
+    """Return the masses of the sums of two independent positions, whose masses are `grid` and `cells`."""
+    # `scipy.signal` would be a fifth of the import time of all encoders.
+    n_rows, n_columns = grid.shape
+    total = np.zeros((n_rows + len(cells) - 1, n_columns + cells.shape[1] - 1))
+    for row, column in np.argwhere(cells):
+        part = total[row : row + n_rows, column : column + n_columns]
+        part += cells[row, column] * grid
+    return total
 
 
 def delta_above(ratios: Ratios, n: int, order: float) -> float:
