@@ -213,7 +213,7 @@ def parse_bounds(
             "Use a Domain from public knowledge, or from `discover_domain`."
         )
     pairs = []
-    for name, pair in zip(names, _list_pairs(bounds, names), strict=True):
+    for name, pair in zip(names, _list_pairs(bounds, names, parameter), strict=True):
         pairs.append(_check_pair(pair, f"`{parameter}` of column {name!r}"))
     return np.array(pairs)
 
@@ -248,7 +248,9 @@ def check_declared(
         )
 
 
-def _list_pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
+def _list_pairs(
+    bounds: Any, names: Sequence[Any], parameter: str = "bounds"
+) -> list[Any]:
     """Return the unchecked bounds (low, high) of each column in `names`, from any form of the parameter."""
     hint = ""
     if isinstance(bounds, Domain):
@@ -256,8 +258,8 @@ def _list_pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
         # A Domain may have more columns than the table.
         bounds = {name: bounds[name] for name in names if name in bounds}
     if isinstance(bounds, Mapping):
-        check_declared(bounds, names, "bounds", hint)
-        return [find_bounds(bounds[name], name) for name in names]
+        check_declared(bounds, names, parameter, hint)
+        return [find_bounds(bounds[name], name, parameter) for name in names]
     rows = _to_list(bounds)
     if rows is None:
         raise TypeError(
@@ -274,7 +276,7 @@ def _list_pairs(bounds: Any, names: Sequence[Any]) -> list[Any]:
     return rows
 
 
-def find_bounds(declared: Any, name: Any) -> Any:
+def find_bounds(declared: Any, name: Any, parameter: str = "bounds") -> Any:
     """Return the bounds of the Interval or listed numbers of the column `name`, or `declared` itself, a pair."""
     if not isinstance(declared, Interval | Categories):
         return declared
@@ -283,9 +285,10 @@ def find_bounds(declared: Any, name: Any) -> Any:
         if all(isinstance(value, Real) for value in listed) and len(listed) > 1:
             return min(listed), max(listed)
     if isinstance(declared, Categories) or declared.dtype.kind != "f":
+        remedy = " Exclude the column, or group by it." if parameter == "bounds" else ""
         raise ValueError(
-            f"`bounds` of column {name!r} must be an Interval of numbers, got "
-            f"{declared!r}. Exclude the column, or group by it."
+            f"`{parameter}` of column {name!r} must be an Interval of numbers, got "
+            f"{declared!r}.{remedy}"
         )
     return declared.edges[0], declared.edges[-1]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -279,6 +279,11 @@ class DeclaredLevels:
                     f"groups, got no group of {missing[0]!r}."
                 )
             values = [groups[value] for value in paths[-1]]
+            if not all(isinstance(value, Hashable) for value in values):
+                raise TypeError(
+                    f"`levels` must map each value below level {level!r} to one group, "
+                    "such as text, got a list."
+                )
             first = {value: rank for rank, value in enumerate(dict.fromkeys(values))}
             paths.append(values)
             ranks.append([first[value] for value in values])

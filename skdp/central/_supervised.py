@@ -198,6 +198,11 @@ def parse_target_bounds(target_bounds: Any, name: Any) -> Floats:
         )
     if not isinstance(target_bounds, Domain):
         target_bounds = {name: target_bounds}
+    elif name not in target_bounds:
+        raise ValueError(
+            f"`target_bounds` must declare the target, {name!r}, got a Domain with "
+            f"{list(target_bounds)}. Rename y, or pass an Interval, such as domain[...]."
+        )
     return parse_bounds(target_bounds, [name], parameter="target_bounds")
 
 

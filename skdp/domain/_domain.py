@@ -277,7 +277,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         if isinstance(columns, str):
             raise TypeError("`columns` must be a list of names, got a str.")
         columns = list(columns)
-        absent = [column for column in columns if column not in self._attributes]
+        absent = [column for column in columns if column not in self.columns]
         if absent:
             raise ValueError(
                 f"`columns` must be columns of the domain, {list(self.columns)}, got "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from inspect import Parameter, signature
 from numbers import Real
 from typing import Any
@@ -111,7 +111,8 @@ def list_columns(columns: Any, declared: list[Any]) -> list[Any]:
     """Return `columns` as a list, by default all declared columns; raise an error for other names."""
     names = declared if columns is None else columns
     names = list(names) if isinstance(names, list) else [names]
-    if not names or not {*names} <= {*declared} or len({*names}) < len(names):
+    is_known = all(name in declared for name in names)
+    if not names or not is_known or len({*names}) < len(names):
         raise ValueError(
             f"`columns` must be distinct names from {declared}, got {names}."
         )
@@ -224,6 +225,10 @@ def find_positive_label(positive_label: Any, **columns: pd.Series) -> Any:
 
     `columns` are the columns of labels by their parameter.
     """
+    if not isinstance(positive_label, Hashable):
+        raise TypeError(
+            f"`positive_label` must be a label, got {type(positive_label).__name__}."
+        )
     if positive_label is not None:
         return positive_label
     for name, labels in columns.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -52,9 +53,10 @@ def link_errors(
 
     Raises
     ------
-    ValueError
-        If a table lacks the column `person`, a column is in both tables, or the synthetic tables lack columns of the
-        real tables.
+    TypeError, ValueError
+        If a table is not a dataframe in memory, a column has other types in another table, a person is repeated in a
+        table of people, a table lacks the column `person`, a column is in both tables, or the synthetic tables lack
+        columns of the real tables.
 
     See Also
     --------
@@ -86,18 +88,25 @@ def link_errors(
             raise TypeError(f"Tables must be dataframes, got {type(table).__name__}.")
         frame = nw.from_native(table, eager_only=True)
         tables.append(frame.with_columns(DATES.dt.timestamp("ms")).to_pandas())
-    missing = {person, *tables[0], *tables[1]} - {*tables[2], *tables[3]}
-    if missing or not all(person in table for table in tables):
+    synthetic_names = [*tables[2], *tables[3]]
+    names = [person, *tables[0], *tables[1]]
+    missing = [name for name in names if name not in synthetic_names]
+    if missing or not all(person in [*table] for table in tables):
         raise ValueError(
             f"All tables must have the column `person`={person!r}, and the synthetic "
             f"tables all columns of the real tables, but lack {sorted(map(str, missing))}."
         )
+    _check_people(tables[:2], person, "real")
+    _check_people(tables[2:], person, "synthetic")
     shared = {*tables[0]} & {*tables[1]} - {person}
     if shared:
         raise ValueError(
             "A column must be in one of `people` and `events` only, got "
             f"{sorted(map(str, shared))} in both."
         )
+    for number, table in enumerate(tables[:2]):
+        for name in table.columns.drop(person):
+            _check_types(name, table[name], tables[2 + number].get(name))
     real = _describe(*tables[:2], *tables[:2], person=person)
     synthetic = _describe(*tables[2:], *tables[:2], person=person)
     errors = {}
@@ -105,6 +114,33 @@ def link_errors(
         both = pd.concat([proportions, synthetic[index]], axis=1, sort=False).fillna(0)
         errors[index] = both.diff(axis=1).iloc[:, 1].abs().sum() / 2
     return pd.Series(errors).groupby(level=0).mean()
+
+
+def _check_people(tables: list[pd.DataFrame], person: Any, kind: str) -> None:
+    """Check that a table of people has each person once, and that its ids have the type of those of its events."""
+    people, events = tables
+    if not people[person].is_unique:
+        raise ValueError(
+            f"The {kind} people must have each person once, got repeated values in column "
+            f"{person!r}."
+        )
+    _check_types(person, people[person], events[person])
+
+
+def _check_types(name: Any, first: pd.Series, second: pd.Series | None) -> None:
+    """Check that a column has comparable values, numbers or others, in two tables; None skips a table without it."""
+    columns = [column for column in (first, second) if column is not None]
+    columns = [column for column in columns if column.notna().any()]
+    if len({pd.api.types.is_numeric_dtype(column) for column in columns}) > 1:
+        raise TypeError(
+            f"Column {name!r} must have numbers in all tables or in none, got "
+            f"{columns[0].dtype} and {columns[1].dtype}. Convert one of them."
+        )
+    for column in columns:
+        if column.dtype == object and not all(isinstance(x, Hashable) for x in column):
+            raise TypeError(
+                f"Column {name!r} must have single values, got lists. Drop the column."
+            )
 
 
 def _describe(
@@ -116,7 +152,7 @@ def _describe(
     person: Any,
 ) -> dict[tuple[str, Any, Any], pd.Series]:
     """Return proportions by measure and columns; numbers with many values are cut at deciles of real tables."""
-    groups = events[person]
+    groups = events[person].rename("person")
     sizes = groups.value_counts()
     later = groups.groupby(groups).cumcount(ascending=False) > 0
     counts = sizes.reindex(people[person], fill_value=0)
@@ -130,7 +166,8 @@ def _describe(
         described["column", name, None] = _count(cut[[name]])
         for column in person_columns:
             described["person", name, column] = _count(joined[[name, column]])
-        values = cut[name]
+        # pandas would take an integer as the name of a column for a level of the index.
+        values = cut[name].rename("value")
         pairs = pd.DataFrame({0: values, 1: values.groupby(groups).shift(-1)})
         described["next", name, None] = _count(pairs[later])
         # Pairs of different events of a person with n events: n (n - 1).

@@ -291,7 +291,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
                 "`columns` must be a list of column names, such as ['age', 'sex'], got "
                 f"{type(self.columns).__name__}."
             )
-        if not names or len(set(names)) < len(names):
+        if not names or any(names.count(name) > 1 for name in names):
             raise ValueError(
                 f"`columns` must name at least one column, and none twice, got {names}."
             )

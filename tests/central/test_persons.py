@@ -62,6 +62,7 @@ RELEASES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:Columns .* are not in the domain")
 @pytest.mark.parametrize("estimator", ["histogram", "synthesizer", "discovery"])
 def test_groups_in_place_of_persons_cause_a_warning_before_the_charge(estimator):
     """Two groups of 250 rows, of which 2 rows were counted."""
@@ -69,10 +70,12 @@ def test_groups_in_place_of_persons_cause_a_warning_before_the_charge(estimator)
     fits = {
         "histogram": skdp.DPHistogram(domain=DECLARED).fit,
         "synthesizer": skdp.DPMarginalSynthesizer(domain=DECLARED).fit,
-        "discovery": lambda X, person: skdp.discover_domain(X, 1.0, person=person),
+        "discovery": lambda X, person: skdp.discover_domain(X, 1.0, 1e-6, person=person),
     }
     fit = fits[estimator]
     with pytest.warns(UserWarning, match="`person` must be the owner of each row, got fewer persons"):
+        fit(X, person=X["x"].to_numpy())
+    with pytest.raises(ValueError, match=r"must not be one of the analyzed columns of X, got 'x'.*use person='x'"):
         fit(X, person=X["x"])
     fit(X, person=np.arange(500) // 99)
 

@@ -84,6 +84,39 @@ def test_dates_are_compared_as_numbers(convert):
     assert errors["person"] < 0.3
 
 
+@pytest.mark.parametrize(
+    ("position", "edit", "message"),
+    [
+        (0, lambda table: pd.concat([table, table]), "real people must have each person once"),
+        (2, lambda table: pd.concat([table, table]), "synthetic people must have each person once"),
+        (0, lambda table: table.astype({"id": str}), "Column 'id' must have numbers in all tables or in none"),
+        (3, lambda table: table.astype({"dose": str}), "Column 'dose' must have numbers in all tables or in none"),
+        (3, lambda table: table.assign(ward=[["er"]] * len(table)), "Column 'ward' must have single values"),
+        (1, lambda table: pl.from_pandas(table).lazy(), "must be a table in memory"),
+        (1, dict, "Tables must be dataframes, got dict"),
+    ],
+)
+def test_tables_that_cannot_be_compared_raise_an_error(position, edit, message):
+    tables = [*make_tables(0), *make_tables(1)]
+    tables[position] = edit(tables[position])
+    with pytest.raises((TypeError, ValueError), match=message):
+        link_errors(*tables, person="id")
+    with pytest.raises(ValueError, match=r"must have the column `person`=\['id'\]"):
+        link_errors(*make_tables(0), *make_tables(1), person=["id"])
+
+
+def test_synthetic_people_may_have_other_ids():
+    people, events, *synthetic = [*make_tables(0), *make_tables(1)]
+    errors = link_errors(people.astype({"id": str}), events.astype({"id": str}), *synthetic, person="id")
+    pd.testing.assert_series_equal(errors, link_errors(people, events, *synthetic, person="id"))
+
+
+def test_names_of_columns_have_no_effect():
+    tables = [*make_tables(0), *make_tables(1)]
+    numbered = [table.rename(columns={"ward": 0, "dose": 1, "sex": 2}) for table in tables]
+    pd.testing.assert_series_equal(link_errors(*numbered, person="id"), link_errors(*tables, person="id"))
+
+
 def test_tables_without_a_column_are_an_error():
     people, events = make_tables(0)
     with pytest.raises(ValueError, match=r"lack \['ward'\]"):

@@ -131,6 +131,12 @@ def read_persons(person: Any, table: Table) -> Indices:
                 f"`person` must be one column, got {len(columns)} columns."
             )
         person = columns[0]
+    name = getattr(person, "name", None)
+    if isinstance(name, str) and name in table.names:
+        raise ValueError(
+            f"`person` must not be one of the analyzed columns of X, got {name!r}. If it "
+            f"identifies people, use person={name!r}, which excludes it from X."
+        )
     if getattr(person, "ndim", 1) != 1:
         raise ValueError(
             f"`person` must be 1-dimensional, got {person.ndim} dimensions."

@@ -121,7 +121,7 @@ def _open_linked(
         )
     table = wrap_table(data)
     columns = dict(zip(table.names, table.columns, strict=True))
-    if person not in columns:
+    if person not in table.names:
         raise ValueError(
             f"`person` must name a column of every table, got {person!r}, and a table with the "
             f"columns {list(columns)}."
@@ -197,14 +197,15 @@ def split_rows(
 ) -> tuple[Any, Any]:
     """Split a table into people, with the `person_columns`, and their events."""
     names = wrap_table(rows).names if is_frame(rows) else ()
-    # The id itself may be among them.
-    constant = list(dict.fromkeys([person, *person_columns]))
-    if isinstance(person_columns, str) or not {*constant} <= {*names}:
+    named = [person, *person_columns]
+    if isinstance(person_columns, str) or any(name not in names for name in named):
         raise ValueError(
             "`person` and `person_columns` must name columns of the table, "
             f"{list(names)}, got {person!r} and {person_columns!r}."
         )
     frame = nw.from_native(rows, eager_only=True)
+    # The id itself may be among them.
+    constant = list(dict.fromkeys(named))
     distinct = partial(frame.select(constant).unique, maintain_order=True)
     people = _read_column(person, distinct)
     if people[person].n_unique() < len(people):
