@@ -131,6 +131,6 @@ def test_error_does_not_contain_bytes_of_a_row():
     """The error of Arrow contained the bytes."""
     table = pa.table({"x": ["a", "b"]})
     persons = texts([b"Ann", b"\xffs3cr3t"], pa.string())
-    with pytest.raises(ValueError, match=r"groups. cannot be read \(ArrowException\)") as caught:
+    with pytest.raises(ValueError, match=r"person. cannot be read \(ArrowException\)") as caught:
         DPMarginalSynthesizer(domain={"x": ["a", "b"]}).fit(table, person=persons)
     assert not any("s3cr3t" in text for text in list_error_texts(caught.value))
