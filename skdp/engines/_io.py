@@ -148,6 +148,7 @@ def open_output(
     It is entered before a charge: a folder that cannot be written, a full disk, and another process that writes the
     same output raise an error, and later errors leave no file.
     """
+    check_path(path)
     partial = path.with_name(f".{path.name}.partial")
     try:
         _create(partial, mode, is_folder=is_folder)
