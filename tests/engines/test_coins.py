@@ -1,16 +1,20 @@
 """Random bits of batches: distinct for distinct inputs, and equal if a batch is drawn again."""
 
 import hashlib
+import itertools
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp import RandomizedResponseEncoder, UnaryEncodingTransformer
+from skdp.engines import privatize, privatize_file
 from skdp.engines._release import WHOLE_TABLE as WHOLE
 from skdp.engines._release import BatchRelease, KeyedSource
 from skdp.local import NumericPerturber, RapporEncoder, SecretKey
+from tests.engines.tables import read, write
 
 KEY = SecretKey(b"a key of 32 bytes for the tests.")
 
@@ -106,3 +110,48 @@ def test_repr_contains_no_key():
         for secret in (key, KEY):
             assert secret.hex() not in text
             assert repr(bytes(secret)) not in text
+
+
+BATCH, N_BATCHES = 400, 6
+
+
+def make_equal_rows():
+    """Make batches of equal rows; a number orders the rows of Spark."""
+    n_rows = BATCH * N_BATCHES
+    return pa.table({"a": ["x"] * n_rows, "b": ["x"] * n_rows, "number": range(n_rows)})
+
+
+def find_equal_batches(table):
+    """Return pairs of batches, also of two columns, with equal reports."""
+    columns = {name: table[name].to_pylist() for name in ("a", "b")}
+    starts = range(0, BATCH * N_BATCHES, BATCH)
+    batches = {(name, start): tuple(columns[name][start : start + BATCH]) for name in columns for start in starts}
+    return [pair for pair in itertools.combinations(batches, 2) if batches[pair[0]] == batches[pair[1]]]
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+def test_equal_batches_have_different_reports(every_engine, batch_rows, seed):
+    """False alarm with probability below 2**-350, as each report is fair with epsilon 0.1."""
+    batch_rows(BATCH)
+    values = {"a": ["x", "y"], "b": ["x", "y"]}
+    made = RandomizedResponseEncoder(0.1, categories=values, random_state=seed)
+    frame = every_engine.frame(make_equal_rows())
+    first, second = (every_engine.table(privatize(frame, made, keep=["number"])) for _ in range(2))
+    assert find_equal_batches(first) == []
+    # A second release of the same rows has other random bits.
+    assert find_equal_batches(pa.table({"a": first["a"], "b": second["a"]})) == []
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "arrow"])
+@pytest.mark.parametrize("has_run", [False, True])
+def test_equal_batches_of_a_file_have_different_reports(tmp_path, batch_rows, form, has_run):
+    batch_rows(BATCH)
+    made = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]})
+    source = write(make_equal_rows(), tmp_path / f"in.{form}", rows=BATCH)
+    tables = []
+    for number in range(2):
+        run = SecretKey(bytes([number]) * 32) if has_run else None
+        target = tmp_path / f"{number}.{form}"
+        tables.append(read(privatize_file(source, target, made, run=run)))
+        assert find_equal_batches(tables[-1]) == []
+    assert find_equal_batches(pa.table({"a": tables[0]["a"], "b": tables[1]["a"]})) == []

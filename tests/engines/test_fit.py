@@ -16,8 +16,9 @@ from pyarrow.compute import field
 from sklearn.base import clone
 
 from skdp import DPHistogram, PrivacyLedger
+from skdp.engines import synthesize_file
 from skdp.tables import open_large
-from tests.engines.tables import SURVEY, make_synthesizer, survey
+from tests.engines.tables import SURVEY, make_synthesizer, survey, write
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -72,6 +73,26 @@ def test_counts_equal_the_counts_in_memory(lazy_engine, table, policy):
     cliques = [c for order in (1, 2) for c in itertools.combinations(SURVEY.columns, order)] + [SURVEY.columns[:3]]
     model = make_synthesizer(marginals=cliques, handle_unknown=policy)
     same_fit(clone(model).fit(lazy_engine.frame(table)), clone(model).fit(table))
+
+
+@pytest.mark.parametrize(
+    "policy", ["error", "clip", {"color": "red"}, {"color": "red", "age": "clip"}, {"age": 50, "weight": None}]
+)
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_undeclared_value_of_a_column_without_a_policy_raises_an_error(lazy_engine, rows, policy, in_memory, tmp_path):
+    """It is neither counted nor dropped, although other columns replace undeclared values."""
+    table = rows.set_column(4, "member", pa.array(["no"] + [None] * (N - 1), pa.string()))
+    declared = SURVEY | {"member": ["yes", None]}
+    ledger = PrivacyLedger(epsilon=99, delta=1e-3)
+    synthesizer = make_synthesizer(domain=declared, handle_unknown=policy, ledger=ledger)
+    with pytest.raises(ValueError, match=r"^Column 'member' contains a value outside the declared"):
+        synthesizer.fit(table if in_memory else lazy_engine.frame(table))
+    for form in [] if in_memory else ["csv", "parquet"]:
+        source = write(table, tmp_path / f"in.{form}")
+        with pytest.raises(ValueError, match=r"^Column 'member' contains a value outside the declared"):
+            synthesize_file(source, tmp_path / "out.csv", synthesizer)
+    assert len(ledger.report()) == 0
+    assert [path.name for path in tmp_path.iterdir() if path.stem != "in"] == []
 
 
 def test_estimator_stores_nothing_of_the_table(lazy_engine, rows):
