@@ -72,15 +72,26 @@ def open_engine(frame: Any) -> Engine:
     """Wrap a frame in the engine of its library; raise an error for other objects."""
     location = _find_engine(frame)
     if location is None:
-        is_path = isinstance(frame, str | os.PathLike)
-        remedy = ". For files, use `privatize_file` and `estimate_file`"
         raise TypeError(
             "`frame` must be a DataFrame of Dask, Spark, Polars or pandas, a "
             "LazyFrame, a relation of DuckDB, or a Table or Dataset of pyarrow, got "
-            f"{type(frame).__name__}{remedy if is_path else ''}."
+            f"{type(frame).__name__}.{_advise(frame)}"
         )
     module, class_name = location
     return getattr(importlib.import_module(module), class_name)(frame)
+
+
+def _advise(frame: Any) -> str:
+    """Return the remedy for an object that is no frame of an engine, as a sentence after a space."""
+    if isinstance(frame, str | os.PathLike):
+        return " For files, use `privatize_file` and `estimate_file`."
+    if isinstance(frame, np.ndarray):
+        return " For an array, use `fit_transform` of the transformer."
+    if type(frame).__module__.startswith("narwhals"):
+        return " Use frame.to_native()."
+    if hasattr(frame, "__arrow_c_stream__") or hasattr(frame, "__arrow_c_array__"):
+        return " Use pyarrow.table(frame)."
+    return ""
 
 
 def open_table(frame: Any) -> LargeTable | None:

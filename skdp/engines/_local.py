@@ -53,7 +53,8 @@ class MemoryTable(Engine):
         """Raise an error, because `transform` of the transformer releases a table in memory."""
         raise TypeError(
             "`frame` must be a table that is not in memory, got "
-            f"{type(self._frame).__name__}. Use `transform` of the transformer."
+            f"{type(self._frame).__name__}. For a table in memory, use `fit_transform` "
+            "of the transformer."
         )
 
     def column_names(self) -> list[Any]:

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import duckdb
+import narwhals.stable.v2 as nw
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -228,7 +229,10 @@ NO_TABLES = [[[1]], 3, None, pa.array([1]), pl.Series([1])]
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        *((frame, "Use `transform` of the transformer") for frame in NOT_LAZY),
+        *((frame, "For a table in memory, use `fit_transform` of the transformer") for frame in NOT_LAZY),
+        *((nw.from_native(frame), r"Use frame\.to_native\(\)") for frame in (NOT_LAZY[0], NOT_LAZY[1].lazy())),
+        (pa.RecordBatch.from_pylist([{"color": "red"}]), r"Use pyarrow\.table\(frame\)"),
+        (NOT_LAZY[0].to_numpy(), "For an array, use `fit_transform`"),
         *((frame, "`frame` must be") for frame in NO_TABLES),
         *((path, "For files, use `privatize_file` and") for path in ("in.parquet", Path("in.parquet"))),
     ],
@@ -239,6 +243,15 @@ def test_unsupported_tables_raise_an_error(frame, message):
     if not isinstance(frame, pd.DataFrame | pl.DataFrame | list):
         with pytest.raises(TypeError, match=message):
             tally(frame, encoder().fit(pa.table({"color": ["red"], "size": [0]})))
+
+
+@pytest.mark.parametrize("method", ["estimate_counts", "debias", "tally"])
+def test_reports_of_an_engine_are_tallied(lazy_engine, people, method):
+    """The reports would be randomized again by `privatize`."""
+    made = encoder().fit(people.select(list(DOMAIN.columns)))
+    frame = lazy_engine.frame(made.transform(people.select(list(DOMAIN.columns))))
+    with pytest.raises(TypeError, match=r"`reports` must be in memory, got \w+ \(\w+\)\. Use `skdp\.engines\.tally`"):
+        getattr(made, method)(frame)
 
 
 def test_duckdb_connection_raises_an_error():

@@ -150,13 +150,17 @@ def _is_integer(entry: Any) -> bool:
 
 def parse_report_table(reports: Any, names: Sequence[Any]) -> Table:
     """Split a dataframe or array of reports into the report columns `names`; error messages contain no values."""
-    # Lazy frames have the method `collect`, and datasets of pyarrow `to_table`.
-    is_lazy = not isinstance(reports, pd.DataFrame) and (
-        hasattr(reports, "collect") or hasattr(reports, "to_table")
-    )
-    if is_lazy:
+    # Methods of lazy frames and Spark, of datasets of pyarrow, of Dask, and of Ibis.
+    methods = ("collect", "to_table", "compute", "execute")
+    if not isinstance(reports, pd.DataFrame) and any(
+        hasattr(reports, method) for method in methods
+    ):
+        library, name = (
+            type(reports).__module__.partition(".")[0],
+            type(reports).__name__,
+        )
         raise TypeError(
-            f"`reports` must be in memory, got {type(reports).__name__}. Use "
+            f"`reports` must be in memory, got {name} ({library}). Use "
             "`skdp.engines.tally`, and estimate from the tally."
         )
     frame = is_frame(reports)
