@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 # Help texts: formats of tables and of reports, and sources of a statement.
-TABLE = ".csv, .tsv, .parquet, .arrow, .feather or .ipc; - is standard input, as CSV"
+TABLE = (
+    ".csv, .tsv, .parquet, .arrow, .feather or .ipc, a folder of such files, or a pattern"
+    " such as 'part-*.csv'; - is standard input, as CSV"
+)
 REPORTS = (
     "a file (.csv, .tsv, also with .gz, .parquet, .arrow, .feather, .ipc; a path or a"
-    " URL), or a tally (.json)"
+    " URL), a folder or pattern of files, or a tally (.json)"
 )
 SOURCES = (
     "reports (a file or URL, a tally, or the protocol of an encoder), a model written"

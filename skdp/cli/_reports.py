@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import importlib
 import runpy
 import shutil
@@ -123,7 +124,7 @@ def _make_statement(source: str) -> PrivacyStatement:
             return privacy_statement(load(path))
     elif is_database_text(source):
         return privacy_statement(PrivacyLedger(path=source))
-    elif "://" not in source:
+    elif "://" not in source and not (path.is_dir() or glob.glob(source)):
         # A name with a suffix and without ":" is a missing file, and not an object.
         if path.suffix and ":" not in source:
             raise FileNotFoundError(f"There is no file {path}.")

@@ -14,10 +14,10 @@ rows of a few columns)
 CSV, Parquet or Arrow file            `privatize_file` and `estimate_file`, or ``skdp privatize`` and ``skdp estimate``,
                                       with a few batches in memory. A run with a key (``run=``) can be repeated without
                                       a second charge, and draws the same reports. For synthetic rows, use
-                                      `synthesize_file`, or ``skdp synthesize``.
-many files, DuckDB relation, Polars   `privatize` with ``path=``, and `tally` on the result: one release, one charge.
-LazyFrame or pyarrow Dataset          Open many files as one table by ``polars.scan_parquet``, ``duckdb.read_csv`` or
-                                      ``pyarrow.dataset.dataset``.
+                                      `synthesize_file`, or ``skdp synthesize``. A folder or a pattern of files
+                                      (``"part-*.csv"``) is one table.
+DuckDB relation, Polars LazyFrame or  `privatize` with ``path=``, and `tally` on the result: one release, one charge.
+pyarrow Dataset
 table on several machines             `privatize` with ``path=``, and `tally`, on a Dask or Spark DataFrame. If a worker
                                       dies or a task is repeated, the same reports are drawn. On one machine, the other
                                       engines are faster.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import glob
 import hashlib
 import io
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
+from copy import copy
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path, PurePath
@@ -83,6 +85,35 @@ def open_filesystem(url: str) -> tuple[Any, str]:
     return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path
 
 
+def find_files(path: str | os.PathLike[str]) -> tuple[Any, list[str]]:
+    """Return the file system and the sorted paths of a file, a folder, or a pattern such as ``part-*.csv``.
+
+    Hidden files, names that begin with an underscore as in folders of Spark, and protocol files are excluded.
+    """
+    name = PurePath(os.fspath(path)).name
+    filesystem, location = open_filesystem(os.fspath(path))
+    info = filesystem.get_file_info(location)
+    if info.type == fs.FileType.File:
+        return filesystem, [location]
+    if info.type == fs.FileType.Directory:
+        found = filesystem.get_file_info(fs.FileSelector(location))
+    else:
+        is_local = isinstance(filesystem, fs.LocalFileSystem)
+        search = glob.glob if is_local else filesystem.handler.fs.glob
+        found = filesystem.get_file_info(search(location))
+    files = [
+        file
+        for file in found
+        if file.base_name[0] not in "._" and not file.path.endswith(PROTOCOL_SUFFIX)
+    ]
+    if not files:
+        raise FileNotFoundError(f"There is no file {name}.")
+    # Rows in files of further folders would be lost.
+    if any(file.type != fs.FileType.File for file in files):
+        raise ValueError(f"{name} must contain files only, got a folder in it.")
+    return filesystem, sorted(file.path for file in files)
+
+
 def check_delimiter(delimiter: Any) -> None:
     """Raise an error unless a delimiter of CSV files is None or one suitable character."""
     is_character = isinstance(delimiter, str) and len(delimiter) == 1
@@ -94,7 +125,7 @@ def check_delimiter(delimiter: Any) -> None:
 
 
 class TableFile:
-    """Table in a file, which can be read several times.
+    """Table in a file, or in the files of a folder or of a pattern, which can be read several times.
 
     The columns of a CSV file are text; a `FileTable` converts them to declared types.
     """
@@ -102,24 +133,40 @@ class TableFile:
     def __init__(
         self, path: str | os.PathLike[str], delimiter: str | None = None
     ) -> None:
-        """Open a file and read its column names; CSV files are read by `read_csv_rows`, others as a dataset."""
+        """Open files and read their column names; CSV files are read by `read_csv_rows`, others as a dataset."""
         check_delimiter(delimiter)
-        self.filesystem, self.path = open_filesystem(os.fspath(path))
-        self.name = PurePath(self.path).name
-        self.format = find_format(self.name)
+        self.filesystem, self.paths = find_files(path)
+        names = [PurePath(path_of_file).name for path_of_file in self.paths]
+        self.name = names[0] if len(names) == 1 else PurePath(path).name or "The folder"
+        formats = {find_format(name) for name in names}
+        if len(formats) > 1:
+            raise ValueError(
+                f"{self.name} must contain files of one format, got {sorted(formats)}."
+            )
+        (self.format,) = formats
         self.is_csv = is_csv(self.format)
         if delimiter is not None and not self.is_csv:
             raise ValueError(f"`delimiter` requires a CSV file, got {self.name}.")
         self.delimiter = delimiter or _default_delimiter(self.format)
-        # pyarrow opens a missing file or a folder as an empty or partitioned dataset.
-        if self.filesystem.get_file_info(self.path).type != fs.FileType.File:
-            raise FileNotFoundError(f"There is no file {self.name}.")
         if self.is_csv:
-            with closing(read_csv_rows(self)) as rows:
-                self.header = next(rows)
+            self.parts = list(map(self._open_part, self.paths))
+            self.header: list[str] = self.parts[0].header
+            for part in self.parts:
+                if sorted(part.header) != sorted(self.header):
+                    raise ValueError(
+                        f"{part.name} must have the same columns as {names[0]}."
+                    )
         else:
             self.dataset = open_dataset(self)
             self.header = list(self.dataset.schema.names)
+
+    def _open_part(self, path: str) -> TableFile:
+        """Open one of several CSV files, and read its header."""
+        part = copy(self)
+        part.paths, part.name = [path], PurePath(path).name
+        with closing(read_csv_rows(part)) as rows:
+            part.header = next(rows)
+        return part
 
     @cached_property
     def _n_columns(self) -> Counter[str]:
@@ -132,9 +179,10 @@ class TableFile:
         return [name for name, n_columns in self._n_columns.items() if n_columns == 1]
 
     def open(self) -> Any:
-        """Open the file as a stream of bytes, decompressed if it is gzipped."""
-        compression = "gzip" if self.name.endswith(".gz") else None
-        return self.filesystem.open_input_stream(self.path, compression=compression)
+        """Open the single file as a stream of bytes, decompressed if it is gzipped."""
+        (path,) = self.paths
+        compression = "gzip" if path.endswith(".gz") else None
+        return self.filesystem.open_input_stream(path, compression=compression)
 
     def check_columns(self, columns: Iterable[str]) -> None:
         """Raise an error unless the file has each of some columns exactly once."""
@@ -163,21 +211,27 @@ class TableFile:
         return self.is_csv and any(others & set(name) for name in self.header)
 
     def protocols(self) -> set[str | None]:
-        """Return the protocols (JSON) in the metadata of the file, or for CSV in the file beside it."""
+        """Return the protocols (JSON) in the metadata of the files, or for CSV in the files beside them."""
         if not self.is_csv:
             return find_protocols(self.dataset)
-        with suppress(FileNotFoundError):
-            path = f"{self.path}{PROTOCOL_SUFFIX}"
-            with self.filesystem.open_input_stream(path, compression=None) as file:
-                return {file.read(MAX_FILE_BYTES).decode(errors="replace")}
-        return {None}
+        texts: set[str | None] = set()
+        for path in self.paths:
+            try:
+                with self.filesystem.open_input_stream(
+                    f"{path}{PROTOCOL_SUFFIX}", compression=None
+                ) as file:
+                    texts.add(file.read(MAX_FILE_BYTES).decode(errors="replace"))
+            except FileNotFoundError:
+                texts.add(None)
+        return texts
 
     def fingerprint(self) -> dict[str, Any]:
-        """Return the format and a hash of the content, which differ for different files."""
-        # The stored bytes are hashed, without decompression.
-        with self.filesystem.open_input_file(self.path) as file:
-            digest = hashlib.file_digest(file, "sha256")
-        content = digest.hexdigest()
+        """Return the format and a hash of the content of each file, which differ for different files."""
+        content = []
+        for path in self.paths:
+            # The stored bytes are hashed, without decompression.
+            with self.filesystem.open_input_file(path) as file:
+                content.append(hashlib.file_digest(file, "sha256").hexdigest())
         return {"format": self.format, "content": content, "delimiter": self.delimiter}
 
     def read(self, columns: Sequence[str]) -> Tables:
@@ -194,6 +248,11 @@ class TableFile:
             return
         schema = pyarrow.schema([(name, pyarrow.string()) for name in columns])
         yield schema.empty_table()
+        for part in self.parts:
+            yield from part._read_text(columns, schema)
+
+    def _read_text(self, columns: Sequence[str], schema: Any) -> Tables:
+        """Read columns of a single CSV file as text."""
         if self.is_regular:
             yield from read_regular(self, columns)
             return
@@ -218,17 +277,29 @@ class TableFile:
 
 
 def open_dataset(file: TableFile) -> Any:
-    """Open a Parquet or Arrow file as a dataset; error messages contain no values of the file."""
+    """Open Parquet or Arrow files as a dataset; error messages contain no values of the files."""
     try:
-        return dataset.dataset(
-            file.path, format=file.format, filesystem=file.filesystem
+        opened = dataset.dataset(
+            file.paths, format=file.format, filesystem=file.filesystem
         )
+        schemas = [part.physical_schema for part in opened.get_fragments()]
     except (OSError, pyarrow.ArrowException) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise OSError(error.errno, os.strerror(error.errno)) from None
         raise ValueError(
             f"{file.name} is damaged, or its format does not match its extension. "
             "Write it again, or rename it."
+        ) from None
+    # pyarrow would read a column that a file lacks as missing values.
+    if any(set(schema.names) != set(opened.schema.names) for schema in schemas):
+        raise ValueError(f"{file.name} must have the same columns in all files.")
+    try:
+        plain = [schema.remove_metadata() for schema in schemas]
+        return opened.replace_schema(pyarrow.unify_schemas([opened.schema, *plain]))
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+        raise ValueError(
+            f"{file.name} must have one type of each column in all files, got several. "
+            "Write the files again with one type."
         ) from None
 
 

@@ -213,7 +213,8 @@ def privatize_file(
     Parameters
     ----------
     source : str or path-like
-        File with true rows: a path, or a URL that pyarrow or fsspec opens (``s3://…``).
+        File with true rows: a path, or a URL that pyarrow or fsspec opens (``s3://…``). A folder, or a pattern such as
+        ``"part-*.csv"``, is one table if its files have one format and the same columns.
     target : str or path-like
         New file for the reports. It is created when all reports are complete.
     transformer : local transformer
@@ -274,8 +275,8 @@ def privatize_file(
     and all parameters. If any of these differs, the random bits are independent, and the ledger is charged again. (A
     ledger in memory does not recognize runs of other processes.)
 
-    *Many files* with rows of one table are read together by `privatize`, as a lazy frame of Polars, a relation of
-    DuckDB or a pyarrow Dataset. This is one release with one charge, and a person who is in two files is an error. In
+    *Many files* with rows of one table are a folder or a pattern, or are read by `privatize` as a lazy frame of
+    Polars, a relation of DuckDB or a pyarrow Dataset. This is one release with one charge, and a person who is in two files is an error. In
     a loop over `privatize_file`, each call is a separate release: a ledger is charged for each file, as if all files
     had rows of the same people, and ids of persons of different files are not compared.
 

@@ -17,6 +17,7 @@ from skdp.engines._files import (
     FileTable,
     TableFile,
     check_delimiter,
+    find_files,
     find_format,
     is_csv,
 )
@@ -39,7 +40,7 @@ class ReportFile:
 
     def __init__(self, table: TableFile) -> None:
         self._table = table
-        self.name = table.name
+        self.name, self.paths = table.name, table.paths
         self.protocol_text = _get_single_protocol(table.protocols(), table.name)
 
     def tally(self, transformer: ReportTransformer) -> Any:
@@ -76,7 +77,7 @@ class TallyFile:
                 f"{path.name} must be a tally with its protocol, as skdp tally writes "
                 "it, got other content."
             )
-        self.name = path.name
+        self.name, self.paths = path.name, [str(path)]
         self.protocol_text = json.dumps(protocol)
         self._text = json.dumps(content)
 
@@ -102,7 +103,8 @@ def open_source(path: str | os.PathLike[str], delimiter: str | None = None) -> S
     name = os.fspath(path)
     if name.endswith(".json"):
         return TallyFile(Path(name))
-    has_delimiter = is_csv(find_format(name))
+    _, paths = find_files(path)
+    has_delimiter = is_csv(find_format(paths[0]))
     return ReportFile(TableFile(path, delimiter if has_delimiter else None))
 
 
@@ -116,7 +118,8 @@ def _open_sources(sources: Any, delimiter: str | None = None) -> list[Source]:
         raise ValueError(
             "`source` must contain at least one file of reports, got none."
         )
-    if len(set(map(os.path.realpath, paths))) < len(paths):
+    used = [os.path.realpath(path) for file in files for path in file.paths]
+    if len(set(used)) < len(used):
         raise ValueError(
             "`source` must be distinct files, because their reports are added, got a "
             "repeated file."
@@ -139,7 +142,7 @@ def _find_transformer(files: Sequence[Source], transformer: Any) -> ReportTransf
         if fitted is None:
             if text is None:
                 raise ValueError(
-                    f"{describe_absent_protocol(file.name)} Pass the encoder: "
+                    f"{_describe_file(file.name, file.paths[0])} Pass the encoder: "
                     "`estimate_file(path, encoder)`."
                 )
             fitted = ReportTransformer.from_json(text)
@@ -250,11 +253,17 @@ def describe_absent_protocol(source: Any) -> str:
             "`source` does not contain the protocol of its reports: arrays, polars and "
             "Spark tables have no metadata."
         )
-    name = Path(source).name
-    if not is_csv(find_format(name)):
+    _, paths = find_files(source)
+    return _describe_file(Path(source).name, paths[0])
+
+
+def _describe_file(name: str, path: str) -> str:
+    """Return the sentence for a table `name` whose first file is `path`."""
+    if not is_csv(find_format(path)):
         return f"{name} does not contain the protocol of its reports."
+    first = Path(path).name
     return (
-        f"There is no protocol file {name}{PROTOCOL_SUFFIX} beside {name}, and a CSV "
+        f"There is no protocol file {first}{PROTOCOL_SUFFIX} beside {first}, and a CSV "
         "file does not contain the protocol of its reports."
     )
 
@@ -367,7 +376,8 @@ def estimate_file(
     Parameters
     ----------
     source : str or path-like, or iterable of them
-        File of `privatize_file`, a path or a URL, or tally of ``skdp tally``. The reports of several files are added.
+        File of `privatize_file`, a path or a URL, or tally of ``skdp tally``. The reports of several files, of a folder
+        or of a pattern such as ``"part-*.csv"`` are added.
         Further columns are ignored.
     transformer : local transformer, default=None
         Transformer that made the reports. If it is not fitted, it is fitted to the columns that it declares by name.

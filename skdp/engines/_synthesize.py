@@ -55,7 +55,7 @@ def synthesize_file(
     Parameters
     ----------
     source : str or path-like
-        File with the private table.
+        File with the private table; a folder or a pattern of files is one table, as for `privatize_file`.
     target : str or path-like
         New file for the synthetic rows. It is created when all rows are complete.
     synthesizer : DPMarginalSynthesizer
