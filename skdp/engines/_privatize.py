@@ -275,10 +275,10 @@ def privatize_file(
     and all parameters. If any of these differs, the random bits are independent, and the ledger is charged again. (A
     ledger in memory does not recognize runs of other processes.)
 
-    *Many files* with rows of one table are a folder or a pattern, or are read by `privatize` as a lazy frame of
-    Polars, a relation of DuckDB or a pyarrow Dataset. This is one release with one charge, and a person who is in two files is an error. In
-    a loop over `privatize_file`, each call is a separate release: a ledger is charged for each file, as if all files
-    had rows of the same people, and ids of persons of different files are not compared.
+    *Many files* with rows of one table are a folder or a pattern, or are read by `privatize` as a lazy frame of Polars,
+    a relation of DuckDB or a pyarrow Dataset. This is one release with one charge, and a person who is in two files is
+    an error. In a loop over `privatize_file`, each call is a separate release: a ledger is charged for each file, as if
+    all files had rows of the same people, and ids of persons of different files are not compared.
 
     Examples
     --------
