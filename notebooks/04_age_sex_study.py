@@ -542,8 +542,7 @@ means.round(4)
 # %% [markdown]
 # Note the narrow range of the axes: from ε = 0.1 to no noise, the accuracy changes by less than half a percentage
 # point. The difference in selection rates hardly changes, either, because other columns reveal the sex. The difference
-# in true positive rates decreases by a third. The bands show the variation over draws and splits; they are not
-# confidence intervals.
+# in true positive rates decreases by a third. The intervals are over draws and splits.
 #
 # ### One release, one split, and intervals
 #

@@ -457,7 +457,7 @@ change = scores.drop(index=math.inf) - scores.loc[math.inf]
 change.groupby("epsilon").agg(["mean", "sem"]).round(4)
 
 # %% [markdown]
-# The bands are standard deviations over three splits only.
+# The intervals are over three splits only.
 #
 # ## Fair models from reports
 #

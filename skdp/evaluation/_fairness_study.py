@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,8 +20,9 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import has_fit_parameter
 
-from skdp._arrays import Indices, Integers
+from skdp._arrays import Floats, Indices, Integers
 from skdp.base import (
     ColumnLike,
     ColumnName,
@@ -36,27 +37,26 @@ from skdp.domain import Domain, DomainLike, Interval
 from skdp.evaluation._privacy_curve import COLUMNS, check_epsilons, derive_seed
 from skdp.local import OracleEncoder
 from skdp.metrics import (
+    COMPARISONS,
     EmptyGroupError,
     fairness_report,
     find_positive_label,
     import_optional,
     list_privileged,
     parse_classes,
+    parse_weights,
     private_parity,
 )
 from skdp.pages import warn
 from skdp.randomness import check_size
 from skdp.synthesis import DPColumnSynthesizer, DPMarginalSynthesizer
 
-# Metrics of `fairness_report` that a study computes.
-FAIRNESS = (
-    "statistical_parity_difference",
-    "disparate_impact",
-    "equal_opportunity_difference",
-    "average_odds_difference",
-)
 # Column of the label in tables that are synthesized.
 LABEL = "label of the study"
+
+# Number of rows in which weighted rows are repeated for fairlearn's thresholds, which
+# have no weights: proportions are exact to 1e-5.
+N_REPEATED_ROWS = 100_000
 
 
 def fairness_study(
@@ -64,13 +64,14 @@ def fairness_study(
     X: pd.DataFrame,
     y: ColumnLike,
     *,
-    encoder: OracleEncoder,
+    encoder: OracleEncoder | Sequence[OracleEncoder] | Mapping[str, OracleEncoder],
     epsilons: Iterable[float],
     domain: DomainLike,
     sensitive: ColumnName | list[ColumnName],
     privileged: Privileged,
     positive_label: Label | None = None,
     methods: Sequence[str] = ("without privacy", "columns excluded", "reported"),
+    sample_weight: ColumnLike | None = None,
     n_splits: int = 20,
     n_jobs: int | None = None,
     random_state: int | None = None,
@@ -89,10 +90,11 @@ def fairness_study(
         all other columns must be numeric.
     y : array-like of shape (n_samples,)
         True labels. All labels except the positive label are negative.
-    encoder : encoder of categories
-        Encoder of the protected columns. If it has `categories`, these are the protected
-        columns, otherwise only the columns of `sensitive` are protected. The study sets its epsilon and
-        its seed.
+    encoder : encoder of categories, list of encoders, or mapping of name to encoder
+        Encoders of the protected columns, which are compared. The name of an encoder is
+        its class, or the key of the mapping. If an encoder has `categories`, these are
+        the protected columns, otherwise only the columns of `sensitive` are protected.
+        The study sets its epsilon and its seed.
     epsilons : iterable of float
         Distinct values of epsilon, > 0.
     domain : Domain or mapping
@@ -121,6 +123,9 @@ def fairness_study(
           is for whole records. All columns must be declared;
         - ``"resampled columns"``: train on protected columns that are resampled by a
           `DPColumnSynthesizer`. All columns must be declared.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Survey weight of each row, used for training and for all scores. ``"synthetic
+        rows"`` have no weights. If None, all weights are equal.
     n_splits : int, default=20
         Number of random splits, stratified by label, with 20 % test rows.
     n_jobs : int, default=None
@@ -131,11 +136,12 @@ def fairness_study(
     Returns
     -------
     pandas.DataFrame
-        Columns ``method, epsilon, split, metric, value, n_train, n_test``, one row for
-        each score. With several columns in `sensitive`, the names of fairness metrics
-        end in the compared columns, such as "disparate_impact [sex, race]". Methods
-        without privacy have an infinite epsilon. To estimate differences with intervals,
-        use ``compare_to_baseline(study, baseline="columns excluded")``.
+        Columns ``method, encoder, epsilon, split, metric, value, n_train, n_test``, one
+        row for each score. Methods without reports have the encoder "". With several
+        columns in `sensitive`, the names of fairness metrics end in the compared columns,
+        such as "disparate_impact [sex, race]". Methods without privacy have an infinite
+        epsilon. To estimate differences with intervals, use
+        ``compare_to_baseline(study, baseline="columns excluded")``.
 
     Raises
     ------
@@ -145,8 +151,16 @@ def fairness_study(
         If a parameter is out of range, or a column or value is not declared. The error
         is raised before a model is fitted.
 
+    Warns
+    -----
+    UserWarning
+        If fits warn, such as about the noise: once for equal warnings, with the methods,
+        epsilons and splits. A method whose groups do not have both labels in a training
+        split has the scores nan there, and the warning names the group.
+
     See Also
     --------
+    PrivacyCurveDisplay : Plot with a curve for each method.
     privacy_curve : Scores of any model with any metric.
     skdp.datasets.load_acs_public_coverage : Table on which reports change fairness.
 
@@ -200,40 +214,108 @@ def fairness_study(
         raise TypeError("`methods` must be a list of names, got str.")
     for name in methods:
         check_choice("methods[i]", name, list(METHODS))
-    if not isinstance(encoder, OracleEncoder):
-        raise TypeError(
-            f"`encoder` must be an encoder of categories, got {type(encoder).__name__}."
-        )
+    encoders = _name_encoders(encoder)
     names = sensitive if isinstance(sensitive, list) else [sensitive]
-    table = _read_table(
-        X, y, encoder, domain, names, privileged, positive_label, methods
-    )
+    table = _read_table(X, y, encoders, domain, names, privileged, positive_label)
+    _check_columns(table.X, table.domain, table.protected, methods)
+    if sample_weight is not None:
+        table = replace(table, weights=parse_weights(sample_weight, X, len(X)))
+        _check_weights(estimator, methods)
     seed = draw_seed(random_state)
     calls, keys = [], []
     for position, name in enumerate(methods):
-        for epsilon in [math.inf] if name in NOT_PRIVATE else losses:
-            for split in range(n_splits):
-                # Each fit has its own noise; all methods have the same splits.
-                fit_seed = derive_seed(seed, epsilon, split, position)
-                arguments = name, clone(estimator), encoder, epsilon, fit_seed
-                calls.append(delayed(_score_method)(table, split, *arguments))
-                keys.append((name, epsilon, split))
-    rows = []
-    failed: dict[str, None] = {}
+        named = encoders if name in REPORTED else {"": encoder}
+        for index, (title, used) in enumerate(named.items()):
+            # Each fit has its own noise; all methods have the same splits.
+            number = position + index * len(methods)
+            for epsilon in [math.inf] if name in NOT_PRIVATE else losses:
+                for split in range(n_splits):
+                    fit_seed = derive_seed(seed, epsilon, split, number)
+                    arguments = name, clone(estimator), used, epsilon, fit_seed
+                    calls.append(delayed(_score_method)(table, split, *arguments))
+                    keys.append((name, title, epsilon, split))
+    rows, caught = [], []
     for key, result in zip(keys, Parallel(n_jobs=n_jobs)(calls), strict=True):
-        scores, *sizes = result
-        if math.isnan(scores["accuracy"]):
-            failed[f"{key[0]!r} at epsilon {key[1]:g}"] = None
+        scores, sizes, messages = result
         rows += [(*key, metric, value, *sizes) for metric, value in scores.items()]
-    if failed:
-        warn(
-            f"The scores of {', '.join(failed)} are nan in a split, because a group is "
-            "estimated to have no rows with a label. Use more rows or a larger epsilon",
-            UserWarning,
-            about="guide/fairness_study#methods",
-            stacklevel=2,
+        caught += [(message, key) for message in messages]
+    _warn_once(caught)
+    return pd.DataFrame(rows, columns=["method", "encoder", *COLUMNS])
+
+
+def _name_encoders(encoder: Any) -> dict[str, Any]:
+    """Return the encoders of a study by name; raise an error for other objects and equal names."""
+    named = encoder
+    if not isinstance(encoder, Mapping):
+        listed = encoder if isinstance(encoder, list | tuple) else [encoder]
+        named = {type(one).__name__: one for one in listed}
+        if len(named) < len(listed):
+            raise ValueError(
+                "`encoder` must have names if two encoders have the same class. Pass a "
+                'mapping, such as {"split": encoder, "joint": other_encoder}.'
+            )
+    for one in named.values():
+        if not isinstance(one, OracleEncoder):
+            raise TypeError(
+                f"`encoder` must be an encoder of categories, got {type(one).__name__}."
+            )
+    if not named:
+        raise ValueError("`encoder` must have at least one encoder, got none.")
+    return {str(name): one for name, one in named.items()}
+
+
+def _check_weights(estimator: Any, methods: Sequence[str]) -> None:
+    """Raise an error if the model or a method has no weights of rows."""
+    if "synthetic rows" in methods:
+        raise ValueError(
+            "`sample_weight` cannot be used with 'synthetic rows', which have no "
+            "weights. Remove it from `methods`."
         )
-    return pd.DataFrame(rows, columns=["method", *COLUMNS])
+    model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
+    if not has_fit_parameter(model, "sample_weight"):
+        raise ValueError(
+            "`estimator` must have a `fit` with the parameter `sample_weight`, got "
+            f"{type(model).__name__}."
+        )
+
+
+# A warning of a fit: category, text, file and line.
+Caught = tuple[type[Warning], str, str, int]
+
+
+def _warn_once(caught: list[tuple[Caught, tuple[Any, ...]]]) -> None:
+    """Warn once about equal warnings of the fits, with their methods, epsilons and splits."""
+    places: dict[Any, dict[str, list[str]]] = {}
+    texts: dict[Any, str] = {}
+    for (category, text, file, line), (method, encoder, epsilon, split) in caught:
+        if not issubclass(category, UserWarning):
+            # Such as a deprecation in another library, which Python filters by its file.
+            places.setdefault((category, text, file, line), {})
+            continue
+        # The numbers of equal warnings differ.
+        key = category, re.sub(r"\d[\d.,]*", "", text)
+        texts.setdefault(key, text)
+        title = f"{method!r}{f' of {encoder}' if encoder else ''}"
+        if epsilon < math.inf:
+            title += f" at epsilon {epsilon:g}"
+        splits = places.setdefault(key, {}).setdefault(title, [])
+        if str(split) not in splits:
+            splits.append(str(split))
+    for key, by_title in places.items():
+        if not by_title:
+            category, text, file, line = key
+            warnings.warn_explicit(text, category, file, line)
+            continue
+        listed = [
+            f"{title} (split{'s' * (len(splits) > 1)} {', '.join(splits)})"
+            for title, splits in by_title.items()
+        ]
+        warn(
+            f"{texts[key]} Fits: {'; '.join(listed)}",
+            key[0],
+            about="guide/fairness_study#methods",
+            stacklevel=3,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,11 +328,13 @@ class _Table:
     protected: list[Any]
     sensitive: list[Any]
     privileged: dict[Any, list[Any]]
+    weights: Floats | None = None
 
     def take(self, positions: Indices) -> _Table:
         """Return the rows at some positions."""
         X = self.X.iloc[positions].reset_index(drop=True)
-        return replace(self, X=X, labels=self.labels[positions])
+        weights = None if self.weights is None else self.weights[positions]
+        return replace(self, X=X, labels=self.labels[positions], weights=weights)
 
     def list_comparisons(self) -> list[list[Any]]:
         """List the columns whose groups are compared: each alone, and the intersection of several columns."""
@@ -275,12 +359,12 @@ class _Table:
         columns: dict[str, Any] = {}
         for name in names:
             if name not in self.protected and not _is_categorical(self.domain, name):
-                columns[f"number {name}"] = self.X[name].to_numpy()
+                columns[f"number {name}"] = self.X[name].to_numpy(np.float64)
                 continue
             # One column of 0 and 1 for each declared value.
             codes = self.domain[name].encode(self.X[name].to_numpy())
             for code in range(len(self.domain[name])):
-                columns[f"{name} {code}"] = (codes == code).astype(np.uint8)
+                columns[f"{name} {code}"] = (codes == code).astype(np.float64)
         return pd.DataFrame(columns, index=self.X.index)
 
 
@@ -292,12 +376,11 @@ def _is_categorical(domain: Domain, name: Any) -> bool:
 def _read_table(
     X: Any,
     y: Any,
-    encoder: Any,
+    encoders: dict[str, Any],
     domain: Any,
     sensitive: list[Any],
     privileged: Any,
     positive_label: Any,
-    methods: Sequence[str],
 ) -> _Table:
     """Check the parameters of `fairness_study`, and return its rows, labels and groups."""
     if not isinstance(X, pd.DataFrame):
@@ -305,8 +388,20 @@ def _read_table(
     check_consistent_length(X, y)
     check_row_order(X=X, y=y)
     domain = Domain(domain)
-    protected = _list_protected(encoder, sensitive)
-    _check_columns(X, domain, protected, methods)
+    protected, *others = (_list_protected(one, sensitive) for one in encoders.values())
+    for other in others:
+        if other != protected:
+            raise ValueError(
+                f"`encoder` must have the same columns in all encoders, got {protected} "
+                f"and {other}."
+            )
+    for name in protected:
+        if name not in X.columns or name not in domain.columns:
+            missing = "domain" if name in X.columns else "X"
+            raise ValueError(
+                f"Column {name!r} must be in X and declared in domain, but is not in "
+                f"{missing}."
+            )
     true = parse_classes(y, "y")
     is_positive = true.isin([find_positive_label(positive_label, y=true)])
     if is_positive.nunique() < 2:
@@ -349,13 +444,6 @@ def _check_columns(
     X: pd.DataFrame, domain: Domain, protected: list[Any], methods: Sequence[str]
 ) -> None:
     """Raise an error unless the columns of X are declared as the methods of a study require."""
-    for name in protected:
-        if name not in X.columns or name not in domain.columns:
-            missing = "domain" if name in X.columns else "X"
-            raise ValueError(
-                f"Column {name!r} must be in X and declared in domain, but is not in "
-                f"{missing}."
-            )
     is_synthesized = not {"synthetic rows", "resampled columns"}.isdisjoint(methods)
     # Synthesizers require all columns to be declared; other methods accept numbers that
     # are not declared.
@@ -383,8 +471,8 @@ def _score_method(
     encoder: Any,
     epsilon: float,
     seed: int | None,
-) -> tuple[dict[str, float], int, int]:
-    """Train and score a method on a split; return scores and numbers of training and test rows.
+) -> tuple[dict[str, float], tuple[int, int], list[Caught]]:
+    """Train and score a method on a split; return scores, numbers of training and test rows, and warnings.
 
     `split` is the number of the split, and `name` the name of the method in `METHODS`.
     """
@@ -398,22 +486,36 @@ def _score_method(
     train, test = map(table.take, positions)
     task = _Task(train, test, encoder, epsilon, seed)
     predicted, probabilities = None, None
-    # The scores of the other fits are kept.
-    with suppress(EmptyGroupError):
-        predicted, probabilities = METHODS[name](model, task)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        # The scores of the other fits are kept.
+        try:
+            predicted, probabilities = METHODS[name](model, task)
+        except EmptyGroupError as error:
+            text = f"The scores are nan. {str(error).removesuffix('.')}"
+            warn(text, UserWarning, about="guide/fairness_study#methods", stacklevel=1)
+        scores = _score_predictions(test, predicted, probabilities)
+    messages = [(w.category, str(w.message), w.filename, w.lineno) for w in caught]
+    return scores, (len(train.X), len(test.X)), messages
+
+
+def _score_predictions(
+    test: _Table, predicted: NDArray[Any] | None, probabilities: NDArray[Any] | None
+) -> dict[str, float]:
+    """Return the accuracy, the area under the curve and the fairness of predictions; nan without predictions."""
     scores = {"accuracy": math.nan}
+    options = {"sample_weight": test.weights}
     if predicted is not None:
-        scores["accuracy"] = accuracy_score(test.labels, predicted)
+        scores["accuracy"] = accuracy_score(test.labels, predicted, **options)
     if probabilities is not None:
-        scores["roc_auc"] = roc_auc_score(test.labels, probabilities)
+        scores["roc_auc"] = roc_auc_score(test.labels, probabilities, **options)
     for names in test.list_comparisons():
         ending = f" [{', '.join(map(str, names))}]" if len(test.sensitive) > 1 else ""
         scores |= {
             metric + ending: value
             for metric, value in _compare_groups(test, predicted, names).items()
         }
-    scores = {name: float(value) for name, value in scores.items()}
-    return scores, len(train.X), len(test.X)
+    return {name: float(value) for name, value in scores.items()}
 
 
 def _compare_groups(
@@ -421,15 +523,33 @@ def _compare_groups(
 ) -> dict[str, float]:
     """Compare the privileged rows in all columns of `names` with the other rows; nan without predictions."""
     is_privileged = test.find_privileged(names)
-    # A small test split may have rows of one group only.
-    if predicted is None or is_privileged.nunique() < 2:
-        return dict.fromkeys(FAIRNESS, math.nan)
+    undefined = dict.fromkeys(COMPARISONS, math.nan)
+    if predicted is None:
+        return undefined
+    for side in (True, False):
+        # A small test split may have rows of one group, or of one label, only.
+        if np.unique(test.labels[is_privileged == side]).size < 2:
+            group = "privileged" if side else "unprivileged"
+            warn(
+                f"Differences are nan. The {group} test rows of "
+                f"{', '.join(map(str, names))} do not have both labels",
+                UndefinedMetricWarning,
+                about="guide/fairness_study#methods",
+                stacklevel=1,
+            )
+    if is_privileged.nunique() < 2:
+        return undefined
     with warnings.catch_warnings(action="ignore", category=UndefinedMetricWarning):
         report = fairness_report(
-            test.labels, predicted, is_privileged, privileged=True, positive_label=1
+            test.labels,
+            predicted,
+            is_privileged,
+            privileged=True,
+            positive_label=1,
+            sample_weight=test.weights,
         )
     values = report.set_index("metric")["value"]
-    return {metric: values.loc[metric] for metric in FAIRNESS}
+    return {metric: values.loc[metric] for metric in COMPARISONS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -458,30 +578,40 @@ class _Task:
 Predictions = tuple[NDArray[Any], NDArray[Any] | None]
 
 
-def _fit_and_predict(model: Any, train: Any, labels: Any, test: Any) -> Predictions:
-    """Fit a model to training features and labels; predict labels and probabilities of test rows."""
+def _fit_and_predict(
+    model: Any, train: Any, labels: Any, test: Any, weights: Floats | None
+) -> Predictions:
+    """Fit a model to weighted training features and labels; predict labels and probabilities of test rows."""
     if train.shape[1] == 0 or labels.min() == labels.max():
         # Without features, or with one label only (synthetic rows with large noise), the
         # best prediction is the most frequent label.
         model = DummyClassifier()
         train, test = np.zeros((len(train), 1)), np.zeros((len(test), 1))
-    model.fit(train, labels)
+    _fit_weighted(model, train, labels, weights)
     probabilities = None
     if hasattr(model, "predict_proba"):
         probabilities = np.asarray(model.predict_proba(test))[:, -1]
     return np.asarray(model.predict(test)), probabilities
 
 
+def _fit_weighted(model: Any, X: Any, labels: Any, weights: Floats | None) -> Any:
+    """Fit a model to weighted rows."""
+    options = {} if weights is None else {_name_weight_parameter(model): weights}
+    return model.fit(X, labels, **options)
+
+
 def _train_on_truth(model: Any, task: _Task) -> Predictions:
     """Train on the true columns ("without privacy")."""
     train, test = task.train.true_features(), task.test.true_features()
-    return _fit_and_predict(model, train, task.train.labels, test)
+    labels, weights = task.train.labels, task.train.weights
+    return _fit_and_predict(model, train, labels, test, weights)
 
 
 def _exclude_columns(model: Any, task: _Task) -> Predictions:
     """Train without the protected columns ("columns excluded")."""
     train, test = task.train.features(), task.test.features()
-    return _fit_and_predict(model, train, task.train.labels, test)
+    labels, weights = task.train.labels, task.train.weights
+    return _fit_and_predict(model, train, labels, test, weights)
 
 
 def _choose_thresholds(model: Any, task: _Task) -> Predictions:
@@ -490,14 +620,35 @@ def _choose_thresholds(model: Any, task: _Task) -> Predictions:
     Return the predicted labels of the test rows, without probabilities.
     """
     postprocessing = import_optional("fairlearn.postprocessing")
+    names, train = task.train.sensitive, task.train
+    # A group that occurs in test rows only has no labels.
+    known = np.append(train.labels, np.full(len(task.test.labels), np.nan))
+    rows = pd.concat([train.X[names], task.test.X[names]]).astype(object)
+    rows = rows.assign(**{LABEL: known})
+    for group, n_labels in rows.groupby(names, dropna=False)[LABEL].nunique().items():
+        if n_labels < 2:
+            raise EmptyGroupError(
+                f"Group {group!r} of {', '.join(map(str, names))} must have both labels "
+                "in the training rows."
+            )
+    features = train.true_features()
+    _fit_weighted(model, features, train.labels, train.weights)
     optimizer = postprocessing.ThresholdOptimizer(
-        estimator=model, constraints="demographic_parity", predict_method="auto"
+        estimator=model,
+        constraints="demographic_parity",
+        predict_method="auto",
+        prefit=True,
     )
-    names = task.train.sensitive
+    positions = np.arange(len(features))
+    if train.weights is not None:
+        # Each row is repeated in proportion to its weight, with the exact total.
+        ends = np.cumsum(train.weights) / train.weights.sum() * N_REPEATED_ROWS
+        repeats = np.diff(np.rint(ends), prepend=0).astype(np.intp)
+        positions = np.repeat(positions, repeats)
     optimizer.fit(
-        task.train.true_features(),
-        task.train.labels,
-        sensitive_features=task.train.X[names],
+        features.iloc[positions],
+        train.labels[positions],
+        sensitive_features=train.X[names].iloc[positions],
     )
     labels = optimizer.predict(
         task.test.true_features(),
@@ -531,9 +682,10 @@ def _train_on_reports(model: Any, task: _Task) -> Predictions:
         codes = field.domain.encode([task.test.X[name] for name in field.columns])
         true = np.equal.outer(field.domain.join(codes), np.arange(field.oracle.k))
         names = [f"protected {position} {cell}" for cell in range(field.oracle.k)]
-        train = train.join(pd.DataFrame(supports.astype(np.uint8), columns=names))
-        test = test.join(pd.DataFrame(true.astype(np.uint8), columns=names))
-    return _fit_and_predict(model, train, task.train.labels, test)
+        train = train.join(pd.DataFrame(supports.astype(np.float64), columns=names))
+        test = test.join(pd.DataFrame(true.astype(np.float64), columns=names))
+    labels, weights = task.train.labels, task.train.weights
+    return _fit_and_predict(model, train, labels, test, weights)
 
 
 def _constrain_parity(model: Any, task: _Task) -> Predictions:
@@ -547,8 +699,9 @@ def _constrain_parity(model: Any, task: _Task) -> Predictions:
         private_parity(encoder, constraints="demographic_parity"),
         sample_weight_name=_name_weight_parameter(model),
     )
-    features = task.train.features()
-    learner.fit(features, task.train.labels, sensitive_features=reports)
+    features, weights = task.train.features(), task.train.weights
+    options = {} if weights is None else {"sample_weight": weights}
+    learner.fit(features, task.train.labels, sensitive_features=reports, **options)
     labels = learner.predict(task.test.features(), random_state=task.seed)
     return np.asarray(labels).astype(np.int64), None
 
@@ -584,7 +737,8 @@ def _train_on_release(model: Any, task: _Task, rows: pd.DataFrame) -> Prediction
     # The released rows take the place of the training rows and are encoded like them.
     train = replace(task.train, X=rows[list(task.train.X)], labels=labels)
     test = task.test.true_features()
-    return _fit_and_predict(model, train.true_features(), labels, test)
+    features, weights = train.true_features(), train.weights
+    return _fit_and_predict(model, features, labels, test, weights)
 
 
 METHODS = {
@@ -596,5 +750,7 @@ METHODS = {
     "synthetic rows": _synthesize_rows,
     "resampled columns": _resample_columns,
 }
+# Methods that are trained on reports of an encoder.
+REPORTED = ("reported", "private parity")
 # Methods that do not depend on epsilon.
 NOT_PRIVATE = ("without privacy", "columns excluded", "post-processed")

@@ -28,6 +28,9 @@ from skdp.synthesis import DPColumnSynthesizer, DPMarginalSynthesizer
 # Columns of the result of `privacy_curve`.
 COLUMNS = ["epsilon", "split", "metric", "value", "n_train", "n_test"]
 
+# Columns that identify a point of a curve.
+POINT = ("metric", "epsilon")
+
 # An epsilon and the number of a split.
 Cell = tuple[float, int]
 
@@ -327,8 +330,8 @@ def compare_to_baseline(
     Returns
     -------
     pandas.DataFrame
-        One row for each metric and epsilon (and method, if `baseline` is given), with
-        the columns ``metric, epsilon, difference, std_error, lower, upper, n_pairs``
+        One row for each metric and epsilon, and for each method and encoder of a study,
+        with the columns ``metric, epsilon, difference, std_error, lower, upper, n_pairs``
         and 95 % intervals. The difference is the mean over the ``n_pairs`` splits in
         which both scores are finite. If there are fewer than two such splits,
         ``std_error``, ``lower`` and ``upper`` are nan.
@@ -373,62 +376,84 @@ def compare_to_baseline(
          metric  epsilon  difference  std_error  lower  upper  n_pairs
     0  accuracy      1.0       -0.05      0.011 -0.079 -0.021        5
     """
-    check_curve(curve)
-    keys = ["metric", "epsilon"]
-    if baseline is None:
-        is_baseline = np.isinf(curve["epsilon"])
-    else:
+    curve = check_curve(curve)
+    is_baseline = np.isinf(curve["epsilon"])
+    if baseline is not None:
         check_table(curve, "curve", ["method"])
         is_baseline = curve["method"] == baseline
-        keys = ["method", *keys]
     if not is_baseline.any():
         raise ValueError(
             "`curve` must have a baseline: rows with an infinite epsilon, or rows of "
             "the method `baseline`, got none."
         )
-    check_splits(curve[is_baseline], ["metric"])
-    private = curve[~is_baseline]
+    on = ["metric", "split"]
+    if baseline is None and "method" in curve:
+        methods = [
+            set(curve.loc[rows, "method"]) for rows in (~is_baseline, is_baseline)
+        ]
+        # Concatenated curves may have a baseline each.
+        if methods[0] <= methods[1]:
+            on.append("method")
+    check_splits(curve[is_baseline], on)
     # Each score is paired with the score of the baseline on the same split.
-    pairs = private.merge(
-        curve.loc[is_baseline, ["metric", "split", "value"]],
-        on=["metric", "split"],
+    pairs = curve[~is_baseline].merge(
+        curve.loc[is_baseline, [*on, "value"]],
+        on=on,
         how="left",
         suffixes=("", "_baseline"),
         validate="many_to_one",
     )
-    # Pairs with an undefined score, such as a nan, are excluded from all statistics.
     pairs["value"] -= pairs["value_baseline"]
-    pairs.loc[~np.isfinite(pairs["value"]), "value"] = np.nan
+    return summarize_splits(pairs).rename(columns={"mean": "difference"})
+
+
+def summarize_splits(curve: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean over the splits of each method, metric and epsilon, with a 95 % interval.
+
+    The columns are "mean", "std_error", "lower", "upper" and "n_pairs", the number of finite values.
+    """
+    # An undefined score, such as a nan, is excluded from all statistics.
+    value = curve["value"].where(np.isfinite(curve["value"]))
     # The standard error of Nadeau and Bengio (2003).
-    pairs["ratio"] = pairs["n_test"] / pairs["n_train"]
-    grouped = pairs.groupby(keys, sort=False)
+    ratio = curve["n_test"] / curve["n_train"]
+    grouped = curve.assign(value=value, ratio=ratio).groupby(
+        list_keys(curve), sort=False
+    )
     table = grouped["value"].agg(["mean", "var", "count"])
     n = table["count"]
-    ratio = grouped["ratio"].mean()
-    table["std_error"] = np.sqrt((1 / n.where(n > 1) + ratio) * table["var"])
+    variance = (1 / n.where(n > 1) + grouped["ratio"].mean()) * table["var"]
+    table["std_error"] = np.sqrt(variance)
     margin = stats.t.ppf(0.975, (n - 1).clip(lower=1)) * table["std_error"]
     table["lower"], table["upper"] = table["mean"] - margin, table["mean"] + margin
-    table = table.rename(columns={"mean": "difference", "count": "n_pairs"})
-    columns = ["difference", "std_error", "lower", "upper", "n_pairs"]
-    return table[columns].reset_index()
+    columns = ["mean", "std_error", "lower", "upper", "n_pairs"]
+    return table.rename(columns={"count": "n_pairs"})[columns].reset_index()
 
 
-def check_curve(curve: Any) -> None:
-    """Raise an error unless an argument is a result of `privacy_curve` with a finite epsilon."""
+def list_keys(curve: pd.DataFrame) -> list[str]:
+    """Return the columns that identify a point of a curve, which has a score for each split."""
+    return [*(name for name in ("method", "encoder") if name in curve), *POINT]
+
+
+def check_curve(curve: Any) -> pd.DataFrame:
+    """Return a result of `privacy_curve` or `fairness_study` without repeated rows; raise an error for others."""
     numbers = ("epsilon", "value", "n_train", "n_test")
     check_table(curve, "curve", COLUMNS, numbers=numbers)
     if not np.isfinite(curve["epsilon"]).any():
         raise ValueError("`curve` must have rows with a finite epsilon, got none.")
-    check_splits(curve, {"method", "metric", "epsilon"} & {*curve.columns})
+    # Concatenated studies repeat the scores of their baselines.
+    attrs, curve = curve.attrs, curve.drop_duplicates().reset_index(drop=True)
+    curve.attrs = attrs
+    check_splits(curve, list_keys(curve))
+    return curve
 
 
 def check_splits(curve: pd.DataFrame, keys: Iterable[str]) -> None:
     """Raise an error if a split is repeated in the rows of a curve that have equal keys."""
-    if curve.duplicated([*keys, "split"]).any():
+    if curve.duplicated([*{*keys, "split"}]).any():
         raise ValueError(
             "`curve` must have each split once for each epsilon and metric, got a "
             "repeated split. Use a single baseline: compute the other curves to "
-            "concatenate with `baseline=None`."
+            "concatenate with `baseline=None`. A column method distinguishes curves."
         )
 
 

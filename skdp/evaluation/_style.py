@@ -16,6 +16,9 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 INK = "#333333"
 
+# Largest number of characters of a label in a legend of two columns.
+MAX_LABEL_LENGTH = 30
+
 # Largest number of values of a column in a figure; the most frequent values are drawn.
 MAX_VALUES = 20
 
@@ -58,7 +61,14 @@ class PanelDisplay:
         """Draw a legend below a new figure, or in the first panel of the caller (`ax`)."""
         # Outside of the axes, a legend could cover other figures of the caller.
         owner = self.figure_ if ax is None else self.ax_[0]
-        layout = {"loc": "outside lower center", "ncols": min(len(handles), 2)}
+        # Two columns of longer labels would be wider than the figure.
+        is_long = max(len(handle.get_label()) for handle in handles) > MAX_LABEL_LENGTH
+        n_columns = 1 if is_long else min(len(handles), 2)
+        layout = {"loc": "outside lower center", "ncols": n_columns}
+        if ax is None:
+            # Panels keep their height beside a legend of more than two rows.
+            n_more = max(math.ceil(len(handles) / n_columns) - 2, 0)
+            self.figure_.set_figheight(self.figure_.get_figheight() + 0.22 * n_more)
         owner.legend(handles=handles, frameon=False, **(layout if ax is None else {}))
 
 

@@ -18,12 +18,14 @@ from skdp.metrics._inputs import find_positive_label as find_positive_label
 from skdp.metrics._inputs import list_privileged as list_privileged
 from skdp.metrics._inputs import parse_classes as parse_classes
 from skdp.metrics._inputs import parse_columns as parse_columns
+from skdp.metrics._inputs import parse_weights as parse_weights
 from skdp.metrics._links import link_errors
 from skdp.metrics._mitigation import (
     private_parity,
     private_reweighing,
     private_threshold_optimizer,
 )
+from skdp.metrics._rates import COMPARISONS as COMPARISONS
 from skdp.metrics._reported_groups import joint_distribution
 from skdp.metrics._synthetic_tables import (
     marginal_error,

@@ -125,23 +125,88 @@ class TestCounts:
         assert texts(axes.get_yticklabels()) == ["20", "21", "22", "23", "missing"]
 
 
+def list_segments(axes):
+    """Return the endpoints of the drawn intervals, by x."""
+    return sorted(tuple(path[:, 1]) for lines in axes.collections for path in lines.get_segments())
+
+
 class TestCurves:
-    def test_lines_are_means_and_bands_deviations_over_splits(self):
-        display = PrivacyCurveDisplay.from_curve(CURVE)
-        assert titles(display) == ["m", "n"]
+    @pytest.mark.parametrize("kind", ["score", "difference"])
+    def test_lines_are_means_with_intervals_of_the_splits(self, kind):
+        display = PrivacyCurveDisplay.from_curve(CURVE, kind=kind)
+        zeros = CURVE.assign(epsilon=np.inf, value=0.0).drop_duplicates(["metric", "split"])
+        finite, infinite = CURVE[np.isfinite(CURVE["epsilon"])], CURVE[np.isinf(CURVE["epsilon"])]
         for axes, metric in zip(display.ax_, "mn", strict=True):
-            own = CURVE[CURVE["metric"] == metric]
-            line, level = axes.lines
-            assert line.get_xdata().tolist() == [0.5, 4.0]
-            band = axes.collections[0].get_paths()[0].vertices
-            for epsilon, mean in zip((0.5, 4.0), line.get_ydata(), strict=True):
-                rows = own[own["epsilon"] == epsilon]
-                assert mean == pytest.approx(rows["value"].mean())
-                spread = np.std(rows["value"], ddof=1)
-                drawn = {round(float(y), 9) for x, y in band if x == epsilon}
-                assert drawn == {round(mean - spread, 9), round(mean + spread, 9)}
-            assert level.get_ydata()[0] == pytest.approx(own.loc[np.isinf(own["epsilon"]), "value"].mean())
-        assert texts(display.figure_.legends[0].get_texts())[-1] == "± 1 standard deviation over the splits"
+            # The difference from a baseline of 0 is the score.
+            parts = (
+                [CURVE]
+                if kind == "difference"
+                else [pd.concat([part, zeros]) for part in (finite, infinite.assign(epsilon=9.0))]
+            )
+            expected = pd.concat(map(compare_to_baseline, parts)).sort_values("epsilon")
+            expected = expected[expected["metric"] == metric]
+            assert axes.lines[0].get_ydata() == pytest.approx(expected["difference"][:2])
+            intervals = sorted(zip(expected["lower"], expected["upper"], strict=True))
+            np.testing.assert_allclose(list_segments(axes), intervals)
+        names = (
+            ["with privacy", "no privacy", "95 % interval"] if kind == "score" else ["with privacy", "95 % interval"]
+        )
+        curve = CURVE.copy()
+        curve.attrs["baseline"] = "no privacy"
+        drawn = PrivacyCurveDisplay.from_curve(curve, kind=kind).figure_.legends[0].get_texts()
+        assert texts(drawn) == names
+
+    def test_study_has_a_curve_for_each_method_and_encoder(self):
+        parts = []
+        for position, (method, encoder) in enumerate(
+            [("none", ""), ("reported", "A"), ("reported", "B"), ("fair", "A")]
+        ):
+            part = CURVE[np.isinf(CURVE["epsilon"]) == (position == 0)].copy()
+            part["value"] += position
+            parts.append(part.assign(method=method, encoder=encoder))
+        study = pd.concat(parts)
+        display = PrivacyCurveDisplay.from_curve(study)
+        names = ["none", "reported, A", "reported, B", "fair"]
+        assert texts(display.figure_.legends[0].get_texts()) == [*names, "95 % interval"]
+        for axes, metric in zip(display.ax_, "mn", strict=True):
+            means = study[study["metric"] == metric].groupby(["method", "encoder", "epsilon"])["value"].mean()
+            curves = [line.get_ydata() for line in axes.lines if len(line.get_ydata()) == 2 and line.get_ls() == "-"]
+            expected = [means[key].sort_index() for key in (("reported", "A"), ("reported", "B"), ("fair", "A"))]
+            np.testing.assert_allclose(curves, expected)
+        differences = PrivacyCurveDisplay.from_curve(study, kind="difference", baseline="none")
+        table = compare_to_baseline(study, baseline="none")
+        assert len(table) == 3 * 2 * 2
+        for axes, metric in zip(differences.ax_, "mn", strict=True):
+            expected = table[table["metric"] == metric]
+            np.testing.assert_allclose(
+                list_segments(axes), sorted(zip(expected["lower"], expected["upper"], strict=True))
+            )
+
+    def test_concatenated_studies_have_one_baseline(self):
+        rows = CURVE[CURVE["metric"] == "m"]
+        baseline = rows[np.isinf(rows["epsilon"])].assign(method="none", encoder="")
+        studies = []
+        for encoder in "AB":
+            private = rows[np.isfinite(rows["epsilon"])].assign(method="reported", encoder=encoder)
+            studies.append(pd.concat([baseline, private]))
+        display = PrivacyCurveDisplay.from_curve(pd.concat(studies))
+        assert len(list_segments(display.ax_[0])) == 5
+        with pytest.raises(ValueError, match="repeated split"):
+            PrivacyCurveDisplay.from_curve(pd.concat([studies[0], studies[1].assign(value=0.5)]))
+
+    def test_curves_with_a_baseline_each_are_compared_with_their_own(self):
+        other = CURVE.assign(value=CURVE["value"] ** 2)
+        curves = pd.concat([CURVE.assign(method="linear"), other.assign(method="trees")])
+        found = compare_to_baseline(curves)
+        for method, curve in (("linear", CURVE), ("trees", other)):
+            expected = compare_to_baseline(curve)
+            own = found[found["method"] == method].drop(columns="method").reset_index(drop=True)
+            pd.testing.assert_frame_equal(own, expected)
+
+    def test_panels_are_readable_in_a_column(self):
+        figure = PrivacyCurveDisplay.from_curve(CURVE).figure_
+        assert figure.get_figwidth() == 5.5
+        assert len({axes.get_position().y0 for axes in figure.axes}) == 2
 
     def test_scores_that_are_not_finite_are_excluded(self):
         curve = CURVE[CURVE["split"] < 2].reset_index(drop=True)
@@ -149,22 +214,14 @@ class TestCurves:
         display = PrivacyCurveDisplay.from_curve(curve)
         assert [axes.lines[0].get_ydata()[0] for axes in display.ax_] == [0.25, 0.75]
 
-    def test_figure_has_differences_and_intervals_of_the_comparison(self):
-        expected = compare_to_baseline(CURVE)
-        display = PrivacyCurveDisplay.from_curve(CURVE, kind="difference")
-        for axes, metric in zip(display.ax_, "mn", strict=True):
-            own = expected[expected["metric"] == metric].sort_values("epsilon")
-            assert axes.lines[0].get_ydata() == pytest.approx(own["difference"])
-            assert {*own["lower"], *own["upper"]} <= {*axes.collections[0].get_paths()[0].vertices[:, 1]}
-
     @pytest.mark.parametrize(("baseline", "name"), [("auto", "no privacy"), (DummyClassifier(), "the baseline")])
     def test_given_baseline_is_not_called_no_privacy(self, baseline, name):
         model = make_pipeline(RandomizedResponseEncoder(categories={"sex": ["F", "M"]}), DummyClassifier())
         people = pd.DataFrame({"sex": SEX})
         curve = privacy_curve(model, people, [0, 1] * 5, epsilons=[1.0], cv=2, baseline=baseline, random_state=0)
         display = PrivacyCurveDisplay.from_curve(curve, kind="difference")
-        assert display.ax_[0].get_ylabel() == f"difference from {name}"
-        assert texts(display.figure_.legends[0].get_texts())[1] == name
+        assert display.ax_[0].get_title(loc="left") == f"accuracy, difference from {name}"
+        assert texts(PrivacyCurveDisplay.from_curve(curve).figure_.legends[0].get_texts())[1] == name
 
 
 class TestFairness:
@@ -271,6 +328,11 @@ def with_true(counts, labels):
         (lambda: PrivacyCurveDisplay(CURVE.assign(epsilon="secret")), TypeError, "in the column epsilon"),
         (lambda: PrivacyCurveDisplay(CURVE.assign(epsilon=np.inf)), ValueError, "rows with a finite epsilon"),
         (lambda: PrivacyCurveDisplay.from_curve(CURVE, kind="line"), ValueError, "`kind` must be one of"),
+        (
+            lambda: FairnessDisplay.from_reports({"a": CURVE}),
+            TypeError,
+            "table of fairness_report, got scores of splits",
+        ),
         (lambda: MarginalDisplay({}), TypeError, "`marginals` must be a mapping"),
         (lambda: MarginalDisplay.from_tables(REAL, SYNTHETIC, "sex"), TypeError, "`columns` must be a list"),
         (lambda: MarginalDisplay.from_tables(REAL, SYNTHETIC, ["height"]), ValueError, "must have the column 'height'"),

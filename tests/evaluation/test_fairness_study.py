@@ -11,9 +11,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import skdp
-from skdp.evaluation import fairness_study
+from skdp.evaluation import compare_to_baseline, fairness_study
 
 RNG = np.random.default_rng(7)
 N = 600
@@ -29,13 +32,14 @@ PEOPLE = pd.DataFrame(
 DOMAIN = {"sex": ["f", "m"], "age": skdp.Interval(18, 70, bins=3), "job": ["clerk", "farm", "shop"]}
 ALL_DECLARED = {**DOMAIN, "hours": skdp.Interval(0, 80, bins=16, real=True)}
 HIRED = PEOPLE["hours"] + 12 * (PEOPLE["sex"] == "m") + RNG.normal(0, 5, N) > 46
+RESPONSE = skdp.RandomizedResponseEncoder()
 MODEL = LogisticRegression(max_iter=500)
 PARITY = "statistical_parity_difference"
 
 
-def study(encoder=None, X=PEOPLE, y=HIRED, **options):
+def study(encoder=RESPONSE, X=PEOPLE, y=HIRED, **options):
     settings = {"epsilons": [1.0], "domain": DOMAIN, "n_splits": 2, "random_state": 0}
-    settings |= {"sensitive": "sex", "privileged": "m", "encoder": encoder or skdp.RandomizedResponseEncoder()}
+    settings |= {"sensitive": "sex", "privileged": "m", "encoder": encoder}
     return fairness_study(options.pop("estimator", MODEL), X, y, **{**settings, **options})
 
 
@@ -179,6 +183,7 @@ def test_text_labels_give_the_study_of_booleans():
     pd.testing.assert_frame_equal(study(y=named, positive_label="hired", methods=["without privacy"]), expected)
 
 
+OF_SEX = skdp.RandomizedResponseEncoder(categories={name: DOMAIN[name] for name in ("sex", "job")})
 OF_JOBS = skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})
 
 
@@ -200,6 +205,14 @@ OF_JOBS = skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})
         ({"sensitive": ["sex", "job"]}, ValueError, r"`privileged` must be a mapping with the keys"),
         ({"y": HIRED.sample(frac=1, random_state=0)}, ValueError, "row labels in the order of"),
         ({"n_splits": 1}, ValueError, "`n_splits` must be at least 2"),
+        ({"encoder": []}, ValueError, "`encoder` must have at least one encoder, got none"),
+        ({"encoder": ["GRR"]}, TypeError, "`encoder` must be an encoder of categories, got str"),
+        ({"encoder": [ENCODERS["response"], ENCODERS["joint"]]}, ValueError, "two encoders have the same class"),
+        (
+            {"encoder": [OF_SEX, ENCODERS["unary"]]},
+            ValueError,
+            r"same columns in all encoders, got \['sex', 'job'\] and",
+        ),
     ],
 )
 def test_invalid_arguments_raise_an_error(options, error, message):
@@ -211,9 +224,134 @@ def test_method_whose_groups_are_estimated_as_empty_has_nan_scores():
     """Nearly all are men, so that the number of women with a label is estimated as negative in one of the splits."""
     people = PEOPLE.assign(sex=np.where(np.arange(N) < 20, "f", "m"))
     methods = ["columns excluded", "private parity"]
-    with pytest.warns(UserWarning, match="'private parity' at epsilon 0.05 are nan in a split") as caught:
+    with pytest.warns(UserWarning, match="Fits: ") as caught:
         result = study(X=people, methods=methods, epsilons=[0.05])
-    assert [warning.filename for warning in caught] == [__file__]
+    assert {warning.filename for warning in caught} == {__file__}
+    (text,) = [str(warning.message) for warning in caught if "scores are nan" in str(warning.message)]
+    assert "positive, got 0 or less for group 'f' and label all" in text
+    assert "Fits: 'private parity' of RandomizedResponseEncoder at epsilon 0.05 (splits 0, 1)." in text
     assert np.isnan(rows_of(result, "private parity", "accuracy")).all()
     assert np.isnan(rows_of(result, "private parity", PARITY)).all()
     assert np.isfinite(rows_of(result, "columns excluded", "accuracy")).all()
+
+
+@pytest.mark.parametrize("n_jobs", [None, pytest.param(2, marks=pytest.mark.long)])
+def test_group_without_both_labels_in_a_split_keeps_the_rest_of_the_study(n_jobs):
+    """Two farmers are hired and two are not, so that training or test rows lack a label in some splits."""
+    positions = np.r_[np.flatnonzero(HIRED)[:1], np.flatnonzero(~HIRED)[:3]]
+    people = PEOPLE.assign(job=np.where(np.isin(np.arange(N), positions), "farm", "shop"))
+    methods = ["columns excluded", "post-processed"]
+    options = {"sensitive": "job", "privileged": "shop", "methods": methods, "n_splits": 8, "n_jobs": n_jobs}
+    with pytest.warns(UserWarning, match="Fits: ") as caught:
+        result = study(X=people, **options)
+    texts = [str(warning.message) for warning in caught]
+    assert len(texts) == len(set(texts)) == 2
+    is_farm, missing = (people["job"] == "farm").to_numpy(), []
+    for number in range(8):
+        labels, train, _ = split(number)
+        if np.unique(labels[train][is_farm[train]]).size < 2:
+            missing.append(number)
+    listed = f"split{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
+    assert any(
+        "Group 'farm' of job must have both labels in the training rows. See" in text
+        and f"Fits: 'post-processed' ({listed})." in text
+        for text in texts
+    )
+    assert any("The unprivileged test rows of job do not have both labels" in text for text in texts)
+    is_missing = np.isin(np.arange(8), missing)
+    assert 0 < is_missing.sum() < 8
+    assert np.isnan(rows_of(result, "post-processed", "accuracy")).tolist() == is_missing.tolist()
+    assert np.isfinite(rows_of(result, "columns excluded", "accuracy")).all()
+
+
+@pytest.mark.filterwarnings("ignore:Setting a value on a Series")
+def test_equal_warnings_of_all_fits_are_one_warning():
+    options = {"methods": ["private parity"], "epsilons": [0.5, 1.0], "n_splits": 3}
+    with pytest.warns(UserWarning, match="Fits: ") as caught:
+        study(**options)
+    noise = [str(warning.message) for warning in caught if "noise of the reports" in str(warning.message)]
+    assert len(noise) == 1
+    for epsilon in ("0.5", "1"):
+        assert f"'private parity' of RandomizedResponseEncoder at epsilon {epsilon} (splits 0, 1, 2)" in noise[0]
+
+
+# --- several encoders -------------------------------------------------------------------------------------------------
+
+TWO_ENCODERS = {"GRR": skdp.RandomizedResponseEncoder(), "OUE": skdp.UnaryEncodingTransformer()}
+
+
+def test_encoders_are_compared_with_baselines_that_are_fitted_once():
+    result = study(TWO_ENCODERS, epsilons=[1.0, 4.0])
+    sizes = result[result["metric"] == "accuracy"].groupby(["method", "encoder"]).size()
+    assert sizes.to_dict() == {
+        ("columns excluded", ""): 2,
+        ("reported", "GRR"): 4,
+        ("reported", "OUE"): 4,
+        ("without privacy", ""): 2,
+    }
+    listed = study([*TWO_ENCODERS.values()], epsilons=[1.0, 4.0])
+    assert listed["value"].tolist() == result["value"].tolist()
+    assert set(listed["encoder"]) == {"", "RandomizedResponseEncoder", "UnaryEncodingTransformer"}
+    alone = study(epsilons=[1.0, 4.0])
+    first = listed[listed["encoder"] != "UnaryEncodingTransformer"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(first, alone)
+    differences = compare_to_baseline(result, baseline="columns excluded")
+    assert len(differences[differences["metric"] == "accuracy"]) == 5
+    joined = pd.concat([alone, study(skdp.UnaryEncodingTransformer(), epsilons=[1.0, 4.0])])
+    found = compare_to_baseline(joined, baseline="columns excluded")
+    assert len(found[found["metric"] == "accuracy"]) == 5
+    part = differences["encoder"] == "GRR"
+    np.testing.assert_array_equal(
+        differences[part]["difference"], found[found["encoder"].str.startswith("Rand")]["difference"]
+    )
+
+
+# --- weights ----------------------------------------------------------------------------------------------------------
+
+
+def test_weights_are_used_for_training_and_all_scores():
+    weights = np.random.default_rng(1).random(N) + 0.2
+    methods = ["without privacy", "columns excluded", "reported"]
+    result = study(methods=methods, sample_weight=pd.Series(weights, PEOPLE.index), epsilons=[60.0])
+    for number in range(2):
+        labels, train, test = split(number)
+        men = (PEOPLE["sex"] == "m").to_numpy()[test]
+        for method, protected in (("without privacy", True), ("columns excluded", False), ("reported", True)):
+            matrix = features(protected=protected)
+            model = MODEL.fit(matrix[train], labels[train], sample_weight=weights[train])
+            predicted, weight = model.predict(matrix[test]), weights[test]
+            accuracy = accuracy_score(labels[test], predicted, sample_weight=weight)
+            assert rows_of(result, method, "accuracy")[number] == pytest.approx(accuracy, abs=1e-12)
+            rates = [np.average(predicted[side], weights=weight[side]) for side in (~men, men)]
+            assert rows_of(result, method, PARITY)[number] == pytest.approx(rates[0] - rates[1], abs=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:The noise of the reports gives the rate", "ignore:Setting a value on a Series")
+@pytest.mark.parametrize("method", ["post-processed", "private parity"])
+def test_weights_of_rows_change_the_groups_of_a_method(method):
+    """Each hired woman counts as three, and each other woman as a third, so that parity of rows is no parity."""
+    women = (PEOPLE["sex"] == "f").to_numpy()
+    weights = np.where(women, np.where(HIRED, 3.0, 1 / 3), 1.0)
+    options = {"methods": [method], "epsilons": [60.0], "n_splits": 6}
+    weighted = rows_of(study(sample_weight=weights, **options), method, PARITY)
+    assert abs(weighted.mean()) < 0.12
+    with_pipeline = make_pipeline(StandardScaler(), MODEL)
+    assert np.isfinite(study(estimator=with_pipeline, sample_weight=weights, **options)["value"]).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sample_weight": np.ones(3)}, "`sample_weight` must be numbers of shape"),
+        ({"methods": ["synthetic rows"], "domain": ALL_DECLARED}, "cannot be used with 'synthetic rows'"),
+        ({"estimator": KNeighborsClassifier()}, "must have a `fit` with the parameter `sample_weight`, got KNeigh"),
+        (
+            {"estimator": make_pipeline(StandardScaler(), KNeighborsClassifier())},
+            "parameter `sample_weight`, got KNeigh",
+        ),
+        ({"sample_weight": pd.Series(np.ones(N))}, "row labels"),
+    ],
+)
+def test_weights_that_cannot_be_used_raise_an_error(options, message):
+    with pytest.raises(ValueError, match=message):
+        study(**{"sample_weight": np.ones(N)} | options)

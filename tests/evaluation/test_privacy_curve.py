@@ -285,7 +285,8 @@ class TestDifferences:
         assert found["difference"].tolist() == pytest.approx([0, 1])
         with pytest.raises(ValueError, match="must have a baseline"):
             compare_to_baseline(parts[0][np.isfinite(parts[0]["epsilon"])])
-        twice = pd.concat([parts[0], parts[0][np.isfinite(parts[0]["epsilon"])]])
+        again = parts[0][np.isfinite(parts[0]["epsilon"])].assign(value=0.0)
+        twice = pd.concat([parts[0], again])
         with pytest.raises(ValueError, match="each split once"):
             compare_to_baseline(twice)
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 
 from skdp.base import AxesLike, check_choice
-from skdp.evaluation._privacy_curve import check_curve, compare_to_baseline
+from skdp.evaluation._privacy_curve import (
+    check_curve,
+    compare_to_baseline,
+    summarize_splits,
+)
 from skdp.evaluation._style import (
-    COLORS,
     INK,
     PanelDisplay,
+    choose_series_style,
     draw_plain_text,
     make_legend_entry,
     tidy_axes,
@@ -20,17 +25,17 @@ from skdp.evaluation._style import (
 
 
 class PrivacyCurveDisplay(PanelDisplay):
-    """Plot of scores against epsilon, with one panel for each metric.
+    """Plot of scores against epsilon, with a panel for each metric and a curve for each method.
 
-    Use `from_curve` to create the display. The line is the mean over the splits, and the
-    dashed line is the baseline, by default without privacy. The band of scores is one standard
-    deviation over the splits, as in scikit-learn's `ValidationCurveDisplay`; it is not a
-    confidence interval. Scores that are not finite are excluded.
+    Use `from_curve` to create the display. Points are means over the splits with 95 %
+    intervals, as in `compare_to_baseline`. Dashed lines are means without an epsilon,
+    such as of the baseline. Scores that are not finite are excluded.
 
     Parameters
     ----------
     curve : pandas.DataFrame
-        Result of `privacy_curve`.
+        Result of `privacy_curve` or `fairness_study`. Of several curves, each has its
+        name in the column ``method``.
 
     Attributes
     ----------
@@ -41,7 +46,8 @@ class PrivacyCurveDisplay(PanelDisplay):
 
     See Also
     --------
-    privacy_curve : Compute the scores.
+    privacy_curve : Compute the scores of a model.
+    fairness_study : Compute the scores of several methods.
     compare_to_baseline : Table of the differences.
 
     Notes
@@ -73,16 +79,21 @@ class PrivacyCurveDisplay(PanelDisplay):
         curve: pd.DataFrame,
         *,
         kind: Literal["score", "difference"] = "score",
+        baseline: str | None = None,
         ax: AxesLike | None = None,
     ) -> PrivacyCurveDisplay:
-        """Plot the result of `privacy_curve`.
+        """Plot the result of `privacy_curve` or `fairness_study`.
 
         Parameters
         ----------
         curve : pandas.DataFrame
-            Result of `privacy_curve`.
+            Result of `privacy_curve`, or rows of a `fairness_study`, such as
+            ``study[study["metric"] == "accuracy"]``. Concatenated studies of several
+            encoders have a curve for each encoder.
         kind : {"score", "difference"}, default="score"
-            Plot the scores, or their differences from the baseline with 95 % intervals.
+            Plot the scores, or their differences from the baseline.
+        baseline : str, default=None
+            Baseline method of differences of a study, as in `compare_to_baseline`.
         ax : matplotlib Axes or array of Axes, default=None
             Axes to draw on, one for each metric. If None, a new figure is created.
 
@@ -96,7 +107,7 @@ class PrivacyCurveDisplay(PanelDisplay):
         ImportError, TypeError, ValueError
             If matplotlib is not installed, or the curve lacks a column or the baseline.
         """
-        return cls(curve).plot(ax, kind=kind)
+        return cls(curve).plot(ax, kind=kind, baseline=baseline)
 
     @draw_plain_text
     def plot(
@@ -104,12 +115,13 @@ class PrivacyCurveDisplay(PanelDisplay):
         ax: AxesLike | None = None,
         *,
         kind: Literal["score", "difference"] = "score",
+        baseline: str | None = None,
     ) -> PrivacyCurveDisplay:
         """Plot the scores or their differences.
 
         Parameters
         ----------
-        ax, kind : optional
+        ax, kind, baseline : optional
             As for `from_curve`.
 
         Returns
@@ -118,58 +130,93 @@ class PrivacyCurveDisplay(PanelDisplay):
             Object that stores the figure.
         """
         check_choice("kind", kind, ("score", "difference"))
-        metrics = list(dict.fromkeys(self.curve["metric"]))
-        baseline = self.curve.attrs.get("baseline", "the baseline")
+        curve = check_curve(self.curve)
+        name = baseline or curve.attrs.get("baseline", "the baseline")
         if kind == "difference":
-            table = compare_to_baseline(self.curve)
+            table = compare_to_baseline(curve, baseline=baseline)
             table = table.rename(columns={"difference": "mean"})
-            label = "95 % interval"
         else:
-            table = _summarize(self.curve)
-            label = "± 1 standard deviation over the splits"
-        panels = self._use_panels(ax, len(metrics))
+            table = summarize_splits(curve)
+        table["series"] = _name_series(table, name)
+        metrics = list(dict.fromkeys(table["metric"]))
+        # A method has the same style in figures of scores and of differences.
+        all_series = list(dict.fromkeys(_name_series(curve, name)))
+        if "method" not in table:
+            # The only curve has the first color, and its baseline is black.
+            all_series.sort(key=name.__eq__)
+        styles = dict(zip(all_series, map(choose_series_style, count()), strict=False))
+        if name in styles and "method" not in table:
+            styles[name] = {"color": INK, "marker": "none"}
+        # One panel per row is readable in a column of a paper and on a phone.
+        panels = self._use_panels(
+            ax, len(metrics), width=5.5, height=2.6, max_columns=1
+        )
         for axes, metric in zip(panels, metrics, strict=True):
-            _draw_metric(axes, table[table["metric"] == metric])
-            tidy_axes(axes, str(metric).replace("_", " "))
+            _draw_metric(axes, table[table["metric"] == metric], styles)
+            title = str(metric).replace("_", " ")
             if kind == "difference":
-                axes.axhline(0, color=INK, ls="--", lw=1.2)
-                axes.set_ylabel(f"difference from {baseline}")
-        handles = [make_legend_entry("with privacy", color=COLORS[0], marker="o")]
-        if np.isinf(self.curve["epsilon"]).any():
-            handles.append(make_legend_entry(baseline, ls="--", lw=1.2))
-        handles.append(make_legend_entry(label, color=COLORS[0], alpha=0.25, lw=6))
+                axes.axhline(0, color=INK, lw=1)
+                title += f", difference from {name}"
+            tidy_axes(axes, title)
+        is_curve = table.groupby("series")["epsilon"].min() < np.inf
+        handles = [
+            make_legend_entry(series, ls="-" if is_curve[series] else "--", **style)
+            for series, style in styles.items()
+            if series in is_curve
+        ]
+        handles.append(make_legend_entry("95 % interval", lw=2, alpha=0.6))
         self._draw_legend(ax, handles)
         return self
 
 
-def _draw_metric(axes: Any, table: pd.DataFrame) -> None:
-    """Draw the means, the band from "lower" to "upper", and the baseline (epsilon inf) of a metric.
+def _name_series(table: pd.DataFrame, baseline: str) -> pd.Series:
+    """Return the name of the curve of each point: its method, and its encoder if the method has several."""
+    if "method" not in table:
+        is_baseline = np.isinf(table["epsilon"])
+        return is_baseline.map({True: baseline, False: "with privacy"})
+    names = table["method"].astype(str)
+    if "encoder" in table:
+        n_encoders = table.groupby("method")["encoder"].transform("nunique")
+        names = names.where(n_encoders < 2, names + ", " + table["encoder"].astype(str))
+    return names
 
-    `table` has a row for each epsilon with these columns and "mean".
+
+def _draw_metric(axes: Any, table: pd.DataFrame, styles: dict[Any, Any]) -> None:
+    """Draw the means and intervals of a metric, with a curve for each series.
+
+    `table` has a row for each point with the columns "series", "epsilon", "mean", "lower" and "upper".
     """
-    line = table[np.isfinite(table["epsilon"])].sort_values("epsilon")
-    epsilons = line["epsilon"].to_numpy()
-    axes.fill_between(
-        epsilons, line["lower"], line["upper"], color=COLORS[0], alpha=0.18, lw=0
-    )
-    axes.plot(epsilons, line["mean"], "o-", color=COLORS[0], lw=1.6, ms=5)
-    for level in table.loc[np.isinf(table["epsilon"]), "mean"].dropna():
-        axes.axhline(level, color=INK, ls="--", lw=1.2)
-    # Only the values of epsilon that were computed are labeled.
+    epsilons = sorted(set(table["epsilon"]) - {np.inf})
+    # Points without an epsilon are at the right of the largest epsilon.
+    step = (epsilons[-1] / epsilons[0]) ** (1 / max(len(epsilons) - 1, 1))
+    right = epsilons[-1] * max(step, 2)
     axes.set_xscale("log")
-    axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
+    for is_private in (True, False):
+        rows = table[np.isfinite(table["epsilon"]) == is_private]
+        drawn = [series for series in styles if (rows["series"] == series).any()]
+        for position, series in enumerate(drawn):
+            points = rows[rows["series"] == series].sort_values("epsilon")
+            # Series are shifted by a part of a step, so that intervals do not overlap.
+            shift = max(step, 2) ** (0.3 * ((position + 0.5) / len(drawn) - 0.5))
+            places = points["epsilon"].replace(np.inf, right) * shift
+            style = styles[series]
+            axes.plot(places, points["mean"], lw=1.4, ms=5, **style)
+            axes.vlines(
+                places,
+                points["lower"],
+                points["upper"],
+                color=style["color"],
+                lw=2,
+                alpha=0.6,
+            )
+            if not is_private and points["mean"].notna().all():
+                axes.axhline(
+                    points["mean"].item(), color=style["color"], ls="--", lw=1.2
+                )
+    # Only the values of epsilon that were computed are labeled.
+    ticks = {epsilon: f"{epsilon:g}" for epsilon in epsilons}
+    if np.isinf(table["epsilon"]).any():
+        ticks[right] = "none"
+    axes.set_xticks(list(ticks), list(ticks.values()))
     axes.minorticks_off()
     axes.set_xlabel("epsilon (smaller is more private)")
-
-
-def _summarize(curve: pd.DataFrame) -> pd.DataFrame:
-    """Return the mean of the finite scores of each metric and epsilon, with "lower" and "upper".
-
-    These are one standard deviation below and above the mean.
-    """
-    finite = curve.assign(value=curve["value"].where(np.isfinite(curve["value"])))
-    grouped = finite.groupby(["metric", "epsilon"], sort=False)["value"]
-    table = grouped.agg(["mean", "std"])
-    table["lower"] = table["mean"] - table["std"]
-    table["upper"] = table["mean"] + table["std"]
-    return table.reset_index()

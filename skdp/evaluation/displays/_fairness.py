@@ -79,6 +79,11 @@ class FairnessDisplay(PanelDisplay):
         for name, report in reports.items():
             title = f"reports[{name!r}]"
             check_table(report, title, ("metric", "value"), numbers=("value",))
+            if "split" in report:
+                raise TypeError(
+                    f"`{title}` must be a table of fairness_report, got scores of "
+                    "splits. Plot a study with PrivacyCurveDisplay.from_curve."
+                )
             columns = ["class_vs_rest", "metric", "group", "value", "lower", "upper"]
             table = report.reindex(columns=columns).astype({"group": object})
             tables.append(table.assign(report=str(name)))
