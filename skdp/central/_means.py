@@ -1,18 +1,20 @@
-"""Means of numeric columns, and counts, means and sums by group."""
+"""Means of numeric columns, and statistics by group with totals."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from itertools import product
 from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats
+from skdp._arrays import Floats, Mask
 from skdp.base import (
     Bounds,
     ColumnName,
@@ -25,6 +27,7 @@ from skdp.base import (
 from skdp.central._base import Plan, Unknown, WeightedStatistic, check_unique_names
 from skdp.central._quantiles import (
     GroupQuantiles,
+    Masses,
     make_candidates,
     read_masses,
     read_probability,
@@ -36,8 +39,11 @@ from skdp.central._sums import (
     NoisySums,
     clip_floats,
     count_noisy_numbers,
+    estimate_deviations,
     estimate_means,
     estimate_sums,
+    estimate_variances,
+    is_measured,
     sum_by_cells,
     sum_columns,
     warn_of_objects,
@@ -50,6 +56,7 @@ from skdp.central.statistics import (
     declared_domain,
     library_of,
     make_frame,
+    make_table,
     to_float,
 )
 from skdp.domain import Domain, DomainLike
@@ -195,15 +202,30 @@ class DPMean(WeightedStatistic):
         return make_frame(Domain({"column": names}), columns, self._library)
 
 
-Statistic = Literal["count", "mean", "sum", "median"] | float
+Statistic = Literal["count", "mean", "sum", "std", "var", "median"] | float
 
 SUFFIXES = ("", "_std_error", "_lower", "_upper")
 
+# Statistics of a column that are functions of its noisy sums.
+SUM_STATISTICS: dict[str, Callable[..., Estimate]] = {
+    "mean": estimate_means,
+    "sum": estimate_sums,
+    "std": estimate_deviations,
+    "var": estimate_variances,
+}
+OF_SQUARES = {"std", "var"}
+QUANTILES = {"median": Fraction(1, 2)}
+COUNT = "count"
+
+# Name of the sum over all values of a key.
+TOTAL = "total"
+
 
 class DPGroupBy(WeightedStatistic):
-    """Estimate the number of rows, means, sums and quantiles of groups with differential privacy.
+    """Estimate statistics of groups and of their totals with differential privacy.
 
-    All declared groups are released, including groups without rows.
+    All declared groups are released, including groups without rows. A mean, a standard deviation, a variance or a
+    quantile is missing if the number of values of its group does not exceed the noise.
 
     Parameters
     ----------
@@ -220,13 +242,19 @@ class DPGroupBy(WeightedStatistic):
         Bounds (low, high) of all columns except the keys, or of each of them, from public knowledge or from
         `discover_domain`. Values outside are clipped. Two integers more than 1 apart declare whole numbers, so that
         quantiles are whole numbers; use floats otherwise.
-    statistics : {"count", "mean", "sum", "median"}, float, or list of these, default=("count", "mean")
+    statistics : {"count", "mean", "sum", "std", "var", "median"}, float, or list of these, default=("count", "mean")
         The statistics to release: the number of rows of each group, and for each column in it the mean, the sum, the
-        median, or the quantile of a probability, such as 0.25.
+        standard deviation, the variance (divided by the number of values), the median, or the quantile of a
+        probability, such as 0.25.
     handle_unknown : {"error", "ignore"}, default="error"
         How `fit` handles an undeclared key. ``"error"`` reveals that such a key occurs; ``"ignore"`` excludes its row.
     max_weight : float, optional
         The largest `sample_weight` of a row, from public knowledge. The noise is proportional to it.
+    totals : bool, default=False
+        If True, also release the totals over all values of each key and of all keys. Counts and sums of totals are sums
+        of cells.
+    quantile_fraction : float, default=0.5
+        The fraction of the budget for quantiles if there are other statistics, too.
     intervals : bool, default=True
         If False, quantiles have no intervals, which get two thirds of the budget of quantiles otherwise. Other
         intervals are free.
@@ -243,9 +271,9 @@ class DPGroupBy(WeightedStatistic):
     Attributes
     ----------
     estimates_ : dict of str to ndarray of shape (n_groups, 4)
-        For ``"count"``, ``"<column>_mean"``, ``"<column>_sum"``, ``"<column>_median"`` and ``"<column>_q25"`` (for
-        0.25): the noisy statistic of each group, the standard deviation of its noise (nan for quantiles), and its
-        interval, for the clipped values of this table.
+        For ``"count"``, ``"<column>_mean"`` and all other statistics, such as ``"<column>_q25"`` (for 0.25): the noisy
+        statistic of each group, the standard deviation of its noise (nan for quantiles), and its interval, for the
+        clipped values of this table.
     keys_ : list of ndarray of object, each of shape (n_groups,)
         For each key column, the value of each group; of an `Interval`, the name of the bin.
     bounds_ : ndarray of shape (n_columns, 2)
@@ -276,15 +304,20 @@ class DPGroupBy(WeightedStatistic):
     several groups. The largest changes of these groups add up to at most k, so the noise is k times as large.
 
     With `sample_weight`, counts and sums are of weights between 0 and `max_weight`, and their noise is `max_weight`
-    times as large. Quantiles have no weights.
+    times as large. Means, standard deviations and quantiles are weighted.
 
-    With quantiles, counts, means and sums together get half of the budget, and quantiles the other half. Quantiles are
-    chosen by the exponential mechanism among all numbers between the bounds, as in `DPKBinsDiscretizer`. With
-    `intervals`, a third of their budget is for the quantiles, and the remainder is divided equally among the endpoints
-    of all intervals. An endpoint is chosen in the same way among few numbers on one side of the quantile, for a rank
-    that is so far outside that the interval covers the quantile of this table with the stated probability, for any
-    values ([2]_). Few quantiles therefore have narrower intervals: with one column and a median, an endpoint is about
-    20 / epsilon to 30 / epsilon values away from it.
+    With `totals`, counts and sums of totals are sums of noisy cells, without further privacy loss. The standard error
+    of the sum of c cells is sqrt(c) times as large as the one of a cell. Means, standard deviations and variances are
+    functions of these sums. Quantiles of totals are released in addition: with j keys, a record is in 2**j groups,
+    which share the budget of quantiles equally.
+
+    Quantiles get `quantile_fraction` of the budget, and all other statistics together the rest. Quantiles are chosen by
+    the exponential mechanism among all numbers between the bounds, as in `DPKBinsDiscretizer`. With `intervals`, a
+    third of their budget is for the quantiles, and the remainder is divided equally among the endpoints of all
+    intervals. An endpoint is chosen in the same way among few numbers on one side of the quantile, for a rank that is
+    so far outside that the interval covers the quantile of this table with the stated probability, for any values
+    ([2]_). Few quantiles therefore have narrower intervals: with one column and a median, an endpoint is about 20 /
+    epsilon to 30 / epsilon values away from it.
 
     References
     ----------
@@ -310,8 +343,15 @@ class DPGroupBy(WeightedStatistic):
     >>> hours.to_frame().filter(like="q90").rename(columns=lambda name: name[15:])
              q90  q90_lower  q90_upper
     sex
-    Female  48.0       45.0       51.0
-    Male    59.0       56.0       60.0
+    Female  48.0       48.0       51.0
+    Male    59.0       58.0       60.0
+
+    >>> groups.set_params(statistics="count", totals=True).fit(people).to_frame()
+            count  count_std_error  count_lower  count_upper
+    sex
+    Female  10771        14.136245        10741        10801
+    Male    21797        14.136245        21767        21827
+    total   32568        19.991669        32525        32611
     """
 
     _takes_categories = True
@@ -326,6 +366,8 @@ class DPGroupBy(WeightedStatistic):
         statistics: Statistic | Sequence[Statistic] = ("count", "mean"),
         handle_unknown: Unknown = "error",
         max_weight: float | None = None,
+        totals: bool = False,
+        quantile_fraction: float = 0.5,
         intervals: bool = True,
         confidence_level: float = 0.95,
         max_rows_per_person: int = 1,
@@ -339,6 +381,8 @@ class DPGroupBy(WeightedStatistic):
         self.statistics = statistics
         self.handle_unknown = handle_unknown
         self.max_weight = max_weight
+        self.totals = totals
+        self.quantile_fraction = quantile_fraction
         self.intervals = intervals
         self.confidence_level = confidence_level
         self.max_rows_per_person = max_rows_per_person
@@ -357,18 +401,26 @@ class DPGroupBy(WeightedStatistic):
             Table in the library of X (pandas for an array) with a row for each group:
             its keys, as columns, or in pandas as the index; and for each statistic the
             columns ``<statistic>``, ``<statistic>_std_error``, ``<statistic>_lower``
-            and ``<statistic>_upper``. Quantiles have no standard error.
+            and ``<statistic>_upper``. Quantiles have no standard error. With `totals`, the
+            key of a total is "total", and the keys are text if it is a column.
         """
         check_is_fitted(self)
         columns: dict[str, NDArray[Any]] = {}
         for name, estimate in self.estimates_.items():
+            is_empty = np.isnan(estimate[:, 0]).all()
             for suffix, column in zip(SUFFIXES, estimate.T, strict=True):
-                if not np.isnan(column).all():
+                if is_empty or not np.isnan(column).all():
                     columns[name + suffix] = column
-        if "count" in columns and not self._is_weighted:
+        if COUNT in columns and not self._is_weighted:
             for suffix in ("", "_lower", "_upper"):
-                columns[f"count{suffix}"] = columns[f"count{suffix}"].astype(np.int64)
-        return make_frame(self._domain, columns, self._library)
+                columns[COUNT + suffix] = columns[COUNT + suffix].astype(np.int64)
+        if not self.keys_ or self.keys_[0].size == self._domain.size:
+            return make_frame(self._domain, columns, self._library)
+        keys = dict(zip(self._domain.columns, self.keys_, strict=True))
+        texts = {}
+        for name, labels in keys.items():
+            texts[name] = [None if label is None else str(label) for label in labels]
+        return make_table(_make_index(keys), texts, columns, self._library)
 
     @property
     def _key_names(self) -> list[Any]:
@@ -379,22 +431,31 @@ class DPGroupBy(WeightedStatistic):
 
     @property
     def _statistics(self) -> list[Any]:
-        """The parameter `statistics` as a list."""
+        """The parameter `statistics` as a list, with the exact probability of each quantile that is a number."""
         statistics: Any = self.statistics
-        is_single = isinstance(statistics, str | Real)
-        return [statistics] if is_single else list(statistics)
+        if isinstance(statistics, str | Real):
+            statistics = [statistics]
+        return [
+            read_probability(one, "statistics") if isinstance(one, Real) else one
+            for one in statistics
+        ]
 
     @property
     def _probabilities(self) -> dict[str, Fraction]:
         """The probability of each quantile, by the end of its name."""
+        names = {probability: name for name, probability in QUANTILES.items()}
         probabilities = {}
         for statistic in self._statistics:
-            if statistic == "median":
-                probabilities["median"] = Fraction(1, 2)
-            elif isinstance(statistic, Real):
-                probability = read_probability(statistic, "statistics")
-                probabilities[f"q{float(100 * probability):g}"] = probability
+            probability = QUANTILES.get(statistic, statistic)
+            if isinstance(probability, Fraction):
+                name = f"q{float(100 * probability):g}"
+                probabilities[names.get(probability, name)] = probability
         return probabilities
+
+    @property
+    def _sum_statistics(self) -> list[str]:
+        """The statistics that are functions of sums of a column."""
+        return [name for name in SUM_STATISTICS if name in self._statistics]
 
     def _select_bounded(self, rows: Batches) -> Batches:
         """Check `by` and `statistics`, and select the columns that are measured: all except the keys."""
@@ -410,18 +471,16 @@ class DPGroupBy(WeightedStatistic):
                 f"`by` must name at least one column, and none twice, got {keys}."
             )
         for statistic in statistics:
-            if not isinstance(statistic, Real):
-                check_choice(
-                    "statistics", statistic, ("count", "mean", "sum", "median")
-                )
+            if not isinstance(statistic, Fraction):
+                choices = (COUNT, *SUM_STATISTICS, *QUANTILES)
+                check_choice("statistics", statistic, choices)
         # "median" is the quantile 0.5.
-        distinct = {0.5 if name == "median" else name for name in statistics}
-        if len(distinct) < len(statistics):
+        if len({QUANTILES.get(name, name) for name in statistics}) < len(statistics):
             raise ValueError(
-                f"`statistics` must not name a statistic twice, got {statistics}."
+                f"`statistics` must not name a statistic twice, got {self.statistics}."
             )
         measured = [name for name in names if name not in keys]
-        if statistics == ["count"]:
+        if statistics == [COUNT]:
             measured = []
         results = self._result_names(measured)
         if not results:
@@ -434,15 +493,14 @@ class DPGroupBy(WeightedStatistic):
 
     def _result_names(self, measured: Sequence[Any]) -> list[Any]:
         """Return the names of the columns of `to_frame`, without the keys."""
-        names = ["count"] if "count" in self._statistics else []
-        statistics = [name for name in ("mean", "sum") if name in self._statistics]
+        names = [COUNT] if COUNT in self._statistics else []
         for column in measured:
-            for statistic in [*statistics, *self._probabilities]:
+            for statistic in [*self._sum_statistics, *self._probabilities]:
                 names.append(f"{column}_{statistic}")
         return [name + suffix for name in names for suffix in SUFFIXES]
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
-        return None if self._statistics == ["count"] else self.bounds
+        return None if self._statistics == [COUNT] else self.bounds
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Count the rows, and sum the bounded columns, in each cell of the declared keys; choose the noise.
@@ -459,24 +517,18 @@ class DPGroupBy(WeightedStatistic):
         bounds = parse_bounds(bounds, names) if names else np.empty((0, 2))
         keys = rows.select(self._key_names)
         domain = declared_domain(keys.table, self.keys if keys.names else {}, "keys")
+        self._check_totals(domain)
 
-        # Counts, means and sums; quantiles; and their intervals have a part of the budget each.
-        has_sums = not {"count", "mean", "sum"}.isdisjoint(self._statistics)
+        # Quantiles have a fraction of the budget, and sums of all other statistics the rest.
+        fraction = read_probability(self.quantile_fraction, "quantile_fraction")
+        summed = names if self._sum_statistics else ()
+        has_sums = bool(summed) or COUNT in self._statistics
         probabilities = list(self._probabilities.values())
         max_weight = self._check_max_weight(rows)
-        if probabilities and max_weight is not None:
-            raise ValueError(
-                "`statistics` must not contain quantiles if rows have weights, got "
-                f"{self._statistics}. Weights apply to counts, means and sums."
-            )
-        part = budget / (has_sums + bool(probabilities))
+        weight = rows.names[-1:] if max_weight is not None else ()
         noises: list[Noise] = []
         mechanisms: list[str] = []
         losses: tuple[Loss, ...] = ()
-
-        is_summed = not {"mean", "sum"}.isdisjoint(self._statistics)
-        summed = names if is_summed else ()
-        weight = rows.names[-1:] if max_weight is not None else ()
         sums = None
         if has_sums or domain.columns:  # also finds undeclared keys
             columns = [*domain.columns, *summed, *weight]
@@ -491,6 +543,7 @@ class DPGroupBy(WeightedStatistic):
                 max_weight=max_weight,
             )
         if has_sums:
+            part = budget * (1 - fraction) if probabilities else budget
             noise = self._noise(part, len(summed), max_weight is not None)
             noises.append(noise)
             statistics = "counts and sums" if summed else "counts"
@@ -498,17 +551,52 @@ class DPGroupBy(WeightedStatistic):
             losses += (noise.loss,)
         quantiles = None
         if probabilities:
-            decimals = find_decimals(self.bounds, names)
-            candidates = make_candidates(bounds, decimals)
             masses = read_masses(
-                rows.select([*domain.columns, *names]), domain, candidates
+                rows.select([*domain.columns, *names, *weight]),
+                domain,
+                make_candidates(bounds, find_decimals(self.bounds, names)),
+                max_weight,
             )
-            quantiles = GroupQuantiles(masses, probabilities, part, self.intervals)
+            part = budget * fraction if has_sums else budget
+            quantiles = self._plan_quantiles(masses, domain, part)
             mechanisms.append(quantiles.mechanism)
             losses = (*losses, *quantiles.losses) if quantiles.losses else ()
         library = library_of(rows.table)
         exact = sums, domain, library, (names, summed), quantiles, max_weight
         return Plan(exact, tuple(noises), "; ".join(mechanisms), losses)
+
+    def _check_totals(self, domain: Domain) -> None:
+        """Check the parameter `totals`, and that no key has the name of a total."""
+        check_flag("totals", self.totals)
+        if not self.totals:
+            return
+        if not domain.columns:
+            raise ValueError("`totals` requires keys in `by`, got by=None.")
+        for name in domain.columns:
+            if TOTAL in domain[name].labels:
+                raise ValueError(
+                    f"`keys` of column {name!r} must not contain {TOTAL!r} with "
+                    "totals=True. Rename this value."
+                )
+
+    def _plan_quantiles(
+        self, masses: list[list[Masses]], domain: Domain, budget: PrivacyBudget
+    ) -> GroupQuantiles:
+        """Plan the quantiles of each column by group, and of all totals, which share the budget equally."""
+        n_overlapping = 1
+        if self.totals:
+            # The groups with a total of the same keys do not overlap.
+            n_overlapping = 2 ** len(domain.columns)
+            masses = [
+                add_totals(_to_array(groups), domain).tolist() for groups in masses
+            ]
+        return GroupQuantiles(
+            masses,
+            list(self._probabilities.values()),
+            budget / n_overlapping,
+            bool(self.intervals),
+            n_overlapping,
+        )
 
     def _noise(self, budget: PrivacyBudget, n_columns: int, is_weighted: bool) -> Noise:
         """Return the noise of the sums of all groups; a record changes the sums of one group.
@@ -517,28 +605,40 @@ class DPGroupBy(WeightedStatistic):
         """
         if not n_columns:
             return Noise.from_budget(budget, GRID if is_weighted else 1)
-        size = count_noisy_numbers(n_columns, squares=False, shared_count=False)
-        return Noise.joint(budget, GRID, size + ("count" in self._statistics))
+        size = count_noisy_numbers(
+            n_columns, squares=self._has_squares, shared_count=False
+        )
+        return Noise.joint(budget, GRID, size + (COUNT in self._statistics))
+
+    @property
+    def _has_squares(self) -> bool:
+        """True if a statistic requires the sums of squares."""
+        return not OF_SQUARES.isdisjoint(self._statistics)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the numbers of each group, and set the estimates with standard errors and intervals."""
         sums, self._domain, self._library, columns, quantiles, max_weight = plan.exact
         names, summed = columns
         self._is_weighted = max_weight is not None
-        labels = [self._domain[name].labels for name in self._domain.columns]
+        labels = [list(self._domain[name].labels) for name in self._domain.columns]
+        if self.totals:
+            labels = [[*values, TOTAL] for values in labels]
         self.keys_ = list(map(to_objects, zip(*product(*labels), strict=True)))
         level = check_confidence_level(self.confidence_level)
         self.estimates_ = {}
         by_statistic: dict[str, Estimate] = {}
+        is_known = None
         if plan.noises:
-            by_statistic = self._release_sums(
+            by_statistic, is_known = self._release_sums(
                 sums, summed, plan.noises[0], source, max_weight=max_weight
             )
         if quantiles is not None:
             drawn = quantiles.draw(level, source)
             for index, name in enumerate(self._probabilities):
-                parts = [part[:, :, index] for part in drawn]
-                by_statistic[name] = Estimate(*parts)
+                value, *others = (part[:, :, index] for part in drawn)
+                if is_known is not None:
+                    value = np.where(is_known, value, np.nan)
+                by_statistic[name] = Estimate(value, *others)
         for column, name in enumerate(names):
             for statistic, estimate in by_statistic.items():
                 parts = [part[:, column] for part in estimate]
@@ -552,47 +652,111 @@ class DPGroupBy(WeightedStatistic):
         source: ByteSource,
         *,
         max_weight: float | None,
-    ) -> dict[str, Estimate]:
-        """Add noise to the counts and sums of each group, set the counts, and return the means and sums."""
+    ) -> tuple[dict[str, Estimate], Mask]:
+        """Add noise to the counts and sums of each group, set the counts, and return the statistics of columns.
+
+        Also return for each group and column, or for each group, if the number of values exceeds its noise. Other
+        groups have no statistics except counts and sums.
+        """
         # One block of noise for each group. The first number is the number of rows, in units
         # of the sums if there are sums.
         unit = sums.count_unit if names else 1
-        exact = sums.numbers(squares=False, shared_count=False)
+        exact = sums.numbers(squares=self._has_squares, shared_count=False)
         n_counts = 0
-        if "count" in self._statistics:
+        if COUNT in self._statistics:
             exact = np.hstack([sums.rows[:, np.newaxis].astype(object) * unit, exact])
             n_counts = 1
         numbers = clip_floats(exact + noise.draw_each(source, *exact.shape))
-
+        n_cells = self._total(np.ones((len(numbers), 1)))
         level = check_confidence_level(self.confidence_level)
+        is_known = np.ones(n_cells.shape, bool)
         if n_counts:
-            counts = _estimate_counts(
-                numbers[:, 0], noise, level, unit=unit, max_weight=max_weight
-            )
-            self.estimates_["count"] = np.column_stack(counts)
-        noisy = NoisySums.of(numbers[:, n_counts:], len(names), squares=False)
+            scale = 1 / unit if max_weight is None else max_weight / GRID
+            counts = numbers[:, :1] * scale
+            error = to_float(noise.std) * scale * np.sqrt(n_cells)
+            if max_weight is None:
+                limit = MAX_NOISY_COUNT // counts.size
+                counts = np.clip(np.rint(counts), -limit, limit).astype(np.int64)
+            elif self.totals:
+                lower, upper = count_interval(0.0, error[0], level)
+                counts = _round_to_width(counts, upper - lower)
+            counts = self._total(counts)
+            lower, upper = count_interval(counts, error, level)
+            self.estimates_[COUNT] = np.hstack([counts, error, lower, upper])
+            rows = NoisySums.of(self._total(numbers[:, :1]), 1, squares=False)
+            is_known = is_measured(rows, noise, level, n_cells)
+        if not names:
+            return {}, is_known
+        cells = NoisySums.of(
+            numbers[:, n_counts:], len(names), squares=self._has_squares
+        )
+        arrays = (cells.counts, cells.position_sums, cells.squares)
+        noisy = NoisySums(*map(self._total, arrays))
+        is_known = is_measured(noisy, noise, level, n_cells)
         estimates = {}
-        if "mean" in self._statistics and names:
-            estimates["mean"] = estimate_means(noisy, sums.bounds, noise, level)
-        if "sum" in self._statistics and names:
-            totals = estimate_sums(noisy, sums.bounds, noise, level)
-            factor = 1.0 if max_weight is None else max_weight
-            estimates["sum"] = Estimate(*(factor * part for part in totals))
-        return estimates
+        for name in self._sum_statistics:
+            estimate = SUM_STATISTICS[name](noisy, sums.bounds, noise, level, n_cells)
+            value, error, lower, upper = estimate
+            if name == "sum":
+                factor = 1.0 if max_weight is None else max_weight
+                if self.totals:  # rounded cells add up to their totals
+                    value = estimate_sums(cells, sums.bounds, noise, level).value
+                    width = factor * (upper - lower)[0]
+                    decimals = None
+                    if max_weight is None:
+                        decimals = find_decimals(self.bounds, names)
+                    rounded = _round_to_width(factor * value, width, decimals)
+                    value = self._total(rounded) / factor
+                estimates[name] = Estimate(
+                    *(factor * part for part in (value, error, lower, upper))
+                )
+                continue
+            value = np.where(is_known, value, np.nan)
+            error = np.where(is_known, error, np.nan)
+            estimates[name] = Estimate(value, error, lower, upper)
+        return estimates, is_known
+
+    def _total(self, cells: NDArray[Any]) -> NDArray[Any]:
+        """Add the totals to an array of cells, if they are requested."""
+        return add_totals(cells, self._domain) if self.totals else cells
 
 
-def _estimate_counts(
-    counts: Floats, noise: Noise, level: float, *, unit: int, max_weight: float | None
-) -> Estimate:
-    """Estimate the number of rows, or the sum of weights, of each group from noisy counts.
+def add_totals(cells: NDArray[Any], domain: Domain) -> NDArray[Any]:
+    """Append to each key of a table of cells the sum over its values: an array (n_cells, ...) to (n_groups, ...)."""
+    table = cells.reshape(*domain.sizes, *cells.shape[1:])
+    for axis in range(len(domain.sizes)):
+        table = np.concatenate([table, table.sum(axis, keepdims=True)], axis)
+    n_groups = math.prod(size + 1 for size in domain.sizes)
+    return table.reshape(n_groups, *cells.shape[1:])
 
-    Counts of rows are multiplied by `unit`, and sums of weights are in steps of the grid.
+
+def _to_array(objects: Sequence[Any]) -> NDArray[Any]:
+    """Return objects as a 1-D array."""
+    array = np.empty(len(objects), object)
+    array[:] = objects
+    return array
+
+
+def _round_to_width(
+    values: Floats, widths: Floats, decimals: Sequence[int | None] | None = None
+) -> Floats:
+    """Round each column to a hundredth of the width of its intervals or less, but at most to whole numbers.
+
+    `decimals` has the largest number of decimals of the values of each column; None for any number.
     """
-    if max_weight is None:
-        value = np.clip(np.rint(counts / unit), -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
-        value, scale = value.astype(np.int64), 1 / unit
-    else:
-        scale = max_weight / GRID
-        value = counts * scale
-    error = np.full_like(counts, to_float(noise.std) * scale)
-    return Estimate(value, error, *count_interval(value, error, level))
+    rounded = []
+    for index, width in enumerate(widths):
+        digits = max(0, 2 - math.floor(math.log10(width)))
+        declared = None if decimals is None else decimals[index]
+        if declared is not None:
+            digits = min(digits, max(declared, 0))
+        rounded.append(np.round(values[:, index], digits))
+    return np.column_stack(rounded)
+
+
+def _make_index(keys: Mapping[Any, NDArray[Any]]) -> pd.Index:
+    """Make the index of groups in pandas."""
+    names = list(keys)
+    if len(names) == 1:
+        return pd.Index(keys[names[0]], name=names[0], tupleize_cols=False)
+    return pd.MultiIndex.from_arrays(list(keys.values()), names=names)

@@ -192,6 +192,20 @@ class Masses:
         n_before = np.append(0, np.cumsum(counts))
         return cls(candidates, starts, widths, n_before, unit)
 
+    def __add__(self, other: Masses) -> Masses:
+        """Return the masses of the values of two groups."""
+        starts, index, cells = np.unique(
+            np.append(self.starts, other.starts), return_index=True, return_inverse=True
+        )
+        widths = np.append(self.widths, other.widths)[index]
+        counts = np.zeros(starts.size, np.int64)
+        np.add.at(
+            counts, cells, np.append(*map(np.diff, (self.n_before, other.n_before)))
+        )
+        return replace(
+            self, starts=starts, widths=widths, n_before=np.append(0, np.cumsum(counts))
+        )
+
     @property
     def total(self) -> int:
         """The number of values."""
@@ -552,16 +566,19 @@ class GroupQuantiles:
     # The exact values of each column by group. They exist during `fit` only.
     masses: Sequence[Sequence[Masses]]
     probabilities: Sequence[Fraction]
+    # The budget of the groups that do not overlap.
     budget: PrivacyBudget
     has_intervals: bool = True
+    # The number of groups of a record: of its cell and of the totals with this cell.
+    n_overlapping: int = 1
 
     mechanism: ClassVar[str] = QuantilePlan.mechanism
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         """The privacy losses of all choices; empty for a budget in rho or mu."""
-        # A record is in one group, and the choices of all groups are one exponential
-        # mechanism, whose candidates are tuples.
+        # The choices of groups that do not overlap are one exponential mechanism, whose
+        # candidates are tuples.
         if self.budget.kind != "epsilon":
             return ()
         losses = self._select_group(0).losses
@@ -569,7 +586,9 @@ class GroupQuantiles:
             n_endpoints = 2 * len(self.masses) * len(self.probabilities)
             loss = exponential_loss(self._endpoint_budget.amount)
             losses = (*losses, replace(loss, count=n_endpoints))
-        return losses
+        return tuple(
+            replace(loss, count=loss.count * self.n_overlapping) for loss in losses
+        )
 
     @property
     def _endpoint_budget(self) -> PrivacyBudget:

@@ -145,7 +145,7 @@ class GroupSums:
         counts = self.rows[:, np.newaxis] if shared_count else self.counts
         numbers = [counts * self.count_unit, self.position_sums]
         if squares:
-            numbers.append(2 * self.squares - GRID * self.counts)
+            numbers.append(2 * self.squares - self.count_unit * self.counts)
         # Integers of Python do not overflow when noise is added.
         return np.hstack(numbers).astype(object)
 
@@ -374,12 +374,25 @@ def estimate_moments(noisy: NoisySums, noise_error: Fraction) -> Moments:
     return Moments(mean, mean_error, variance, variance_error)
 
 
+def is_measured(
+    noisy: NoisySums, noise: Noise, level: float, n_cells: Floats | float = 1.0
+) -> Mask:
+    """Return True where the number of values exceeds the margin of its noise: arrays (n_groups, n_columns)."""
+    margin = to_float(noise.margin_of_error(level)) * np.sqrt(n_cells)
+    return noisy.counts > margin
+
+
 def estimate_means(
-    noisy: NoisySums, bounds: Floats, noise: Noise, level: float
+    noisy: NoisySums,
+    bounds: Floats,
+    noise: Noise,
+    level: float,
+    n_cells: Floats | float = 1.0,
 ) -> Estimate:
     """Estimate means between bounds with Fieller's intervals of a quotient ([1]_): arrays (n_groups, n_columns).
 
-    `noise` is the noise of each sum and count, and `level` the confidence level of the intervals.
+    `noise` is the noise of each sum and count, and `level` the confidence level of the intervals. A group may be the
+    sum of several noisy cells; the shape of `n_cells` is (n_groups, 1).
     """
     # A mean x is in the interval if s - x n is within the margin of its noise, which is
     # the margin of one number times sqrt(1 + x**2). With r the margin divided by n, the
@@ -390,9 +403,9 @@ def estimate_means(
     counts = np.where(is_counted, noisy.counts, 1.0)
     mean = np.where(is_counted, noisy.position_sums / counts, 0.0)
     mean = np.clip(mean, -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
-    noise_error = to_float(noise.std)
+    noise_error = to_float(noise.std) * np.sqrt(n_cells)
     error = np.where(is_counted, noise_error / counts * np.hypot(1, mean), 1.0)
-    margin = to_float(noise.margin_of_error(level)) / counts
+    margin = to_float(noise.margin_of_error(level)) * np.sqrt(n_cells) / counts
     is_known = is_counted & (margin < 1)
     margin = np.where(is_known, margin, 0.0)
     root = np.sqrt(margin**2 * (1 - margin**2) + (margin * mean) ** 2)
@@ -406,17 +419,79 @@ def estimate_means(
     )
 
 
-def estimate_sums(
-    noisy: NoisySums, bounds: Floats, noise: Noise, level: float
+def estimate_variances(
+    noisy: NoisySums,
+    bounds: Floats,
+    noise: Noise,
+    level: float,
+    n_cells: Floats | float = 1.0,
 ) -> Estimate:
-    """Estimate sums of values with confidence intervals: arrays (n_groups, n_columns).
+    """Estimate variances of values between bounds with intervals: arrays (n_groups, n_columns); see `estimate_means`.
 
-    `noise` is the noise of each sum and count, and `level` the confidence level of the intervals.
+    The sum of squares is divided by the number of values.
     """
+    # With the noisy mean m, the sum T = sum of (p - m)**2 - v over the positions p is linear in
+    # the noisy numbers, and its noise is the noise of one number times sqrt(a + (c - v)**2)
+    # with a = 1/4 + 4 m**2 and c = 1/2 + m**2. A variance v is in the interval if T is within
+    # this margin. With r the margin of one number divided by n, and the estimate w, the bounds solve
+    #     (w - v)**2 = r**2 (a + (c - v)**2).
+    # T exceeds the sum around the mean of the values by n times the square of the error of m.
+    is_counted = noisy.counts > 0
+    counts = np.where(is_counted, noisy.counts, 1.0)
+    mean = np.where(is_counted, np.clip(noisy.position_sums / counts, -1, 1), 0.0)
+    estimate = np.clip((noisy.squares / counts + 1) / 2 - mean**2, 0, 1)
+    a, c = 0.25 + 4 * mean**2, 0.5 + mean**2
+    spread = np.sqrt(n_cells) / counts
+    error = to_float(noise.std) * spread * np.sqrt(a + (c - estimate) ** 2)
+    margin = to_float(noise.margin_of_error(level)) * spread
+    is_known = is_counted & (margin < 1)
+    margin = np.where(is_known, margin, 0.0)
+    rest = 1 - margin**2
+    root = margin * np.sqrt((c - estimate) ** 2 + a * rest)
+    middle = estimate - margin**2 * c
+    lower = (middle - root) / rest - margin**2 * (1 + mean**2) / rest
+    half = (bounds[:, 1] - bounds[:, 0]) / 2
+    return Estimate(
+        half**2 * estimate,
+        half**2 * np.minimum(error, 1),
+        half**2 * np.where(is_known, np.clip(lower, 0, 1), 0.0),
+        half**2 * np.where(is_known, np.clip((middle + root) / rest, 0, 1), 1.0),
+    )
+
+
+def estimate_deviations(
+    noisy: NoisySums,
+    bounds: Floats,
+    noise: Noise,
+    level: float,
+    n_cells: Floats | float = 1.0,
+) -> Estimate:
+    """Estimate standard deviations with intervals: arrays (n_groups, n_columns); see `estimate_variances`."""
+    variance = estimate_variances(noisy, bounds, noise, level, n_cells)
+    half = (bounds[:, 1] - bounds[:, 0]) / 2
+    # The error of a variance v is 2 sqrt(v) times the error of its root; it is at most
+    # the half width.
+    root = np.sqrt(np.maximum(variance.value, variance.std_error))
+    return Estimate(
+        np.sqrt(variance.value),
+        np.minimum(variance.std_error / (2 * root), half),
+        np.sqrt(variance.lower),
+        np.sqrt(variance.upper),
+    )
+
+
+def estimate_sums(
+    noisy: NoisySums,
+    bounds: Floats,
+    noise: Noise,
+    level: float,
+    n_cells: Floats | float = 1.0,
+) -> Estimate:
+    """Estimate sums of values with confidence intervals: arrays (n_groups, n_columns); see `estimate_means`."""
     # A value is middle + half * position, so a sum is half * positions + middle * count.
     half = (bounds[:, 1] - bounds[:, 0]) / 2 / GRID
     middle = (bounds[:, 0] + bounds[:, 1]) / 2 / GRID
-    norm = np.hypot(half, middle)
+    norm = np.hypot(half, middle) * np.sqrt(n_cells)
     value = half * noisy.position_sums + middle * noisy.counts
     error = np.broadcast_to(norm * to_float(noise.std), value.shape)
     margin = norm * to_float(noise.margin_of_error(level))

@@ -129,7 +129,6 @@ def test_intervals_cover_weighted_statistics(level):
         ({"max_weight": 2}, [1.0], "must have one weight for each row"),
         ({"max_weight": 2}, [[1.0, 2.0]] * 2, "`sample_weight` must be one column"),
         ({"max_weight": 2}, "v", "`sample_weight` must be the name of a column of X"),
-        ({"max_weight": 2, "statistics": ["median"]}, [1.0, 2.0], "must not contain quantiles if rows have weights"),
         ({"max_weight": 2}, pd.Series([1.0, 2.0], index=[1, 0]), "sample_weight"),
     ],
 )

@@ -17,6 +17,7 @@ from skdp.central.statistics._cells import is_ordered as is_ordered
 from skdp.central.statistics._cells import join_codes as join_codes
 from skdp.central.statistics._cells import library_of as library_of
 from skdp.central.statistics._cells import make_frame as make_frame
+from skdp.central.statistics._cells import make_table as make_table
 from skdp.central.statistics._cells import select_domain as select_domain
 from skdp.central.statistics._noise import MAX_NOISY_COUNT as MAX_NOISY_COUNT
 from skdp.central.statistics._noise import Estimate as Estimate

@@ -1,0 +1,209 @@
+"""Totals, standard deviations and weighted quantiles of groups: exactness, sums, coverage and replays of neighbors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import skdp.engines  # noqa: F401, so that `fit` reads a LazyFrame
+from skdp import DPGroupBy, PrivacyLedger
+from skdp.privacy import Mu, Rho
+from skdp.testing import replay_release
+
+KEYS = {"region": ["n", "s", "w"], "sex": ["f", "m"]}
+ALL = ["count", "sum", "mean", "std", "var", "median"]
+
+
+def make_people(n=3000, seed=0):
+    rng = np.random.default_rng(seed)
+    people = pd.DataFrame({name: rng.choice(values, n) for name, values in KEYS.items()})
+    return people.assign(income=rng.integers(0, 500, n), w=rng.choice([0.5, 1.0, 2.0], n))
+
+
+def make_groups(epsilon=1.0, by=("region", "sex"), **parameters):
+    given = {"keys": {name: KEYS[name] for name in by}, "bounds": (0, 1000), "statistics": ALL, "random_state": 0}
+    return DPGroupBy(epsilon, by=list(by), **given | parameters)
+
+
+def weighted_quantile(values, weights, probability):
+    order = np.argsort(values)
+    ranks = np.cumsum(weights[order])
+    return values[order][np.searchsorted(ranks, probability * ranks[-1])]
+
+
+def describe(rows, weights):
+    """Return the statistics of a group, with weights."""
+    values = rows["income"].to_numpy(float)
+    mean = np.average(values, weights=weights)
+    variance = np.average((values - mean) ** 2, weights=weights)
+    median = weighted_quantile(values, weights, 0.5)
+    return [weights.sum(), (weights * values).sum(), mean, math.sqrt(variance), variance, median]
+
+
+@pytest.mark.parametrize("by", [("region", "sex"), ("sex",)], ids=len)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_cells_and_totals_at_large_epsilon_are_exact_in_all_libraries(by, weighted):
+    people = make_people()
+    model = make_groups(1e7, by, totals=True, max_weight=2 if weighted else None)
+    columns = [*by, "income", *(["w"] if weighted else [])]
+    options = {"sample_weight": "w"} if weighted else {}
+    found = model.fit(people[columns], **options).to_frame()
+    assert len(found) == math.prod(len(KEYS[name]) + 1 for name in by)
+    for index, row in found.iterrows():
+        values = index if len(by) > 1 else (index,)
+        rows = people
+        for name, value in zip(by, values, strict=True):
+            rows = rows if value == "total" else rows[rows[name] == value]
+        expected = describe(rows, rows["w"].to_numpy() if weighted else np.ones(len(rows)))
+        released = row[["count", *(f"income_{name}" for name in ALL[1:])]].tolist()
+        np.testing.assert_allclose(released[:-1], expected[:-1], rtol=1e-3)
+        assert released[-1] == pytest.approx(expected[-1], abs=3)  # any number between two values is a median
+    for table in (pl.from_pandas(people[columns]), pl.from_pandas(people[columns]).lazy()):
+        again = model.fit(table, **options).to_frame()
+        again = again.to_pandas() if hasattr(again, "to_pandas") else again
+        again = again.set_index(list(by)) if by[0] in again else again
+        pd.testing.assert_frame_equal(again, found, check_index_type=False, check_column_type=False)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, Rho(0.1, delta=1e-6)])
+def test_cells_add_up_to_whole_totals(weighted, epsilon):
+    people = make_people()
+    options = {"sample_weight": "w"} if weighted else {}
+    model = make_groups(epsilon, statistics=["count", "sum"], totals=True, max_weight=2 if weighted else None)
+    found = model.fit(people if weighted else people.drop(columns="w"), **options).to_frame()
+    for name in ("count", "income_sum"):
+        table = found[name].unstack(sort=False)
+        np.testing.assert_allclose(table.iloc[:-1].sum(), table.loc["total"], rtol=1e-12)
+        np.testing.assert_allclose(table.iloc[:, :-1].sum(axis=1), table["total"], rtol=1e-12)
+        assert weighted or (table % 1 == 0).all(axis=None)
+        error = found[f"{name}_std_error"].unstack(sort=False)
+        assert error.loc["total", "total"] == pytest.approx(math.sqrt(6) * error.loc["n", "f"], rel=1e-6)
+        assert error.loc["total", "f"] == pytest.approx(math.sqrt(3) * error.loc["n", "f"], rel=1e-6)
+
+
+@pytest.mark.parametrize("n_rows", [30, 300])
+@pytest.mark.parametrize("epsilon", [1.0, Rho(0.5, delta=1e-6), 0.2])
+def test_intervals_cover_deviations_and_totals(n_rows, epsilon):
+    """400 keys with two groups each: the intervals of 800 groups and of their 400 totals."""
+    rng, n_keys = np.random.default_rng(1), 400
+    table = pd.DataFrame({"k": np.repeat(np.arange(n_keys), n_rows), "sex": rng.choice(["f", "m"], n_keys * n_rows)})
+    table["x"] = rng.gamma(2, 10, len(table)).clip(0, 100)
+    keys = {"k": range(n_keys), "sex": ["f", "m"]}
+    statistics = ["count", "mean", "sum", "std", "var"]
+    model = DPGroupBy(epsilon, by=["k", "sex"], keys=keys, bounds=(0, 100), statistics=statistics, totals=True)
+    found = model.set_params(random_state=0).fit(table).to_frame()
+    exact = {"mean": "mean", "sum": "sum", "std": lambda x: x.std(ddof=0), "var": lambda x: x.var(ddof=0)}
+    cells, totals = table.groupby(["k", "sex"])["x"], table.groupby("k")["x"]
+    for rows, groups in ((found[~_is_total(found)], cells), (found.xs("total", level="sex").iloc[:-1], totals)):
+        for name in ("count", *(f"x_{statistic}" for statistic in exact)):
+            truth = (groups.size() if name == "count" else groups.agg(exact[name[2:]])).to_numpy()
+            lower, upper = rows[f"{name}_lower"].to_numpy(), rows[f"{name}_upper"].to_numpy()
+            share = np.mean((lower <= truth) & (truth <= upper))
+            assert share >= 0.95 - 4 * math.sqrt(0.95 * 0.05 / len(truth)), (name, share)
+            value, error = rows[name].to_numpy(), rows[f"{name}_std_error"].to_numpy()
+            if n_rows == 300 and epsilon == 1.0:
+                assert 0.75 < np.sqrt(np.mean((value - truth) ** 2) / np.mean(error**2)) < 1.15, (
+                    name,
+                    np.sqrt(np.mean((value - truth) ** 2) / np.mean(error**2)),
+                )
+
+
+def _is_total(found):
+    return np.logical_or.reduce([found.index.get_level_values(name) == "total" for name in found.index.names])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
+@pytest.mark.parametrize("n_rows", [1, 2])
+def test_neighbors_by_record_or_person_cost_at_most_epsilon(epsilon, n_rows, weighted):
+    model = make_groups(
+        epsilon,
+        totals=True,
+        statistics=["count", "std", "median", 0.9],
+        max_rows_per_person=n_rows,
+        handle_unknown="ignore",
+        max_weight=2 if weighted else None,
+    )
+    rng = np.random.default_rng(0)
+    used = []
+    for seed in range(12):
+        people = make_people(3 + n_rows, seed).assign(income=rng.choice([0.0, 500, 1000, math.nan], 3 + n_rows))
+        people["w"] = rng.choice([0.0, 0.5, 2.0, 9.0, math.nan], len(people))
+        people["region"] = rng.choice(["n", "s", "?"], len(people))
+
+        def release(rows, seed=seed):
+            options = {"sample_weight": "w"} if weighted else {}
+            return model.set_params(random_state=seed).fit(rows if weighted else rows.drop(columns="w"), **options)
+
+        replay = replay_release(release, people, people[:-n_rows])
+        assert replay.passed, replay.findings
+        used.append(replay.epsilon / replay.guarantee.epsilon)
+    assert 0.25 < max(used) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("probability", [0.5, 0.9])
+def test_intervals_cover_weighted_quantiles(probability):
+    rng, n_groups, n_rows = np.random.default_rng(2), 400, 100
+    table = pd.DataFrame({"k": np.repeat(np.arange(n_groups), n_rows), "x": rng.gamma(2, 10, n_groups * n_rows)})
+    weights = rng.choice([0.5, 2.0, 4.0], len(table))
+    model = DPGroupBy(
+        4.0, by="k", keys={"k": range(n_groups)}, bounds=(0.0, 200.0), statistics=probability, max_weight=4
+    )
+    fitted = model.set_params(random_state=0).fit(table, sample_weight=weights)
+    (estimate,) = fitted.estimates_.values()
+    truth = [
+        weighted_quantile(rows["x"].to_numpy(), weights[rows.index], probability) for _, rows in table.groupby("k")
+    ]
+    value, _, lower, upper = estimate.T
+    assert np.mean((lower <= truth) & (truth <= upper)) >= 0.95 - 4 * math.sqrt(0.95 * 0.05 / n_groups)
+    assert np.median(np.abs(value - truth)) < 15
+
+
+def test_group_without_values_is_empty_and_has_counts():
+    people = make_people().assign(income=lambda rows: rows["income"].where(rows["region"] != "w"))
+    for table in (people.drop(columns="w"), pl.from_pandas(people.drop(columns="w"))):
+        found = make_groups(totals=True).fit(table).to_frame()
+        if isinstance(found, pl.DataFrame):
+            empty = found.filter(pl.col("region") == "w")
+            assert empty["income_mean"].null_count() == empty["income_median"].null_count() == 3
+            assert found["income_mean"].null_count() == 3
+            continue
+        names = [f"income_{name}" for name in ("mean", "std", "var", "median")]
+        assert found.loc["w", names].isna().all(axis=None)
+        assert found[found.index.get_level_values("region") != "w"][names].notna().all(axis=None)
+        assert (found.loc["w", "count"] > 400).all()
+
+
+def test_budget_of_quantiles_follows_the_parameter():
+    people = make_people().drop(columns="w")
+    losses = make_groups(2.0, statistics=["count", "median"], quantile_fraction=0.75, intervals=False).fit(people)
+    assert [(loss.epsilon, loss.count) for loss in losses.guarantee_.losses] == [(0.5, 1), (1.5, 1)]
+    totals = make_groups(2.0, statistics=["count", "median"], totals=True, intervals=False).fit(people)
+    assert [(loss.epsilon, loss.count) for loss in totals.guarantee_.losses] == [(1.0, 1), (0.25, 4)]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        ({"by": (), "totals": True}, "`by` must name at least one column"),
+        ({"totals": 1}, "`totals` must be True or False"),
+        ({"totals": True, "keys": {"region": ["n", "total"], "sex": ["f"]}}, "must not contain 'total'"),
+        ({"quantile_fraction": 1.5}, "`quantile_fraction` must be in"),
+        ({"statistics": ["stdev"]}, "`statistics` must be"),
+    ],
+)
+def test_mistakes_raise_errors_before_the_charge(parameters, match):
+    ledger = PrivacyLedger(epsilon=1.0)
+    with pytest.raises((TypeError, ValueError), match=match):
+        make_groups(ledger=ledger, **parameters).fit(make_people().drop(columns="w"))
+    assert ledger.spent.epsilon == 0
+
+
+def test_totals_require_keys():
+    with pytest.raises(ValueError, match="`totals` requires keys in `by`, got by=None"):
+        DPGroupBy(by=None, bounds=(0, 1000), totals=True).fit(make_people()[["income"]])
