@@ -658,7 +658,7 @@ synthesizer = DPMarginalSynthesizer(
 ).fit(adult)
 print(synthesizer.guarantee_)
 print(f"combinations: {math.prod(synthesizer.domain_.sizes):.1e}")
-ledger.report()[["what", "epsilon", "delta", "mechanism", "secure"]]
+ledger.charges()[["title", "epsilon", "delta", "mechanism", "secure"]]
 
 # %%
 try:

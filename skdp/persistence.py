@@ -380,7 +380,7 @@ class RecordConverter:
         if isinstance(value, BaseEstimator):
             return self._pack_estimator(value)
         if isinstance(value, PrivacyLedger):
-            if self.ledger not in (None, value):
+            if self.ledger is not None and self.ledger._book is not value._book:
                 raise ValueError("Estimators must have one ledger, got several.")
             self.ledger = value
             names = ("epsilon", "delta", "rho", "mu")

@@ -42,11 +42,11 @@ try:
     ).fit(X[["bp"]])
 except BudgetExceeded as error:
     print(error)
-ledger.report()
+ledger.charges()
 
 # %%
-report = ledger.report()
-spent = report["epsilon"].astype(float).to_numpy()[:3]
+charges = ledger.charges()
+spent = charges["epsilon"].astype(float).to_numpy()[:3]
 figure, axes = plt.subplots(figsize=(5, 2), layout="constrained")
 starts = np.concatenate([[0], np.cumsum(spent)[:-1]])
 for number, (start, amount) in enumerate(zip(starts, spent, strict=True)):

@@ -178,6 +178,12 @@ def _add_release(command: Any, loss: str) -> None:
         default=0.0,
         help="delta of a new ledger (default: 0)",
     )
+    add(
+        "--title",
+        default="",
+        metavar="TEXT",
+        help="title of the charge in the ledger, and of the statement",
+    )
     _add_seed(command)
 
 
@@ -422,12 +428,12 @@ def _add_table_command(command: Any) -> None:
     )
     _add_handle_unknown(command, ["error", "ignore"], "ignore the row")
     add("--statement", type=Path, metavar="PAGE", help="a new file, .html or .json")
-    _add_texts(command)
+    _add_texts(command, TEXTS[1:])
 
 
-def _add_texts(command: Any) -> None:
+def _add_texts(command: Any, names: Collection[str] = TEXTS) -> None:
     """Add the options --title, --purpose and --contact of a statement."""
-    for name in TEXTS:
+    for name in names:
         command.add_argument(
             f"--{name}", default="", metavar="TEXT", help=f"{name} in the statement"
         )

@@ -268,6 +268,8 @@ def open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
     if options.ledger is None:
         if options.budget is not None:
             raise ValueError("--budget requires --ledger.")
+        if options.title and getattr(options, "statement", None) is None:
+            raise ValueError("--title requires --ledger.")
         return None
     # A ledger is created only with --budget, so that a lost ledger does not start again.
     is_file = isinstance(options.ledger, Path)
@@ -276,9 +278,10 @@ def open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
             f"--ledger must be an existing file, got {options.ledger}. Use --budget to "
             "create it."
         )
-    return PrivacyLedger(
+    ledger = PrivacyLedger(
         options.budget, delta=options.budget_delta, path=options.ledger
     )
+    return ledger.with_title(options.title) if options.title else ledger
 
 
 def _check_unused(

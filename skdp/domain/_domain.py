@@ -33,7 +33,7 @@ from skdp.domain._expressions import (
     parse_derived,
 )
 from skdp.domain._toml import parse_toml, write_toml
-from skdp.privacy import PrivacyGuarantee, list_releases
+from skdp.privacy import PrivacyGuarantee, format_html, list_releases
 from skdp.tables import (
     Table,
     call_safely,
@@ -253,6 +253,12 @@ class Domain(Mapping[Any, Categories | Interval]):
         if self._derived:
             options += f", derived={self.derived!r}"
         return f"Domain({{{', '.join(columns)}}}{options})"
+
+    def _repr_html_(self) -> str:
+        values = [[str(name)[:200], repr(self[name])] for name in self.columns]
+        table = pd.DataFrame(values, columns=["column", "values"])
+        derived = [f"{name} = {text}" for name, text in self.derived.items()]
+        return format_html("Domain", [table], *derived, *self.constraints)
 
     def select(self, columns: Iterable[Any]) -> Self:
         """Return the domain of some of the columns.

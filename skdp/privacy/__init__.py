@@ -3,6 +3,7 @@
 from skdp.privacy._formats import check_choice as check_choice
 from skdp.privacy._formats import check_delta as check_delta
 from skdp.privacy._formats import check_epsilon as check_epsilon
+from skdp.privacy._formats import format_html as format_html
 from skdp.privacy.guarantees._accountant import smallest_epsilon as smallest_epsilon
 from skdp.privacy.guarantees._budget import Mu, Rho
 from skdp.privacy.guarantees._budget import PrivacyBudget as PrivacyBudget

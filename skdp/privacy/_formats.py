@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
+from html import escape
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -228,6 +229,14 @@ def format_name(name: Any) -> str:
 def format_text(text: Any) -> str:
     """Return a string with lone surrogates replaced, because they cannot be encoded."""
     return str(text).encode(errors="replace").decode()
+
+
+def format_html(title: str, tables: Iterable[pd.DataFrame] = (), *texts: str) -> str:
+    """Return an object as HTML for notebooks: a sentence, tables, and further sentences."""
+    with pd.option_context("display.max_colwidth", None):
+        parts = [table.to_html(na_rep="", max_rows=100) for table in tables]
+    first, *rest = (f"<p>{escape(format_text(text))}</p>" for text in (title, *texts))
+    return f"<div>{''.join([first, *parts, *rest])}</div>"
 
 
 def format_row(row: Iterable[Any]) -> tuple[Any, ...]:

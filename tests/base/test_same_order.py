@@ -35,7 +35,7 @@ def test_central_estimators_refuse_series_in_another_order(name, what):
     for other in (columns[what][::-1], columns[what][::-1].to_frame("z")):
         with pytest.raises(ValueError, match=f"^`{what}` must have its row labels in the order of X"):
             estimator.fit(rows, **columns | {what: other})
-    assert len(ledger.report()) == 0
+    assert len(ledger.charges()) == 0
     for same in (columns[what], columns[what][::-1].reindex(rows.index), columns[what].reset_index(drop=True)):
         estimator.fit(rows, **columns | {what: same})
     estimator.fit(rows, **columns | {what: columns[what][::-1].to_numpy()})
@@ -49,7 +49,7 @@ def test_record_ids_in_another_order_are_refused():
     ids = pd.Series(range(20), index=X.index)
     with pytest.raises(ValueError, match=r"^`person` must have its row labels in the order of X"):
         encoder.transform(X, person=ids[::-1])
-    assert len(ledger.report()) == 0
+    assert len(ledger.charges()) == 0
     reports = encoder.transform(X, person=ids)
     assert encoder.transform(X, person=ids.to_numpy()).equals(reports)
 

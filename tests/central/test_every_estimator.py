@@ -140,7 +140,7 @@ def test_object_is_an_error_if_missing_values_are(name):
         with pytest.raises((TypeError, ValueError), match="olumn 'a'") as caught:
             fit_estimator(make_estimator(name, ledger=ledger), with_object(name, value))
         assert "secret" not in str(caught.value)
-        assert ledger.report().empty
+        assert ledger.charges().empty
 
 
 def test_column_of_objects_is_determined_by_its_dtype():

@@ -33,7 +33,7 @@ def refuse(name, table, match, y=None, *, person=None, **parameters):
     with pytest.raises((TypeError, ValueError), match=match) as caught:
         fit_estimator(model, table, person=person) if y is None else model.fit(table, y, person=person)
     assert not any(secret in str(caught.value) for secret in ("hush", "73519"))
-    assert ledger.report().empty
+    assert ledger.charges().empty
     assert not model.__sklearn_is_fitted__()
 
 

@@ -112,11 +112,11 @@ def test_two_processes_with_one_output_charge_once(command, capsys, monkeypatch)
     assert call(*words, *KNOWN) == 0
     assert "must not be written by two processes" in errors[0]
     assert PrivacyLedger(path="ledger").spent.epsilon <= 2
-    assert len(PrivacyLedger(path="ledger").report()) == 1
+    assert len(PrivacyLedger(path="ledger").charges()) == 1
     assert path.exists()
     # A file of an earlier release is not replaced.
     assert "which exists" in refuse(capsys, *words, *KNOWN)
-    assert len(PrivacyLedger(path="ledger").report()) == 1
+    assert len(PrivacyLedger(path="ledger").charges()) == 1
 
 
 LONG = [f"{index} {'x' * 1500}" for index in range(90)]

@@ -98,7 +98,7 @@ def test_privatize_releases_each_row_once_after_a_worker_was_killed(deadly_frame
     ledger = PrivacyLedger(epsilon=9)
     fitted = encoder(random_state=None, ledger=ledger)
     whole = privatize(deadly_frame(people), fitted, path=path, keep=["number"]).compute()
-    assert len(ledger.report()) == 1
+    assert len(ledger.charges()) == 1
     assert sorted(whole["number"]) == list(range(people.num_rows))
 
 

@@ -134,7 +134,7 @@ def test_invalid_parameters_raise_before_a_file_is_made(people, source, target, 
     )
     with pytest.raises(ValueError, match="Column 'span' has type month_day_nano_interval, which"):
         privatize_file(tmp_path / "in.arrow", tmp_path / "out.parquet", encoder(ledger=ledger), keep=["span"])
-    assert len(ledger.report()) == 0
+    assert len(ledger.charges()) == 0
     assert not list(tmp_path.glob("*out*"))
 
 
@@ -251,7 +251,7 @@ def test_error_of_a_csv_row_does_not_contain_it(tmp_path, row, text, check):
         privatize_file(
             source, tmp_path / "out.csv", RandomizedResponseEncoder(categories=CSV, ledger=ledger), check=check
         )
-    assert len(ledger.report()) == (not check)
+    assert len(ledger.charges()) == (not check)
     assert "SECRET" not in collect_error_text(caught.value)
     assert list(tmp_path.iterdir()) == [source]
 
@@ -294,7 +294,7 @@ def test_repeated_run_with_a_key_has_equal_reports_and_one_charge(people, source
     table = read(tmp_path / f"b.{form}").to_pydict()
     assert table["number"] == list(range(people.num_rows))
     assert table["color"] != people["color"].to_pylist()
-    assert len(PrivacyLedger(path=tmp_path / "ledger").report()) == 1
+    assert len(PrivacyLedger(path=tmp_path / "ledger").charges()) == 1
 
 
 def test_run_with_another_input_has_other_random_bits_and_a_charge(people, source, tmp_path):
@@ -318,7 +318,7 @@ def test_run_with_another_input_has_other_random_bits_and_a_charge(people, sourc
         given = {"source": source, "transformer": encoder(random_state=None, ledger=ledger), "run": run} | release
         path = privatize_file(target=tmp_path / f"{number}.parquet", **given)
         reports.append(repr(read(path)["color"].to_pylist()[:9_000]))
-    assert len(set(reports)) == len(ledger.report()) == len(releases)
+    assert len(set(reports)) == len(ledger.charges()) == len(releases)
 
 
 def test_file_of_another_process_is_not_overwritten(source, tmp_path, monkeypatch):

@@ -54,7 +54,7 @@ def test_open_quote_raises_an_error_that_names_the_line(tmp_path, reader, case):
     with pytest.raises(ValueError, match=r"in\.csv, line 12: a quoted value is not closed") as caught:
         READERS[reader](path, ledger)
     assert "SECRET" not in collect_error_text(caught.value)
-    assert len(ledger.report()) == 0
+    assert len(ledger.charges()) == 0
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -66,7 +66,7 @@ def refuse(frame, make, message, **options):
     ledger = PrivacyLedger(epsilon=100)
     with pytest.raises(ValueError, match=message):
         privatize(frame, make(ledger=ledger), **options)
-    assert len(ledger.report()) == 0
+    assert len(ledger.charges()) == 0
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_repeated_run_reports_each_row_once(people, tmp_path, monkeypatch, make,
     privatize_file(source, target, make(ledger=ledger), **options)
     assert pq.read_table(target)["person"].to_pylist() == people["person"].to_pylist()
     assert [len(reports) for reports in drawn.values()] == [1, 1]  # repeated draws are equal
-    assert len(ledger.report()) == 1
+    assert len(ledger.charges()) == 1
 
 
 @pytest.mark.parametrize("check", [True, False])
@@ -146,7 +146,7 @@ def test_invalid_ids_of_files_raise_before_charge(people, tmp_path, form, check)
         source = write(table, tmp_path / f"in.{form}")
         with pytest.raises(ValueError, match=message):
             privatize_file(source, tmp_path / "out.csv", encoder(ledger=ledger), person="person", check=check)
-    assert len(ledger.report()) == 0
+    assert len(ledger.charges()) == 0
     assert list(tmp_path.iterdir()) == [source]
 
 

@@ -101,7 +101,7 @@ def test_ledger_is_charged_once(engine, make, people):
     assert spent == pytest.approx(fitted.guarantee_.epsilon)
     with pytest.raises(BudgetExceeded):
         privatize(engine.frame(people), make(ledger=PrivacyLedger(epsilon=spent / 2)))
-    assert len(fitted.ledger.report()) == 1
+    assert len(fitted.ledger.charges()) == 1
 
 
 def test_table_is_not_read_without_budget(people):
@@ -304,4 +304,4 @@ def test_output_that_cannot_be_written_raises_before_charge(lazy_engine, people,
         ledger = PrivacyLedger(epsilon=9)
         with pytest.raises(OSError, match=r"Permission denied|two processes|Operation not permitted"):
             privatize(lazy_engine.frame(people), encoder(ledger=ledger), path=path)
-        assert len(ledger.report()) == 0
+        assert len(ledger.charges()) == 0

@@ -200,5 +200,5 @@ def test_planning_neither_charges_nor_changes_the_encoder():
         encoder.fit(pd.DataFrame({"sex": SEX}))
     declared = skdp.RandomizedResponseEncoder(categories={"sex": SEX})
     assert skdp.plan_epsilon(encoder, within=0.1, n_rows=N) == skdp.plan_epsilon(declared, within=0.1, n_rows=N)
-    assert not len(ledger.report())
+    assert not len(ledger.charges())
     assert encoder.guarantee_.epsilon == pytest.approx(1.0)

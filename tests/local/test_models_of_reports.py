@@ -54,7 +54,7 @@ def test_on_fit_only_charges_each_fit_and_passes_later_rows(rows):
     assert not first.equals(second)
     assert not first.equals(frame)
     assert wrapped.transform(frame).equals(frame)
-    assert ledger.report()["epsilon"].tolist() == [wrapped.guarantee_.epsilon] * 2
+    assert ledger.charges()["epsilon"].tolist() == [wrapped.guarantee_.epsilon] * 2
     with pytest.raises(BudgetExceeded):
         clone(wrapped).fit_transform(frame)
 
@@ -130,12 +130,12 @@ def test_each_call_is_charged_once(rows):
     ledger = PrivacyLedger(epsilon=1.6)
     features = PosteriorFeatures(seeded_encoder(ledger=ledger))
     features.fit_transform(frame)
-    assert len(ledger.report()) == 1
-    assert ledger.report()["epsilon"].tolist() == [features.guarantee_.epsilon]
+    assert len(ledger.charges()) == 1
+    assert ledger.charges()["epsilon"].tolist() == [features.guarantee_.epsilon]
     features.fit(frame)
-    assert len(ledger.report()) == 2
+    assert len(ledger.charges()) == 2
     features.transform(frame)
-    assert len(ledger.report()) == 3
+    assert len(ledger.charges()) == 3
     for call in (features.fit, features.transform, features.fit_transform):
         with pytest.raises(BudgetExceeded):
             call(frame)

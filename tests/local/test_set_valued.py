@@ -90,7 +90,7 @@ def test_cells_other_than_lists_raise_an_error(cells):
     with pytest.raises(ValueError, match="'tags'") as caught:
         fitted.transform(pd.DataFrame({"tags": column}))
     assert caught.value.__context__ is None
-    assert ledger.report().empty
+    assert ledger.charges().empty
 
 
 def test_repeated_value_in_a_list_counts_once():

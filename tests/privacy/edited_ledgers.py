@@ -39,6 +39,6 @@ def check_damaged(ledger, path):
     with pytest.raises(ValueError, match=r"is not a valid ledger: .*Open another path, or restore a backup"):
         PrivacyLedger(path=path)
     with pytest.raises(ValueError, match="is not a valid ledger"):
-        ledger.report()
+        ledger.charges()
     with pytest.raises(ValueError, match="is not a valid ledger"):
         privacy_statement(ledger)

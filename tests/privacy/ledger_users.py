@@ -77,7 +77,7 @@ def release_until_killed(
 
 def check_round(folder: Path, ledger: PrivacyLedger, n_lost: int) -> None:
     """Check that each release has its charge, and that at most `n_lost` charges have no release."""
-    charged = ledger.report()["what"].tolist()
+    charged = ledger.charges()["title"].tolist()
     released = [line.split()[0] for line in folder.joinpath("releases").read_text().splitlines()]
     # Half of the processes have released, or have found a budget with at most `n_lost` charges without a release.
     assert len(released) >= PROCESSES // 2

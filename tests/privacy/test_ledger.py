@@ -75,7 +75,7 @@ def test_charge_beyond_the_budget_is_refused(make, charge, what):
         ledger.charge(charge, "DPMean")
     assert ledger.spent == (0, 0)
     assert ledger.relation is None
-    assert len(ledger.report()) == 0
+    assert len(ledger.charges()) == 0
     with pytest.raises(ValueError, match="relation='add_remove'"):
         make(epsilon=3, delta=1e-5, relation="add_remove").charge(charge, "encoder")
 
@@ -84,7 +84,7 @@ def test_charge_whose_square_overflows_is_refused(make):
     ledger = make(rho=1.0)
     with pytest.raises(BudgetExceeded, match=r"requires rho=1\.79.*e\+308, but"):
         ledger.charge(PrivacyGuarantee(1e200), "DPMean")
-    assert ledger.report().empty
+    assert ledger.charges().empty
 
 
 def test_charges_are_listed(make):
@@ -92,7 +92,7 @@ def test_charges_are_listed(make):
     before = pd.Timestamp.now("UTC").floor("us")
     ledger.charge(PrivacyGuarantee(1, scope=("sex", 3), mechanism="coins", secure=False), "encoder")
     ledger.charge(PrivacyGuarantee(0.1, delta=1e-6, rho=0.25, trust="central"), "histogram")
-    report = ledger.report()
+    report = ledger.charges()
     assert report.drop(columns=["time", "rho"]).to_numpy().tolist() == [
         ["encoder", 1.0, 0.0, "replace", "one record", "local", "sex, 3", "coins", False],
         ["histogram", 0.1, 1e-6, "replace", "one record", "central", "", "", True],
@@ -150,7 +150,7 @@ def test_charge_waits_for_the_previous_charge(make):
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(spend, range(2)))
-    assert len(ledger.report()) == 1
+    assert len(ledger.charges()) == 1
 
 
 FRAME = pd.DataFrame({"smokes": ["yes", "no"] * 50})
@@ -249,15 +249,15 @@ def test_relation_is_set_by_the_first_charge(make):
     assert ledger.relation is None
     for number, charge in enumerate([local, central, central]):
         ledger.charge(charge, f"{number}")
-    assert ledger.report()["epsilon"].tolist() == [0.25, 1.0, 1.0]
+    assert ledger.charges()["epsilon"].tolist() == [0.25, 1.0, 1.0]
     assert repr(ledger) == "PrivacyLedger(epsilon=2.25, delta=0.0, relation='replace', spent=(2.25, 0.0))"
     with pytest.raises(BudgetExceeded, match=r"requires epsilon=1\.0 for relation='replace', .* has 0\.0 of"):
         ledger.charge(central, "third")
-    assert set(ledger.report()["relation"]) == {"replace"}
+    assert set(ledger.charges()["relation"]) == {"replace"}
     total = privacy_statement(ledger).total
     assert (total.epsilon, total.relation) == (2.25, "replace")
     if ledger.path is not None:
-        assert PrivacyLedger(path=ledger.path).report().equals(ledger.report())
+        assert PrivacyLedger(path=ledger.path).charges().equals(ledger.charges())
 
 
 def test_local_charge_to_a_central_ledger_raises_an_error_with_a_remedy(make):
@@ -277,7 +277,7 @@ def test_records_and_files_keep_the_budget(tmp_path, budget):
     ledger.charge(PrivacyGuarantee(0.2), "answer")
     for other in (PrivacyLedger(path=path), PrivacyLedger(path=path, **budget)):
         assert other.balance().equals(ledger.balance())
-        assert other.report().equals(ledger.report())
+        assert other.charges().equals(ledger.charges())
     assert all(f"{name}={value}" in repr(ledger) for name, value in budget.items())
     with pytest.raises(ValueError, match="was created with"):
         PrivacyLedger(1.0, path=path)

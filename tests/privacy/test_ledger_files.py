@@ -45,7 +45,7 @@ def test_file_outlives_its_object_and_keeps_its_budget(path):
         assert again.spent == (1, 1e-7)
         assert again.path == path
     again.charge(ONE, "second")
-    assert PrivacyLedger(path=path).report()["what"].tolist() == ["first", "second"]
+    assert PrivacyLedger(path=path).charges()["title"].tolist() == ["first", "second"]
     assert os.listdir(path.parent) == [path.name]
     for other in ({"epsilon": 4.0, "delta": 1e-6}, {"epsilon": 3, "delta": 1e-6, "relation": "add_remove"}):
         with pytest.raises(ValueError, match=r"was created with epsilon=3\.0, delta=1e-06, relation='replace', got"):
@@ -210,7 +210,7 @@ def test_code_of_a_foreign_file_is_not_executed(change, tmp_path_factory):
     with sqlite3.connect(path) as database:
         database.executescript(change)
     database.close()
-    for use in (lambda: PrivacyLedger(path=path), ledger.report, lambda: ledger.charge(ONE, "third")):
+    for use in (lambda: PrivacyLedger(path=path), ledger.charges, lambda: ledger.charge(ONE, "third")):
         with pytest.raises(ValueError, match="its tables are not the tables of a ledger"):
             use()
 
@@ -291,7 +291,7 @@ def test_fork_waits_for_a_charge(path):
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     thread.join()
-    assert sorted(PrivacyLedger(path=path).report()["what"]) == ["child", "thread"]
+    assert sorted(PrivacyLedger(path=path).charges()["title"]) == ["child", "thread"]
 
 
 @forks

@@ -94,11 +94,11 @@ def test_each_charge_of_an_estimator_is_logged(estimator, X, log):
     released = clone(estimator).set_params(**dict.fromkeys(names, ledger))
     release(released, X)
     charges = log()
-    assert [charge["release"] for charge in charges] == ledger.report()["what"].tolist()
+    assert [charge["release"] for charge in charges] == ledger.charges()["title"].tolist()
     table = pd.DataFrame(X)
     values = {str(value) for value in table.to_numpy(object).ravel() if isinstance(value, str)} - set(table.columns)
     for charge in charges:
-        assert charge["columns"] == list(map(str, ledger.report()["scope"][0].split(", ")))
+        assert charge["columns"] == list(map(str, ledger.charges()["scope"][0].split(", ")))
         assert not values & set(json.dumps(charge).replace('"', " ").split())
         assert str(len(X)) not in json.dumps(charge).split()
 
@@ -115,7 +115,7 @@ def test_each_charge_of_a_function_is_logged(name, log):
     ledger = PrivacyLedger(9.0, delta=0.5)
     FUNCTIONS[name](ledger)
     (charge,) = log()
-    assert [charge["release"]] == ledger.report()["what"].tolist()
+    assert [charge["release"]] == ledger.charges()["title"].tolist()
     assert charge["cost"]["epsilon"] == 1.0
     assert charge["remaining"]["epsilon"] == 8.0
 

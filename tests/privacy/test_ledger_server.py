@@ -72,7 +72,7 @@ def test_budget_remains_after_the_ledger_object_is_deleted(address):
         assert (again.epsilon, again.delta, again.relation, again.path) == (3.0, 1e-6, "replace", address)
         assert again.spent == (1, 1e-7)
     again.charge(ONE, "second")
-    assert PrivacyLedger(path=address).report()["what"].tolist() == ["first", "second"]
+    assert PrivacyLedger(path=address).charges()["title"].tolist() == ["first", "second"]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def list_outcomes(ledger):
         outcomes.append((ledger.spent, ledger.remaining(), ledger.relation, str(ledger.balance())))
     return [
         *outcomes,
-        ledger.report().drop(columns="time").to_json(),
+        ledger.charges().drop(columns="time").to_json(),
         privacy_statement(ledger).rows.to_json(),
         repr(ledger),
     ]
@@ -192,7 +192,7 @@ def test_unreachable_server_draws_nothing(server, schema):
             assert drawn == [0]
         own.start()
         fitted.transform(FRAME)  # the ledger connects again
-        assert (ledger.spent.epsilon, len(ledger.report())) == (2.0, 2)
+        assert (ledger.spent.epsilon, len(ledger.charges())) == (2.0, 2)
     finally:
         own.stop()
 
@@ -204,7 +204,7 @@ def test_charge_whose_answer_is_lost_counts(server, schema, address):
         with pytest.raises(OSError, match="lost during the charge, which may count"), counted_draws() as drawn:
             cut.transform(FRAME)
     assert drawn == [0]
-    assert (ledger.spent.epsilon, len(ledger.report())) == (1.0, 1)
+    assert (ledger.spent.epsilon, len(ledger.charges())) == (1.0, 1)
 
 
 def test_server_determines_order_and_times_of_charges(address, monkeypatch):
@@ -222,7 +222,7 @@ def test_server_determines_order_and_times_of_charges(address, monkeypatch):
     for ledger, year in ((first, 2090), (second, 1970), (first, 2090)):
         monkeypatch.setattr("skdp.privacy.ledger._book.datetime", clock(year))
         ledger.charge(ONE, str(year))
-    charges = second.report()
+    charges = second.charges()
     assert charges["what"].tolist() == ["2090", "1970", "2090"]
     assert charges["time"].is_monotonic_increasing
     assert set(charges["time"].dt.year) == {datetime.now(UTC).year}
@@ -238,7 +238,7 @@ def test_sums_and_charges_are_read_at_one_moment(address, monkeypatch):
         return load_charges(database)
 
     monkeypatch.setattr(ledger._book, "_load_charges", load_after_another_charge)
-    assert ledger.report()["what"].tolist() == ["first"]
+    assert ledger.charges()["title"].tolist() == ["first"]
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_role_without_rights_reads_and_charges_nothing(rights, reason, server):
             PrivacyLedger(path=address)
         return
     reader = PrivacyLedger(path=address)
-    assert (reader.spent.epsilon, len(reader.report())) == (1.0, 1)
+    assert (reader.spent.epsilon, len(reader.charges())) == (1.0, 1)
     with pytest.raises(OSError, match=reason), counted_draws() as drawn:
         encoder(reader).transform(FRAME)
     assert drawn == [0]
@@ -359,7 +359,7 @@ def test_threads_and_processes_charge_one_after_another(address):
     for thread in threads:
         thread.join()
     assert (ledgers[0].spent.epsilon, len(refused)) == (1.0, 6)
-    assert len(ledgers[1].report()) == 10
+    assert len(ledgers[1].charges()) == 10
 
 
 def test_charge_waits_for_the_charge_of_another_machine(address, server, schema):
@@ -399,7 +399,7 @@ def test_forked_process_opens_its_own_connection(address):
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     ledger.charge(ONE, "parent")
-    assert ledger.report()["what"].tolist() == ["parent", "child", "parent"]
+    assert ledger.charges()["title"].tolist() == ["parent", "child", "parent"]
 
 
 @pytest.mark.skipif(not hasattr(signal, "raise_signal"), reason="no signals here")
@@ -420,7 +420,7 @@ def test_charge_within_a_charge_is_refused(address):
         signal.signal(signal.SIGUSR1, before)
     assert ledger.spent.epsilon == 0
     ledger.charge(ONE, "second")
-    assert ledger.report()["what"].tolist() == ["second"]
+    assert ledger.charges()["title"].tolist() == ["second"]
 
 
 @pytest.mark.parametrize(
@@ -524,10 +524,10 @@ def test_ledger_does_not_depend_on_settings_of_the_database(encoding, make_datab
         fitted.fit_transform(pd.DataFrame({"größe": ["x"]}))
         ledger.charge(ONE, "größe")
         for other in settings:
-            report = PrivacyLedger(path=f"{address}{other}").report()
-            assert report["scope"].tolist()[::2] == ["größe"] * number
-            assert report["what"].tolist()[1::2] == ["größe"] * number
-        assert abs(report["time"].iloc[-1] - pd.Timestamp.now("UTC")) < pd.Timedelta("1h")
+            charges = PrivacyLedger(path=f"{address}{other}").charges()
+            assert charges["scope"].tolist()[::2] == ["größe"] * number
+            assert charges["title"].tolist()[1::2] == ["größe"] * number
+        assert abs(charges["time"].iloc[-1] - pd.Timestamp.now("UTC")) < pd.Timedelta("1h")
 
 
 def test_name_that_the_encoding_lacks_is_refused_before_a_draw(make_database):
@@ -546,8 +546,8 @@ def test_only_the_first_schema_of_the_search_path_has_the_ledger(server):
     with pytest.raises(FileNotFoundError, match="does not exist; set epsilon"):
         PrivacyLedger(path=both)
     PrivacyLedger(5.0, path=both).charge(ONE, "first")
-    assert PrivacyLedger(path=server.address(first)).report()["what"].tolist() == ["first"]
-    assert PrivacyLedger(path=server.address(second)).report()["what"].tolist() == ["second"]
+    assert PrivacyLedger(path=server.address(first)).charges()["title"].tolist() == ["first"]
+    assert PrivacyLedger(path=server.address(second)).charges()["title"].tolist() == ["second"]
     # A misspelled schema is no other budget.
     with pytest.raises(OSError, match="the first schema of the search path does not exist"):
         PrivacyLedger(3.0, path=server.address(f"no_such_schema,{second}"))

@@ -41,7 +41,7 @@ def test_bounds_wider_than_floats_raise_before_charge(bins):
     ledger = PrivacyLedger(epsilon=5)
     with pytest.raises(ValueError, match=r"column 'x' must have a width of at most 1.8e\+308, .* narrower bounds"):
         DPMarginalSynthesizer(domain=domain, bins=bins, ledger=ledger).fit(table)
-    assert ledger.report().empty
+    assert ledger.charges().empty
 
 
 def test_python_dates_depend_on_the_edges_only():

@@ -20,6 +20,7 @@ from skdp.privacy._formats import (
     check_loss,
     format_amounts,
     format_guess,
+    format_html,
     format_name,
     format_number,
     format_ratio,
@@ -103,7 +104,7 @@ TRUSTED = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PrivacyGuarantee(JsonRecord):
     """A guarantee of differential privacy.
 
@@ -449,6 +450,11 @@ class PrivacyGuarantee(JsonRecord):
         if not self.secure:
             parts.append("NOT SECURE: the randomness comes from a seed")
         return ", ".join(parts)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return format_html(str(self), (), self.in_odds())
 
     def _format_unit(self) -> str:
         """Describe the difference of neighboring inputs, such as "one record"."""

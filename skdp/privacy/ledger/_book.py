@@ -248,7 +248,7 @@ class Charge(NamedTuple):
     """A charged release with its stated guarantee."""
 
     # Name of the release.
-    what: str
+    title: str
     guarantee: PrivacyGuarantee
     # Time of the charge in UTC, as ISO 8601.
     time: str
@@ -261,13 +261,13 @@ class Account:
     budget: Budget
     sums: LossSums = NO_CHARGES
 
-    def admit(self, what: str, guarantee: PrivacyGuarantee) -> Account:
+    def admit(self, title: str, guarantee: PrivacyGuarantee) -> Account:
         """Return the account after a charge; raise `BudgetExceeded` if the budget does not cover it.
 
-        `what` names the release. The first charge determines the relation of a budget
+        `title` names the release. The first charge determines the relation of a budget
         without a relation.
         """
-        converted = self._convert(what, guarantee)
+        converted = self._convert(title, guarantee)
         budget = self.budget
         if budget.relation is None:
             budget = replace(budget, relation=converted.relation)
@@ -277,14 +277,14 @@ class Account:
             LossSums._fields, after, budget.limits, strict=True
         ):
             if amount > limit:
-                self._raise_exceeded(what, guarantee, name, getattr(amounts, name))
+                self._raise_exceeded(title, guarantee, name, getattr(amounts, name))
         return Account(budget, after)
 
-    def _convert(self, what: str, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
-        """Convert a guarantee to the relation of neighboring inputs of the budget; `what` names the release."""
+    def _convert(self, title: str, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
+        """Convert a guarantee to the relation of neighboring inputs of the budget; `title` names the release."""
         if guarantee.relation == "replace_values" and not self.budget.columns:
             raise ValueError(
-                f"{what} protects the values of {join_names(guarantee.scope)} only, "
+                f"{title} protects the values of {join_names(guarantee.scope)} only, "
                 "which a budget for whole records does not cover. Use a ledger with "
                 f"relation='replace_values', columns={list(guarantee.scope)}."
             )
@@ -295,13 +295,13 @@ class Account:
             if self.budget.relation == "add_remove":
                 remedy = " Use PrivacyLedger(relation='replace') for both."
             raise ValueError(
-                f"{what}: {error} The ledger has {self.budget}.{remedy}"
+                f"{title}: {error} The ledger has {self.budget}.{remedy}"
             ) from None
 
     def _raise_exceeded(
-        self, what: str, guarantee: PrivacyGuarantee, name: str, amount: Total
+        self, title: str, guarantee: PrivacyGuarantee, name: str, amount: Total
     ) -> None:
-        """Raise `BudgetExceeded` for the release `what`.
+        """Raise `BudgetExceeded` for the release `title`.
 
         `name` is the sum with too small a remaining budget, and `amount` is the loss of
         the release in this sum. An infinite loss has no rho or mu.
@@ -309,7 +309,7 @@ class Account:
         if amount == math.inf:
             measure = "rho" if self.budget.mu is None else "mu"
             raise BudgetExceeded(
-                f"{what} has no {measure} (delta={guarantee.delta}), but the ledger "
+                f"{title} has no {measure} (delta={guarantee.delta}), but the ledger "
                 f"has a budget of {measure}. Use PrivacyLedger with `epsilon=` and "
                 "`delta=`, or a release with `delta=0`."
             )
@@ -317,7 +317,7 @@ class Account:
         remaining = round_down(limit - getattr(self.sums, name))
         required = f"{name}={float(min(amount, sys.float_info.max))}"
         # The loss of a converted guarantee is in another relation, so it is stated.
-        if self._convert(what, guarantee).relation != guarantee.relation:
+        if self._convert(title, guarantee).relation != guarantee.relation:
             required = f"{required} for relation={self.budget.relation!r}"
         remedy = ""
         if name == "delta":
@@ -326,7 +326,7 @@ class Account:
                 "estimator."
             )
         raise BudgetExceeded(
-            f"{what} requires {required}, but the ledger has {remaining} of "
+            f"{title} requires {required}, but the ledger has {remaining} of "
             f"{float(limit)} left.{remedy}"
         )
 
@@ -454,21 +454,21 @@ class Book(ABC):
         self._check_sums(account, charges)
         return account, charges
 
-    def charge(self, what: str, guarantee: PrivacyGuarantee) -> Account:
+    def charge(self, title: str, guarantee: PrivacyGuarantee) -> Account:
         """Write a charge, if the budget covers it, and return the account when it is on the disk.
 
-        `what` names the release, which may be drawn only after this call.
+        `title` names the release, which may be drawn only after this call.
         """
         with self._transaction(writes=True) as database:
             stored = self._load(database, self._row_lock)
-            account = stored.admit(what, guarantee)
+            account = stored.admit(title, guarantee)
             self._write_account(database, account)
             time = self._read_time(database).isoformat(timespec="microseconds")
             p = self._parameter
             database.execute(
                 f"INSERT INTO {self._charge} (time, what, guarantee) "
                 f"VALUES ({p}, {p}, {p})",
-                (time, format_text(what), guarantee.to_json()),
+                (time, format_text(title), guarantee.to_json()),
             )
         return account
 
@@ -518,7 +518,7 @@ class Book(ABC):
             guarantees = {text: PrivacyGuarantee.from_json(text) for text in texts}
         except (TypeError, ValueError) as error:
             raise self._damaged(f"a charge cannot be read ({error})") from None
-        return [Charge(what, guarantees[text], time) for what, text, time in rows]
+        return [Charge(title, guarantees[text], time) for title, text, time in rows]
 
     def _check_sums(self, account: Account, charges: Sequence[Charge]) -> None:
         """Raise an error unless the stored sums cover the charges."""

@@ -7,12 +7,19 @@ import logging
 import math
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import pandas as pd
 
-from skdp.privacy._formats import format_name, format_number, format_row, format_text
+from skdp.privacy._formats import (
+    format_html,
+    format_name,
+    format_number,
+    format_row,
+    format_text,
+)
 from skdp.privacy.guarantees._guarantee import (
     PrivacyGuarantee,
     Relation,
@@ -31,7 +38,7 @@ from skdp.privacy.ledger._book import (
 )
 from skdp.privacy.ledger._server_book import ServerBook
 
-_COLUMNS = "what epsilon delta rho relation unit trust scope mechanism secure time"
+_COLUMNS = "title epsilon delta rho relation unit trust scope mechanism secure time"
 
 
 _AMOUNTS = ("epsilon", "delta", "rho", "mu")
@@ -117,7 +124,7 @@ class PrivacyLedger:
     ``ledger, release, mechanism, columns, relation, cost, remaining``. The log contains no value of the data.
 
     Charges for records and charges for all rows of a person (``person`` of `fit`) add up for people with at most as
-    many rows as the charges for records protect. `report` has the unit of each charge, `privacy_statement` the unit of
+    many rows as the charges for records protect. `charges` has the unit of each charge, `privacy_statement` the unit of
     their sum.
 
     Clones and copies of an estimator share its ledger, also between threads. A ledger in memory belongs to one process:
@@ -182,6 +189,9 @@ class PrivacyLedger:
     ...     PrivacyLedger(path=path).remaining()
     Amount(epsilon=2.0, delta=0.0)
     """
+
+    # Title before the names of releases; see `with_title`.
+    _title = ""
 
     def __init__(
         self,
@@ -288,13 +298,13 @@ class PrivacyLedger:
         index = ["budget", "spent", "remaining"]
         return pd.DataFrame(rows, index, list(_AMOUNTS), float)
 
-    def report(self) -> pd.DataFrame:
+    def charges(self) -> pd.DataFrame:
         """List the charges in order.
 
         Returns
         -------
         pandas.DataFrame
-            A row per charge: ``what, epsilon, delta, rho, relation, unit, trust, scope, mechanism, secure, time``. The
+            A row per charge: ``title, epsilon, delta, rho, relation, unit, trust, scope, mechanism, secure, time``. The
             numbers are the charged amounts, in the relation of the ledger. The time is in UTC.
         """
         account, charges = self._book.snapshot()
@@ -312,14 +322,54 @@ class PrivacyLedger:
         table["time"] = pd.to_datetime(table["time"], utc=True)
         return table
 
-    def check(self, guarantee: PrivacyGuarantee, what: str) -> None:
+    def with_title(self, title: str) -> Self:
+        """Return this ledger with a title for its further charges, such as the month of a survey.
+
+        Parameters
+        ----------
+        title : str
+            Title of the releases, without values of the data. `charges`, statements, logs and errors have it before the
+            name of the estimator.
+
+        Returns
+        -------
+        PrivacyLedger
+            The ledger for the parameter `ledger` of estimators. It has the same budget and charges.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `title` is not a str, or is empty.
+
+        Examples
+        --------
+        >>> from skdp import DPMean, PrivacyLedger
+        >>> ledger = PrivacyLedger(1.0)
+        >>> for month in ("January", "February"):
+        ...     _ = DPMean(0.5, bounds=(0, 9), ledger=ledger.with_title(month)).fit([[3.0], [5.0]] * 500)
+        >>> ledger.charges()["title"].tolist()
+        ['January: DPMean', 'February: DPMean']
+        """
+        if not isinstance(title, str):
+            raise TypeError(f"`title` must be a str, got {type(title).__name__}.")
+        if not title.strip():
+            raise ValueError("`title` must be a text, got an empty str.")
+        ledger = type(self).__new__(type(self))
+        vars(ledger).update(vars(self) | {"_title": title})
+        return ledger
+
+    def _add_title(self, title: str) -> str:
+        """Return the name of a release with the title of the ledger before it."""
+        return f"{self._title}: {title}" if self._title else title
+
+    def check(self, guarantee: PrivacyGuarantee, title: str) -> None:
         """Check that the budget covers a release, without charging it.
 
         Parameters
         ----------
         guarantee : PrivacyGuarantee
             Guarantee of the release.
-        what : str
+        title : str
             Name of the release, for errors.
 
         Raises
@@ -329,18 +379,18 @@ class PrivacyLedger:
         TypeError, ValueError, RuntimeError
             As raised by `charge`.
         """
-        _check_release(guarantee, what)
-        self._book.account().admit(what, guarantee)
+        _check_release(guarantee, title)
+        self._book.account().admit(self._add_title(title), guarantee)
 
-    def charge(self, guarantee: PrivacyGuarantee, what: str) -> None:
+    def charge(self, guarantee: PrivacyGuarantee, title: str) -> None:
         """Charge a release before it is made.
 
         Parameters
         ----------
         guarantee : PrivacyGuarantee
             Guarantee of the release.
-        what : str
-            Name of the release in `report` and in errors.
+        title : str
+            Name of the release in `charges` and in errors, after the title of `with_title`.
 
         Raises
         ------
@@ -356,10 +406,11 @@ class PrivacyLedger:
         RuntimeError
             If a ledger in memory is used in another process or through a pickled copy.
         """
-        _check_release(guarantee, what)
-        account = self._book.charge(what, guarantee)
+        _check_release(guarantee, title)
+        title = self._add_title(title)
+        account = self._book.charge(title, guarantee)
         if LOGGER.isEnabledFor(logging.INFO):
-            facts = _describe_charge(account, what, guarantee)
+            facts = _describe_charge(account, title, guarantee)
             ledger = "memory" if self.path is None else str(self.path)
             LOGGER.info("charge %s", json.dumps({"ledger": ledger, **facts}))
 
@@ -371,13 +422,13 @@ class PrivacyLedger:
         ledger._book.close(message)
         return ledger
 
-    def _is_charged(self, guarantee: PrivacyGuarantee, what: str) -> bool:
+    def _is_charged(self, guarantee: PrivacyGuarantee, title: str) -> bool:
         """Check if there is a charge for a release with this name and guarantee."""
         _, charges = self._book.snapshot()
         # Charges are stored as JSON, in which some column names become text.
-        request = format_text(what), guarantee.to_json()
+        request = format_text(self._add_title(title)), guarantee.to_json()
         return any(
-            request == (charge.what, charge.guarantee.to_json()) for charge in charges
+            request == (charge.title, charge.guarantee.to_json()) for charge in charges
         )
 
     def __repr__(self) -> str:
@@ -391,6 +442,13 @@ class PrivacyLedger:
             pass  # the file is lost or damaged, or the ledger is a copy
         return f"{type(self).__name__}({budget}, spent={spent})"
 
+    def _repr_html_(self) -> str:
+        # **Privacy.** As in the text, the path is omitted.
+        tables = []
+        with suppress(OSError, ValueError, RuntimeError):
+            tables.append(self.balance().map(format_number, na_action="ignore"))
+        return format_html(str(self), tables)
+
     def __sklearn_clone__(self) -> Self:
         return self
 
@@ -401,7 +459,7 @@ class PrivacyLedger:
 
 
 def _describe_charge(
-    account: Account, what: str, guarantee: PrivacyGuarantee
+    account: Account, title: str, guarantee: PrivacyGuarantee
 ) -> dict[str, Any]:
     """Return the facts about a charge that are logged, from the account after it."""
     budget = account.budget
@@ -410,7 +468,7 @@ def _describe_charge(
     # A budget limits epsilon and delta, rho, or the square of mu.
     limited = [name for name, amount in remaining.items() if amount != math.inf]
     return {
-        "release": format_text(what),
+        "release": format_text(title),
         "mechanism": format_text(guarantee.mechanism),
         "columns": list(map(format_name, guarantee.scope)),
         "relation": budget.relation,
@@ -425,12 +483,12 @@ def _list_amounts(sums: LossSums) -> list[float]:
     return [to_float(sums.epsilon), to_float(sums.delta), to_float(sums.rho), mu]
 
 
-def _check_release(guarantee: Any, what: Any) -> None:
+def _check_release(guarantee: Any, title: Any) -> None:
     """Check the types of the arguments of a charge."""
     if not isinstance(guarantee, PrivacyGuarantee):
         raise TypeError(
             "`guarantee` must be a PrivacyGuarantee, such as PrivacyGuarantee(1.0) or "
             f"an estimator's guarantee_, got {type(guarantee).__name__}."
         )
-    if not isinstance(what, str):
-        raise TypeError(f"`what` must be a str, got {type(what).__name__}.")
+    if not isinstance(title, str):
+        raise TypeError(f"`title` must be a str, got {type(title).__name__}.")

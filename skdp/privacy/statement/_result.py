@@ -15,6 +15,7 @@ import pandas as pd
 from skdp.privacy._formats import (
     JsonRecord,
     format_guess,
+    format_html,
     format_name,
     format_number,
     format_row,
@@ -363,6 +364,10 @@ class PrivacyStatement(JsonRecord):
         return "\n".join(lines)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        odds = [] if self.total is None else [self.total.in_odds()]
+        return format_html(self._headline(), [self.rows], *odds, *self.notes)
 
 
 def _leaves_out(fact: Fact) -> bool:

@@ -215,7 +215,7 @@ def _list_budgets(estimators: Iterable[Any]) -> tuple[dict[str, Any], ...]:
     for part in chain.from_iterable(map(iterate_parts, estimators)):
         ledger = getattr(part, "ledger", None)
         if isinstance(ledger, PrivacyLedger):
-            ledgers[id(ledger)] = ledger._book.budget.to_fields()
+            ledgers[id(ledger._book)] = ledger._book.budget.to_fields()
     return tuple(ledgers.values())
 
 
@@ -316,11 +316,11 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     for charge in charges:
         guarantee = account.budget.convert(charge.guarantee)
         scope = guarantee.scope or ("all columns",)
-        counts[charge.what, replace(guarantee, scope=scope)] += 1
+        counts[charge.title, replace(guarantee, scope=scope)] += 1
     facts = []
     steps = []
-    for (what, guarantee), count in counts.items():
-        name = what if count == 1 else f"{what}, {count} times"
+    for (title, guarantee), count in counts.items():
+        name = title if count == 1 else f"{title}, {count} times"
         steps.append(StatedStep(name, guarantee))
         together = add_guarantees({guarantee: count})
         facts += [Fact(column, name, CHARGED, together) for column in guarantee.scope]
