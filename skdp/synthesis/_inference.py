@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
 
@@ -15,15 +14,9 @@ from skdp._arrays import Floats, Integers
 from skdp.base import ColumnName, check_confidence_level
 from skdp.synthesis._marginal import DPMarginalSynthesizer, get_fitted
 from skdp.synthesis.answers._fitted_table import FittedTable
-from skdp.synthesis.answers._points import (
-    BinAxis,
-    PointTable,
-    make_point_table,
-    sum_points,
-)
+from skdp.synthesis.answers._points import PointTable, make_point_table, sum_points
 from skdp.synthesis.measure import find_columns
-from skdp.synthesis.model import estimate_counts
-from skdp.synthesis.private._cells import draw_within
+from skdp.synthesis.model import combine_levels, estimate_counts
 
 N_ROWS = 20_000
 """Number of rows of the table at which a statistic is differentiated by adding one row."""
@@ -163,56 +156,12 @@ def synthetic_inference(
     names = fitted.domain.columns if columns is None else columns
     names = [names] if isinstance(names, str) else list(names)
     columns_used = find_columns(fitted.domain, names, "columns")
-    cells = make_point_table(fitted, columns_used)
-    analysis = _Analysis(fitted, columns_used, cells, _differentiate(statistic, cells))
+    analysis = _Analysis(fitted, statistic, columns_used)
     quantile = NormalDist().inv_cdf((1 + level) / 2)
     rows = []
-    for term in range(len(analysis.linear.terms)):
-        rows.append(_infer(statistic, analysis, term, quantile))
+    for term in range(len(analysis.terms)):
+        rows.append(_infer(analysis, term, quantile))
     return pd.DataFrame(rows)
-
-
-@dataclass(frozen=True, eq=False)
-class _Linearization:
-    """The terms of a statistic at the model, and the influence of each cell on them."""
-
-    terms: list[str]
-    values: Floats
-    influence: Floats
-    """(n_terms, n_cells): the derivative with respect to the proportion of a cell, with a mean of 0 at the model."""
-    gaps: Floats
-    """(n_terms,): the largest change if numbers of the fine cells of a column replace the points of its bins."""
-
-
-def _differentiate(
-    statistic: Callable[[Any], Any], cells: PointTable
-) -> _Linearization:
-    """Compute the influence of each cell on the terms of a statistic, by adding one row of the cell.
-
-    A cell is a combination of points. The statistic is computed of `N_ROWS` rows in the proportions of the model.
-    """
-    rows = _make_rows(cells, cells.proportions.ravel())
-    terms, values = _evaluate(statistic, rows)
-    influence = np.empty((len(terms), len(cells.rows)))
-    for cell in range(len(cells.rows)):
-        more_rows = pd.concat([rows, cells.rows.iloc[[cell]]], ignore_index=True)
-        names, moved = _evaluate(statistic, more_rows)
-        if names != terms:
-            raise ValueError(
-                f"`statistic` must return the same terms for all tables, got {names} "
-                f"after {terms}."
-            )
-        # One more row changes the proportion of its cell by about 1 / N_ROWS.
-        influence[:, cell] = (moved - values) * (N_ROWS + 1)
-    if not np.isfinite(influence).all():
-        raise ValueError("`statistic` must return finite numbers.")
-    means = influence @ (cells.proportions.ravel() / cells.proportions.sum())
-    return _Linearization(
-        terms,
-        values,
-        influence - means[:, np.newaxis],
-        _find_gaps(statistic, cells, terms),
-    )
 
 
 def _find_gaps(
@@ -226,7 +175,7 @@ def _find_gaps(
     codes = np.unravel_index(np.repeat(np.arange(counts.size), counts), shape)
     gaps = np.zeros(len(terms))
     for axis_number, axis in enumerate(cells.axes):
-        if not isinstance(axis, BinAxis):
+        if axis.shape is None:
             continue
         # Rows with the same values of all columns have evenly spaced positions in the bin.
         bins = axis.value_of[codes[axis_number]]
@@ -240,11 +189,7 @@ def _find_gaps(
         numbers = points.copy()
         is_number = bins < axis.means.size
         bins, positions = bins[is_number], positions[is_number]
-        if axis.fine_cells is None:
-            drawn = draw_within(axis.interval, bins, positions)
-        else:
-            drawn = axis.fine_cells.shape.draw(bins + positions)
-        numbers[is_number] = drawn
+        numbers[is_number] = axis.shape.draw(bins + positions)
         results = []
         for column in (points, numbers):
             rows_of_column = rows.copy()
@@ -289,18 +234,40 @@ def _evaluate(
 
 
 class _Analysis:
-    """The terms of a statistic at the model, and the noisy counts that correct them."""
+    """The terms of a statistic at the model, their derivatives, and the noisy counts that correct them."""
 
     def __init__(
         self,
         fitted: FittedTable,
+        statistic: Callable[[Any], Any],
         columns: Sequence[int],
-        cells: PointTable,
-        linear: _Linearization,
     ) -> None:
-        """Take the estimated number of records and the noisy counts of `columns` from a fitted table."""
-        self.cells = cells
-        self.linear = linear
+        """Compute the influence of each cell on the terms, by adding one row of the cell.
+
+        A cell is a combination of points of `columns`. The statistic is computed of `N_ROWS` rows in the proportions
+        of the model. `influence` has the derivatives with respect to the proportion of each cell, with a mean of 0 at
+        the model; shape (n_terms, n_cells).
+        """
+        self.statistic = statistic
+        self.cells = cells = make_point_table(fitted, columns)
+        rows = _make_rows(cells, cells.proportions.ravel())
+        self.terms, self.values = _evaluate(statistic, rows)
+        influence = np.empty((len(self.terms), len(cells.rows)))
+        for cell in range(len(cells.rows)):
+            more_rows = pd.concat([rows, cells.rows.iloc[[cell]]], ignore_index=True)
+            names, moved = _evaluate(statistic, more_rows)
+            if names != self.terms:
+                raise ValueError(
+                    "`statistic` must return the same terms for all tables, got "
+                    f"{names} after {self.terms}."
+                )
+            # One more row changes the proportion of its cell by about 1 / N_ROWS.
+            influence[:, cell] = (moved - self.values) * (N_ROWS + 1)
+        if not np.isfinite(influence).all():
+            raise ValueError("`statistic` must return finite numbers.")
+        means = influence @ (cells.proportions.ravel() / cells.proportions.sum())
+        self.influence = influence - means[:, np.newaxis]
+        self.gaps = _find_gaps(statistic, cells, self.terms)
         self.n_rows, self.n_rows_std_error = fitted.n_rows
         marginals = fitted.counts.marginals
         self.counts, self.std_error = estimate_counts(marginals, columns)
@@ -310,31 +277,30 @@ class _Analysis:
         # The counts that determined the bins also determine the points within them.
         self.has_private_bins = False
         for axis in cells.axes:
-            if fitted.has_private_bins and isinstance(axis, BinAxis):
-                cut = axis.fine_cells
-                is_cut = cut is not None and len(cut.shape.cells.edges) > len(
-                    axis.interval.edges
-                )
-                self.has_private_bins |= is_cut
+            if fitted.has_private_bins and axis.shape is not None:
+                self.has_private_bins |= axis.shape.bins.size > axis.means.size
 
     def correct(self, term: int) -> tuple[float, float]:
         """Return the correction of a term by the noisy counts, and the variance of the estimate."""
         # One-step correction: the influence summed over the noisy counts, divided by the
         # number of records. The variance has the noise of the counts, and the sampling
         # variance of the influence.
-        influence = self.linear.influence[term].reshape(self.cells.proportions.shape)
+        influence = self.influence[term].reshape(self.cells.proportions.shape)
         by_value = influence * self.cells.conditional
         for axis_number, axis in enumerate(self.cells.axes):
             by_value = sum_points(by_value, axis, axis_number)
         total = float((by_value * self.counts).sum())
         variance = self.std_error**2 * float((by_value**2).sum())
         for axis_number, axis in enumerate(self.cells.axes):
-            if not isinstance(axis, BinAxis) or axis.fine_cells is None:
+            if axis.shape is None or not axis.shape.levels:
                 continue
-            fine = axis.fine_cells
-            weights = fine.scores @ self._average_influence(influence, axis_number)
-            total += float(weights @ fine.counts)
-            variance += float(weights @ fine.covariance @ weights)
+            weights = axis.scores @ self._average_influence(influence, axis_number)
+            n_cells = weights.size
+            counts, covariance = combine_levels(
+                axis.shape.levels, len(axis.shape.cells)
+            )
+            total += float(weights @ counts[:n_cells])
+            variance += float(weights @ covariance[:n_cells, :n_cells] @ weights)
         squares = float((influence**2 * self.cells.proportions).sum())
         return total / self.n_rows, variance / self.n_rows**2 + squares / self.n_rows
 
@@ -354,23 +320,20 @@ class _Analysis:
         """
         # Exponential tilting in the direction of the influence. To first order, the term
         # changes by the step times the variance of the influence.
-        influence = self.linear.influence[term]
+        influence = self.influence[term]
         proportions = self.cells.proportions.ravel()
         step = change / float(influence**2 @ proportions)
         logs = step * influence
         return proportions * np.exp(logs - logs.max())
 
 
-def _infer(
-    statistic: Callable[[Any], Any], analysis: _Analysis, term: int, quantile: float
-) -> dict[str, Any]:
+def _infer(analysis: _Analysis, term: int, quantile: float) -> dict[str, Any]:
     """Estimate a term with its interval, or state the reason why it has no interval.
 
     `term` is the index of the term. `quantile` is the normal quantile of the confidence level: margins are this number
     of standard errors.
     """
-    linear = analysis.linear
-    estimate = float(linear.values[term])
+    estimate = float(analysis.values[term])
     std_error = p_value = math.nan
     reason = ""
     if analysis.n_rows <= quantile * analysis.n_rows_std_error:
@@ -379,13 +342,13 @@ def _infer(
         reason = analysis.no_counts_reason
     elif analysis.has_private_bins:
         reason = PRIVATE_BINS
-    elif np.ptp(linear.influence[term][analysis.cells.proportions.ravel() > 0]) == 0:
+    elif np.ptp(analysis.influence[term][analysis.cells.proportions.ravel() > 0]) == 0:
         reason = NOT_DETERMINED
     else:
         correction, variance = analysis.correct(term)
-        if not linear.gaps[term] <= math.sqrt(variance) / 2:
+        if not analysis.gaps[term] <= math.sqrt(variance) / 2:
             reason = WITHIN_BINS
-        elif not _is_linear(statistic, analysis, term, quantile * math.sqrt(variance)):
+        elif not _is_linear(analysis, term, quantile * math.sqrt(variance)):
             reason = NOT_LINEAR
     if not reason:
         estimate += correction
@@ -395,7 +358,7 @@ def _infer(
             p_value = 2 * NormalDist().cdf(-abs(estimate) / std_error)
     margin = quantile * std_error
     return {
-        "term": linear.terms[term],
+        "term": analysis.terms[term],
         "estimate": estimate,
         "std_error": std_error,
         "lower": estimate - margin,
@@ -406,12 +369,7 @@ def _infer(
     }
 
 
-def _is_linear(
-    statistic: Callable[[Any], Any],
-    analysis: _Analysis,
-    term: int,
-    margin: float,
-) -> bool:
+def _is_linear(analysis: _Analysis, term: int, margin: float) -> bool:
     """Return True if a term is about linear in the proportions of cells within its margin of error."""
     # The proportions are changed such that a linear term changes by the margin in both
     # directions; the change must be within half of it.
@@ -422,8 +380,9 @@ def _is_linear(
         # Such a change may be possible only in cells with no records in the model.
         if not proportions.sum() > 0:
             return False
-        _, values = _evaluate(statistic, _make_rows(analysis.cells, proportions))
-        change = values[term] - analysis.linear.values[term]
+        rows = _make_rows(analysis.cells, proportions)
+        _, values = _evaluate(analysis.statistic, rows)
+        change = values[term] - analysis.values[term]
         if not abs(change - sign * margin) <= margin / 2:
             return False
     return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,6 @@ import pandas as pd
 from skdp._arrays import Floats, Indices
 from skdp.domain import Interval
 from skdp.synthesis.answers._fitted_table import FittedTable
-from skdp.synthesis.model import combine_levels
 from skdp.synthesis.private._cells import Shape, Steps, find_middles
 
 MAX_CALLS = 20_000
@@ -24,7 +23,7 @@ MIN_DIVISOR = np.finfo(float).tiny
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """The points that represent the values of one column: a listed value is one point."""
+    """The points that represent the values of one column: one for a listed value or missing, and two for a bin."""
 
     points: pd.Series
     """(n_points,)."""
@@ -32,50 +31,16 @@ class Axis:
     """The index of the value of each point."""
     proportions: Floats
     """The proportion of each point in the records of its value."""
-
-
-@dataclass(frozen=True, eq=False)
-class FineCells:
-    """The noisy counts of the fine cells of a column, which correct the proportions of its points."""
-
-    shape: Shape
-    """The distribution within bins."""
-    scores: Floats
-    """(n_cells, n_points): the change of each proportion with the counts."""
-    counts: Floats
-    """(n_cells,)."""
-    covariance: Floats
-    """(n_cells, n_cells): the covariance of the counts."""
-
-    @classmethod
-    def make(cls, shape: Shape, parts: Floats, n_points: int) -> FineCells:
-        """Return the fine cells of bins, given the distances of their middles from the means of the bins.
-
-        `parts` are fractions of the distance of the two points of a bin; shape (n_cells,).
-        """
-        # A record at a distance from the mean adds this part of the distance of both points
-        # to the upper point and subtracts it from the lower point, which preserves the mean
-        # to first order.
-        n_cells = parts.size
-        scores = np.zeros((n_cells, n_points))
-        scores[np.arange(n_cells), 2 * shape.bins] = -parts
-        scores[np.arange(n_cells), 2 * shape.bins + 1] = parts
-        counts, covariance = combine_levels(shape.levels, len(shape.cells))
-        return cls(shape, scores, counts[:n_cells], covariance[:n_cells, :n_cells])
-
-
-@dataclass(frozen=True, eq=False)
-class BinAxis(Axis):
-    """The points that represent bins of numbers: two for each bin, and one for missing values."""
-
-    interval: Interval
-    means: Floats
+    shape: Shape | None = None
+    """The distribution of numbers within bins; None for listed values."""
+    means: Floats = field(default_factory=lambda: np.empty(0))
     """(n_bins,): the mean of the numbers of each bin, relative to the first edge."""
-    positions: Floats
+    positions: Floats = field(default_factory=lambda: np.empty(0))
     """(n_points,): the distances of points from the means of their bins; 0 for missing."""
-    max_slopes: Floats
+    max_slopes: Floats = field(default_factory=lambda: np.empty(0))
     """(n_points,): the largest slope of a density that is nonnegative at both points."""
-    fine_cells: FineCells | None
+    scores: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    """(n_cells, n_points): the change of each proportion with the counts of fine cells."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +69,8 @@ def make_point_table(fitted: FittedTable, columns: Sequence[int]) -> PointTable:
             size = len(points)
             axes.append(Axis(points, np.arange(size), np.ones(size)))
             continue
-        axes.append(_make_point_axis(values, fitted.counts.shapes.get(column)))
+        shape = fitted.counts.shapes.get(column) or Shape.uniform(values)
+        axes.append(_make_point_axis(values, shape))
     proportions = fitted.counts.model.marginal(columns)
     n_points = [axis.value_of.size for axis in axes]
     if math.prod(n_points) > MAX_CALLS:
@@ -122,7 +88,7 @@ def make_point_table(fitted: FittedTable, columns: Sequence[int]) -> PointTable:
     for axis_number, axis in enumerate(axes):
         one_axis = [-1 if other == axis_number else 1 for other in range(len(axes))]
         points_of_bins = axis.proportions.reshape(one_axis)
-        if len(axes) > 1 and isinstance(axis, BinAxis) and axis.means.size > 1:
+        if len(axes) > 1 and axis.means.size > 1:
             slopes = _estimate_slopes(axes, proportions, axis_number, axis.means)
             positions = axis.positions.reshape(one_axis)
             # Densities are nonnegative at both points of a bin.
@@ -161,13 +127,11 @@ def _estimate_slopes(
     return np.moveaxis(slopes, 0, axis_number)[values]
 
 
-def _make_point_axis(values: Interval, shape: Shape | None) -> BinAxis:
+def _make_point_axis(values: Interval, shape: Shape) -> Axis:
     """Represent each bin by two points with its mean and standard deviation, and missing by one point."""
     n_bins = len(values.edges) - 1
     missing = int(values.missing)
-    cells = values if shape is None else shape.cells
-    bins = np.arange(n_bins) if shape is None else shape.bins
-    proportions = np.ones(n_bins) if shape is None else shape.proportions
+    cells, bins, proportions = shape.cells, shape.bins, shape.proportions
     # Numbers and dates are relative to the first edge of their bin, because dates cannot
     # be added.
     starts = np.array(values.edges, values.dtype)[:-1]
@@ -196,19 +160,22 @@ def _make_point_axis(values: Interval, shape: Shape | None) -> BinAxis:
     lower = np.divide(up, width, out=np.full(n_bins, 0.5), where=width > 0)
     point_proportions = np.column_stack([lower, 1 - lower]).ravel()
     point_proportions = np.append(point_proportions, [1.0] * missing)
-    fine_cells = None
-    if shape is not None:
-        parts = (middles - means[bins]) / np.maximum(width[bins], MIN_DIVISOR)
-        fine_cells = FineCells.make(shape, parts, n_points)
-    return BinAxis(
+    # A record of a cell at a distance from the mean adds this part of the distance of both
+    # points to the upper point and subtracts it from the lower point, which preserves the
+    # mean to first order.
+    parts = (middles - means[bins]) / np.maximum(width[bins], MIN_DIVISOR)
+    scores = np.zeros((bins.size, n_points))
+    scores[np.arange(bins.size), 2 * bins] = -parts
+    scores[np.arange(bins.size), 2 * bins + 1] = parts
+    return Axis(
         points,
         value_of,
         point_proportions,
-        interval=values,
+        shape=shape,
         means=means + (starts - starts[0]).astype(float),
         positions=np.append(np.column_stack([-down, up]).ravel(), [0.0] * missing),
         max_slopes=np.append(np.repeat(1 / largest, 2), [0.0] * missing),
-        fine_cells=fine_cells,
+        scores=scores,
     )
 
 

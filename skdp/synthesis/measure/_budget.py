@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -39,15 +38,10 @@ N_BLOCKS = (8, 64)
 """Blocks of fine cells that are counted together, beside the cells."""
 
 
-@dataclass(frozen=True)
-class Sensitivity:
-    """The largest change of integers by one record: in L1 norm, and in squared L2 norm."""
+Sensitivity = tuple[int, int]
+"""The largest change of integers by one record: in L1 norm, and in squared L2 norm."""
 
-    l1: int = 1
-    l2_squared: int = 1
-
-
-ONE_COUNT = Sensitivity()
+ONE_COUNT: Sensitivity = (1, 1)
 """Sensitivity of the counts of disjoint cells: a record is in one of them or in none."""
 
 
@@ -133,11 +127,8 @@ class NoiseBudget:
     def _make_noise(self, fraction: Fraction, sensitivity: Sensitivity) -> Noise:
         """Return the noise of integers that are measured with a fraction of the budget."""
         budget = self._budget * fraction
-        l1, l2_squared = (
-            sensitivity.l1 * self.unit,
-            sensitivity.l2_squared * self.unit**2,
-        )
-        return Noise.from_budget(budget, l1, l2_squared)
+        l1, l2_squared = sensitivity
+        return Noise.from_budget(budget, l1 * self.unit, l2_squared * self.unit**2)
 
     def _split_scores(
         self, fraction: Fraction, n_scores: int, change: int

@@ -75,11 +75,9 @@ class _CountedNumbers:
         # The old and the new value change, unless only one of two values is measured.
         n_changed = min(2, self.n_counted_values)
         if not self.is_centered or self.n_cells == 2:
-            return Sensitivity(n_changed, n_changed)
+            return n_changed, n_changed
         n_others = self.n_cells - 1
-        return Sensitivity(
-            2 * n_others * n_changed, self.n_cells * n_others * n_changed
-        )
+        return 2 * n_others * n_changed, self.n_cells * n_others * n_changed
 
     @property
     def relative_std_error(self) -> float:
@@ -243,7 +241,7 @@ def _measure_numbers(counts: PrivateCounts, records: ColumnRecords) -> NumberCou
     columns = list(records.cells)
     fraction = CELLS_FRACTION / max(1, len(columns))
     # Replacing a value changes two counts of cells, and two of each size of blocks.
-    levels = counts.measure_levels(columns, fraction, Sensitivity(2, 2))
+    levels = counts.measure_levels(columns, fraction, (2, 2))
     is_gaussian = counts.budget.is_gaussian
     return NumberCounts(records.intervals, records.cells, levels, is_gaussian)
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from skdp._arrays import Floats, Indices
 from skdp.synthesis.measure._budget import PrivateCounts, PrivateScores
 from skdp.synthesis.measure._plan import MarginalPlan
-from skdp.synthesis.measure._scores import MEAN_ABSOLUTE, NOISE_COST, Interactions
-from skdp.synthesis.model import Clique, GraphicalModel, estimate_total
+from skdp.synthesis.measure._scores import MEAN_ABSOLUTE, NOISE_COST
+from skdp.synthesis.model import Clique, GraphicalModel, ValueGroups, estimate_total
 from skdp.synthesis.private._records import MAX_LOADED_CELLS, CodedRecords
 
 # A rule over several columns, such as a parity, changes no pair of columns, so pairs do not
@@ -246,9 +246,10 @@ def find_interactions(
     search: Search,
     compared: Comparison,
     fraction: Fraction,
-) -> Interactions:
+) -> tuple[dict[Clique, float], dict[Clique, ValueGroups]]:
     """Choose marginals that differ from the model, and measure by how many records; keep a quarter of the budget.
 
+    Return this excess, and the groups of values with which marginals of at least three columns are measured.
     An interaction is measured later with about a `fraction` of the remaining budget.
     """
     budget = private.budget
@@ -259,12 +260,13 @@ def find_interactions(
     levels = map(compared.find_level, search.cliques)
     scores, expected = compared.score(list(zip(search.cliques, levels, strict=True)))
     candidates = list(range(len(search.cliques)))
-    found = Interactions()
+    all_excess: dict[Clique, float] = {}
+    groups: dict[Clique, ValueGroups] = {}
     part_fraction = search.fraction * Fraction(3, 4)
     min_remaining = budget.remaining / 4 + search.fraction + part_fraction
     while (
         candidates
-        and len(found.excess) < MAX_CHOICES
+        and len(all_excess) < MAX_CHOICES
         and budget.remaining > min_remaining
     ):
         index = scores.choose(candidates, expected, search.fraction)
@@ -274,11 +276,9 @@ def find_interactions(
         )
         if excess < limit:
             break
-        found.excess[chosen] = excess / rate
+        all_excess[chosen] = excess / rate
         if len(chosen) > 2:
-            found.groups[chosen] = tuple(
-                compared.cut(column, level) for column in chosen
-            )
+            groups[chosen] = tuple(compared.cut(column, level) for column in chosen)
         # A marginal of further columns must differ by more than that. Other marginals that
         # share three columns probably differ for the same reason.
         later = []
@@ -290,4 +290,4 @@ def find_interactions(
                 continue
             later.append(candidate)
         candidates = later
-    return found
+    return all_excess, groups

@@ -298,24 +298,6 @@ class IndependentColumns:
         return MEAN_ABSOLUTE * float(np.sqrt(variances).sum())
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Marginals to measure, and marginals with a gain that do not fit into the model."""
-
-    chosen: list[Clique]
-    rejected: list[Clique]
-
-
-@dataclass(frozen=True)
-class Interactions:
-    """Marginals of several columns that differ from a first model."""
-
-    excess: dict[Clique, float] = field(default_factory=dict)
-    """Number of records by which each marginal differs."""
-    groups: dict[Clique, ValueGroups] = field(default_factory=dict)
-    """Groups of values with which marginals of at least three columns are measured."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Candidates:
     """Marginals among which to choose, and the measurements that share the budget with them."""
@@ -336,13 +318,14 @@ class Candidates:
     """Candidates that are added to the model after all other candidates."""
     target_weight: float = TARGET_WEIGHT
     """Weight of errors of pairs with the target."""
-    interactions: Interactions = field(default_factory=Interactions)
+    interactions: Mapping[Clique, ValueGroups] = field(default_factory=dict)
+    """Groups of values with which interactions of at least three columns are measured."""
 
     def groups_of(self, clique: Clique) -> ValueGroups | None:
         """Return the groups of values with which a marginal is counted, by column; None if no value is grouped."""
         if len(clique) == 1:
             return None
-        return self.interactions.groups.get(clique, groups_of(clique, self.groups))
+        return self.interactions.get(clique, groups_of(clique, self.groups))
 
     def cost(self, clique: Clique) -> float:
         """Return the cost of the noise of a marginal: its weighted number of cells."""
@@ -358,57 +341,59 @@ class Candidates:
     def weight(self, clique: Clique) -> float:
         """Return the weight of errors of a marginal: larger for some pairs and for interactions."""
         if len(clique) != 2:
-            return INTERACTION_WEIGHT if clique in self.interactions.groups else 1.0
+            return INTERACTION_WEIGHT if clique in self.interactions else 1.0
         if self.plan.target in clique:
             return self.target_weight
         if clique in self.plan.favored:
             return FAVORED_WEIGHT
         return 1.0 if self.plan.labels.isdisjoint(clique) else LABEL_WEIGHT
 
-    def choose(self) -> Choice:
+    def choose(self) -> list[Clique]:
         """Choose marginals such that the rejected marginals have a small excess."""
-        best = self._choose([])
+        chosen, rejected = self._choose([])
         # A strong pair may need the capacity of many weak pairs: it is added first as
         # long as that decreases the sum of squares of the rejected excess.
         first: list[Clique] = []
-        while best.rejected:
-            strongest = max(best.rejected, key=self.excess.__getitem__)
-            choice = self._choose([*first, strongest])
-            if self._sum_squares(choice) >= self._sum_squares(best):
+        while rejected:
+            strongest = max(rejected, key=self.excess.__getitem__)
+            others = self._choose([*first, strongest])
+            if self._sum_squares(others[1]) >= self._sum_squares(rejected):
                 break
             first.append(strongest)
-            best = choice
+            chosen, rejected = others
         # Pairs of a rare label have small gains, so they may be rejected for lack of
         # capacity. The strongest of them are added first.
-        label_pairs = self._list_label_pairs(best)
+        label_pairs = self._list_label_pairs(chosen, rejected)
         if label_pairs:
-            return self._choose([*label_pairs, *first])
-        return best
+            chosen, _ = self._choose([*label_pairs, *first])
+        return chosen
 
-    def _sum_squares(self, choice: Choice) -> float:
-        """Sum the squares of the excess of the rejected marginals."""
-        return math.fsum(self.excess[clique] ** 2 for clique in choice.rejected)
+    def _sum_squares(self, rejected: Collection[Clique]) -> float:
+        """Sum the squares of the excess of marginals."""
+        return math.fsum(self.excess[clique] ** 2 for clique in rejected)
 
-    def _list_label_pairs(self, choice: Choice) -> list[Clique]:
+    def _list_label_pairs(
+        self, chosen: Collection[Clique], rejected: Collection[Clique]
+    ) -> list[Clique]:
         """List the strongest rejected pairs of columns of two values that have few pairs in the model."""
-        pairs = []
+        strongest = sorted(rejected, key=self.excess.__getitem__, reverse=True)
+        pairs: list[Clique] = []
         for label in sorted(self.plan.labels):
-            n_pairs = 0
-            for clique in (*self.measured, *choice.chosen):
-                n_pairs += label in clique
-            if n_pairs >= N_PAIRS_PER_LABEL:
-                continue
-            rejected = []
-            for clique in choice.rejected:
-                is_dependent = self.excess[clique] > 0 and clique not in self.deferred
-                if label in clique and is_dependent:
-                    rejected.append(clique)
-            rejected.sort(key=self.excess.__getitem__, reverse=True)
-            pairs += rejected[:N_PAIRS_PER_LABEL]
+            n_pairs = sum(label in clique for clique in (*self.measured, *chosen))
+            if n_pairs < N_PAIRS_PER_LABEL:
+                dependent = [
+                    c
+                    for c in strongest
+                    if label in c and self.excess[c] > 0 and c not in self.deferred
+                ]
+                pairs += dependent[:N_PAIRS_PER_LABEL]
         return pairs
 
-    def _choose(self, first: Collection[Clique]) -> Choice:
-        """Take marginals in order of rank if they gain more than their noise costs; `first` is before all others."""
+    def _choose(self, first: Collection[Clique]) -> tuple[list[Clique], list[Clique]]:
+        """Choose marginals in order of rank if they gain more than their noise costs; `first` is before all others.
+
+        Also return marginals with a gain that do not fit into the model.
+        """
         # The smallest sum of noise is ``error * sum(cost ** power) ** (1 / power)``:
         # see `NoiseBudget.cost_power`. The noise that a marginal adds is the increase
         # of this sum.
@@ -427,15 +412,16 @@ class Candidates:
 
         graph = self.plan.start_elimination(self.measured)
         max_cells = self.plan.max_cells
-        choice = Choice([], [])
+        chosen: list[Clique] = []
+        rejected: list[Clique] = []
         for clique in sorted(gains, key=rank, reverse=True):
             spent_with = spent + costs[clique] ** power
             added_noise = error * (spent_with ** (1 / power) - spent ** (1 / power))
             if gains[clique] <= added_noise:
                 continue
             if graph.add(clique, max_cells, CLIQUES_PER_MODEL * max_cells):
-                choice.chosen.append(clique)
+                chosen.append(clique)
                 spent = spent_with
             else:
-                choice.rejected.append(clique)
-        return choice
+                rejected.append(clique)
+        return chosen, rejected

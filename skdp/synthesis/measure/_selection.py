@@ -46,7 +46,6 @@ from skdp.synthesis.measure._scores import (
     TARGET_WEIGHT_PER_COLUMN,
     Candidates,
     IndependentColumns,
-    Interactions,
     Scores,
     group_rare_values,
     join_scores,
@@ -160,23 +159,6 @@ def fit_counts(
     return FittedCounts(marginals, numbers, model, n_steps, shapes)
 
 
-@dataclass(frozen=True)
-class SecondRound:
-    """Public facts of the scores that follow a first model."""
-
-    is_precise: bool
-    """True if pairs and marginals of three columns are scored again, otherwise only interactions are searched."""
-    search: Search | None
-    """The search for interactions, if any."""
-
-    @property
-    def fraction(self) -> Fraction:
-        """The fraction of the budget, after the first scores, for this round."""
-        if self.is_precise:
-            return SECOND_ROUND_FRACTION
-        return SEARCH_FRACTION if self.search else Fraction(0)
-
-
 def _measure_selected(
     private: PrivateCounts, plan: MarginalPlan, numbers: NumberCounts
 ) -> FittedCounts:
@@ -189,17 +171,33 @@ def _measure_selected(
         count_columns(private, plan, private.budget.remaining)
         return fit_counts(plan.structure, private.marginals, numbers)
 
-    second = plan_second_round(private, plan, counts, column_error)
-    scores, candidates = score_pairs(private, plan, counts, lists, second)
-    chosen = candidates.choose().chosen
+    # Whether pairs and marginals of three columns are scored again, besides interactions.
+    is_small = 2 < len(plan.sizes) <= MAX_SECOND_ROUND_COLUMNS
+    is_precise = is_small and column_error < MAX_SECOND_ROUND_ERROR
+    search = None
+    if private.load(plan.sizes) and column_error < MAX_SEARCH_ERROR:
+        search = plan_search(private, plan, float(counts[0].sum()))
+    second_fraction = SECOND_ROUND_FRACTION
+    if not is_precise:
+        second_fraction = SEARCH_FRACTION if search else Fraction(0)
+    scores, candidates = score_pairs(
+        private, plan, counts, lists, second_fraction, is_precise=is_precise
+    )
+    chosen = candidates.choose()
     measure_marginals(private, candidates, chosen)
     fitted = fit_counts(plan.structure, private.marginals, numbers)
     measured = [clique for clique in chosen if clique not in candidates.deferred]
     lacking = scores.excess
     for clique in measured:
         lacking.pop(clique)
-    if second.fraction and measure_second_round(
-        private, plan, second, model=fitted.model, measured=measured, lacking=lacking
+    if second_fraction and measure_second_round(
+        private,
+        plan,
+        search,
+        is_precise=is_precise,
+        model=fitted.model,
+        measured=measured,
+        lacking=lacking,
     ):
         fitted = fit_counts(plan.structure, private.marginals, numbers)
     noisy_scores: dict[Clique, tuple[float, float]] = {}
@@ -207,7 +205,7 @@ def _measure_selected(
         if len(clique) == 2:
             noisy_scores[clique] = score, scores.std_errors[clique]
     searched = dict.fromkeys(ORDERS, 0)
-    searched |= Counter(map(len, second.search.cliques if second.search else ()))
+    searched |= Counter(map(len, search.cliques if search else ()))
     return replace(fitted, scores=noisy_scores, searched=searched)
 
 
@@ -245,21 +243,6 @@ def estimate_column_error(
     noise = private.budget.std_error(private.budget.remaining / len(plan.sizes))
     error = MEAN_ABSOLUTE * noise * float(np.mean(plan.sizes)) / 2
     return error / max(1.0, float(counts[0].sum()))
-
-
-def plan_second_round(
-    private: PrivateCounts,
-    plan: MarginalPlan,
-    counts: Sequence[Floats],
-    column_error: float,
-) -> SecondRound:
-    """Plan the scores that follow a first model, by the counts of columns and by their error."""
-    search = None
-    if private.load(plan.sizes) and column_error < MAX_SEARCH_ERROR:
-        search = plan_search(private, plan, float(counts[0].sum()))
-    is_small = 2 < len(plan.sizes) <= MAX_SECOND_ROUND_COLUMNS
-    is_precise = is_small and column_error < MAX_SECOND_ROUND_ERROR
-    return SecondRound(is_precise, search)
 
 
 # Step 2: scores
@@ -300,14 +283,17 @@ def score_pairs(
     plan: MarginalPlan,
     counts: Sequence[Floats],
     lists: Sequence[tuple[list[Clique], Fraction]],
-    second: SecondRound,
+    second_fraction: Fraction,
+    *,
+    is_precise: bool,
 ) -> tuple[Scores, Candidates]:
     """Score lists of marginals against independent columns; also return the candidates of the first round.
 
-    `lists` has lists of marginals, each with the fraction of the budget for its scores.
+    `lists` has lists of marginals, each with the fraction of the budget for its scores, and `second_fraction` of the
+    rest is kept for the second round, which `is_precise` if it has scores.
     """
     score_fractions = sum((fraction for _, fraction in lists), Fraction(0))
-    fraction = (private.budget.remaining - score_fractions) * (1 - second.fraction)
+    fraction = (private.budget.remaining - score_fractions) * (1 - second_fraction)
     groups = group_columns(private, plan, counts, fraction)
     std_error = private.marginals[0].std_error
     independent = IndependentColumns(counts, std_error, groups)
@@ -328,7 +314,7 @@ def score_pairs(
     scores = reduce(join_scores, all_scores)
     # With much noise, the pairs of many columns share the budget.
     weight = TARGET_WEIGHT
-    if not second.is_precise and len(plan.sizes) <= MAX_WEIGHTED_COLUMNS:
+    if not is_precise and len(plan.sizes) <= MAX_WEIGHTED_COLUMNS:
         weight = max(weight, TARGET_WEIGHT_PER_COLUMN * len(plan.sizes))
     # Before second scores, pairs that may be independent are not measured, and their
     # fraction of the budget remains for these.
@@ -340,7 +326,7 @@ def score_pairs(
         gains=_weigh(scores.gains, plan.first_candidates),
         excess=_weigh(scores.excess, plan.first_candidates),
         column_costs=weigh_columns(plan, groups),
-        deferred=scores.insignificant if second.is_precise else (),
+        deferred=scores.insignificant if is_precise else (),
         target_weight=weight,
     )
     return scores, candidates
@@ -411,8 +397,9 @@ def measure_marginals(
 def measure_second_round(
     private: PrivateCounts,
     plan: MarginalPlan,
-    second: SecondRound,
+    search: Search | None,
     *,
+    is_precise: bool,
     model: GraphicalModel,
     measured: list[Clique],
     lacking: Mapping[Clique, float],
@@ -427,33 +414,32 @@ def measure_second_round(
     groups = group_columns(private, plan, counts, private.budget.remaining)
     n_uses: dict[Clique, int] = {}
     scores = Scores({}, {}, {}, total)
-    if second.is_precise:
+    if is_precise:
         n_uses = list_second_candidates(plan, model, measured)
         scores = score_marginals(private, model, n_uses, groups)
-    found = Interactions()
-    if second.search:
+    found: dict[Clique, float] = {}
+    interactions: dict[Clique, ValueGroups] = {}
+    if search:
         lacking = {**lacking, **scores.excess}
-        compared = Comparison(
-            private, plan, second.search, model=model, lacking=lacking
-        )
-        fraction = INTERACTION_FRACTION if second.is_precise else Fraction(1, 2)
-        found = find_interactions(private, second.search, compared, fraction)
+        compared = Comparison(private, plan, search, model=model, lacking=lacking)
+        fraction = INTERACTION_FRACTION if is_precise else Fraction(1, 2)
+        found, interactions = find_interactions(private, search, compared, fraction)
     gains = {}
     for clique, gain in _weigh(scores.gains, n_uses).items():
-        if len(clique) == 2 or not is_within(clique, found.excess):
+        if len(clique) == 2 or not is_within(clique, found):
             gains[clique] = gain
     candidates = Candidates(
         plan=plan,
         budget=private.budget,
         fraction=private.budget.remaining,
         groups=groups,
-        gains={**gains, **found.excess},
-        excess={**_weigh(scores.excess, n_uses), **found.excess},
+        gains={**gains, **found},
+        excess={**_weigh(scores.excess, n_uses), **found},
         measured=measured,
-        interactions=found,
+        interactions=interactions,
     )
-    chosen = candidates.choose().chosen
-    if second.is_precise:
+    chosen = candidates.choose()
+    if is_precise:
         chosen = chosen or measured or plan.columns
     if chosen:
         measure_marginals(private, candidates, chosen)

@@ -302,6 +302,12 @@ class Shape:
     levels: tuple[Marginal, ...]
     """The noisy counts of the cells, and of blocks of cells."""
 
+    @classmethod
+    def uniform(cls, bins: Interval) -> Shape:
+        """Return the uniform distribution within bins."""
+        n_bins = len(bins.edges) - 1
+        return cls(bins, np.arange(n_bins + 1), np.ones(n_bins), levels=())
+
     @property
     def bins(self) -> Indices:
         """The index of the bin of each cell; shape (n_cells,)."""
