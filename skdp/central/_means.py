@@ -59,7 +59,7 @@ from skdp.central.statistics import (
     make_table,
     to_float,
 )
-from skdp.domain import Domain, DomainLike
+from skdp.domain import Domain, DomainLike, Interval
 from skdp.privacy import Loss, Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
 from skdp.tables import to_objects
@@ -517,7 +517,7 @@ class DPGroupBy(WeightedStatistic):
         bounds = parse_bounds(bounds, names) if names else np.empty((0, 2))
         keys = rows.select(self._key_names)
         domain = declared_domain(keys.table, self.keys if keys.names else {}, "keys")
-        self._check_totals(domain)
+        self._check_keys(domain)
 
         # Quantiles have a fraction of the budget, and sums of all other statistics the rest.
         fraction = read_probability(self.quantile_fraction, "quantile_fraction")
@@ -565,15 +565,19 @@ class DPGroupBy(WeightedStatistic):
         exact = sums, domain, library, (names, summed), quantiles, max_weight
         return Plan(exact, tuple(noises), "; ".join(mechanisms), losses)
 
-    def _check_totals(self, domain: Domain) -> None:
-        """Check the parameter `totals`, and that no key has the name of a total."""
+    def _check_keys(self, domain: Domain) -> None:
+        """Check the parameter `totals`, that keys have several groups, and that none has the name of a total."""
         check_flag("totals", self.totals)
-        if not self.totals:
-            return
-        if not domain.columns:
+        if self.totals and not domain.columns:
             raise ValueError("`totals` requires keys in `by`, got by=None.")
         for name in domain.columns:
-            if TOTAL in domain[name].labels:
+            labels = domain[name].labels
+            if isinstance(domain[name], Interval) and len(labels) == 1:
+                raise ValueError(
+                    f"Column {name!r} in `by` must have several bins, got bounds alone. "
+                    "Set the `bins` or `edges` of this column."
+                )
+            if self.totals and TOTAL in labels:
                 raise ValueError(
                     f"`keys` of column {name!r} must not contain {TOTAL!r} with "
                     "totals=True. Rename this value."

@@ -402,8 +402,24 @@ def _add_table_command(command: Any) -> None:
         default=["count"],
         metavar="S",
         help=(
-            "count, mean, sum, median, or the probability of a quantile, such as 0.9"
-            " (default: count)"
+            "count, mean, sum, std, var, median, or the probability of a quantile, such"
+            " as 0.9 (default: count)"
+        ),
+    )
+    add(
+        "--totals",
+        action="store_true",
+        help="add the totals over all groups of each key, and of all keys",
+    )
+    add(
+        "--share",
+        dest="quantile_fraction",
+        type=float,
+        metavar="F",
+        default=0.5,
+        help=(
+            "fraction of epsilon for quantiles if there are other statistics"
+            " (default: 0.5)"
         ),
     )
     add(

@@ -108,6 +108,7 @@ def test_weights_and_persons_are_columns(files, capsys):
             ["--by", "sex", "--columns", "region", "--statistics", "mean"],
             "column 'region' must be an Interval of numbers, got ['n', 's']. Exclude the column, or group by it",
         ),
+        (["--by", "sex", "--share", "2"], "--share must be in"),
         (["--statistics", "count"], "--by must name the columns of the groups, got none"),
         (["--by", "sex", "--weight", "region"], "column 'region' must be an Interval of numbers"),
         (["--by", "sex", "--columns", "income"], "--statistics must contain a statistic of --columns, such as mean"),
@@ -190,3 +191,30 @@ def test_statistics_of_all_rows_have_one_line(files):
     found = pd.read_csv(files / "all.csv")
     assert found["count"].tolist() == [400]
     assert found["income_mean"].tolist() == pytest.approx([PEOPLE["income"].mean()], abs=0.1)
+
+
+@pytest.mark.usefixtures("repeatable_draws")
+def test_weighted_totals_and_medians_are_in_one_file(files):
+    (files / "weights.toml").write_text(WEIGHTS.to_toml(), encoding="utf-8")
+    words = ["--domain", files / "weights.toml", "--epsilon", 40, "--weight", "weight", "--by", "region", "sex"]
+    options = ["--columns", "income", "--statistics", "count", "sum", "std", "median", "--totals", "--share", 0.8]
+    assert call("table", files / "people.csv", files / "all.csv", *words, *options) == 0
+    found = pd.read_csv(files / "all.csv").set_index(["region", "sex"])
+    assert len(found) == 9
+    for name in ("count", "income_sum"):
+        table = found[name].unstack(sort=False)
+        np.testing.assert_allclose(table.iloc[:-1].sum(), table.loc["total"], rtol=1e-12)
+        np.testing.assert_allclose(table.iloc[:, :-1].sum(axis=1), table["total"], rtol=1e-12)
+    weights = PEOPLE.groupby("sex")["weight"].sum()
+    assert found.loc["total", "count"].drop("total").tolist() == pytest.approx(weights.tolist(), rel=0.02)
+    assert found.loc[("total", "total"), "income_std"] == pytest.approx(PEOPLE["income"].std(), rel=0.1)
+    assert found.loc[("total", "total"), "income_median"] == pytest.approx(PEOPLE["income"].median(), abs=50)
+
+
+def test_key_with_bounds_alone_is_an_error_that_names_bins(files, capsys):
+    (files / "ages.toml").write_text("[columns.person]\nlow = 0\nhigh = 200\n", encoding="utf-8")
+    words = ["--domain", files / "ages.toml", "--epsilon", 1, "--by", "person"]
+    assert refuse("table", files / "people.csv", files / "out.csv", *words) == 2
+    assert (
+        "Column 'person' in --by must have several bins, got bounds alone. Set the `bins` or" in capsys.readouterr().err
+    )
