@@ -43,7 +43,14 @@ from skdp.base import (
 from skdp.domain import Categories, Domain, Interval, Release
 from skdp.local import ReportTransformer, SecretKey
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho
-from skdp.tables import Table, empty_column, find_dtype, has_categories, library_of
+from skdp.tables import (
+    Table,
+    empty_column,
+    find_dtype,
+    has_categories,
+    has_order_of,
+    library_of,
+)
 
 __all__ = ["load", "save"]
 
@@ -841,6 +848,7 @@ def _dump_template(template: Table) -> dict[str, Any]:
         "names": list(template.names),
         "columns": list(map(library_of, template.columns)),
         "categorical": list(map(has_categories, template.columns)),
+        "ordered": [has_order_of(column, ()) for column in template.columns],
         "n_columns": len(native.columns) if library == "pandas" else native.shape[1],
         "labels": list(native.columns.names) if library == "pandas" else [None],
     }
@@ -849,12 +857,15 @@ def _dump_template(template: Table) -> dict[str, Any]:
 def _load_template(state: dict[str, Any]) -> Table:
     """Return a table without rows, whose library and column names outputs get."""
     columns = []
-    # Files of version 0.1.0 have no categories.
-    are_categorical = state.get("categorical", [False] * len(state["columns"]))
-    for library, is_categorical in zip(state["columns"], are_categorical, strict=True):
+    # Files of version 0.1.0 have no categories, and files of 0.2.0 no order.
+    absent = [False] * len(state["columns"])
+    flags = state.get("categorical", absent), state.get("ordered", absent)
+    for library, is_categorical, has_order in zip(
+        state["columns"], *flags, strict=True
+    ):
         # The declared values are not part of the template.
         form: Any = ("string", ("",)) if is_categorical else ("missing", ())
-        is_ordered = False if is_categorical else None
+        is_ordered = has_order if is_categorical else None
         dtype = find_dtype(library, *form, is_ordered=is_ordered)
         columns.append(empty_column(library, dtype))
     native: Any

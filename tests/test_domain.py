@@ -16,6 +16,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 
 import skdp
+from skdp import Interval
 from skdp.metrics import count_error
 from skdp.privacy import GaussianLoss, WeakGuaranteeWarning, privacy_statement
 from skdp.tables import wrap_table
@@ -69,6 +70,19 @@ MIXED = [[1, "1"], [1, True], [1.0, True], ["a", 1, None]]
 def test_error_names_the_column(columns, error, match):
     with pytest.raises(error, match=match):
         skdp.Domain(columns)
+
+
+@pytest.mark.parametrize(("low", "high", "bins"), [(0, 95, 10), (18, 96, 5), (-7, 8, 4), (0, 3, 3), (0.5, 10.5, 3)])
+def test_bins_of_whole_numbers_have_whole_edges(low, high, bins):
+    found = Interval(low, high, bins=bins, decimals=0)
+    assert all(edge.is_integer() for edge in found.edges[1:-1])
+    assert found.edges[0] == low
+    assert found.edges[-1] == high
+    # The bins contain the same whole numbers as bins of equal widths.
+    even = Interval(edges=np.linspace(low, high, bins + 1), real=True)
+    numbers = np.arange(np.ceil(low), high)
+    assert found.encode(numbers).tolist() == even.encode(numbers).tolist()
+    assert Interval(low, high, bins=bins, decimals=1).edges == even.edges
 
 
 def test_equality_is_typed_and_ordered():

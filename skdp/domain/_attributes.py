@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ from skdp.privacy import PrivacyGuarantee
 from skdp.tables import (
     ValueCoder,
     find_dtype,
+    has_categories,
+    has_order_of,
     is_declarable,
     is_whole_number,
     make_decoder,
@@ -223,7 +226,7 @@ class Interval:
         ``decimals=0`` if bins would be narrower than 1. Bins of numbers have equal
         widths. Bins of dates have equal numbers of months if the range is a whole number
         of months that `bins` divides; otherwise equal widths, rounded down to days or
-        microseconds.
+        microseconds. Bins of whole numbers have whole edges, rounded up.
     edges : sequence of float, date or datetime, optional
         Edges of the bins, instead of `low`, `high` and `bins`: at least 2, increasing,
         all of one type.
@@ -354,6 +357,12 @@ class Interval:
             self.real = real or not declares_whole(declared, self.edges)
             if self.dtype.kind == "f" and not self.real:
                 self.decimals = 0  # whole numbers; dates have no decimals
+        widths = np.diff(self.edges) if self.decimals == 0 else np.zeros(1)
+        if has_bounds and widths.min() >= 1:
+            # The bins contain the same whole numbers: [0, 9.5) and [9.5, 19) are 0 to 9 and
+            # 10 to 18.
+            first, *inner, last = self.edges
+            self.edges = (first, *(float(math.ceil(edge)) for edge in inner), last)
 
     def _check_decimals(self, decimals: Any, real: bool) -> None:
         """Check `decimals`, the declared number of decimals; `real` is True if the numbers have fractions."""
@@ -590,9 +599,12 @@ register_type("interval", Interval, _interval_to_json, _interval_from_json)
 # Cached, because making a decoder takes as long as encoding a small batch.
 @lru_cache(maxsize=256)
 def find_decoder(
-    attribute: Categories | Interval, library: str, is_categorical: bool
+    attribute: Categories | Interval, library: str, is_ordered: bool | None
 ) -> Callable[[Codes], Any]:
-    """Return a function that converts codes to a column in a library; the code of a bin becomes its midpoint."""
+    """Return a function that converts codes to a column in a library; the code of a bin becomes its midpoint.
+
+    `is_ordered` is the result of `find_order`.
+    """
     if isinstance(attribute, Interval) and attribute.dtype.kind == "M":
         midpoints = np.array(attribute.values, attribute.dtype)
         return lambda codes: to_column(midpoints[codes], library)
@@ -600,16 +612,19 @@ def find_decoder(
     # The midpoint of a bin of whole numbers may have a fraction.
     if declared_type == "whole":
         declared_type = type_of_declared(attribute.values)
-    is_ordered = _find_order(attribute, is_categorical)
     dtype = find_dtype(library, declared_type, attribute.values, is_ordered=is_ordered)
     return make_decoder(attribute.values, library, dtype)
 
 
-def _find_order(attribute: Categories | Interval, is_categorical: bool) -> bool | None:
-    """Return whether the dtype of a column has ordered categories; None for a dtype without categories."""
-    if is_categorical and isinstance(attribute, Categories):
-        return attribute.ordered
-    return None
+def find_order(attribute: Categories | Interval, column: Any) -> bool | None:
+    """Return whether the output of a column has ordered categories; None for a dtype without categories.
+
+    **Privacy.** The categories of the dtype of a column are private, unless they are
+    ordered, which declares them.
+    """
+    if isinstance(attribute, Interval) or not has_categories(column):
+        return None
+    return attribute.ordered or has_order_of(column, attribute.values)
 
 
 def type_of_attribute(attribute: Categories | Interval) -> str:
@@ -620,13 +635,13 @@ def type_of_attribute(attribute: Categories | Interval) -> str:
 
 
 def dtype_of_attribute(
-    attribute: Categories | Interval, library: str, *, is_categorical: bool = False
+    attribute: Categories | Interval, library: str, column: Any
 ) -> Any:
-    """Return the dtype of declared values in a library; with `is_categorical`, a dtype of categories if possible."""
+    """Return the dtype of declared values in a library; categories if possible, if the dtype of `column` has them."""
     declared_type = type_of_attribute(attribute)
     # pandas has no dtype of days, so bins of dates become datetimes.
     is_binned = isinstance(attribute, Interval)
     if is_binned and (library, declared_type) == ("pandas", "date"):
         declared_type = "datetime"
-    is_ordered = _find_order(attribute, is_categorical)
+    is_ordered = find_order(attribute, column)
     return find_dtype(library, declared_type, attribute.values, is_ordered=is_ordered)

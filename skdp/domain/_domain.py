@@ -22,6 +22,7 @@ from skdp.domain._attributes import (
     Interval,
     Release,
     find_decoder,
+    find_order,
     name_column_in_errors,
     type_of_attribute,
 )
@@ -37,7 +38,6 @@ from skdp.privacy import PrivacyGuarantee, format_html, list_releases
 from skdp.tables import (
     Table,
     call_safely,
-    has_categories,
     library_of,
     to_column,
     wrap_table,
@@ -637,7 +637,9 @@ class Domain(Mapping[Any, Categories | Interval]):
         like : iterable of 1-D arrays or series
             A column of the wanted library for each column of the domain, in order. The
             dtypes of the results follow from the declared values. They have exactly the
-            declared categories if the dtype of the column has categories, too.
+            declared categories if the dtype of the column has categories, too. These are
+            ordered if they are declared so, or if the column has ordered categories of
+            pandas in the declared order.
 
         Returns
         -------
@@ -653,10 +655,9 @@ class Domain(Mapping[Any, Categories | Interval]):
         decoders = []
         for name, column in zip(self.columns, like, strict=True):
             with name_column_in_errors(name):
-                # **Privacy.** The categories of the column are private, so only their
-                # presence is used.
-                form = library_of(column), has_categories(column)
-                decoders.append(call_safely(find_decoder, self[name], *form))
+                order = call_safely(find_order, self[name], column)
+                library = library_of(column)
+                decoders.append(call_safely(find_decoder, self[name], library, order))
         return decoders
 
     def value_counts(self, X: Any) -> pd.Series[int]:

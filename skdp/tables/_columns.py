@@ -237,6 +237,16 @@ def has_categories(column: Any) -> bool:
     return isinstance(dtype, pd.CategoricalDtype) or is_arrow_dictionary
 
 
+def has_order_of(column: Any, values: Sequence[Any]) -> bool:
+    """Check if a pandas column has ordered categories, in the order of the values that are among them."""
+    dtype = getattr(column, "dtype", None)
+    if not isinstance(dtype, pd.CategoricalDtype) or not dtype.ordered:
+        return False
+    listed = dtype.categories.tolist()
+    ranks = [listed.index(value) for value in values if value in listed]
+    return ranks == sorted(ranks)
+
+
 def type_of_column(column: Any) -> str:
     """Name the type of the values that the dtype of a column allows, such as "number" or "date".
 

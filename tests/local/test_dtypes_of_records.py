@@ -151,6 +151,17 @@ def test_saved_synthesizers_keep_categories(kind, tmp_path):
     assert categories_of(load(tmp_path / "model.skops").sample(9)["x"]) == WARDS
 
 
+def test_ordered_categories_in_the_declared_order_stay_ordered(tmp_path):
+    table = pd.DataFrame({"x": pd.Categorical(WARDS * 20, categories=[*WARDS, *SECRET], ordered=True)})
+    for release in releases(table):
+        assert release["x"].dtype == pd.CategoricalDtype(WARDS, ordered=True)
+    synthesizer = DPMarginalSynthesizer(1.0, domain={"x": WARDS}, random_state=0).fit(table)
+    save(synthesizer, tmp_path / "model.skops")
+    assert load(tmp_path / "model.skops").sample(9)["x"].cat.ordered
+    by_dtype = RandomizedResponseEncoder(1.0).fit_transform(table)
+    assert by_dtype["x"].dtype == table["x"].dtype
+
+
 def test_categories_are_ordered_if_declared_so():
     table = category_tables(WARDS, SECRET)["category"]
     declared = {"x": Categories(WARDS, ordered=True)}

@@ -40,7 +40,6 @@ from skdp.tables import (
     LargeTable,
     Table,
     empty_column,
-    has_categories,
     open_large,
     wrap_table,
 )
@@ -322,8 +321,7 @@ def make_template(table: Table, domain: Domain) -> Table:
     inputs = dict(zip(table.names, table.columns, strict=True))
     columns = []
     for name in domain.columns:
-        is_categorical = has_categories(inputs[name])
-        dtype = dtype_of_attribute(domain[name], library, is_categorical=is_categorical)
+        dtype = dtype_of_attribute(domain[name], library, inputs[name])
         columns.append(empty_column(library, dtype))
     return Table(table.names, tuple(columns), native)
 
