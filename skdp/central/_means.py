@@ -575,7 +575,7 @@ class DPGroupBy(WeightedStatistic):
             if isinstance(domain[name], Interval) and len(labels) == 1:
                 raise ValueError(
                     f"Column {name!r} in `by` must have several bins, got bounds alone. "
-                    "Set the `bins` or `edges` of this column."
+                    "Set `bins` or `edges` of this column."
                 )
             if self.totals and TOTAL in labels:
                 raise ValueError(

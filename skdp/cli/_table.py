@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import math
+import tomllib
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ def run_table(options: argparse.Namespace) -> Path:
     """Write statistics of the groups of a table, and their statement; return the path of the new file."""
     domain = load_domain_file(options.domain)
     _check_options(options)
+    _check_bins(options)
     max_weight = _find_max_weight(options.weight, domain)
     check_path(options.out)
     check_page(options, "statement")
@@ -91,6 +93,19 @@ def _check_options(options: argparse.Namespace) -> None:
                 )
             uses[name] = option
     check_csv(options.out)
+
+
+def _check_bins(options: argparse.Namespace) -> None:
+    """Raise an error if the domain file declares bounds of a key, but no bins."""
+    # The bins of other columns do not matter.
+    columns = tomllib.loads(options.domain.read_text(encoding="utf-8"))["columns"]
+    for name in options.by:
+        declared = columns.get(name, {})
+        if "low" in declared and "bins" not in declared:
+            raise ValueError(
+                f"Column {name!r} in `by` must have several bins, got bounds alone. Set "
+                f"`bins` or `edges` in [columns.{name}] of the domain file."
+            )
 
 
 def _find_max_weight(name: str | None, domain: Domain) -> float | None:
