@@ -58,6 +58,24 @@ def test_files_state_the_same_version_and_date():
     assert f"\n## {version} - {date}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
+def test_citations_have_one_title_version_and_year():
+    title = re.match(r"# (.+)\n", README)[1]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert title == f"{project['name']}: {project['description']}"
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r'^title: "(.+)"$', citation, re.MULTILINE) == [title]
+    page = (ROOT / "docs" / "answers" / "cite.md").read_text(encoding="utf-8")
+    (entry,) = re.findall(r"```bibtex\n@misc{skdp,\n(.*?)\n}\n```", page, re.DOTALL)
+    fields = dict(re.findall(r"^  (\w+) *= {(.*)},?$", entry, re.MULTILINE))
+    date = re.search(r"^date-released: (\d+)-", citation, re.MULTILINE)[1]
+    assert fields == {
+        "author": f"{{{project['authors'][0]['name']}}}",
+        "title": title.replace(project["name"], f"{{{project['name']}}}"),  # not capitalized by BibTeX
+        "note": f"Version {project['version']}",
+        "year": date,
+    }
+
+
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
