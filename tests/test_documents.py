@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import skdp
+from skdp import PrivacyGuarantee
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -78,6 +79,18 @@ def test_citations_have_one_title_version_and_year():
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+
+
+def test_guesses_are_rounded_as_in_statements():
+    page = (ROOT / "docs" / "answers" / "which_epsilon.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([0-9.]+) \| (.*?) % \| (.*?) \|", page, re.MULTILINE)
+    assert len(rows) == 7
+    for epsilon, guess, odds in rows:
+        stated = PrivacyGuarantee(float(epsilon)).in_odds()
+        assert re.search(r"between the two, is right (?:at most )?(.*?) times in 100", stated)[1] == guess
+        assert f"at most {odds} times as likely" in stated
+    listed = re.search(r"\(1 \+ e\^ε\): (\d+) % at ε = 0.5, (\d+) % at 1, (\d+) % at 3", README).groups()
+    assert listed == tuple(guess for epsilon, guess, _ in rows if epsilon in ("0.5", "1", "3"))
 
 
 @pytest.mark.usefixtures("repeatable_draws")

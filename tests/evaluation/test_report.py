@@ -81,6 +81,27 @@ class TestAdult:
         parity = audits[audits["metric"].str.contains("parity") & (audits["groups"] == "true groups")]
         assert f"{parity['value'].iloc[0]:.3f}" in page.text
         self.check_findings(page, tables)
+        self.check_figures([base64.b64decode(image).decode() for _, image in figures])
+        assert "The bound is for guesses from the report alone" in page.text
+        assert "<main>" in page.html
+        assert "prefers-color-scheme: dark" in page.html
+
+    @staticmethod
+    def check_figures(figures):
+        """Check that reports are blue in all figures and have intervals, and that numbers without privacy are black."""
+        blue, black = "#0072b2", "#333333"
+        labels = ["reports", "reports", "debiased reports"]
+        for figure, label in zip(figures, labels, strict=True):
+            legend = figure[figure.index('id="legend_1"') :]
+            line = legend[: re.search(rf">{label}<", legend).start()].rpartition('id="line2d')[2]
+            assert f"stroke: {blue}" in line
+        for figure, label in zip(figures[1:], ["without privacy", "true groups"], strict=True):
+            legend = figure[figure.index('id="legend_1"') :]
+            line = legend[: re.search(rf">{label}<", legend).start()].rpartition('id="line2d')[2]
+            assert f"stroke: {black}" in line
+            intervals = figure[figure.index('id="LineCollection_1"') :].partition("</g>")[0]
+            assert intervals.count("<path") == 2
+            assert f"stroke: {blue}" in intervals
 
     @staticmethod
     def check_findings(page, tables):

@@ -31,6 +31,7 @@ from skdp.evaluation._privacy_curve import check_epsilons, privacy_curve
 from skdp.evaluation.report._study import PARAM_NAME, Study, encode_declared
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import (
+    COMPARISONS,
     count_error,
     debiased_fairness,
     fairness_report,
@@ -49,11 +50,11 @@ TRUE_GROUPS, NAIVE, DEBIASED = (
     "reports taken for groups",
     "debiased reports",
 )
-FAIRNESS = (
+# Names of metrics on the page, which is read by people who do not write code.
+FAIRNESS = [name.replace("_", " ") for name in COMPARISONS]
+PARITY, OPPORTUNITY = (
     "statistical parity difference",
-    "disparate impact",
     "equal opportunity difference",
-    "average odds difference",
 )
 # Proportion of test rows.
 TEST_SIZE = 0.25
@@ -85,7 +86,7 @@ def score_model(
     options: dict[str, Any] = {"privileged": privileged, "positive_label": True}
     report = _compute_metrics(fairness_report, y, predicted, X[sensitive], **options)
     values = report.set_index("metric")["value"]
-    return scores | dict(zip(FAIRNESS, values[list(FAIRNESS)], strict=True))
+    return scores | {metric: float(values[metric]) for metric in FAIRNESS}
 
 
 def score_models(study: Study, n_splits: int) -> tuple[pd.DataFrame, pd.Series]:

@@ -8,17 +8,21 @@ import math
 import os
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from skdp.base import ColumnName, Privileged, on_one_thread, track
 from skdp.domain import Domain, Interval
-from skdp.evaluation._privacy_curve import compare_to_baseline
+from skdp.evaluation._privacy_curve import compare_to_baseline, summarize_splits
 from skdp.evaluation._style import (
+    COLORS,
+    INK,
+    MARKERS,
     choose_series_style,
     format_label,
     import_pyplot,
@@ -26,8 +30,9 @@ from skdp.evaluation._style import (
 )
 from skdp.evaluation.report._experiments import (
     DEBIASED,
-    FAIRNESS,
     NAIVE,
+    OPPORTUNITY,
+    PARITY,
     TRUE_GROUPS,
     attack_releases,
     audit_fairness,
@@ -63,6 +68,27 @@ class Section:
     axis: str
     lines: dict[str, str]
     files: dict[str, pd.DataFrame]
+    # 95 % intervals of lines by label: columns "lower" and "upper", indexed by epsilon.
+    intervals: dict[str, pd.DataFrame] = field(default_factory=dict)
+
+
+# A color has one meaning in all figures: reports are blue, and numbers without privacy are
+# black and dashed.
+REPORTED = {"color": COLORS[0], "marker": MARKERS[0]}
+WITHOUT_PRIVACY = {"color": INK, "ls": "--"}
+STYLES: dict[str, dict[str, Any]] = {
+    "reports": REPORTED,
+    DEBIASED: REPORTED,
+    "with the report": REPORTED,
+    "without privacy": WITHOUT_PRIVACY,
+    TRUE_GROUPS: WITHOUT_PRIVACY,
+    NAIVE: {"color": COLORS[1], "marker": MARKERS[1]},
+    "trusted curator": {"color": COLORS[2], "marker": MARKERS[2]},
+    "without the columns": {"color": COLORS[3], "marker": MARKERS[3]},
+    "without the report": {"color": COLORS[3], "marker": MARKERS[3]},
+    "shuffled reports": {"color": COLORS[4], "marker": MARKERS[4]},
+    "most frequent value": {"color": COLORS[4], "marker": MARKERS[4]},
+}
 
 
 @on_one_thread
@@ -173,7 +199,9 @@ def study_report(
         n_cells=study.protected.size,
         others=", ".join(map(str, study.others)) or "none",
         sections=sections,
-        figures=[_draw_lines(section) for section in sections[:N_FINDINGS]],
+        figures=[
+            _draw_lines(section, study.example) for section in sections[:N_FINDINGS]
+        ],
         n_findings=N_FINDINGS,
         format_cell=_format_cell,
         files=[f"{name}.csv" for name in tables],
@@ -259,16 +287,16 @@ def _study_counts(study: Study) -> Section:
 def _study_models(study: Study) -> Section:
     """Return the section on accuracy and fairness of a classifier by epsilon."""
     curve, excluded = score_models(study, N_SPLITS)
-    means = curve.groupby(["metric", "epsilon"], sort=False)["value"].mean()
-    scores = means.rename("mean").reset_index()
-    scores["columns excluded"] = scores["metric"].map(excluded)
+    summary = summarize_splits(curve)
+    scores = summary[["metric", "epsilon", "mean"]]
+    scores = scores.assign(**{"columns excluded": scores["metric"].map(excluded)})
     costs = compare_to_baseline(curve)[
         ["metric", "epsilon", "difference", "lower", "upper"]
     ]
     scores = scores.merge(costs, on=["metric", "epsilon"], how="left")
     metrics = ["accuracy", "AUC"]
     if study.sensitive is not None:
-        metrics.append(FAIRNESS[0])
+        metrics.append(PARITY)
     table = pd.DataFrame(columns=study.epsilons, dtype=object)
     for metric in metrics:
         rows = scores[scores["metric"] == metric].set_index("epsilon")
@@ -280,6 +308,7 @@ def _study_models(study: Study) -> Section:
     accuracy, private, without = table[study.example].iloc[:3]
     chosen = (costs["metric"] == "accuracy") & (costs["epsilon"] == study.example)
     lower, upper = costs.loc[chosen, ["lower", "upper"]].to_numpy()[0]
+    intervals = summary[summary["metric"] == "accuracy"].set_index("epsilon")
     return Section(
         "Accuracy of a model",
         f"At epsilon {study.example:g}, a model on reports has an accuracy of "
@@ -288,7 +317,7 @@ def _study_models(study: Study) -> Section:
         f"{_format_cell(upper)}), and {_compare(accuracy, without)} the model without "
         "the columns.",
         "Logistic regressions, with the protected columns reported in training and "
-        f"in prediction; means over {N_SPLITS} splits.",
+        f"in prediction; means over {N_SPLITS} splits, with 95 % intervals in the figure.",
         table,
         "accuracy",
         {
@@ -297,6 +326,7 @@ def _study_models(study: Study) -> Section:
             "without the columns": "accuracy without the columns",
         },
         {"model_scores": scores},
+        {"reports": intervals},
     )
 
 
@@ -316,26 +346,27 @@ def _study_fairness(study: Study) -> Section:
         values=["value", "lower", "upper"],
     )
     shown = pd.MultiIndex.from_product(
-        [(FAIRNESS[0], FAIRNESS[2]), (TRUE_GROUPS, NAIVE, DEBIASED)]
+        [(PARITY, OPPORTUNITY), (TRUE_GROUPS, NAIVE, DEBIASED)]
     )
     table = wide["value"].reindex(shown)
     table.index = table.index.map(", ".join)
     for end in ("lower", "upper"):
-        row = f"{FAIRNESS[0]}, 95 % interval, {end}"
-        table.loc[row] = wide[end].loc[(FAIRNESS[0], DEBIASED)]
+        row = f"{PARITY}, 95 % interval, {end}"
+        table.loc[row] = wide[end].loc[(PARITY, DEBIASED)]
     numbers = list(map(_format_cell, table[study.example]))
     return Section(
         "Gaps between groups",
-        f"The {FAIRNESS[0]} of {study.sensitive} is {numbers[0]} by the true groups; "
+        f"The {PARITY} of {study.sensitive} is {numbers[0]} by the true groups; "
         f"at epsilon {study.example:g}, it is {numbers[1]} if reports are taken for "
         f"groups, and {numbers[2]} by debiased reports (95 % interval {numbers[-2]} to "
         f"{numbers[-1]}).",
         "A logistic regression without the protected columns; the intervals are over "
         "the noise of the reports.",
         table,
-        FAIRNESS[0],
-        {name: f"{FAIRNESS[0]}, {name}" for name in (TRUE_GROUPS, NAIVE, DEBIASED)},
+        PARITY,
+        {name: f"{PARITY}, {name}" for name in (TRUE_GROUPS, NAIVE, DEBIASED)},
         {"fairness_audits": audit},
+        {DEBIASED: wide.loc[(PARITY, DEBIASED)].unstack(0)},
     )
 
 
@@ -363,7 +394,8 @@ def _study_leakage(study: Study) -> Section:
         f"At epsilon {study.example:g}, the accuracy of guesses of {name} is "
         f"{accuracy}, and {without} without the report.",
         f"A classifier guesses {name} from the report and all columns that are not "
-        "protected.",
+        "protected. The bound is for guesses from the report alone: other columns are "
+        "not covered by epsilon, so the accuracy may exceed it.",
         table,
         f"accuracy of guesses of {name}",
         {
@@ -401,17 +433,40 @@ def _compare(value: float, other: float) -> str:
     return f"{_format_cell(abs(difference))} {side}"
 
 
-def _draw_lines(section: Section) -> str:
-    """Plot rows of the table of a section by epsilon; return the figure as SVG in base64."""
+def _draw_lines(section: Section, example: float) -> str:
+    """Plot rows of the table of a section by epsilon; return the figure as SVG in base64.
+
+    The axis fits the intervals at the epsilon `example` and above, beside which larger intervals are cut.
+    """
     pyplot = import_pyplot()
     figure, axes = pyplot.subplots(figsize=(4.4, 3.8), layout="constrained")
     table = section.table.sort_index(axis="columns")
+    visible: list[Any] = []
     for position, (label, name) in enumerate(section.lines.items()):
         values = table.loc[name].astype(float)
-        axes.plot(values, label=label, **choose_series_style(position))
+        style = STYLES.get(label, choose_series_style(position))
+        axes.plot(values, label=label, **style)
+        visible.append(values.to_numpy(float))
+        if label in section.intervals:
+            limits = section.intervals[label].loc[table.columns, ["lower", "upper"]]
+            axes.vlines(
+                limits.index,
+                *limits.to_numpy().T,
+                color=style["color"],
+                lw=2,
+                alpha=0.5,
+            )
+            visible += list(limits[limits.index >= example].to_numpy().T)
     axes.set(xscale="log", xlabel="epsilon (smaller is more private)")
     if "error" in section.axis:
         axes.set_yscale("log")
+    elif section.intervals:
+        drawn = np.concatenate(visible)
+        # An undefined number is not drawn.
+        drawn = drawn[np.isfinite(drawn)]
+        if drawn.size:
+            margin = 0.08 * np.ptp(drawn) or 0.01
+            axes.set_ylim(drawn.min() - margin, drawn.max() + margin)
     axes.set_xticks(table.columns, [f"{epsilon:g}" for epsilon in table])
     axes.tick_params(axis="x", which="minor", bottom=False)
     figure.legend(loc="outside lower center", frameon=False)
@@ -420,14 +475,15 @@ def _draw_lines(section: Section) -> str:
     # Text is rendered by a font of the browser, which may have more characters. Without
     # a date and random identifiers, equal reports have equal files. Negative numbers have
     # the sign of the tables.
-    style: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "svg.fonttype": "none",
         "svg.hashsalt": "skdp",
         "axes.unicode_minus": False,
     }
-    with pyplot.rc_context(style), warnings.catch_warnings():
+    with pyplot.rc_context(settings), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
+        options = {"metadata": {"Date": None}, "transparent": True}
+        figure.savefig(buffer, format="svg", **options)
     pyplot.close(figure)
     return base64.b64encode(buffer.getvalue()).decode()
 
