@@ -222,6 +222,9 @@ class HeavyHitters(BaseEstimator):
 
         Notes
         -----
+        Each report counts once, because a report contains a part of a word. For survey
+        weights, declare the words found, and collect them with another encoder.
+
         **Privacy.** Post-processing of reports uses no budget.
         """
         protocol = self._make_protocol()

@@ -654,6 +654,9 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
 
         Notes
         -----
+        Each record counts once. For the distribution in a population with survey weights,
+        report bins with an `Interval`, see `RandomizedResponseEncoder`.
+
         **Privacy.** Post-processing of reports uses no budget.
         """
         _, tally = self._read_reports(reports)

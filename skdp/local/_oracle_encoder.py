@@ -439,6 +439,9 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
 
         Notes
         -----
+        Each record counts once. For survey weights, use `skdp.survey.survey_mean` with
+        products of the values of `debias`.
+
         **Privacy.** Post-processing of the reports, without privacy loss. The standard
         error grows quickly with the number of columns.
         """

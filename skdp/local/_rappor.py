@@ -505,6 +505,9 @@ class RapporEncoder(ReportTransformer):
 
         Notes
         -----
+        Each record counts once, because a candidate is selected by the bits of all reports.
+        For survey weights, declare the values, see `UnaryEncodingTransformer`.
+
         **Privacy.** Post-processing of reports uses no budget.
 
         The standard error does not include words outside the list that have common bits

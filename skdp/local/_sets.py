@@ -260,6 +260,9 @@ class SetValuedEncoder(ReportTransformer):
 
         Notes
         -----
+        Each record counts once. For survey weights, use `skdp.survey.survey_mean` with the
+        values of `debias`.
+
         **Privacy.** Post-processing of reports uses no budget.
         """
         return self._estimate(

@@ -308,6 +308,9 @@ class LocalTableEncoder(ReportTransformer):
 
         Notes
         -----
+        Each record counts once. For survey weights, use `skdp.survey.survey_mean` with the
+        values of `debias`.
+
         **Privacy.** Post-processing of reports uses no budget.
         """
         return self._estimate_marginals(
@@ -431,6 +434,9 @@ class LocalTableEncoder(ReportTransformer):
 
         Notes
         -----
+        Each record counts once. For survey weights, use `skdp.survey.survey_mean` with
+        products of the values of `debias`.
+
         **Privacy.** Post-processing of reports uses no budget.
         """
         check_is_fitted(self)
@@ -472,6 +478,9 @@ class LocalTableEncoder(ReportTransformer):
 
         Notes
         -----
+        Each record counts once. For survey weights, use `skdp.survey.survey_mean` with the
+        values of `debias`.
+
         **Privacy.** Post-processing of reports uses no budget.
         """
         _, tally = self._read_reports(reports)

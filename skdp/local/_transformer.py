@@ -281,6 +281,9 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
 
         Notes
         -----
+        Each record counts once. `estimate_frequencies` takes survey weights with the
+        reports themselves.
+
         **Privacy.** Post-processing of the reports, without privacy loss.
         """
         check_is_fitted(self)

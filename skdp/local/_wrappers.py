@@ -336,6 +336,10 @@ class PosteriorFeatures(TransformerWrapper):
             If a parameter or the rows are invalid.
         BudgetExceeded
             If the budget of the ledger does not cover the release.
+
+        Notes
+        -----
+        Each row counts once in the prior. Pass weights to the model after this step.
         """
         self._fit_encoder(X, y, self._route("fit", params))
         # The random streams of a seed restart after `fit`, as in other transformers.

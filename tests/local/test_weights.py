@@ -1,9 +1,13 @@
 """Estimates of a population from weighted samples, with strata and clusters, by unbiased values of each record."""
 
+import inspect
+
 import numpy as np
 import pandas as pd
 import pytest
 
+import skdp.local
+import skdp.survey
 from skdp import LocalHashingEncoder, LocalTableEncoder, RandomizedResponseEncoder, UnaryEncodingTransformer
 
 VALUES = {"report": ["no", "other", "yes"]}
@@ -105,3 +109,27 @@ def test_marginals_of_hashed_cells_have_the_errors_of_their_reports(epsilon):
     # The standard error of a simulated error is 0.4 % to 0.7 %. With independent hash values of three cells, the
     # error of "m" at epsilon 4 would be 0.84 of the simulated one.
     np.testing.assert_allclose(errors, measured, rtol=0.05)
+
+
+# Functions that estimate something of the population from the rows of people.
+ESTIMATES = {"decode", "score", "survey_mean", "tally"}
+CLASSES = [getattr(package, name) for package in (skdp.local, skdp.survey) for name in package.__all__]
+FUNCTIONS = {
+    f"{owner.__name__}.{name}": getattr(owner, name)
+    for owner in CLASSES
+    if inspect.isclass(owner) and owner.__name__ not in ("Field", "ReportProtocol", "SecretKey")
+    for name in dir(owner)
+    if name.startswith("estimate_") or name in ESTIMATES
+} | {
+    "survey_mean": skdp.survey.survey_mean,
+    "HeavyHitters.fit": skdp.HeavyHitters.fit,
+    "PosteriorFeatures.fit": skdp.PosteriorFeatures.fit,
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_estimate_takes_weights_or_its_page_states_where_they_go(name):
+    """Weights that are lost without a word give the estimates of the sample, and not of the population."""
+    function = FUNCTIONS[name]
+    takes_weights = "sample_weight" in inspect.signature(function).parameters
+    assert takes_weights or "weight" in inspect.getdoc(function).lower()
