@@ -422,7 +422,7 @@ class CentralStatistic(CentralEstimator):
             check_in_memory(X, type(self).__name__)
         large = open_large(X)
         if large is not None:
-            columns = large.sample  # a table without rows
+            columns = large.template
             if person is not None:
                 large, columns = limit_persons(
                     large, person, max_rows, self._make_row_generator()

@@ -38,7 +38,6 @@ from skdp.central.statistics import (
     Noise,
     declared_domain,
     is_ordered,
-    library_of,
     make_frame,
     to_float,
 )
@@ -46,6 +45,7 @@ from skdp.domain import Domain, DomainLike
 from skdp.oracles import project_to_simplex
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, parse_budget
 from skdp.randomness import ByteSource
+from skdp.tables import choose_library
 
 Method = Literal["auto", "flat", "hierarchical"]
 
@@ -204,7 +204,7 @@ class DPHistogram(WeightedStatistic):
                 f"`domain` must have at most {MAX_CELLS:,} cells, got {domain.size:,}. "
                 "Use fewer columns or wider bins."
             )
-        library = library_of(rows.table)
+        library = choose_library(rows.table.native)
         if library != "pandas":
             check_unique_names([*domain.columns, *_COLUMNS])
         method = _choose_method(self.method, domain, has_levels=self.levels is not None)

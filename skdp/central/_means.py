@@ -54,7 +54,6 @@ from skdp.central.statistics import (
     Estimate,
     Noise,
     declared_domain,
-    library_of,
     make_frame,
     make_table,
     to_float,
@@ -62,7 +61,7 @@ from skdp.central.statistics import (
 from skdp.domain import Domain, DomainLike, Interval
 from skdp.privacy import Loss, Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
-from skdp.tables import to_objects
+from skdp.tables import choose_library, to_objects
 
 
 class DPMean(WeightedStatistic):
@@ -171,7 +170,7 @@ class DPMean(WeightedStatistic):
         max_weight = self._check_max_weight(rows)
         sums = sum_columns(rows, bounds, max_weight=max_weight)
         size = count_noisy_numbers(len(sums.bounds), squares=False, shared_count=False)
-        exact = sums, library_of(rows.table)
+        exact = sums, choose_library(rows.table.native)
         return Plan(exact, (Noise.joint(budget, GRID, size),))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
@@ -561,7 +560,7 @@ class DPGroupBy(WeightedStatistic):
             quantiles = self._plan_quantiles(masses, domain, part)
             mechanisms.append(quantiles.mechanism)
             losses = (*losses, *quantiles.losses) if quantiles.losses else ()
-        library = library_of(rows.table)
+        library = choose_library(rows.table.native)
         exact = sums, domain, library, (names, summed), quantiles, max_weight
         return Plan(exact, tuple(noises), "; ".join(mechanisms), losses)
 

@@ -29,7 +29,14 @@ from skdp.engines._io import (
 )
 from skdp.engines._release import BatchRelease, check_distinct_ids
 from skdp.local import ReportProtocol
-from skdp.tables import LargeTable, Summary, attach_schema_protocol, get_protocol_text
+from skdp.tables import (
+    LargeTable,
+    Summary,
+    attach_schema_protocol,
+    choose_library,
+    convert_frame,
+    get_protocol_text,
+)
 
 pyarrow, parquet = Extra("pyarrow"), Extra("pyarrow.parquet")
 duckdb = Extra("duckdb")
@@ -151,6 +158,11 @@ class Engine(LargeTable):
     def sample(self) -> Any:
         """Table in memory with the columns of the frame, and no rows."""
         return run_safely(self._make_empty_table)
+
+    @cached_property
+    def template(self) -> Any:
+        """Table without rows in the library of results for the frame."""
+        return convert_frame(self.sample, choose_library(self._frame))
 
     @abstractmethod
     def _make_empty_table(self) -> Any:

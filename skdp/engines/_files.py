@@ -352,6 +352,11 @@ class FileTable(StreamTable):
         """Return an Arrow table without rows."""
         return self._frame.empty_table()
 
+    @property
+    def template(self) -> Any:
+        """Arrow table without rows, because results are written to files."""
+        return self.sample
+
     def column_names(self) -> list[Any]:
         """Return the names of the columns."""
         return list(self._frame.names)

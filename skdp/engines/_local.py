@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -151,6 +151,11 @@ class PolarsTable(StreamTable):
     def _make_empty_table(self) -> Any:
         """Return an Arrow table without rows, from the schema of the query."""
         return polars.DataFrame(schema=self._frame.collect_schema()).to_arrow()
+
+    @cached_property
+    def template(self) -> Any:
+        """Table of Polars without rows, in which an Enum keeps its values."""
+        return polars.DataFrame(schema=self._frame.collect_schema())
 
     def column_names(self) -> list[Any]:
         """Return the names of the columns, from the schema of the query."""

@@ -45,6 +45,7 @@ from skdp.tables._frames import Table as Table
 from skdp.tables._frames import attach_protocol as attach_protocol
 from skdp.tables._frames import attach_schema_protocol as attach_schema_protocol
 from skdp.tables._frames import check_readable as check_readable
+from skdp.tables._frames import choose_library as choose_library
 from skdp.tables._frames import convert_frame as convert_frame
 from skdp.tables._frames import get_arrow_protocol as get_arrow_protocol
 from skdp.tables._frames import get_protocol_text as get_protocol_text

@@ -167,6 +167,8 @@ class LargeTable(ABC):
 
     # A table of a few rows, or none, with the columns of the whole table.
     sample: Any
+    # The same columns without rows, in the library of results.
+    template: Any
 
     @abstractmethod
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[Integers]:
@@ -175,6 +177,13 @@ class LargeTable(ABC):
     @abstractmethod
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         """Drop the rows of each person beyond a limit, without loading the table."""
+
+
+def choose_library(data: Any) -> str:
+    """Return the library of results for an input: polars for its frames, pyarrow for its tables, otherwise pandas."""
+    library = type(data).__module__.partition(".")[0]
+    is_arrow_table = library == "pyarrow" and type(data).__name__ == "Table"
+    return library if library == "polars" or is_arrow_table else "pandas"
 
 
 def open_large(data: Any) -> LargeTable | None:

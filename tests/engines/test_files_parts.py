@@ -59,7 +59,7 @@ def test_parts_are_privatized_as_one_file(form):
     for number, source in enumerate(sources(form)):
         ledger = PrivacyLedger(9.0)
         target = privatize_file(source, f"{number}.parquet", encoder(ledger=ledger), keep=["id"])
-        assert len(ledger.report()) == 1
+        assert len(ledger.charges()) == 1
         found.append(pq.read_table(target).to_pydict())
     assert list(map(int, found[0]["id"])) == list(range(N))
     assert all(table == found[-1] for table in found)
@@ -128,7 +128,7 @@ def test_person_in_two_files_raises_before_charge(form):
     made = encoder(memoize=True, secret_key=b"k" * 32, random_state=None, ledger=ledger)
     with pytest.raises(ValueError, match="repeated entries"):
         privatize_file("parts", "out.parquet", made, person="id")
-    assert len(ledger.report()) == 0
+    assert len(ledger.charges()) == 0
 
 
 def test_columns_of_parts_may_have_another_order(form):

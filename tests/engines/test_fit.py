@@ -15,7 +15,7 @@ import pytest
 from pyarrow.compute import field
 from sklearn.base import clone
 
-from skdp import DPHistogram, PrivacyLedger
+from skdp import DPGroupBy, DPHistogram, DPMarginalSynthesizer, PrivacyLedger
 from skdp.engines import synthesize_file
 from skdp.tables import open_large
 from tests.engines.tables import SURVEY, make_synthesizer, survey, write
@@ -41,6 +41,31 @@ def same_fit(one, other):
 
 def test_seeded_fit_equals_the_fit_in_memory(lazy_engine, rows):
     same_fit(make_synthesizer().fit(lazy_engine.frame(rows)), make_synthesizer().fit(rows))
+
+
+def fit_all(frame, domain):
+    """Return a table of results, synthetic rows, and counts of groups for a frame of ``color`` and ``age``."""
+    histogram = DPHistogram(1.0, domain=domain, random_state=0).fit(frame)
+    groups = DPGroupBy(1.0, by="color", keys={"color": domain["color"]}, bounds=(0, 100), random_state=0).fit(frame)
+    synthesizer = make_synthesizer(domain=domain).fit(frame)
+    return histogram.to_frame(), groups.to_frame(), synthesizer.sample(9)
+
+
+@pytest.mark.filterwarnings("ignore:The noise is about")
+def test_results_are_pandas_except_for_polars(every_engine, rows):
+    frame = every_engine.frame(rows.select(["color", "age"]))
+    wanted = {"polars_lazy": pl.DataFrame, "arrow": pa.Table}.get(every_engine.name, pd.DataFrame)
+    for result in fit_all(frame, {name: SURVEY[name] for name in ("color", "age")}):
+        assert type(result) is wanted
+
+
+def test_enum_of_a_lazy_frame_declares_its_values():
+    colors = pl.Enum(["red", "green"])
+    lazy = pl.LazyFrame({"color": ["red"] * 50}, schema={"color": colors})
+    result = DPHistogram(1.0, random_state=0).fit(lazy).to_frame()
+    assert result["color"].to_list() == ["red", "green"]
+    sample = DPMarginalSynthesizer(1.0, domain={"color": ["green", "red"]}, random_state=0).fit(lazy).sample(5)
+    assert sample.schema["color"] == pl.Enum(["green", "red"])
 
 
 def dirty(rows):
@@ -91,7 +116,7 @@ def test_undeclared_value_of_a_column_without_a_policy_raises_an_error(lazy_engi
         source = write(table, tmp_path / f"in.{form}")
         with pytest.raises(ValueError, match=r"^Column 'member' contains a value outside the declared"):
             synthesize_file(source, tmp_path / "out.csv", synthesizer)
-    assert len(ledger.report()) == 0
+    assert len(ledger.charges()) == 0
     assert [path.name for path in tmp_path.iterdir() if path.stem != "in"] == []
 
 

@@ -116,5 +116,5 @@ def test_synthesizer_reads_a_large_table_of_few_combinations_twice(bins):
     assert max(len(marginal.clique) for marginal in lazy.marginals_) > 2
     # Pairs with fine cells, and combinations of all columns, from which interactions are scored and counted.
     assert reads == [3_000, 3_000]
-    in_memory = DPMarginalSynthesizer(9.0, **options).fit(table)
+    in_memory = DPMarginalSynthesizer(9.0, **options).fit(pl.from_arrow(table))
     assert lazy.sample(50).equals(in_memory.sample(50))

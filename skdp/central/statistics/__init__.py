@@ -15,7 +15,6 @@ from skdp.central.statistics._cells import encode_columns as encode_columns
 from skdp.central.statistics._cells import encode_declared as encode_declared
 from skdp.central.statistics._cells import is_ordered as is_ordered
 from skdp.central.statistics._cells import join_codes as join_codes
-from skdp.central.statistics._cells import library_of as library_of
 from skdp.central.statistics._cells import make_frame as make_frame
 from skdp.central.statistics._cells import make_table as make_table
 from skdp.central.statistics._cells import select_domain as select_domain

@@ -202,7 +202,7 @@ def limit_persons(
 
     `person` is the name of the column of people.
     """
-    features, column = without_column(large.sample, person, "person")
+    features, column = without_column(large.template, person, "person")
     (n_missing,) = Batches(wrap_table(column), large).add_up(_count_missing)
     if n_missing.any():
         raise _make_missing_person_error()

@@ -228,13 +228,6 @@ def join_codes(domain: Domain, codes: Sequence[Codes]) -> Integers:
     return joint
 
 
-def library_of(table: Table) -> str:
-    """Return the name of the library in which results for a table are returned; pandas for an array."""
-    if isinstance(table.native, np.ndarray):
-        return "pandas"
-    return nw.from_native(table.native, eager_only=True).implementation.name.lower()
-
-
 def make_frame(
     domain: Domain, columns: Mapping[str, NDArray[Any]], library: Any
 ) -> Any:

@@ -155,7 +155,7 @@ def _limit_large(
             "target among the columns of X."
         )
     if person is None:
-        return table, table.sample
+        return table, table.template
     return limit_persons(table, person, max_rows, rng)
 
 
