@@ -1,4 +1,4 @@
-"""Linear and ridge regression from noisy sums of products of columns."""
+"""Linear and ridge regression by noisy Newton steps, whose noise follows the residuals."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from numbers import Real
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from scipy.linalg import block_diag
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Integers
+from skdp._arrays import Floats
 from skdp.base import (
     Bounds,
     TableLike,
@@ -28,7 +29,7 @@ from skdp.central._base import Plan
 from skdp.central._rows import (
     UNIT,
     Rows,
-    add_product_noise,
+    WeightedRows,
     bound_products,
     find_limits,
     find_widths,
@@ -38,24 +39,42 @@ from skdp.central._rows import (
 from skdp.central._supervised import (
     SupervisedStatistic,
     parse_all_bounds,
-    round_with_target,
 )
 from skdp.central.statistics import (
     Batches,
     Noise,
+    to_float,
     warn_user,
 )
 from skdp.domain import Domain
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
 
-# Smallest eigenvalue of the sums of products, in norms of the noise. Half of it increases
-# errors with few rows more than it reduces errors with many rows.
-MIN_RIDGE = 3.0
+# Smallest eigenvalue of the sums of products, in norms of the noise, in Newton steps.
+MIN_EIGENVALUE = 1.5
 
-# Smallest eigenvalue of the sums of products, in norms of the noise, for intervals: their
-# inverse is about linear in the noise.
-MIN_SUPPORT = 5.0
+# Smallest eigenvalue of the sums of products, in norms of the noise, for intervals: the
+# noise then changes standard errors by about a quarter.
+MIN_SUPPORT = 2.0
+
+# Integer that represents a residual at its limit.
+RESIDUAL_UNIT = 1 << 14
+
+# Numbers of rows by the size of their residuals are measured in the first steps, for as
+# many limits, whose ratio is the root of 2.
+N_COUNTS, N_LIMITS = 3, 10
+
+# Largest fraction of the rows whose residuals are clipped.
+MAX_CLIPPED_FRACTION = 0.2
+
+# Fractions of the budget for the sums of products of gradients, for the numbers of rows by
+# residual each time, and for the sums of products of columns. Without a delta, the noise
+# of the latter grows with the square of the number of columns.
+SCORES, COUNTS = Fraction(1, 20), Fraction(1, 30)
+PRODUCTS, PURE_PRODUCTS = Fraction(1, 5), Fraction(3, 10)
+
+# Parts of the remaining budget for the gradients of each step, in twentieths.
+GRADIENTS = (1, 2, 5, 6, 6)
 
 
 class GridRows(NamedTuple):
@@ -124,12 +143,17 @@ class LinearModel(SupervisedStatistic):
     intercept_std_error_: Any
 
     def _set_coefficients(
-        self, units: Units, coefficients: Floats, inference: Inference | None
+        self,
+        units: Units,
+        coefficients: Floats,
+        inference: Inference | None,
+        reason: str = "",
     ) -> None:
-        """Set the coefficients and their standard errors, which are nan if `inference` is None.
+        """Set the coefficients and their standard errors, which are nan if `inference` is None, for a reason.
 
         `coefficients` has the shape (n_columns + 1,) or (n_columns + 1, n_outputs), the constant last.
         """
+        self._reason = reason
         size = len(coefficients)
         to_terms = block_diag(units.axes, units.constant)
         to_terms[-1, :-1] = -units.origin @ units.axes
@@ -166,7 +190,8 @@ class LinearModel(SupervisedStatistic):
             Columns 'estimate', 'noise_std_error', 'sampling_std_error', 'std_error', 'lower' and 'upper', indexed by
             the constant and the columns of X. The estimate is a coefficient without the bias of penalties that
             limit the noise. The variances of the noise and of the sample add up to the square of 'std_error'. All
-            numbers are nan if the noise is too large for an interval.
+            numbers are nan if there are no intervals; a warning states the reason. The name of the index of a logistic
+            regression contains the classes.
 
         Raises
         ------
@@ -176,7 +201,8 @@ class LinearModel(SupervisedStatistic):
         Warns
         -----
         UserWarning
-            If the noise is too large for an interval.
+            If there are no intervals: because of the noise, of columns that are constant or depend on each other, or of
+            classes that the columns separate.
         """
         check_is_fitted(self)
         level = check_confidence_level(confidence_level)
@@ -186,17 +212,20 @@ class LinearModel(SupervisedStatistic):
                 "one class against the others."
             )
         if np.isnan(self._estimates).any():
-            warn_user(
+            reason = getattr(self, "_reason", "") or (
                 "The noise is too large for intervals of the coefficients. Use narrower "
-                "bounds, more rows, fewer columns, or a larger epsilon",
-                "guide/models#coefficients-with-standard-errors",
+                "bounds, more rows, fewer columns, or a larger epsilon"
             )
+            warn_user(reason, "guide/models#coefficients-with-standard-errors")
         unnamed = [f"x{column}" for column in range(self.n_features_in_)]
-        terms = ["intercept", *getattr(self, "feature_names_in_", unnamed)]
+        names = list(getattr(self, "feature_names_in_", unnamed))
+        constant = "intercept"
+        while constant in names:
+            constant += "_"
         # The constant is the first term.
         table = pd.DataFrame(
             np.roll(self._estimates, 1, axis=1).T,
-            index=pd.Index(terms, name="term"),
+            index=pd.Index([constant, *names], name=self._name_terms()),
             columns=["estimate", "noise_std_error", "sampling_std_error"],
         )
         table["std_error"] = np.hypot(table.iloc[:, 1], table.iloc[:, 2])
@@ -205,11 +234,110 @@ class LinearModel(SupervisedStatistic):
         table["upper"] = table["estimate"] + margins
         return table
 
+    def _name_terms(self) -> str:
+        """Name the index of the summary."""
+        return "term"
+
     def _respond(self, X: Any) -> Floats:
         """Return the product of rows and coefficients, plus intercept; shape (n_samples,) or (n_samples, n_outputs)."""
         table = self._read_rows(X)
         numbers = np.stack(to_float_columns(table), axis=1)
         return numbers @ self.coef_.T + self.intercept_
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyProducts:
+    """Noisy sums over rows of the products of columns and a constant, which is last, in units of the columns."""
+
+    # Shape (n_columns + 1, n_columns + 1).
+    sums: Floats
+    # Standard deviation of the noise of one sum.
+    error: float
+    # Penalties of pairs of coefficients, of the shape of `sums`.
+    penalties: Floats
+
+    @property
+    def noise_norm(self) -> float:
+        """About half of the spectral norm of the noise."""
+        # The spectral norm of a symmetric matrix with independent entries of standard
+        # deviation s is about 2 sqrt(n) s.
+        return math.sqrt(len(self.sums)) * self.error
+
+    @cached_property
+    def eigen(self) -> tuple[Floats, Floats]:
+        """Eigenvalues of the sums with penalties, ascending, and eigenvectors."""
+        values, vectors = np.linalg.eigh(self.sums + self.penalties)
+        return values, vectors
+
+    @cached_property
+    def matrix(self) -> Floats:
+        """The sums with penalties, and with eigenvalues that exceed their noise."""
+        values, vectors = self.eigen
+        smallest = max(MIN_EIGENVALUE * self.noise_norm, 2.0**-40 * values[-1])
+        return vectors * np.maximum(values, smallest) @ vectors.T
+
+    @cached_property
+    def inverse(self) -> Floats:
+        """The inverse of `matrix`."""
+        return np.asarray(np.linalg.inv(self.matrix), float)
+
+    def shrink(self, estimate: Floats, variance: float) -> tuple[Floats, float]:
+        """Return coefficients with a ridge on the slopes that minimizes the estimated prediction error, and the ridge.
+
+        `variance` is the variance of the noise of each sum of products with the target, to which the ridge applies.
+        """
+        # Where the products are not larger than their noise, as for collinear columns, a
+        # component of the coefficients is shrunk by its own noise (James and Stein, 1961).
+        values, vectors = self.eigen
+        components = vectors.T @ estimate
+        noise = (
+            variance * (vectors.T @ self.inverse @ self.inverse @ vectors).diagonal()
+        )
+        kept = components**2 / (components**2 + 3 * noise)
+        kept[values > MIN_SUPPORT * self.noise_norm] = 1
+        estimate = np.asarray(vectors @ (kept * components), float)
+        # The best coefficient of the constant is a linear function of the slopes:
+        # -(products of the constant and columns) / (number of rows). Substituted, the
+        # squared error is a quadratic function of the slopes alone.
+        n_columns = len(estimate) - 1
+        to_coefficients = np.vstack(
+            [np.eye(n_columns), -self.matrix[-1, :-1] / self.matrix[-1, -1]]
+        )
+        target_products = self.matrix @ estimate
+        eigenvalues, eigenvectors = np.linalg.eigh(
+            to_coefficients.T @ self.matrix @ to_coefficients
+        )
+        target = eigenvectors.T @ to_coefficients.T @ target_products
+        # Stein's unbiased risk estimate: the squared error on noisy sums, plus twice the
+        # covariance of the noise and the coefficients.
+        ridges = self.noise_norm * np.append(0.0, 2.0 ** np.arange(-4, 12))
+        inverses = 1 / (eigenvalues + ridges[:, np.newaxis])  # (n_ridges, n_columns)
+        slopes = inverses * target
+        errors = slopes**2 @ eigenvalues - 2 * slopes @ target
+        ridge = float(ridges[np.argmin(errors + 2 * variance * inverses.sum(axis=1))])
+        regularized = self.matrix + ridge * np.diag([*[1.0] * n_columns, 0.0])
+        coefficients = np.linalg.solve(regularized, target_products)
+        return np.asarray(coefficients, float), ridge
+
+    def smooth_scores(
+        self, scores: Floats, error: float, row_variance: float, noise_variance: float
+    ) -> Floats:
+        """Shrink noisy sums of products of gradients toward those of residuals with equal variances.
+
+        `error` is the standard deviation of the noise of one sum, `row_variance` the variance of the residuals, and
+        `noise_variance` of the noise of a gradient.
+        """
+        # The noise of the sums matters if it is large compared with the variances of the
+        # gradients due to the rows, and due to the rows and the noise.
+        sampling_variance = row_variance * max(np.trace(self.sums), self.noise_norm)
+        sampling_variance /= len(scores)
+        ratio = error**2 / sampling_variance / (sampling_variance + noise_variance)
+        equal = row_variance * self.sums
+        values, vectors = np.linalg.eigh(equal + (scores - equal) / (1 + ratio / 4))
+        smooth: Floats = (
+            vectors * np.maximum(values, sampling_variance / 20) @ vectors.T
+        )
+        return smooth
 
 
 class LinearFit(NamedTuple):
@@ -218,214 +346,295 @@ class LinearFit(NamedTuple):
     coefficients: Floats
     # The number that was added to the sums of squares of columns.
     ridge: float
+    products: NoisyProducts
+    n_rows: float
     # None if the noise is too large.
     inference: Inference | None
 
 
-@dataclass(frozen=True, eq=False)
-class ProductSums:
-    """Noisy sums over rows of the products of columns, a constant and a target, in units of the columns."""
+def explain_weak_products(
+    products: NoisyProducts,
+    axes: Floats,
+    n_rows: float,
+    names: Sequence[Any],
+    *,
+    min_support: float,
+    reach: float,
+) -> str:
+    """Explain why the products do not support intervals: by noise, or by columns that are constant or dependent.
 
-    # For all pairs; the constant and the target are last; shape (n_columns + 2, n_columns + 2).
-    sums: Floats
-    # Standard deviations of the noise: of products of columns and the constant, of
-    # these with the target, and of the square of the target.
-    product_error: float
-    target_error: float
-    square_error: float
-
-    @property
-    def products(self) -> Floats:
-        """Sums of products of columns and the constant, which is last; shape (n_columns + 1, n_columns + 1)."""
-        return self.sums[:-1, :-1]
-
-    @property
-    def noise_norm(self) -> float:
-        """About half of the spectral norm of the noise of `products`."""
-        # The spectral norm of a symmetric matrix with independent entries of standard
-        # deviation s is about 2 sqrt(n) s.
-        return math.sqrt(len(self.products)) * self.product_error
-
-    def solve(self, penalties: Floats, axes: Floats, n_rows: float) -> LinearFit:
-        """Find the coefficients of ridge regression with their covariances, the constant last.
-
-        `penalties` of shape (n_columns,) are added to the sums of squares of the columns before these were multiplied
-        by `axes`, and a ridge that limits the effect of the noise. `n_rows` is the noisy number of rows.
-        """
-        n_columns = len(penalties)
-        products = self.products.copy()
-        # Sums of products with the target; shape (n_columns + 1,), the constant last.
-        target_products = self.sums[:-1, -1]
-        largest = max(float(np.diag(products).max()), self.noise_norm)
-        # A larger penalty would exceed the precision of floats.
-        penalties = np.minimum(penalties, 2.0**30 * largest)
-        products[:-1, :-1] += axes.T * penalties @ axes
-        products[-1, -1] = max(float(products[-1, -1]), MIN_RIDGE * self.noise_norm)
-
-        # The best coefficient of the constant is a linear function of the slopes:
-        # -(products of the constant and columns) / (number of rows). Substituted, the
-        # squared error is a quadratic function of the slopes alone.
-        to_coefficients = np.vstack(
-            [np.eye(n_columns), -products[-1, :-1] / products[-1, -1]]
-        )
-        eigenvalues, eigenvectors = np.linalg.eigh(
-            to_coefficients.T @ products @ to_coefficients
-        )
-        target = eigenvectors.T @ to_coefficients.T @ target_products
-        ridge = self._choose_ridge(eigenvalues, target)
-        regularized = products + ridge * np.diag(np.append(np.ones(n_columns), 0.0))
-        coefficients: Floats = np.linalg.inv(regularized) @ target_products
-        inference = None
-        if min(eigenvalues[0], products[-1, -1]) > MIN_SUPPORT * self.noise_norm:
-            inference = self._infer(products, n_rows)
-        return LinearFit(coefficients, ridge, inference)
-
-    def _infer(self, products: Floats, n_rows: float) -> Inference:
-        """Estimate the coefficients without ridge, and their covariances; `products` includes declared penalties."""
-        # With the exact sums S and t, the noise N and n, and S b = t for the coefficients b
-        # of these rows, the estimate is b - inverse (N b - n), where the inverse is of
-        # S + N. To first order, N does not change the inverse.
-        target_products = self.sums[:-1, -1]
-        inverse = np.linalg.inv(products)
-        coefficients = inverse @ target_products
-        noise_covariance = self._estimate_noise_covariance(coefficients)
-        # The squared error on noisy sums is too small, because the coefficients also fit
-        # the noise: to first order, by the trace of the inverse times the covariance of
-        # the noise.
-        explained = coefficients @ self.products @ coefficients
-        error = self.sums[-1, -1] - 2 * coefficients @ target_products + explained
-        unexplained = error + np.trace(inverse @ noise_covariance)
-        unexplained = max(float(unexplained), self.square_error)
-        row_variance = unexplained / max(n_rows - len(products), 1.0)
-        return Inference(
-            coefficients,
-            inverse @ noise_covariance @ inverse,
-            row_variance * inverse @ self.products @ inverse,
-        )
-
-    def _choose_ridge(self, eigenvalues: Floats, target_products: Floats) -> float:
-        """Choose the ridge, a number that is added to all eigenvalues, with the smallest estimated prediction error.
-
-        `eigenvalues` are the eigenvalues of the noisy sums of products of columns, after the constant is eliminated,
-        ascending, of shape (n_columns,). `target_products`, of the same shape, are the sums of products with the target
-        in the directions of their eigenvectors. `product_error` and `target_error` are the standard deviations of the
-        noise of one sum of products of columns, and of a column and the target; the norm of the noise of the whole
-        matrix is about twice `noise_norm`.
-        """
-        # The smallest eigenvalue with the ridge must exceed the noise, by more if
-        # the noise is at least a tenth of the number of rows, and the precision of floats.
-        n_rows = max(float(self.products[-1, -1]), self.product_error)
-        smallest_sum = MIN_RIDGE * self.noise_norm
-        smallest_sum *= max(1.0, 10 * self.product_error / n_rows)
-        smallest_sum = max(smallest_sum, 2.0**-40 * float(eigenvalues[-1]))
-        smallest = max(0.0, smallest_sum - float(eigenvalues[0]))
-        # Stein's unbiased risk estimate, to first order: the squared error on noisy sums,
-        # plus twice the covariance of the noise and the coefficients, which change by the
-        # inverse times the noise.
-        ridges = smallest + self.noise_norm * np.append(0.0, 2.0 ** np.arange(-3, 12))
-        inverses = 1 / (eigenvalues + ridges[:, np.newaxis])  # (n_ridges, n_columns)
-        coefficients = inverses * target_products
-        squares = coefficients**2
-        product_variance = self.product_error**2
-        variances = self.target_error**2 + product_variance * squares.sum(axis=1)
-        degrees_of_freedom = inverses.sum(axis=1) * variances
-        degrees_of_freedom += product_variance * (squares * inverses).sum(axis=1)
-        errors = squares @ eigenvalues - 2 * coefficients @ target_products
-        return float(ridges[np.argmin(errors + 2 * degrees_of_freedom)])
-
-    def _estimate_noise_covariance(self, coefficients: Floats) -> Floats:
-        """Return the covariance of the noise of the normal equations, N b - n, at coefficients b.
-
-        N is the noise of the products of columns, and n of their products with the target.
-        """
-        # N is symmetric, with independent entries of variance v for i <= j. So
-        # Cov((N b)_i, (N b)_j) = v b_i b_j for i != j, and v sum(b**2) for i = j.
-        squares = coefficients**2
-        identity = np.eye(len(squares))
-        outer = np.outer(coefficients, coefficients)
-        trace_part = squares.sum() * identity + outer - np.diag(squares)
-        return self.target_error**2 * identity + self.product_error**2 * trace_part
-
-
-def make_product_noises(
-    budget: PrivacyBudget, size: int, *, square: int, constant: int, largest: int
-) -> tuple[Noise, Noise, Noise]:
-    """Return the noise of three groups of sums of products: without the target, with the target, and its square.
-
-    There are `size` columns, including the constant, whose value is `constant`. The squared norm of the columns of a
-    row without the constant is at most `square`, and their absolute values are at most `largest`. All values are in
-    steps of 1 / `UNIT`.
+    The columns were multiplied by `axes`. The smallest eigenvalue of the products must be `min_support` times the norm
+    of their noise. It is about ``reach * n_rows`` for columns of which none is a combination of others.
     """
-    largest = max(largest, constant)
-    square += constant**2
-    if budget.kind == "epsilon":
-        joint = Noise.joint(budget, largest**2, (size + 1) * (size + 2) // 2)
-        return joint, joint, joint
-    # The square of the target is used for standard errors only. Half or twice its fraction
-    # of the budget changes predictions by less than their noise.
-    mu_squared = budget.mu_squared * Fraction(9, 20)
+    required = min_support * products.noise_norm
+    # Sums of products of the centered columns.
+    means = products.sums[-1, :-1] / max(float(products.sums[-1, -1]), required)
+    centered = products.sums[:-1, :-1] - np.outer(means, products.sums[-1, :-1])
+    values, vectors = np.linalg.eigh(centered)
+    smallest = float(values[0])
+    # The smallest eigenvalue of a constant combination of columns is noise.
+    is_certain = reach * n_rows > 1.5 * required and smallest < products.noise_norm
+    if len(names) > 1:
+        # A combination of columns is constant only if another combination is not.
+        is_certain &= float(values[-1]) > 2 * required
+    if not is_certain:
+        expected = min(max(smallest, required / 10), reach * n_rows / 1.5)
+        factor = max(required / max(expected, required / 100), 1.2)
+        rows = max(math.ceil(factor * n_rows / 100) * 100, 100)
+        return (
+            "The noise is too large for intervals of the coefficients: about "
+            f"{rows:,} rows, or an epsilon that is {math.ceil(10 * factor) / 10} times "
+            "as large, are required. Narrower bounds or fewer columns reduce the noise"
+        )
+    to_columns = np.linalg.inv(axes)
+    variances = np.diag(to_columns.T @ centered @ to_columns)
+    for name, variance, norm in zip(
+        names, variances, (to_columns**2).sum(axis=0), strict=True
+    ):
+        if variance <= required * norm:
+            return (
+                f"Column {name!r} is constant within its bounds, up to noise, so the "
+                "coefficients have no intervals. Drop the column, or declare narrower "
+                "bounds"
+            )
+    # The combination of the columns with the smallest variance, in standard deviations.
+    weights = np.abs(axes @ vectors[:, 0]) * np.sqrt(variances)
+    involved = [
+        name
+        for name, weight in zip(names, weights, strict=True)
+        if weight > 0.3 * weights.max()
+    ]
     return (
-        Noise.gaussian(mu_squared, bound_products(square, largest)),
-        Noise.gaussian(mu_squared, square * UNIT**2),
-        Noise.gaussian(budget.mu_squared / 10, UNIT**4),
+        f"Columns {involved} depend on each other, up to noise, so the coefficients have "
+        "no intervals. Drop one of these columns; for the indicators of a column, use "
+        "DPOneHotEncoder(drop='first')"
     )
 
 
-def add_noise(
-    sums: Integers, noises: Sequence[Noise], source: ByteSource
-) -> ProductSums:
-    """Add the noise of `make_product_noises` to sums of products; without a delta, in one joint draw.
+@dataclass(frozen=True, eq=False)
+class TargetRows:
+    """Private rows with a numeric target, and the budget for noisy sums over them."""
 
-    `sums` are exact integers for all pairs, with constant and target last; shape (n_columns + 2, n_columns + 2).
-    """
-    products_noise, target_noise, square_noise = noises
-    noisy = np.zeros(sums.shape)
-    if not products_noise.is_gaussian:
-        noisy = add_product_noise(sums, products_noise, source)
-    else:
-        noisy[:-1, :-1] = add_product_noise(sums[:-1, :-1], products_noise, source)
-        noisy[:-1, -1] = target_noise.add_floats(source, sums[:-1, -1]) / UNIT**2
-        noisy[-1:, -1:] = add_product_noise(sums[-1:, -1:], square_noise, source)
-    # Rounding of values to integers causes errors of up to one step.
-    errors = [to_row_units(max(noise.std, Fraction(1))) for noise in noises]
-    return ProductSums(noisy, *errors)
+    rows: WeightedRows
+    # The target of each row, from -1 at the lower to 1 at the upper bound.
+    target: Floats
+    # In epsilon, or the budget of a single row in mu.
+    budget: PrivacyBudget
 
+    @property
+    def size(self) -> int:
+        """The number of columns, including the constant."""
+        return self.rows.rows.n_columns + 1
 
-def measure_products(
-    rows: Rows, budget: PrivacyBudget, source: ByteSource
-) -> tuple[ProductSums, Units]:
-    """Measure sums of products of centered columns; also return the origin, constant and axes of these columns.
+    @property
+    def products_fraction(self) -> Fraction:
+        """The fraction of the budget for the sums of products of columns."""
+        return PURE_PRODUCTS if self.budget.kind == "epsilon" else PRODUCTS
 
-    The constant is the value of the additional column that stands for the intercept.
-    """
-    # Without a delta, noise is proportional to the largest product of two values, and the
-    # norm of rows does not matter.
-    square, largest, constant = rows.square, UNIT, UNIT
-    origin, axes = np.zeros(rows.n_columns), np.eye(rows.n_columns)
-    if budget.kind != "epsilon":
-        centered = find_limits(rows, budget.of_a_row, 0.2, source)
-        # The rows that exceed the limit change a sum by about as much as the noise. If twice
-        # as many do, they bias the coefficients of curved relations by more than the noise
-        # does; if half as many do, the noise is larger.
-        noise_norm = math.sqrt((len(axes) + 1) / centered.remaining.mu_squared)
-        limits, axes = centered.whiten(0.2, source, max_longer=20 * noise_norm)
-        rows, square, budget = limits.rows, limits.square, limits.remaining
+    def product_noise(self, fraction: Fraction) -> Noise:
+        """Return the noise of sums of products of all pairs of columns and the constant."""
+        budget, square = self.budget * fraction, self.rows.square
+        if budget.kind == "epsilon":
+            return Noise.joint(budget, UNIT**2, self.size * (self.size + 1) // 2)
         largest = math.isqrt(square) + 1
-        constant = max(largest // 2, 1)
-        origin = limits.middle / UNIT
+        return Noise.gaussian(budget.mu_squared, bound_products(square, largest))
+
+    def gradient_noise(self, part: int) -> Noise:
+        """Return the noise of sums of products of rows and clipped residuals, for a part of `GRADIENTS`."""
+        remaining = 1 - self.products_fraction - SCORES - N_COUNTS * COUNTS
+        budget = self.budget * (remaining * part / sum(GRADIENTS))
+        if budget.kind == "epsilon":
+            return Noise.joint(budget, UNIT * RESIDUAL_UNIT, self.size)
+        return Noise.gaussian(budget.mu_squared, self.rows.square * RESIDUAL_UNIT**2)
+
+    def count_noise(self) -> Noise:
+        """Return the noise of the numbers of rows by the size of their residuals."""
+        return Noise.from_budget(self.budget * COUNTS)
+
+    @property
+    def noises(self) -> list[Noise]:
+        """The noises of all sums of `fit`."""
+        return [
+            self.product_noise(self.products_fraction),
+            *[self.count_noise()] * N_COUNTS,
+            *map(self.gradient_noise, GRADIENTS),
+            self.product_noise(SCORES),
+        ]
+
+    def fit(self, penalties: Floats, axes: Floats, source: ByteSource) -> LinearFit:
+        """Find the coefficients of ridge regression by noisy Newton steps, with their covariances.
+
+        `penalties` of shape (n_columns,) are added to the sums of squares of the columns before these were multiplied
+        by `axes`.
+        """
+        noise = self.product_noise(self.products_fraction)
+        sums = self.rows.measure_products(self.rows.factors, noise, source)
+        largest = max(float(np.diag(sums).max()), to_row_units(noise.std))
+        # A larger penalty would exceed the precision of floats.
+        penalties = np.minimum(penalties, 2.0**30 * largest)
+        penalties = block_diag(axes.T * penalties @ axes, 0.0)
+        # Rounding of values to integers causes errors of up to one step.
+        error = to_row_units(max(noise.std, Fraction(1)))
+        products = NoisyProducts(sums, error, penalties)
+        constant_square = (self.rows.constant / UNIT) ** 2
+        n_rows = max(float(sums[-1, -1]) / constant_square, 1.0)
+        if self.budget.kind == "epsilon":
+            warn_of_few_rows(n_rows, products.error)
+
+        estimate = coefficients = np.zeros(self.size)
+        variance, limit, within, row_variance, ridge = math.inf, 1.0, 1.0, 1.0, 0.0
+        for step, part in enumerate(GRADIENTS):
+            noise = self.gradient_noise(part)
+            if step < N_COUNTS:
+                # The longest row with the largest residual, and all coordinates.
+                root = self._longest * RESIDUAL_UNIT
+                ratio = math.sqrt(self.size) * to_float(noise.std) / root
+                n_clipped = ratio / 2 + min(ratio, 0.3 * math.sqrt(n_rows))
+                if step < N_COUNTS - 1:
+                    n_clipped = max(n_clipped, MAX_CLIPPED_FRACTION * n_rows)
+                earlier = limit
+                limit, within, row_variance = self._choose_limit(
+                    coefficients, limit, n_clipped, n_rows, source, first=step == 0
+                )
+                if limit > earlier:
+                    variance = math.inf  # Earlier steps clipped more residuals.
+            gradient = self._measure_gradient(coefficients, limit, noise, source)
+            gradient = gradient / within - products.penalties @ coefficients
+            change = products.inverse @ gradient
+            # The noise of the products is multiplied by the distance from the solution.
+            distance = float(change @ change)
+            if variance < math.inf:
+                distance = variance * float((products.inverse**2).sum())
+            error = to_float(max(noise.std, Fraction(1))) / (UNIT * RESIDUAL_UNIT)
+            error *= limit / within
+            step_variance = error**2 + products.error**2 * distance
+            # The mean of the results of all steps, weighted by their precision.
+            weight = 1 / (1 + step_variance / variance)
+            estimate = estimate + weight * (coefficients + change - estimate)
+            variance = 1 / (1 / variance + 1 / step_variance)
+            coefficients, ridge = products.shrink(estimate, variance)
+
+        scores, error = self._measure_scores(coefficients, limit, source)
+        inference = None
+        if products.eigen[0][0] > MIN_SUPPORT * products.noise_norm:
+            noise_variance = variance * (within / limit) ** 2
+            scores = products.smooth_scores(scores, error, row_variance, noise_variance)
+            scores *= (limit / within) ** 2 * n_rows / max(n_rows - self.size, 1.0)
+            inverse = products.inverse
+            inference = Inference(
+                estimate, variance * inverse @ inverse, inverse @ scores @ inverse
+            )
+        return LinearFit(coefficients, ridge, products, n_rows, inference)
+
+    @property
+    def _longest(self) -> float:
+        """The largest norm or, without a delta, the largest value of a row."""
+        if self.budget.kind == "epsilon":
+            return UNIT
+        return math.sqrt(self.rows.square)
+
+    def _clip_residuals(self, block: slice, products: Floats, limit: float) -> Floats:
+        """Return residuals clipped at a limit, as integers up to `RESIDUAL_UNIT`; shape (n_rows, 1)."""
+        residuals = self.target[block, np.newaxis] - products
+        residuals *= RESIDUAL_UNIT / limit
+        return np.rint(np.clip(residuals, -RESIDUAL_UNIT, RESIDUAL_UNIT))
+
+    def _measure_gradient(
+        self, coefficients: Floats, limit: float, noise: Noise, source: ByteSource
+    ) -> Floats:
+        """Measure the sum of the products of rows and residuals clipped at a limit, in units of the columns."""
+        exact = self.rows.sum_gradients(
+            coefficients[:, np.newaxis],
+            lambda block, products: self._clip_residuals(block, products, limit),
+        )
+        noisy = noise.add_floats(source, exact[:, 0])
+        return noisy * (limit / (UNIT * RESIDUAL_UNIT))
+
+    def _choose_limit(
+        self,
+        coefficients: Floats,
+        limit: float,
+        n_clipped: float,
+        n_rows: float,
+        source: ByteSource,
+        *,
+        first: bool,
+    ) -> tuple[float, float, float]:
+        """Choose the limit of residuals that about `n_clipped` rows exceed.
+
+        Also return the fraction of the rows within it, and the mean square of clipped residuals, in squared limits.
+        """
+        limits = limit * 2.0 ** (-np.arange(N_LIMITS) / 2)
+        if not first:
+            limits *= 4  # The residuals may have become larger.
+        sizes = np.empty(len(self.target))
+        for block, _, products in self.rows.predict(coefficients[:, np.newaxis]):
+            sizes[block] = np.abs(self.target[block] - products[:, 0])
+        exact = [np.count_nonzero(sizes > size) for size in limits]
+        exact = np.diff([0, *exact, len(sizes)]).tolist()
+        noise = self.count_noise()
+        counts = np.array([to_float(count) for count in noise.add(source, exact)])
+        # The number of rows is known better than the sum of all counts.
+        counts += (n_rows - counts.sum()) / len(counts)
+        n_longer = np.cumsum(counts)[:-1]
+
+        n_clipped = float(np.clip(n_clipped, 0.5, MAX_CLIPPED_FRACTION * n_rows))
+        # The first number that is large compared with its noise determines the limit by a
+        # quantile of the normal distribution.
+        n_certain = min(max(n_clipped, 2 * to_float(noise.std)), n_rows / 2)
+        index = int(np.argmax(np.append(n_longer > n_certain, True)))
+        if index == len(limits) or n_clipped < 1:
+            limit = float(limits[max(index - 1, 0)])
+        else:
+            fractions = np.array([n_clipped, min(n_longer[index], n_rows / 2)]) / n_rows
+            wanted, found = (NormalDist().inv_cdf(1 - x / 2) for x in fractions)
+            limit = float(limits[index]) * min(wanted / found, 4.0)
+        limit = min(limit, 1.0)
+        n_outside = n_clipped if n_clipped >= 1 else 0.0
+        # The mean square of numbers from a to b is (a**2 + a b + b**2) / 3.
+        ends = np.minimum(np.array([np.inf, *limits, 0.0]) / limit, 1.0)
+        squares = (ends[1:] ** 2 + ends[1:] * ends[:-1] + ends[:-1] ** 2) / 3
+        row_variance = max(float(squares @ counts) / n_rows, 1 / 50)
+        return limit, 1 - n_outside / n_rows, row_variance
+
+    def _measure_scores(
+        self, coefficients: Floats, limit: float, source: ByteSource
+    ) -> tuple[Floats, float]:
+        """Measure sums of products of clipped gradients, in units of the limit, and the error of one sum."""
+        factors = self.rows.factors**2
+        for block, _, products in self.rows.predict(coefficients[:, np.newaxis]):
+            residuals = self._clip_residuals(block, products, limit)[:, 0]
+            factors[block] *= np.abs(residuals) / RESIDUAL_UNIT
+        noise = self.product_noise(SCORES)
+        scores = self.rows.measure_products(factors, noise, source)
+        return scores, to_row_units(noise.std)
+
+
+def limit_rows(
+    rows: Rows, target: Floats, budget: PrivacyBudget, source: ByteSource
+) -> tuple[TargetRows, Units]:
+    """Center, rotate and shorten rows for a budget in mu; also return the origin, constant and axes of the columns."""
+    centered = find_limits(rows, budget.of_a_row, 0.2, source)
+    # The rows that exceed the limit change a sum by about as much as the noise. If twice
+    # as many do, they bias the coefficients of curved relations by more than the noise
+    # does; if half as many do, the noise is larger.
+    noise_norm = math.sqrt((rows.n_columns + 1) / centered.remaining.mu_squared)
+    limits, axes = centered.whiten(0.2, source, max_longer=20 * noise_norm)
     # A longer row is multiplied by one factor together with its constant and its target,
     # as in weighted least squares. So a linear model of the rows is also a linear model of
     # the shortened rows.
-    sums = rows.moments(rows.factors(square), constant, with_target=True)
-    noises = make_product_noises(
-        budget, len(sums) - 1, square=square, constant=constant, largest=largest
+    weighted = WeightedRows.of(limits.rows, limits.square)
+    units = Units(
+        np.ones(rows.n_columns),
+        limits.middle / UNIT,
+        axes,
+        weighted.constant / UNIT,
     )
-    units = Units(np.ones(len(origin)), origin, axes, constant / UNIT)
-    return add_noise(sums, noises, source), units
+    return TargetRows(weighted, target, limits.remaining), units
 
 
 class _LinearRegression(RegressorMixin, LinearModel):
-    """Base class of linear models that are fitted to noisy sums of products."""
+    """Base class of linear models that are fitted by noisy Newton steps."""
 
     delta: float
     bounds: Bounds | None
@@ -442,51 +651,64 @@ class _LinearRegression(RegressorMixin, LinearModel):
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Round the rows to integers between their bounds, and compute the noise.
 
-        With a budget in epsilon, one noise is for all sums; otherwise `_release` divides the squares of mu.
+        With a budget in epsilon, the noises are known; otherwise `_release` divides the squares of mu.
         """
         penalty = self._penalty()
         bounds = parse_bounds(bounds, rows.names)
-        # With a budget in mu, all noise is Gaussian, and the squares of mu add up to its
-        # square.
-        noise = Noise.gaussian(budget.mu_squared)
-        if budget.kind == "epsilon":
-            noise, *_ = make_product_noises(
-                budget, len(rows.names), square=0, constant=UNIT, largest=UNIT
-            )
         # The origin is the middle of the bounds. The constant compensates for the shift.
         starts = bounds[:, 0] + (bounds[:, 1] - bounds[:, 0]) / 2
-        rows_on_grid = round_with_target(rows.table, bounds, starts)
-        exact = (
-            GridRows(rows_on_grid, starts, find_widths(bounds, starts)),
-            penalty,
-            budget,
-        )
-        return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
+        units = find_widths(bounds, starts)
+        *columns, target = to_float_columns(rows.table)
+        no_codes = np.zeros(len(target), int)
+        on_grid = Rows.of(columns, bounds[:-1], starts[:-1], no_codes)
+        target = (np.clip(target, *bounds[-1]) - starts[-1]) / units[-1]
+        exact = GridRows(on_grid, starts, units), target, penalty, budget
+        # With a budget in mu, all noise is Gaussian, and the squares of mu add up to its
+        # square.
+        noises = [Noise.gaussian(budget.mu_squared)]
+        if budget.kind == "epsilon":
+            # Noise is proportional to the largest value, and the norm of rows does not matter.
+            factors = np.ones(len(target))
+            square = on_grid.square + UNIT**2
+            weighted = WeightedRows(on_grid, factors, UNIT, square)
+            exact = (exact[0], TargetRows(weighted, target, budget), penalty, budget)
+            noises = exact[1].noises
+        return Plan(exact, tuple(noises), f"noisy Newton steps, {noises[0].name}")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        """Fit ridge regression to noisy sums of products, and convert its coefficients to the units of the columns.
+        """Fit ridge regression by noisy Newton steps, and convert its coefficients to the units of the columns.
 
         `starts` and `scales` are the origin and the unit of each column and, last, of the target.
         """
-        (rows, starts, scales), penalty, budget = plan.exact
-        moments, units = measure_products(rows, budget, source)
-        # The last column is the constant, so the sum of its squares counts the rows.
-        n_rows = float(moments.products[-1, -1]) / units.constant**2
-        if budget.kind == "epsilon":
-            warn_of_few_rows(n_rows, moments.product_error / units.constant**2)
+        (rows, starts, scales), target, penalty, budget = plan.exact
+        n_columns = rows.n_columns
+        units = Units(np.ones(n_columns), np.zeros(n_columns), np.eye(n_columns))
+        if budget.kind != "epsilon":
+            target, units = limit_rows(rows, target, budget, source)
         column_scales, target_scale = scales[:-1], float(scales[-1])
         # With extremely narrow bounds, penalties and slopes exceed the largest float.
         with np.errstate(over="ignore"):
             penalties = penalty / column_scales / column_scales
             slopes = target_scale / column_scales
-        solution = moments.solve(penalties, units.axes, n_rows)
+        solution = target.fit(penalties, units.axes, source)
         units = units._replace(
             slopes=slopes,
             origin=units.origin + starts[:-1] / column_scales,
             target=target_scale,
             target_start=float(starts[-1]),
         )
-        self._set_coefficients(units, solution.coefficients, solution.inference)
+        reason = ""
+        if solution.inference is None:
+            reason = explain_weak_products(
+                solution.products,
+                units.axes,
+                solution.n_rows,
+                self.guarantee_.scope[:-1],
+                min_support=MIN_SUPPORT,
+                # The variance of a new column, or of a column that varies within its bounds.
+                reach=1 / 16 if budget.kind == "epsilon" else 1 / 64,
+            )
+        self._set_coefficients(units, solution.coefficients, solution.inference, reason)
         self.ridge_ = solution.ridge
 
     def predict(self, X: TableLike) -> Floats:
@@ -511,7 +733,7 @@ class _LinearRegression(RegressorMixin, LinearModel):
 
 
 class DPLinearRegression(_LinearRegression):
-    """Fit a linear regression by least squares on noisy sums, with differential privacy for whole records.
+    """Fit a linear regression by noisy Newton steps of least squares, with differential privacy for whole records.
 
     Parameters
     ----------
@@ -519,13 +741,16 @@ class DPLinearRegression(_LinearRegression):
         Total privacy loss of `fit`, finite and > 0. `skdp.privacy.Rho` and
         `skdp.privacy.Mu`, fractions of a budget in rho or mu, include a delta.
     delta : float, default=0.0
-        Failure probability for a numeric `epsilon`, far below one over the number of rows. 0 for pure privacy,
-        whose noise grows with the square of the number of columns; prefer a delta with more than about five columns.
+        Failure probability for a numeric `epsilon`, far below one over the number of rows. 0 for pure privacy, whose
+        noise grows with the square of the number of columns. A delta such as 1e-6 allows to center, rotate and scale
+        the columns first, so that wide bounds and correlated columns hardly increase the noise. Prefer a delta with
+        about three or more columns.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
         outside.
     target_bounds : pair of float, or Domain
-        The smallest and largest value of the target, from public knowledge. `fit` clips values outside.
+        The smallest and largest value of the target, from public knowledge. `fit` clips values outside. The noise
+        follows the residuals, so wide bounds hardly increase it.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -571,21 +796,29 @@ class DPLinearRegression(_LinearRegression):
     prediction for a row of the table is computed from this row. The number of rows is protected too, and an empty
     table is allowed. Not covered: an error reveals that a value is missing.
 
-    Values are integers on a grid between the bounds. Without delta, all sums of products of two columns, a constant and
-    the target change by at most 1 in units of the bounds, and get noise of density ``e**(-epsilon max|z|)`` together.
-    With a delta, an eighth of mu**2 is spent on noisy counts of rows by norm and on the mean of the rows, at
-    which they are then centered. A further 3/32 is spent on noisy sums of products, by which the columns are rotated
+    Values are integers on a grid between the bounds. Without delta, noise is proportional to the largest possible value
+    of each sum. With a delta, an eighth of mu**2 is spent on noisy counts of rows by norm and on the mean of the rows,
+    at which they are then centered. A further 3/32 is spent on noisy sums of products, by which the columns are rotated
     and scaled to about equal variances, and on counts of the new rows by norm. Rows that exceed a norm R are multiplied
     by a factor that shortens them to R, together with their target and constant. So they have smaller weights than in
     least squares, but only as many rows as change the sums by about as much as the noise: about 20 times the root of
-    the number of columns, divided by mu. Then a row changes the products
-    of the columns by at most the square of its norm, and the products with the target by its norm, in Euclidean norm.
-    Sums of products with noise were proposed in [2]_; as there, the noise determines a ridge, here by an unbiased
-    estimate of the error of prediction ([3]_).
+    the number of columns, divided by mu.
+
+    The rest of the budget has three uses. A fifth of it (without delta, 3/10) is for noisy sums of products of two
+    columns, the second derivatives of the loss. A tenth is for three noisy histograms of the residuals by size, which
+    determine a limit of the residuals. The other parts are for five noisy sums of the products of rows and clipped
+    residuals, and for sums of their squares. Each sum gives a Newton step, and the noise of these sums is proportional
+    to the limit, not to `target_bounds`. The result is the mean of the steps, weighted by their precision. Noisy sums
+    of products were proposed in [2]_. The noise determines a ridge by an unbiased estimate of the error of prediction
+    ([3]_), and where columns are collinear, components of the coefficients that do not exceed their noise are shrunk.
+
+    Clipped residuals change the coefficients if they are not symmetric. At most about as many residuals are clipped as
+    change a sum by its noise, and at most a fifth in the first two steps, whose results only count if they clip less.
 
     `summary` computes intervals from the same noisy sums. The error due to the noise follows from the distribution of
-    the noise of the sums, and the sampling error from the noisy squared residuals, for residuals with equal variances.
-    An interval requires that the smallest eigenvalue of the sums of products exceeds their noise five times.
+    the noise of the sums, and the sampling error from the noisy products of squared residuals, so it is valid for
+    unequal variances ([4]_). An interval requires that the smallest eigenvalue of the sums of products exceeds the
+    norm of their noise twice.
 
     References
     ----------
@@ -594,6 +827,8 @@ class DPLinearRegression(_LinearRegression):
     .. [2] Y.-X. Wang (2018). Revisiting differentially private linear regression: optimal and adaptive prediction and
        estimation in unbounded domain. UAI.
     .. [3] C. M. Stein (1981). Estimation of the mean of a multivariate normal distribution. Annals of Statistics 9(6).
+    .. [4] P. J. Huber (1967). The behavior of maximum likelihood estimates under nonstandard conditions. Fifth Berkeley
+       Symposium on Mathematical Statistics and Probability 1.
 
     Examples
     --------
@@ -606,7 +841,7 @@ class DPLinearRegression(_LinearRegression):
     >>> model.coef_.round(1), round(model.score(X, y), 1)
     (array([ 2., -1.]), 1.0)
     >>> model.coef_std_error_.round(3)
-    array([0.036, 0.036])
+    array([0.006, 0.006])
     >>> print(model.guarantee_)
     epsilon = 1, delta = 0.000001, rho = 0.0280145, central model, adding or removing one record's values of: x0,
     x1, target, NOT SECURE: ...
@@ -633,7 +868,7 @@ class DPLinearRegression(_LinearRegression):
 
 
 class DPRidge(_LinearRegression):
-    """Fit a ridge regression on noisy sums, with differential privacy for whole records.
+    """Fit a ridge regression by noisy Newton steps, with differential privacy for whole records.
 
     Parameters
     ----------
@@ -700,8 +935,8 @@ class DPRidge(_LinearRegression):
     ...         1.0, alpha=alpha, delta=1e-6, bounds=(-1, 1), target_bounds=(-6, 6), random_state=0
     ...     ).fit(X, y)
     ...     print(model.coef_.round(1))
-    [ 2. -1.]
-    [ 1.3 -0.6]
+    [ 1.9 -1. ]
+    [ 1.2 -0.6]
     """
 
     def __init__(

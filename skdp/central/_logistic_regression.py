@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal, NamedTuple
@@ -26,7 +26,7 @@ from skdp.central._linear_model import (
 from skdp.central._rows import (
     UNIT,
     Rows,
-    add_product_noise,
+    WeightedRows,
     bound_products,
     find_limits,
     find_widths,
@@ -137,126 +137,57 @@ class SoftmaxLoss:
         return np.trunc(residuals * np.sqrt(self.square / largest_squares))
 
 
-@dataclass(frozen=True, eq=False)
-class WeightedRows:
-    """Private rows with a constant, and weights that limit the effect of long rows."""
+def to_logits(products: Floats) -> Integers:
+    """Round products of rows and coefficients to logits in steps of 1 / `LOGIT_UNIT`, and clip them."""
+    logits = products * LOGIT_UNIT
+    np.floor(logits, out=logits)
+    # Several times as fast as np.clip.
+    np.maximum(logits, -MAX_LOGIT * LOGIT_UNIT, out=logits)
+    np.minimum(logits, MAX_LOGIT * LOGIT_UNIT, out=logits)
+    return logits.astype(np.int64)
 
-    # The weight of a row is the square of the factor that shortens it. Weights are
-    # functions of the columns only, so the expected gradient at the true coefficients
-    # remains 0. This would not hold for the logits of shortened rows.
 
-    rows: Rows
-    # Factor of each row, at most 1; shape (n_rows,).
-    factors: Floats
-    # Integer that is appended to each row.
-    constant: int
-    # The square of the largest possible norm of a shortened row, without its constant.
-    square: int
+def infer(
+    rows: WeightedRows,
+    measured: Floats,
+    gradient: Floats,
+    error: float,
+    mu_squared: Fraction,
+    source: ByteSource,
+) -> Inference | None:
+    """Measure second derivatives of `BinaryLoss`, and infer coefficients; None if the noise is too large.
 
-    @classmethod
-    def of(cls, rows: Rows, square: int) -> WeightedRows:
-        """Limit the squared norm of rows to `square`, and append a constant."""
-        return cls(rows, rows.factors(square), math.isqrt(square) // 2, square)
-
-    def logits(self, coefficients: Floats) -> Iterator[tuple[slice, Floats, Integers]]:
-        """Yield blocks of rows: their slice, values in steps of 1 / UNIT, and logits in steps of 1 / LOGIT_UNIT.
-
-        `coefficients` has the constant last.
-        """
-        # Coefficients are rounded such that logits are sums of integers, too. Otherwise
-        # their rounding would depend on the position of a row in its block.
-        longest = math.isqrt(self.rows.square + self.constant**2) + 1
-        largest = float(np.linalg.norm(coefficients)) * longest + 1
-        scale = 2.0 ** (50 - int(np.frexp(largest)[1]))
-        weights = np.rint(coefficients * scale)
-        for block, values in self.rows.blocks():
-            logits = values @ weights[:-1] + self.constant * weights[-1]
-            logits *= LOGIT_UNIT / UNIT / scale
-            np.floor(logits, out=logits)
-            # Several times as fast as np.clip.
-            np.maximum(logits, -MAX_LOGIT * LOGIT_UNIT, out=logits)
-            np.minimum(logits, MAX_LOGIT * LOGIT_UNIT, out=logits)
-            yield block, values, logits.astype(np.int64)
-
-    def gradient(
-        self, coefficients: Floats, loss: BinaryLoss | SoftmaxLoss
-    ) -> Integers:
-        """Return the exact sum of the gradients of all rows; shape (n_columns + 1, n_outputs), the constant last.
-
-        `coefficients` has the same shape. The sum is in integer steps, so noise with an exact sensitivity can be added.
-        """
-        total = np.zeros(coefficients.shape, np.int64)
-        for block, values, logits in self.logits(coefficients):
-            residuals = loss.residuals(logits, self.rows.codes[block])
-            weights = self.factors[block, np.newaxis] ** 2
-            residuals = np.trunc(residuals * weights)
-            total[:-1] += (values.T @ residuals).astype(np.int64)
-            total[-1] += self.constant * residuals.sum(axis=0).astype(np.int64)
-        return total
-
-    def bound_gradient(self, loss: BinaryLoss | SoftmaxLoss) -> int:
-        """Return the square of the largest possible norm of the gradient of one row."""
-        # The gradient is the product of the row, its residuals and its weight.
-        return (self.square + self.constant**2) * loss.square
-
-    def measure_products(
-        self,
-        factors: Floats,
-        constant: int,
-        mu_squared: Fraction,
-        source: ByteSource,
-    ) -> tuple[Floats, float]:
-        """Measure sums of products over rows multiplied by factors of at most `self.factors`.
-
-        Also return the norm of the noise, as `ProductSums.noise_norm`. Both are in units of the columns.
-        """
-        square = self.square + constant**2
-        square = bound_products(square, math.isqrt(square) + 1)
-        noise = Noise.gaussian(mu_squared, square)
-        exact = self.rows.moments(factors, constant)
-        noise_norm = math.sqrt(len(exact)) * to_row_units(noise.std)
-        return add_product_noise(exact, noise, source), noise_norm
-
-    def infer(
-        self,
-        measured: Floats,
-        gradient: Floats,
-        error: float,
-        mu_squared: Fraction,
-        source: ByteSource,
-    ) -> Inference | None:
-        """Measure second derivatives of `BinaryLoss`, and infer coefficients; None if the noise is too large.
-
-        `measured` are mean coefficients, and `gradient` the mean noisy gradient at them, whose noise has the standard
-        deviation `error`; shapes (n_columns + 1, 1).
-        """
-        # The mean gradient is linear in the mean coefficients. So a Newton step is
-        # unbiased even if the gradient descent has not converged.
-        loss = BinaryLoss()
-        factors = np.stack([self.factors, self.factors**2])
-        for block, _, logits in self.logits(measured):
-            # A second derivative is half of the smaller probability. A ufunc of SciPy
-            # computes each number alone, so the sums remain exact.
-            smaller = expit(-np.abs(logits[:, 0]) / LOGIT_UNIT)
-            residuals = loss.residuals(logits, self.rows.codes[block])[:, 0]
-            factors[0, block] *= np.sqrt(2 * smaller)
-            factors[1, block] *= np.abs(residuals) / (RESIDUAL_UNIT // 2)
-        information, noise_norm = self.measure_products(
-            factors[0], self.constant, mu_squared * 3 / 4, source
-        )
-        scores, _ = self.measure_products(
-            factors[1], self.constant, mu_squared / 4, source
-        )
-        if np.linalg.eigvalsh(information)[0] <= MIN_INFORMATION * noise_norm:
-            return None
-        # Both are at most a quarter of the products.
-        return Inference.from_gradient(
-            measured[:, 0],
-            gradient[:, 0],
-            information / 4,
-            error=error,
-            scores=scores / 4,
-        )
+    `measured` are mean coefficients, and `gradient` the mean noisy gradient at them, whose noise has the standard
+    deviation `error`; shapes (n_columns + 1, 1).
+    """
+    # The mean gradient is linear in the mean coefficients. So a Newton step is
+    # unbiased even if the gradient descent has not converged.
+    loss = BinaryLoss()
+    factors = np.stack([rows.factors, rows.factors**2])
+    for block, _, products in rows.predict(measured):
+        logits = to_logits(products)
+        # A second derivative is half of the smaller probability. A ufunc of SciPy
+        # computes each number alone, so the sums remain exact.
+        smaller = expit(-np.abs(logits[:, 0]) / LOGIT_UNIT)
+        residuals = loss.residuals(logits, rows.rows.codes[block])[:, 0]
+        factors[0, block] *= np.sqrt(2 * smaller)
+        factors[1, block] *= np.abs(residuals) / (RESIDUAL_UNIT // 2)
+    square = bound_products(rows.square, math.isqrt(rows.square) + 1)
+    noise = Noise.gaussian(mu_squared * 3 / 4, square)
+    information = rows.measure_products(factors[0], noise, source)
+    noise_norm = math.sqrt(len(information)) * to_row_units(noise.std)
+    noise = Noise.gaussian(mu_squared / 4, square)
+    scores = rows.measure_products(factors[1], noise, source)
+    if np.linalg.eigvalsh(information)[0] <= MIN_INFORMATION * noise_norm:
+        return None
+    # Both are at most a quarter of the products.
+    return Inference.from_gradient(
+        measured[:, 0],
+        gradient[:, 0],
+        information / 4,
+        error=error,
+        scores=scores / 4,
+    )
 
 
 def descend(
@@ -285,7 +216,12 @@ def descend(
     means = np.zeros((3, *coefficients.shape))
     averaged = range(len(noise) // 2, len(noise))
     for step_number, drawn in enumerate(noise):
-        exact = rows.gradient(coefficients, loss)
+        exact = rows.sum_gradients(
+            coefficients,
+            lambda block, products: loss.residuals(
+                to_logits(products), rows.rows.codes[block]
+            ),
+        )
         total = (exact.astype(object) + drawn).astype(float) / (UNIT * RESIDUAL_UNIT)
         velocity = MOMENTUM * velocity + step * total
         measured, coefficients = coefficients, coefficients - velocity
@@ -592,6 +528,10 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         self.ledger = ledger
         self.random_state = random_state
 
+    def _name_terms(self) -> str:
+        first, second = self.classes_.tolist()
+        return f"log odds of {second!r} against {first!r}"
+
     def _protects_target(self) -> bool:
         """Check `protect`, and return True if it is the target alone."""
         check_choice("protect", self.protect, (RECORD, TARGET))
@@ -688,7 +628,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         n_steps = int(np.clip(unlimited, 30, 80))
         part = budget.mu_squared / 16  # for the standard errors
         mu_squared = limits.remaining.mu_squared - (part if n_classes == 2 else 0)
-        gradients = Noise.gaussian(mu_squared / n_steps, rows.bound_gradient(loss))
+        gradients = Noise.gaussian(mu_squared / n_steps, rows.square * loss.square)
         shape = n_steps, limits.rows.n_columns + 1, loss.n_outputs
         drawn = gradients.draw(source, math.prod(shape)).reshape(shape)
         coefficients, measured, gradient = descend(rows, loss, drawn, step)
@@ -697,7 +637,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
             n_averaged = n_steps - n_steps // 2
             error = to_float(gradients.std) / (UNIT * RESIDUAL_UNIT)
             error /= math.sqrt(n_averaged)
-            inference = rows.infer(measured, gradient, error, part, source)
+            inference = infer(rows, measured, gradient, error, part, source)
 
         origin = limits.middle / UNIT + starts / scales
         units = Units(1 / scales, origin, axes, rows.constant / UNIT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -52,15 +52,14 @@ class Rows:
     # 2**53, which floats represent exactly, in any order.
 
     # The values of each row as integers, in steps of 1 / `UNIT`; shape (n_rows, n_columns).
-    positions: NDArray[np.int16]
+    # After `rotate`, they are integers below 2**26 of the type float.
+    positions: NDArray[np.int16] | Floats
     # The class of each row, or the position of its target.
     codes: Indices
     # The square of the largest possible norm of a row.
     square: int
     # The largest absolute value of each column.
     largest: int | Integers = UNIT
-    # Public matrix by which the rows are multiplied, before they are rounded to integers.
-    axes: Floats | None = None
 
     @classmethod
     def of(
@@ -118,8 +117,6 @@ class Rows:
                 buffer = np.empty((len(part), self.n_columns + n_more))
             values = buffer[: len(part)]
             values[:, : self.n_columns] = part
-            if self.axes is not None:
-                np.rint(part @ self.axes, out=values[:, : self.n_columns])
             yield rows, values
 
     @cached_property
@@ -155,21 +152,16 @@ class Rows:
             total += (np.ones(len(part)) @ part).astype(np.int64)
         return total
 
-    def moments(
-        self, factors: Floats, constant: int, *, with_target: bool = False
-    ) -> Integers:
-        """Return the sums over rows of the products of all pairs of columns, a constant and the target.
+    def moments(self, factors: Floats, constant: int) -> Integers:
+        """Return the sums over rows of the products of all pairs of columns and a constant.
 
-        The values of a row, its constant and its target are multiplied by its factor, at most 1. The shape is
-        (n_columns + 1, n_columns + 1), or (n_columns + 2, n_columns + 2) with a target.
+        The values of a row and its constant are multiplied by its factor, at most 1. The shape is
+        (n_columns + 1, n_columns + 1).
         """
-        n_further = 2 if with_target else 1
-        size = self.n_columns + n_further
+        size = self.n_columns + 1
         total = np.zeros((size, size), np.int64)
-        for block, part in self.blocks(n_further):
-            part[:, self.n_columns] = constant
-            if with_target:
-                part[:, -1] = self.codes[block]
+        for block, part in self.blocks(n_more=1):
+            part[:, -1] = constant
             _shorten(part, factors[block])
             total += (part.T @ part).astype(np.int64)
         return total
@@ -193,7 +185,11 @@ class Rows:
         # Rounding changes each value by at most 1 / 2.
         norm = math.sqrt(self.square) * np.linalg.norm(axes, 2) + math.sqrt(len(axes))
         square = int(norm**2) + 1
-        return replace(self, axes=axes, square=square, largest=math.isqrt(square))
+        positions = np.empty(self.positions.shape)
+        for rows, part in self.blocks():
+            np.rint(part @ axes, out=positions[rows])
+        largest = math.isqrt(square)
+        return replace(self, positions=positions, square=square, largest=largest)
 
 
 def round_axes(axes: Floats) -> Floats:
@@ -341,3 +337,73 @@ def bound_products(square: int, largest: int) -> int:
     # The sum of x_i**2 x_j**2 over i <= j is half of (sum of x_i**2)**2 plus half of the
     # sum of x_i**4, which is at most square * min(square, largest**2).
     return (square * (square + min(square, largest**2)) + 1) // 2
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedRows:
+    """Private rows with a constant, and weights that limit the effect of long rows."""
+
+    # The weight of a row is the square of the factor that shortens it. Weights are
+    # functions of the columns only, so the expected gradient at the true coefficients
+    # remains 0. This would not hold for the predictions of shortened rows.
+
+    rows: Rows
+    # Factor of each row, at most 1; shape (n_rows,).
+    factors: Floats
+    # Integer that is appended to each row.
+    constant: int
+    # The square of the largest possible norm of a shortened row with its constant.
+    square: int
+
+    @classmethod
+    def of(cls, rows: Rows, square: int) -> WeightedRows:
+        """Limit the squared norm of rows to `square`, and append a constant."""
+        constant = max(math.isqrt(square) // 2, 1)
+        return cls(rows, rows.factors(square), constant, square + constant**2)
+
+    def sum_gradients(
+        self, coefficients: Floats, residuals: Callable[[slice, Floats], Floats]
+    ) -> Integers:
+        """Return the exact sum over rows of the product of each row, its residuals and its weight.
+
+        Parameters
+        ----------
+        coefficients : ndarray of shape (n_columns + 1, n_outputs)
+            Coefficients of the rows; the coefficient of the constant is last.
+        residuals : callable
+            Function of a slice of the rows, and of their products with the coefficients in units of the columns. It
+            returns integers of shape (n_rows_of_slice, n_outputs), each row of which depends on one row only.
+        """
+        total = np.zeros(coefficients.shape, np.int64)
+        for block, values, products in self.predict(coefficients):
+            weights = self.factors[block, np.newaxis] ** 2
+            weighted = np.trunc(residuals(block, products) * weights)
+            total[:-1] += (values.T @ weighted).astype(np.int64)
+            total[-1] += self.constant * weighted.sum(axis=0).astype(np.int64)
+        return total
+
+    def predict(self, coefficients: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
+        """Yield blocks of rows: their slice, values, and products with coefficients in units of the columns."""
+        # Coefficients are rounded such that the products are sums of integers, too.
+        # Otherwise their rounding would depend on the position of a row in its block.
+        longest = math.isqrt(self.rows.square + self.constant**2) + 1
+        largest = float(np.linalg.norm(coefficients)) * longest + 1
+        scale = 2.0 ** (50 - int(np.frexp(largest)[1]))
+        weights = np.rint(coefficients * scale)
+        for block in slice_rows(*self.rows.positions.shape):
+            values = self.rows.positions[block].astype(float, copy=False)
+            products = values @ weights[:-1] + self.constant * weights[-1]
+            products /= UNIT * scale
+            yield block, values, products
+
+    def measure_products(
+        self, factors: Floats, noise: Noise, source: ByteSource
+    ) -> Floats:
+        """Measure sums of products of all pairs of columns and the constant, in units of the columns.
+
+        `factors` of the rows are at most `self.factors`, and the noise is for sums that a row changes by at most the
+        products of a shortened row.
+        """
+        return add_product_noise(
+            self.rows.moments(factors, self.constant), noise, source
+        )

@@ -6,6 +6,7 @@ import warnings
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 from scipy.stats import binom, chi2
@@ -120,7 +121,8 @@ def test_sampling_error_is_the_standard_error_without_privacy():
         inputs = np.column_stack([np.ones(n_rows), X])
         inverse = np.linalg.inv(inputs.T @ inputs)
         residuals = y - inputs @ inverse @ inputs.T @ y
-        wanted = np.sqrt(np.diag(inverse) * residuals.var(ddof=3))
+        scores = inputs.T * residuals**2 @ inputs * n_rows / (n_rows - 3)
+        wanted = np.sqrt(np.diag(inverse @ scores @ inverse))
         table = model.set_params(random_state=0).fit(X, y).summary()
         assert np.allclose(table["sampling_std_error"], wanted, rtol=0.02)
         assert (table["noise_std_error"] < 0.3 * wanted).all()
@@ -183,11 +185,49 @@ def test_rare_class_of_few_rows_has_no_interval():
         assert np.isnan(model.coef_std_error_).all()
 
 
-def test_interval_of_a_dependent_column_is_missing():
-    X, y = draw_numbers(np.random.default_rng(0), 3_000)
-    X = np.column_stack([X, X[:, 0]])
-    model = LINEAR(4.0, delta=1e-6, random_state=0).fit(X, y)
+# Columns without intervals, and a pattern of the reason.
+WITHOUT_INTERVALS = {
+    "equal columns": (lambda X: X.assign(c=X["a"]), r"Columns \['a', 'c'\] depend on each other"),
+    "all indicators": (
+        lambda X: pd.get_dummies(pd.cut(X["a"], [-9, -0.5, 0.5, 9], labels=["x", "y", "z"]), dtype=float).join(X["b"]),
+        r"Columns \['x', 'y', 'z'\] depend on each other.*DPOneHotEncoder\(drop='first'\)",
+    ),
+    "a constant column": (lambda X: X.assign(c=0.5), "Column 'c' is constant within its bounds"),
+    "only a constant column": (lambda X: X[["a"]] * 0, "Column 'a' is constant within its bounds"),
+    "few rows": (lambda X: X[:150], "The noise is too large .* about [0-9,]+00 rows"),
+}
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("name", WITHOUT_INTERVALS)
+def test_reason_for_missing_intervals_names_the_columns(name, delta):
+    """All reasons were noise, with the advice to use more rows."""
+    change, reason = WITHOUT_INTERVALS[name]
+    X, y = draw_numbers(np.random.default_rng(0), 20_000)
+    X = change(pd.DataFrame(X, columns=["a", "b"]))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The noise is about as large as the number of rows")
+        model = LINEAR(1.0, delta=delta, random_state=0).fit(X, y[: len(X)])
     assert np.isnan(model.coef_std_error_).all()
+    with pytest.warns(UserWarning, match=reason):
+        assert model.summary().isna().all(axis=None)
+
+
+@pytest.mark.parametrize("model", [LINEAR(4.0, delta=1e-6), LOGISTIC(4.0)])
+def test_constant_and_a_column_called_intercept_have_different_labels(model):
+    """Two rows of the summary had the label "intercept"."""
+    draw = draw_numbers if isinstance(model, DPLinearRegression) else draw_classes
+    X, y = draw(np.random.default_rng(0), 5_000)
+    X = pd.DataFrame(X, columns=["intercept", "intercept_"])
+    table = model.set_params(random_state=0).fit(X, y).summary()
+    assert table.index.tolist() == ["intercept__", "intercept", "intercept_"]
+
+
+def test_summary_of_a_logistic_regression_names_its_classes():
+    X, y = draw_classes(np.random.default_rng(0), 5_000)
+    labels = np.where(y, "yes", "no")
+    model = LOGISTIC(4.0, random_state=0).set_params(classes=["yes", "no"]).fit(X, labels)
+    assert model.summary().index.name == "log odds of 'yes' against 'no'"
 
 
 @pytest.mark.parametrize("protect", ["record", "target"])

@@ -102,3 +102,28 @@ def test_classes_of_text_are_predicted():
     assert model.coef_.shape == (3, 13)
     assert np.allclose(model.predict_proba(X).sum(axis=1), 1)
     assert (model.predict(X) == model.classes_[model.decision_function(X).argmax(axis=1)]).all()
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_bounds_of_the_target_hardly_change_the_error(delta):
+    """The noise was proportional to the bounds of the target."""
+    errors = {10.0: [], 100.0: []}
+    for seed in range(10):
+        draw = np.random.default_rng(seed)
+        X = draw.uniform(-1, 1, (6_000, 2))
+        y = 1 + X @ [1.0, -0.5] + draw.normal(size=6_000)
+        for bound, found in errors.items():
+            model = DPLinearRegression(1.0, delta=delta, bounds=(-1, 1), target_bounds=(-bound, bound))
+            found.append(model.set_params(random_state=seed).fit(X, y).coef_ - [1.0, -0.5])
+    near, far = (np.sqrt(np.mean(np.square(found))) for found in errors.values())
+    assert near < 0.09
+    assert far < 2 * near
+
+
+def test_few_outliers_within_wide_bounds_do_not_increase_the_error():
+    draw = np.random.default_rng(0)
+    X = draw.uniform(0, 1, (5_000, 2))
+    y = X @ [1.0, -1.0] + draw.normal(0, 0.1, 5_000)
+    y[:5] = 1_000
+    model = DPLinearRegression(1.0, delta=1e-6, bounds=(0, 1), target_bounds=(-1_000, 1_000), random_state=0)
+    assert np.allclose(model.fit(X, y).coef_, [1.0, -1.0], atol=0.15)

@@ -55,16 +55,26 @@ TWO, THREE = {"classes": [0, 1]}, {"classes": [0, 1, 2]}
 LIMITS = [1 / 32, 1 / 16, 1 / 32]
 # Products for other axes, and the number of rows by their new norm.
 AXES = [*LIMITS, 1 / 16, 1 / 32]
-# Products with and without the target, and the square of the target.
-PRODUCTS = [*AXES, 45 / 128, 45 / 128, 5 / 64]
+
+
+# Products, the number of rows by residual and gradients in turn, and squares of residuals.
+def list_newton_steps(products):
+    gradients = [(0.85 - products) * part / 20 for part in (1, 2, 5, 6, 6)]
+    counts = [1 / 30] * 3
+    first = [draw for pair in zip(counts, gradients[:3], strict=True) for draw in pair]
+    return [products, *first, *gradients[3:], 1 / 20]
+
+
+NEWTON = [*AXES, *[25 / 32 * part for part in list_newton_steps(1 / 5)]]
 # Gradients in all steps, second derivatives, and squares of residuals.
 DESCENT = [*AXES, 23 / 32, 3 / 64, 1 / 64]
 SCORES, ROUNDS = [1 / 4, 1 / 32, 19 / 32, 1 / 8], [1 / 100, 3 / 20, *[21 / 600] * 24]
+USED = [*[0.7] * 6, *[0.3] * 9]
 # For each model: its target, the budgets of its draws, and the smallest fraction of each that a row uses.
 MODELS = {
-    "linear": (DPLinearRegression(MU, **NUMBER), "number", PRODUCTS, 0.7),
-    "linear, epsilon": (DPLinearRegression(EPSILON, **NUMBER), "number", [1], 0.99),
-    "ridge": (DPRidge(MU, **NUMBER), "number", PRODUCTS, 0.7),
+    "linear": (DPLinearRegression(MU, **NUMBER), "number", NEWTON, USED),
+    "linear, epsilon": (DPLinearRegression(EPSILON, **NUMBER), "number", list_newton_steps(3 / 10), 0.5),
+    "ridge": (DPRidge(MU, **NUMBER), "number", NEWTON, USED),
     "logistic, two classes": (DPLogisticRegression(MU, **BOUNDS, **TWO), "two", DESCENT, [*[0.8] * 6, 0.1, 0.3]),
     "logistic, three classes": (DPLogisticRegression(MU, **BOUNDS, **THREE), "three", [*AXES, 25 / 32], 0.8),
     "components": (DPPCA(epsilon=MU, **BOUNDS), None, [*LIMITS, 7 / 8], 0.8),
@@ -109,6 +119,23 @@ def test_each_draw_loses_at_most_its_budget_by_two_rows_of_a_person(name):
     replay = replay_release(model, rows, rows[:-2])
     assert replay.passed, replay.findings
     assert (replay.draws["rho"] / 450 / parts).max() == pytest.approx(1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["linear", "linear, epsilon", "ridge", "logistic, two classes"])
+def test_rows_of_large_leverage_lose_at_most_the_budget_of_each_draw(name):
+    model, target, parts, _ = MODELS[name]
+    for seed in range(125):
+        rng = np.random.default_rng(seed)
+        table = table_of(rng.normal(size=(80, 2)) * 0.1, rng.integers(0, 3, 80), rng.normal(size=80) * 0.1)
+        # A corner with an extreme target, far from all other rows.
+        table.iloc[-1] = [*rng.choice([-1.0, 1.0], 2) * [1, 4], 2, 1, rng.choice([-1.0, 1.0])]
+        table = table.astype({"two": int})
+        rows = table[["a", "b"]].assign(target=table[target])
+        replay = replay_release(model, rows, rows[:-1], random_state=seed)
+        assert replay.passed, replay.findings
+        draws = replay.draws["epsilon"] / EPSILON if model.epsilon == EPSILON else replay.draws["rho"] / 450
+        assert (draws.to_numpy() <= np.array(parts) * (1 + 1e-9)).all()
 
 
 def test_draws_of_an_additive_regression_lose_the_budget_by_a_row():
