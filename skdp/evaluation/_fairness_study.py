@@ -238,7 +238,7 @@ def fairness_study(
     for key, result in zip(keys, Parallel(n_jobs=n_jobs)(calls), strict=True):
         scores, sizes, messages = result
         rows += [(*key, metric, value, *sizes) for metric, value in scores.items()]
-        caught += [(message, key) for message in messages]
+        caught += [(*message, key) for message in messages]
     _warn_once(caught)
     return pd.DataFrame(rows, columns=["method", "encoder", *COLUMNS])
 
@@ -279,39 +279,25 @@ def _check_weights(estimator: Any, methods: Sequence[str]) -> None:
         )
 
 
-# A warning of a fit: category, text, file and line.
-Caught = tuple[type[Warning], str, str, int]
-
-
-def _warn_once(caught: list[tuple[Caught, tuple[Any, ...]]]) -> None:
+def _warn_once(caught: list[tuple[type[Warning], str, tuple[Any, ...]]]) -> None:
     """Warn once about equal warnings of the fits, with their methods, epsilons and splits."""
-    places: dict[Any, dict[str, list[str]]] = {}
     texts: dict[Any, str] = {}
-    for (category, text, file, line), (method, encoder, epsilon, split) in caught:
-        if not issubclass(category, UserWarning):
-            # Such as a deprecation in another library, which Python filters by its file.
-            places.setdefault((category, text, file, line), {})
-            continue
+    fits: dict[Any, dict[str, list[str]]] = {}
+    for category, text, (method, encoder, epsilon, split) in caught:
         # The numbers of equal warnings differ.
         key = category, re.sub(r"\d[\d.,]*", "", text)
         texts.setdefault(key, text)
-        title = f"{method!r}{f' of {encoder}' if encoder else ''}"
+        fit = f"{method!r}{f' of {encoder}' if encoder else ''}"
         if epsilon < math.inf:
-            title += f" at epsilon {epsilon:g}"
-        splits = places.setdefault(key, {}).setdefault(title, [])
-        if str(split) not in splits:
-            splits.append(str(split))
-    for key, by_title in places.items():
-        if not by_title:
-            category, text, file, line = key
-            warnings.warn_explicit(text, category, file, line)
-            continue
+            fit += f" at epsilon {epsilon:g}"
+        fits.setdefault(key, {}).setdefault(fit, []).append(str(split))
+    for key, text in texts.items():
         listed = [
-            f"{title} (split{'s' * (len(splits) > 1)} {', '.join(splits)})"
-            for title, splits in by_title.items()
+            f"{fit} (splits {', '.join(dict.fromkeys(splits))})"
+            for fit, splits in fits[key].items()
         ]
         warn(
-            f"{texts[key]} Fits: {'; '.join(listed)}",
+            f"{text} Fits: {'; '.join(listed)}",
             key[0],
             about="guide/fairness_study#methods",
             stacklevel=3,
@@ -471,7 +457,7 @@ def _score_method(
     encoder: Any,
     epsilon: float,
     seed: int | None,
-) -> tuple[dict[str, float], tuple[int, int], list[Caught]]:
+) -> tuple[dict[str, float], tuple[int, int], list[Any]]:
     """Train and score a method on a split; return scores, numbers of training and test rows, and warnings.
 
     `split` is the number of the split, and `name` the name of the method in `METHODS`.
@@ -487,7 +473,8 @@ def _score_method(
     task = _Task(train, test, encoder, epsilon, seed)
     predicted, probabilities = None, None
     with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+        # Warnings about code are filtered as the user has set.
+        warnings.simplefilter("always", UserWarning)
         # The scores of the other fits are kept.
         try:
             predicted, probabilities = METHODS[name](model, task)
@@ -495,7 +482,7 @@ def _score_method(
             text = f"The scores are nan. {str(error).removesuffix('.')}"
             warn(text, UserWarning, about="guide/fairness_study#methods", stacklevel=1)
         scores = _score_predictions(test, predicted, probabilities)
-    messages = [(w.category, str(w.message), w.filename, w.lineno) for w in caught]
+    messages = [(warning.category, str(warning.message)) for warning in caught]
     return scores, (len(train.X), len(test.X)), messages
 
 
@@ -523,9 +510,9 @@ def _compare_groups(
 ) -> dict[str, float]:
     """Compare the privileged rows in all columns of `names` with the other rows; nan without predictions."""
     is_privileged = test.find_privileged(names)
-    undefined = dict.fromkeys(COMPARISONS, math.nan)
+    values = dict.fromkeys(COMPARISONS, math.nan)
     if predicted is None:
-        return undefined
+        return values
     for side in (True, False):
         # A small test split may have rows of one group, or of one label, only.
         if np.unique(test.labels[is_privileged == side]).size < 2:
@@ -537,19 +524,19 @@ def _compare_groups(
                 about="guide/fairness_study#methods",
                 stacklevel=1,
             )
-    if is_privileged.nunique() < 2:
-        return undefined
-    with warnings.catch_warnings(action="ignore", category=UndefinedMetricWarning):
-        report = fairness_report(
-            test.labels,
-            predicted,
-            is_privileged,
-            privileged=True,
-            positive_label=1,
-            sample_weight=test.weights,
-        )
-    values = report.set_index("metric")["value"]
-    return {metric: values.loc[metric] for metric in COMPARISONS}
+    if is_privileged.nunique() == 2:
+        with warnings.catch_warnings(action="ignore", category=UndefinedMetricWarning):
+            report = fairness_report(
+                test.labels,
+                predicted,
+                is_privileged,
+                privileged=True,
+                positive_label=1,
+                sample_weight=test.weights,
+            )
+        found = report.set_index("metric")["value"]
+        values = {metric: found[metric] for metric in COMPARISONS}
+    return values
 
 
 @dataclass(frozen=True, eq=False)

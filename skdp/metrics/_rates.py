@@ -14,6 +14,7 @@ from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.optimize import approx_fprime
 from scipy.special import betaincinv
 
 from skdp._arrays import Floats, Indices, Mask
@@ -554,22 +555,18 @@ def score_metrics(
     value, center = np.full(shape, np.nan), np.empty(shape)
     # Derivatives of each metric by the counts; shape (n_metrics, n_cells, n_groups).
     slopes = np.empty((len(metrics), *counts.shape))
-    for row, metric in enumerate(metrics.values()):
-        for group in range(n_groups):
-            is_present = counts[:, group] > MIN_ROWS
-            if is_present.any():
-                value[row, group] = metric(
-                    true[is_present],
-                    predicted[is_present],
-                    sample_weight=counts[is_present, group],
-                )
-            size = added[:, group]
-            center[row, group] = metric(true, predicted, sample_weight=size)
-            for cell in range(len(true)):
-                step = np.zeros(len(true))
-                step[cell] = 1e-3 * size[cell]
-                high = metric(true, predicted, sample_weight=size + step)
-                low = metric(true, predicted, sample_weight=size - step)
-                slopes[row, cell, group] = (high - low) / (2 * step[cell])
+    for row, group in np.ndindex(shape):
+        metric = list(metrics.values())[row]
+        size, is_present = added[:, group], counts[:, group] > MIN_ROWS
+        if is_present.any():
+            present = counts[is_present, group]
+            labels_of_group = true[is_present], predicted[is_present]
+            value[row, group] = metric(*labels_of_group, sample_weight=present)
+
+        def evaluate(weights: Floats, metric: Metric = metric) -> float:
+            return metric(true, predicted, sample_weight=weights)
+
+        center[row, group] = evaluate(size)
+        slopes[row, :, group] = approx_fprime(size, evaluate, 1e-4 * size)
     spread = np.einsum("mcg,cgh,mch->mgh", slopes, covariance, slopes)
     return MetricScores(tuple(metrics), value, center, spread)

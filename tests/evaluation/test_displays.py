@@ -166,7 +166,7 @@ class TestCurves:
             parts.append(part.assign(method=method, encoder=encoder))
         study = pd.concat(parts)
         display = PrivacyCurveDisplay.from_curve(study)
-        names = ["none", "reported, A", "reported, B", "fair"]
+        names = ["reported, A", "reported, B", "fair", "none"]
         assert texts(display.figure_.legends[0].get_texts()) == [*names, "95 % interval"]
         for axes, metric in zip(display.ax_, "mn", strict=True):
             means = study[study["metric"] == metric].groupby(["method", "encoder", "epsilon"])["value"].mean()

@@ -251,7 +251,7 @@ def test_group_without_both_labels_in_a_split_keeps_the_rest_of_the_study(n_jobs
         labels, train, _ = split(number)
         if np.unique(labels[train][is_farm[train]]).size < 2:
             missing.append(number)
-    listed = f"split{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
+    listed = f"splits {', '.join(map(str, missing))}"
     assert any(
         "Group 'farm' of job must have both labels in the training rows. See" in text
         and f"Fits: 'post-processed' ({listed})." in text

@@ -139,14 +139,14 @@ class PrivacyCurveDisplay(PanelDisplay):
             table = summarize_splits(curve)
         table["series"] = _name_series(table, name)
         metrics = list(dict.fromkeys(table["metric"]))
-        # A method has the same style in figures of scores and of differences.
-        all_series = list(dict.fromkeys(_name_series(curve, name)))
-        if "method" not in table:
-            # The only curve has the first color, and its baseline is black.
-            all_series.sort(key=name.__eq__)
-        styles = dict(zip(all_series, map(choose_series_style, count()), strict=False))
-        if name in styles and "method" not in table:
-            styles[name] = {"color": INK, "marker": "none"}
+        # A method has the same style in figures of scores and of differences. Curves have
+        # the first colors.
+        curve["series"] = _name_series(curve, name)
+        lowest = curve.groupby("series", sort=False)["epsilon"].min()
+        ordered = lowest.sort_values(key=np.isinf, kind="stable")
+        styles = dict(
+            zip(ordered.index, map(choose_series_style, count()), strict=False)
+        )
         # One panel per row is readable in a column of a paper and on a phone.
         panels = self._use_panels(
             ax, len(metrics), width=5.5, height=2.6, max_columns=1
@@ -158,12 +158,11 @@ class PrivacyCurveDisplay(PanelDisplay):
                 axes.axhline(0, color=INK, lw=1)
                 title += f", difference from {name}"
             tidy_axes(axes, title)
-        is_curve = table.groupby("series")["epsilon"].min() < np.inf
-        handles = [
-            make_legend_entry(series, ls="-" if is_curve[series] else "--", **style)
-            for series, style in styles.items()
-            if series in is_curve
-        ]
+        handles = []
+        for series, style in styles.items():
+            if series in set(table["series"]):
+                ls = "-" if lowest[series] < np.inf else "--"
+                handles.append(make_legend_entry(series, ls=ls, **style))
         handles.append(make_legend_entry("95 % interval", lw=2, alpha=0.6))
         self._draw_legend(ax, handles)
         return self

@@ -20,9 +20,7 @@ from skdp.base import ColumnName, Privileged, on_one_thread, track
 from skdp.domain import Domain, Interval
 from skdp.evaluation._privacy_curve import compare_to_baseline, summarize_splits
 from skdp.evaluation._style import (
-    COLORS,
     INK,
-    MARKERS,
     choose_series_style,
     format_label,
     import_pyplot,
@@ -72,23 +70,20 @@ class Section:
     intervals: dict[str, pd.DataFrame] = field(default_factory=dict)
 
 
-# A color has one meaning in all figures: reports are blue, and numbers without privacy are
-# black and dashed.
-REPORTED = {"color": COLORS[0], "marker": MARKERS[0]}
-WITHOUT_PRIVACY = {"color": INK, "ls": "--"}
-STYLES: dict[str, dict[str, Any]] = {
-    "reports": REPORTED,
-    DEBIASED: REPORTED,
-    "with the report": REPORTED,
-    "without privacy": WITHOUT_PRIVACY,
-    TRUE_GROUPS: WITHOUT_PRIVACY,
-    NAIVE: {"color": COLORS[1], "marker": MARKERS[1]},
-    "trusted curator": {"color": COLORS[2], "marker": MARKERS[2]},
-    "without the columns": {"color": COLORS[3], "marker": MARKERS[3]},
-    "without the report": {"color": COLORS[3], "marker": MARKERS[3]},
-    "shuffled reports": {"color": COLORS[4], "marker": MARKERS[4]},
-    "most frequent value": {"color": COLORS[4], "marker": MARKERS[4]},
+# A style has one meaning in all figures: the position of its color and marker. Numbers
+# without privacy are black and dashed.
+STYLES = {
+    "reports": 0,
+    DEBIASED: 0,
+    "with the report": 0,
+    NAIVE: 1,
+    "trusted curator": 2,
+    "without the columns": 3,
+    "without the report": 3,
+    "shuffled reports": 4,
+    "most frequent value": 4,
 }
+WITHOUT_PRIVACY = ("without privacy", TRUE_GROUPS)
 
 
 @on_one_thread
@@ -444,7 +439,9 @@ def _draw_lines(section: Section, example: float) -> str:
     visible: list[Any] = []
     for position, (label, name) in enumerate(section.lines.items()):
         values = table.loc[name].astype(float)
-        style = STYLES.get(label, choose_series_style(position))
+        style = choose_series_style(STYLES.get(label, position))
+        if label in WITHOUT_PRIVACY:
+            style = {"color": INK, "ls": "--"}
         axes.plot(values, label=label, **style)
         visible.append(values.to_numpy(float))
         if label in section.intervals:
