@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from skdp.privacy.guarantees._guarantee import PrivacyGuarantee
@@ -103,12 +103,14 @@ NOTES = {
 
 # A set of column names.
 Names = frozenset[Any]
+NO_COLUMNS: Names = frozenset()
+
+# Names, estimators and tables of the parts of a transformer.
+Parts = Iterator[tuple[str, Any, "Flow"]]
 
 # Placeholders for columns without known names.
 ALL_COLUMNS = "(all columns)"
 OTHER_COLUMNS = "(other columns)"
-
-_PROTECTIONS = {True: ROWS, "fit": ROWS_IN_FIT, False: STATISTICS}
 
 
 class StatedStep(NamedTuple):
@@ -130,25 +132,39 @@ class Fact(NamedTuple):
     guarantee: PrivacyGuarantee | None = None
 
 
-@dataclass(frozen=True)
 class Flow:
-    """The table that one step passes to the next, described by columns of X."""
+    """The table that one step passes to the next, described by columns of X.
 
-    # Columns of X from which the table is computed.
-    origins: Names
-    # Columns of X that no step has protected.
-    raw: Names
-    # The columns of the table, in order, if all of them are unchanged columns of X;
-    # otherwise None.
-    columns: tuple[Any, ...] | None = None
-    # True if a resampler has replaced the target by a private target.
-    has_new_target: bool = False
+    Parameters
+    ----------
+    origins : frozenset
+        Columns of X from which the table is computed.
+    raw : frozenset
+        Columns of X that no step has protected.
+    columns : tuple, default=None
+        The columns of the table, in order, if all of them are unchanged columns of X.
+    has_new_target : bool, default=False
+        True if a resampler has replaced the target by a private target.
+    """
+
+    def __init__(
+        self,
+        origins: Names,
+        raw: Names,
+        columns: tuple[Any, ...] | None = None,
+        *,
+        has_new_target: bool = False,
+    ) -> None:
+        self.origins = origins
+        self.raw = raw
+        self.columns = columns
+        self.has_new_target = has_new_target
 
     @classmethod
     def start(cls, names: Sequence[Any], *, has_new_target: bool = False) -> Flow:
         """Return the flow of a table of unprotected columns of X."""
         columns = frozenset(names)
-        return cls(columns, columns, tuple(names), has_new_target)
+        return cls(columns, columns, tuple(names), has_new_target=has_new_target)
 
     @property
     def is_unknown(self) -> bool:
@@ -160,9 +176,10 @@ class Flow:
         """Names of the columns; empty if they are not known."""
         return () if self.is_unknown else self.columns or ()
 
-    def after(self, raw: Names) -> Flow:
+    def after(self, raw: Names, *, has_new_target: bool = False) -> Flow:
         """Return the flow after a step whose output columns may depend on all of its input columns."""
-        return replace(self, raw=raw, columns=None)
+        has_new_target |= self.has_new_target
+        return Flow(self.origins, raw, has_new_target=has_new_target)
 
     def split(
         self, names: Sequence[Any], selected: Collection[Any]
@@ -180,6 +197,103 @@ class Flow:
         pairs = list(zip(names, self.columns, strict=True))
         inside = frozenset(column for name, column in pairs if name in selected)
         return inside, frozenset(x for name, x in pairs if name not in selected)
+
+
+class PrivateStep:
+    """A step with a guarantee: the columns that it protects, and the table that it gets.
+
+    A column of X is raw if no earlier step has protected it. The scope of the guarantee
+    names columns of the table, and other names in it are targets. Covered columns of X
+    are protected by the guarantee, and uncovered columns are raw columns beside them.
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        guarantee: PrivacyGuarantee,
+        flow: Flow,
+        columns: Iterable[Any],
+        *,
+        is_alone: bool,
+    ) -> None:
+        # `columns` are the columns of X so far, and with `is_alone`, the estimator is no
+        # step of a pipeline, so that its rows, statistics and samples are given away.
+        names = _steps.fitted_names(estimator) or flow.names
+        self.estimator = estimator
+        self.flow = flow
+        self.is_fitted = hasattr(estimator, "guarantee_")
+        self.targets = _find_targets(estimator, guarantee, flow, names)
+        covered, self.uncovered = _cover(guarantee, flow, names, self.targets)
+        scope = [name for name in columns if name in covered]
+        if covered == {ALL_COLUMNS}:
+            # The columns of X have no known names, so the names of the guarantee are used.
+            scope = [x for x in guarantee.scope if x not in self.targets] or scope
+        self.scope = tuple(dict.fromkeys([*scope, *self.targets]))
+        self.guarantee = guarantee
+        self.inferred = set(_steps.find_inferred(estimator))
+        # Note about the privacy loss of further rows.
+        self.reuse = _find_reuse(estimator, guarantee)
+
+        # The protected rows of the output: True, "fit" or False.
+        self.protects_rows = _steps.find_protection(estimator, guarantee)
+        self.protects_values = guarantee.relation == "replace_values"
+        self.returns_rows = hasattr(estimator, "transform")
+        self.is_resampler = hasattr(estimator, "fit_resample")
+        self.is_sampled = is_alone and hasattr(estimator, "sample")
+        gives_rows = is_alone and self.returns_rows
+        # The rows of an estimator alone have true values, or the columns that it does not
+        # protect.
+        self.gives_true_rows = gives_rows and not self.protects_rows
+        self.gives_the_rest = (
+            gives_rows and self.protects_values and self.protects_rows is True
+        )
+        # Predictions or later steps depend on the columns that it does not protect.
+        is_used = self.protects_values or not self.returns_rows
+        self.learns_the_rest = is_used and not self.gives_the_rest
+        # The number of rows of the output is not protected.
+        self.counts_rows = (
+            guarantee.relation == "add_remove"
+            and self.returns_rows
+            and bool(self.protects_rows)
+        )
+
+    def find_output(self) -> Flow:
+        """Return the table that the step passes on: its raw columns are neither protected here nor before."""
+        if self.gives_true_rows or not (self.returns_rows or self.is_resampler):
+            return self.flow.after(NO_COLUMNS)  # nothing, or predictions
+        if not self.protects_rows:
+            return self.flow.after(self.flow.raw)
+        # A resampler of a protected target returns a private target; assumed before fit.
+        has_target = bool(self.targets) or not self.is_fitted
+        return self.flow.after(
+            self.uncovered, has_new_target=has_target and not self.returns_rows
+        )
+
+
+# Protection of the columns in the scope, by the protected rows of the output.
+_PROTECTIONS = {True: ROWS, "fit": ROWS_IN_FIT, False: STATISTICS}
+
+# Notes about a step with a guarantee, and when they apply.
+_NOTE_RULES: dict[str, Callable[[PrivateStep], Any]] = {
+    "counted": lambda step: step.counts_rows and not step.is_sampled,
+    "sampled": lambda step: step.counts_rows and step.is_sampled,
+    "transformed": lambda step: step.gives_true_rows,
+    "inferred": lambda step: step.inferred,
+    "foreign": lambda step: _steps.library_of(step.estimator) != "skdp",
+    # A resampler uses the true target as a public column.
+    "target": lambda step: (
+        step.protects_values
+        and step.is_resampler
+        and not (step.targets or step.flow.has_new_target)
+    ),
+}
+
+# Columns that a step with a guarantee releases unprotected, and when.
+_EXPOSURE_RULES: dict[str, Callable[[PrivateStep], Names]] = {
+    RETURNED: lambda step: step.uncovered if step.gives_the_rest else NO_COLUMNS,
+    LEARNED: lambda step: step.uncovered if step.learns_the_rest else NO_COLUMNS,
+    TRANSFORMED: lambda step: step.flow.raw if step.gives_true_rows else NO_COLUMNS,
+}
 
 
 class Walk:
@@ -208,7 +322,7 @@ class Walk:
         self.steps: list[StatedStep] = []
         self.notes: dict[str, dict[str, None]] = {name: {} for name in NOTES}
         # Columns of X that the last step returns unprotected.
-        self._returned: Names = frozenset()
+        self._returned = NO_COLUMNS
         # By release of a discovered domain: its columns, and the columns that use it.
         self._domains: dict[Any, set[Any]] = {}
         self._targets: set[Any] = set()
@@ -248,23 +362,19 @@ class Walk:
             step = f"{path}: {step}"
         guarantee = self._find_guarantee(estimator, step)
         if guarantee is not None:
-            return self._visit_private(
-                estimator, guarantee, flow, step, is_alone=is_alone
+            private = PrivateStep(
+                estimator, guarantee, flow, self.columns, is_alone=is_alone
             )
+            return self._visit_private(private, step)
         if is_a(estimator, "Pipeline"):
             for name, part in estimator.steps:
                 flow = self._visit_part(part, flow, path, name)
             return flow
-        if is_a(estimator, "FeatureUnion"):
-            tables = [(*part, flow) for part in estimator.transformer_list]
-            return self._visit_parts(tables, path)
-        # In a plan, the columns are in the parameters. Otherwise they are known after fit,
-        # and an unfitted column transformer is a step without a guarantee.
-        is_readable = self._is_plan or hasattr(estimator, "transformers_")
-        if is_readable and is_a(estimator, "ColumnTransformer"):
-            return self._visit_parts(self._split_columns(estimator, flow, step), path)
-        if is_a(estimator, "ApplyToCols", "ApplyToEachCol", "ApplyToSubFrame"):
-            return self._visit_parts(self._split_wrapped(estimator, flow, step), path)
+        for names, split in _SPLITS.items():
+            if is_a(estimator, *names) and (
+                parts := split(self, estimator, flow, step)
+            ):
+                return self._visit_parts(parts, path)
         # Other meta-estimators fit their parts several times, score them on true rows,
         # and may keep the table, so they are not followed.
         return self._visit_plain(estimator, flow, step)
@@ -287,21 +397,30 @@ class Walk:
             if not (isinstance(part, str) and part == "drop") and table.columns != ()
         ]
         # The output may repeat or omit columns of X, so `columns` is None.
-        empty: Names = frozenset()
         return Flow(
-            empty.union(*(flow.origins for flow in flows)),
-            empty.union(*(flow.raw for flow in flows)),
+            NO_COLUMNS.union(*(flow.origins for flow in flows)),
+            NO_COLUMNS.union(*(flow.raw for flow in flows)),
             has_new_target=bool(flows) and all(flow.has_new_target for flow in flows),
         )
 
-    def _split_columns(
-        self, estimator: Any, flow: Flow, step: str
-    ) -> Iterator[tuple[str, Any, Flow]]:
-        """Yield the name, the estimator and the table of each part of a column transformer.
+    # Functions of `_SPLITS` return the name, the estimator and the table of each part of a
+    # transformer. `flow` describes the table that the transformer gets, by columns of X,
+    # and `step` names it in the facts.
 
-        `flow` describes the table that the transformer gets, by columns of X, and
-        `step` names it in the facts.
-        """
+    def _split_union(self, estimator: Any, flow: Flow, step: str) -> Parts:
+        """Return the parts of a feature union."""
+        return ((*part, flow) for part in estimator.transformer_list)
+
+    def _split_columns(self, estimator: Any, flow: Flow, step: str) -> Parts | None:
+        """Return the parts of a column transformer; None for an unfitted step of a fitted pipeline."""
+        # In a plan, the columns are in the parameters. Otherwise they are known after fit,
+        # and an unfitted column transformer is a step without a guarantee.
+        if self._is_plan or hasattr(estimator, "transformers_"):
+            return self._iterate_columns(estimator, flow, step)
+        return None
+
+    def _iterate_columns(self, estimator: Any, flow: Flow, step: str) -> Parts:
+        """Yield the parts of a column transformer, with its remainder."""
         is_fitted = hasattr(estimator, "transformers_")
         if _steps.has_own_column_function(estimator):
             self._expose(flow.raw, LEARNED if is_fitted else NOT_FITTED, step)
@@ -317,10 +436,8 @@ class Walk:
             columns = (OTHER_COLUMNS,) if flow.is_unknown else tuple(remainder)
             yield "remainder", estimator.remainder, self._select(flow, columns)
 
-    def _split_wrapped(
-        self, estimator: Any, flow: Flow, step: str
-    ) -> Iterator[tuple[str, Any, Flow]]:
-        """Yield the parts of a transformer of skrub that gets some columns, as `_split_columns` does."""
+    def _split_wrapped(self, estimator: Any, flow: Flow, step: str) -> Parts:
+        """Yield the parts of a transformer of skrub that gets some columns."""
         is_fitted = hasattr(estimator, "used_inputs_")
         if _steps.chooses_columns(estimator):
             self._expose(flow.raw, LEARNED if is_fitted else NOT_FITTED, step)
@@ -340,7 +457,7 @@ class Walk:
     def _select(self, flow: Flow, columns: tuple[Any, ...] | None) -> Flow:
         """Return the flow of some columns of X, which the statement lists; None selects all columns."""
         if columns is None:
-            return flow if flow.is_unknown else replace(flow, columns=None)
+            return flow if flow.is_unknown else flow.after(flow.raw)
         self._add_columns(columns)
         return Flow.start(columns, has_new_target=flow.has_new_target)
 
@@ -382,82 +499,34 @@ class Walk:
         if hasattr(estimator, "fit_resample"):
             return flow
         # Predictions contain no column.
-        return flow.after(flow.raw if hasattr(estimator, "transform") else frozenset())
+        return flow.after(flow.raw if hasattr(estimator, "transform") else NO_COLUMNS)
 
-    def _visit_private(
-        self,
-        estimator: Any,
-        guarantee: PrivacyGuarantee,
-        flow: Flow,
-        step: str,
-        *,
-        is_alone: bool,
-    ) -> Flow:
-        """Visit an estimator with a guarantee: state its scope, and expose all other columns that it releases.
-
-        `flow` describes the table that the estimator gets; the result describes its
-        output. A column of X is raw if no step has protected it. The scope of the
-        guarantee names columns of the table, and other names in it are targets; the
-        statement names columns of X. Covered columns are protected by the guarantee,
-        and uncovered columns are raw columns beside them. The estimator protects the rows
-        of its output, or only its statistics. Notes list the steps to which a caveat of
-        the statement applies.
-        """
-        names = _steps.fitted_names(estimator) or flow.names
-        targets = _find_targets(estimator, guarantee, flow, names)
-        covered, uncovered = _cover(guarantee, flow, names, targets)
-        scope = [name for name in self.columns if name in covered]
-        if covered == {ALL_COLUMNS}:
-            # The columns of X have no known names, so the names of the guarantee are used.
-            scope = [name for name in guarantee.scope if name not in targets] or scope
-        scope = list(dict.fromkeys([*scope, *targets]))
-        protects_values = guarantee.relation == "replace_values"
-        if not scope and protects_values:
+    def _visit_private(self, private: PrivateStep, step: str) -> Flow:
+        """Visit a step with a guarantee: state its scope, its notes and the columns that it releases unprotected."""
+        scope = private.scope
+        if not scope and private.protects_values:
             self.notes["public_columns"][step] = None
-            return self._visit_plain(estimator, flow, step)
+            return self._visit_plain(private.estimator, private.flow, step)
         self._add_columns(scope)
-        self._targets.update(targets)
-
-        protects_rows = _steps.find_protection(estimator, guarantee)
-        reuse = _find_reuse(estimator, guarantee)
-        stated = StatedStep(
-            step,
-            replace(guarantee, scope=tuple(scope)),
-            fitted=hasattr(estimator, "guarantee_"),
-        )
-        protection = _PROTECTIONS[protects_rows]
-        if protection == ROWS and reuse == "synthetic":
+        self._targets.update(private.targets)
+        guarantee = replace(private.guarantee, scope=scope)
+        stated = StatedStep(step, guarantee, fitted=private.is_fitted)
+        protection = _PROTECTIONS[private.protects_rows]
+        if protection == ROWS and private.reuse == "synthetic":
             protection = SYNTHETIC
-        self._add_step(stated, protection, targets)
-        if protects_rows:
-            self.notes[reuse][step] = None
-        self._add_origins(estimator, stated, flow)
-
-        has_rows = hasattr(estimator, "transform")
-        is_resampler = hasattr(estimator, "fit_resample")
-        if protects_values and is_resampler and not (targets or flow.has_new_target):
-            # The resampler uses the true target as a public column.
-            self.notes["target"][step] = None
-        if protects_rows and guarantee.relation == "add_remove" and has_rows:
-            is_sampled = is_alone and hasattr(estimator, "sample")
-            self.notes["sampled" if is_sampled else "counted"][step] = None
-        if protects_values or not has_rows:
-            # The output has all other columns, or the step learns predictions from them.
-            is_returned = is_alone and has_rows and protects_rows is True
-            self._expose(uncovered, RETURNED if is_returned else LEARNED, step)
-        if not has_rows and not is_resampler:
-            return flow.after(frozenset())  # predictions
-        if is_alone and has_rows and not protects_rows:
-            self._expose(flow.raw, TRANSFORMED, step)
-            self.notes["transformed"][step] = None
-            return flow.after(frozenset())
-        # If only statistics are private, the output has the same raw columns as the input.
-        after = flow.after(uncovered if protects_rows else flow.raw)
-        # A resampler of a protected target returns a private target; assumed before fit.
-        has_target = bool(protects_rows and (targets or not stated.fitted))
-        if has_target and not has_rows:
-            after = replace(after, has_new_target=True)
-        return after
+        self._add_step(stated, protection, private.targets)
+        if private.protects_rows:
+            self.notes[private.reuse][step] = None
+        for release in _steps.list_domains(private.estimator):
+            columns = self._domains.setdefault(release, set(release.guarantee.scope))
+            columns.update(scope)
+        for name, applies in _NOTE_RULES.items():
+            if applies(private):
+                self.notes[name][step] = None
+        self._expose(self._find_inferred(private), INFERRED, step)
+        for protection, find_columns in _EXPOSURE_RULES.items():
+            self._expose(find_columns(private), protection, step)
+        return private.find_output()
 
     def _add_step(
         self, stated: StatedStep, protection: str, targets: Collection[Any] = ()
@@ -479,22 +548,14 @@ class Walk:
         if protection == STATISTICS:
             self.notes["statistics"][stated.step] = None
 
-    def _add_origins(self, estimator: Any, stated: StatedStep, flow: Flow) -> None:
-        """Add facts about the origin of a guarantee, of inferred categories and of discovered domains."""
-        if _steps.library_of(estimator) != "skdp":
-            self.notes["foreign"][stated.step] = None
-        for release in _steps.list_domains(estimator):
-            columns = self._domains.setdefault(release, set(release.guarantee.scope))
-            columns.update(stated.guarantee.scope)
-        inferred = set(_steps.find_inferred(estimator))
-        if not inferred:
-            return
+    def _find_inferred(self, private: PrivateStep) -> set[Any]:
+        """Return the columns of X and the targets whose categories a step has inferred."""
+        inferred, known = private.inferred, self._targets.union(self.columns)
         # After other steps, or if `fit` may infer categories, the columns are not known, so
         # all raw columns are exposed.
-        if flow.columns is None or not inferred <= self._targets.union(self.columns):
-            inferred = (inferred & self._targets) | flow.raw
-        self._expose(inferred, INFERRED, stated.step)
-        self.notes["inferred"][stated.step] = None
+        if inferred and (private.flow.columns is None or not inferred <= known):
+            return (inferred & self._targets) | private.flow.raw
+        return inferred
 
     def _expose(self, names: Iterable[Any], protection: str, step: str) -> None:
         """Add the fact that a step releases columns unprotected."""
@@ -564,6 +625,14 @@ class Walk:
         ]
 
 
+# Estimators whose parts are followed, besides pipelines, and the functions that list them.
+_SPLITS: dict[tuple[str, ...], Callable[..., Parts | None]] = {
+    ("FeatureUnion",): Walk._split_union,
+    ("ColumnTransformer",): Walk._split_columns,
+    ("ApplyToCols", "ApplyToEachCol", "ApplyToSubFrame"): Walk._split_wrapped,
+}
+
+
 def _select_columns(
     estimator: Any, flow: Flow, name: str, selected: Any
 ) -> tuple[Any, ...] | None:
@@ -628,6 +697,6 @@ def _cover(
     # is covered.
     if protects_values and not (selected and names and flow.columns is not None):
         parts = None
-    unknown: Names = frozenset() if protects_values else flow.origins
+    unknown = NO_COLUMNS if protects_values else flow.origins
     covered, uncovered = parts or (unknown, flow.origins)
     return covered, uncovered & flow.raw
