@@ -383,6 +383,98 @@ def rank_errors(values: Numbers, released: Numbers, targets: Numbers) -> Numbers
     return np.maximum(np.maximum(low - targets, targets - high), 0).min(axis=1)
 
 
+# Medians with bounds of three widths
+
+MEDIAN_DRAWS: dict[str, Callable[[np.random.Generator, int], Numbers]] = {
+    "normal": lambda rng, n: rng.normal(3, 10, n),
+    "incomes": lambda rng, n: rng.lognormal(10.6, 0.5, n),
+    "uniform": lambda rng, n: rng.uniform(0, 50, n),
+    "two modes": lambda rng, n: (
+        np.where(rng.random(n) < 0.5, 20, 80) + rng.normal(0, 2, n)
+    ),
+    "Student's t": lambda rng, n: rng.standard_t(3, n),
+    "60 % zeros": lambda rng, n: np.where(
+        rng.random(n) < 0.6, 0.0, rng.integers(500, 90_000, n)
+    ),
+}
+WIDTHS = {"1e5": 1e5, "1e7": 1e7, "1e9": 1e9}
+N_MEDIANS = 20
+
+
+def median_tables(quick: bool) -> dict[str, Callable[[], NumberTable]]:
+    """Return six distributions with 500 rows and with bounds of three widths."""
+    names = ["normal"] if quick else list(MEDIAN_DRAWS)
+    return {
+        f"{name}, {width}": partial(draw_medians, name, WIDTHS[width])
+        for name in names
+        for width in WIDTHS
+    }
+
+
+def draw_medians(name: str, width: float) -> NumberTable:
+    """Draw a column of 500 rows, whose bounds are -width and width."""
+    values = MEDIAN_DRAWS[name](np.random.default_rng(24), 500)
+    return NumberTable(values[:, np.newaxis], np.array([[-width, width]]))
+
+
+def release_medians(
+    table: NumberTable, epsilon: float, seed: int, *, intervals: bool
+) -> Sample:
+    """Release the median in each repeat, and its interval."""
+    from skdp import DPGroupBy
+
+    sample: Sample = {"median": []}
+    if intervals:
+        sample["interval"] = []
+    for one in list_seeds(seed, N_MEDIANS):
+        groups = DPGroupBy(
+            epsilon,
+            by=None,
+            statistics="median",
+            bounds=table.bounds,
+            intervals=intervals,
+            random_state=one,
+        ).fit(table.values)
+        (estimate,) = groups.estimates_.values()
+        sample["median"].append(estimate[:, :1])
+        if intervals:
+            sample["interval"].append(estimate[0, 2:])
+    return sample
+
+
+def release_diffprivlib_medians(
+    table: NumberTable, epsilon: float, seed: int
+) -> Sample:
+    """Release the median in each repeat with diffprivlib."""
+    given = {"values": table.values, "bounds": table.bounds}
+    options = {"epsilon": epsilon, "seed": seed, "n_repeats": N_MEDIANS}
+    found = run_peer("diffprivlib", given, release="medians", **options)
+    return {"median": list(found["median"][:, np.newaxis, np.newaxis])}
+
+
+def score_medians(table: NumberTable, sample: Sample) -> dict[str, float]:
+    """Mean error of the rank of medians, in rows; coverage and width of intervals, in rows."""
+    values = np.sort(table.values[:, 0])
+    middle = np.array([0.5])
+    errors = [rank_errors(values, one[0], middle) for one in sample["median"]]
+    scores = {"rank error, rows": values.size * float(np.mean(errors))}
+    if "interval" in sample:
+        low, high = np.array(sample["interval"]).T
+        median = np.quantile(values, 0.5, method="inverted_cdf")
+        scores["coverage"] = float(np.mean((low <= median) & (median <= high)))
+        n_rows = np.searchsorted(values, high, "right") - np.searchsorted(values, low)
+        scores["rows in the interval"] = float(np.mean(n_rows))
+    return scores
+
+
+MEDIAN_METHODS: dict[str, Callable[..., Sample]] = {
+    "DPGroupBy": partial(release_medians, intervals=False),
+    "DPGroupBy, with interval": partial(release_medians, intervals=True),
+    "OpenDP": release_opendp_medians,
+    "diffprivlib": release_diffprivlib_medians,
+}
+
+
 # Counts
 
 
@@ -691,6 +783,9 @@ COUNT_METHODS = {
 }
 TASKS = {
     "means": Task(number_tables, MEAN_METHODS, score_means, (1.0, 0.1, 4.0), 8),
+    "medians": Task(
+        median_tables, MEDIAN_METHODS, score_medians, epsilons=(1.0,), n_seeds=2
+    ),
     "bounds": Task(
         bound_tables,
         {"discover_domain": partial(discover_means, n_repeats=N_BOUND_REPEATS)},

@@ -19,6 +19,16 @@ def release_means(given: dict, epsilon: float, seed: int) -> dict:
     }
 
 
+def release_medians(given: dict, epsilon: float, seed: int, n_repeats: int) -> dict:
+    """Medians of a column."""
+    values, bounds = given["values"][:, 0], tuple(given["bounds"][0])
+    medians = [
+        tools.median(values, epsilon, bounds=bounds, random_state=seed + index)
+        for index in range(n_repeats)
+    ]
+    return {"median": np.array(medians)}
+
+
 def fit_model(given: dict, epsilon: float, seed: int, name: str) -> dict:
     """Fit a model of columns that are scaled to [-1, 1] by their bounds."""
     low, high = given["bounds"].T
@@ -37,7 +47,7 @@ def fit_model(given: dict, epsilon: float, seed: int, name: str) -> dict:
     return {"prediction": model.predict_proba(test)[:, 1]}
 
 
-RELEASES = {"means": release_means, "model": fit_model}
+RELEASES = {"means": release_means, "medians": release_medians, "model": fit_model}
 
 
 def main(source: str, target: str, options: dict) -> None:

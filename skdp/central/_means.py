@@ -51,8 +51,13 @@ from skdp.central._sums import (
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
+    Difference,
     Estimate,
+    GroupMean,
+    Independence,
     Noise,
+    compute_difference,
+    compute_independence,
     declared_domain,
     make_frame,
     make_table,
@@ -420,6 +425,120 @@ class DPGroupBy(WeightedStatistic):
         for name, labels in keys.items():
             texts[name] = [None if label is None else str(label) for label in labels]
         return make_table(_make_index(keys), texts, columns, self._library)
+
+    def compare_means(self, column: ColumnName, first: Any, second: Any) -> Difference:
+        """Compare the means of a column in two groups, as samples of a population.
+
+        Parameters
+        ----------
+        column : column name
+            A column with the statistic ``"mean"``. The statistic ``"count"`` is required, too. With ``"std"`` or
+            ``"var"``, the variances of the groups are used; otherwise the largest variance for the mean and the bounds,
+            which is exact for a column of 0 and 1 (a proportion).
+        first, second : key, or tuple of a key for each column of `by`
+            Two groups without common rows.
+
+        Returns
+        -------
+        Difference
+            The difference of the means as ``value``, with its ``std_error`` (noise and sampling), its interval
+            ``lower`` and ``upper``, and the ``p_value`` of the hypothesis that the means of the population are equal.
+            If the number of values of a group does not exceed its noise, the difference is nan and the p-value is 1.
+
+        Raises
+        ------
+        ValueError
+            If a group or a statistic was not released, groups have common rows, or rows have weights.
+        """
+        check_is_fitted(self)
+        indices = [self._find_group(group) for group in (first, second)]
+        keys = [[labels[index] for labels in self.keys_] for index in indices]
+        if not any(a != b and TOTAL not in (a, b) for a, b in zip(*keys, strict=True)):
+            raise ValueError(
+                "`first` and `second` must be groups without common rows, got "
+                f"{first!r} and {second!r}."
+            )
+        self._require_statistics([COUNT, f"{column}_mean"], "compare_means")
+        names = [name for name in self.guarantee_.scope if name not in self._key_names]
+        low, high = self.bounds_[names.index(column)]
+        half = (high - low) / 2
+        one, other = (self._describe_group(i, column, low, half) for i in indices)
+        if np.isnan([one.mean, other.mean]).any():
+            return Difference(np.nan, np.nan, low - high, high - low, 1.0)
+        level = check_confidence_level(self.confidence_level)
+        is_gaussian = isinstance(self.epsilon, Rho | Mu)
+        found = compute_difference(one, other, level, is_gaussian=is_gaussian)
+        *numbers, p_value = found
+        value, error, lower, upper = (float(half * number) for number in numbers)
+        return Difference(value, error, lower, upper, p_value)
+
+    def test_independence(self) -> Independence:
+        """Test if two keys are independent in a population of which the rows are a sample.
+
+        Returns
+        -------
+        Independence
+            The chi-square ``statistic`` of the noisy counts, and its ``p_value``, from 1,999 simulated tables with the
+            same noise.
+
+        Raises
+        ------
+        ValueError
+            If `by` does not have two keys, the statistic ``"count"`` was not released, or rows have weights.
+        """
+        check_is_fitted(self)
+        sizes = self._domain.sizes
+        if len(sizes) != 2:
+            raise ValueError(f"`by` must have two keys, got {self.by!r}.")
+        self._require_statistics([COUNT], "test_independence")
+        table = self.estimates_[COUNT][:, :2]
+        if len(table) > self._domain.size:
+            with_totals = [size + 1 for size in sizes]
+            table = table.reshape(*with_totals, 2)[: sizes[0], : sizes[1]]
+        counts, errors = np.moveaxis(table.reshape(*sizes, 2), -1, 0)
+        is_gaussian = isinstance(self.epsilon, Rho | Mu)
+        return compute_independence(counts, errors[0, 0], is_gaussian=is_gaussian)
+
+    def _find_group(self, group: Any) -> int:
+        """Return the index of a group."""
+        keys = group if isinstance(group, tuple) else (group,)
+        for index, labels in enumerate(zip(*self.keys_, strict=True)):
+            if labels == keys:
+                return index
+        raise ValueError(
+            f"A group must be a key for each of {self._key_names}, got {group!r}."
+        )
+
+    def _require_statistics(self, names: Sequence[str], method: str) -> None:
+        """Raise an error if a statistic for a test was not released, or rows have weights."""
+        missing = [name for name in names if name not in self.estimates_]
+        if missing:
+            raise ValueError(
+                f"`{method}` requires the statistics {list(names)}, got no {missing}. "
+                "Add them to `statistics` of another release."
+            )
+        if self._is_weighted:
+            raise ValueError(
+                f"`{method}` requires rows without weights, because the sampling error "
+                "of a weighted statistic depends on the design."
+            )
+
+    def _describe_group(
+        self, index: int, column: Any, low: float, half: float
+    ) -> GroupMean:
+        """Return the released mean, number of values and variance of a group, in units of half the width of bounds."""
+        mean, mean_error, *_ = self.estimates_[f"{column}_mean"][index] / half
+        mean -= low / half + 1
+        noise_std = self.estimates_[COUNT][index, 1]
+        # The noise of a mean m of n values has the standard deviation s sqrt(1 + m**2) / n.
+        n_values = noise_std * np.hypot(1, mean) / mean_error
+        variance, error = np.nan, np.nan
+        if f"{column}_var" in self.estimates_:
+            variance, error, *_ = self.estimates_[f"{column}_var"][index] / half**2
+        elif f"{column}_std" in self.estimates_:
+            std, std_error, *_ = self.estimates_[f"{column}_std"][index] / half
+            variance, error = std**2, 2 * max(std, std_error) * std_error
+        return GroupMean(mean, n_values, noise_std, variance, error)
 
     @property
     def _key_names(self) -> list[Any]:

@@ -1,0 +1,144 @@
+"""Tests of released groups: sizes of p-values over null tables, power beside tests without privacy, and mistakes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom, chi2_contingency, ttest_ind
+
+from skdp import DPGroupBy, Interval
+from skdp.privacy import Rho
+from tests.conftest import often
+
+KEYS = {"region": ["n", "s", "w"], "sex": ["f", "m"]}
+SHAPES = {
+    "binary": lambda rng, n: (rng.random(n) < 0.3).astype(float),
+    "gamma": lambda rng, n: rng.gamma(2, 0.1, n).clip(0, 1),
+    "uniform": lambda rng, n: rng.random(n),
+}
+
+
+def count_limit(n_tables):
+    """Return the largest number of rejections at the level 0.05 with a false-alarm rate of 1e-6."""
+    return int(binom.isf(1e-6, n_tables, 0.05))
+
+
+def compare_null_groups(n_rows, epsilon, shape, statistics, *, n_tables=400, fraction=0.5, shift=0.0):
+    """Return the p-values of comparisons of two groups with equal means, from one release of many pairs of groups."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"k": np.repeat(np.arange(n_tables), n_rows), "x": SHAPES[shape](rng, n_tables * n_rows)})
+    table["sex"] = np.where(rng.random(len(table)) < fraction, "f", "m")
+    table["x"] = (table["x"] + shift * (table["sex"] == "m")).clip(0, 1)
+    keys = {"k": range(n_tables), "sex": ["f", "m"]}
+    options = {"bounds": (0, 1), "statistics": statistics, "random_state": 0}
+    groups = DPGroupBy(epsilon, by=["k", "sex"], keys=keys, **options).fit(table)
+    p_values = [groups.compare_means("x", (k, "f"), (k, "m")).p_value for k in range(n_tables)]
+    classical = [
+        ttest_ind(*(rows.loc[rows["sex"] == sex, "x"] for sex in "fm")).pvalue for _, rows in table.groupby("k")
+    ]
+    return np.array(p_values), np.array(classical)
+
+
+@pytest.mark.parametrize("statistics", [["count", "mean"], ["count", "mean", "std"], ["count", "mean", "var"]], ids=len)
+@pytest.mark.parametrize("shape", list(SHAPES))
+@pytest.mark.parametrize("size", often([(n, e) for n in (50, 500) for e in (0.1, 1.0, 4.0)], [(50, 1.0)]))
+def test_p_values_of_equal_means_are_at_most_uniform(size, shape, statistics):
+    n_rows, epsilon = size
+    p_values, _ = compare_null_groups(n_rows, epsilon, shape, statistics, fraction=0.4)
+    assert (p_values <= 0.05).sum() <= count_limit(400)
+    if n_rows * epsilon >= 500:
+        assert (p_values <= 0.05).sum() >= 5 or shape != "binary"
+
+
+def test_differences_are_found_with_about_as_many_rows_as_without_privacy():
+    p_values, classical = compare_null_groups(800, 1.0, "binary", ["count", "mean"], n_tables=200, shift=0.1)
+    p_values, classical = (np.mean(one <= 0.05) for one in (p_values, classical))
+    assert 0.5 < classical < 0.999
+    assert p_values > 0.9 * classical
+
+
+def make_counts(rng, n_rows, dependence=0.0):
+    region = rng.choice(3, n_rows, p=[0.6, 0.3, 0.1])
+    is_female = rng.random(n_rows) < 0.5 + dependence * (region - 1)
+    return pd.DataFrame({"region": np.array(KEYS["region"])[region], "sex": np.where(is_female, "f", "m")})
+
+
+def release_p_value(epsilon, rows, seed=0, statistics="count", **parameters):
+    """Return the p-value of one release."""
+    groups = DPGroupBy(epsilon, by=["region", "sex"], keys=KEYS, statistics=statistics, random_state=seed, **parameters)
+    return groups.fit(rows).test_independence().p_value
+
+
+@pytest.mark.parametrize(
+    "size",
+    often([(n, e) for n in (50, 500, 50_000) for e in (0.1, 1.0, 4.0)], [(50, 0.1), (500, 1.0)]),
+)
+def test_p_values_of_independent_keys_are_at_most_uniform(size):
+    n_rows, epsilon = size
+    rng = np.random.default_rng(0)
+    p_values = [release_p_value(epsilon, make_counts(rng, n_rows), seed) for seed in range(200)]
+    assert sum(p <= 0.05 for p in p_values) <= count_limit(200)
+    assert np.mean(p_values) > 0.4
+
+
+def test_dependence_is_found_with_about_as_many_rows_as_without_privacy():
+    rng, found, classical = np.random.default_rng(0), [], []
+    for seed in range(100):
+        rows = make_counts(rng, 900, 0.06)
+        classical.append(chi2_contingency(pd.crosstab(rows["region"], rows["sex"])).pvalue)
+        found.append(release_p_value(1.0, rows, seed))
+    found, classical = (np.mean(np.array(one) <= 0.05) for one in (found, classical))
+    assert 0.5 < classical < 0.999
+    assert found > 0.8 * classical
+
+
+@pytest.mark.parametrize("epsilon", [2.0, Rho(0.2, delta=1e-6)])
+@pytest.mark.parametrize("totals", [False, True])
+def test_tests_are_functions_of_the_release(epsilon, totals):
+    """Tests draw nothing and charge nothing: equal calls have equal results, before and after other calls."""
+    rng = np.random.default_rng(0)
+    rows = make_counts(rng, 5000, 0.2).assign(x=rng.integers(0, 101, 5000), z=7.0)
+    rows["x"] += np.where(rows["sex"] == "f", 10, 0)
+    options = {"bounds": {"x": (0, 120), "z": (0, 9)}, "statistics": ["count", "mean", "std"], "random_state": 0}
+    groups = DPGroupBy(epsilon, by=["region", "sex"], keys=KEYS, totals=totals, **options).fit(rows)
+    first = groups.compare_means("x", ("n", "f"), ("n", "m")), groups.test_independence()
+    assert first == (groups.compare_means("x", ("n", "f"), ("n", "m")), groups.test_independence())
+    difference, independence = first
+    assert difference.lower < 10 < difference.upper
+    assert difference.std_error == pytest.approx(29 * np.sqrt(2 / 1500), rel=0.5)
+    assert difference.p_value < 1e-6
+    assert independence.p_value == 1 / 2000
+    assert groups.compare_means("z", ("n", "f"), ("s", "m")).p_value > 1e-4
+    if totals:
+        by_sex = groups.compare_means("x", ("total", "f"), ("total", "m"))
+        assert by_sex.std_error < difference.std_error
+        for pair in ((("total", "f"), ("n", "f")), (("total", "total"), ("n", "m"))):
+            with pytest.raises(ValueError, match="must be groups without common rows"):
+                groups.compare_means("x", *pair)
+
+
+def test_group_without_values_is_not_different():
+    rows = pd.DataFrame({"sex": ["f"] * 500, "x": [3.0] * 500})
+    groups = DPGroupBy(1.0, by="sex", keys={"sex": ["f", "m"]}, bounds={"x": (0, 9)}, random_state=0).fit(rows)
+    assert np.isnan(groups.compare_means("x", "f", "m").value)
+    assert groups.compare_means("x", "f", "m").p_value == 1
+
+
+def test_mistakes_raise_errors():
+    rows = make_counts(np.random.default_rng(0), 200).assign(x=1.0)
+    bounds = {"bounds": {"x": (0, 2)}}
+    groups = DPGroupBy(9.0, by=["region", "sex"], keys=KEYS, **bounds).fit(rows)
+    with pytest.raises(ValueError, match=r"A group must be a key for each of \['region', 'sex'\], got 'n'"):
+        groups.compare_means("x", "n", ("s", "f"))
+    with pytest.raises(ValueError, match="`first` and `second` must be groups without common rows"):
+        groups.compare_means("x", ("n", "f"), ("n", "f"))
+    with pytest.raises(ValueError, match=r"requires the statistics \['count', 'y_mean'\], got no \['y_mean'\]"):
+        groups.compare_means("y", ("n", "f"), ("n", "m"))
+    weighted = DPGroupBy(9.0, by=["region", "sex"], keys=KEYS, max_weight=2, **bounds)
+    weighted.fit(rows, sample_weight=np.ones(200))
+    with pytest.raises(ValueError, match="`test_independence` requires rows without weights"):
+        weighted.test_independence()
+    single = DPGroupBy(9.0, by="x", keys=Interval(0, 2, bins=2), statistics="count").fit(rows[["x"]])
+    with pytest.raises(ValueError, match="`by` must have two keys, got 'x'"):
+        single.test_independence()
