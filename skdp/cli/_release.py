@@ -14,16 +14,17 @@ import pandas as pd
 from sklearn.base import clone
 
 from skdp.cli._options import TEXTS, print_text
-from skdp.domain import Domain, draft_domain_toml
+from skdp.domain import Domain
 from skdp.engines import (
     PROTOCOL_SUFFIX,
     TableFile,
+    check_header,
     check_path,
+    draft_domain_toml,
     find_format,
     is_csv,
     open_output,
     privatize_file,
-    read_frame,
     sample_file,
     synthesize_file,
     synthesize_linked_files,
@@ -57,8 +58,15 @@ def run_draft_domain(options: argparse.Namespace) -> Path:
     """Write a draft of a domain file, and print its remarks."""
     if options.domain.suffix != ".toml":
         raise ValueError(f"`domain` must end in .toml, got {options.domain.name!r}.")
-    frame = read_frame(Path(options.data), delimiter=options.delimiter, find_dates=True)
-    text = draft_domain_toml(frame, bins=options.bins, max_values=options.max_values)
+    check_path(options.domain)
+    file = TableFile(options.data, delimiter=options.delimiter)
+    check_header(file, options.delimiter)
+    text = draft_domain_toml(
+        file.read(file.names),
+        bins=options.bins,
+        max_values=options.max_values,
+        has_texts=file.is_csv,
+    )
     # The draft is private, so only the user can read it.
     with open_output(options.domain, mode=0o600) as partial:
         write_text(partial, text)

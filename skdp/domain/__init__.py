@@ -11,8 +11,11 @@ from skdp.domain._domain import DomainLike as DomainLike
 from skdp.domain._domain import add_guarantee as add_guarantee
 from skdp.domain._domain import copy_guarantee as copy_guarantee
 from skdp.domain._domain import guarantee_fields as guarantee_fields
+from skdp.domain._draft import are_date_codes as are_date_codes
+from skdp.domain._draft import check_draft as check_draft
+from skdp.domain._draft import describe_texts as describe_texts
 from skdp.domain._draft import domains_of_dtypes as domains_of_dtypes
 from skdp.domain._draft import draft_columns as draft_columns
-from skdp.domain._draft_file import draft_domain_toml as draft_domain_toml
+from skdp.domain._draft import list_or_cut as list_or_cut
 
 __all__ = ["Categories", "Domain", "Interval"]

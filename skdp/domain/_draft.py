@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from fractions import Fraction
@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from skdp.domain._attributes import Interval
 from skdp.tables import (
@@ -23,8 +22,6 @@ from skdp.tables import (
     is_declarable,
     is_frame,
     is_whole_number,
-    to_dates,
-    to_numbers,
     type_of_value,
     wrap_table,
 )
@@ -54,36 +51,36 @@ def domains_of_dtypes(table: Table) -> dict[Any, list[Any]]:
     return declared
 
 
-def draft_table(
-    X: Any, bins: Any, max_values: Any, **options: Any
-) -> tuple[dict[Any, Values], dict[Any, str]]:
-    """Check a table and the parameters of a draft, and return the result of `draft_columns`."""
+def check_draft(bins: Any, max_values: Any) -> None:
+    """Check the parameters of a draft."""
     for name, number in (("bins", bins), ("max_values", max_values)):
         if not is_whole_number(number) or number < 1:
             raise ValueError(
                 f"`{name}` must be a whole number of at least 1, got {number!r}."
             )
+
+
+def draft_table(
+    X: Any, bins: Any, max_values: Any
+) -> tuple[dict[Any, Values], dict[Any, str]]:
+    """Check a table and the parameters of a draft, and return the result of `draft_columns`."""
+    check_draft(bins, max_values)
     if not is_frame(X):
         raise TypeError(
             f"X must be a pandas, polars or pyarrow table, got {type(X).__name__}."
         )
-    return draft_columns(wrap_table(X), bins=bins, max_values=max_values, **options)
+    return draft_columns(wrap_table(X), bins=bins, max_values=max_values)
 
 
 def draft_columns(
-    table: Table,
-    *,
-    bins: int,
-    max_values: int,
-    max_numbers: int | None = None,
-    draft_values: Callable[..., Values] | None = None,
+    table: Table, *, bins: int, max_values: int, max_numbers: int | None = None
 ) -> tuple[dict[Any, Values], dict[Any, str]]:
-    """Draft the values of each column from the rows of a table.
+    """Draft the values of each column from the rows of a public table.
 
     Parameters
     ----------
     table : Table
-        A table, which is public unless `draft_values` checks its columns.
+        A public table.
     bins : int
         Largest number of bins of numbers and dates.
     max_values : int
@@ -91,8 +88,6 @@ def draft_columns(
     max_numbers : int, default=None
         Largest number of listed numbers. Columns with more numbers get bins. None uses
         `bins`.
-    draft_values : callable, default=None
-        Function in place of `list_or_cut`, with a further argument `name`.
 
     Returns
     -------
@@ -115,10 +110,8 @@ def draft_columns(
             distinct, has_missing = distinct_values(column)
             if name in declared:
                 values = declared[name]
-            elif draft_values is None:
-                values = list_or_cut(column, distinct, **limits)
             else:
-                values = draft_values(column, distinct, name=name, **limits)
+                values = list_or_cut(distinct, **limits)
         except ColumnError as error:
             excluded[name] = str(error)
             continue
@@ -132,9 +125,9 @@ def draft_columns(
 
 
 def list_or_cut(
-    column: Any, values: list[Any], *, bins: int, max_values: int, max_numbers: int
+    values: list[Any], *, bins: int, max_values: int, max_numbers: int
 ) -> Values:
-    """List the distinct values of a column, or cut the range of many numbers or dates into bins.
+    """List distinct values in ascending order, or cut the range of many numbers or dates into bins.
 
     `max_values` is the largest number of listed values, and `max_numbers` of numbers.
     """
@@ -158,7 +151,7 @@ def list_or_cut(
                 "has numbers that are dates or weeks, such as 20240131; write them as "
                 "2024-01-31"
             )
-        return cut_numbers(column, bins)
+        return cut_numbers(values, bins)
     if value_type not in ("string", "date", "datetime"):
         raise ColumnError(f"has values of type {value_type}, which no domain declares")
     if not all(map(is_declarable, values)):
@@ -173,7 +166,7 @@ def list_or_cut(
             f"has more than {max_values} distinct values{describe_texts(values)}; group "
             "them, or drop the column"
         )
-    return _cut_dates(to_dates(column, np.dtype("datetime64[us]")), bins)
+    return _cut_dates(values, bins)
 
 
 def describe_texts(texts: Sequence[str]) -> str:
@@ -210,13 +203,12 @@ def are_date_codes(values: Sequence[Any]) -> bool:
     return False
 
 
-def cut_numbers(column: Any, bins: int) -> Interval:
-    """Cut the range of a column of numbers into bins of a round width.
+def cut_numbers(values: Sequence[Any], bins: int) -> Interval:
+    """Cut the range of numbers into bins of a round width.
 
     A round width is 1, 2 or 5 times a power of ten.
     """
-    numbers = to_numbers(column)
-    numbers = numbers[~np.isnan(numbers)]
+    numbers = np.array(values, float)
     low, high = Fraction(float(numbers.min())), Fraction(float(numbers.max()))
     is_whole = bool((numbers == np.floor(numbers)).all())
     # Edges are multiples of the width, so a range around 0 has at least two bins.
@@ -252,10 +244,9 @@ def _round_widths(smallest: Fraction, is_whole: bool) -> Iterator[Fraction]:
                 yield width
 
 
-def _cut_dates(times: NDArray[np.datetime64], bins: int) -> Interval:
+def _cut_dates(values: Sequence[Any], bins: int) -> Interval:
     """Cut the range of dates into bins of a day, of 1, 2, 3 or 6 months, or of years."""
-    times = times[~np.isnat(times)]
-    low, high = times.min(), times.max()
+    low, high = np.array([values[0], values[-1]], "datetime64[us]")
     if high > np.datetime64(datetime.max):
         raise ColumnError("has times beyond the year 9999, for which there are no bins")
     for unit in ("D", "M", "2M", "3M", "6M", "Y"):

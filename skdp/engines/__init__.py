@@ -39,8 +39,10 @@ Dataset, use ``dataset.replace_schema(pyarrow.schema([dataset.schema.field(name)
 skdp and its dependencies must be installed on the workers; set ``PYSPARK_PYTHON`` if they run another Python.
 """
 
+from skdp.engines._draft import draft_domain_toml as draft_domain_toml
 from skdp.engines._engine import open_table as open_table
 from skdp.engines._files import TableFile as TableFile
+from skdp.engines._files import check_header as check_header
 from skdp.engines._files import find_format as find_format
 from skdp.engines._files import is_csv as is_csv
 from skdp.engines._files import open_declared as open_declared

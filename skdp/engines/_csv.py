@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp._arrays import Floats
 from skdp.domain import Interval
 from skdp.engines._io import Extra, RefusedBatch
 from skdp.tables import drop_missing, types_of_values
@@ -136,13 +137,25 @@ def is_regular(source: Any) -> bool:
         # `csv.reader` limits the length of values.
         limit = csv.field_size_limit()
         while text := file.read(BLOCK_CHARACTERS) + file.readline(limit + 2):
-            is_long = max(map(len, text.split("\n"))) > limit
             # Arrow skips the first line as the header, even if it is empty.
-            if is_long or text[0] == "\n" or '"' in quoted.sub("", text):
+            if text[0] == "\n" or _has_long_line(text, limit):
+                return False
+            if '"' in text and '"' in quoted.sub("", text):
                 return False
         # A carriage return is allowed in a line break only.
         has_line_ends = file.newlines in (None, "\n", "\r\n", ("\n", "\r\n"))
         return has_line_ends and source.delimiter.isascii()
+    return False
+
+
+def _has_long_line(text: str, limit: int) -> bool:
+    """Return True if a line of a text has more characters than a limit."""
+    start = 0
+    while len(text) - start > limit:
+        end = text.rfind("\n", start, start + limit + 1)
+        if end < 0:
+            return True
+        start = end + 1
     return False
 
 
@@ -315,6 +328,31 @@ def write_keys(name: Any, column: Any) -> Any:
             )
         keys.append(text if number is None or number % 1 else str(int(number)))
     return pyarrow.array(keys, pyarrow.string())
+
+
+def parse_numbers(column: Any) -> Floats | None:
+    """Return an Arrow column of numbers, or of texts of numbers for `infer_type`, as floats; None for other text."""
+    if not pyarrow.types.is_string(column.type):
+        return np.asarray(column.cast(pyarrow.float64(), safe=False).to_numpy())
+    texts = compute.utf8_trim(column, " ")
+    pattern = f"^(?:{_NUMBER.pattern})$"
+    if not compute.all(compute.match_substring_regex(texts, pattern)).as_py():
+        return None
+    try:
+        return np.asarray(texts.cast(pyarrow.float64()).to_numpy())
+    except pyarrow.ArrowInvalid:
+        return np.array(list(map(float, texts.to_pylist())))
+
+
+def parse_times(column: Any) -> Any:
+    """Return an Arrow column of dates or times, or of texts of times for `infer_type`; None for other text."""
+    if not pyarrow.types.is_string(column.type):
+        return column
+    with suppress(pyarrow.ArrowInvalid):
+        return column.cast(pyarrow.timestamp("us"))
+    with suppress(RefusedBatch):
+        return pyarrow.array(parse_texts("", column.to_pylist(), "datetime"))
+    return None
 
 
 def infer_type(texts: set[str], *, find_dates: bool) -> str:

@@ -398,6 +398,13 @@ def _parse_column(
     """Convert an Arrow column of strings to a type, parsing each distinct string once."""
     # The dictionary has each distinct text once, and `indices` are its codes.
     coded = texts.combine_chunks().dictionary_encode()
+    if text_type == "number":
+        # Arrow parses a part of the numbers that Python parses, to the same floats.
+        with suppress(pyarrow.ArrowInvalid):
+            present = _drop_texts(coded.dictionary, MISSING_TEXTS)
+            numbers = present.cast(pyarrow.float64())
+            if not compute.any(compute.is_nan(numbers)).as_py():
+                return numbers.take(coded.indices)
     distinct = coded.dictionary.to_pylist()
     values = parse_texts(name, distinct, text_type, labels, strict=strict)
     return pyarrow.array(values, ARROW_TYPES[text_type]()).take(coded.indices)
@@ -425,27 +432,26 @@ def open_declared(
     )
 
 
-def read_frame(
-    path: Path,
-    domain: Domain | None = None,
-    *,
-    delimiter: str | None = None,
-    find_dates: bool = False,
-) -> pd.DataFrame:
-    """Read a file as a DataFrame; types of undeclared CSV columns are inferred from all values.
-
-    With `find_dates`, strings such as 2024-05-01 become dates.
-    """
-    file = TableFile(path, delimiter)
+def check_header(file: TableFile, delimiter: str | None) -> None:
+    """Raise an error for a CSV file with repeated names, or with another delimiter than `delimiter`."""
     if delimiter is None and len(file.header) == 1 and file.has_other_delimiter:
         raise ValueError(
             f"{file.name} must have column names without delimiters, got one column "
             "whose name contains a delimiter. Use `delimiter` to set the character that "
             "separates the values."
         )
+    if file.is_csv:
+        file.check_columns(file.header)
+
+
+def read_frame(
+    path: Path, domain: Domain | None = None, *, delimiter: str | None = None
+) -> pd.DataFrame:
+    """Read a file as a DataFrame; types of undeclared CSV columns are inferred from all values."""
+    file = TableFile(path, delimiter)
+    check_header(file, delimiter)
     if not file.is_csv:
         return pyarrow.concat_tables(file.read(file.names)).to_pandas()
-    file.check_columns(file.header)
     rows = FileTable(file, file.names, domain)
     table = pyarrow.concat_tables(rows.read(file.names))
     columns = {}
@@ -456,7 +462,7 @@ def read_frame(
         else:
             texts = set(column.unique().to_pylist())
             present = texts.difference(MISSING_TEXTS)
-            text_type = infer_type(present, find_dates=find_dates)
+            text_type = infer_type(present, find_dates=False)
             # In a column of text, only the empty text is missing, because "NA" or "None"
             # may be a value.
             is_text = text_type == "text" and len(present) > 0

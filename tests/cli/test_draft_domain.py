@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from skdp import Domain, Interval
-from skdp.domain import draft_domain_toml
-from tests.cli.commands import call, refuse
+from skdp.engines import draft_domain_toml
+from tests.cli.commands import call, draft_frame, refuse
 
 RNG = np.random.default_rng(0)
 ROWS = 600
@@ -28,7 +28,7 @@ def folder(tmp_path, monkeypatch):
 def draft(**columns):
     """Draft a table with a column `sex` and further columns; return the text and the domain."""
     frame = pd.DataFrame({"sex": ["f", "m"] * (ROWS // 2)} | columns)
-    text = draft_domain_toml(frame)
+    text = draft_frame(frame)
     return text, Domain.from_toml(text)
 
 
@@ -74,12 +74,12 @@ def test_draft_of_few_people_lists_no_identifiers():
     frame = pd.DataFrame({"who": PEOPLE, "sex": ["f", "m"] * 30, "weight": RNG.normal(70, 9, 60), "pay": range(60)})
     frame["born"] = np.arange(60).astype("datetime64[M]").astype("datetime64[s]")
     frame["code"] = [int(f"{day:%Y%m%d}") for day in frame["born"]]
-    domain = Domain.from_toml(draft_domain_toml(frame))
+    domain = Domain.from_toml(draft_frame(frame))
     assert domain.columns == ("sex", "weight", "born")
     assert all(isinstance(domain[name], Interval) for name in ("weight", "born"))
     # The same for a table with fewer rows than bins.
-    assert Domain.from_toml(draft_domain_toml(frame[:12])).columns == ("sex", "weight", "born")
-    assert isinstance(Domain.from_toml(draft_domain_toml(frame[:12]))["weight"], Interval)
+    assert Domain.from_toml(draft_frame(frame[:12])).columns == ("sex", "weight", "born")
+    assert isinstance(Domain.from_toml(draft_frame(frame[:12]))["weight"], Interval)
 
 
 @pytest.mark.parametrize(
@@ -121,9 +121,9 @@ def test_column_that_follows_from_another_has_a_comment():
 
 def test_hierarchy_by_chance_has_no_comment():
     columns = {f"c{index}": RNG.integers(2 + index, size=40) for index in range(8)}
-    assert "follows from" not in draft_domain_toml(pd.DataFrame(columns))
+    assert "follows from" not in draft_frame(pd.DataFrame(columns))
     rooms = np.arange(200) // 3  # three rows of each of 67 rooms
-    assert "follows from" not in draft_domain_toml(pd.DataFrame({"room": rooms, "floor": rooms % 7 + 1}), bins=99)
+    assert "follows from" not in draft_frame(pd.DataFrame({"room": rooms, "floor": rooms % 7 + 1}), bins=99)
 
 
 def test_times_with_a_zone_are_excluded():
@@ -153,7 +153,7 @@ def test_numbers_with_other_text_are_described(text):
     Path("domain.toml").unlink()
     (line,) = [line for line in drafted.splitlines() if "'income'" in line]
     assert "numbers with other text" in line
-    assert "numbers with other text" not in draft_domain_toml(
+    assert "numbers with other text" not in draft_frame(
         pd.DataFrame({"sex": ["f", "m"] * 300, "code": [f"K{row % 300}" for row in range(ROWS)]})
     )
 
@@ -167,17 +167,17 @@ def codes(first, last, text_format):
 def test_codes_of_months_are_listed():
     months = codes("2019-01-01", "2024-12-01", "%Y%m")
     frame = pd.DataFrame({"month": np.resize(months, ROWS)})
-    assert Domain.from_toml(draft_domain_toml(frame))["month"].values == tuple(months)
+    assert Domain.from_toml(draft_frame(frame))["month"].values == tuple(months)
     assert Domain.from_frame(frame)["month"].values == tuple(months)
     # A column with each month once is not an identifier.
-    assert Domain.from_toml(draft_domain_toml(pd.DataFrame({"month": months})))["month"].values == tuple(months)
+    assert Domain.from_toml(draft_frame(pd.DataFrame({"month": months})))["month"].values == tuple(months)
 
 
 def test_codes_of_weeks_and_quarters_are_listed():
     weeks = [year * 100 + week for year in (2019, 2020) for week in range(1, 50)]
     quarters = [year * 10 + quarter for year in range(2000, 2020) for quarter in range(1, 5)]
     frame = pd.DataFrame({"week": np.resize(weeks, ROWS), "quarter": np.resize(quarters, ROWS)})
-    for domain in (Domain.from_toml(draft_domain_toml(frame)), Domain.from_frame(frame)):
+    for domain in (Domain.from_toml(draft_frame(frame)), Domain.from_frame(frame)):
         assert domain["week"].values == tuple(weeks)
         assert domain["quarter"].values == tuple(quarters)
     # A number that is no week is an amount.
@@ -228,3 +228,83 @@ def test_draft_of_another_suffix_raises_an_error(capsys):
     Path("people.csv").write_text("sex\nf\nm\n")
     assert "DOMAIN must end in .toml, got 'x.json'" in refuse(capsys, "draft-domain", "people.csv", "x.json")
     assert not Path("x.json").exists()
+
+
+LARGE = 4_000
+DAYS = np.datetime64("1990-01-01") + RNG.integers(0, 3_000, LARGE)
+COLUMNS_OF_MANY_VALUES = {
+    "id": RNG.permutation(LARGE) + 10_000,
+    "cents": RNG.integers(0, 9_000, LARGE),
+    "negative": RNG.integers(-4_000, 900, LARGE),
+    "pay": RNG.lognormal(10, 1, LARGE).round(2),
+    "rate": RNG.random(LARGE),
+    "late_fraction": [*range(500), *[0.5] * (LARGE - 500)],
+    "day": DAYS.astype("datetime64[s]"),
+    "time": DAYS.astype("datetime64[s]") + RNG.integers(0, 86_400, LARGE),
+    "name": [f"name {row}" for row in range(LARGE)],
+    "word": [f"word {row % 900}" for row in RNG.permutation(LARGE)],
+    "late_text": [str(row % 900) if row < LARGE - 9 else "unknown" for row in range(LARGE)],
+    "infinite": [*range(LARGE - 1), np.inf],
+    "age": RNG.integers(18, 90, LARGE),
+    "grade": RNG.choice(["a", "b", "NA", ""], LARGE),
+    "month": np.resize(codes("1950-01-01", "2009-12-01", "%Y%m"), LARGE),
+    "gaps": [None if row % 9 == 0 else row % 700 for row in range(LARGE)],
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [
+        *(("csv", name) for name in COLUMNS_OF_MANY_VALUES),
+        # Text of Parquet files is not parsed, so late text does not change its type.
+        *(("parquet", name) for name in COLUMNS_OF_MANY_VALUES if name != "late_text"),
+    ],
+)
+def test_draft_in_batches_equals_the_draft_of_the_whole_column(monkeypatch, form, name):
+    frame = pd.DataFrame({"sex": ["f", "m"] * (LARGE // 2), name: COLUMNS_OF_MANY_VALUES[name]})
+    frame.to_csv("many.csv", index=False)
+    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), "many.parquet", row_group_size=300)
+    assert call("draft-domain", f"many.{form}", "whole.toml", "--max-values", 50, "--bins", 20) == 0
+    monkeypatch.setattr("skdp.engines._draft.MAX_DISTINCT", 60)
+    monkeypatch.setattr("skdp.engines._files.ROWS", 300)
+    monkeypatch.setattr("skdp.engines._local.ROWS", 300)
+    monkeypatch.setattr("skdp.engines._files.is_regular", lambda file: False)
+    assert call("draft-domain", f"many.{form}", "parts.toml", "--max-values", 50, "--bins", 20) == 0
+    assert Path("parts.toml").read_text() == Path("whole.toml").read_text()
+    Path("whole.toml").unlink()
+    Path("parts.toml").unlink()
+
+
+@pytest.mark.parametrize("n_repeats", [1, 3])
+def test_uniqueness_of_many_whole_numbers_is_estimated_from_a_sample(monkeypatch, n_repeats):
+    """Identifiers are excluded, and amounts, of which each occurs three times, are cut."""
+    monkeypatch.setattr("skdp.engines._draft.MAX_DISTINCT", 500)
+    monkeypatch.setattr("skdp.engines._draft.SAMPLE_SIZE", 1 << 11)
+    numbers = np.tile(np.random.default_rng(1).permutation(60_000), n_repeats)
+    tables = [pa.table({"sex": ["f", "m"] * 500, "x": part}) for part in numbers.reshape(-1, 1_000)]
+    text = draft_domain_toml(tables)
+    assert ("nearly all occur once" in text) == (n_repeats == 1)
+    assert n_repeats == 1 or Domain.from_toml(text)["x"].edges[-1] == 60_000
+
+
+def test_hierarchies_hold_in_all_batches():
+    city = RNG.integers(20, size=LARGE)
+    frame = pd.DataFrame({"city": city, "region": city // 4, "other": city // 4})
+    frame.loc[LARGE - 1, "other"] = (frame.loc[LARGE - 1, "other"] + 1) % 5
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    text = draft_domain_toml([table.slice(start, 500) for start in range(0, LARGE, 500)])
+    assert re.findall(r"# (\w+) follows from (\w+):", text) == [("region", "city")]
+
+
+def test_draft_keeps_no_batch(monkeypatch):
+    """Tables that exceed the memory are read in batches."""
+    monkeypatch.setattr("skdp.engines._draft.MAX_DISTINCT", 1_000)
+    before = pa.total_allocated_bytes()
+
+    def read():
+        for number in range(20):
+            ids = [f"{number} {row}" for row in range(20_000)]
+            yield pa.table({"id": ids, "pay": RNG.random(20_000), "sex": ["f", "m"] * 10_000})
+            assert pa.total_allocated_bytes() - before < 4 * 10**6
+
+    assert Domain.from_toml(draft_domain_toml(read())).columns == ("pay", "sex")

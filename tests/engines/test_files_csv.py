@@ -7,9 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, NumericPerturber, PrivacyLedger, RandomizedResponseEncoder
-from skdp.domain import draft_domain_toml
 from skdp.engines import TableFile, estimate_file, privatize_file, read_frame, synthesize_file, tally_files
-from tests.cli.commands import refuse
+from tests.cli.commands import draft_csv, refuse
 from tests.engines.tables import collect_error_text
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -92,9 +91,8 @@ def test_codes_are_drafted_as_text(tmp_path):
     }
     lines = [",".join(f'"{name}"' for name in columns), *map(",".join, zip(*columns.values(), strict=True))]
     (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
-    frame = read_frame(tmp_path / "in.csv", find_dates=True)
-    text = draft_domain_toml(frame, bins=5, max_values=5)
-    drafted = Domain.from_toml(text)
+    drafted = draft_csv(tmp_path / "in.csv", bins=5, max_values=5)
+    frame = read_frame(tmp_path / "in.csv", drafted)
     texts = list(columns)[:8]
     assert {name: set(drafted[name].values) for name in texts} == {name: {*columns[name]} for name in texts}
     numbers = {"amount": {12.5, 3, -0.25}, "float": {1e-5, 1e6, 0.5}, "whole": {3, 4, -5}, "gaps": {3, None}}

@@ -5,15 +5,18 @@ from __future__ import annotations
 import csv
 import datetime as dt
 import io
+import math
 from decimal import Decimal
 from random import Random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from skdp import RandomizedResponseEncoder
-from skdp.engines import TableFile, privatize_file
+from skdp import Domain, Interval, RandomizedResponseEncoder
+from skdp.engines import TableFile, privatize_file, read_frame
 from tests.conftest import often
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -128,3 +131,30 @@ def test_kept_values_are_written_as_by_python(tmp_path, names):
     writer.writerow(["sex", *names])
     writer.writerows(zip(["f"] * n_rows, *(table[name].to_pylist() for name in names), strict=True))
     assert found.read_bytes() == expected.getvalue().encode()
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    texts=st.lists(st.floats().map(repr) | st.text("0123456789.eE+-_ infaINFxN", max_size=6), min_size=1, max_size=4)
+)
+def test_numbers_are_parsed_as_by_python(tmp_path, texts):
+    """Arrow parses columns in which it accepts all texts."""
+    path = tmp_path / "in.csv"
+    path.write_text("x,y\n" + "".join(f"{text},1\n" for text in texts))
+    expected = []
+    for text in texts:
+        try:
+            number = None if text in MISSING else float(text.replace("_", "?"))
+        except ValueError:
+            number = math.nan
+        expected.append(number)
+    if any(number is not None and math.isnan(number) for number in expected):
+        with pytest.raises(ValueError, match="Column 'x' must contain numbers"):
+            read_frame(path, REAL)
+    else:
+        found = read_frame(path, REAL)["x"]
+        assert [None if math.isnan(x) else x for x in found] == expected
+
+
+REAL = Domain({"x": Interval(0.0, 1.0)})
+MISSING = {"", "#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
