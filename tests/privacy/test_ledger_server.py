@@ -223,7 +223,7 @@ def test_server_determines_order_and_times_of_charges(address, monkeypatch):
         monkeypatch.setattr("skdp.privacy.ledger._book.datetime", clock(year))
         ledger.charge(ONE, str(year))
     charges = second.charges()
-    assert charges["what"].tolist() == ["2090", "1970", "2090"]
+    assert charges["title"].tolist() == ["2090", "1970", "2090"]
     assert charges["time"].is_monotonic_increasing
     assert set(charges["time"].dt.year) == {datetime.now(UTC).year}
 
