@@ -410,10 +410,12 @@ class DPGroupBy(WeightedStatistic):
         """
         check_is_fitted(self)
         columns: dict[str, NDArray[Any]] = {}
+        quantiles = tuple(f"_{name}" for name in self._probabilities)
         for name, estimate in self.estimates_.items():
-            is_empty = np.isnan(estimate[:, 0]).all()
             for suffix, column in zip(SUFFIXES, estimate.T, strict=True):
-                if is_empty or not np.isnan(column).all():
+                # Quantiles have no standard errors, and intervals by choice.
+                is_absent = suffix and name.endswith(quantiles)
+                if not is_absent or not np.isnan(column).all():
                     columns[name + suffix] = column
         if COUNT in columns and not self._is_weighted:
             for suffix in ("", "_lower", "_upper"):

@@ -71,6 +71,10 @@ def run_table(options: argparse.Namespace) -> Path:
 
 def _check_options(options: argparse.Namespace) -> None:
     """Raise an error if options exclude each other, or the new file is not a CSV file."""
+    if not options.columns and options.statistics != ["count"]:
+        raise ValueError(
+            f"`columns` must name the columns of {options.statistics}, got none."
+        )
     if not (options.by or options.columns):
         raise ValueError("`by` must name the columns of the groups, got none.")
     if options.columns and options.statistics == ["count"]:

@@ -179,6 +179,13 @@ def test_group_without_values_is_empty_and_has_counts():
         assert (found.loc["w", "count"] > 400).all()
 
 
+def test_columns_of_a_table_do_not_depend_on_empty_groups():
+    people = make_people().drop(columns="w")
+    full, empty = (make_groups().fit(rows).to_frame() for rows in (people, people.assign(income=math.nan)))
+    assert list(full) == list(empty)
+    assert empty["income_mean"].isna().all()
+
+
 def test_budget_of_quantiles_follows_the_parameter():
     people = make_people().drop(columns="w")
     losses = make_groups(2.0, statistics=["count", "median"], quantile_fraction=0.75, intervals=False).fit(people)

@@ -96,7 +96,7 @@ def test_weights_and_persons_are_columns(files, capsys):
     [
         (["--by", "town"], "must have the columns ['town']"),
         (["--by", "name"], "name"),
-        (["--by", "sex", "--statistics", "mode"], "--statistics"),
+        (["--by", "sex", "--columns", "income", "--statistics", "mode"], "--statistics"),
         (["--by", "sex", "--weight", "weight"], "[columns.weight] with low = 0.0 and high"),
         (["--by", "sex", "--weight", "sex"], "A column must have one use, got 'sex' in --by and --weight"),
         (["--by", "sex", "sex"], "got 'sex' in --by and --by"),
@@ -108,7 +108,15 @@ def test_weights_and_persons_are_columns(files, capsys):
             ["--by", "sex", "--columns", "region", "--statistics", "mean"],
             "column 'region' must be an Interval of numbers, got ['n', 's']. Exclude the column, or group by it",
         ),
-        (["--by", "sex", "--share", "2"], "--share must be in"),
+        (
+            ["--by", "sex", "--statistics", "mean", "0.9"],
+            "--columns must name the columns of ['mean', '0.9'], got none",
+        ),
+        (["--statistics", "median"], "--columns must name the columns of ['median'], got none"),
+        (
+            ["--by", "sex", "--columns", "income", "--statistics", "count", "median", "--share", "2"],
+            "--share must be in",
+        ),
         (["--statistics", "count"], "--by must name the columns of the groups, got none"),
         (["--by", "sex", "--weight", "region"], "column 'region' must be an Interval of numbers"),
         (["--by", "sex", "--columns", "income"], "--statistics must contain a statistic of --columns, such as mean"),
