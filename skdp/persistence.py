@@ -590,7 +590,9 @@ def _check_trees(owner: Any) -> None:
     if hasattr(vars(owner).get("tree_"), "n_features"):
         pairs.append((owner.tree_.n_features, columns))
     if isinstance(owner, BaseEnsemble):
-        parts = np.ravel(np.array(vars(owner).get("estimators_", []), object))
+        parts = vars(owner).get("estimators_", [])
+        # Gradient boosting has an array; nested ensembles are sequences themselves.
+        parts = parts.ravel() if isinstance(parts, np.ndarray) else parts
         subsets = getattr(
             owner, "estimators_features_", [range(columns or 0)] * len(parts)
         )

@@ -31,7 +31,7 @@ def test_total_covers_the_loss_of_all_outputs(name):
         ("scaler, model", ("sick",), "differs, although"),
         ("target scaled", ("age", "hours"), "differs, although"),
         ("model, classes read", ("age", "hours"), "the release of only one table raises an error"),
-        ("bag of parts", ("age", "hours", "target"), "lose epsilon 12 together"),
+        ("bag of parts", ("age", "hours", "target"), "more than the stated 6"),
     ],
 )
 def test_replay_finds_a_guarantee_that_does_not_hold(name, scope, wrong):

@@ -31,14 +31,14 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from skdp._json import MAX_FILE_BYTES, check_version, value_from_json
 from skdp.exact import round_up
@@ -93,53 +93,47 @@ def round_down(amount: Total) -> float:
     return nearest
 
 
-class LossSums(NamedTuple):
-    """Sums of the privacy losses of charges, which are all for one neighboring relation."""
+# Measures of privacy loss, which add up over charges that are all for one neighboring
+# relation: epsilon, delta, rho (zCDP) and mu squared (Gaussian).
+MEASURES = ("epsilon", "delta", "rho", "mu_squared")
 
-    epsilon: Total = Fraction(0)
-    delta: Total = Fraction(0)
-    rho: Total = Fraction(0)
-    mu_squared: Total = Fraction(0)
-
-    def plus(self, other: LossSums, count: int = 1) -> LossSums:
-        """Return these sums plus `count` times other sums."""
-        pairs = zip(self, other, strict=True)
-        return LossSums(*(amount + count * more for amount, more in pairs))
+Sums = dict[str, Total]
 
 
-NO_CHARGES = LossSums()
+def add_amounts(sums: Sums, amounts: Sums, count: int = 1) -> Sums:
+    """Return sums plus `count` times the amounts of a release."""
+    return {name: sums[name] + count * amounts[name] for name in MEASURES}
 
 
-def get_amounts(guarantee: PrivacyGuarantee) -> LossSums:
-    """Return the losses of one release with a guarantee: epsilon, delta, rho (zCDP) and mu squared (Gaussian).
+def get_amounts(guarantee: PrivacyGuarantee) -> Sums:
+    """Return the losses of one release with a guarantee, by measure.
 
     A loss is infinite if the guarantee does not bound it.
     """
-    sums = NO_CHARGES
+    rho: Total = Fraction(0)
+    mu_squared: Total = Fraction(0)
     for loss in guarantee._get_losses():
-        sums = sums.plus(_convert_loss(loss), loss.count)
+        parts = _convert_loss(loss)
+        rho += loss.count * parts[0]
+        mu_squared += loss.count * parts[1]
     # The sums of rounded losses of many parts may exceed the stated rho or epsilon of the
     # release. A part with a failure probability has no finite rho or mu.
-    if guarantee.rho is not None and sums.rho != math.inf:
-        sums = sums._replace(rho=min(sums.rho, to_decimal(guarantee.rho)))
+    if guarantee.rho is not None and rho != math.inf:
+        rho = min(rho, to_decimal(guarantee.rho))
     if guarantee.delta == 0 and guarantee.losses:
         stated = _convert_loss(StatedLoss(guarantee.epsilon))
-        sums = sums._replace(
-            rho=min(sums.rho, stated.rho),
-            mu_squared=min(sums.mu_squared, stated.mu_squared),
-        )
-    return sums._replace(
-        epsilon=to_decimal(guarantee.epsilon), delta=to_decimal(guarantee.delta)
-    )
+        rho, mu_squared = min(rho, stated[0]), min(mu_squared, stated[1])
+    epsilon, delta = map(to_decimal, (guarantee.epsilon, guarantee.delta))
+    return {"epsilon": epsilon, "delta": delta, "rho": rho, "mu_squared": mu_squared}
 
 
-def _convert_loss(loss: Loss) -> LossSums:
+def _convert_loss(loss: Loss) -> tuple[Total, Total]:
     """Return the rho (zCDP) and mu squared (Gaussian differential privacy) of one release with a loss."""
     rho: Total = math.inf
     mu_squared: Total = math.inf
     if isinstance(loss, GaussianLoss):
         mu_squared = to_decimal(loss.mu) ** 2
-        return LossSums(rho=mu_squared / 2, mu_squared=mu_squared)
+        return mu_squared / 2, mu_squared
     assert isinstance(loss, PureLoss | StatedLoss)
     if not loss._failure:
         epsilon = float(loss._epsilon)
@@ -155,7 +149,7 @@ def _convert_loss(loss: Loss) -> LossSums:
     if isinstance(loss, StatedLoss) and loss.rho is not None:
         # The delta belongs to one conversion of rho, so the rho is finite.
         rho = to_decimal(loss.rho)
-    return LossSums(rho=rho, mu_squared=mu_squared)
+    return rho, mu_squared
 
 
 class BudgetExceeded(RuntimeError):
@@ -173,8 +167,8 @@ class BudgetExceeded(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Budget:
-    """The limit of a ledger: epsilon and delta, or rho, or mu."""
+class Account:
+    """The budget of a ledger, which limits epsilon and delta, or rho, or mu, and the sums of its charges."""
 
     epsilon: float | None = None
     delta: float | None = None
@@ -184,6 +178,10 @@ class Budget:
     relation: Relation | None = None
     # Protected columns of "replace_values".
     columns: tuple[Any, ...] = ()
+    # Accounts are equal if their budgets are.
+    sums: Sums = field(
+        default_factory=lambda: dict.fromkeys(MEASURES, Fraction(0)), compare=False
+    )
 
     def __post_init__(self) -> None:
         # A budget limits epsilon and delta, rho or mu; exactly one of the three is
@@ -226,12 +224,12 @@ class Budget:
         return ", ".join(parts)
 
     @cached_property
-    def limits(self) -> LossSums:
-        """The limit of each sum; infinite for measures without a limit."""
+    def limits(self) -> Sums:
+        """The limits of the sums that have one."""
         limits = {name: to_decimal(number) for name, number in self.numbers().items()}
         if self.mu is not None:
             limits["mu_squared"] = limits.pop("mu") ** 2
-        return LossSums(*[math.inf] * len(LossSums._fields))._replace(**limits)
+        return limits
 
     def convert(self, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
         """Convert a guarantee to the relation of the budget."""
@@ -240,26 +238,9 @@ class Budget:
         )
 
     def to_fields(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
-        return asdict(self) | {"columns": list(map(write_name, self.columns))}
-
-
-class Charge(NamedTuple):
-    """A charged release with its stated guarantee."""
-
-    # Name of the release.
-    title: str
-    guarantee: PrivacyGuarantee
-    # Time of the charge in UTC, as ISO 8601.
-    time: str
-
-
-@dataclass(frozen=True)
-class Account:
-    """The budget of a ledger and the sums of its charges."""
-
-    budget: Budget
-    sums: LossSums = NO_CHARGES
+        """Return the fields of the budget for JSON."""
+        fields = {name: value for name, value in vars(self).items() if name in _FIELDS}
+        return fields | {"columns": list(map(write_name, self.columns))}
 
     def admit(self, title: str, guarantee: PrivacyGuarantee) -> Account:
         """Return the account after a charge; raise `BudgetExceeded` if the budget does not cover it.
@@ -268,34 +249,30 @@ class Account:
         without a relation.
         """
         converted = self._convert(title, guarantee)
-        budget = self.budget
-        if budget.relation is None:
-            budget = replace(budget, relation=converted.relation)
         amounts = get_amounts(converted)
-        after = self.sums.plus(amounts)
-        for name, amount, limit in zip(
-            LossSums._fields, after, budget.limits, strict=True
-        ):
-            if amount > limit:
-                self._raise_exceeded(title, guarantee, name, getattr(amounts, name))
-        return Account(budget, after)
+        after = add_amounts(self.sums, amounts)
+        for name, limit in self.limits.items():
+            if after[name] > limit:
+                self._raise_exceeded(title, guarantee, name, amounts[name])
+        relation = self.relation or converted.relation
+        return replace(self, relation=relation, sums=after)
 
     def _convert(self, title: str, guarantee: PrivacyGuarantee) -> PrivacyGuarantee:
         """Convert a guarantee to the relation of neighboring inputs of the budget; `title` names the release."""
-        if guarantee.relation == "replace_values" and not self.budget.columns:
+        if guarantee.relation == "replace_values" and not self.columns:
             raise ValueError(
                 f"{title} protects the values of {join_names(guarantee.scope)} only, "
                 "which a budget for whole records does not cover. Use a ledger with "
                 f"relation='replace_values', columns={list(guarantee.scope)}."
             )
         try:
-            return self.budget.convert(guarantee)
+            return self.convert(guarantee)
         except ValueError as error:
             remedy = ""
-            if self.budget.relation == "add_remove":
+            if self.relation == "add_remove":
                 remedy = " Use PrivacyLedger(relation='replace') for both."
             raise ValueError(
-                f"{title}: {error} The ledger has {self.budget}.{remedy}"
+                f"{title}: {error} The ledger has {self}.{remedy}"
             ) from None
 
     def _raise_exceeded(
@@ -307,18 +284,18 @@ class Account:
         the release in this sum. An infinite loss has no rho or mu.
         """
         if amount == math.inf:
-            measure = "rho" if self.budget.mu is None else "mu"
+            measure = "rho" if self.mu is None else "mu"
             raise BudgetExceeded(
                 f"{title} has no {measure} (delta={guarantee.delta}), but the ledger "
                 f"has a budget of {measure}. Use PrivacyLedger with `epsilon=` and "
                 "`delta=`, or a release with `delta=0`."
             )
-        limit = getattr(self.budget.limits, name)
-        remaining = round_down(limit - getattr(self.sums, name))
+        limit = self.limits[name]
+        remaining = round_down(limit - self.sums[name])
         required = f"{name}={float(min(amount, sys.float_info.max))}"
         # The loss of a converted guarantee is in another relation, so it is stated.
         if self._convert(title, guarantee).relation != guarantee.relation:
-            required = f"{required} for relation={self.budget.relation!r}"
+            required = f"{required} for relation={self.relation!r}"
         remedy = ""
         if name == "delta":
             remedy = (
@@ -330,22 +307,22 @@ class Account:
             f"{float(limit)} left.{remedy}"
         )
 
-    def remaining(self) -> LossSums:
-        """Return the remaining amount of each measure; infinite without a limit."""
-        pairs = zip(self.budget.limits, self.sums, strict=True)
-        # Sums with a limit are finite.
-        return LossSums(
-            *(limit if limit == math.inf else limit - amount for limit, amount in pairs)
-        )
+    def remaining(self) -> Sums:
+        """Return the remaining amounts of the sums that have a limit."""
+        return {name: limit - self.sums[name] for name, limit in self.limits.items()}
 
     def largest_charge(self) -> tuple[float, float]:
         """Return the largest epsilon and delta of one further charge that states no other loss."""
         remaining = self.remaining()
-        if self.budget.mu is not None:
-            return pure_epsilon(round_down(remaining.mu_squared)), 0.0
-        if self.budget.rho is not None:
-            return _find_largest_epsilon(remaining.rho), 0.0
-        return round_down(remaining.epsilon), round_down(remaining.delta)
+        if self.mu is not None:
+            return pure_epsilon(round_down(remaining["mu_squared"])), 0.0
+        if self.rho is not None:
+            return _find_largest_epsilon(remaining["rho"]), 0.0
+        return round_down(remaining["epsilon"]), round_down(remaining["delta"])
+
+
+# Fields of the budget in a file.
+_FIELDS = ("epsilon", "delta", "rho", "mu", "relation", "columns")
 
 
 def _find_largest_epsilon(rho: Total) -> float:
@@ -380,6 +357,9 @@ if hasattr(os, "register_at_fork"):
     )
 
 
+# Titles of releases, their guarantees, and times in UTC as ISO 8601, in order.
+Charges = list[tuple[str, PrivacyGuarantee, str]]
+
 # Errors of reading stored text that is not an account.
 _CONTENT_ERRORS = (
     RecursionError,
@@ -405,7 +385,7 @@ class Book(ABC):
     _parameter = "?"
     _row_lock = ""
 
-    def __init__(self, budget: Budget | None) -> None:
+    def __init__(self, budget: Account | None) -> None:
         # Error message of all calls; None while the book is open.
         self._closed_message: str | None = None
         # Without a budget, the tables must exist. Otherwise, they are created, or they
@@ -414,8 +394,7 @@ class Book(ABC):
             with self._transaction(create=True) as database:
                 if not self._has_tables(database):
                     self._create_tables(database, budget)
-        account, _ = self.snapshot()
-        self.budget = account.budget
+        self.budget, _ = self.snapshot()
         if budget is not None:
             self._check_budget(budget)
 
@@ -447,7 +426,7 @@ class Book(ABC):
         with self._transaction() as database:
             return self._load(database)
 
-    def snapshot(self) -> tuple[Account, list[Charge]]:
+    def snapshot(self) -> tuple[Account, Charges]:
         """Return the account and all charges, in one transaction; check that they agree."""
         with self._transaction() as database:
             account, charges = self._load(database), self._load_charges(database)
@@ -485,30 +464,31 @@ class Book(ABC):
             f"(number {self._key}, time TEXT, what TEXT, guarantee TEXT)",
         ]
 
-    def _create_tables(self, database: Any, budget: Budget) -> None:
+    def _create_tables(self, database: Any, budget: Account) -> None:
         """Create the tables of a ledger."""
         for statement in self._list_tables():
             database.execute(statement)
         database.execute(f"INSERT INTO {self._account} DEFAULT VALUES")
-        self._write_account(database, Account(budget))
+        self._write_account(database, budget)
 
     def _load(self, database: Any, row_lock: str = "") -> Account:
         """Return the budget and the sums of all charges."""
         rows = database.execute(f"SELECT * FROM {self._account}{row_lock}").fetchall()
         try:
-            ((content, *sums),) = rows
+            ((content, *stored),) = rows
             fields = json.loads(content)
             check_version(fields.pop("version", _VERSION), _VERSION, "The ledger")
-            amounts = list(map(_parse_sum, sums))
+            amounts = map(_parse_sum, stored)
             columns = tuple(map(value_from_json, fields.pop("columns")))
-            account = Account(Budget(**fields, columns=columns), LossSums(*amounts))
+            sums: Sums = dict(zip(MEASURES, amounts, strict=True))
+            account = Account(**fields, columns=columns, sums=sums)
         except _CONTENT_ERRORS as error:
             raise self._damaged(f"its budget cannot be read ({error})") from None
-        if any(amount < 0 for amount in account.sums):
+        if any(amount < 0 for amount in sums.values()):
             raise self._damaged("a sum of its charges is negative")
         return account
 
-    def _load_charges(self, database: Any) -> list[Charge]:
+    def _load_charges(self, database: Any) -> Charges:
         """Return all charges in order."""
         rows = database.execute(
             f"SELECT what, guarantee, time FROM {self._charge} ORDER BY number"
@@ -518,27 +498,26 @@ class Book(ABC):
             guarantees = {text: PrivacyGuarantee.from_json(text) for text in texts}
         except (TypeError, ValueError) as error:
             raise self._damaged(f"a charge cannot be read ({error})") from None
-        return [Charge(title, guarantees[text], time) for title, text, time in rows]
+        return [(title, guarantees[text], time) for title, text, time in rows]
 
-    def _check_sums(self, account: Account, charges: Sequence[Charge]) -> None:
+    def _check_sums(self, account: Account, charges: Charges) -> None:
         """Raise an error unless the stored sums cover the charges."""
-        expected = NO_CHARGES
+        expected: Sums = dict.fromkeys(MEASURES, Fraction(0))
         try:
-            for guarantee, count in Counter(x.guarantee for x in charges).items():
-                converted = account.budget.convert(guarantee)
-                expected = expected.plus(get_amounts(converted), count)
+            for guarantee, count in Counter(charge[1] for charge in charges).items():
+                amounts = get_amounts(account.convert(guarantee))
+                expected = add_amounts(expected, amounts, count)
         except ValueError:
             raise self._damaged("a charge does not fit its budget") from None
         # Stored sums of delta, rho and mu may be larger, from a version with larger bounds
         # on the losses of guarantees.
-        is_covered = account.sums.epsilon == expected.epsilon and all(
-            stored >= amount * (1 - _TOLERANCE)
-            for stored, amount in zip(account.sums, expected, strict=True)
+        is_covered = account.sums["epsilon"] == expected["epsilon"] and all(
+            account.sums[name] >= expected[name] * (1 - _TOLERANCE) for name in MEASURES
         )
-        if not is_covered or (charges and account.budget.relation is None):
+        if not is_covered or (charges and account.relation is None):
             raise self._damaged("its sums are not the sums of its charges")
 
-    def _check_budget(self, budget: Budget) -> None:
+    def _check_budget(self, budget: Account) -> None:
         """Raise an error unless the stored budget is the given one."""
         request = budget
         if request.relation is None:
@@ -553,12 +532,12 @@ class Book(ABC):
 
     def _write_account(self, database: Any, account: Account) -> None:
         """Replace the budget and the sums."""
-        names = ["budget", *LossSums._fields]
+        names = ["budget", *MEASURES]
         values = ", ".join(f"{name} = {self._parameter}" for name in names)
-        budget = json.dumps(account.budget.to_fields())
+        budget = json.dumps(account.to_fields())
         database.execute(
             f"UPDATE {self._account} SET {values}",
-            (budget, *map(str, account.sums)),
+            (budget, *(str(account.sums[name]) for name in MEASURES)),
         )
 
     def _damaged(self, reason: str) -> ValueError:
@@ -581,7 +560,7 @@ def _parse_sum(text: str) -> Total:
 class FileBook(Book):
     """A ledger in an SQLite database: a file, or memory if `path` is None."""
 
-    def __init__(self, budget: Budget | None, path: Path | None = None) -> None:
+    def __init__(self, budget: Account | None, path: Path | None = None) -> None:
         # `_process` is the process in which a book in memory is valid.
         self.path = path
         self._process = os.getpid()

@@ -27,11 +27,11 @@ from skdp.privacy.guarantees._guarantee import (
 )
 from skdp.privacy.ledger._address import is_server_address
 from skdp.privacy.ledger._book import (
+    MEASURES,
     Account,
     Book,
-    Budget,
     FileBook,
-    LossSums,
+    Sums,
     get_amounts,
     round_down,
     to_float,
@@ -213,7 +213,7 @@ class PrivacyLedger:
         budget = None
         if epsilon is not None or rho is not None or mu is not None:
             # A budget checks its columns, and sorts them.
-            budget = Budget(epsilon, delta, rho, mu, relation, columns)  # type: ignore[arg-type]
+            budget = Account(epsilon, delta, rho, mu, relation, columns)  # type: ignore[arg-type]
         elif delta or relation is not None or columns is not None:
             raise ValueError(
                 "`delta`, `relation` and `columns` require a budget: epsilon, rho or "
@@ -256,7 +256,7 @@ class PrivacyLedger:
     @property
     def relation(self) -> Relation | None:
         """The neighboring relation of the budget; None while it is not fixed."""
-        return self._book.account().budget.relation
+        return self._book.account().relation
 
     @property
     def columns(self) -> tuple[Any, ...] | None:
@@ -267,7 +267,7 @@ class PrivacyLedger:
     def spent(self) -> Amount:
         """The sums of the charged epsilons and deltas."""
         sums = self._book.account().sums
-        return Amount(float(sums.epsilon), float(sums.delta))
+        return Amount(float(sums["epsilon"]), float(sums["delta"]))
 
     def remaining(self) -> Amount:
         """Return the remaining budget: the largest possible release without a rho.
@@ -289,11 +289,11 @@ class PrivacyLedger:
             mu**2. Without a limit, the budget is nan, and the remaining amount is infinite.
         """
         account = self._book.account()
-        budget = account.budget
+        unlimited: Sums = dict.fromkeys(MEASURES, math.inf)
         rows = [
-            [budget.epsilon, budget.delta, budget.rho, budget.mu],
+            [account.epsilon, account.delta, account.rho, account.mu],
             _list_amounts(account.sums),
-            _list_amounts(account.remaining()),
+            _list_amounts(unlimited | account.remaining()),
         ]
         index = ["budget", "spent", "remaining"]
         return pd.DataFrame(rows, index, list(_AMOUNTS), float)
@@ -309,13 +309,15 @@ class PrivacyLedger:
         """
         account, charges = self._book.snapshot()
         rows = []
-        for charge in charges:
-            guarantee = account.budget.convert(charge.guarantee)
+        for title, stated, time in charges:
+            guarantee = account.convert(stated)
             texts = {
+                "title": title,
                 "unit": guarantee._format_unit(),
                 "scope": join_names(guarantee.scope),
+                "time": time,
             }
-            facts = vars(guarantee) | charge._asdict() | texts
+            facts = vars(guarantee) | texts
             rows.append(format_row(facts[name] for name in _COLUMNS.split()))
         types = dict.fromkeys(["epsilon", "delta", "rho"], float) | {"secure": bool}
         table = pd.DataFrame(rows, columns=_COLUMNS.split()).astype(types)
@@ -418,7 +420,7 @@ class PrivacyLedger:
     def _closed(cls, message: str, **budget: Any) -> Self:
         """Return a ledger with a budget that raises an error with this message at each charge."""
         ledger = cls.__new__(cls)
-        ledger._book = FileBook(Budget(**budget))
+        ledger._book = FileBook(Account(**budget))
         ledger._book.close(message)
         return ledger
 
@@ -428,14 +430,14 @@ class PrivacyLedger:
         # Charges are stored as JSON, in which some column names become text.
         request = format_text(self._add_title(title)), guarantee.to_json()
         return any(
-            request == (charge.title, charge.guarantee.to_json()) for charge in charges
+            request == (charged, stated.to_json()) for charged, stated, _ in charges
         )
 
     def __repr__(self) -> str:
         # **Privacy.** The path is omitted, because the HTML of estimators contains this text.
         budget, spent = self._book.budget, "unknown"
         try:
-            budget = self._book.account().budget
+            budget = self._book.account()
             # Rounded, so that 0.1 + 0.2 is shown as 0.3.
             spent = str(tuple(float(format_number(number)) for number in self.spent))
         except (OSError, ValueError, RuntimeError):
@@ -462,25 +464,23 @@ def _describe_charge(
     account: Account, title: str, guarantee: PrivacyGuarantee
 ) -> dict[str, Any]:
     """Return the facts about a charge that are logged, from the account after it."""
-    budget = account.budget
-    cost = get_amounts(budget.convert(guarantee))._asdict()
-    remaining = account.remaining()._asdict()
+    cost = get_amounts(account.convert(guarantee))
+    remaining = account.remaining()
     # A budget limits epsilon and delta, rho, or the square of mu.
-    limited = [name for name, amount in remaining.items() if amount != math.inf]
     return {
         "release": format_text(title),
         "mechanism": format_text(guarantee.mechanism),
         "columns": list(map(format_name, guarantee.scope)),
-        "relation": budget.relation,
-        "cost": {x: float(cost[x]) for x in ("epsilon", "delta", *limited)},
-        "remaining": {x: round_down(remaining[x]) for x in limited},
+        "relation": account.relation,
+        "cost": {x: float(cost[x]) for x in ("epsilon", "delta", *remaining)},
+        "remaining": {x: round_down(amount) for x, amount in remaining.items()},
     }
 
 
-def _list_amounts(sums: LossSums) -> list[float]:
+def _list_amounts(sums: Sums) -> list[float]:
     """Return epsilon, delta, rho and mu of sums as floats."""
-    mu = to_float(max(sums.mu_squared, 0)) ** 0.5
-    return [to_float(sums.epsilon), to_float(sums.delta), to_float(sums.rho), mu]
+    *amounts, mu_squared = (sums[name] for name in MEASURES)
+    return [*map(to_float, amounts), to_float(max(mu_squared, 0)) ** 0.5]
 
 
 def _check_release(guarantee: Any, title: Any) -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from skdp.privacy.ledger._address import SECRETS, strip_secrets
-from skdp.privacy.ledger._book import MISSING, TIMEOUT_SECONDS, Book, Budget, lock
+from skdp.privacy.ledger._book import MISSING, TIMEOUT_SECONDS, Account, Book, lock
 
 # Settings of a connection that an address may replace: seconds, and milliseconds.
 _OPTIONS = {
@@ -60,7 +60,7 @@ class ServerBook(Book):
     _parameter = "%s"
     _row_lock = " FOR UPDATE"
 
-    def __init__(self, budget: Budget | None, address: str) -> None:
+    def __init__(self, budget: Account | None, address: str) -> None:
         # libpq ends a user and a password at the first "@" or "/", so the rest of a
         # password with one of them would be in the name of the host or of the database.
         authority, _, rest = address.partition("://")[2].partition("/")

@@ -313,10 +313,10 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
     """Return the statement of the charges of a ledger, in its relation."""
     account, charges = ledger._book.snapshot()
     counts: Counter[tuple[str, PrivacyGuarantee]] = Counter()
-    for charge in charges:
-        guarantee = account.budget.convert(charge.guarantee)
+    for title, stated, _ in charges:
+        guarantee = account.convert(stated)
         scope = guarantee.scope or ("all columns",)
-        counts[charge.title, replace(guarantee, scope=scope)] += 1
+        counts[title, replace(guarantee, scope=scope)] += 1
     facts = []
     steps = []
     for (title, guarantee), count in counts.items():
@@ -330,7 +330,7 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         total = add_guarantees(Counter(step.guarantee for step in steps))
         total = replace(total, **_describe_spending(ledger), losses=())
     notes = (_format_spending(ledger), *_LEDGER_NOTES)
-    budget = account.budget.to_fields()
+    budget = account.to_fields()
     return PrivacyStatement(tuple(facts), total, notes, tuple(steps), ledgers=(budget,))
 
 

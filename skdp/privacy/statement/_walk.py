@@ -221,7 +221,9 @@ class PrivateStep:
         names = _steps.fitted_names(estimator) or flow.names
         self.estimator = estimator
         self.flow = flow
+        self.raw = flow.raw
         self.is_fitted = hasattr(estimator, "guarantee_")
+        self.is_foreign = _steps.library_of(estimator) != "skdp"
         self.targets = _find_targets(estimator, guarantee, flow, names)
         covered, self.uncovered = _cover(guarantee, flow, names, self.targets)
         scope = [name for name in columns if name in covered]
@@ -239,7 +241,6 @@ class PrivateStep:
         self.protects_values = guarantee.relation == "replace_values"
         self.returns_rows = hasattr(estimator, "transform")
         self.is_resampler = hasattr(estimator, "fit_resample")
-        self.is_sampled = is_alone and hasattr(estimator, "sample")
         gives_rows = is_alone and self.returns_rows
         # The rows of an estimator alone have true values, or the columns that it does not
         # protect.
@@ -250,19 +251,21 @@ class PrivateStep:
         # Predictions or later steps depend on the columns that it does not protect.
         is_used = self.protects_values or not self.returns_rows
         self.learns_the_rest = is_used and not self.gives_the_rest
-        # The number of rows of the output is not protected.
-        self.counts_rows = (
-            guarantee.relation == "add_remove"
-            and self.returns_rows
-            and bool(self.protects_rows)
-        )
+        # The number of rows of the output is not protected, which matters if it is used.
+        counts_rows = guarantee.relation == "add_remove" and self.returns_rows
+        has_samples = is_alone and hasattr(estimator, "sample")
+        self.is_counted = counts_rows and bool(self.protects_rows) and not has_samples
+        self.is_sampled = counts_rows and bool(self.protects_rows) and has_samples
+        # A resampler uses the true target as a public column.
+        is_public = not (self.targets or flow.has_new_target)
+        self.uses_true_target = self.protects_values and self.is_resampler and is_public
 
     def find_output(self) -> Flow:
         """Return the table that the step passes on: its raw columns are neither protected here nor before."""
         if self.gives_true_rows or not (self.returns_rows or self.is_resampler):
             return self.flow.after(NO_COLUMNS)  # nothing, or predictions
         if not self.protects_rows:
-            return self.flow.after(self.flow.raw)
+            return self.flow.after(self.raw)
         # A resampler of a protected target returns a private target; assumed before fit.
         has_target = bool(self.targets) or not self.is_fitted
         return self.flow.after(
@@ -273,27 +276,23 @@ class PrivateStep:
 # Protection of the columns in the scope, by the protected rows of the output.
 _PROTECTIONS = {True: ROWS, "fit": ROWS_IN_FIT, False: STATISTICS}
 
-# Notes about a step with a guarantee, and when they apply.
-_NOTE_RULES: dict[str, Callable[[PrivateStep], Any]] = {
-    "counted": lambda step: step.counts_rows and not step.is_sampled,
-    "sampled": lambda step: step.counts_rows and step.is_sampled,
-    "transformed": lambda step: step.gives_true_rows,
-    "inferred": lambda step: step.inferred,
-    "foreign": lambda step: _steps.library_of(step.estimator) != "skdp",
-    # A resampler uses the true target as a public column.
-    "target": lambda step: (
-        step.protects_values
-        and step.is_resampler
-        and not (step.targets or step.flow.has_new_target)
-    ),
+# Notes about a step with a guarantee, by the attribute of a step to which they apply.
+_NOTE_RULES = {
+    "counted": "is_counted",
+    "sampled": "is_sampled",
+    "transformed": "gives_true_rows",
+    "inferred": "inferred",
+    "foreign": "is_foreign",
+    "target": "uses_true_target",
 }
 
-# Columns that a step with a guarantee releases unprotected, and when.
-_EXPOSURE_RULES: dict[str, Callable[[PrivateStep], Names]] = {
-    RETURNED: lambda step: step.uncovered if step.gives_the_rest else NO_COLUMNS,
-    LEARNED: lambda step: step.uncovered if step.learns_the_rest else NO_COLUMNS,
-    TRANSFORMED: lambda step: step.flow.raw if step.gives_true_rows else NO_COLUMNS,
-}
+# Columns that a step with a guarantee releases unprotected: the protection in the table,
+# the attribute of a step to which it applies, and the attribute with the columns.
+_EXPOSURE_RULES = (
+    (RETURNED, "gives_the_rest", "uncovered"),
+    (LEARNED, "learns_the_rest", "uncovered"),
+    (TRANSFORMED, "gives_true_rows", "raw"),
+)
 
 
 class Walk:
@@ -520,12 +519,13 @@ class Walk:
         for release in _steps.list_domains(private.estimator):
             columns = self._domains.setdefault(release, set(release.guarantee.scope))
             columns.update(scope)
-        for name, applies in _NOTE_RULES.items():
-            if applies(private):
+        for name, condition in _NOTE_RULES.items():
+            if getattr(private, condition):
                 self.notes[name][step] = None
         self._expose(self._find_inferred(private), INFERRED, step)
-        for protection, find_columns in _EXPOSURE_RULES.items():
-            self._expose(find_columns(private), protection, step)
+        for exposure, condition, released in _EXPOSURE_RULES:
+            if getattr(private, condition):
+                self._expose(getattr(private, released), exposure, step)
         return private.find_output()
 
     def _add_step(
