@@ -347,63 +347,29 @@ def _draw_key(path: Path) -> SecretKey:
 
 def run_synthesize(options: argparse.Namespace) -> Path:
     """Write synthetic rows of a table, or of a saved model; return the path of the new file."""
-    # The parameters of a fitted model cannot be changed.
     if options.model is not None:
-        unused = {action.dest for action in options.parser._actions}
-        unused -= {"help", "out", "model", "rows", "random_state"}
-        _check_unused(options, sorted(unused), "must not be given with --load")
-        model = DPMarginalSynthesizer.load(options.model)
-        model.set_params(random_state=options.random_state)
-        return sample_file(model, options.out, n_samples=options.rows)
+        return _sample_model(options)
+    _check_synthesis(options)
     domain = load_domain_file(options.domain)
-    persons = [] if options.person is None else [options.person]
-    files = [TableFile(options.data, delimiter=options.delimiter)]
-    if options.events is not None:
-        files.append(TableFile(options.events[0], delimiter=options.delimiter))
-        files[1].check_columns(persons)
-    # The names of a header are values if a file has no header, so they are printed last.
-    files[0].check_columns(persons if options.events else [*persons, *domain.columns])
-    others = [name for name in domain.columns if name not in files[0].header]
-    files[-1].check_columns(others)
-    for file in files:
-        _print_excluded([*persons, *domain.columns, *domain.derived], file)
+    files = _open_tables(options, domain)
     print_unit(options)
-    # A new ledger is not created if it cannot cover this release.
-    if options.budget is not None and options.delta > options.budget_delta:
-        raise ValueError(
-            f"--budget-delta must be at least --delta, {options.delta}, got "
-            f"{options.budget_delta}. Omit --budget for a ledger that exists."
-        )
-    names = ["epsilon", "delta", "max_rows_per_person", "handle_unknown"]
-    parameters = {name: getattr(options, name) for name in [*names, "random_state"]}
-    parameters["domain"] = domain
+    names = ["epsilon", "delta", "handle_unknown", "random_state"]
+    parameters = {name: getattr(options, name) for name in names}
+    parameters |= {"domain": domain, "ledger": open_ledger(options)}
+    n_rows = options.max_rows_per_person
+    parameters["max_rows_per_person"] = 1 if n_rows is None else n_rows
     if options.private_bins:
         parameters["bins"] = "private"
     if options.events is not None:
-        names = ["marginals", "target", "save"]
-        _check_unused(options, names, "must not be given with --events")
-        for name in ("person", "max_rows_per_person"):
-            if getattr(options, name) is None:
-                raise ValueError(f"`{name}` is required with --events.")
         linked = DPLinkedSynthesizer(
-            **parameters,
-            person=options.person,
-            order_by=options.order_by,
-            ledger=open_ledger(options),
+            **parameters, person=options.person, order_by=options.order_by
         )
-        target = options.events[1]
-        targets = [options.out, target]
+        targets = [options.out, options.events[1]]
         synthesize_linked_files(files, targets, linked, options.rows)
-        print_text(f"{linked.guarantee_}\nWrote {target}")
+        print_text(f"{linked.guarantee_}\nWrote {options.events[1]}")
         return Path(options.out)
-    _check_unused(options, ["order_by"], "requires --events")
-    if options.max_rows_per_person is None:
-        parameters["max_rows_per_person"] = 1
     synthesizer = DPMarginalSynthesizer(
-        **parameters,
-        marginals=options.marginals,
-        target=options.target,
-        ledger=open_ledger(options),
+        **parameters, marginals=options.marginals, target=options.target
     )
     synthesize_file(
         options.data,
@@ -416,3 +382,47 @@ def run_synthesize(options: argparse.Namespace) -> Path:
     )
     print_text(synthesizer.guarantee_)
     return Path(options.out)
+
+
+def _sample_model(options: argparse.Namespace) -> Path:
+    """Write synthetic rows of the model of --load, whose parameters cannot be changed."""
+    unused = {action.dest for action in options.parser._actions}
+    unused -= {"help", "out", "model", "rows", "random_state"}
+    _check_unused(options, sorted(unused), "must not be given with --load")
+    model = DPMarginalSynthesizer.load(options.model)
+    model.set_params(random_state=options.random_state)
+    return sample_file(model, options.out, n_samples=options.rows)
+
+
+def _check_synthesis(options: argparse.Namespace) -> None:
+    """Raise an error for options that require or exclude each other."""
+    if options.events is None:
+        _check_unused(options, ["order_by"], "requires --events")
+    else:
+        names = ["marginals", "target", "save"]
+        _check_unused(options, names, "must not be given with --events")
+        for name in ("person", "max_rows_per_person"):
+            if getattr(options, name) is None:
+                raise ValueError(f"`{name}` is required with --events.")
+    # A new ledger is not created if it cannot cover this release.
+    if options.budget is not None and options.delta > options.budget_delta:
+        raise ValueError(
+            f"--budget-delta must be at least --delta, {options.delta}, got "
+            f"{options.budget_delta}. Omit --budget for a ledger that exists."
+        )
+
+
+def _open_tables(options: argparse.Namespace, domain: Domain) -> list[TableFile]:
+    """Open the table, or the tables of people and events; print the columns that are excluded."""
+    sources = [options.data, *([] if options.events is None else options.events[:1])]
+    files = [TableFile(source, delimiter=options.delimiter) for source in sources]
+    persons = [] if options.person is None else [options.person]
+    for file in files:
+        file.check_columns(persons)
+    # The last table has the declared columns that the first one lacks.
+    headers = {name for file in files[:-1] for name in file.header}
+    files[-1].check_columns([name for name in domain.columns if name not in headers])
+    # The names of a header are values if a file has no header, so they are printed last.
+    for file in files:
+        _print_excluded([*persons, *domain.columns, *domain.derived], file)
+    return files

@@ -127,11 +127,13 @@ def test_warning_is_one_line_without_python(folder, run):
 
 
 DOMAIN = ["--domain", "domain.toml"]
+PERSON = ["--max-rows-per-person", "2", "--person"]
 HEADLESS = {
     "synthesize": ["headless.csv", "o.csv", *PRIVATIZE],
     "synthesize, a key": ["headless.csv", "o.csv", *PRIVATIZE, "--person", "id"],
-    "synthesize people": ["headless.csv", "o.csv", "--events", "people.csv", "e.csv", "--person", "sex", *PRIVATIZE],
-    "synthesize events": ["people.csv", "o.csv", "--events", "headless.csv", "e.csv", "--person", "a;b,c", *PRIVATIZE],
+    "synthesize people": ["headless.csv", "o.csv", "--events", "people.csv", "e.csv", *PERSON, "sex", *PRIVATIZE],
+    "synthesize events": ["people.csv", "o.csv", "--events", "headless.csv", "e.csv", *PERSON, "a;b,c", *PRIVATIZE],
+    "synthesize events without a person": ["people.csv", "o.csv", "--events", "headless.csv", "e.csv", *PRIVATIZE],
     "privatize": ["headless.csv", "o.csv", *PRIVATIZE],
     "table": ["headless.csv", "o.csv", *PRIVATIZE, "--by", "sex"],
     "report": ["--data", "headless.csv", *DOMAIN, "--columns", "sex", "--target", "income", "--positive", "5"],
@@ -145,7 +147,7 @@ def test_file_without_a_header_prints_no_value(folder, run, case):
     ENCODER.fit(PEOPLE[["sex"]]).save("protocol.json")
     status, printed, errors = run(case.partition(" ")[0].strip(","), *HEADLESS[case])
     assert status == 2
-    assert "headless.csv must have the columns [" in errors
+    assert "headless.csv must have the columns [" in errors or "--person is required with --events" in errors
     assert [text for text in ("39", "Male", "HIV") if text in errors + printed.decode()] == []
 
 
