@@ -15,6 +15,7 @@ from skdp_repository import URLS  # noqa: E402
 from sklearn.base import BaseEstimator  # noqa: E402
 
 import skdp  # noqa: E402
+from skdp.evaluation._style import COLORS  # noqa: E402
 from skdp.oracles import FrequencyOracle  # noqa: E402
 
 project = "skdp"
@@ -136,9 +137,12 @@ linkcheck_ignore = [r"\.\./gallery/"]
 
 
 def keep_legends(_conf: Any, _name: str) -> None:
-    """Keep legends in the pictures of examples, and their text readable at the width of a phone."""
+    """Keep legends in pictures of examples, their text readable on a phone, and the colors of Displays."""
     matplotlib.rcParams["savefig.bbox"] = "tight"
     matplotlib.rcParams["figure.figsize"] = (5.0, 3.7)
+    matplotlib.rcParams["axes.prop_cycle"] = matplotlib.cycler(
+        color=COLORS
+    )
 
 
 # The gallery: examples/*/plot_*.py

@@ -36,11 +36,16 @@ def standard_error(name, k):
     )
 
 
+# Two curves coincide, so that each has its own dashes and markers.
+dashes = dict(zip(names, ("-", "-", "--", ":"), strict=True))
 figure, axes = plt.subplots(layout="constrained")
-for name in names:
+for number, name in enumerate(names):
     axes.loglog(
         sizes,
         [standard_error(name, k) for k in sizes],
+        linestyle=dashes[name],
+        marker="os^D"[number],
+        markevery=(number, 4),
         label=name.replace("_", " "),
     )
 axes.set(

@@ -34,11 +34,14 @@ class PanelDisplay:
         ax: Any,
         number: int,
         *,
-        width: float = 4.0,
-        height: float = 3.2,
-        max_columns: int = 3,
+        width: float = 3.4,
+        height: float = 3.0,
+        max_columns: int = 2,
     ) -> list[Any]:
-        """Set `ax_` and `figure_`, and return `number` panels; sizes are in inches."""
+        """Set `ax_` and `figure_`, and return `number` panels; sizes are in inches.
+
+        Text of a figure of 7 inches is readable at the width of a phone.
+        """
         if ax is None:
             n_columns = min(number, max_columns)
             n_rows = math.ceil(number / n_columns)

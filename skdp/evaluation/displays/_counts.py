@@ -122,7 +122,7 @@ class CountEstimateDisplay(PanelDisplay):
         n_values = max(len(table) for _, table in tables)
         n_rows = min(max(2, n_values), MAX_VALUES)
         panels = self._use_panels(
-            ax, len(tables), width=4.6, height=1.1 + 0.28 * n_rows
+            ax, len(tables), width=3.6, height=1.1 + 0.28 * n_rows
         )
         for axes, (title, table) in zip(panels, tables, strict=True):
             handles = _draw_column(axes, title, table)
@@ -161,7 +161,7 @@ def _draw_column(axes: Any, title: str, table: pd.DataFrame) -> list[Any]:
     axes.axvline(0, color=INK, lw=1)
     tidy_axes(axes, title)
     label_rows(axes, list(map(format_label, table.index)))
-    axes.locator_params(axis="x", nbins=6)
+    axes.locator_params(axis="x", nbins=4)
     axes.set_xlabel("records")
     return handles
 

@@ -118,8 +118,8 @@ class MarginalDisplay(PanelDisplay):
             Declared values. If None, the occurring values are used; declare an
             `Interval` for numbers.
         ax : matplotlib Axes or array of Axes, default=None
-            Axes to draw on, one for each marginal of one column and two for each
-            marginal of two columns. If None, a new figure is created.
+            Axes to draw on, two for each marginal of two columns, and then one for each
+            marginal of one column. If None, a new figure is created.
 
         Returns
         -------
@@ -165,7 +165,9 @@ class MarginalDisplay(PanelDisplay):
         # A marginal has as many panels as columns.
         panels = self._use_panels(ax, sum(map(len, self.marginals)))
         remaining = iter(panels)
-        for names, table in self.marginals.items():
+        # Pairs are first, so that the two panels of a pair are beside each other.
+        for names in sorted(self.marginals, key=len, reverse=True):
+            table = self.marginals[names]
             error = count_error(
                 true=table["real"],
                 estimate=table["synthetic"],

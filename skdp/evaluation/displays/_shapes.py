@@ -144,7 +144,7 @@ class ShapeDisplay(PanelDisplay):
         ShapeDisplay
             Object that stores the figure.
         """
-        panels = self._use_panels(ax, len(self.shapes), width=3.8)
+        panels = self._use_panels(ax, len(self.shapes))
         axis_label = "added to the prediction"
         labels = ["95 % interval"]
         if self.classes is not None and len(self.classes) == 2:
