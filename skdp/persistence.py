@@ -58,10 +58,14 @@ __all__ = ["load", "save"]
 # public names of `_PUBLIC`: attributes of fitted estimators of scikit-learn.
 _TRUSTED = (
     "skdp.persistence.Record",
+    "builtins.object",
     "functools.partial",
     "imblearn.pipeline.Pipeline",
     "numpy.dtype",
+    "numpy.floating",
+    "numpy.integer",
     "numpy.mean",
+    "numpy.number",
     "scipy._lib.array_api_compat.numpy._aliases.asarray",
     "scipy.interpolate._bsplines.BSpline",
     "scipy.sparse._csc.csc_matrix",

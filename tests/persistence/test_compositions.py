@@ -8,11 +8,13 @@ import zipfile
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn
 import skops.io
 from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
@@ -236,14 +238,23 @@ def test_key_of_a_derived_class_is_refused_by_save():
 
 @pytest.mark.parametrize(
     "estimator",
-    [SelectKBest(chi2, k=1), SplineTransformer(3), GridSearchCV(LogisticRegression(), {"C": [1, 2.0]}, scoring="f1")],
+    [
+        SelectKBest(chi2, k=1),
+        SplineTransformer(3),
+        GridSearchCV(LogisticRegression(), {"C": [1, 2.0]}, scoring="f1"),
+        *(
+            make_column_transformer((MinMaxScaler(), make_column_selector(dtype_include=x)))
+            for x in (np.number, [object, float])
+        ),
+    ],
     ids=lambda value: type(value).__name__,
 )
 def test_functions_and_helpers_of_scikit_learn_are_loaded(estimator):
     method = "predict" if hasattr(estimator, "predict") else "transform"
-    fitted = estimator.fit(X, Y)
+    table = pd.DataFrame(X, columns=["a", "b"])
+    fitted = estimator.fit(table, Y)
     loaded = skdp.load(io.BytesIO(save_bytes(fitted)))
-    np.testing.assert_array_equal(getattr(loaded, method)(X), getattr(fitted, method)(X))
+    np.testing.assert_array_equal(getattr(loaded, method)(table), getattr(fitted, method)(table))
 
 
 def test_metadata_requests_are_loaded():
