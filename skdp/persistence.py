@@ -64,9 +64,7 @@ _TRUSTED = (
     "numpy.dtype",
     "numpy.floating",
     "numpy.integer",
-    "numpy.mean",
     "numpy.number",
-    "scipy._lib.array_api_compat.numpy._aliases.asarray",
     "scipy.interpolate._bsplines.BSpline",
     "scipy.sparse._csc.csc_matrix",
     "scipy.sparse._csr.csr_matrix",
@@ -76,8 +74,6 @@ _TRUSTED = (
     "sklearn.calibration._SigmoidCalibration",
     "sklearn.calibration._TemperatureScaling",
     "sklearn.cluster._bisect_k_means._BisectingTree",
-    "sklearn.cluster._kmeans._kmeans_single_elkan",
-    "sklearn.cluster._kmeans._kmeans_single_lloyd",
     "sklearn.compose._column_transformer.make_column_selector",
     "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
     "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
@@ -93,6 +89,14 @@ _TRUSTED = (
     "sklearn.utils._bunch.Bunch",
     "sklearn.utils._metadata_requests.MetadataRequest",
     "sklearn.utils._metadata_requests.MethodMetadataRequest",
+)
+
+# Functions in attributes of fitted estimators of scikit-learn.
+_TRUSTED_FUNCTIONS = (
+    "numpy.mean",
+    "scipy._lib.array_api_compat.numpy._aliases.asarray",
+    "sklearn.cluster._kmeans._kmeans_single_elkan",
+    "sklearn.cluster._kmeans._kmeans_single_lloyd",
 )
 
 # Modules whose public classes are trusted, and True if their public functions are, too,
@@ -268,7 +272,7 @@ def load(
     records = RecordConverter(ledger)
     message = ""
     try:
-        _check_size(data)
+        json.loads(_read_schema(data), object_hook=_check_node)
         types = skops.io.get_untrusted_types(data=data)
         unknown = set(_list_untrusted(types)).difference(trusted)
         if not unknown:
@@ -332,35 +336,48 @@ def _write_packed(packed: Any) -> tuple[bytes, list[str]]:
     return data, types
 
 
-def _check_size(data: bytes) -> None:
-    """Raise an error if the members of a ZIP file are larger than the file."""
+def _read_schema(data: bytes) -> bytes:
+    """Return the description of the objects in a file; raise an error if its members are larger than the file."""
     # A small file cannot take much memory, because `save` does not compress.
-    size = sum(member.file_size for member in ZipFile(BytesIO(data)).infolist())
+    members = ZipFile(BytesIO(data))
+    size = sum(member.file_size for member in members.infolist())
     if size > len(data):
         raise ValueError(
             f"`path` must be a file of skdp.save, got a compressed file of {size:,} "
             f"bytes in {len(data):,}."
         )
+    return members.read("schema.json")
 
 
 @cache
-def _list_trusted() -> frozenset[str]:
-    """Return the names of all types that `load` trusts in addition to the types that skops trusts."""
-    names = set(_TRUSTED)
+def _list_trusted() -> dict[str, bool]:
+    """Return the names that `load` trusts in addition to the names that skops trusts; True for a function."""
+    names = dict.fromkeys(_TRUSTED, False) | dict.fromkeys(_TRUSTED_FUNCTIONS, True)
     for module, has_functions in _PUBLIC:
-        kinds = (type, FunctionType) if has_functions else (type,)
         for name in getattr(module, "__all__", vars(module)):
             public = vars(module).get(name)
-            if isinstance(public, kinds) and public.__module__.startswith(
-                module.__name__
-            ):
-                names.add(f"{public.__module__}.{public.__name__}")
-    return frozenset(names)
+            is_class = isinstance(public, type)
+            is_trusted = is_class or (
+                has_functions and isinstance(public, FunctionType)
+            )
+            if is_trusted and public.__module__.startswith(module.__name__):
+                names[f"{public.__module__}.{public.__name__}"] = not is_class
+    return names
 
 
 def _list_untrusted(names: Iterable[str]) -> list[str]:
     """Return the types that `load` does not trust without `trusted`, of the types that skops does not trust."""
-    return sorted(set(names) - _list_trusted())
+    return sorted(set(names) - _list_trusted().keys())
+
+
+def _check_node(node: dict[str, Any]) -> dict[str, Any]:
+    """Raise an error if an object of a file is the result of a function, which would be called with any arguments."""
+    name = f"{node.get('__module__')}.{node.get('__class__')}"
+    if node.get("__loader__") != "FunctionNode" and _list_trusted().get(name):
+        raise ValueError(
+            "`path` must be an unchanged file of skdp.save, got a call of a function."
+        )
+    return node
 
 
 class Record:

@@ -345,6 +345,22 @@ def test_forged_number_of_columns_of_a_forest_raises_an_error():
         skdp.load(io.BytesIO(save_bytes(forest)))
 
 
+@pytest.mark.parametrize("loader", ["ConstructorFromReduceNode", "LossNode", "ListNode", "ObjectNode", "NdArrayNode"])
+def test_functions_of_a_file_are_not_called(loader, monkeypatch):
+    calls = []
+    monkeypatch.setattr("sklearn.metrics._classification.accuracy_score", lambda *values: calls.append(values))
+    data = save_bytes(skdp.DPMean(bounds=(0, 1)))
+    schema = json.loads(zipfile.ZipFile(io.BytesIO(data)).read("schema.json"))
+    call = schema["content"] | {"__class__": "accuracy_score", "__module__": "sklearn.metrics._classification"}
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as forged:
+        content = json.dumps(schema | {"content": call | {"__loader__": loader, "__id__": 1}})
+        forged.writestr("schema.json", content)
+    with pytest.raises(ValueError, match="got a call of a function"):
+        skdp.load(file)
+    assert calls == []
+
+
 def test_small_file_of_a_large_array_raises_an_error():
     data = save_bytes(skdp.DPMean(bounds=(0, 1)))
     schema = json.loads(zipfile.ZipFile(io.BytesIO(data)).read("schema.json"))
