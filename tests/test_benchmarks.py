@@ -148,6 +148,25 @@ def test_benchmark_table_has_epsilon_ascending_and_the_best_methods_in_bold():
     )
 
 
+@pytest.mark.parametrize(
+    ("difference", "seeds", "exact", "is_best"),
+    [(0.01, 4, False, True), (0.0015, 4, False, False), (0.01, 1, False, False), (0.002, 1, True, True)],
+)
+def test_best_method_is_bold_only_beyond_the_errors(difference, seeds, exact, is_best):
+    """Four seeds have a standard error of 0.00065 for each method."""
+    pytest.importorskip("matplotlib")
+    shared = {"task": "counts", "table": "Adult", "metric": "error", "epsilon": 1.0, "seconds": 0.0, "commit": "a"}
+    rows = [
+        shared | {"machine": "any", "method": method, "seed": seed, "value": value + 0.001 * seed}
+        for method, value in (("ours", 0.1), ("rival", 0.1 + difference))
+        for seed in range(seeds)
+    ]
+    page = {"finding": "{ours:.1f}", "values": {"ours": {"method": "ours"}}, "exact": exact}
+    text = load_extension().write_page("errors", run.read_rows(rows), SimpleNamespace(__doc__="Errors."), page)
+    assert ("| Adult | ours | **" in text) == is_best
+    assert "rival | **" not in text
+
+
 @pytest.mark.parametrize(("method", "message"), [("removed", "no rows"), ("bound", "rewrite the finding")])
 def test_finding_that_does_not_hold_is_an_error(method, message):
     pytest.importorskip("matplotlib")

@@ -55,7 +55,7 @@ def write_page(
         f"**{write_finding(rows, page)}**",
         script.__doc__,
         "A table has the newest result of each method: the mean over seeds, ± its standard error if it differs "
-        "between seeds. The best method is in bold. "
+        "between seeds. The best method is in bold if it is better than all others by more than two standard errors. "
         f"Commits: {commits}. Machine: {machines}.",
     ]
     is_growth = rows["task"].str.startswith("growth")
@@ -135,7 +135,7 @@ def write_table(
 
 
 def find_best(summary: pd.DataFrame, page: dict[str, Any]) -> pd.Series:
-    """Mark the method with the best mean of each table and epsilon, where another method is worse."""
+    """Mark the best method of each table and epsilon if it is better than all others by two standard errors."""
     ranked = summary[
         ~summary["metric"].isin(page.get("unranked", []))
         & ~summary["method"].isin(page.get("bounds", []))
@@ -143,12 +143,16 @@ def find_best(summary: pd.DataFrame, page: dict[str, Any]) -> pd.Series:
     ]
     is_larger_better = ranked["metric"].isin(page.get("larger", []))
     cost = ranked["mean"].where(~is_larger_better, -ranked["mean"])
-    costs = cost.groupby(
-        [ranked["metric"], ranked["table"], ranked["epsilon"]]
-    )
-    is_best = (cost == costs.transform("min")) & (
-        cost < costs.transform("max")
-    )
+    # The error of one seed is unknown, unless the numbers have no noise.
+    unknown = 0.0 if page.get("exact", False) else math.inf
+    variance = ranked["error"].fillna(unknown) ** 2
+    is_best = pd.Series(False, ranked.index)
+    keys = [ranked["metric"], ranked["table"], ranked["epsilon"]]
+    for _, group in cost.groupby(keys):
+        if len(group) > 1:
+            best, second = group.nsmallest(2).index
+            error = math.sqrt(variance[best] + variance[second])
+            is_best[best] = cost[second] - cost[best] > 2 * error
     return is_best.reindex(summary.index, fill_value=False)
 
 

@@ -239,7 +239,7 @@ def fairness_study(
         scores, sizes, messages = result
         rows += [(*key, metric, value, *sizes) for metric, value in scores.items()]
         caught += [(*message, key) for message in messages]
-    _warn_once(caught)
+    _warn_once(caught, n_splits)
     return pd.DataFrame(rows, columns=["method", "encoder", *COLUMNS])
 
 
@@ -279,7 +279,9 @@ def _check_weights(estimator: Any, methods: Sequence[str]) -> None:
         )
 
 
-def _warn_once(caught: list[tuple[type[Warning], str, tuple[Any, ...]]]) -> None:
+def _warn_once(
+    caught: list[tuple[type[Warning], str, tuple[Any, ...]]], n_splits: int
+) -> None:
     """Warn once about equal warnings of the fits, with their methods, epsilons and splits."""
     texts: dict[Any, str] = {}
     fits: dict[Any, dict[str, list[str]]] = {}
@@ -292,10 +294,12 @@ def _warn_once(caught: list[tuple[type[Warning], str, tuple[Any, ...]]]) -> None
             fit += f" at epsilon {epsilon:g}"
         fits.setdefault(key, {}).setdefault(fit, []).append(str(split))
     for key, text in texts.items():
-        listed = [
-            f"{fit} (splits {', '.join(dict.fromkeys(splits))})"
-            for fit, splits in fits[key].items()
-        ]
+        listed = []
+        for fit, splits in fits[key].items():
+            numbers = list(dict.fromkeys(splits))
+            is_all = len(numbers) == n_splits
+            part = "all splits" if is_all else f"splits {', '.join(numbers)}"
+            listed.append(f"{fit} ({part})")
         warn(
             f"{text} Fits: {'; '.join(listed)}",
             key[0],

@@ -229,7 +229,7 @@ def test_method_whose_groups_are_estimated_as_empty_has_nan_scores():
     assert {warning.filename for warning in caught} == {__file__}
     (text,) = [str(warning.message) for warning in caught if "scores are nan" in str(warning.message)]
     assert "positive, got 0 or less for group 'f' and label all" in text
-    assert "Fits: 'private parity' of RandomizedResponseEncoder at epsilon 0.05 (splits 0, 1)." in text
+    assert "Fits: 'private parity' of RandomizedResponseEncoder at epsilon 0.05 (all splits)." in text
     assert np.isnan(rows_of(result, "private parity", "accuracy")).all()
     assert np.isnan(rows_of(result, "private parity", PARITY)).all()
     assert np.isfinite(rows_of(result, "columns excluded", "accuracy")).all()
@@ -272,7 +272,7 @@ def test_equal_warnings_of_all_fits_are_one_warning():
     noise = [str(warning.message) for warning in caught if "noise of the reports" in str(warning.message)]
     assert len(noise) == 1
     for epsilon in ("0.5", "1"):
-        assert f"'private parity' of RandomizedResponseEncoder at epsilon {epsilon} (splits 0, 1, 2)" in noise[0]
+        assert f"'private parity' of RandomizedResponseEncoder at epsilon {epsilon} (all splits)" in noise[0]
 
 
 # --- several encoders -------------------------------------------------------------------------------------------------
