@@ -250,10 +250,6 @@ class DPGroupBy(WeightedStatistic):
         The statistics to release: the number of rows of each group, and for each column in it the mean, the sum, the
         standard deviation, the variance (divided by the number of values), the median, or the quantile of a
         probability, such as 0.25.
-    handle_unknown : {"error", "ignore"}, default="error"
-        How `fit` handles an undeclared key. ``"error"`` reveals that such a key occurs; ``"ignore"`` excludes its row.
-    max_weight : float, optional
-        The largest `sample_weight` of a row, from public knowledge. The noise is proportional to it.
     totals : bool, default=False
         If True, also release the totals over all values of each key and of all keys. Counts and sums of totals are sums
         of cells.
@@ -262,6 +258,10 @@ class DPGroupBy(WeightedStatistic):
     intervals : bool, default=True
         If False, quantiles have no intervals, which get two thirds of the budget of quantiles otherwise. Other
         intervals are free.
+    handle_unknown : {"error", "ignore"}, default="error"
+        How `fit` handles an undeclared key. ``"error"`` reveals that such a key occurs; ``"ignore"`` excludes its row.
+    max_weight : float, optional
+        The largest `sample_weight` of a row, from public knowledge. The noise is proportional to it.
     confidence_level : float, default=0.95
         The coverage of each interval, between 0 and 1.
     max_rows_per_person : int, default=1
@@ -368,11 +368,11 @@ class DPGroupBy(WeightedStatistic):
         keys: DomainLike | None = None,
         bounds: Bounds | None = None,
         statistics: Statistic | Sequence[Statistic] = ("count", "mean"),
-        handle_unknown: Unknown = "error",
-        max_weight: float | None = None,
         totals: bool = False,
         quantile_fraction: float = 0.5,
         intervals: bool = True,
+        handle_unknown: Unknown = "error",
+        max_weight: float | None = None,
         confidence_level: float = 0.95,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -383,11 +383,11 @@ class DPGroupBy(WeightedStatistic):
         self.keys = keys
         self.bounds = bounds
         self.statistics = statistics
-        self.handle_unknown = handle_unknown
-        self.max_weight = max_weight
         self.totals = totals
         self.quantile_fraction = quantile_fraction
         self.intervals = intervals
+        self.handle_unknown = handle_unknown
+        self.max_weight = max_weight
         self.confidence_level = confidence_level
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger

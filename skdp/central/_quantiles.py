@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from skdp._arrays import Floats, Indices, Integers
+from skdp._arrays import Floats, Integers
 from skdp.base import find_decimals, parse_bounds
 from skdp.central._sums import read_values, read_weights, warn_of_objects
 from skdp.central.statistics import (
@@ -40,12 +40,6 @@ MAX_STEPS = 1 << 52
 
 # The largest weight of a row, in units of the counts of weighted rows.
 WEIGHT_UNITS = 1 << 20
-
-# Number of steps of equal width in the grid of a large table.
-GRID_STEPS = 10_000
-
-# Largest number of exact counts by group of a large table, which take 8 bytes each.
-MAX_COUNTS = 1 << 27
 
 
 def read_probability(value: Any, name: str) -> Fraction:
@@ -146,18 +140,14 @@ class Candidates:
 
     @cached_property
     def grid(self) -> Integers:
-        """Some candidates, ascending: evenly spaced ones, and numbers with two significant digits."""
+        """Some candidates, ascending, for audits: evenly spaced ones, and numbers with two significant digits."""
         n_steps = self.last - self.first
-        if n_steps <= 10 * GRID_STEPS:
+        if n_steps <= 1_000:
             return np.arange(self.first, self.last + 1)
-        even = [
-            self.first + index * n_steps // GRID_STEPS
-            for index in range(GRID_STEPS + 1)
-        ]
-        digits = np.arange(1000)
+        even = [self.first + index * n_steps // 1_000 for index in range(1_001)]
+        digits = np.arange(-99, 100)
         round_numbers = [digits * spacing for spacing, *_ in self._levels]
-        positive = np.concatenate(round_numbers)
-        numbers = np.unique(np.concatenate([even, positive, -positive]))
+        numbers = np.unique(np.concatenate([even, *round_numbers]))
         return numbers[(self.first <= numbers) & (numbers <= self.last)]
 
 
@@ -165,30 +155,25 @@ class Candidates:
 class Masses:
     """The mass of the values of a column on the left of a cut of the line of candidates.
 
-    A value has the mass `PARTS`, which is spread evenly over the interval of its cell. Cuts are in units of
+    A value has the mass `PARTS`, which is spread evenly over the interval of its candidate. Cuts are in units of
     ``1 / PARTS`` of the line. With weights, a row counts as up to `unit` values.
     """
 
     candidates: Candidates
-    # The intervals of the cells with values, ascending and disjoint, and the numbers of
-    # values in all cells before each, and in all; shapes (n_cells,), (n_cells + 1,).
+    # The intervals of the candidates with values, ascending, and the numbers of values
+    # before each, and of all; shapes (n_cells,), (n_cells + 1,).
     starts: Integers
     widths: Integers
     n_before: Integers
     unit: int = 1
 
     @classmethod
-    def of_cells(
-        cls,
-        candidates: Candidates,
-        first: Integers,
-        stop: Integers,
-        counts: Integers,
-        unit: int,
+    def of_candidates(
+        cls, candidates: Candidates, numbers: Integers, counts: Integers, unit: int
     ) -> Self:
-        """Make the masses of cells, which contain the candidates from `first` up to before `stop`."""
-        starts = candidates.find_start(first)
-        widths = candidates.find_start(stop) - starts
+        """Make the masses of candidates, ascending, with these numbers of values."""
+        starts = candidates.find_start(numbers)
+        widths = candidates.find_start(numbers + 1) - starts
         n_before = np.append(0, np.cumsum(counts))
         return cls(candidates, starts, widths, n_before, unit)
 
@@ -240,12 +225,12 @@ class Masses:
         return int(self.starts[cell]) * PARTS + part * int(self.widths[cell])
 
     def count_below(self, candidates: Sequence[int]) -> list[int]:
-        """Count the values below each candidate, and all values of its cell if the cell begins below it."""
+        """Count the values below each candidate."""
         starts = self.candidates.find_start(np.array(candidates))
         return self.n_before[np.searchsorted(self.starts, starts, "left")].tolist()
 
     def count_above(self, candidates: Sequence[int]) -> list[int]:
-        """Count the values above each candidate, and all values of its cell if the cell ends above it."""
+        """Count the values above each candidate."""
         stops = self.candidates.find_start(np.array(candidates) + 1)
         cells = np.searchsorted(self.starts + self.widths, stops, "right")
         return (self.n_before[-1] - self.n_before[cells]).tolist()
@@ -260,70 +245,39 @@ def read_masses(
     """Read the values of each column by group of rows.
 
     The first columns of `rows` are the keys of `domain`, and the last column the weights of rows if `max_weight` is not
-    None. Rows with an undeclared key and missing values are excluded. The rows of a large table are counted on a grid
-    of public candidates.
+    None. Rows with an undeclared key and missing values are excluded.
     """
     unit = 1 if max_weight is None else WEIGHT_UNITS
-    arguments: Any = {"domain": domain, "max_weight": max_weight}
-    masses = []
-    if rows.large is None:
-        columns = _round_values(rows.table, candidates, **arguments)
-        for choices, (groups, numbers, weights) in zip(
-            candidates, columns, strict=True
-        ):
-            # Rows by group and candidate, and the first row of each of these pairs.
-            order = np.lexsort((numbers, groups))
-            groups, numbers = groups[order], numbers[order]
-            is_new = (np.diff(groups, prepend=-1) != 0) | (
-                np.diff(numbers, prepend=choices.first - 1) != 0
-            )
-            first_rows = np.flatnonzero(is_new)
-            counts = np.diff(first_rows, append=groups.size)
-            if weights is not None:
-                counts = (
-                    np.add.reduceat(weights[order], first_rows)
-                    if groups.size
-                    else counts
-                )
-            groups, numbers = groups[first_rows], numbers[first_rows]
-            limits = np.searchsorted(groups, np.arange(domain.size + 1))
-            by_group = []
-            for start, stop in pairwise(limits):
-                part = numbers[start:stop]
-                by_group.append(
-                    Masses.of_cells(choices, part, part + 1, counts[start:stop], unit)
-                )
-            masses.append(by_group)
-        return masses
-    n_counts = domain.size * sum(2 * choices.grid.size for choices in candidates)
-    if n_counts > MAX_COUNTS:
-        raise ValueError(
-            f"`keys` must declare at most {MAX_COUNTS * domain.size // n_counts:,} "
-            f"groups for quantiles of {len(candidates)} columns of a large table, got "
-            f"{domain.size:,}. Use fewer keys or columns."
+    # The groups of all columns are numbered one after the other.
+    groups, numbers, counts = rows.count_values(
+        partial(
+            _list_values, domain=domain, candidates=candidates, max_weight=max_weight
         )
-    tables = rows.add_up(partial(_count_on_grid, candidates=candidates, **arguments))
-    for choices, table in zip(candidates, tables, strict=True):
-        # Cell 2 i is the candidate i of the grid, and cell 2 i + 1 between it and the next.
-        first = np.repeat(choices.grid, 2)[:-1] + np.arange(table.shape[1]) % 2
-        stop = np.append(first[1:], choices.last + 1)
+    )
+    limits = np.searchsorted(groups, np.arange(len(candidates) * domain.size + 1))
+    masses = []
+    for column, choices in enumerate(candidates):
+        first_group = column * domain.size
         by_group = []
-        for counts in table:
-            (cells,) = np.nonzero(counts)
+        for start, stop in pairwise(
+            limits[first_group : first_group + domain.size + 1]
+        ):
+            part = numbers[start:stop]
             by_group.append(
-                Masses.of_cells(choices, first[cells], stop[cells], counts[cells], unit)
+                Masses.of_candidates(choices, part, counts[start:stop], unit)
             )
         masses.append(by_group)
     return masses
 
 
-def _round_values(
+def _list_values(
     table: Table,
-    candidates: Sequence[Candidates],
+    *,
     domain: Domain,
+    candidates: Sequence[Candidates],
     max_weight: float | None,
-) -> list[tuple[Indices, Integers, Integers | None]]:
-    """Return the group, the candidate and the weight of each value, for each column; None without weights."""
+) -> Integers:
+    """Return the group, the candidate and the weight of each value of all columns; shape (3, n_values)."""
     n_keys = len(domain.columns)
     keys = select_columns(table, table.names[:n_keys])
     names = table.names[n_keys : n_keys + len(candidates)]
@@ -332,42 +286,17 @@ def _round_values(
     if n_keys:
         codes, _ = encode_columns(keys, domain, "ignore")
         groups = join_codes(domain, codes)
-    weights = None
+    weights = np.ones(len(groups), np.int64)
     if max_weight is not None:
-        weights = np.rint(read_weights(table, max_weight) * WEIGHT_UNITS)
-        weights = weights.astype(np.int64)
-    rounded = []
-    for column, choices in zip(columns, candidates, strict=True):
-        is_counted = ~np.isnan(column) & (groups < domain.size)
-        if weights is not None:
-            is_counted &= weights > 0
-        rounded.append(
-            (
-                groups[is_counted],
-                choices.round(column[is_counted]),
-                None if weights is None else weights[is_counted],
-            )
-        )
-    return rounded
-
-
-def _count_on_grid(
-    table: Table,
-    *,
-    domain: Domain,
-    candidates: Sequence[Candidates],
-    max_weight: float | None,
-) -> list[Integers]:
-    """Count the values of each column by group and cell of the grid; shape (n_groups, n_cells) each."""
-    counts = []
-    columns = _round_values(table, candidates, domain, max_weight)
-    for choices, (groups, numbers, weights) in zip(candidates, columns, strict=True):
-        n_cells = 2 * choices.grid.size - 1
-        above = np.searchsorted(choices.grid, numbers)
-        cells = 2 * above - (choices.grid[above] != numbers) + n_cells * groups
-        n_by_cell = np.bincount(cells, weights, domain.size * n_cells)
-        counts.append(n_by_cell.astype(np.int64).reshape(domain.size, n_cells))
-    return counts
+        rounded = np.rint(read_weights(table, max_weight) * WEIGHT_UNITS)
+        weights = rounded.astype(np.int64)
+    parts = []
+    for index, (column, choices) in enumerate(zip(columns, candidates, strict=True)):
+        is_counted = ~np.isnan(column) & (groups < domain.size) & (weights > 0)
+        numbers = choices.round(column[is_counted])
+        group = groups[is_counted] + index * domain.size
+        parts.append(np.stack([group, numbers, weights[is_counted]]))
+    return np.concatenate(parts, axis=1)
 
 
 def plan_quantiles(

@@ -676,7 +676,7 @@ class DPKBinsDiscretizer(CentralTransformer):
     ([1]_), with epsilon / (d l) on each of l levels for d columns. Two bins have one level, and four, eight and sixteen
     bins have two, three and four. The candidates are all numbers between the bounds in steps of a power of ten, about
     as many as floats represent, so that the error does not depend on the width of the bounds; or the numbers that an
-    `Interval` in `bounds` declares. The rows of a large table are counted on a grid of about 10,000 numbers.
+    `Interval` in `bounds` declares.
 
     A missing value stays missing (nan).
 

@@ -26,7 +26,7 @@ from skdp.engines._io import (
     run_safely,
 )
 from skdp.engines._release import REPEATED_IDS, BatchRelease
-from skdp.tables import Summary
+from skdp.tables import Summary, ValueCounts
 
 pyarrow = Extra("pyarrow", "spark")
 functions = Extra("pyspark.sql.functions", "spark")
@@ -113,6 +113,22 @@ class SparkTable(Engine):
         ):
             sums_by_array.append(part.reshape(zero.shape))
         return sums_by_array
+
+    def count_values(self, names: Sequence[Any], summary: Any) -> ValueCounts:
+        """Count pairs of integers in the tasks, and let Spark add the counts of equal pairs."""
+        rows = self._frame.select(*map(_quote, names))
+        pairs = rows.mapInArrow(
+            partial(count_partition, summary),
+            "group long, number long, value long, refusal string",
+        )
+        total = pairs.groupBy("group", "number").agg(
+            functions.sum("value"), functions.max("refusal")
+        )
+        *columns, refusals = run_safely(total.toArrow).columns
+        for refusal in filter(None, refusals.to_pylist()):
+            raise RefusedBatch(refusal)
+        counts = np.stack([column.to_numpy() for column in columns])
+        return ValueCounts((counts[:, counts[2] > 0],))
 
 
 def check_path(session: Any, path: Any) -> str:
@@ -221,6 +237,17 @@ def add_up_partition(summary: Summary, batches: Iterable[Any]) -> Iterator[Any]:
         yield _make_batch(cell=indices, value=flat[indices])
     except RefusedBatch as error:
         yield _make_batch(cell=[0], value=[0], refusal=str(error))
+
+
+def count_partition(summary: Any, batches: Iterable[Any]) -> Iterator[Any]:
+    """Count pairs of integers in a partition; yield the pairs and their numbers of rows."""
+    try:
+        counts: Any
+        (counts,) = run_check(lambda: add_up_batches(read_batches(batches), summary))
+        groups, numbers, values = counts.merge()
+        yield _make_batch(group=groups, number=numbers, value=values)
+    except RefusedBatch as error:
+        yield _make_batch(group=[0], number=[0], value=[0], refusal=str(error))
 
 
 def _make_batch(refusal: str | None = None, **columns: Any) -> Any:

@@ -42,6 +42,7 @@ from skdp.tables._frames import PROTOCOL_KEY as PROTOCOL_KEY
 from skdp.tables._frames import LargeTable as LargeTable
 from skdp.tables._frames import Summary as Summary
 from skdp.tables._frames import Table as Table
+from skdp.tables._frames import ValueCounts as ValueCounts
 from skdp.tables._frames import attach_protocol as attach_protocol
 from skdp.tables._frames import attach_schema_protocol as attach_schema_protocol
 from skdp.tables._frames import check_readable as check_readable

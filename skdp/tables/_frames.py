@@ -162,6 +162,35 @@ class Summary(Protocol):
         """Add the sums over the rows of a batch in place."""
 
 
+@dataclass(frozen=True, eq=False)
+class ValueCounts:
+    """The number of rows of each pair of a group and a value, both integers."""
+
+    # Arrays of shape (3, n_pairs): groups, values and numbers of rows. Pairs may be
+    # repeated in several parts.
+    parts: tuple[Integers, ...] = ()
+
+    def __add__(self, other: ValueCounts) -> ValueCounts:
+        """Add the counts of further rows."""
+        added = ValueCounts(self.parts + other.parts)
+        first, *rest = added.parts
+        # So each pair is merged a few times only.
+        if sum(part.shape[1] for part in rest) > first.shape[1]:
+            return ValueCounts((added.merge(),))
+        return added
+
+    def merge(self) -> Integers:
+        """Return the distinct pairs, ascending, and their numbers of rows; shape (3, n_pairs)."""
+        pairs = np.concatenate([np.zeros((3, 0), np.int64), *self.parts], axis=1)
+        pairs = pairs[:, np.lexsort(pairs[1::-1])]
+        is_new = (np.diff(pairs[:2], prepend=pairs[:2, :1] - 1) != 0).any(axis=0)
+        first_rows = np.flatnonzero(is_new)
+        merged = pairs[:, first_rows]
+        if first_rows.size:
+            merged[2] = np.add.reduceat(pairs[2], first_rows)
+        return merged
+
+
 class LargeTable(ABC):
     """A table on a cluster, in files or in a database; only sums over its rows are loaded into memory."""
 
@@ -173,6 +202,14 @@ class LargeTable(ABC):
     @abstractmethod
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[Integers]:
         """Return the sums of a summary over the named columns of all rows, in one pass."""
+
+    def count_values(self, names: Sequence[Any], summary: Any) -> ValueCounts:
+        """Count pairs of integers over the named columns of all rows, in one pass.
+
+        `summary` is a `Summary` with one `ValueCounts` in place of arrays.
+        """
+        counts: Any = self.add_up(names, summary)
+        return counts[0]
 
     @abstractmethod
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:

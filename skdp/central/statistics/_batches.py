@@ -17,6 +17,7 @@ from skdp.tables import (
     ColumnError,
     LargeTable,
     Table,
+    ValueCounts,
     call_safely,
     is_frame,
     is_missing,
@@ -26,6 +27,9 @@ from skdp.tables import (
 # Computes integer sums over the rows of a table. It can be pickled, because engines send
 # it to workers.
 SumsOf = Callable[[Table], list[Integers]]
+
+# Returns pairs of integers and their numbers, see `ValueCounts`.
+ValuesOf = Callable[[Table], Integers]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +48,21 @@ class RowSums:
         """Add the sums over the rows of a batch, in place."""
         for total, part in zip(sums, self.sums_of(wrap_table(batch)), strict=True):
             total += part
+
+
+@dataclass(frozen=True, eq=False)
+class RowValues:
+    """Pairs of integers of the rows of all batches of a large table, for `LargeTable.count_values`."""
+
+    values_of: ValuesOf
+
+    def zeros(self) -> list[ValueCounts]:
+        """Return the counts of no rows."""
+        return [ValueCounts((np.zeros((3, 0), np.int64),))]
+
+    def add(self, counts: list[ValueCounts], batch: Any) -> None:
+        """Add the counts of the rows of a batch, in place."""
+        counts[0] = counts[0] + ValueCounts((self.values_of(wrap_table(batch)),))
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,6 +108,13 @@ class Batches:
         if self.large is None:
             return sums
         return self.large.add_up(self.names, RowSums(sums_of, sums))
+
+    def count_values(self, values_of: ValuesOf) -> Integers:
+        """Count pairs of integers over all rows; shape (3, n_pairs), ascending (see `ValueCounts`)."""
+        counts = ValueCounts((values_of(self.table),))
+        if self.large is not None:
+            counts = self.large.count_values(self.names, RowValues(values_of))
+        return counts.merge()
 
 
 def select_columns(table: Table, names: Sequence[Any]) -> Table:
