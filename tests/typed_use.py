@@ -11,7 +11,18 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from skdp import DPHistogram, DPMarginalSynthesizer, DPMean, Interval, RandomizedResponseEncoder, recommend_plan
+from skdp import (
+    Domain,
+    DPHistogram,
+    DPMarginalSynthesizer,
+    DPMean,
+    Interval,
+    RandomizedResponseEncoder,
+    privacy_statement,
+    read_protocol,
+    recommend_plan,
+)
+from skdp.central import sample_and_aggregate
 from skdp.evaluation import FairnessDisplay, privacy_curve
 from skdp.metrics import fairness_report
 
@@ -42,3 +53,13 @@ privacy_curve(
     param_name="randomizedresponseencoder__epsilon",
     epsilons=[1, 2],
 )
+
+columns = {"sex": ["f"], "age": Interval(18, 95)}
+domain = Domain(columns)
+print(domain["age"].edges[0] + 1)
+
+reader = read_protocol("reports.parquet")
+print(reader.estimate_counts("reports.parquet").round(), reader.guarantee_.epsilon)
+print(privacy_statement(encoder).total.epsilon + 1)
+released = sample_and_aggregate(np.mean, people, bounds=(0, 1), n_chunks=10, epsilon=1.0)
+print(released.value + 1, released.std_error < 1)

@@ -9,6 +9,8 @@ the guarantee allows. In this example, it detects a mechanism that returns the t
 # %%
 # Randomized response with two coins, and a version that returns the true value slightly too often.
 
+from collections.abc import Callable
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -19,11 +21,11 @@ from skdp.evaluation import audit_epsilon
 answers = [pd.DataFrame({"answer": [value]}) for value in ("no", "yes")]
 
 
-def make_release(truth):
+def make_release(truth: float) -> Callable[[pd.DataFrame], pd.DataFrame]:
     """Report the truth with a probability, and a fair coin otherwise."""
     rng = np.random.default_rng(0)
 
-    def release(rows):
+    def release(rows: pd.DataFrame) -> pd.DataFrame:
         keep = rng.random(len(rows)) < truth
         return pd.DataFrame(
             {

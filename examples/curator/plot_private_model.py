@@ -16,7 +16,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from skdp import DPLogisticRegression, privacy_statement
@@ -69,7 +69,7 @@ bounds = {
 }
 
 
-def pipeline(epsilon, seed=0):
+def pipeline(epsilon: float, seed: int = 0) -> Pipeline:
     model = DPLogisticRegression(
         epsilon,
         bounds=bounds,
@@ -85,10 +85,9 @@ privacy_statement(pipeline(1.0).fit(train, known))
 # Even at a small epsilon, predictions for other customers are nearly as accurate as without privacy.
 
 
-def area(model):
-    return roc_auc_score(
-        hidden == "stayed", model.fit(train, known).decision_function(test)
-    )
+def area(model: Pipeline) -> float:
+    scores = model.fit(train, known).decision_function(test)
+    return float(roc_auc_score(hidden == "stayed", scores))
 
 
 epsilons = [0.05, 0.1, 0.2, 0.5, 1, 2]

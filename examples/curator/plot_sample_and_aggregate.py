@@ -11,6 +11,7 @@ of the results. One record changes the result of one part only.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from skdp.central import sample_and_aggregate
@@ -20,8 +21,8 @@ age = rng.uniform(20, 80, 20_000)
 X = np.column_stack([age, 100 + 0.5 * age + rng.normal(0, 12, len(age))])
 
 
-def correlation(rows):
-    return spearmanr(rows[:, 0], rows[:, 1]).statistic
+def correlation(rows: NDArray[np.float64]) -> float:
+    return float(spearmanr(rows[:, 0], rows[:, 1])[0])
 
 
 release = sample_and_aggregate(

@@ -41,7 +41,7 @@ edges = np.linspace(0, 100, 11)
 figure, axes = plt.subplots(layout="constrained")
 axes.hist(
     people["age"],
-    bins=edges,
+    bins=edges.tolist(),
     weights=np.full(len(people), 1 / len(people)),
     color="lightgrey",
     label="true",

@@ -23,18 +23,20 @@ people = pd.DataFrame(
 releases = [1, 2, 4, 8, 16, 32]
 
 
-def recovered(encoder, **record_ids):
+def recovered(
+    encoder: RandomizedResponseEncoder, person: list[int] | None = None
+) -> dict[int, float]:
     """Return the proportion of recovered answers by the number of releases."""
     encoder.fit(people)
     votes = np.zeros((len(people), len(answers)))
-    shares = {}
+    shares: dict[int, float] = {}
     for n_releases in range(1, max(releases) + 1):
-        reports = encoder.transform(people, **record_ids)["smokes"]
+        reports = encoder.transform(people, person=person)["smokes"]
         for place, answer in enumerate(answers):
             votes[:, place] += reports == answer
         guesses = np.array(answers)[votes.argmax(axis=1)]
-        shares[n_releases] = (guesses == people["smokes"]).mean()
-    return pd.Series(shares)[releases]
+        shares[n_releases] = float((guesses == people["smokes"]).mean())
+    return {n_releases: shares[n_releases] for n_releases in releases}
 
 
 fresh = RandomizedResponseEncoder(
@@ -50,7 +52,7 @@ table = pd.DataFrame(
     {
         "fresh reports": recovered(fresh),
         "permanent reports": recovered(
-            permanent, person=np.arange(len(people))
+            permanent, person=list(range(len(people)))
         ),
     }
 )

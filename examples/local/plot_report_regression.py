@@ -60,11 +60,11 @@ with_cheaters.summary().round(2)
 # Plot the coefficients of "yes" of both models. The dashed lines are the true coefficients.
 
 axes = plt.subplots(layout="constrained")[1]
-fits = {"with cheaters": with_cheaters, "all honest": honest}
-for shift, (name, model) in enumerate(fits.items()):
-    table = model.summary()
-    if model is with_cheaters:
-        table = table.loc["yes"]
+fits = {
+    "with cheaters": with_cheaters.summary().xs("yes"),
+    "all honest": honest.summary(),
+}
+for shift, (name, table) in enumerate(fits.items()):
     places = np.arange(2) + 0.2 * shift
     axes.errorbar(
         places,

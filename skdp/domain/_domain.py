@@ -130,7 +130,7 @@ class Domain(Mapping[Any, Categories | Interval]):
 
     def __init__(
         self,
-        columns: Mapping[Any, Iterable[Any] | Interval | Categories] | Domain,
+        columns: Mapping[Any, Any] | Domain,
         *,
         constraints: Sequence[str] = (),
         derived: Mapping[Any, str] | None = None,
@@ -207,7 +207,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         """The number of cells of the full Cartesian product."""
         return math.prod(self.sizes)
 
-    def __getitem__(self, column: Any) -> Categories | Interval:
+    def __getitem__(self, column: Any) -> Any:
         return self._attributes[column]
 
     def __iter__(self) -> Iterator[Any]:

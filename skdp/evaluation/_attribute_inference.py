@@ -353,7 +353,7 @@ def _bound_guess_accuracy(prior: Floats, epsilon: float) -> float:
     return min(1.0, float(terms.max()))
 
 
-def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike) -> float | None:
+def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike) -> float | Any:
     """Compute the exact accuracy of the best guess from a report of an oracle.
 
     Parameters

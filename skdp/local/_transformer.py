@@ -92,8 +92,13 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
     # True if the input may have categories and strings, for the tags of scikit-learn.
     _takes_categories: bool = False
 
+    # Methods of some classes, for the result of `skdp.read_protocol`.
+    estimate_counts: Any
+    estimate_frequencies: Any
+    estimate_mean: Any
+
     epsilon: Any
-    ledger: PrivacyLedger | None
+    ledger: PrivacyLedger | Any
     random_state: int | None
 
     protocol_: ReportProtocol

@@ -14,7 +14,7 @@ from skdp.base import check_choice, to_array
 from skdp.tables import is_missing, to_python
 
 
-def count_error(*, true: ArrayLike, estimate: ArrayLike, metric: str = "l1") -> float:
+def count_error(*, true: Any, estimate: Any, metric: str = "l1") -> float:
     """Compute the distance between true and estimated counts.
 
     Parameters

@@ -254,7 +254,7 @@ class PrivacyLedger:
         return self._book.address
 
     @property
-    def relation(self) -> Relation | None:
+    def relation(self) -> Relation | Any:
         """The neighboring relation of the budget; None while it is not fixed."""
         return self._book.account().relation
 

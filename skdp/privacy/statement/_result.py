@@ -151,7 +151,8 @@ class PrivacyStatement(JsonRecord):
     _version: ClassVar[int] = 2
 
     facts: tuple[Fact, ...]
-    total: PrivacyGuarantee | None
+    # As in typeshed, Any stands for None, which only some pipelines have.
+    total: PrivacyGuarantee | Any
     notes: tuple[str, ...]
     steps: tuple[StatedStep, ...] = ()
     title: str = ""
