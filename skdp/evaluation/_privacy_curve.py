@@ -114,6 +114,9 @@ def privacy_curve(
     -----
     **Privacy.** The result is computed from true rows and is not private.
 
+    Rows have no weights, because `cross_validate` weighs no scores: a callable as
+    `scoring` can read weights from a column of X. `fairness_study` takes `sample_weight`.
+
     The ledger of the private step is charged once for each fit. It is charged once more
     for the test rows of a local transformer, which are released once for all scorers.
     The baseline is fitted first, so that most errors are raised before a charge.

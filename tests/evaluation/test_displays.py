@@ -220,7 +220,7 @@ class TestCurves:
         people = pd.DataFrame({"sex": SEX})
         curve = privacy_curve(model, people, [0, 1] * 5, epsilons=[1.0], cv=2, baseline=baseline, random_state=0)
         display = PrivacyCurveDisplay.from_curve(curve, kind="difference")
-        assert display.ax_[0].get_title(loc="left") == f"accuracy, difference from {name}"
+        assert display.ax_[0].get_ylabel() == f"difference from\n{name}"
         assert texts(PrivacyCurveDisplay.from_curve(curve).figure_.legends[0].get_texts())[1] == name
 
 

@@ -156,7 +156,7 @@ class PrivacyCurveDisplay(PanelDisplay):
             title = str(metric).replace("_", " ")
             if kind == "difference":
                 axes.axhline(0, color=INK, lw=1)
-                title += f", difference from {name}"
+                axes.set_ylabel(f"difference from\n{name}")
             tidy_axes(axes, title)
         handles = []
         for series, style in styles.items():

@@ -144,6 +144,8 @@ def study_report(
     -----
     **Privacy.** The report contains statistics of the true rows and is not private.
 
+    Rows have no weights: the errors are about the rows of this table.
+
     Errors of counts are from 500 releases, scores of classifiers are from 5 splits with
     25 % test rows, and synthetic rows have a delta of 1e-9.
 
