@@ -352,6 +352,16 @@ class LinearFit(NamedTuple):
     inference: Inference | None
 
 
+def explain_noise(n_rows: float, factor: float) -> str:
+    """State that intervals require `factor` times as many rows."""
+    rows = max(math.ceil(factor * n_rows / 100) * 100, 100)
+    return (
+        "The noise is too large for intervals of the coefficients: about "
+        f"{rows:,} rows, or an epsilon that is {math.ceil(10 * factor) / 10} times "
+        "as large, are required. Narrower bounds or fewer columns reduce the noise"
+    )
+
+
 def explain_weak_products(
     products: NoisyProducts,
     axes: Floats,
@@ -380,12 +390,7 @@ def explain_weak_products(
     if not is_certain:
         expected = min(max(smallest, required / 10), reach * n_rows / 1.5)
         factor = max(required / max(expected, required / 100), 1.2)
-        rows = max(math.ceil(factor * n_rows / 100) * 100, 100)
-        return (
-            "The noise is too large for intervals of the coefficients: about "
-            f"{rows:,} rows, or an epsilon that is {math.ceil(10 * factor) / 10} times "
-            "as large, are required. Narrower bounds or fewer columns reduce the noise"
-        )
+        return explain_noise(n_rows, factor)
     to_columns = np.linalg.inv(axes)
     variances = np.diag(to_columns.T @ centered @ to_columns)
     for name, variance, norm in zip(

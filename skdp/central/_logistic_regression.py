@@ -21,7 +21,10 @@ from skdp.central._linear_model import (
     GridRows,
     Inference,
     LinearModel,
+    NoisyProducts,
     Units,
+    explain_noise,
+    explain_weak_products,
 )
 from skdp.central._rows import (
     UNIT,
@@ -53,8 +56,11 @@ LOGIT_UNIT = 1 << 10
 MAX_LOGIT = 16
 
 # Smallest eigenvalue of noisy second derivatives, in norms of their noise, for intervals.
-# A standard error is then wrong by at most a quarter because of this noise.
-MIN_INFORMATION = 8.0
+# A standard error is then wrong by about a quarter because of this noise.
+MIN_INFORMATION = 2.5
+
+# Fractions of the budget for second derivatives and squared gradients.
+INFORMATION, SCORES = Fraction(3, 16), Fraction(1, 32)
 
 # As `MIN_INFORMATION` for a private target, where second derivatives are computed from the
 # noisy coefficients: at 5, 0.93 of the intervals of few rows covered, and 0.82 at worst.
@@ -64,6 +70,9 @@ MIN_TARGET_INFORMATION = 12.0
 # after scaling. Gradient descent on a quadratic loss converges below a rate of ``2 (1 +
 # MOMENTUM)`` (B. T. Polyak, 1964). Tuned by benchmarks/central_models.py.
 MOMENTUM, RATE = 0.7, 1.5
+
+# Rate of the steps whose coefficients are averaged.
+LATE_RATE = 0.75
 
 
 # Rows are weighted such that the residuals of a row are not longer than at equal logits.
@@ -147,15 +156,50 @@ def to_logits(products: Floats) -> Integers:
     return logits.astype(np.int64)
 
 
+def find_constants(class_counts: Floats) -> Floats:
+    """Return the logits of classes without columns; for two classes, of the second one."""
+    logits: Floats = np.log(class_counts)
+    return logits[1:] - logits[0] if len(logits) == 2 else logits - logits.mean()
+
+
+class InferenceNoises(NamedTuple):
+    """Noises for the inference of coefficients, and the number of rows that is required for it."""
+
+    # Of the sums of second derivatives, and of the squares of gradients.
+    information: Noise
+    scores: Noise
+    # Required number of rows, divided by the number of rows.
+    factor: float
+
+
+def make_inference_noises(
+    rows: WeightedRows, class_counts: Floats, mu_squared: Fraction
+) -> InferenceNoises:
+    """Return the noises of `infer`, and the number of rows for intervals by noisy numbers of rows by class."""
+    square = bound_products(rows.square, math.isqrt(rows.square) + 1)
+    information = Noise.gaussian(mu_squared * INFORMATION, square)
+    scores = Noise.gaussian(mu_squared * SCORES, square)
+    if len(class_counts) > 2:
+        return InferenceNoises(information, scores, math.inf)
+    # The variance of a column is 1 / 64, and the mean second derivative (times 4) without
+    # columns is twice the fraction of the smaller class. With columns, it is smaller.
+    eigenvalue = 0.6 * 2 * float(class_counts.min()) / 64
+    size = rows.rows.n_columns + 1
+    required = MIN_INFORMATION * math.sqrt(size) * to_row_units(information.std)
+    return InferenceNoises(information, scores, required / eigenvalue)
+
+
 def infer(
     rows: WeightedRows,
     measured: Floats,
     gradient: Floats,
     error: float,
-    mu_squared: Fraction,
+    noises: InferenceNoises,
     source: ByteSource,
-) -> Inference | None:
+) -> tuple[Inference | None, NoisyProducts]:
     """Measure second derivatives of `BinaryLoss`, and infer coefficients; None if the noise is too large.
+
+    Also return the second derivatives, times 4.
 
     `measured` are mean coefficients, and `gradient` the mean noisy gradient at them, whose noise has the standard
     deviation `error`; shapes (n_columns + 1, 1).
@@ -172,21 +216,57 @@ def infer(
         residuals = loss.residuals(logits, rows.rows.codes[block])[:, 0]
         factors[0, block] *= np.sqrt(2 * smaller)
         factors[1, block] *= np.abs(residuals) / (RESIDUAL_UNIT // 2)
-    square = bound_products(rows.square, math.isqrt(rows.square) + 1)
-    noise = Noise.gaussian(mu_squared * 3 / 4, square)
-    information = rows.measure_products(factors[0], noise, source)
-    noise_norm = math.sqrt(len(information)) * to_row_units(noise.std)
-    noise = Noise.gaussian(mu_squared / 4, square)
-    scores = rows.measure_products(factors[1], noise, source)
-    if np.linalg.eigvalsh(information)[0] <= MIN_INFORMATION * noise_norm:
-        return None
+    sums = rows.measure_products(factors[0], noises.information, source)
+    information = NoisyProducts(
+        sums, to_row_units(noises.information.std), np.zeros(sums.shape)
+    )
+    scores = rows.measure_products(factors[1], noises.scores, source)
+    if information.eigen[0][0] <= MIN_INFORMATION * information.noise_norm:
+        return None, information
     # Both are at most a quarter of the products.
-    return Inference.from_gradient(
+    inference = Inference.from_gradient(
         measured[:, 0],
         gradient[:, 0],
-        information / 4,
+        information.sums / 4,
         error=error,
         scores=scores / 4,
+    )
+    return inference, information
+
+
+def explain_weak_information(
+    information: NoisyProducts,
+    coefficients: Floats,
+    axes: Floats,
+    constant: float,
+    class_counts: Floats,
+    names: Sequence[Any],
+) -> str:
+    """Explain why the second derivatives do not support intervals: by separated classes, or as for linear models.
+
+    `information` has the second derivatives times 4. `coefficients` are of columns that were multiplied by `axes`, and
+    of a constant.
+    """
+    n_rows = float(class_counts.sum())
+    # Four times the mean second derivative, with the coefficients, and without columns.
+    weight = float(information.sums[-1, -1]) / n_rows / constant**2
+    weight_of_classes = 2 * float(class_counts.min()) / n_rows
+    if weight < weight_of_classes / 4:
+        # Effects of the columns, in standard deviations.
+        deviations = np.linalg.norm(np.linalg.inv(axes), axis=0)
+        effects = np.abs(axes @ coefficients[:-1]) * deviations
+        return (
+            f"Column {names[int(np.argmax(effects))]!r} and the other columns separate the "
+            "classes, up to noise: nearly all predicted probabilities are 0 or 1, so the "
+            "coefficients have no intervals. Drop a column that determines the class"
+        )
+    return explain_weak_products(
+        information,
+        axes,
+        n_rows,
+        names,
+        min_support=MIN_INFORMATION,
+        reach=max(weight, 0.0) / 64,
     )
 
 
@@ -195,6 +275,7 @@ def descend(
     loss: BinaryLoss | SoftmaxLoss,
     noise: NDArray[np.object_],
     step: Floats,
+    start: Floats,
 ) -> Floats:
     """Minimize the loss by gradient descent with momentum and noise.
 
@@ -211,8 +292,10 @@ def descend(
         Noise that is added to the sum of the gradients in each step.
     step : ndarray of shape (n_columns + 1, 1)
         Factors of the gradients.
+    start : ndarray of shape (n_columns + 1, n_outputs)
+        The first coefficients.
     """
-    coefficients = velocity = np.zeros(noise.shape[1:])
+    coefficients, velocity = start, np.zeros(start.shape)
     means = np.zeros((3, *coefficients.shape))
     averaged = range(len(noise) // 2, len(noise))
     for step_number, drawn in enumerate(noise):
@@ -223,7 +306,9 @@ def descend(
             ),
         )
         total = (exact.astype(object) + drawn).astype(float) / (UNIT * RESIDUAL_UNIT)
-        velocity = MOMENTUM * velocity + step * total
+        # The gradient is not linear, so the noise of the averaged coefficients biases them.
+        rate = LATE_RATE if step_number in averaged else RATE
+        velocity = MOMENTUM * velocity + rate * step * total
         measured, coefficients = coefficients, coefficients - velocity
         if step_number in averaged:
             means += np.stack([coefficients, measured, total]) / len(averaged)
@@ -447,9 +532,11 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
 
     A further 3/32 of mu**2 are used for noisy sums of the products of two columns, by which the columns are rotated
     and scaled to about equal variances, so that 30 to 80 steps are enough ([4]_), and for counts of the new rows by
-    norm. For two classes, a 16th of mu**2 is used after the descent, for noisy sums of second derivatives and of
-    squared gradients. `summary` computes intervals from these sums and the noisy gradients ([6]_). An interval
-    requires that the smallest eigenvalue of the second derivatives exceeds their noise eight times.
+    norm. A 64th is for the numbers of rows by class, from which the descent starts, so that a rare class is predicted
+    from the first step. For two classes, 7/32 of mu**2 are used after the descent, for noisy sums of second derivatives
+    and of squared gradients, if these numbers are large enough for intervals; otherwise for the gradients. `summary`
+    computes intervals from these sums and the noisy gradients ([6]_), and the coefficients are its estimates. An
+    interval requires that the smallest eigenvalue of the second derivatives exceeds their noise 2.5 times.
 
     With ``protect="target"``, the guarantee is for replacing the values of the target in one record ("replace_values";
     label differential privacy): X, the number of rows and, with ``person``, the people are public, and a ledger must
@@ -622,25 +709,47 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         # The variances of the columns, and the square of the constant.
         squares = np.full(len(scales) + 1, 1 / 64)
         squares[-1] = (rows.constant / UNIT) ** 2
-        step = RATE / loss.curvature / n_rows / squares[:, np.newaxis]
+        step = 1 / loss.curvature / n_rows / squares[:, np.newaxis]
         # With more steps, noise changes the logits more than a step improves them.
         unlimited = math.sqrt(limits.remaining.mu_squared) * limits.n_rows / 25
         n_steps = int(np.clip(unlimited, 30, 80))
-        part = budget.mu_squared / 16  # for the standard errors
-        mu_squared = limits.remaining.mu_squared - (part if n_classes == 2 else 0)
-        gradients = Noise.gaussian(mu_squared / n_steps, rows.square * loss.square)
         shape = n_steps, limits.rows.n_columns + 1, loss.n_outputs
+        counts = Noise.gaussian(budget.mu_squared / 64)
+        class_counts = counts.add_floats(source, classes.count(rows_on_grid.codes))
+        class_counts = np.maximum(class_counts, 2 * to_float(counts.std))
+        start = np.zeros(shape[1:])
+        start[-1] = find_constants(class_counts) / (rows.constant / UNIT)
+        mu_squared = limits.remaining.mu_squared - budget.mu_squared / 64
+        noises = make_inference_noises(rows, class_counts, budget.mu_squared)
+        if noises.factor < 1:
+            mu_squared -= (INFORMATION + SCORES) * budget.mu_squared
+        gradients = Noise.gaussian(mu_squared / n_steps, rows.square * loss.square)
         drawn = gradients.draw(source, math.prod(shape)).reshape(shape)
-        coefficients, measured, gradient = descend(rows, loss, drawn, step)
-        inference = None
-        if n_classes == 2:
+        coefficients, measured, gradient = descend(rows, loss, drawn, step, start)
+        inference, reason = None, ""
+        if noises.factor < 1:
             n_averaged = n_steps - n_steps // 2
             error = to_float(gradients.std) / (UNIT * RESIDUAL_UNIT)
             error /= math.sqrt(n_averaged)
-            inference = infer(rows, measured, gradient, error, part, source)
+            inference, information = infer(
+                rows, measured, gradient, error, noises, source
+            )
+            if inference is not None:
+                coefficients = inference.coefficients[:, np.newaxis]
+            else:
+                reason = explain_weak_information(
+                    information,
+                    coefficients[:, 0],
+                    axes,
+                    rows.constant / UNIT,
+                    class_counts,
+                    self.guarantee_.scope[:-1],
+                )
+        elif n_classes == 2:
+            reason = explain_noise(limits.n_rows, noises.factor)
 
         origin = limits.middle / UNIT + starts / scales
         units = Units(1 / scales, origin, axes, rows.constant / UNIT)
-        self._set_coefficients(units, coefficients, inference)
+        self._set_coefficients(units, coefficients, inference, reason)
         self.classes_, self.domain_ = classes.values, classes.domain
         self.n_iter_ = n_steps

@@ -61,6 +61,7 @@ SETTINGS = {
     "linear, 4, pure": (partial(LINEAR, 4.0), partial(draw_numbers, n_rows=2_000, n_columns=3)),
     "linear, 1, correlated": (partial(LINEAR, 1.0, delta=1e-6), partial(draw_numbers, n_rows=4_000, correlation=0.8)),
     "logistic, 4": (partial(LOGISTIC, 4.0), partial(draw_classes, n_rows=4_000)),
+    "logistic, 1": (partial(LOGISTIC, 1.0), partial(draw_classes, n_rows=5_000, n_columns=3)),
     "logistic, target, 0.5": (partial(TARGET, 0.5), partial(draw_classes, n_rows=10_000, n_columns=3)),
     "logistic, target, 4": (partial(TARGET, 4.0), partial(draw_classes, n_rows=2_000, correlation=0.0)),
 }
@@ -240,3 +241,40 @@ def test_several_classes_have_no_standard_errors(protect):
     assert np.isnan(model.coef_std_error_).all()
     with pytest.raises(ValueError, match="summary requires two classes, got 3"):
         model.summary()
+
+
+@pytest.mark.parametrize("n_columns", [1, 3])
+def test_logistic_regression_of_5000_rows_has_intervals(n_columns):
+    for seed in range(10):
+        X, y = draw_classes(np.random.default_rng(seed), 5_000, n_columns)
+        table = LOGISTIC(1.0, random_state=seed).fit(X, y).summary()
+        assert (table["noise_std_error"] < 1.2 * table["sampling_std_error"]).all()
+
+
+def test_coefficients_of_a_rare_class_are_not_inflated():
+    """The mean estimate of the slopes of 0.8 and -0.5 was 0.98 and -0.61."""
+    found = []
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        X = draw_columns(rng, 5_000, 2, 0.0)
+        y = rng.random(5_000) < expit(X @ [0.8, -0.5] - 3.3)
+        found.append(LOGISTIC(1.0, random_state=seed).fit(X, y).coef_[0])
+    assert np.allclose(np.mean(found, axis=0), [0.8, -0.5], atol=0.1)
+    assert np.sqrt(np.mean(np.square(np.subtract(found, [0.8, -0.5])))) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda X, y: (X, X["b"] > 0), "Column 'b' and the other columns separate the classes"),
+        (lambda X, y: (X.assign(c=X["a"]), y), r"Columns \['a', 'c'\] depend on each other"),
+        (lambda X, y: (X.assign(c=0.5), y), "Column 'c' is constant within its bounds"),
+        (lambda X, y: (X[:500], y[:500]), "The noise is too large .* about [0-9,]+00 rows"),
+    ],
+)
+def test_reason_for_missing_intervals_of_a_logistic_regression_names_the_columns(change, reason):
+    X, y = draw_classes(np.random.default_rng(0), 20_000)
+    X, y = change(pd.DataFrame(X, columns=["a", "b"]), y)
+    model = LOGISTIC(1.0, random_state=0).fit(X, y)
+    with pytest.warns(UserWarning, match=reason):
+        assert model.summary().isna().all(axis=None)
