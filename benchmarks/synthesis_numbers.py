@@ -1,6 +1,6 @@
 """Errors of numbers in synthetic rows: means, standard deviations, spikes, quantiles, correlations and regressions.
 
-Bins are either declared with wide bounds, or found privately (``bins="private"``). The task
+Bins are either declared within wide bounds, or found privately. The task
 "columns" has sets of independent columns. Its metrics are mean absolute errors over columns:
 of the mean, in standard deviations of the column; of the standard deviation, as a relative
 error; and of the proportion of rows at a spike (a single value that is frequent). It also
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LinearRegression
 
 from skdp import Domain, Interval
+from skdp.domain import drop_bins
 
 Numbers = NDArray[np.float64]
 
@@ -301,10 +302,13 @@ def resample_each(table: NumberTable, epsilon: float, seed: int) -> pd.DataFrame
     return pd.DataFrame(columns)
 
 
-METHODS = {
-    "declared bins": partial(synthesize, bins="declared"),
-    "private bins": partial(synthesize, bins="private"),
-}
+def synthesize_bounds(table: NumberTable, epsilon: float, seed: int) -> pd.DataFrame:
+    """Synthesize a table of which only the bounds of numbers are declared."""
+    columns = {name: drop_bins(values) for name, values in table.domain.items()}
+    return synthesize(replace(table, domain=Domain(columns)), epsilon, seed)
+
+
+METHODS = {"declared bins": synthesize, "private bins": synthesize_bounds}
 PRIVATE_METHODS = {"DPColumnSynthesizer": resample_each}
 TASKS = {
     "private columns": Task(column_tables, PRIVATE_METHODS, score_columns, (3.0,), 6),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as datetime_module
+import io
 import itertools
 import pickle
 from dataclasses import replace
@@ -147,7 +148,7 @@ def test_bins_are_half_open_with_a_closed_last_bin_and_a_cell_for_missing():
 
 
 def test_bins_of_whole_numbers_have_a_width_of_at_least_1():
-    assert skdp.Interval(16, 70) == skdp.Interval(16, 70, bins=10)
+    assert skdp.Interval(16, 70).edges == skdp.Interval(16, 70, bins=10).edges
     assert skdp.Interval([0, 38, 120]) == skdp.Interval(np.array([0, 38, 120])) == skdp.Interval(edges=(0, 38, 120))
     assert skdp.Domain.from_toml("[columns.age]\nlow = 16\nhigh = 70") == skdp.Domain({"age": skdp.Interval(16, 70)})
     assert not skdp.Interval(18, 100, bins=20).real
@@ -159,6 +160,37 @@ def test_bins_of_whole_numbers_have_a_width_of_at_least_1():
     assert skdp.Interval(0, 4, decimals=1).real
     precisions = {}, {"real": True}, {"decimals": 1}, {"decimals": 2}
     assert len({skdp.Interval(0, 90, bins=9, **precision) for precision in precisions}) == 4
+
+
+@pytest.mark.parametrize(
+    "interval",
+    [
+        skdp.Interval(16, 70),
+        skdp.Interval(1, 5, decimals=0),
+        skdp.Interval(1.0, 5.0, decimals=0, missing=True),
+        skdp.Interval(0, 1),
+        skdp.Interval(0.5, 9.25, decimals=2),
+        skdp.Interval(0, 90, real=True),
+        skdp.Interval(date(2000, 1, 1), date(2000, 1, 4)),
+        skdp.Interval(datetime(2000, 1, 1, 12), datetime(2000, 1, 4)),
+    ],
+    ids=repr,
+)
+def test_interval_of_bounds_has_no_declared_bins(interval):
+    assert not interval.has_bins
+    declared = skdp.Interval(edges=interval.edges, missing=interval.missing)
+    assert declared.has_bins
+    assert interval != declared
+    domain = skdp.Domain({"x": interval})
+    copies = [eval(repr(interval), {"Interval": skdp.Interval, "datetime": datetime_module})]
+    copies += [skdp.Domain.from_toml(domain.to_toml())["x"], pickle.loads(pickle.dumps(interval))]
+    file = io.BytesIO()
+    skdp.save(skdp.DPMarginalSynthesizer(domain=domain), file)
+    file.seek(0)
+    copies.append(skdp.load(file).domain["x"])
+    for copied in copies:
+        assert copied == interval
+        assert not copied.has_bins
 
 
 def test_decimals_beyond_the_precision_of_floats_raise_an_error():

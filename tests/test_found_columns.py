@@ -143,7 +143,7 @@ ESTIMATORS = {
         1.0, delta=1e-6, categories={"job": d["job"]}, bounds={"age": d["age"]}, classes=[0, 1]
     ),
     "synthesizer": lambda d: skdp.DPMarginalSynthesizer(1.0, domain=d),
-    "private bins": lambda d: skdp.DPMarginalSynthesizer(1.0, delta=1e-6, domain=d, bins="private"),
+    "Gaussian synthesizer": lambda d: skdp.DPMarginalSynthesizer(1.0, delta=1e-6, domain=d),
     "columns": lambda d: skdp.DPColumnSynthesizer(["job", "age"], epsilon=1.0, domain=d),
 }
 FORMS = {

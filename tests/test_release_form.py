@@ -102,7 +102,7 @@ def resample_table(table):
 def drawn_in_bins(table):
     only(table, *LIBRARIES)
     domain = {name: Interval(*ends, bins=5, real=True) for name, ends in BOUNDS.items()}
-    return skdp.DPMarginalSynthesizer(EPSILON, domain=domain, bins="declared", **QUICK).fit(table).sample(50)
+    return skdp.DPMarginalSynthesizer(EPSILON, domain=domain, **QUICK).fit(table).sample(50)
 
 
 def encoder(**parameters):

@@ -31,7 +31,7 @@ domain = Domain(
         "educ": Interval([3, 12, 13, 17]),
         "year": list(range(1980, 1988)),
         "married": [0, 1],
-        "wage": Interval(0.0, 20.0, bins=16, decimals=1),
+        "wage": Interval(0.0, 20.0, decimals=1),
     }
 )
 synthesizer = DPLinkedSynthesizer(
@@ -42,7 +42,6 @@ synthesizer = DPLinkedSynthesizer(
     person_columns=["educ"],
     max_rows_per_person=8,
     order_by="year",
-    bins="private",
     random_state=0,
 )
 synthetic = synthesizer.fit(panel).sample()

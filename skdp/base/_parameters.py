@@ -27,6 +27,7 @@ from skdp.domain import (
     Categories,
     Domain,
     Interval,
+    drop_bins,
 )
 from skdp.privacy import BudgetExceeded, PrivacyLedger
 from skdp.tables import (
@@ -371,6 +372,20 @@ FORMER_NAMES = {
 }
 
 
+def _drop_all_bins(declared: Any) -> Any:
+    """Return the parameter `domain` without declared bins."""
+    if isinstance(declared, Interval):
+        return drop_bins(declared)
+    if not isinstance(declared, Mapping):
+        return declared
+    columns = {}
+    for name, values in declared.items():
+        columns[name] = drop_bins(values) if isinstance(values, Interval) else values
+    if not isinstance(declared, Domain):
+        return columns
+    return Domain(columns, constraints=declared.constraints, derived=declared.derived)
+
+
 def update_parameters(
     estimator_class: type[Any], parameters: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -380,6 +395,9 @@ def update_parameters(
     for name, value in parameters.items():
         present = name if name in names else FORMER_NAMES.get(name, name)
         updated[present] = value
+    # Synthesizers find bins that are not declared; `bins="private"` ignored declared bins.
+    if "bins" not in names and updated.pop("bins", None) == "private":
+        updated["domain"] = _drop_all_bins(updated["domain"])
     if updated.get("delta", 0.0) is None:
         updated["delta"] = names["delta"].default
     if updated.get("workload") == "margins":

@@ -124,10 +124,10 @@ def discover_domain(
     Returns
     -------
     Domain
-        The columns with bounds or frequent strings, with the attribute `guarantee`. An `Interval` has ten bins of equal
-        width, or one bin for each whole number if there are fewer. Strings are in alphabetical order. Frequent
-        missing values are declared. Booleans and columns whose dtype declares values (Enum, ordered categories of
-        pandas) have these values, which uses no budget.
+        The columns with bounds or frequent strings, with the attribute `guarantee`. An `Interval` of numbers has no
+        declared bins, or one bin for each of up to ten whole numbers; dates have ten bins. Strings are in alphabetical
+        order. Frequent missing values are declared. Booleans and columns whose dtype declares values (Enum, ordered
+        categories of pandas) have these values, which uses no budget.
 
     Raises
     ------
@@ -455,27 +455,24 @@ def _choose_noise(
 
 
 def make_interval(type_: str, bounds: NoisyBounds, has_missing: bool) -> Interval:
-    """Return an `Interval` of up to ten bins of equal width between two bounds; numbers and days have whole edges.
+    """Return an `Interval` between two bounds: of numbers without bins, and of days in up to ten bins of equal width.
 
     `type_` is "real", "whole" or "date"; the bounds of dates are days since 1970.
     """
-    n_bins = 10
     if type_ == "real":
-        return Interval(
-            bounds.low, bounds.high, bins=n_bins, missing=has_missing, real=True
-        )
+        return Interval(bounds.low, bounds.high, missing=has_missing, real=True)
     low, high = bounds.round_bounds()
-    if type_ == "date":
-        low = min(max(low, MIN_DAY), MAX_DAY - 1)
-        high = min(max(high, low + 1), MAX_DAY)
-    elif high - low < n_bins:
+    if type_ == "whole" and high - low >= 10:
+        return Interval(low, high, missing=has_missing, decimals=0)
+    if type_ == "whole":
         # One bin for each whole number.
         halves = [number - 0.5 for number in range(low, high + 2)]
         return Interval(edges=halves, missing=has_missing, decimals=0)
-    n_bins = min(n_bins, high - low)
-    edges: list[Any] = [low + (high - low) * k // n_bins for k in range(n_bins + 1)]
-    if type_ == "date":
-        edges = np.array(edges, "datetime64[D]").tolist()
+    low = min(max(low, MIN_DAY), MAX_DAY - 1)
+    high = min(max(high, low + 1), MAX_DAY)
+    n_bins = min(10, high - low)
+    days = [low + (high - low) * k // n_bins for k in range(n_bins + 1)]
+    edges = np.array(days, "datetime64[D]").tolist()
     return Interval(edges=edges, missing=has_missing)
 
 

@@ -282,8 +282,7 @@ def _add_draft_domain(command: Any) -> None:
         "--bins",
         type=int,
         metavar="N",
-        default=32,
-        help="largest number of bins of a numeric column (default: 32)",
+        help="largest number of bins of a numeric column (default: bounds without bins)",
     )
     add(
         "--max-values",
@@ -312,12 +311,6 @@ def _add_synthesize(command: Any) -> None:
         help="marginals to measure (default: auto)",
     )
     add("--target", metavar="COLUMN", help="column that models will predict")
-    # Declared bins are public. Private bins are part of the release.
-    add(
-        "--private-bins",
-        action="store_true",
-        help="choose the bins of numbers from noisy counts (default: declared bins)",
-    )
     add(
         "--rows",
         type=int,

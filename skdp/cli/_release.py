@@ -358,8 +358,6 @@ def run_synthesize(options: argparse.Namespace) -> Path:
     parameters |= {"domain": domain, "ledger": open_ledger(options)}
     n_rows = options.max_rows_per_person
     parameters["max_rows_per_person"] = 1 if n_rows is None else n_rows
-    if options.private_bins:
-        parameters["bins"] = "private"
     if options.events is not None:
         linked = DPLinkedSynthesizer(
             **parameters, person=options.person, order_by=options.order_by

@@ -3,6 +3,7 @@
 from skdp.domain._attributes import MAX_SHOWN_VALUES as MAX_SHOWN_VALUES
 from skdp.domain._attributes import Categories, Interval
 from skdp.domain._attributes import Release as Release
+from skdp.domain._attributes import drop_bins as drop_bins
 from skdp.domain._attributes import dtype_of_attribute as dtype_of_attribute
 from skdp.domain._attributes import type_of_attribute as type_of_attribute
 from skdp.domain._bins import cut_evenly as cut_evenly
@@ -16,6 +17,7 @@ from skdp.domain._draft import check_draft as check_draft
 from skdp.domain._draft import describe_texts as describe_texts
 from skdp.domain._draft import domains_of_dtypes as domains_of_dtypes
 from skdp.domain._draft import draft_columns as draft_columns
+from skdp.domain._draft import drop_number_bins as drop_number_bins
 from skdp.domain._draft import list_or_cut as list_or_cut
 
 __all__ = ["Categories", "Domain", "Interval"]

@@ -6,6 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from datetime import date
 from functools import lru_cache
 from itertools import pairwise
 from numbers import Integral, Real
@@ -91,6 +92,7 @@ class Categories:
     ('no', 'yes', None)
     """
 
+    has_bins = True
     observed = False  # True if the values were read from private data
     releases: tuple[Release, ...] = ()  # Releases that found the values
 
@@ -222,9 +224,10 @@ class Interval:
         Bounds of the range: both numbers, both dates, or both datetimes (without a time
         zone). A sequence as the first argument is `edges`.
     bins : int, optional
-        Number of bins between `low` and `high`. The default is 10, or fewer with
-        ``decimals=0`` if bins would be narrower than 1. Bins of numbers have equal
-        widths. Bins of dates have equal numbers of months if the range is a whole number
+        Number of bins between `low` and `high`. None declares the bounds only:
+        synthesizers then find bins from noisy counts, and all other estimators use 10
+        bins, or fewer with ``decimals=0`` and for dates if bins would be narrower than 1.
+        Bins of numbers have equal widths. Bins of dates have equal numbers of months if the range is a whole number
         of months that `bins` divides; otherwise equal widths, rounded down to days or
         microseconds. Bins of whole numbers have whole edges, rounded up.
     edges : sequence of float, date or datetime, optional
@@ -243,6 +246,8 @@ class Interval:
     ----------
     edges : tuple of float, date or datetime
         The edges of the bins.
+    has_bins : bool
+        True if `bins` or `edges` are declared; otherwise synthesizers find bins.
     missing : bool
         The parameter `missing`.
     real : bool
@@ -323,6 +328,7 @@ class Interval:
                 "Interval requires either `edges`, or `low` and `high` (with `bins`), "
                 f"got {'both' if has_bounds else 'none of them'}."
             )
+        self.has_bins = bins is not None or edges is not None
         declared: Any = edges
         if edges is None:
             declared = low, high
@@ -401,7 +407,7 @@ class Interval:
 
     def _key(self) -> tuple[Any, ...]:
         """Return the fields by which declarations are compared."""
-        return self.edges, self.missing, self.real, self.decimals
+        return self.edges, self.has_bins, self.missing, self.real, self.decimals
 
     def __repr__(self) -> str:
         if self.observed:
@@ -410,13 +416,22 @@ class Interval:
         edges = list(map(repr, declared))
         if len(edges) > MAX_SHOWN_VALUES:
             edges[MAX_SHOWN_VALUES - 2 : -1] = ["…"]
-        texts = [_shorten(edges)]
+        texts = [f"edges={_shorten(edges)}"]
+        if not self.has_bins:
+            declared = [declared[0], declared[-1]]
+            texts = list(map(repr, declared))
         if self.missing:
             texts.append("missing=True")
-        is_whole = declares_whole(declared, self.edges)
+        is_whole = declares_whole(declared, self._find_default_edges())
         for name, value in self._describe_precision(is_whole).items():
             texts.append(f"{name}={value}")
-        return f"Interval(edges={', '.join(texts)})"
+        return f"Interval({', '.join(texts)})"
+
+    def _find_default_edges(self) -> Sequence[Any]:
+        """Return the edges that the bounds have without `decimals`, or the declared edges."""
+        if self.has_bins or self.dtype.kind == "M":
+            return self.edges
+        return make_even_edges(self.edges[0], self.edges[-1], 10)
 
     def _describe_precision(self, is_whole: bool) -> dict[str, Any]:
         """Return the arguments `real` or `decimals`, if they differ from the default for `is_whole` edges."""
@@ -500,6 +515,19 @@ class Interval:
         return encode_numbers(values, edges, len(self), missing)
 
 
+def drop_bins(interval: Interval) -> Interval:
+    """Return an interval with the bounds, missing values and decimals of an interval, without declared bins."""
+    bounds = interval.edges[0], interval.edges[-1]
+    is_real = interval.real and interval.decimals is None
+    precision: dict[str, Any] = {"decimals": interval.decimals}
+    if is_real:
+        precision = {"real": True}
+    precision["missing"] = bool(interval.missing)
+    whole = Interval(*map(shorten_edge, bounds), **precision)
+    whole.observed, whole.releases = interval.observed, interval.releases
+    return whole
+
+
 def declares_whole(declared: Iterable[Any], edges: Sequence[Any]) -> bool:
     """Check if edges or bounds declare whole numbers by their types, see `Interval`; True for dates.
 
@@ -513,7 +541,10 @@ def declares_whole(declared: Iterable[Any], edges: Sequence[Any]) -> bool:
 
 
 def _choose_n_bins(low: Any, high: Any, decimals: Any) -> int:
-    """Return the default number of bins: 10, or fewer such that no bin of whole numbers is empty."""
+    """Return the default number of bins: 10, or fewer such that no bin of whole numbers or days is empty."""
+    if type(low) is type(high) is date:
+        return max(1, min(10, (high - low).days))
+    low, high = shorten_edge(low), shorten_edge(high)
     are_whole = is_whole_number(low) and is_whole_number(high)
     is_narrow = decimals == 0 and are_whole and low < high < low + 10
     return int(high - low) if is_narrow else 10
@@ -576,8 +607,12 @@ def _shorten(texts: Iterable[str]) -> str:
 
 def _interval_to_json(interval: Interval) -> dict[str, Any]:
     """Return the arguments of an Interval as types of JSON."""
-    return {
-        "edges": value_to_json(list(interval.edges)),
+    edges = {"edges": value_to_json(list(interval.edges))}
+    if not interval.has_bins:
+        bounds = interval.edges[0], interval.edges[-1]
+        low, high = value_to_json(list(map(shorten_edge, bounds)))
+        edges = {"low": low, "high": high}
+    return edges | {
         "missing": interval.missing,
         "real": interval.real,
         "decimals": interval.decimals,
@@ -590,7 +625,10 @@ def _interval_from_json(content: dict[str, Any]) -> Interval:
     # could be arbitrarily large.
     names = ("missing", "real", "decimals")
     options = {name: content[name] for name in names}
-    return Interval(edges=value_from_json(content["edges"]), **options)
+    if "edges" in content:
+        return Interval(edges=value_from_json(content["edges"]), **options)
+    bounds = value_from_json([content["low"], content["high"]])
+    return Interval(*bounds, **options)
 
 
 register_type("interval", Interval, _interval_to_json, _interval_from_json)

@@ -410,23 +410,25 @@ class Domain(Mapping[Any, Categories | Interval]):
         return domain
 
     @classmethod
-    def from_frame(cls, X: Any, *, bins: int = 10, max_values: int = 100) -> Self:
+    def from_frame(
+        cls, X: Any, *, bins: int | None = None, max_values: int = 100
+    ) -> Self:
         """Declare the values that occur in a public table.
 
         Boolean columns get both values, and columns of an ordered categorical dtype or an
         Enum get all its categories. Other columns get a sorted list of the values that
-        occur. Numbers with more than `bins` distinct values get an `Interval` of at most
-        `bins` bins of a round width, and dates with more than `max_values` distinct
-        values get bins of days, of 1, 2, 3 or 6 months, or of years. Missing is declared if
-        it occurs.
+        occur. Numbers with more than 10 distinct values get an `Interval` with round
+        bounds, and dates with more than `max_values` distinct values get bins of days, of
+        1, 2, 3 or 6 months, or of years. Missing is declared if it occurs.
 
         Parameters
         ----------
         X : pandas, polars or pyarrow table
             A **public** table, such as a published sample or a census table, because each
             release with the domain reveals its values and range.
-        bins : int, default=10
-            Largest number of bins of numbers or dates.
+        bins : int, optional
+            Largest number of bins of numbers or dates, and of listed numbers. None declares
+            no bins of numbers (see `Interval`), and at most 10 bins of dates.
         max_values : int, default=100
             Largest number of listed values of text or dates.
 
@@ -454,9 +456,9 @@ class Domain(Mapping[Any, Categories | Interval]):
         >>> from skdp import Domain
         >>> public = pd.DataFrame({"sex": ["f", "m", "f"] * 20, "age": range(20, 80)})
         >>> Domain.from_frame(public)
-        Domain({'sex': ['f', 'm'], 'age': Interval(edges=[20, 30, 40, 50, 60, 70, 80])})
+        Domain({'sex': ['f', 'm'], 'age': Interval(20, 80)})
         """
-        columns, excluded = draft_table(X, bins, max_values)
+        columns, excluded = draft_table(X, bins, max_values, max_numbers=10)
         for name, reason in excluded.items():
             raise ValueError(f"Column {name!r} {reason}.")
         return cls(columns)

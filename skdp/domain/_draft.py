@@ -14,7 +14,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from skdp.domain._attributes import Interval
+from skdp.domain._attributes import Interval, drop_bins
 from skdp.tables import (
     ColumnError,
     Table,
@@ -61,15 +61,30 @@ def check_draft(bins: Any, max_values: Any) -> None:
 
 
 def draft_table(
-    X: Any, bins: Any, max_values: Any
+    X: Any, bins: Any, max_values: Any, *, max_numbers: int
 ) -> tuple[dict[Any, Values], dict[Any, str]]:
-    """Check a table and the parameters of a draft, and return the result of `draft_columns`."""
-    check_draft(bins, max_values)
+    """Check a table and the parameters of a draft, and return the result of `draft_columns`.
+
+    If `bins` is None, more than `max_numbers` distinct numbers get an Interval without bins.
+    """
+    check_draft(1 if bins is None else bins, max_values)
     if not is_frame(X):
         raise TypeError(
             f"X must be a pandas, polars or pyarrow table, got {type(X).__name__}."
         )
-    return draft_columns(wrap_table(X), bins=bins, max_values=max_values)
+    n_bins = max_numbers if bins is None else bins
+    columns, excluded = draft_columns(wrap_table(X), bins=n_bins, max_values=max_values)
+    for name, values in columns.items():
+        if bins is None:
+            columns[name] = drop_number_bins(values)
+    return columns, excluded
+
+
+def drop_number_bins(values: Values) -> Values:
+    """Drop the bins of numbers; dates have bins of a calendar."""
+    if isinstance(values, Interval) and values.dtype.kind == "f":
+        return drop_bins(values)
+    return values
 
 
 def draft_columns(

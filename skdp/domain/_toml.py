@@ -87,12 +87,15 @@ def _describe_attribute(attribute: Categories | Interval) -> dict[str, Any]:
     with np.errstate(all="ignore"):
         is_even = tuple(make_even_edges(low, high, bins)) == attribute.edges
     table: dict[str, Any] = {"edges": edges}
-    if is_even:
+    if is_even or not attribute.has_bins:
         table = {"low": edges[0], "high": edges[-1], "bins": bins}
+    if not attribute.has_bins:
+        del table["bins"]
     if attribute.missing:
         table["missing"] = True
-    declared = edges[:: len(edges) - 1] if is_even else edges
-    is_whole = declares_whole(declared, attribute.edges)
+    has_bounds = is_even or not attribute.has_bins
+    declared = edges[:: len(edges) - 1] if has_bounds else edges
+    is_whole = declares_whole(declared, attribute._find_default_edges())
     return table | attribute._describe_precision(is_whole)
 
 

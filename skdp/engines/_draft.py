@@ -17,6 +17,7 @@ from skdp.domain import (
     are_date_codes,
     check_draft,
     describe_texts,
+    drop_number_bins,
     list_or_cut,
 )
 from skdp.engines._csv import (
@@ -61,24 +62,27 @@ _IDENTIFIER_NAME = re.compile(r"(?:(?:^|[\W_])(?i:uuid|id|e-?mail|name)|[a-z]I[d
 def draft_domain_toml(
     tables: Iterable[Any],
     *,
-    bins: int = 32,
+    bins: int | None = None,
     max_values: int = 100,
     has_texts: bool = False,
 ) -> str:
     """Return the values of a stream of Arrow tables as a domain file, with comments for editing.
 
-    Text and dates with up to `max_values` distinct values are listed. More dates, and many numbers, are cut into at
-    most `bins` bins. Columns that identify people, and columns with a single value, are excluded. With `has_texts`, the
-    columns are text of a CSV file, whose types are inferred.
+    Text and dates with up to `max_values` distinct values are listed. More dates are cut into at most 32 bins, and
+    numbers with more than 32 distinct values get bounds. If a number of `bins` is given, it replaces 32, and numbers
+    are cut into bins, too. Columns that identify people, and columns with a single value, are excluded. With
+    `has_texts`, the columns are text of a CSV file, whose types are inferred.
     """
     # **Privacy.** The draft contains values of the data; its first lines warn of it.
-    check_draft(bins, max_values)
+    n_bins = 32 if bins is None else bins
+    check_draft(n_bins, max_values)
     columns, hierarchies = _read_columns(tables, max_values, has_texts=has_texts)
     drafted: dict[Any, list[Any] | Interval] = {}
     excluded = {}
     for name, column in columns.items():
         try:
-            drafted[name] = _draft_column(name, column, bins, max_values)
+            values = _draft_column(name, column, n_bins, max_values)
+            drafted[name] = drop_number_bins(values) if bins is None else values
         except ColumnError as error:
             excluded[name] = str(error)
     if not drafted:

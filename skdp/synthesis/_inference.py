@@ -32,9 +32,9 @@ NOT_DETERMINED = (
     "all rows change the statistic equally or not at all, as for a median or a number "
     "of rows"
 )
-PRIVATE_BINS = (
-    "the noise that determined the private bins of a column is not in the standard "
-    "errors: declare the edges of its bins"
+FOUND_BINS = (
+    "the bins of a column are found from noisy counts, and this noise is not in the "
+    "standard errors: declare `bins` or `edges` of its Interval"
 )
 WITHIN_BINS = (
     "the statistic depends on more than the mean and the standard deviation of the "
@@ -114,7 +114,7 @@ def synthetic_inference(
     A term is not supported in these cases:
 
     - no measured marginal counts all combinations of its columns separately, without groups of rare values;
-    - one of its columns has private bins with several numbers each;
+    - one of its columns has bins that are not declared, with several numbers each;
     - it changes by more than half of its standard error if numbers of the fine cells replace the points of their bins;
     - it is not linear within its margin of error, such as the mean of a group that is smaller than the noise;
     - each added row changes it equally, such as a median or the number of rows.
@@ -275,10 +275,10 @@ class _Analysis:
         is_grouped = any(set(columns) <= set(part.clique) for part in marginals)
         self.no_counts_reason = RARE_VALUES if is_grouped else NO_MARGINAL
         # The counts that determined the bins also determine the points within them.
-        self.has_private_bins = False
-        for axis in cells.axes:
-            if fitted.has_private_bins and axis.shape is not None:
-                self.has_private_bins |= axis.shape.bins.size > axis.means.size
+        self.has_found_bins = False
+        for column, axis in zip(columns, cells.axes, strict=True):
+            if fitted.domain.columns[column] in fitted.found and axis.shape is not None:
+                self.has_found_bins |= axis.shape.bins.size > axis.means.size
 
     def correct(self, term: int) -> tuple[float, float]:
         """Return the correction of a term by the noisy counts, and the variance of the estimate."""
@@ -340,8 +340,8 @@ def _infer(analysis: _Analysis, term: int, quantile: float) -> dict[str, Any]:
         reason = NO_RECORDS
     elif not math.isfinite(analysis.std_error):
         reason = analysis.no_counts_reason
-    elif analysis.has_private_bins:
-        reason = PRIVATE_BINS
+    elif analysis.has_found_bins:
+        reason = FOUND_BINS
     elif np.ptp(analysis.influence[term][analysis.cells.proportions.ravel() > 0]) == 0:
         reason = NOT_DETERMINED
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -84,8 +84,6 @@ class DPLinkedSynthesizer(CentralEstimator):
         columns are events.
     max_cells : int, default=100_000
         Largest number of cells of a clique of a model. Time and memory are proportional to it.
-    bins : {"declared", "private"}, default="declared"
-        Bins of each `Interval`, as for `DPMarginalSynthesizer`.
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
         How to handle a value outside the domain, as for `DPMarginalSynthesizer`. ``"ignore"`` excludes the person or
         the event.
@@ -172,7 +170,6 @@ class DPLinkedSynthesizer(CentralEstimator):
         order_by: ColumnName | None = None,
         person_columns: Sequence[ColumnName] | None = None,
         max_cells: int = 100_000,
-        bins: Literal["declared", "private"] = "declared",
         handle_unknown: Policy | Mapping[Any, Any] = "error",
         max_rows_per_person: int,
         ledger: PrivacyLedger | None = None,
@@ -185,7 +182,6 @@ class DPLinkedSynthesizer(CentralEstimator):
         self.order_by = order_by
         self.person_columns = person_columns
         self.max_cells = max_cells
-        self.bins = bins
         self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
@@ -259,7 +255,6 @@ class DPLinkedSynthesizer(CentralEstimator):
             records,
             plan,
             self._declared,
-            self.bins,
             budget=budget,
             source=source,
         )
@@ -274,7 +269,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         fitted = {}
         for name, (domain, counts) in measured.items():
             form = tables.join(name, domain)
-            fitted[name] = FittedTable.of(form, domain, counts, self.bins)
+            fitted[name] = FittedTable.of(form, domain, counts, self._declared)
         ordered = [name for name, table in tables.events.items() if table.has_order]
         self._fit_models(fitted.pop(None), fitted, ordered)
 
@@ -331,7 +326,7 @@ class DPLinkedSynthesizer(CentralEstimator):
 
     def _wrap(self, fitted: FittedTable) -> DPMarginalSynthesizer:
         """Make a synthesizer of one fitted table, with the parameters of this one."""
-        names = ("epsilon", "delta", "max_cells", "max_rows_per_person", "bins")
+        names = ("epsilon", "delta", "max_cells", "max_rows_per_person")
         parameters = {name: getattr(self, name) for name in names}
         guarantee = replace(self.guarantee_, scope=fitted.features)
         return make_fitted(fitted, guarantee, **parameters)

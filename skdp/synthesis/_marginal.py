@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any, BinaryIO, Literal, Self
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
@@ -19,7 +19,6 @@ from skdp.base import (
     PathType,
     TableLike,
     apply_set_output,
-    check_choice,
     check_input,
     check_names,
     declares_missing,
@@ -63,7 +62,6 @@ def check_person_budget(synthesizer: Any, *, by_person: bool) -> PrivacyBudget:
     n_rows = check_size(
         synthesizer.max_rows_per_person, name="max_rows_per_person", min_val=1
     )
-    check_choice("bins", synthesizer.bins, ["declared", "private"])
     return replace(person_budget, rows=n_rows, by_person=by_person)
 
 
@@ -108,11 +106,14 @@ class DPMarginalSynthesizer(
         Failure probability, in [0, 1). It should be smaller than one over the number of records. With 0 the noise is
         discrete Laplace; otherwise it is Gaussian, which is more accurate for many marginals.
     domain : Domain, mapping of column name to values, list of values per column, or Interval
-        Public values of each column: lists of values (None declares missing), or an `Interval`, which cuts numbers into
-        bins. `discover_domain` finds a domain with differential privacy, and ``skdp draft-domain`` writes a file to
-        edit. A polars Enum and ordered categories of pandas need no declaration. Bins, ordered categories and
-        ``skdp.domain.Categories(values, ordered=True)`` are ordered; other lists are not. All rows satisfy the
-        `constraints` of the domain. Its `derived` columns are computed and not modeled.
+        Public values of each column: lists of values (None declares missing), or an `Interval` of numbers or dates.
+        Bins of an Interval that are not declared are found: they have about equal noisy counts, and a value with more
+        than a fifth of the records, such as 0, has its own. Numbers within a bin are drawn by noisy counts of smaller
+        cells, and have the `decimals` of the Interval. `discover_domain` finds a domain with differential privacy, and
+        ``skdp draft-domain`` writes a file to edit. A polars Enum and ordered categories of pandas need no
+        declaration. Bins, ordered categories and ``skdp.domain.Categories(values, ordered=True)`` are ordered; other
+        lists are not. All rows satisfy the `constraints` of the domain. Its `derived` columns are computed and not
+        modeled.
     marginals : {"auto", "independent", "full"} or list of tuples, default="auto"
         Marginals to measure. ``"auto"`` measures all single columns and selects pairs by noisy scores ([1]_). If the
         budget suffices, it also selects marginals of up to five columns that a first model estimates badly.
@@ -127,10 +128,6 @@ class DPMarginalSynthesizer(
     max_cells : int, default=100_000
         Largest number of cells of a clique of the model. Time and memory are proportional to it. ``"auto"`` does not
         select marginals with more cells.
-    bins : {"declared", "private"}, default="declared"
-        Bins of each `Interval`. ``"declared"`` uses the declared bins. ``"private"`` spends a fifth of the budget on
-        finding at most as many bins with about equal counts; use it for skewed or correlated numbers. In both cases,
-        numbers within a bin are drawn by noisy counts of smaller cells, and have the `decimals` of the `Interval`.
     handle_unknown : {"error", "clip", "ignore"} or mapping of column name to value, default="error"
         How to handle a value outside the domain, such as a number with more decimals than the `Interval` declares.
         ``"error"`` raises `ValueError`, which reveals that such a value occurs. ``"clip"`` moves numbers to the first
@@ -197,9 +194,9 @@ class DPMarginalSynthesizer(
     of counts, scores and choices add up to at most 1. The model, samples and all other methods are post-processing,
     without privacy loss.
 
-    With ``bins="private"``, a fifth of the budget is spent on counts of fine cells, which depend on the declared
-    `Interval` only. With declared bins of d columns, each column whose bins have several values spends 3/(20 d) of
-    the budget on counts of fine cells. Numbers are drawn in proportion to these counts where the counts exceed their
+    Of d columns, each with declared bins of several values spends 3/(20 d) of the budget on counts of fine cells. If k
+    columns have fine cells, each whose bins are found spends 1/(5 k) of the budget on them. The fine cells depend on
+    the declared `Interval` only. Numbers are drawn in proportion to these counts where the counts exceed their
     noise, from fitted tails beyond them, and uniformly elsewhere.
 
     `transform` returns as many rows as X has, as scikit-learn requires. If X is the table of `fit`, this reveals the
@@ -256,7 +253,6 @@ class DPMarginalSynthesizer(
         workload: Sequence[Sequence[ColumnName]] | None = None,
         target: ColumnName | None = None,
         max_cells: int = 100_000,
-        bins: Literal["declared", "private"] = "declared",
         handle_unknown: Policy | Mapping[Any, Any] = "error",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -269,7 +265,6 @@ class DPMarginalSynthesizer(
         self.workload = workload
         self.target = target
         self.max_cells = max_cells
-        self.bins = bins
         self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
@@ -365,10 +360,10 @@ class DPMarginalSynthesizer(
         )
         # Measure.
         counts, domain = measure_table(
-            table, records, plan, self.bins, budget=budget, source=source
+            table, records, plan, budget=budget, source=source
         )
         # Post-process: the records are not used from here on.
-        fitted = FittedTable.of(table, domain, counts, self.bins)
+        fitted = FittedTable.of(table, domain, counts, table.domain)
         self._set_fit(fitted, self.guarantee_)
         return plan
 
@@ -579,7 +574,7 @@ class DPMarginalSynthesizer(
     def _restore_fit(self, fitted: dict[str, Any]) -> None:
         """Check the fitted parts from `skdp.load`, and set them."""
         # Nothing is set before all parts are read.
-        table = read_fitted(fitted, self.max_cells, self.bins)
+        table = read_fitted(fitted, self.max_cells, self.domain)
         self._set_fit(table, fitted["guarantee"])
         self.n_features_in_ = len(table.features)
         if fitted["named"] is True:

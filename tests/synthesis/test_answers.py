@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp import DPMarginalSynthesizer, Interval
+from tests.synthesis.bounds import bounds_only
 
 N = 600
 PEOPLE = pd.DataFrame(
@@ -210,7 +211,7 @@ def test_numbers_clipped_to_the_upper_bound_are_counted_there(high, decimals):
     assert (drawn == high).mean() == pytest.approx(0.5, abs=0.01)
 
 
-@pytest.mark.parametrize("bins", ["declared", "private"])
+@pytest.mark.parametrize("bins", ["declared", "found"])
 @pytest.mark.parametrize(
     ("interval", "bound", "expected"),
     [
@@ -224,7 +225,7 @@ def test_numbers_clipped_to_the_upper_bound_are_counted_there(high, decimals):
 def test_range_from_the_upper_bound_is_a_part_of_the_last_bin(interval, bound, expected, bins):
     table = pd.DataFrame({"x": [interval.edges[0]] * 1500 + [bound] * 500})
     domain = {"x": interval}
-    model = DPMarginalSynthesizer(10.0, domain=domain, bins=bins, random_state=0).fit(table)
+    model = DPMarginalSynthesizer(10.0, domain=bounds_only(domain, bins), random_state=0).fit(table)
     for limits in [(bound, None), (bound, bound)]:
         estimate = model.count_estimate({"x": limits})
         assert not estimate.supported

@@ -16,6 +16,7 @@ from skdp.synthesis.answers._events import UNIT
 from skdp.synthesis.measure import measure_and_fit
 from skdp.synthesis.model import Marginal, Structure, fit_model
 from skdp.testing import replay_release
+from tests.synthesis.bounds import bounds_only
 
 DOMAIN = Domain(
     {
@@ -170,11 +171,10 @@ def test_replay_of_500_neighbors_stays_within_the_guarantee():
         synthesizer = DPLinkedSynthesizer(
             4.0,
             delta=float(rng.choice([0, 1e-6])),
-            domain={"sex": range(2), **columns},
+            domain=bounds_only({"sex": range(2), **columns}, rng.choice(["declared", "found"])),
             person="id",
             max_rows_per_person=int(rng.integers(1, 4)),
             order_by=rng.choice(["day", None]),
-            bins=str(rng.choice(["declared", "private"])),
             random_state=seed,
         )
 
@@ -186,11 +186,11 @@ def test_replay_of_500_neighbors_stays_within_the_guarantee():
         assert replay.passed, (seed, replay.findings)
 
 
-@pytest.mark.parametrize("bins", ["declared", "private"])
+@pytest.mark.parametrize("bins", ["declared", "found"])
 def test_replay_of_a_single_table_stays_within_the_guarantee(bins):
     patients, visits = make_tables(40)
     rows = patients.merge(visits, on="id")
-    synthesizer = make_synthesizer(epsilon=5.0, person_columns=["sex", "age"], bins=bins)
+    synthesizer = make_synthesizer(epsilon=5.0, person_columns=["sex", "age"], domain=bounds_only(DOMAIN, bins))
     last = rows["id"] == rows["id"].iloc[-1]
     replay = replay_release(synthesizer.fit, rows, rows[~last])
     assert replay.passed, replay.findings
@@ -463,10 +463,10 @@ def test_link_quality_lists_measured_marginals(fitted):
     assert (quality["misfit"] < 0.05 + quality["noise"]).all()
 
 
-@pytest.mark.parametrize("bins", ["declared", "private"])
+@pytest.mark.parametrize("bins", ["declared", "found"])
 def test_saved_synthesizer_draws_the_same_tables(bins, tables, tmp_path):
     path = tmp_path / "linked.skops"
-    synthesizer = make_synthesizer(bins=bins, order_by="day").fit(*tables)
+    synthesizer = make_synthesizer(domain=bounds_only(DOMAIN, bins), order_by="day").fit(*tables)
     skdp.save(synthesizer, path)
     loaded = skdp.load(path).set_params(random_state=0)  # a file has no seed
     assert loaded.guarantee_ == synthesizer.guarantee_

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
+from tests.synthesis.bounds import bounds_only
 
 N = 6_000
 
@@ -17,30 +18,30 @@ def fit_model(table, domain, epsilon=10, **parameters):
     return DPMarginalSynthesizer(epsilon, delta=1e-9, domain=domain, random_state=0, **parameters).fit(table)
 
 
-@pytest.mark.parametrize("bins", ["declared", "private"])
+@pytest.mark.parametrize("bins", ["declared", "found"])
 def test_bounds_may_be_as_wide_as_floats(bins):
     """Squares of values overflowed after the charge, in an error without the name of the column."""
     numbers = np.random.default_rng(1).uniform(-1, 1, 500)
-    parameters = {"epsilon": 20, "bins": bins, "random_state": 0}
+    parameters = {"epsilon": 20, "random_state": 0}
     samples = {}
     # A power of two changes no digit of a float.
     scales = (2.0**100, 2.0**500, 2.0**1000)
     for scale in scales:
         domain = {"x": Interval(-4 * scale, 4 * scale, bins=4, real=True), "y": [0, 1]}
         table = pd.DataFrame({"x": numbers * scale, "y": [0, 1] * 250})
-        rows = DPMarginalSynthesizer(**parameters, domain=domain).fit(table).sample(500)
+        rows = DPMarginalSynthesizer(**parameters, domain=bounds_only(domain, bins)).fit(table).sample(500)
         samples[scale] = rows["x"] / scale
         assert abs(samples[scale].mean() - numbers.mean()) < 0.1
         assert abs(samples[scale].std() - numbers.std()) < 0.2
 
 
-@pytest.mark.parametrize("bins", ["declared", "private"])
+@pytest.mark.parametrize("bins", ["declared", "found"])
 def test_bounds_wider_than_floats_raise_before_charge(bins):
     table = pd.DataFrame({"x": [0.0, 1.0], "y": [0, 1]})
     domain = {"x": Interval(edges=[-1e308, 0, 1e308]), "y": [0, 1]}
     ledger = PrivacyLedger(epsilon=5)
     with pytest.raises(ValueError, match=r"column 'x' must have a width of at most 1.8e\+308, .* narrower bounds"):
-        DPMarginalSynthesizer(domain=domain, bins=bins, ledger=ledger).fit(table)
+        DPMarginalSynthesizer(domain=bounds_only(domain, bins), ledger=ledger).fit(table)
     assert ledger.charges().empty
 
 
@@ -56,7 +57,7 @@ def test_python_dates_depend_on_the_edges_only():
             assert (rows["day"] == rows["day"].dt.normalize()).all() == has_days
 
 
-@pytest.mark.parametrize("bins", ["declared", "private"])
+@pytest.mark.parametrize("bins", ["declared", "found"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize(
     ("interval", "scale"),
@@ -75,7 +76,8 @@ def test_noise_is_not_a_frequent_number(interval, scale, delta, bins):
     for seed in range(2):
         amounts = np.random.default_rng(seed).gamma(2, scale, N).clip(0, interval.edges[-1])
         table = pd.DataFrame({"x": amounts if interval.decimals is None else amounts.round(interval.decimals)})
-        synthesizer = DPMarginalSynthesizer(0.5, delta=delta, domain={"x": interval}, bins=bins, random_state=seed)
+        parameters = {"delta": delta, "domain": bounds_only({"x": interval}, bins), "random_state": seed}
+        synthesizer = DPMarginalSynthesizer(0.5, **parameters)
         assert synthesizer.fit(table).sample(N)["x"].value_counts().max() <= 12
 
 
@@ -95,13 +97,13 @@ def test_whole_numbers_stay_in_bins_with_fractional_edges(decimals):
     assert is_first.mean() == pytest.approx(is_second.mean(), rel=0.1)
 
 
-@pytest.mark.parametrize("bins", ["declared", "private"])
+@pytest.mark.parametrize("bins", ["declared", "found"])
 def test_even_dates_stay_even(bins):
     """A few days with large noise do not get the rows of a month."""
     days = np.random.default_rng(0).integers(0, 365, 5_000)
     table = pd.DataFrame({"day": pd.Timestamp("2025-01-01") + pd.to_timedelta(days, "D"), "x": [0, 1] * 2_500})
     domain = {"day": Interval(date(2025, 1, 1), date(2026, 1, 1), bins=12), "x": [0, 1]}
-    drawn = fit_model(table, domain, epsilon=1, bins=bins).sample()["day"].dt
+    drawn = fit_model(table, bounds_only(domain, bins), epsilon=1).sample()["day"].dt
     months = drawn.month.value_counts(normalize=True).reindex(range(1, 13), fill_value=0)
     assert abs(months - 1 / 12).sum() / 2 < 0.05
     assert drawn.day_of_year.value_counts().max() < 60

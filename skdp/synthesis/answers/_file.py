@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain, Interval, drop_bins
 from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.measure import NumberCounts, find_columns, fit_counts, structure_of
 from skdp.synthesis.model import Clique, Marginal, shape_of
@@ -57,12 +57,16 @@ def describe_fitted(fitted: FittedTable) -> dict[str, Any]:
         "marginals": list(map(describe, counts.marginals)),
         "scores": scores,
         "cells": cells,
+        "found": sorted(fitted.found, key=fitted.domain.columns.index),
     }
 
 
-def read_fitted(parts: dict[str, Any], max_cells: int, bins: str) -> FittedTable:
-    """Check the parts of a file, and fit the model again; the parameters are as for `DPMarginalSynthesizer`."""
-    if parts.keys() != PARTS:
+def read_fitted(parts: dict[str, Any], max_cells: int, declared: Any) -> FittedTable:
+    """Check the parts of a file, and fit the model again; the parameters are as for `DPMarginalSynthesizer`.
+
+    Files of 0.1.0 and 0.2.0 do not list the columns whose bins were found: `declared` has no bins of these.
+    """
+    if parts.keys() - {"found"} != PARTS:
         raise ValueError(f"The parts of a synthesizer must be {sorted(PARTS)}.")
     domain, template = parts["domain"], parts["template"]
     guarantee, features = parts["guarantee"], tuple(parts["features"])
@@ -83,7 +87,11 @@ def read_fitted(parts: dict[str, Any], max_cells: int, bins: str) -> FittedTable
     numbers = _read_numbers(parts["cells"], domain, guarantee.rho is not None)
     counts = fit_counts(structure_of(domain, max_cells), marginals, numbers)
     form = PrivateTable(features, template, domain, numbers.cells)
-    return FittedTable.of(form, domain, replace(counts, scores=scores), bins)
+    if "found" in parts:
+        declared = {name: drop_bins(domain[name]) for name in parts["found"]}
+    elif not isinstance(declared, Mapping):
+        declared = {}
+    return FittedTable.of(form, domain, replace(counts, scores=scores), declared)
 
 
 def _read_clique(names: Any, domain: Domain) -> Clique:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from skdp._arrays import Indices
-from skdp.domain import Domain
+from skdp.domain import Domain, Interval
 from skdp.synthesis.answers._rows import (
     DrawnRows,
     Ranks,
@@ -40,16 +40,28 @@ class FittedTable:
     """A table without rows that has the library and the dtypes of the output."""
     counts: FittedCounts
     """The noisy counts and the model."""
-    has_private_bins: bool
-    """True if noisy counts determined the bins."""
+    found: frozenset[Any]
+    """Names of the columns whose bins were found from noisy counts."""
 
     @classmethod
     def of(
-        cls, form: PrivateTable, domain: Domain, counts: FittedCounts, bins: str
+        cls,
+        form: PrivateTable,
+        domain: Domain,
+        counts: FittedCounts,
+        declared: Mapping[Any, Any],
     ) -> FittedTable:
-        """Join the public form of a table, its final domain, and its noisy counts; `bins` is the parameter."""
+        """Join the public form of a table, its final domain, and its noisy counts.
+
+        Columns that have an Interval without bins in `declared` have found bins.
+        """
         template = make_template(form.table, domain)
-        return cls(domain, form.features, template, counts, bins == "private")
+        found = set()
+        for column in counts.shapes:
+            values = declared.get(domain.columns[column])
+            if isinstance(values, Interval) and not values.has_bins:
+                found.add(domain.columns[column])
+        return cls(domain, form.features, template, counts, frozenset(found))
 
     @cached_property
     def n_rows(self) -> tuple[float, float]:
@@ -58,10 +70,12 @@ class FittedTable:
 
     @cached_property
     def _ranks(self) -> Ranks | None:
-        # Private bins are wide, so the numbers within them depend on each other.
-        if not self.has_private_bins:
-            return None
-        return learn_ranks(self.counts.model, self.counts.shapes)
+        # Found bins are wide, so the numbers within them depend on each other.
+        ranked = {}
+        for column, shape in self.counts.shapes.items():
+            if self.domain.columns[column] in self.found:
+                ranked[column] = shape
+        return learn_ranks(self.counts.model, ranked)
 
     def draw_rows(
         self, n: int, rng: np.random.Generator, template: Table | None = None

@@ -41,6 +41,15 @@ Gaussian noise exceeds 4.5, and Laplace noise 8.5, with a probability of 3e-6.""
 CLEAR_BIN_STD_ERRORS = 4.0
 """Standard errors above which the count of a bin is better than a tail."""
 
+MAX_NOISE = 0.05
+"""Noise of a pair of columns with found bins, relative to all records."""
+
+MAX_BINS = 40
+"""Largest number of bins that are found for a column."""
+
+FREQUENT_PROPORTION = 0.2
+"""Proportion of the records from which on a cell, such as the value 0, is a bin of its own."""
+
 N_BRANCHES = 8
 """Blocks of a block of cells."""
 
@@ -49,25 +58,27 @@ MIN_PROPORTION = 1e-9
 
 
 def measure_cells(
-    private: PrivateCounts, domain: Domain, cells: Mapping[int, Interval], bins: str
+    private: PrivateCounts, domain: Domain, cells: Mapping[int, Interval]
 ) -> tuple[Domain, NumberCounts]:
     """Count fine cells of numbers with noise; return the domain with its final bins, and these counts.
 
-    `cells` has the fine cells of each column, by index. If `bins` is "private", bins with about equal counts replace
-    the declared ones. From here on, `private` counts records by bins.
+    `cells` has the fine cells of each column, by index. Columns without declared bins get bins with about equal counts.
+    From here on, `private` counts records by bins.
     """
+    intervals = find_intervals(domain)
+    declared = [column for column in cells if intervals[column].has_bins]
+    found = [column for column in cells if not intervals[column].has_bins]
     levels: dict[int, tuple[Marginal, ...]] = {}
-    if cells:
-        # Within declared bins, a column spends 15 % of an equal part of the budget; all
-        # columns together spend a fifth of the budget on finding private bins.
+    # Within declared bins, a column spends 15 % of an equal part of the budget. If no
+    # column has declared bins, all together spend a fifth of the budget on finding them.
+    if declared:
         fraction = Fraction(3, 20 * len(domain.columns))
-        if bins == "private":
-            fraction = Fraction(1, 5 * len(cells))
-        levels = private.measure_levels(list(cells), fraction)
-    is_gaussian = private.budget.is_gaussian
-    numbers = NumberCounts(find_intervals(domain), cells, levels, is_gaussian)
-    if cells and bins == "private":
-        domain = _choose_bins(private, domain, numbers)
+        levels |= private.measure_levels(declared, fraction)
+    if found:
+        levels |= private.measure_levels(found, Fraction(1, 5 * len(cells)))
+    numbers = NumberCounts(intervals, cells, levels, private.budget.is_gaussian)
+    if found:
+        domain = _choose_bins(private, domain, numbers, found)
         numbers = replace(numbers, intervals=find_intervals(domain))
     private.coarsen(domain, numbers.bins)
     return domain, numbers
@@ -146,25 +157,34 @@ class NumberCounts:
 
 
 def _choose_bins(
-    private: PrivateCounts, domain: Domain, numbers: NumberCounts
+    private: PrivateCounts,
+    domain: Domain,
+    numbers: NumberCounts,
+    found: Sequence[int],
 ) -> Domain:
-    """Cut intervals into bins with about equal noisy counts, and return a domain with these bins.
+    """Cut the intervals of columns into bins with about equal noisy counts, and return a domain with these bins.
 
-    Bins are merged cells, at most as many as declared, and so few that the noise of a pair of columns is small.
+    Bins are merged cells, and so few that the noise of a pair of columns is small. Frequent values are bins.
     """
-    counts = {column: numbers.combine(column, ()) for column in numbers.cells}
+    counts = {column: numbers.combine(column, ()) for column in found}
     total = max(1.0, float(np.mean([cell.counts.sum() for cell in counts.values()])))
     budget = private.budget
     noise = budget.std_error(budget.remaining / (2 * len(domain.columns)))
-    # The noise of a pair of columns is a twentieth of all records.
-    n_affordable = max(2, round((0.05 * total / noise) ** 0.5))
+    n_cells = MAX_NOISE * total / noise
+    # The number of bins for a pair of columns with found bins, and for a pair with another
+    # column, where the noise may be twice as large, weighted by the numbers of pairs.
+    n_equal = max(2.0, n_cells**0.5)
+    sizes = [s for c, s in enumerate(domain.sizes) if c not in found] or [1]
+    n_beside = max(n_equal, 2 * n_cells / float(np.minimum(sizes, n_equal).mean()))
+    proportion = (len(found) - 1) / max(1, len(domain.columns) - 1)
+    n_bins = round(proportion * n_equal + (1 - proportion) * n_beside)
     columns = dict(domain)
-    for column, fine in numbers.cells.items():
+    for column in found:
+        fine = numbers.cells[column]
         edges = np.array(fine.edges, fine.dtype)
-        n_bins = min(len(numbers.intervals[column].edges) - 1, n_affordable)
         one_bin = np.array([0, edges.size - 1])
         proportions, _, _ = counts[column].estimate_proportions(one_bin)
-        cuts = _cut(proportions, n_bins)
+        cuts = _cut(proportions, min(MAX_BINS, n_bins))
         columns[domain.columns[column]] = with_edges(fine, edges[cuts])
     return Domain(columns, constraints=domain.constraints, derived=domain.derived)
 
@@ -298,7 +318,10 @@ def _cut(proportions: Floats, max_bins: int) -> list[int]:
     """Merge cells into at most `max_bins` bins with about equal proportions; return the first cells and the end."""
     # Cells with more than the mean proportion of a bin become bins; small cells are
     # merged into the remaining bins.
-    is_large = proportions >= 1 / max_bins
+    is_frequent = proportions >= FREQUENT_PROPORTION
+    is_large = is_frequent | (proportions >= 1 / max_bins)
+    # There may be bins between and beside all frequent values.
+    max_bins = max(max_bins, 2 * int(is_frequent.sum()) + 1)
     n_small = max(1, max_bins - int(is_large.sum()))
     min_proportion = max(proportions[~is_large].sum() / n_small, 1 / (2 * max_bins))
     remainders = np.cumsum(proportions[::-1])[::-1]
@@ -307,11 +330,17 @@ def _cut(proportions: Floats, max_bins: int) -> list[int]:
         proportion = proportions[0]
         for cell in range(1, proportions.size):
             is_alone = is_large[cell] or is_large[cell - 1]
+            is_cut = is_frequent[cell] or is_frequent[cell - 1]
+            # A small bin before a frequent value is merged with the bin before it.
+            is_small = is_frequent[cell] and proportion < min_proportion / 4
+            if is_small and len(cuts) > 1 and not is_frequent[cuts[-2:]].any():
+                cuts.pop()
             enough = min_proportion - proportions[cell] / 2
             enough_left = min_proportion / 2
             if is_alone:
                 enough = enough_left = min_proportion / 4
-            if proportion >= enough and remainders[cell] >= enough_left:
+            is_cut |= proportion >= enough and remainders[cell] >= enough_left
+            if is_cut:
                 cuts.append(cell)
                 proportion = 0.0
             proportion += proportions[cell]

@@ -169,19 +169,18 @@ def measure_linked(
     records: LinkedRecords,
     plan: MarginalPlan,
     declared: Domain,
-    bins: str,
     *,
     budget: NoiseBudget,
     source: ByteSource,
 ) -> dict[Any, tuple[Domain, FittedCounts]]:
     """Spend the budget on noisy counts of people and of events; return the domain and counts of each table.
 
-    `plan` has the marginals of people, `declared` the constraints, and `bins` is the parameter. The name of the table
-    of people is None, and it comes first.
+    `plan` has the marginals of people, and `declared` the constraints. The name of the table of people is None, and it
+    comes first.
     """
     people = tables.people
     private = PrivateCounts(records.people, budget.split(PEOPLE_FRACTION), source)
-    domain, cells = measure_cells(private, records.domain, people.cells, bins)
+    domain, cells = measure_cells(private, records.domain, people.cells)
     persons = records.people.coarsen(domain, cells.bins).codes
     counts = measure_and_fit(private, plan.with_domain(domain), cells)
     measured: dict[Any, tuple[Domain, FittedCounts]] = {None: (domain, counts)}
@@ -189,7 +188,7 @@ def measure_linked(
     for name, table in tables.events.items():
         rows, events = records.events[name]
         private = PrivateCounts(events, budget.split(fraction, UNIT), source)
-        cut, cells = measure_cells(private, table.domain, table.cells, bins)
+        cut, cells = measure_cells(private, table.domain, table.cells)
         columns = EventColumns.join(
             cut,
             domain,

@@ -117,17 +117,16 @@ def measure_table(
     form: PrivateTable,
     records: Records,
     plan: MarginalPlan,
-    bins: str,
     *,
     budget: NoiseBudget,
     source: ByteSource,
 ) -> tuple[FittedCounts, Domain]:
     """Spend the budget on the fine cells and the marginals of a table; also return the domain with its final bins.
 
-    `form` has the public facts of the records, and `bins` is the parameter.
+    `form` has the public facts of the records.
     """
     private = PrivateCounts(records, budget, source)
-    domain, numbers = measure_cells(private, form.domain, form.cells, bins)
+    domain, numbers = measure_cells(private, form.domain, form.cells)
     return measure_and_fit(private, plan.with_domain(domain), numbers), domain
 
 

@@ -152,9 +152,12 @@ def find_middles(interval: Interval) -> NDArray[Any]:
 
 
 def cut_finely(interval: Interval) -> Interval:
-    """Cut the bins of an interval into fine cells, by public facts; return the same interval if no cell is finer."""
+    """Cut the declared bins of an interval into fine cells by public facts; return the interval if none is finer."""
     edges = np.array(interval.edges, interval.dtype)
-    fine = _cut_dates(edges) if edges.dtype.kind == "M" else _cut_numbers(interval)
+    if not interval.has_bins:  # only the bounds are declared
+        edges = edges[[0, -1]]
+    bins = with_edges(interval, edges)
+    fine = _cut_dates(edges) if edges.dtype.kind == "M" else _cut_numbers(bins)
     return interval if fine.size == edges.size else with_edges(interval, fine)
 
 
