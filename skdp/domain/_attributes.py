@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from skdp.domain._bins import (
     format_edge,
     make_even_edges,
     parse_edges,
+    round_edges,
     shorten_edge,
 )
 from skdp.privacy import PrivacyGuarantee
@@ -363,12 +363,8 @@ class Interval:
             self.real = real or not declares_whole(declared, self.edges)
             if self.dtype.kind == "f" and not self.real:
                 self.decimals = 0  # whole numbers; dates have no decimals
-        widths = np.diff(self.edges) if self.decimals == 0 else np.zeros(1)
-        if has_bounds and widths.min() >= 1:
-            # The bins contain the same whole numbers: [0, 9.5) and [9.5, 19) are 0 to 9 and
-            # 10 to 18.
-            first, *inner, last = self.edges
-            self.edges = (first, *(float(math.ceil(edge)) for edge in inner), last)
+        if has_bounds and self.decimals == 0:
+            self.edges = round_edges(self.edges)
 
     def _check_decimals(self, decimals: Any, real: bool) -> None:
         """Check `decimals`, the declared number of decimals; `real` is True if the numbers have fractions."""

@@ -55,6 +55,15 @@ def cut_evenly(low: float, high: float, bins: int) -> Floats:
     return edges.astype(float)
 
 
+def round_edges(edges: tuple[float, ...]) -> tuple[float, ...]:
+    """Round the inner edges of bins of whole numbers up, unless a bin is narrower than 1."""
+    # The bins contain the same whole numbers: [0, 9.5) and [9.5, 19) are 0 to 9 and 10 to 18.
+    if np.diff(edges).min() < 1:
+        return edges
+    first, *inner, last = edges
+    return first, *(float(math.ceil(edge)) for edge in inner), last
+
+
 def parse_edges(edges: Any, name: str) -> tuple[Any, ...]:
     """Check the edges of an Interval and return them as floats, dates or datetimes; `name` is for errors."""
     if isinstance(edges, str) or not np.iterable(edges):

@@ -18,7 +18,7 @@ from skdp.domain._attributes import (
     declares_whole,
     name_column_in_errors,
 )
-from skdp.domain._bins import make_even_edges, shorten_edge
+from skdp.domain._bins import make_even_edges, round_edges, shorten_edge
 from skdp.tables import drop_missing
 
 # Keys of a file.
@@ -85,7 +85,10 @@ def _describe_attribute(attribute: Categories | Interval) -> dict[str, Any]:
     low, high, bins = attribute.edges[0], attribute.edges[-1], len(edges) - 1
     # Bounds and a number of bins are written instead of edges if they give these edges.
     with np.errstate(all="ignore"):
-        is_even = tuple(make_even_edges(low, high, bins)) == attribute.edges
+        even = tuple(make_even_edges(low, high, bins))
+        is_even = attribute.edges == (
+            round_edges(even) if attribute.decimals == 0 else even
+        )
     table: dict[str, Any] = {"edges": edges}
     if is_even or not attribute.has_bins:
         table = {"low": edges[0], "high": edges[-1], "bins": bins}
