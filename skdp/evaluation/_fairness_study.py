@@ -20,7 +20,6 @@ from sklearn.metrics import accuracy_score, roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_consistent_length
-from sklearn.utils.validation import has_fit_parameter
 
 from skdp._arrays import Floats, Indices, Integers
 from skdp.base import (
@@ -64,7 +63,7 @@ def fairness_study(
     X: pd.DataFrame,
     y: ColumnLike,
     *,
-    encoder: OracleEncoder | Sequence[OracleEncoder] | Mapping[str, OracleEncoder],
+    encoder: OracleEncoder | Mapping[str, OracleEncoder],
     epsilons: Iterable[float],
     domain: DomainLike,
     sensitive: ColumnName | list[ColumnName],
@@ -90,9 +89,8 @@ def fairness_study(
         all other columns must be numeric.
     y : array-like of shape (n_samples,)
         True labels. All labels except the positive label are negative.
-    encoder : encoder of categories, list of encoders, or mapping of name to encoder
-        Encoders of the protected columns, which are compared. The name of an encoder is
-        its class, or the key of the mapping. If an encoder has `categories`, these are
+    encoder : encoder of categories, or mapping of name to encoder
+        Encoder of the protected columns, or several of them to compare. If an encoder has `categories`, these are
         the protected columns, otherwise only the columns of `sensitive` are protected.
         The study sets its epsilon and its seed.
     epsilons : iterable of float
@@ -219,8 +217,12 @@ def fairness_study(
     table = _read_table(X, y, encoders, domain, names, privileged, positive_label)
     _check_columns(table.X, table.domain, table.protected, methods)
     if sample_weight is not None:
+        if "synthetic rows" in methods:
+            raise ValueError(
+                "`sample_weight` cannot be used with 'synthetic rows', which have no "
+                "weights. Remove it from `methods`."
+            )
         table = replace(table, weights=parse_weights(sample_weight, X, len(X)))
-        _check_weights(estimator, methods)
     seed = draw_seed(random_state)
     calls, keys = [], []
     for position, name in enumerate(methods):
@@ -244,39 +246,18 @@ def fairness_study(
 
 
 def _name_encoders(encoder: Any) -> dict[str, Any]:
-    """Return the encoders of a study by name; raise an error for other objects and equal names."""
-    named = encoder
-    if not isinstance(encoder, Mapping):
-        listed = encoder if isinstance(encoder, list | tuple) else [encoder]
-        named = {type(one).__name__: one for one in listed}
-        if len(named) < len(listed):
-            raise ValueError(
-                "`encoder` must have names if two encoders have the same class. Pass a "
-                'mapping, such as {"split": encoder, "joint": other_encoder}.'
-            )
+    """Return the encoders of a study by name; raise an error for other objects."""
+    is_single = not isinstance(encoder, Mapping)
+    named = {type(encoder).__name__: encoder} if is_single else dict(encoder)
     for one in named.values():
         if not isinstance(one, OracleEncoder):
             raise TypeError(
-                f"`encoder` must be an encoder of categories, got {type(one).__name__}."
+                "`encoder` must be an encoder of categories, or a mapping of names to "
+                f"encoders, got {type(one).__name__}."
             )
     if not named:
         raise ValueError("`encoder` must have at least one encoder, got none.")
-    return {str(name): one for name, one in named.items()}
-
-
-def _check_weights(estimator: Any, methods: Sequence[str]) -> None:
-    """Raise an error if the model or a method has no weights of rows."""
-    if "synthetic rows" in methods:
-        raise ValueError(
-            "`sample_weight` cannot be used with 'synthetic rows', which have no "
-            "weights. Remove it from `methods`."
-        )
-    model = estimator[-1] if isinstance(estimator, Pipeline) else estimator
-    if not has_fit_parameter(model, "sample_weight"):
-        raise ValueError(
-            "`estimator` must have a `fit` with the parameter `sample_weight`, got "
-            f"{type(model).__name__}."
-        )
+    return named
 
 
 def _warn_once(

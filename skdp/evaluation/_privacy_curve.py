@@ -389,19 +389,11 @@ def compare_to_baseline(
             "`curve` must have a baseline: rows with an infinite epsilon, or rows of "
             "the method `baseline`, got none."
         )
-    on = ["metric", "split"]
-    if baseline is None and "method" in curve:
-        methods = [
-            set(curve.loc[rows, "method"]) for rows in (~is_baseline, is_baseline)
-        ]
-        # Concatenated curves may have a baseline each.
-        if methods[0] <= methods[1]:
-            on.append("method")
-    check_splits(curve[is_baseline], on)
+    check_splits(curve[is_baseline], ["metric"])
     # Each score is paired with the score of the baseline on the same split.
     pairs = curve[~is_baseline].merge(
-        curve.loc[is_baseline, [*on, "value"]],
-        on=on,
+        curve.loc[is_baseline, ["metric", "split", "value"]],
+        on=["metric", "split"],
         how="left",
         suffixes=("", "_baseline"),
         validate="many_to_one",
@@ -452,7 +444,7 @@ def check_curve(curve: Any) -> pd.DataFrame:
 
 def check_splits(curve: pd.DataFrame, keys: Iterable[str]) -> None:
     """Raise an error if a split is repeated in the rows of a curve that have equal keys."""
-    if curve.duplicated([*{*keys, "split"}]).any():
+    if curve.duplicated([*keys, "split"]).any():
         raise ValueError(
             "`curve` must have each split once for each epsilon and metric, got a "
             "repeated split. Use a single baseline: compute the other curves to "

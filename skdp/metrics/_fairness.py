@@ -580,14 +580,20 @@ def fairness_from_counts(
     """
     check_choice("rows", rows, get_args(RowSource))
     check_confidence_level(confidence_level)
-    table = _read_counts(counts)
+    if not is_frame(counts):
+        raise TypeError(f"`counts` must be a dataframe, got {type(counts).__name__}.")
+    # The keys are the index in pandas, and columns elsewhere.
+    table: Any = counts
+    is_pandas = isinstance(counts, pd.DataFrame)
+    table = table.reset_index() if is_pandas else convert_frame(table, "pandas")
     names = sensitive_features
     names = list(names) if isinstance(names, list) else [names]
-    for name in (y_true, y_pred, *names):
-        if name not in table:
-            raise ValueError(
-                f"`counts` must have the column {name!r}, got {list(table)}."
-            )
+    required = [y_true, y_pred, *names, "count", "count_std_error"]
+    if not {*required} <= {*table}:
+        raise ValueError(
+            f"`counts` must have the columns {required}, got {list(table)}. Release "
+            "them with DPGroupBy."
+        )
     sizes = table["count"].to_numpy(float)
     if rows == "population" and (sizes % 1 != 0).any():
         raise ValueError(
@@ -609,28 +615,11 @@ def fairness_from_counts(
         is_reported=True,
         has_privileged=privileged is not None,
         rows=rows,
-        noise=is_group * table[["std_error"]].to_numpy(float) ** 2,
+        noise=is_group * table[["count_std_error"]].to_numpy(float) ** 2,
     )
     return _tabulate_outcomes(
         outcomes, positive_label, groups, parse_metrics(metrics), confidence_level
     )
-
-
-def _read_counts(counts: Any) -> pd.DataFrame:
-    """Convert a table of counts to pandas, with its keys, "count" and "std_error" as columns."""
-    if isinstance(counts, pd.DataFrame):
-        table = counts.reset_index()
-    elif is_frame(counts):
-        table = convert_frame(counts, "pandas")
-    else:
-        raise TypeError(f"`counts` must be a dataframe, got {type(counts).__name__}.")
-    table = table.rename(columns={"count_std_error": "std_error"})
-    if not {"count", "std_error"} <= {*table}:
-        raise ValueError(
-            "`counts` must have the columns count and count_std_error, got "
-            f"{list(counts.columns)}. Release them with DPGroupBy."
-        )
-    return table
 
 
 def _scale_weights(sample_weight: Any, features: Any, n_rows: int) -> Floats:
@@ -672,7 +661,7 @@ def _tabulate_outcomes(
         table = _tabulate_scores(is_true, predicted, groups, metrics, level)
     elif positive_label is None and is_regression(outcomes):
         sums = sum_means(true.to_numpy(float), predicted.to_numpy(float), groups)
-        definitions = {name: mean.definition for name, mean in MEANS.items()}
+        definitions = {name: text for name, (text, _) in MEANS.items()}
         table = _tabulate_metrics(
             estimate_rates(sums, level),
             definitions,
@@ -691,7 +680,7 @@ def _tabulate_outcomes(
             sums = sum_rates(is_true, is_predicted, groups)
             tables[label] = _tabulate_metrics(
                 estimate_rates(sums, level),
-                {name: rate.definition for name, rate in RATES.items()},
+                {name: text for name, (text, _) in RATES.items()},
                 partial(score_rates, sums),
                 COMPARISONS,
                 groups,

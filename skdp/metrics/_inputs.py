@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from inspect import Parameter, signature
 from numbers import Real
 from typing import Any
 
@@ -120,7 +119,7 @@ def list_columns(columns: Any, declared: list[Any]) -> list[Any]:
 
 
 def parse_metrics(metrics: Any) -> dict[str, Any]:
-    """Return the metrics by name; raise an error unless all are functions that take `sample_weight`."""
+    """Return the metrics by name; raise an error unless all are functions."""
     if metrics is None:
         return {}
     if callable(metrics):
@@ -130,15 +129,7 @@ def parse_metrics(metrics: Any) -> dict[str, Any]:
             "`metrics` must be a function or a mapping of names to functions, got "
             f"{type(metrics).__name__}."
         )
-    for name, metric in metrics.items():
-        parameters = signature(metric).parameters
-        kinds = {parameter.kind for parameter in parameters.values()}
-        if "sample_weight" not in parameters and Parameter.VAR_KEYWORD not in kinds:
-            raise TypeError(
-                f"`metrics[{name!r}]` must have the parameter `sample_weight`, got "
-                f"{list(parameters)}."
-            )
-    return {str(name): metric for name, metric in metrics.items()}
+    return dict(metrics)
 
 
 def parse_outcomes(y_true: Any, y_pred: Any, n_rows: int) -> dict[str, pd.Series]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from fairlearn.reductions import ClassificationMoment
+from fairlearn.reductions import ClassificationMoment, ErrorRate
 
 from skdp._arrays import Floats
 from skdp.base import check_row_order, find_stack_level
@@ -24,41 +24,28 @@ EVENTS = {
 }
 
 
-class WeightedErrorRate(ClassificationMoment):
+class WeightedErrorRate(ErrorRate):
     """Misclassification rate of weighted rows, the objective of the reductions."""
-
-    # fairlearn's own objective has no weights.
 
     def load_data(
         self, X: Any, y: Any, *, sensitive_features: Any, sample_weight: Any = None
     ) -> None:
         """Store the labels, and the weights with a mean of 1."""
-        labels = parse_classes(y, "y").astype(int)
-        super().load_data(X, labels)
-        weights = parse_weights(sample_weight, X, len(labels))
-        self._signs = (2 * labels.to_numpy() - 1) * weights / weights.mean()
-        self._weight_of_positives = self._signs[self._signs > 0].sum()
-
-    @property
-    def index(self) -> list[str]:
-        """Name of the only moment."""
-        return ["all"]
+        # The objective does not depend on the groups.
+        super().load_data(X, y, sensitive_features=np.zeros(len(X)))
+        weights = parse_weights(sample_weight, X, len(X))
+        self._weights = weights / weights.mean()
 
     def gamma(self, predictor: Callable[[Any], Any]) -> pd.Series:
         """Return the error of a classifier."""
         predictions = np.asarray(predictor(self.X), float).reshape(-1)
-        # The weight of false negatives and false positives.
-        errors = self._weight_of_positives - self._signs @ predictions
-        return pd.Series(errors / len(self._signs), index=self.index)
-
-    def project_lambda(self, lambda_vec: pd.Series) -> pd.Series:
-        """Return the Lagrange multipliers."""
-        return lambda_vec
+        errors = np.abs(self._y_as_series.to_numpy() - predictions)
+        return pd.Series(np.mean(self._weights * errors), index=self.index)
 
     def signed_weights(self, lambda_vec: pd.Series | None = None) -> pd.Series:
         """Return the gain of each row from the prediction 1 instead of 0."""
-        factor = 1.0 if lambda_vec is None else lambda_vec["all"]
-        return pd.Series(factor * self._signs, index=self.tags.index)
+        gains: pd.Series = self._weights * super().signed_weights(lambda_vec)
+        return gains
 
 
 class PrivateParity(ClassificationMoment):

@@ -34,34 +34,22 @@ N_ADDED_ROWS = 4.0
 IGNORE_DIVISION = np.errstate(divide="ignore", invalid="ignore")
 
 
-class Rate(NamedTuple):
-    """Definition of a rate, where y is the true label and ŷ the prediction."""
-
-    definition: str
-    # Returns the mask of the rows that the rate divides by, from the truly positive rows.
-    find_rows: Callable[[Mask], Mask]
-
-
-RATES = {
-    "selection_rate": Rate("P(ŷ=+)", np.ones_like),
-    "true_positive_rate": Rate("TPR = P(ŷ=+ | y=+)", np.array),
-    "false_positive_rate": Rate("FPR = P(ŷ=+ | y=−)", np.logical_not),
+# Rates, where y is the true label and ŷ the prediction: the definition, and the function
+# that returns the mask of the rows that the rate divides by from the positive rows.
+RATES: dict[str, tuple[str, Callable[[Mask], Mask]]] = {
+    "selection_rate": ("P(ŷ=+)", np.ones_like),
+    "true_positive_rate": ("TPR = P(ŷ=+ | y=+)", np.array),
+    "false_positive_rate": ("FPR = P(ŷ=+ | y=−)", np.logical_not),
 }
 
-
-class Mean(NamedTuple):
-    """Definition of a mean of a regression."""
-
-    definition: str
-    # Returns the number of each row from its true and its predicted number.
-    compute: Callable[[Floats, Floats], Floats]
-
-
-MEANS = {
-    "mean_prediction": Mean("E[ŷ]", lambda true, predicted: predicted),
-    "mean_error": Mean("E[ŷ − y]", lambda true, predicted: predicted - true),
-    "mean_absolute_error": Mean(
-        "E|ŷ − y|", lambda true, predicted: np.abs(predicted - true)
+# Means of a regression: the definition, and the function of the true and the predicted
+# number of each row.
+MEANS: dict[str, tuple[str, Callable[[Floats, Floats], Floats]]] = {
+    "mean_prediction": ("E[ŷ]", lambda true, predicted: predicted),
+    "mean_error": ("E[ŷ − y]", lambda true, predicted: predicted - true),
+    "mean_absolute_error": (
+        "E|ŷ − y|",
+        lambda true, predicted: np.abs(predicted - true),
     ),
 }
 
@@ -90,7 +78,7 @@ COMPARISONS = {
 
 
 def compare_each(definitions: Mapping[str, str]) -> dict[str, Comparison]:
-    """Return a difference of each metric of `definitions`, which has their definitions by name."""
+    """Return a difference of each metric of `definitions`."""
     return {
         f"{name}_difference": Comparison(f"{definition}: {{difference}}", (name,))
         for name, definition in definitions.items()
@@ -187,7 +175,7 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
     `is_true` marks the truly positive rows, and `is_predicted` the rows that are predicted to be.
     """
     weights, n_groups = groups.weights, len(groups.names)
-    rows = np.stack([rate.find_rows(is_true) for rate in RATES.values()])
+    rows = np.stack([find_rows(is_true) for _, find_rows in RATES.values()])
     # Selected and unselected rows of each rate; shape (2, n_rates, n_rows).
     parts = np.stack([rows & is_predicted, rows & ~is_predicted])
 
@@ -232,7 +220,7 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
 def sum_means(true: Floats, predicted: Floats, groups: Groups) -> RateSums:
     """Sum the weighted numbers of the means of each group, from the true and the predicted number of each row."""
     weights, n_groups = groups.weights, len(groups.names)
-    numbers = np.stack([mean.compute(true, predicted) for mean in MEANS.values()])
+    numbers = np.stack([compute(true, predicted) for _, compute in MEANS.values()])
     # Sums of squares of numbers far from 0 would lose digits.
     origin = np.average(numbers, axis=1, weights=weights, keepdims=True)
     numbers = numbers - origin

@@ -194,15 +194,6 @@ class TestCurves:
         with pytest.raises(ValueError, match="repeated split"):
             PrivacyCurveDisplay.from_curve(pd.concat([studies[0], studies[1].assign(value=0.5)]))
 
-    def test_curves_with_a_baseline_each_are_compared_with_their_own(self):
-        other = CURVE.assign(value=CURVE["value"] ** 2)
-        curves = pd.concat([CURVE.assign(method="linear"), other.assign(method="trees")])
-        found = compare_to_baseline(curves)
-        for method, curve in (("linear", CURVE), ("trees", other)):
-            expected = compare_to_baseline(curve)
-            own = found[found["method"] == method].drop(columns="method").reset_index(drop=True)
-            pd.testing.assert_frame_equal(own, expected)
-
     def test_panels_are_readable_in_a_column(self):
         figure = PrivacyCurveDisplay.from_curve(CURVE).figure_
         assert figure.get_figwidth() == 5.5

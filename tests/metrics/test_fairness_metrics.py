@@ -89,11 +89,9 @@ def test_scores_have_the_metrics_of_the_user_only():
         fairness_report(LABELS[0], np.linspace(0.01, 0.99, 700), PEOPLE["sex"], metrics=roc_auc_score)
 
 
-@pytest.mark.parametrize("metrics", [3, {"precision": "macro"}, {"size": lambda true, predicted: len(true)}])
+@pytest.mark.parametrize("metrics", [3, {"precision": "macro"}])
 def test_invalid_metrics_raise_an_error(metrics):
-    with pytest.raises(
-        TypeError, match=r"`metrics(\['size'\])?` must (be a function|have the parameter `sample_weight`)"
-    ):
+    with pytest.raises(TypeError, match="`metrics` must be a function or a mapping"):
         fairness_report(*LABELS, PEOPLE["sex"], metrics=metrics)
 
 
@@ -144,8 +142,8 @@ def test_tables_of_all_libraries_and_further_keys_give_equal_metrics():
     ("change", "error", "message"),
     [
         ({"counts": [1, 2]}, TypeError, "`counts` must be a dataframe, got list"),
-        ({"counts": PEOPLE}, ValueError, "`counts` must have the columns count and count_std_error"),
-        ({"y_pred": "hired"}, ValueError, "`counts` must have the column 'hired'"),
+        ({"counts": PEOPLE}, ValueError, "`counts` must have the columns"),
+        ({"y_pred": "hired"}, ValueError, r"`counts` must have the columns \['true', 'hired', 'sex'"),
         ({"counts": count(PEOPLE, 1.0) * 1.5}, ValueError, "such as sums of weights. Set rows='table'"),
         ({"rows": "sample"}, ValueError, "`rows` must be one of"),
         ({"privileged": "man"}, ValueError, "must have a row with a privileged value"),
