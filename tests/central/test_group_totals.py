@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -144,6 +145,22 @@ def test_neighbors_by_record_or_person_cost_at_most_epsilon(epsilon, n_rows, wei
         assert replay.passed, replay.findings
         used.append(replay.epsilon / replay.guarantee.epsilon)
     assert 0.25 < max(used) <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
+def test_record_with_the_largest_sums_costs_epsilon(epsilon, weighted):
+    """A value at a bound changes the count, the number of values, their sum and their squares by the sensitivity."""
+    model = make_groups(epsilon, statistics=["count", "std"], max_weight=2 if weighted else None)
+    options = {"sample_weight": "w"} if weighted else {}
+    used = []
+    for income, weight in itertools.product([0.0, 300.0, 1000.0, math.nan], [0.5, 2.0]):
+        people = make_people(3).assign(income=[500.0, 20.0, income], w=[1.0, 2.0, weight])
+        people = people if weighted else people.drop(columns="w")
+        replay = replay_release(lambda rows: model.fit(rows, **options), people, people[:-1])
+        assert replay.passed, replay.findings
+        used.append(replay.epsilon / replay.guarantee.epsilon)
+    assert max(used) == pytest.approx(1, rel=1e-6)
 
 
 @pytest.mark.parametrize("probability", [0.5, 0.9])
