@@ -248,7 +248,9 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         model = self._model
         if y is not None:
             with limit_blas_threads():
-                model = fit_columns(noisy, records.public, records.n_rows)
+                model = fit_columns(
+                    noisy, records.public, records.n_rows, records.private_ordered
+                )
         return self._resample(
             records.table, model, records.public_table, records.public
         )
@@ -328,7 +330,12 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
                 index = counts.cross.public
                 if index is None or records.public_names[index] in records.table.names:
                     without_target.append(counts)
-            self._model = fit_columns(without_target, records.public, records.n_rows)
+            self._model = fit_columns(
+                without_target,
+                records.public,
+                records.n_rows,
+                records.private_ordered,
+            )
         self.domain_ = records.domain
         self.measured_columns_ = []
         for counts in noisy:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,11 @@ from skdp.synthesis.model._estimation import MIN_TAIL_COUNT
 from skdp.synthesis.model._tables import Layout
 
 # The constants were chosen with benchmarks/synthesis_columns.py.
-LOGIT_STD = 0.5
-"""Prior standard deviation of the logits."""
+LOGIT_STD, ORDERED_LOGIT_STD = 0.5, 1.0
+"""Prior standard deviation of the logits of unordered private values, and of ordered ones such as bins of numbers."""
+
+SAMPLING_WEIGHT = 0.1
+"""Weight of sampling errors in the penalty: without noise, the model should have the counts of the table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,11 +144,15 @@ class ColumnModel:
 
 
 def fit_columns(
-    noisy: Sequence[NoisyCounts], public: Sequence[Codes], n_rows: int
+    noisy: Sequence[NoisyCounts],
+    public: Sequence[Codes],
+    n_rows: int,
+    is_ordered: Sequence[bool],
 ) -> ColumnModel:
     """Fit the distribution of private values given the public values of all rows, by L-BFGS.
 
-    `noisy` are the measured tables, and `public` the codes of each public column; shape (n_rows,).
+    `noisy` are the measured tables, `public` the codes of each public column, of shape (n_rows,), and `is_ordered` is
+    True for each private column whose values are ordered.
     """
     # There is a table of logits for each measured table. The loss is
     #     sum over rows of log Z(logits, row) - <logits, noisy counts> + penalty,
@@ -161,7 +167,11 @@ def fit_columns(
     crosses = [counts.cross for counts in noisy]
     rows = _DistinctRows(crosses, public, n_rows)
     layout = Layout([counts.counts.shape for counts in noisy])
-    evidence = list(map(_weigh, noisy, rows.cell_counts, repeat(joint)))
+    evidence = []
+    for table, cell_counts in zip(noisy, rows.cell_counts, strict=True):
+        has_order = any(is_ordered[column] for column in table.cross.private)
+        std = ORDERED_LOGIT_STD if has_order else LOGIT_STD
+        evidence.append(_weigh(table, cell_counts, joint, std))
     counts, prior, penalty, curvature = map(layout.join, zip(*evidence, strict=True))
     # In these units, the second derivative of the loss is about 1 in all directions.
     units = 1 / np.sqrt(curvature + penalty)
@@ -181,7 +191,9 @@ def fit_columns(
     return ColumnModel(crosses, layout.split(result.x * units))
 
 
-def _weigh(noisy: NoisyCounts, n_rows: Floats, joint: Floats) -> tuple[Floats, ...]:
+def _weigh(
+    noisy: NoisyCounts, n_rows: Floats, joint: Floats, std: float
+) -> tuple[Floats, ...]:
     """Return the counts, prior means of the logits, penalties and curvatures of the cells of a table.
 
     Parameters
@@ -192,6 +204,8 @@ def _weigh(noisy: NoisyCounts, n_rows: Floats, joint: Floats) -> tuple[Floats, .
         The number of rows in each public cell.
     joint : ndarray of shape (n_combinations,)
         Proportions of the combinations of private values if private columns are independent.
+    std : float
+        Prior standard deviation of a logit.
     """
     cross = noisy.cross
     independent = np.bincount(cross.value_of, joint, cross.n_values)
@@ -206,8 +220,9 @@ def _weigh(noisy: NoisyCounts, n_rows: Floats, joint: Floats) -> tuple[Floats, .
     curvature = np.maximum(curvature, 0.05)
     # A logit has the prior variance s**2. A count with the curvature
     # h = n p (1 - p) and noise of variance v estimates it with the error variance
-    # 1 / h + v / h**2. The best linear estimate has the penalty (1 + v / h) / s**2.
-    penalty = (1 + noisy.std_error**2 / curvature) / LOGIT_STD**2
+    # 1 / h + v / h**2. The best linear estimate has the penalty (1 + v / h) / s**2, but the
+    # sampling error 1 / h is in the table that the rows should resemble.
+    penalty = (SAMPLING_WEIGHT + noisy.std_error**2 / curvature) / std**2
     return counts, prior, penalty, curvature
 
 
