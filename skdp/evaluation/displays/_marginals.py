@@ -68,7 +68,7 @@ class MarginalDisplay(PanelDisplay):
     >>> synthetic = pd.DataFrame({"sex": ["F", "F", "M", "M"], "smokes": [0, 1, 0, 1]})
     >>> display = MarginalDisplay.from_tables(real, synthetic, ["sex", ("sex", "smokes")])
     >>> [axes.get_title(loc="left") for axes in display.ax_]
-    ['sex, TVD 0.000', 'real', 'synthetic, TVD 0.500']
+    ['real', 'synthetic, TVD 0.500', 'sex, TVD 0.000']
     """
 
     def __init__(
