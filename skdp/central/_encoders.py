@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple, Self, get_args
+from typing import Any, Literal, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,6 +49,9 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ----------
     categories : list of array-like, mapping, Domain or Interval, default=None
         Values of each column, as the `domain` of `DPHistogram`. None among the values declares missing as a category.
+    drop : {None, "first"}, default=None
+        "first" drops the first category of each column. All indicators of a column add up to 1, so the coefficients of a
+        regression are only defined without one of them.
     handle_unknown : {"error", "ignore"}, default="error"
         How `transform` handles any other value: "error" raises `ValueError`, which reveals that there is such a value;
         "ignore" encodes it as 0 in all columns. Use "ignore" for the categories of `discover_domain`, which excludes
@@ -71,7 +74,7 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     --------
     discover_domain : Find the categories that many records share.
     DPTargetEncoder : One column for many categories.
-    sklearn.preprocessing.OneHotEncoder : Also drops categories; infers them from the data by default.
+    sklearn.preprocessing.OneHotEncoder : Infers categories from the data by default.
 
     Notes
     -----
@@ -98,9 +101,11 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self,
         *,
         categories: DomainLike | None = None,
+        drop: Literal["first"] | None = None,
         handle_unknown: Unknown = "error",
     ) -> None:
         self.categories = categories
+        self.drop = drop
         self.handle_unknown = handle_unknown
 
     @restore_on_error
@@ -126,6 +131,8 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         table = check_input(self, X, reset=True, min_rows=0)
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
+        if self.drop is not None:
+            check_choice("drop", self.drop, ("first",))
         domain = declared_domain(table, self.categories, "categories")
         self.domain_ = domain
         self.categories_ = [to_objects(domain[name].labels) for name in domain.columns]
@@ -163,7 +170,8 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         codes = encode_declared(table, self.domain_, self.handle_unknown)
         indicators: list[NDArray[Any]] = []
         for column, size in zip(codes, self.domain_.sizes, strict=True):
-            indicators += list((np.arange(size)[:, np.newaxis] == column).astype(float))
+            kept = np.arange(0 if self.drop is None else 1, size)[:, np.newaxis]
+            indicators += list((kept == column).astype(float))
         return apply_set_output(
             self, table.rebuild(indicators, self._output_names(self.domain_.columns))
         )
@@ -196,7 +204,8 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                     f"have the same output column '{column}_None'. Replace one of them "
                     "in X and in `categories`."
                 )
-            names += [f"{column}_{label}" for label in labels]
+            kept = labels if self.drop is None else labels[1:]
+            names += [f"{column}_{label}" for label in kept]
         check_unique_names(names)
         return names
 

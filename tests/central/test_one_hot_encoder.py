@@ -58,3 +58,14 @@ def test_missing_and_the_text_none_raise_an_error_with_a_remedy():
     names = pd.DataFrame({"a": ["b_c"], "a_b": ["c"]})
     with pytest.raises(ValueError, match=r"'a_b_c' twice\. Rename a column of X"):
         DPOneHotEncoder(categories={"a": ["b_c"], "a_b": ["c"]}).fit(names)
+
+
+def test_first_categories_are_dropped_as_in_scikit_learn():
+    X = pd.DataFrame({"a": ["x", "y", "z", "y"], "b": [1, 2, 2, 1]})
+    categories = [["x", "y", "z"], [1, 2]]
+    encoder = DPOneHotEncoder(categories=categories, drop="first").fit(X)
+    expected = OneHotEncoder(categories=categories, drop="first", sparse_output=False).fit(X)
+    assert encoder.get_feature_names_out().tolist() == expected.get_feature_names_out().tolist()
+    assert (encoder.transform(X).to_numpy() == expected.transform(X)).all()
+    with pytest.raises(ValueError, match="`drop` must be"):
+        DPOneHotEncoder(categories=categories, drop="last").fit(X)
