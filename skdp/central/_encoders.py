@@ -50,8 +50,8 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     categories : list of array-like, mapping, Domain or Interval, default=None
         Values of each column, as the `domain` of `DPHistogram`. None among the values declares missing as a category.
     drop : {None, "first"}, default=None
-        "first" drops the first category of each column. All indicators of a column add up to 1, so the coefficients of a
-        regression are only defined without one of them.
+        "first" drops the first category of each column. All indicators of a column add up to 1, so the coefficients of
+        a regression are only defined without one of them.
     handle_unknown : {"error", "ignore"}, default="error"
         How `transform` handles any other value: "error" raises `ValueError`, which reveals that there is such a value;
         "ignore" encodes it as 0 in all columns. Use "ignore" for the categories of `discover_domain`, which excludes

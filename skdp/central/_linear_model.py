@@ -188,8 +188,8 @@ class LinearModel(SupervisedStatistic):
         -------
         pandas.DataFrame
             Columns 'estimate', 'noise_std_error', 'sampling_std_error', 'std_error', 'lower' and 'upper', indexed by
-            the constant and the columns of X. The estimate is a coefficient without the bias of penalties that
-            limit the noise. The variances of the noise and of the sample add up to the square of 'std_error'. All
+            the constant and the columns of X. The estimate is a coefficient without the shrinkage that
+            limits the noise. The variances of the noise and of the sample add up to the square of 'std_error'. All
             numbers are nan if there are no intervals; a warning states the reason. The name of the index of a logistic
             regression contains the classes.
 
@@ -281,43 +281,17 @@ class NoisyProducts:
         """The inverse of `matrix`."""
         return np.asarray(np.linalg.inv(self.matrix), float)
 
-    def shrink(self, estimate: Floats, variance: float) -> tuple[Floats, float]:
-        """Return coefficients with a ridge on the slopes that minimizes the estimated prediction error, and the ridge.
+    def shrink(self, estimate: Floats, variance: float) -> Floats:
+        """Shrink the components of coefficients in the directions of the eigenvectors by their noise.
 
-        `variance` is the variance of the noise of each sum of products with the target, to which the ridge applies.
+        `variance` is the variance of the noise of each sum of products with the target.
         """
-        # Where the products are not larger than their noise, as for collinear columns, a
-        # component of the coefficients is shrunk by its own noise (James and Stein, 1961).
-        values, vectors = self.eigen
+        # W. James, C. Stein (1961). Components that exceed their noise many times remain.
+        _, vectors = self.eigen
         components = vectors.T @ estimate
-        noise = (
-            variance * (vectors.T @ self.inverse @ self.inverse @ vectors).diagonal()
-        )
-        kept = components**2 / (components**2 + 3 * noise)
-        kept[values > MIN_SUPPORT * self.noise_norm] = 1
-        estimate = np.asarray(vectors @ (kept * components), float)
-        # The best coefficient of the constant is a linear function of the slopes:
-        # -(products of the constant and columns) / (number of rows). Substituted, the
-        # squared error is a quadratic function of the slopes alone.
-        n_columns = len(estimate) - 1
-        to_coefficients = np.vstack(
-            [np.eye(n_columns), -self.matrix[-1, :-1] / self.matrix[-1, -1]]
-        )
-        target_products = self.matrix @ estimate
-        eigenvalues, eigenvectors = np.linalg.eigh(
-            to_coefficients.T @ self.matrix @ to_coefficients
-        )
-        target = eigenvectors.T @ to_coefficients.T @ target_products
-        # Stein's unbiased risk estimate: the squared error on noisy sums, plus twice the
-        # covariance of the noise and the coefficients.
-        ridges = self.noise_norm * np.append(0.0, 2.0 ** np.arange(-4, 12))
-        inverses = 1 / (eigenvalues + ridges[:, np.newaxis])  # (n_ridges, n_columns)
-        slopes = inverses * target
-        errors = slopes**2 @ eigenvalues - 2 * slopes @ target
-        ridge = float(ridges[np.argmin(errors + 2 * variance * inverses.sum(axis=1))])
-        regularized = self.matrix + ridge * np.diag([*[1.0] * n_columns, 0.0])
-        coefficients = np.linalg.solve(regularized, target_products)
-        return np.asarray(coefficients, float), ridge
+        noise = variance * ((vectors.T @ self.inverse) ** 2).sum(axis=1)
+        shrunk: Floats = vectors @ (components**3 / (components**2 + 3 * noise))
+        return shrunk
 
     def smooth_scores(
         self, scores: Floats, error: float, row_variance: float, noise_variance: float
@@ -344,8 +318,6 @@ class LinearFit(NamedTuple):
     """Coefficients in units of the columns; the coefficient of the constant is the last."""
 
     coefficients: Floats
-    # The number that was added to the sums of squares of columns.
-    ridge: float
     products: NoisyProducts
     n_rows: float
     # None if the noise is too large.
@@ -487,7 +459,7 @@ class TargetRows:
             warn_of_few_rows(n_rows, products.error)
 
         estimate = coefficients = np.zeros(self.size)
-        variance, limit, within, row_variance, ridge = math.inf, 1.0, 1.0, 1.0, 0.0
+        variance, limit, within, row_variance = math.inf, 1.0, 1.0, 1.0
         for step, part in enumerate(GRADIENTS):
             noise = self.gradient_noise(part)
             if step < N_COUNTS:
@@ -517,7 +489,7 @@ class TargetRows:
             weight = 1 / (1 + step_variance / variance)
             estimate = estimate + weight * (coefficients + change - estimate)
             variance = 1 / (1 / variance + 1 / step_variance)
-            coefficients, ridge = products.shrink(estimate, variance)
+            coefficients = products.shrink(estimate, variance)
 
         scores, error = self._measure_scores(coefficients, limit, source)
         inference = None
@@ -529,7 +501,7 @@ class TargetRows:
             inference = Inference(
                 estimate, variance * inverse @ inverse, inverse @ scores @ inverse
             )
-        return LinearFit(coefficients, ridge, products, n_rows, inference)
+        return LinearFit(coefficients, products, n_rows, inference)
 
     @property
     def _longest(self) -> float:
@@ -644,7 +616,6 @@ class _LinearRegression(RegressorMixin, LinearModel):
     delta: float
     bounds: Bounds | None
     target_bounds: tuple[float, float] | Domain | None
-    ridge_: float
 
     def _penalty(self) -> float:
         """Check and return the penalty of squared coefficients."""
@@ -714,7 +685,6 @@ class _LinearRegression(RegressorMixin, LinearModel):
                 reach=1 / 16 if budget.kind == "epsilon" else 1 / 64,
             )
         self._set_coefficients(units, solution.coefficients, solution.inference, reason)
-        self.ridge_ = solution.ridge
 
     def predict(self, X: TableLike) -> Floats:
         """Return the expected target of rows.
@@ -769,17 +739,12 @@ class DPLinearRegression(_LinearRegression):
     coef_ : ndarray of shape (n_features,)
         The noisy coefficients.
     coef_std_error_ : ndarray of shape (n_features,)
-        Standard errors of the coefficients without `ridge_`, which `summary` contains, for the coefficients of the
-        population. nan if the noise is too large for intervals.
+        Standard errors of the estimates that `summary` contains, for the coefficients of the population. nan if there
+        are no intervals.
     intercept_ : float
         The noisy constant.
     intercept_std_error_ : float
-        Standard error of the constant without `ridge_`.
-    ridge_ : float
-        Penalty added to the sums of squares of the columns, to limit the effect of the noise. Without a delta, it is
-        in units of half the width of the bounds: it shrinks the coefficient of an uncorrelated column with standard
-        deviation s by the fraction ``ridge_ / (ridge_ + n_rows * (2 * s / width)**2)`` of its size. With a delta, it
-        shrinks all coefficients by about the fraction ``ridge_ / (ridge_ + n_rows / 64)``.
+        Standard error of the estimate of the constant.
     bounds_ : ndarray of shape (n_features + 1, 2)
         The bounds of the columns and, last, of the target.
     guarantee_ : PrivacyGuarantee
@@ -814,8 +779,9 @@ class DPLinearRegression(_LinearRegression):
     determine a limit of the residuals. The other parts are for five noisy sums of the products of rows and clipped
     residuals, and for sums of their squares. Each sum gives a Newton step, and the noise of these sums is proportional
     to the limit, not to `target_bounds`. The result is the mean of the steps, weighted by their precision. Noisy sums
-    of products were proposed in [2]_. The noise determines a ridge by an unbiased estimate of the error of prediction
-    ([3]_), and where columns are collinear, components of the coefficients that do not exceed their noise are shrunk.
+    of products were proposed in [2]_. The components of the
+    coefficients in the directions of the eigenvectors of the products are shrunk by their noise ([3]_), which matters
+    for collinear columns and for few rows.
 
     Clipped residuals change the coefficients if they are not symmetric. At most about as many residuals are clipped as
     change a sum by its noise, and at most a fifth in the first two steps, whose results only count if they clip less.
@@ -831,7 +797,8 @@ class DPLinearRegression(_LinearRegression):
        84(1), corollary 3.3.
     .. [2] Y.-X. Wang (2018). Revisiting differentially private linear regression: optimal and adaptive prediction and
        estimation in unbounded domain. UAI.
-    .. [3] C. M. Stein (1981). Estimation of the mean of a multivariate normal distribution. Annals of Statistics 9(6).
+    .. [3] W. James, C. Stein (1961). Estimation with quadratic loss. Fourth Berkeley Symposium on Mathematical
+       Statistics and Probability 1.
     .. [4] P. J. Huber (1967). The behavior of maximum likelihood estimates under nonstandard conditions. Fifth Berkeley
        Symposium on Mathematical Statistics and Probability 1.
 
@@ -888,8 +855,7 @@ class DPRidge(_LinearRegression):
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside.
     alpha : float, default=1.0
         The penalty of squared coefficients in the units of the columns, as in
-        scikit-learn's `Ridge`, finite and >= 0. The ridge that limits the effect of the
-        noise is added to it.
+        scikit-learn's `Ridge`, finite and >= 0.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -903,14 +869,11 @@ class DPRidge(_LinearRegression):
     coef_ : ndarray of shape (n_features,)
         The noisy coefficients.
     coef_std_error_ : ndarray of shape (n_features,)
-        Standard errors of the coefficients without `ridge_`, as in `DPLinearRegression`, relative to their expectation
-        with the penalty `alpha`.
+        Standard errors as in `DPLinearRegression`, for the coefficients of the population with the penalty `alpha`.
     intercept_ : float
         The noisy constant.
     intercept_std_error_ : float
-        Standard error of the constant without `ridge_`.
-    ridge_ : float
-        Penalty added because of the noise, as in `DPLinearRegression`.
+        Standard error of the estimate of the constant.
     bounds_ : ndarray of shape (n_features + 1, 2)
         The bounds of the columns and, last, of the target.
     guarantee_ : PrivacyGuarantee
