@@ -103,8 +103,8 @@ INTERNAL_IN_TESTS = {
     "randomness/test_noise_proofs.py": "draws from given bits",
     "randomness/test_real.py": "draws from given bits",
     "synthesis/budgets.py": "counts before noise",
-    "synthesis/conftest.py": "marginals of given potentials",
     "synthesis/test_bins.py": "edges of fine cells",
+    "synthesis/test_estimation.py": "penalties and sweeps of a fit",
     "synthesis/test_interactions.py": "scores before noise",
     "synthesis/test_linked_synthesizer.py": "counts before noise",
 }

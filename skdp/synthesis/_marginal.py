@@ -156,7 +156,9 @@ class DPMarginalSynthesizer(
         Noisy counts of the measured marginals.
     marginal_quality_ : DataFrame
         Quality of each measured marginal: its number of cells, the standard error of a count, the ``noise`` and the
-        ``misfit`` of the model as total variation distances, and whether it is ``usable`` (noise of at most 0.1).
+        ``misfit`` of the model as total variation distances, the ``residual`` of the fit, and whether it is ``usable``
+        (noise of at most 0.1). The residual is the distance from the optimum in standard errors, as a root mean square:
+        if it is above 1, the fit has not converged, and the noise does not explain the misfit.
     pair_scores_ : DataFrame
         Noisy scores of pairs (L1 distance from independent columns, in records), their standard errors, and whether the
         pair was measured. ``attrs["n_searched"]`` is the number of marginals of 3, 4 and 5 columns among which
@@ -169,7 +171,7 @@ class DPMarginalSynthesizer(
     n_rows_std_error_ : float
         Standard error of `n_rows_`.
     n_iter_ : int
-        Number of steps of the last fit of the model.
+        Number of sweeps over all marginals in the last fit of the model.
     n_features_in_ : int
         Number of columns seen during `fit`.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -234,10 +236,10 @@ class DPMarginalSynthesizer(
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9591.0       22.0   9534.0   9619.0       True
-    1  Female   >50K   1160.0       22.0   1105.0   1190.0       True
-    2    Male  <=50K  15129.0       22.0  15072.0  15157.0       True
-    3    Male   >50K   6671.0       30.0   6591.0   6677.0       True
+    0  Female  <=50K   9582.0       22.0   9534.0   9619.0       True
+    1  Female   >50K   1172.0       22.0   1105.0   1190.0       True
+    2    Male  <=50K  15130.0       22.0  15072.0  15157.0       True
+    3    Male   >50K   6668.0       26.0   6591.0   6677.0       True
     """
 
     protects_rows = True

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import strategies as st
 
 from skdp.synthesis.model import GraphicalModel, JunctionTree
-from skdp.synthesis.model._graphical_model import Propagation
 
 CHAIN = ([3, 4, 5, 2, 6], [(0, 1), (1, 2), (2, 3), (1, 4)])
 CYCLE = ([2, 3, 2, 3], [(0, 1), (1, 2), (2, 3), (0, 3)])
@@ -25,7 +24,7 @@ def log_table(tree, potentials):
 
 
 def full_table(tree, potentials):
-    """Multiply all potentials over all cells, for comparison with the messages."""
+    """Multiply all potentials over all cells, for comparison with the cliques."""
     total = log_table(tree, potentials)
     cells = np.exp(total - total.max())
     return cells / cells.sum()
@@ -43,15 +42,13 @@ def random_potentials(tree, seed=0, spread=2.0):
     return [spread * rng.normal(size=[tree.sizes[column] for column in clique]) for clique in tree.cliques]
 
 
-def calibrate(tree, potentials, marginals=(), logs=()):
-    """Return the marginals of all cliques, and the sums of some marginals with their factors."""
-    return Propagation(tree, potentials, marginals).run(np.array(logs, float))
-
-
 def model_of(tree, potentials=None):
     """Make a model of potentials: by default the uniform distribution."""
-    uniform = [np.zeros([tree.sizes[column] for column in clique]) for clique in tree.cliques]
-    return GraphicalModel(tree, calibrate(tree, uniform if potentials is None else potentials)[0])
+    if potentials is None:
+        shapes = [[tree.sizes[column] for column in clique] for clique in tree.cliques]
+        return GraphicalModel(tree, [np.full(shape, 1 / np.prod(shape)) for shape in shapes])
+    table = full_table(tree, potentials)
+    return GraphicalModel(tree, [project(table, clique) for clique in tree.cliques])
 
 
 @st.composite

@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from skdp.synthesis.model import Elimination, JunctionTree
 from tests.synthesis.conftest import (
     all_subsets,
-    calibrate,
     full_table,
     graphs,
-    log_table,
     model_of,
     project,
     random_potentials,
@@ -96,32 +94,6 @@ def test_refused_marginal_does_not_change_the_graph():
     assert [grown.add(pair, max_cells=4, max_total=100) for pair in pairs] == [True, True, False, True, True]
 
 
-def product(tree, potentials, marginals, logs):
-    """Multiply all tables over all cells."""
-    table, start = log_table(tree, potentials), 0
-    for marginal in marginals:
-        shape = [tree.sizes[column] for column in marginal]
-        factor = logs[start : start + math.prod(shape)]
-        table = table + factor.reshape([tree.sizes[c] if c in marginal else 1 for c in range(len(tree.sizes))])
-        start += factor.size
-    table = np.exp(table - table.max())
-    return table / table.sum()
-
-
-@given(graphs(), st.integers(0, 100), st.sampled_from([0.1, 3.0, 100.0]))
-def test_cliques_and_marginals_equal_the_product(graph, seed, spread):
-    sizes, marginals = graph
-    tree, rng = JunctionTree(sizes, marginals), np.random.default_rng(seed)
-    potentials = random_potentials(tree, seed, spread)
-    logs = spread * rng.normal(size=sum(math.prod([sizes[column] for column in marginal]) for marginal in marginals))
-    beliefs, sums = calibrate(tree, potentials, marginals, logs)
-    exact = product(tree, potentials, marginals, logs)
-    for belief, clique in zip(beliefs, tree.cliques, strict=True):
-        np.testing.assert_allclose(belief, project(exact, clique), atol=1e-12)
-    expected = [project(exact, marginal).ravel() for marginal in marginals]
-    np.testing.assert_allclose(sums, np.concatenate([*expected, []]), atol=1e-12)
-
-
 def forbid(tree, potentials):
     """Set one value of each clique's first column to probability 0, so that separators have impossible cells."""
     for clique, potential in zip(tree.cliques, potentials, strict=True):
@@ -138,15 +110,6 @@ def test_all_marginals_equal_the_product(graph, seed, spread, impossible):
     model, exact = model_of(tree, potentials), full_table(tree, potentials)
     for columns in all_subsets(len(tree.sizes)):
         np.testing.assert_allclose(model.marginal(columns), project(exact, columns), atol=1e-12)
-
-
-def test_extreme_potentials_do_not_overflow(tree):
-    """If messages contradict each other beyond float range, all tables are 0, and a descent rejects the step."""
-    beliefs = model_of(tree, random_potentials(tree, spread=1e5)).beliefs
-    for belief in beliefs:
-        assert np.isfinite(belief).all()
-        assert (belief >= 0).all()
-        assert belief.sum() == pytest.approx(1) or not any(other.any() for other in beliefs)
 
 
 def test_error_of_too_large_a_marginal_states_its_size():

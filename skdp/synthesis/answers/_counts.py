@@ -163,8 +163,8 @@ def estimate_errors(
 
 
 def describe_quality(fitted: FittedTable) -> pd.DataFrame:
-    """Describe the noise and the misfit of each measured marginal."""
-    # Both are total variation distances, half of a sum of absolute differences. The
+    """Describe the noise, the misfit and the residual of the fit of each measured marginal."""
+    # The first two are total variation distances, half of a sum of absolute differences. The
     # noise of a count has a mean absolute value of 0.8 standard errors.
     n_rows, _ = fitted.n_rows
     rows, index = [], []
@@ -174,9 +174,11 @@ def describe_quality(fitted: FittedTable) -> pd.DataFrame:
         measured, _ = combine_counts(fitted.counts.marginals, dict.fromkeys(columns))
         noise = 0.4 * std_error * proportions.size / n_rows
         misfit = np.nansum(np.abs(measured / n_rows - proportions)) / 2
-        rows.append((proportions.size, std_error, noise, misfit, noise <= 0.1))
+        residual = fitted.counts.model.residuals.get(tuple(columns), 0.0)
+        quality = (std_error, noise, misfit, residual, noise <= 0.1)
+        rows.append((proportions.size, *quality))
         index.append(", ".join(map(str, names)))
-    titles = ["n_cells", "std_error", "noise", "misfit", "usable"]
+    titles = ["n_cells", "std_error", "noise", "misfit", "residual", "usable"]
     labels = pd.Index(index, name="marginal")
     return pd.DataFrame(rows, columns=titles, index=labels)
 

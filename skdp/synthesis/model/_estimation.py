@@ -1,56 +1,49 @@
-"""Fit a graphical model to noisy marginals by accelerated mirror descent."""
+"""Fit a graphical model to noisy marginals by penalized proportional fitting."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
+from scipy.special import wrightomega
 
 from skdp._arrays import Floats, Mask
-from skdp.oracles import project_to_simplex
-from skdp.synthesis.model._graphical_model import GraphicalModel, Propagation
+from skdp.synthesis.model._graphical_model import CliqueTables, GraphicalModel
 from skdp.synthesis.model._junction_tree import JunctionTree
 from skdp.synthesis.model._tables import (
     Clique,
-    Layout,
     Marginal,
+    combine_nonnegative_levels,
+    divide,
     estimate_counts,
     estimate_total,
     expand,
     merge_marginals,
+    project,
     repeat_groups,
-    shape_of,
+    scale,
+    sum_value_groups,
 )
 
 # Tuned by benchmarks/synthesis.py.
-MAX_STEPS = 150
-STOPPING_WINDOW = 20
-"""Number of steps over which the decrease of the loss is measured."""
+MAX_SWEEPS = 25
+MAX_RESIDUAL = 0.1
+"""Distance of the counts from the optimum at which the fit ends: the root mean square, in standard errors."""
 
-MIN_DECREASE = 0.5
-"""Smallest relative decrease of the loss in a window; early stopping regularizes."""
+N_COLUMN_SWEEPS = 2
+"""Last sweeps, which fit the columns alone."""
 
-MIN_DECREASE_UNEXPLAINED = 0.05
-"""The same while the residuals exceed the noise."""
+MIN_STD_ERROR = 0.5
+"""Standard error below which counts do not get more weight, because they are integers."""
 
-MAX_MOMENTUM = 0.9
-STEP_GROWTH = 1.01
+N_SCORING_STEPS = 5
 
-# Without switches, growth and the mean square, errors of pairs with 100 columns are 1.1 and
-# of the worst pair 1.5 times as large (benchmarks/synthesis.py).
-MAX_HALVINGS, MAX_SWITCHES = 8, 3
-MAX_MEAN_SQUARE = 3.0
-"""Largest mean squared standardized residual that noise explains."""
-
-N_FITS = 5
-"""Rounds of proportional fitting; tails of columns change each other little."""
-
-MIN_PROPORTION = 1e-12
-"""Smallest proportion of a cell in a tail."""
-
-MIN_TAIL_COUNT = 1e-6
-"""Smallest count of a tail at which the descent starts, in standard errors."""
+MIN_COUNT, MIN_TAIL_COUNT = 1e-2, 1e-6
+"""Smallest count of a value, and of a value in a tail, in standard errors: no declared value is impossible."""
 
 Masks = Sequence[tuple[Clique, Mask]]
 """Columns with a constraint, and an array that is True for each of their impossible cells."""
@@ -71,254 +64,211 @@ def fit_model(
     marginals: Iterable[Marginal],
     tails: Mapping[int, Floats] | None = None,
 ) -> tuple[GraphicalModel, int]:
-    """Fit a graphical model to noisy marginals; also return the number of steps.
+    """Fit a graphical model to noisy marginals; also return the number of sweeps.
 
     `tails` has, by column, the estimated counts of values in tails, which replace their noisy counts, and NaN
     elsewhere.
     """
-    # The model minimizes the weighted squared error of all measured counts. The descent
-    # starts from independent columns: mirror descent ([1]_ algorithm 1) with Nesterov momentum that restarts whenever
-    # the loss would increase ([2]_).
-    # .. [1] R. McKenna, D. Sheldon, G. Miklau (2019). Graphical-model based estimation
-    #    and inference for differential privacy. ICML.
-    # .. [2] B. O'Donoghue, E. Candès (2015). Adaptive restart for accelerated gradient
-    #    schemes. Foundations of Computational Mathematics 15.
+    # The columns have their estimated distributions. Among all distributions with these
+    # columns, the model minimizes KL(p, independent columns) + the sum of
+    # (p - target)**2 / (2 * penalty) over the cells of all measured marginals, which is
+    # convex. Marginals are fitted in turn, as by proportional fitting ([1]_).
+    # .. [1] I. Csiszár (1975). I-divergence geometry of probability distributions and
+    #    minimization problems. Annals of Probability 3(1).
     merged = merge_marginals(marginals)
-    total, _ = estimate_total(merged)
-    tails = tails or {}
-    merged, is_tail = _replace_tails(merged, tails, total)
+    columns = []
+    for column, size in enumerate(structure.sizes):
+        tail = (tails or {}).get(column, np.full(size, np.nan))
+        columns.append(_estimate_column(column, tail, merged))
+    factors = _make_factors(merged, columns)
     cliques = [marginal.clique for marginal in merged]
     masked = [clique for clique, _ in structure.masks]
     tree = JunctionTree(structure.sizes, [*cliques, *masked], structure.given)
-    potentials = _make_potentials(tree, structure, merged, tails, total)
-    loss = _Loss(tree, merged, total, potentials)
-    state, n_steps = _descend(loss, structure)
-    # Iterative proportional fitting: the noise of pairs is not in the tails.
-    for _ in range(N_FITS if is_tail.any() else 0):
-        state = loss.fit_targets(state, is_tail)
-    return GraphicalModel(tree, state.beliefs), n_steps
+    tables = CliqueTables(tree, columns)
+    n_sweeps = 0
+    residual = math.inf
+    while residual > MAX_RESIDUAL and n_sweeps < MAX_SWEEPS:
+        _sweep(tables, structure.masks, factors, columns)
+        residual = _measure_residual(factors)
+        n_sweeps += 1
+    for _ in range(N_COLUMN_SWEEPS):
+        _sweep(tables, (), (), columns)
+    residuals: dict[Clique, float] = {}
+    for factor in factors:
+        largest = max(factor.residual, residuals.get(factor.clique, 0.0))
+        residuals[factor.clique] = largest
+    return GraphicalModel(tree, tables.finish(), residuals), n_sweeps
 
 
-def _replace_tails(
-    marginals: Sequence[Marginal], tails: Mapping[int, Floats], total: float
-) -> tuple[list[Marginal], Mask]:
-    """Replace the noisy counts of columns in tails; also mark these counts; shape (n_counts of all marginals,).
+def _sweep(
+    tables: CliqueTables,
+    masks: Masks,
+    factors: Iterable[_Factor],
+    columns: Sequence[Floats],
+) -> None:
+    """Visit all cliques: exclude impossible cells, and fit the factors and the columns of each clique."""
+    factors_of_clique: dict[int, list[_Factor]] = {}
+    for factor in factors:
+        index = tables.tree.find_measured(factor.clique)
+        factors_of_clique.setdefault(index, []).append(factor)
+    for index in tables.visit():
+        table, clique = tables.tables[index], tables.tree.cliques[index]
+        for masked, is_impossible in masks:
+            if tables.tree.find_measured(masked) == index:
+                scale(table, np.where(is_impossible, 0.0, 1.0), masked, clique)
+        for factor in factors_of_clique.get(index, ()):
+            factor.fit(table, clique)
+        for column in clique:
+            proportions = project(table, clique, (column,))
+            ratio = divide(columns[column], proportions)
+            scale(table, ratio, (column,), clique)
 
-    `tails` has estimated counts by column, NaN for values that keep their noisy counts. `total` is the estimated number
-    of records.
-    """
-    replaced = []
-    marks = []
-    for marginal in marginals:
-        is_tail = np.zeros(marginal.counts.shape, bool)
-        (column, *others) = marginal.clique
-        if column in tails and not others:
-            is_tail = ~np.isnan(tails[column])
-            counts = np.where(is_tail, tails[column], marginal.counts)
-            # All other counts add up to the rest.
-            rest = total - counts.sum()
-            counts[~is_tail] += rest / max(1, is_tail.size - is_tail.sum())
-            marginal = replace(marginal, counts=counts)
-        replaced.append(marginal)
-        marks.append(is_tail.ravel())
-    return replaced, np.concatenate(marks)
 
-
-def _make_potentials(
-    tree: JunctionTree,
-    structure: Structure,
-    marginals: Sequence[Marginal],
-    tails: Mapping[int, Floats],
-    total: float,
-) -> list[Floats]:
-    """Return the log-potential of each clique: independent columns, and -inf in impossible cells.
-
-    `tails` has estimated counts of columns, NaN for values that are estimated from `marginals`. `total` is the
-    estimated number of records.
-    """
-    potentials = [np.zeros(shape_of(clique, tree.sizes)) for clique in tree.cliques]
-    for column, size in enumerate(tree.sizes):
-        tail = tails.get(column, np.full(size, np.nan))
-        proportions = _estimate_column(column, tail, marginals, total)
-        index = tree.find_measured((column,))
-        potentials[index] += expand(np.log(proportions), (column,), tree.cliques[index])
-    for clique, is_impossible in structure.masks:
-        index = tree.find_measured(clique)
-        mask = expand(is_impossible, clique, tree.cliques[index])
-        potentials[index] = np.where(mask, -np.inf, potentials[index])
-    return potentials
+def _measure_residual(factors: Sequence[_Factor]) -> float:
+    """Return the root mean square of the distances of all counts from the optimum, in standard errors."""
+    squares = sum(factor.n_counts * factor.residual**2 for factor in factors)
+    return math.sqrt(squares / max(1, sum(factor.n_counts for factor in factors)))
 
 
 def _estimate_column(
-    column: int, tail: Floats, marginals: Sequence[Marginal], total: float
+    column: int, tail: Floats, marginals: Sequence[Marginal]
 ) -> Floats:
-    """Estimate the proportions of the values of a column, all positive, at which the descent starts; shape (n_values,).
+    """Estimate the proportions of the values of a column, all positive; shape (n_values,).
 
-    `tail` has counts that replace noisy counts, and is NaN elsewhere. `total` is the estimated number of records.
+    `tail` has counts that replace noisy counts, and NaN elsewhere.
     """
-    noisy, std_error = estimate_counts(marginals, (column,))
-    if not np.isfinite(std_error):
-        return np.full(tail.size, 1 / tail.size)
-    # A count of 0 may be noise.
-    counts = project_to_simplex(noisy, total) + std_error
-    counts = np.where(np.isnan(tail), counts, tail + MIN_TAIL_COUNT * std_error)
-    return counts / counts.sum()
+    total, std_error = estimate_total(marginals)
+    size = tail.size
+    # Without counts of its values, a column is uniform.
+    levels = [Marginal((column,), np.full(size, total / size), total)]
+    for marginal in marginals:
+        if column in marginal.clique:
+            counts, count_error = marginal.counts_of((column,))
+            group_of_value = marginal.groups_of(column)
+            groups = None if group_of_value is None else (group_of_value,)
+            levels.append(Marginal((column,), counts, count_error, groups))
+    together = (np.zeros(size, np.intp),)
+    levels.append(Marginal((column,), np.array([total]), std_error, together))
+    levels = merge_marginals(levels)
+    counts = combine_nonnegative_levels(levels, size, tail)
+    smallest = np.where(np.isnan(tail), MIN_COUNT, MIN_TAIL_COUNT)
+    counts = counts + smallest * min(level.std_error for level in levels)
+    return np.asarray(counts / counts.sum())
 
 
-@dataclass(frozen=True, eq=False)
-class _State:
-    """The model at a point of the descent."""
+def _make_factors(
+    marginals: Sequence[Marginal], columns: Sequence[Floats]
+) -> list[_Factor]:
+    """Return a factor for each marginal of several columns."""
+    total, _ = estimate_total(marginals)
+    # Proportions that are consistent with each other, by the columns of the marginal.
+    targets: dict[Clique, Floats] = {}
+    for column, proportions in enumerate(columns):
+        targets[(column,)] = proportions
+    factors = []
+    # Two columns with more than one count can depend on each other.
+    joint = [m for m in marginals if np.sum(np.greater(m.counts.shape, 1)) > 1]
+    for measured in sorted(joint, key=lambda marginal: len(marginal.clique)):
+        marginal = measured
+        if marginal.groups is None:
+            # Larger marginals count its cells, too.
+            combined = estimate_counts(joint, marginal.clique)
+            marginal = Marginal(marginal.clique, *combined)
+        target = _make_consistent(marginal.counts / total, marginal, targets)
+        if marginal.groups is None:
+            targets[marginal.clique] = target
+        std_error = max(MIN_STD_ERROR, marginal.std_error) / total
+        own_columns = []
+        for column in marginal.clique:
+            groups = (marginal.groups_of(column),)
+            own_columns.append(sum_value_groups(columns[column], groups))
+        dependence = _estimate_dependence(target, own_columns, std_error)
+        factors.append(_Factor(marginal, target, std_error, dependence))
+    return factors
 
-    factors: Floats
-    """The logarithms of the factors, one per measured count; shape (n_counts,)."""
-    beliefs: list[Floats]
-    """The distribution of each clique."""
-    proportions: Floats
-    """The proportions of the measured counts by the model; shape (n_counts,)."""
-    loss: float
-    is_explained: bool
-    """True if the residuals are not larger than the noise."""
+
+def _make_consistent(
+    proportions: Floats, marginal: Marginal, targets: Mapping[Clique, Floats]
+) -> Floats:
+    """Change the proportions of a marginal, equally in all cells, such that its own marginals are the targets."""
+    proportions = proportions + (1 - proportions.sum()) / proportions.size
+    for n_columns in range(1, len(marginal.clique)):
+        for part in itertools.combinations(marginal.clique, n_columns):
+            if part in targets:
+                groups = tuple(map(marginal.groups_of, part))
+                target = sum_value_groups(targets[part], groups)
+                difference = target - project(proportions, marginal.clique, part)
+                difference /= proportions.size / difference.size
+                proportions = proportions + expand(difference, part, marginal.clique)
+    return proportions
 
 
-class _Loss:
-    """Half the sum of squared standardized residuals of all measured counts, and its gradient steps."""
+def _estimate_dependence(
+    target: Floats, columns: Sequence[Floats], std_error: float
+) -> float:
+    """Estimate the dependence of columns, given the measured proportions of their cells, plus its standard error.
+
+    The dependence is the variance of adjusted residuals ([1]_): differences from independent columns, relative to
+    their standard deviations in samples.
+    """
+    # Noise adds its variance: maximum likelihood by scoring.
+    # .. [1] S. J. Haberman (1973). The analysis of residuals in cross-classified tables.
+    #    Biometrics 29(1).
+    independent = reduce(np.multiply.outer, columns)
+    squares = np.square(target - independent)
+    margins = reduce(np.add.outer, [1 / column - 1 for column in columns])
+    spread = independent - np.square(independent) * (1 + margins)
+    noise = std_error**2
+    dependence = 0.0
+    for _ in range(N_SCORING_STEPS):
+        weights = spread / np.square(spread * dependence + noise)
+        information = float(np.sum(weights * spread))
+        dependence = float(np.sum(weights * (squares - noise))) / information
+        dependence = max(0.0, dependence)
+    return dependence + math.sqrt(2 / information)
+
+
+class _Factor:
+    """The factor of a measured marginal in the model."""
 
     def __init__(
-        self,
-        tree: JunctionTree,
-        marginals: Sequence[Marginal],
-        total: float,
-        potentials: list[Floats],
+        self, marginal: Marginal, target: Floats, std_error: float, dependence: float
     ) -> None:
-        """Write the measured counts as one vector of proportions, weighted by precision.
+        """Start with a factor of 1, given the target of the proportions of all cells, and its standard error."""
+        self.clique = marginal.clique
+        self.n_counts = target.size
+        self.residual = math.inf
+        self._groups = marginal.groups
+        self._target = target
+        self._std_error = std_error
+        self._penalty = std_error**2 / dependence
+        self._logs = np.zeros(target.shape)
 
-        `total` is the estimated number of records, and `potentials` are the log-potentials of the cliques before
-        factors.
-        """
-        cliques = [marginal.clique for marginal in marginals]
-        self._propagation = Propagation(tree, potentials, cliques)
-        self._counts = Layout(marginal.counts.shape for marginal in marginals)
-        numbers = self._counts.split(np.arange(self._counts.size))
-        count_of_cell = []
-        for marginal, number in zip(marginals, numbers, strict=True):
-            count_of_cell.append(repeat_groups(number, marginal.groups).ravel())
-        # The index of the measured count to which each cell belongs; shape (n_cells,).
-        self._count_of_cell = np.concatenate(count_of_cell)
-        self._targets = self._counts.join(m.counts for m in marginals) / total
-        errors = np.array([marginal.std_error for marginal in marginals])
-        # Marginals with less noise than half a record do not get more weight.
-        weights = (total / np.maximum(0.5, errors)) ** 2
-        self._weights = np.repeat(weights, self._counts.lengths)
-        # Steps are divided by the square root of the proportion, because the curvature
-        # is proportional to the proportion. An offset of 8 standard errors limits them.
-        offset = (8 * total / float(np.median(weights))) ** 2
-        self._rates = (np.maximum(self._targets, 0) + offset) ** -0.5
-        self._alternative_rates = self._weights.max() / self._weights
-
-    def start(self) -> _State:
-        """Evaluate the model with factors of 1."""
-        return self.evaluate(np.zeros(self._counts.size))
-
-    def evaluate(self, factors: Floats) -> _State:
-        """Evaluate the model with factors, given their logarithms, one per measured count; shape (n_counts,)."""
-        beliefs, cells = self._propagation.run(factors[self._count_of_cell])
-        sums = np.bincount(self._count_of_cell, cells, self._counts.size)
-        proportions = np.asarray(sums, float)
-        squared = self._weights * (proportions - self._targets) ** 2
-        squares = self._counts.sum_tables(squared)
-        # All beliefs are 0 if messages contradict each other.
-        loss = float(squares.sum()) / 2 if beliefs[0].any() else np.inf
-        means = squares / self._counts.lengths
-        is_explained = loss <= self._counts.size and means.max() <= MAX_MEAN_SQUARE
-        return _State(factors, beliefs, proportions, loss, bool(is_explained))
-
-    def fit_targets(self, state: _State, is_fitted: Mask) -> _State:
-        """Scale cells of the model so that some measured counts equal their targets.
-
-        `is_fitted` marks these counts; shape (n_counts,).
-        """
-        targets = np.maximum(self._targets[is_fitted], MIN_PROPORTION)
-        proportions = np.maximum(state.proportions[is_fitted], MIN_PROPORTION)
-        factors = state.factors.copy()
-        factors[is_fitted] += np.log(targets / proportions)
-        return self.evaluate(factors)
-
-    def step(self, state: _State, length: float) -> Floats:
-        """Return the logarithms of the factors after a gradient step."""
-        # The factors are the natural parameters of the model, and mirror descent
-        # subtracts the gradient with respect to the proportions from them.
-        gradient = self._weights * (state.proportions - self._targets)
-        return state.factors - length * self._rates * gradient
-
-    def switch_rates(self) -> None:
-        """Switch between longer steps in small cells, and steps that are equally long for all marginals."""
-        self._rates, self._alternative_rates = self._alternative_rates, self._rates
-
-    @property
-    def safe_step(self) -> float:
-        """A step length at which the loss decreases: the inverse of a bound of the curvature."""
-        # The curvature of the error of a marginal is at most its largest weight, and
-        # the curvatures of all marginals add up.
-        curvature = 0.0
-        for weights in self._counts.split(self._weights * self._rates):
-            curvature += float(weights.max())
-        return 1 / curvature
+    def fit(self, table: Floats, clique: Clique) -> None:
+        """Scale the table of a clique such that it is optimal for this factor, in place."""
+        proportions = project(table, clique, self.clique)
+        proportions = sum_value_groups(proportions, self._groups)
+        is_possible = proportions > 0
+        # At the optimum, proportions + penalty * logs = target. The new proportions q are
+        # proportions * exp(new logs - logs), so that q + penalty * log(q) is known, and
+        # the Wright omega function returns q / penalty.
+        goal = self._target - self._penalty * self._logs
+        gradient = np.where(is_possible, proportions - goal, 0.0)
+        self.residual = float(np.sqrt(np.mean(gradient**2))) / self._std_error
+        with np.errstate(divide="ignore"):
+            logs = np.log(proportions / self._penalty)
+        fitted = self._penalty * wrightomega(goal / self._penalty + logs)
+        if fitted.any():
+            logs = np.where(is_possible, self._target - fitted, 0.0) / self._penalty
+            self._logs = _remove_main_effects(logs)
+            ratio = divide(fitted, proportions) / fitted.sum()
+            scale(table, repeat_groups(ratio, self._groups), self.clique, clique)
 
 
-def _descend(loss: _Loss, structure: Structure) -> tuple[_State, int]:
-    """Take gradient steps with momentum until the loss decreases too slowly; also return the number of steps."""
-    state = loss.start()
-    losses: list[float] = []
-    n_switches = n_steps = 0
-    while n_steps < MAX_STEPS:
-        n_steps += 1
-        if not losses:  # at the start, and after a switch of the rates
-            length = _find_step_length(loss, state)
-            previous = state.factors
-            losses.append(state.loss)
-            n_moves = n_halvings = 0
-        factors = loss.step(state, length)
-        # Nesterov's weight, which increases with the number of steps since a restart.
-        momentum = min(MAX_MOMENTUM, n_moves / (n_moves + 3))
-        trial = loss.evaluate(factors + momentum * (factors - previous))
-        if trial.loss < state.loss:
-            state = trial
-            previous = factors
-            losses.append(state.loss)
-            length *= STEP_GROWTH
-            n_moves += 1
-            n_halvings = 0
-        elif n_moves > 0:  # restart without momentum
-            previous = state.factors
-            n_moves = 0
-        else:
-            length /= 2
-            n_halvings += 1
-        min_decrease = MIN_DECREASE if state.is_explained else MIN_DECREASE_UNEXPLAINED
-        is_slow = n_halvings == MAX_HALVINGS
-        if len(losses) > STOPPING_WINDOW:
-            decrease = losses[-1 - STOPPING_WINDOW] - state.loss
-            is_slow |= decrease <= min_decrease * state.loss
-        if is_slow and (state.is_explained or n_switches == MAX_SWITCHES):
-            break
-        if is_slow:
-            # The residuals exceed the noise, but the steps have stalled. Steps with the
-            # other rates (see `switch_rates`) may still decrease the loss.
-            loss.switch_rates()
-            n_switches += 1
-            losses = []
-    return state, n_steps
-
-
-def _find_step_length(loss: _Loss, state: _State) -> float:
-    """Double the step length while the loss decreases, then shorten it for momentum."""
-    # Shortened, the first length is below the safe one.
-    length = 8 * loss.safe_step
-    smallest = state.loss
-    trial = loss.evaluate(loss.step(state, length))
-    while trial.loss < smallest:
-        smallest = trial.loss
-        length *= 2
-        trial = loss.evaluate(loss.step(state, length))
-    # With momentum m, steps add up to 1 / (1 - m) times the length.
-    return length * (1 - MAX_MOMENTUM)
+def _remove_main_effects(table: Floats) -> Floats:
+    """Subtract the functions of single axes from a table, because the distributions of columns are fixed."""
+    table = table - table.mean()
+    for axis in range(table.ndim):
+        others = tuple(other for other in range(table.ndim) if other != axis)
+        table = table - table.mean(axis=others, keepdims=True)
+    return table

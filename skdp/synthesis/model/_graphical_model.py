@@ -1,197 +1,89 @@
-"""Distributions over rows on a junction tree: belief propagation, marginals and samples."""
+"""Distributions over rows on a junction tree: tables of cliques, marginals and samples."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Codes, Floats, Integers
-from skdp.synthesis.model._junction_tree import JunctionTree
+from skdp.synthesis.model._junction_tree import JunctionTree, Link
 from skdp.synthesis.model._tables import (
     Clique,
-    Layout,
     divide,
     expand,
-    insert_axis,
     n_cells_of,
     project,
+    scale,
     shape_of,
-    sum_out,
 )
 
 MAX_TABLE_CELLS = 1 << 26
 """Cells of the largest table that is computed: half a gigabyte."""
 
-MIN_MESSAGE = np.finfo(float).tiny
-"""Smaller messages count as 0: their quotients have no precision."""
 
-LOG_ZERO = -1e300
-"""Logarithm of 0, whose products with 0 are 0."""
+class CliqueTables:
+    """Tables of the cliques of a junction tree, which are scaled one after the other ([1]_)."""
 
+    # The distribution is the table of the clique that is visited, times the conditional
+    # distributions of all other cliques given their separators toward it. So the table of
+    # the visited clique is its marginal, and may be scaled.
+    # .. [1] F. V. Jensen, S. L. Lauritzen, K. G. Olesen (1990). Bayesian updating in
+    #    causal probabilistic networks by local computations. Computational Statistics
+    #    Quarterly 4.
 
-class _Projection:
-    """The sums of the table of one clique to several of its marginals, and the adjoint."""
+    def __init__(self, tree: JunctionTree, columns: Sequence[Floats]) -> None:
+        """Start with independent columns, given the distribution of each column."""
+        self.tree = tree
+        self.tables = []
+        for clique in tree.cliques:
+            table = np.ones(shape_of(clique, tree.sizes))
+            for column in clique:
+                scale(table, columns[column], (column,), clique)
+            self.tables.append(table)
 
-    # Marginals are the leaves of a tree of partial sums. Each node has one column less
-    # than its parent. From a marginal toward the clique, short columns are added
-    # first, so that from the clique on, long columns are summed out first.
+    def visit(self) -> Iterator[int]:
+        """Visit the cliques, parents first, and return to the root."""
+        yield 0
+        for source, target, separator, is_new in self._moves:
+            self._send(source, target, separator)
+            if is_new:
+                yield target
 
-    def __init__(
-        self, clique: Clique, marginals: Iterable[Clique], sizes: Sequence[int]
-    ) -> None:
-        """Plan the partial sums from the table of a clique to its marginals.
+    @cached_property
+    def _moves(self) -> list[tuple[int, int, Clique, bool]]:
+        """Links in depth-first order, from parents to children and back; True at the first visit of a clique."""
+        children: dict[int, list[Link]] = {}
+        for link in self.tree.links:
+            children.setdefault(link.parent, []).append(link)
+        moves = []
+        path: list[Link] = []
+        waiting = list(children.get(0, ()))
+        while waiting or path:
+            if waiting and waiting[-1].parent == (path[-1].child if path else 0):
+                link = waiting.pop()
+                moves.append((link.parent, link.child, link.separator, True))
+                path.append(link)
+                waiting.extend(children.get(link.child, ()))
+            else:
+                link = path.pop()
+                moves.append((link.child, link.parent, link.separator, False))
+        return moves
 
-        `sizes` are the numbers of values of all columns.
-        """
-        self._clique = clique
-        # For each node, its parent and the axis of the parent that is summed out.
-        edges: dict[Clique, tuple[Clique, int]] = {}
-        for marginal in marginals:
-            while marginal != clique and marginal not in edges:
-                missing = set(clique) - set(marginal)
-                shortest = min(missing, key=lambda column: (sizes[column], column))
-                parent = tuple(sorted((*marginal, shortest)))
-                edges[marginal] = (parent, parent.index(shortest))
-                marginal = parent
-        self._edges = sorted(edges.items(), key=lambda edge: -len(edge[0]))
-        # From the marginals to the clique, with the size of the axis of the parent.
-        self._lifts = []
-        for columns, (parent, axis) in reversed(self._edges):
-            self._lifts.append((columns, parent, axis, sizes[parent[axis]]))
+    def _send(self, source: int, target: int, separator: Clique) -> None:
+        """Scale the table of a clique such that its marginal of a separator equals the marginal of a neighbor."""
+        cliques = self.tree.cliques
+        new = project(self.tables[source], cliques[source], separator)
+        old = project(self.tables[target], cliques[target], separator)
+        scale(self.tables[target], divide(new, old), separator, cliques[target])
 
-    def sum(self, table: Floats) -> dict[Clique, Floats]:
-        """Sum a table to all marginals."""
-        sums = {self._clique: table}
-        for columns, (parent, axis) in self._edges:
-            sums[columns] = sum_out(sums[parent], axis)
-        return sums
-
-    def lift(self, tables: Iterable[tuple[Clique, Floats]]) -> Floats:
-        """Add up tables of marginals, each repeated over the columns that it lacks, to one table of the clique."""
-        sums: dict[Clique, Floats] = {}
-        for columns, table in tables:
-            sums[columns] = sums[columns] + table if columns in sums else table
-        for columns, parent, axis, size in self._lifts:
-            if columns in sums:
-                lifted = insert_axis(sums.pop(columns), axis, size)
-                sums[parent] = sums[parent] + lifted if parent in sums else lifted
-        return sums.get(self._clique, np.zeros(()))
-
-
-class Propagation:
-    """The sum-product algorithm: messages to the root and back ([1]_ section 10.2)."""
-
-    # The distribution is proportional to the product of the exponentials of one
-    # potential per clique and one factor per measured marginal.
-    # .. [1] D. Koller, N. Friedman (2009). Probabilistic graphical models. MIT Press.
-
-    def __init__(
-        self,
-        tree: JunctionTree,
-        potentials: Sequence[Floats],
-        marginals: Sequence[Clique] = (),
-    ) -> None:
-        """Assign each marginal to the smallest clique that contains it.
-
-        `potentials` has the log-potential of each clique, and `marginals` the columns of the factors and of the
-        results.
-        """
-        self._tree = tree
-        # One vector, because it takes long to get memory for several large tables.
-        self._cliques = Layout(table.shape for table in potentials)
-        self._potentials = self._cliques.join(potentials)
-        self._layout = Layout(shape_of(clique, tree.sizes) for clique in marginals)
-        self._marginals = list(marginals)
-        self._clique_of_marginal = list(map(tree.find_measured, marginals))
-        # The marginals of each clique: measured marginals, and separators.
-        projected: list[list[Clique]] = [[] for _ in tree.cliques]
-        for clique, index in zip(marginals, self._clique_of_marginal, strict=True):
-            projected[index].append(clique)
-        for link in tree.links:
-            projected[link.child].append(link.separator)
-            projected[link.parent].append(link.separator)
-        self._projections = []
-        for clique, columns in zip(tree.cliques, projected, strict=True):
-            self._projections.append(_Projection(clique, columns, tree.sizes))
-        # For each clique except the root, the projection to the separator alone.
-        self._to_parent = [self._projections[0]]
-        for link in tree.links:
-            clique = tree.cliques[link.child]
-            self._to_parent.append(_Projection(clique, [link.separator], tree.sizes))
-
-    def run(self, factors: Floats) -> tuple[list[Floats], Floats]:
-        """Return the distributions of all cliques, and the measured marginals, given the logarithms of the factors.
-
-        The tables of all factors are one vector. The marginals are one vector in the layout of `factors`.
-        """
-        logs: list[list[tuple[Clique, Floats]]] = [[] for _ in self._tree.cliques]
-        for clique, index, table in zip(
-            self._marginals,
-            self._clique_of_marginal,
-            self._layout.split(factors),
-            strict=True,
-        ):
-            logs[index].append((clique, table))
-        beliefs, messages = self._send_to_root(logs)
-
-        # Back from the root: each child is scaled such that its marginal of the
-        # separator equals the marginal of the parent. Children come after parents.
-        sums = [self._projections[0].sum(beliefs[0])]
-        for link in self._tree.links:
-            target = sums[link.parent][link.separator]
-            # The target is 0 where the message is.
-            ratio = target / np.maximum(messages[link.child], MIN_MESSAGE)
-            beliefs[link.child] *= self._to_parent[link.child].lift(
-                [(link.separator, ratio)]
-            )
-            sums.append(self._projections[link.child].sum(beliefs[link.child]))
-        measured = []
-        for clique, index in zip(
-            self._marginals, self._clique_of_marginal, strict=True
-        ):
-            measured.append(sums[index][clique])
-        return beliefs, self._layout.join(measured) if measured else np.empty(0)
-
-    def _send_to_root(
-        self, logs: list[list[tuple[Clique, Floats]]]
-    ) -> tuple[list[Floats], dict[int, Floats]]:
-        """Multiply the factors of each clique, and send its marginal of the separator to its parent.
-
-        Parameters
-        ----------
-        logs : list of list of tuple of clique and table
-            For each clique, the logarithms of its factors; messages are added.
-
-        Returns
-        -------
-        beliefs : list of table
-            For each clique, the product of its factors and the messages of its children. The belief of the root, which
-            is the first clique, sums to 1.
-        messages : dict of int to table
-            The message of each clique except the root.
-        """
-        beliefs = self._cliques.split(self._potentials.copy())
-        messages = {}
-        for index in reversed(range(len(logs))):
-            belief = beliefs[index]
-            belief += self._projections[index].lift(logs[index])
-            # Scaled to a maximum of 1, so that exponentials do not overflow.
-            belief -= max(belief.max(), LOG_ZERO / 2)
-            np.exp(belief, out=belief)
-            if index > 0:
-                link = self._tree.links[index - 1]
-                message = self._to_parent[index].sum(belief)[link.separator].copy()
-                message[message < MIN_MESSAGE] = 0
-                messages[index] = message
-                with np.errstate(divide="ignore"):
-                    log = np.maximum(np.log(message), LOG_ZERO)
-                logs[link.parent].append((link.separator, log))
-        # Contradictory messages may underflow to zeros.
-        beliefs[0] /= beliefs[0].sum() or 1.0
-        return beliefs, messages
+    def finish(self) -> list[Floats]:
+        """Return the marginals of all cliques, after a visit."""
+        for link in self.tree.links:
+            self._send(link.parent, link.child, link.separator)
+        return self.tables
 
 
 class GraphicalModel:
@@ -199,9 +91,19 @@ class GraphicalModel:
 
     # **Privacy.** Arithmetic on noisy counts.
 
-    def __init__(self, tree: JunctionTree, beliefs: Iterable[Floats]) -> None:
+    def __init__(
+        self,
+        tree: JunctionTree,
+        beliefs: Iterable[Floats],
+        residuals: Mapping[Clique, float] | None = None,
+    ) -> None:
+        """Store the marginals of the cliques of a tree.
+
+        `residuals` has the distance of measured marginals from the optimum of the fit, in standard errors.
+        """
         self.tree = tree
         self.beliefs = tuple(beliefs)
+        self.residuals = residuals or {}
 
     @cached_property
     def _separators(self) -> list[Floats]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._arrays import Floats, Indices
+from skdp._arrays import Floats, Indices, Mask
 
 Clique = tuple[int, ...]
 """Indices of columns, in increasing order."""
@@ -31,8 +32,11 @@ def n_cells_of(columns: Iterable[int], sizes: Sequence[int]) -> int:
     return math.prod(shape_of(columns, sizes))
 
 
-MAX_BLOCK, MIN_REPEATED = 8, 512
-"""NumPy takes long for loops over blocks of at most as many cells, in tables of at least as many cells."""
+MAX_BLOCK = 8
+"""NumPy takes long for loops over blocks of at most as many cells."""
+
+MIN_BLOCK = 256
+"""Cells of the blocks in which tables are scaled."""
 
 
 @cache
@@ -54,16 +58,6 @@ def sum_out(table: Floats, axis: int) -> Floats:
     return sums.reshape(table.shape[:axis] + table.shape[axis + 1 :])
 
 
-def insert_axis(table: Floats, axis: int, size: int) -> Floats:
-    """Return a table that can be added to tables with a further axis: the adjoint of `sum_out`."""
-    leading, trailing = table.shape[:axis], table.shape[axis:]
-    n_trailing = math.prod(trailing)
-    if n_trailing > MAX_BLOCK or table.size < MIN_REPEATED:
-        return table.reshape(*leading, 1, *trailing)
-    repeated = table.reshape(-1, n_trailing) @ _tile(size, n_trailing).T
-    return repeated.reshape(*leading, size, *trailing)
-
-
 def project(table: Floats, columns: Clique, onto: Sequence[int]) -> Floats:
     """Sum a table with the axes `columns` to the marginal of the columns `onto`, in their order."""
     remaining = list(columns)
@@ -82,6 +76,22 @@ def expand(table: NDArray, columns: Sequence[int], onto: Sequence[int]) -> NDArr
     """Insert an axis of length 1 into a table with the axes `columns` for each further column of `onto`."""
     sizes = dict(zip(columns, table.shape, strict=True))
     return table.reshape([sizes.get(column, 1) for column in onto])
+
+
+def scale(
+    table: Floats, factor: Floats, columns: Sequence[int], onto: Sequence[int]
+) -> None:
+    """Multiply a table with the axes `onto` by a factor with the axes `columns`, in place."""
+    factor = expand(factor, columns, onto)
+    # The last axes, for which the factor is repeated, are one block.
+    axis, n_cells = table.ndim, 1
+    while axis > 0 and n_cells < MIN_BLOCK:
+        axis -= 1
+        n_cells *= table.shape[axis]
+    shape = factor.shape[:axis]
+    blocks = np.broadcast_to(factor, (*shape, *table.shape[axis:]))
+    rows = table.reshape(*table.shape[:axis], n_cells)
+    rows *= blocks.reshape(*shape, n_cells)
 
 
 def divide(numerator: Floats, denominator: Floats) -> Floats:
@@ -112,10 +122,6 @@ class Layout:
         for cells, shape in zip(self._slices, self._shapes, strict=True):
             tables.append(vector[cells].reshape(shape))
         return tables
-
-    def sum_tables(self, vector: Floats) -> Floats:
-        """Sum the cells of each table; shape (n_tables,)."""
-        return np.add.reduceat(vector, self._starts)
 
 
 def sum_value_groups(table: NDArray, groups: ValueGroups | None) -> NDArray:
@@ -178,18 +184,33 @@ class Marginal:
 
 
 def merge_marginals(marginals: Iterable[Marginal]) -> list[Marginal]:
-    """Average the measurements of the same columns without groups, weighted by precision."""
-    measurements: dict[Clique, list[Marginal]] = {}
-    grouped = []
-    for marginal in marginals:
-        if marginal.groups is not None:
-            grouped.append(marginal)
-        else:
-            measurements.setdefault(marginal.clique, []).append(marginal)
+    """Average the measurements of the same columns and groups, weighted by precision."""
+    measurements: dict[Any, list[Marginal]] = {}
+    for marginal in map(_drop_single_groups, marginals):
+        groups = [g if g is None else g.tobytes() for g in marginal.groups or ()]
+        measurements.setdefault((marginal.clique, *groups), []).append(marginal)
     merged = []
-    for clique, repeated in measurements.items():
-        merged.append(Marginal(clique, *estimate_counts(repeated, clique)))
-    return [*merged, *grouped]
+    for repeated in measurements.values():
+        precisions = np.array([marginal.std_error**-2 for marginal in repeated])
+        weighted = [p * m.counts for p, m in zip(precisions, repeated, strict=True)]
+        precision = float(precisions.sum())
+        counts = np.sum(weighted, axis=0) / precision
+        merged.append(replace(repeated[0], counts=counts, std_error=precision**-0.5))
+    return merged
+
+
+def _drop_single_groups(marginal: Marginal) -> Marginal:
+    """Return the counts of the values of columns whose groups have one value each."""
+    counts = marginal.counts
+    groups = list(marginal.groups or ())
+    for axis, group_of_value in enumerate(groups):
+        if group_of_value is not None and counts.shape[axis] == group_of_value.size:
+            counts = np.take(counts, group_of_value, axis)
+            groups[axis] = None
+    has_groups = any(group_of_value is not None for group_of_value in groups)
+    return replace(
+        marginal, counts=counts, groups=tuple(groups) if has_groups else None
+    )
 
 
 def estimate_counts(
@@ -226,26 +247,60 @@ def combine_levels(levels: Sequence[Marginal], size: int) -> tuple[Floats, Float
 
     One of the levels counts each of the `size` values. Return the counts and their covariance: (size,), (size, size).
     """
-    # The best linear unbiased estimate: precisions add up. Counts of single values add
-    # `diagonal` times the identity matrix; counts of groups add B B^T, with a column of B
-    # for each group. The inverse is by Woodbury's identity, because there are fewer groups
-    # than values.
-    unit = min(level.std_error for level in levels)
-    diagonal = 0.0
-    groups = [np.zeros((size, 0))]
-    weighted = np.zeros(size)
-    for level in levels:
-        members = level.groups_of(level.clique[0])
-        members = np.arange(size) if members is None else members
-        weight = (unit / level.std_error) ** 2
-        weighted += weight * level.counts[members]
-        if level.counts.size == size:
-            diagonal += weight
-        else:
-            is_member = np.equal.outer(members, np.arange(level.counts.size))
-            groups.append(math.sqrt(weight) * is_member)
-    group = np.hstack(groups)
-    inner = diagonal * np.eye(group.shape[1]) + group.T @ group
-    reduction = group @ np.linalg.solve(inner, group.T)
-    covariance = (np.eye(size) - reduction) / diagonal
-    return covariance @ weighted, unit**2 * covariance
+    # The best linear unbiased estimate.
+    equations = _NormalEquations(levels, size)
+    covariance = equations.solve(np.ones(size, bool), np.eye(size))
+    return covariance @ equations.weighted, equations.unit**2 * covariance
+
+
+def combine_nonnegative_levels(
+    levels: Sequence[Marginal], size: int, known: Floats
+) -> Floats:
+    """Combine counts of the values of a column and of groups of its values into nonnegative counts.
+
+    `known` has the counts of some values, and NaN for the values that are estimated; shape (size,).
+    """
+    # Weighted least squares; negative counts become 0, and all others are estimated again.
+    equations = _NormalEquations(levels, size)
+    is_free = np.isnan(known)
+    counts = np.where(is_free, 0.0, known)
+    while True:
+        rest = equations.weighted - equations.group @ (equations.group.T @ counts)
+        free = equations.solve(is_free, rest[is_free])
+        is_negative = free < 0
+        if not is_negative.any():
+            counts[is_free] = free
+            return counts
+        is_free[is_free] = ~is_negative
+
+
+class _NormalEquations:
+    """Weighted least squares of the counts of values, given counts of values and of groups of values."""
+
+    # Precisions add up. Counts of single values add `diagonal` times the identity matrix;
+    # counts of groups add B B^T, with a column of B for each group.
+
+    def __init__(self, levels: Sequence[Marginal], size: int) -> None:
+        self.unit = min(level.std_error for level in levels)
+        self.weighted = np.zeros(size)
+        self._diagonal = 0.0
+        groups = [np.zeros((size, 0))]
+        for level in levels:
+            members = level.groups_of(level.clique[0])
+            members = np.arange(size) if members is None else members
+            weight = (self.unit / level.std_error) ** 2
+            self.weighted += weight * level.counts[members]
+            if level.counts.size == size:
+                self._diagonal += weight
+            else:
+                is_member = np.equal.outer(members, np.arange(level.counts.size))
+                groups.append(math.sqrt(weight) * is_member)
+        self.group = np.hstack(groups)
+
+    def solve(self, is_free: Mask, right: Floats) -> Floats:
+        """Solve the equations of some values, with counts of 0 for all others."""
+        # Woodbury's identity, because there are fewer groups than values.
+        group = self.group[is_free]
+        inner = self._diagonal * np.eye(group.shape[1]) + group.T @ group
+        reduction = group @ np.linalg.solve(inner, group.T @ right)
+        return (right - reduction) / self._diagonal
