@@ -294,13 +294,8 @@ def find_bounds(declared: Any, name: Any, parameter: str = "bounds") -> Any:
     return declared.edges[0], declared.edges[-1]
 
 
-def find_decimals(
-    bounds: Any, names: Sequence[Any], *, integers: bool = True
-) -> list[int | None]:
-    """Return the largest number of decimals that `bounds` declares for each column; None for any number.
-
-    An Interval declares it. If `integers`, a pair of integers declares whole numbers.
-    """
+def find_decimals(bounds: Any, names: Sequence[Any]) -> list[int | None]:
+    """Return the largest number of decimals that `bounds` declares for each column: 0 for integers, None for floats."""
     is_named = isinstance(bounds, Mapping | Domain)
     decimals: list[int | None] = []
     for name, pair in zip(names, _list_pairs(bounds, names), strict=True):
@@ -309,10 +304,9 @@ def find_decimals(
         is_wide = isinstance(declared, Categories) or pair[1] - pair[0] > 1
         if isinstance(declared, Interval):
             decimals.append(declared.decimals)
-        elif integers and is_wide and all(isinstance(one, Integral) for one in pair):
-            decimals.append(0)
         else:
-            decimals.append(None)
+            is_whole = is_wide and all(isinstance(one, Integral) for one in pair)
+            decimals.append(0 if is_whole else None)
     return decimals
 
 

@@ -26,8 +26,8 @@ from skdp.base import (
 )
 from skdp.central._base import Plan, Unknown, WeightedStatistic, check_unique_names
 from skdp.central._quantiles import (
-    GroupQuantiles,
     Masses,
+    QuantilePlan,
     make_candidates,
     read_masses,
     read_probability,
@@ -53,7 +53,6 @@ from skdp.central.statistics import (
     Batches,
     Difference,
     Estimate,
-    GroupMean,
     Independence,
     Noise,
     compute_difference,
@@ -63,7 +62,7 @@ from skdp.central.statistics import (
     make_table,
     to_float,
 )
-from skdp.domain import Domain, DomainLike, Interval
+from skdp.domain import Domain, DomainLike
 from skdp.privacy import Loss, Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
 from skdp.tables import choose_library, to_objects
@@ -464,12 +463,13 @@ class DPGroupBy(WeightedStatistic):
         names = [name for name in self.guarantee_.scope if name not in self._key_names]
         low, high = self.bounds_[names.index(column)]
         half = (high - low) / 2
-        one, other = (self._describe_group(i, column, low, half) for i in indices)
-        if np.isnan([one.mean, other.mean]).any():
+        groups = [self._describe_group(i, column, low, half) for i in indices]
+        if np.isnan([group[0] for group in groups]).any():
             return Difference(np.nan, np.nan, low - high, high - low, 1.0)
         level = check_confidence_level(self.confidence_level)
         is_gaussian = isinstance(self.epsilon, Rho | Mu)
-        found = compute_difference(one, other, level, is_gaussian=is_gaussian)
+        rows = np.array(groups).T
+        found = compute_difference(rows, level, is_gaussian=is_gaussian)
         *numbers, p_value = found
         value, error, lower, upper = (float(half * number) for number in numbers)
         return Difference(value, error, lower, upper, p_value)
@@ -527,8 +527,8 @@ class DPGroupBy(WeightedStatistic):
 
     def _describe_group(
         self, index: int, column: Any, low: float, half: float
-    ) -> GroupMean:
-        """Return the released mean, number of values and variance of a group, in units of half the width of bounds."""
+    ) -> tuple[float, ...]:
+        """Return a column of the argument of `compute_difference`, in units of half the width of the bounds."""
         mean, mean_error, *_ = self.estimates_[f"{column}_mean"][index] / half
         mean -= low / half + 1
         noise_std = self.estimates_[COUNT][index, 1]
@@ -540,7 +540,7 @@ class DPGroupBy(WeightedStatistic):
         elif f"{column}_std" in self.estimates_:
             std, std_error, *_ = self.estimates_[f"{column}_std"][index] / half
             variance, error = std**2, 2 * max(std, std_error) * std_error
-        return GroupMean(mean, n_values, noise_std, variance, error)
+        return mean, n_values, noise_std, variance, error
 
     @property
     def _key_names(self) -> list[Any]:
@@ -686,17 +686,12 @@ class DPGroupBy(WeightedStatistic):
         return Plan(exact, tuple(noises), "; ".join(mechanisms), losses)
 
     def _check_keys(self, domain: Domain) -> None:
-        """Check the parameter `totals`, that keys have several groups, and that none has the name of a total."""
+        """Check the parameter `totals`, and that no key has the name of a total."""
         check_flag("totals", self.totals)
         if self.totals and not domain.columns:
             raise ValueError("`totals` requires keys in `by`, got by=None.")
         for name in domain.columns:
             labels = domain[name].labels
-            if isinstance(domain[name], Interval) and len(labels) == 1:
-                raise ValueError(
-                    f"Column {name!r} in `by` must have several bins, got bounds alone. "
-                    "Set `bins` or `edges` of this column."
-                )
             if self.totals and TOTAL in labels:
                 raise ValueError(
                     f"`keys` of column {name!r} must not contain {TOTAL!r} with "
@@ -705,7 +700,7 @@ class DPGroupBy(WeightedStatistic):
 
     def _plan_quantiles(
         self, masses: list[list[Masses]], domain: Domain, budget: PrivacyBudget
-    ) -> GroupQuantiles:
+    ) -> QuantilePlan:
         """Plan the quantiles of each column by group, and of all totals, which share the budget equally."""
         n_overlapping = 1
         if self.totals:
@@ -714,7 +709,7 @@ class DPGroupBy(WeightedStatistic):
             masses = [
                 add_totals(_to_array(groups), domain).tolist() for groups in masses
             ]
-        return GroupQuantiles(
+        return QuantilePlan(
             masses,
             list(self._probabilities.values()),
             budget / n_overlapping,

@@ -140,15 +140,10 @@ class Candidates:
 
     @cached_property
     def grid(self) -> Integers:
-        """Some candidates, ascending, for audits: evenly spaced ones, and numbers with two significant digits."""
-        n_steps = self.last - self.first
-        if n_steps <= 1_000:
-            return np.arange(self.first, self.last + 1)
-        even = [self.first + index * n_steps // 1_000 for index in range(1_001)]
+        """Some candidates, ascending, for audits: numbers with two significant digits."""
         digits = np.arange(-99, 100)
-        round_numbers = [digits * spacing for spacing, *_ in self._levels]
-        numbers = np.unique(np.concatenate([even, *round_numbers]))
-        return numbers[(self.first <= numbers) & (numbers <= self.last)]
+        numbers = np.concatenate([digits * spacing for spacing, *_ in self._levels])
+        return np.unique(np.clip(numbers, self.first, self.last))
 
 
 @dataclass(frozen=True, eq=False)
@@ -309,15 +304,17 @@ def plan_quantiles(
 ) -> QuantilePlan:
     """Read the values of each column, and plan the release of its quantiles.
 
-    If `integers`, a pair of integers in `bounds` declares whole numbers.
+    If `integers`, `bounds` of integers declare whole numbers.
     """
     # Candidates depend on declarations only. They must not depend on dtypes, because
     # pandas converts integers to floats if one of them is missing.
     limits = parse_bounds(bounds, rows.names)
     warn_of_objects(rows.table)
-    decimals = find_decimals(bounds, rows.names, integers=integers)
+    decimals: list[int | None] = [None] * len(limits)
+    if integers:
+        decimals = find_decimals(bounds, rows.names)
     candidates = make_candidates(limits, decimals)
-    masses = [groups[0] for groups in read_masses(rows, Domain({}), candidates)]
+    masses = read_masses(rows, Domain({}), candidates)
     return QuantilePlan(masses, probabilities, budget)
 
 
@@ -329,46 +326,92 @@ def make_candidates(bounds: Floats, decimals: Sequence[int | None]) -> list[Cand
 
 @dataclass(frozen=True, eq=False)
 class QuantilePlan:
-    """A planned release of the quantiles of columns."""
+    """A planned release of quantiles of columns by group, with or without intervals."""
 
-    # The exact values of each column. They exist during `fit` only.
-    masses: Sequence[Masses]
-    # Probabilities of the quantiles, ascending.
+    # The exact values of each column by group. They exist during `fit` only.
+    masses: Sequence[Sequence[Masses]]
     probabilities: Sequence[Fraction]
+    # The budget of the groups that do not overlap.
     budget: PrivacyBudget
+    has_intervals: bool = False
+    # The number of groups of a record: of its cell and of the totals with this cell.
+    n_overlapping: int = 1
 
     mechanism: ClassVar[str] = "exponential mechanism"
-
-    def choose(self, source: ByteSource) -> list[list[int]]:
-        """Choose a candidate for each quantile of each column; the columns share the budget equally."""
-        budget = self.budget / len(self.masses)
-        chosen = []
-        for masses in self.masses:
-            cuts = choose_cuts(masses, self.probabilities, budget, source)
-            chosen.append(list(map(masses.candidates.find_candidate, cuts)))
-        return chosen
-
-    def draw(self, source: ByteSource) -> Floats:
-        """Draw the quantiles of all columns; shape (n_columns, n_quantiles)."""
-        columns = zip(self.masses, self.choose(source), strict=True)
-        return np.array(
-            [masses.candidates.to_values(chosen) for masses, chosen in columns]
-        )
-
-    def draw_with_bounds(self, source: ByteSource) -> Floats:
-        """Draw the quantiles of each column, between its bounds; shape (n_columns, n_quantiles + 2)."""
-        lows = [masses.candidates.low for masses in self.masses]
-        highs = [masses.candidates.high for masses in self.masses]
-        return np.column_stack([lows, self.draw(source), highs])
 
     @property
     def losses(self) -> tuple[Loss, ...]:
         """The privacy losses of all choices; empty for a budget in rho or mu, which bounds them better than epsilon."""
+        # The choices of groups that do not overlap are one exponential mechanism, whose
+        # candidates are tuples.
         if self.budget.kind != "epsilon":
             return ()
-        n_levels = count_levels(self.probabilities) * len(self.masses)
-        loss = exponential_loss((self.budget / n_levels).amount)
-        return (replace(loss, count=n_levels),)
+        n_columns, n_levels = len(self.masses), count_levels(self.probabilities)
+        shares = [(self._value_budget / n_levels, n_columns * n_levels)]
+        if self.has_intervals:
+            n_endpoints = 2 * n_columns * len(self.probabilities)
+            shares.append((self._endpoint_budget, n_endpoints))
+        losses = []
+        for budget, n_choices in shares:
+            loss = exponential_loss(budget.amount)
+            losses.append(replace(loss, count=n_choices * self.n_overlapping))
+        return tuple(losses)
+
+    @property
+    def _value_budget(self) -> PrivacyBudget:
+        """The budget of the quantiles of one column: a third of the budget with intervals."""
+        return self.budget / (len(self.masses) * (3 if self.has_intervals else 1))
+
+    @property
+    def _endpoint_budget(self) -> PrivacyBudget:
+        """The budget of one endpoint of an interval; all endpoints share two thirds equally."""
+        n_endpoints = 2 * len(self.masses) * len(self.probabilities)
+        return self.budget * Fraction(2, 3 * n_endpoints)
+
+    def draw(self, level: float, source: ByteSource) -> Estimate:
+        """Draw the quantiles and their intervals: arrays (n_groups, n_columns, n_probabilities)."""
+        n_groups, n_columns = len(self.masses[0]), len(self.masses)
+        order = np.argsort(np.array(self.probabilities, float))
+        ascending = [self.probabilities[index] for index in order]
+        shape = n_groups, n_columns, len(order)
+        value, error, lower, upper = np.full((4, *shape), math.nan)
+        chosen = np.empty(shape, np.int64)
+        for group, column in product(range(n_groups), range(n_columns)):
+            masses = self.masses[column][group]
+            cuts = choose_cuts(masses, ascending, self._value_budget, source)
+            numbers = list(map(masses.candidates.find_candidate, cuts))
+            chosen[group, column, order] = numbers
+            value[group, column, order] = masses.candidates.to_values(numbers)
+        if not self.has_intervals:
+            return Estimate(value, error, lower, upper)
+        tail = (1 - Fraction(level)) / 2
+        for place in product(*map(range, shape)):
+            group, column, index = place
+            masses, candidate = self.masses[column][group], int(chosen[place])
+            endpoints = []
+            for is_upper in (False, True):
+                scores = EndpointScores.around(
+                    candidate,
+                    masses,
+                    self.probabilities[index],
+                    self._endpoint_budget,
+                    tail,
+                    is_upper=is_upper,
+                )
+                endpoints.append(scores.choose(source))
+            lower[place], upper[place] = masses.candidates.to_values(endpoints)
+        return Estimate(value, error, lower, upper)
+
+    def draw_columns(self, source: ByteSource) -> Floats:
+        """Draw the quantiles of columns without groups; shape (n_columns, n_quantiles)."""
+        values: Floats = self.draw(0.0, source).value
+        return values[0]
+
+    def draw_with_bounds(self, source: ByteSource) -> Floats:
+        """Draw the quantiles of each column, between its bounds; shape (n_columns, n_quantiles + 2)."""
+        candidates = [groups[0].candidates for groups in self.masses]
+        bounds = np.array([[choices.low, choices.high] for choices in candidates])
+        return np.column_stack([bounds[:, 0], self.draw_columns(source), bounds[:, 1]])
 
 
 def count_levels(probabilities: Sequence[Fraction]) -> int:
@@ -486,82 +529,6 @@ class CutScores:
             budget.choice / (2 * sensitivity * budget.rows),
             self.list_scores,
         )
-
-
-@dataclass(frozen=True, eq=False)
-class GroupQuantiles:
-    """A planned release of quantiles of columns by group, with intervals unless `has_intervals` is False."""
-
-    # The exact values of each column by group. They exist during `fit` only.
-    masses: Sequence[Sequence[Masses]]
-    probabilities: Sequence[Fraction]
-    # The budget of the groups that do not overlap.
-    budget: PrivacyBudget
-    has_intervals: bool = True
-    # The number of groups of a record: of its cell and of the totals with this cell.
-    n_overlapping: int = 1
-
-    mechanism: ClassVar[str] = QuantilePlan.mechanism
-
-    @property
-    def losses(self) -> tuple[Loss, ...]:
-        """The privacy losses of all choices; empty for a budget in rho or mu."""
-        # The choices of groups that do not overlap are one exponential mechanism, whose
-        # candidates are tuples.
-        if self.budget.kind != "epsilon":
-            return ()
-        losses = self._select_group(0).losses
-        if self.has_intervals:
-            n_endpoints = 2 * len(self.masses) * len(self.probabilities)
-            loss = exponential_loss(self._endpoint_budget.amount)
-            losses = (*losses, replace(loss, count=n_endpoints))
-        return tuple(
-            replace(loss, count=loss.count * self.n_overlapping) for loss in losses
-        )
-
-    @property
-    def _endpoint_budget(self) -> PrivacyBudget:
-        """The budget of one endpoint of an interval; all endpoints share two thirds equally."""
-        n_endpoints = 2 * len(self.masses) * len(self.probabilities)
-        return self.budget * Fraction(2, 3 * n_endpoints)
-
-    def _select_group(self, group: int) -> QuantilePlan:
-        """Return the planned choices of the quantiles of one group, with a third of the budget, or all of it."""
-        masses = [groups[group] for groups in self.masses]
-        budget = self.budget / 3 if self.has_intervals else self.budget
-        return QuantilePlan(masses, sorted(self.probabilities), budget)
-
-    def draw(self, level: float, source: ByteSource) -> Estimate:
-        """Draw the quantiles and their intervals: arrays (n_groups, n_columns, n_probabilities)."""
-        n_groups, n_columns = len(self.masses[0]), len(self.masses)
-        order = np.argsort(np.array(self.probabilities, float))
-        shape = n_groups, n_columns, len(self.probabilities)
-        error, lower, upper = np.full((3, *shape), math.nan)
-        chosen = np.empty(shape, np.int64)
-        for group in range(n_groups):
-            chosen[group][:, order] = self._select_group(group).choose(source)
-        value = np.empty(shape)
-        for column, groups in enumerate(self.masses):
-            value[:, column] = groups[0].candidates.to_values(chosen[:, column])
-        if not self.has_intervals:
-            return Estimate(value, error, lower, upper)
-        tail = (1 - Fraction(level)) / 2
-        for place in product(*map(range, shape)):
-            group, column, index = place
-            masses, candidate = self.masses[column][group], int(chosen[place])
-            endpoints = []
-            for is_upper in (False, True):
-                scores = EndpointScores.around(
-                    candidate,
-                    masses,
-                    self.probabilities[index],
-                    self._endpoint_budget,
-                    tail,
-                    is_upper=is_upper,
-                )
-                endpoints.append(scores.choose(source))
-            lower[place], upper[place] = masses.candidates.to_values(endpoints)
-        return Estimate(value, error, lower, upper)
 
 
 @dataclass(frozen=True, eq=False)

@@ -323,7 +323,7 @@ class DPMinMaxScaler(AffineScaler):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Draw noisy quantiles of columns, or take the bounds, and set the scale that maps them to `feature_range`."""
         low, high = self._read_feature_range()
-        bounds = plan.exact if plan.free else plan.exact.draw(source)
+        bounds = plan.exact if plan.free else plan.exact.draw_columns(source)
         self.data_min_, self.data_max_ = bounds.T.copy()
         self.data_range_ = self.data_max_ - self.data_min_
         is_constant = self.data_range_ == 0
@@ -477,7 +477,7 @@ class DPRobustScaler(AffineScaler):
         budget. A width of 0 would be an impossible divisor, so the scale is then 1.
         """
         low, high = _read_quantile_range(self.quantile_range)
-        drawn = plan.exact.draw(source).T
+        drawn = plan.exact.draw_columns(source).T
         quantiles = dict(zip(plan.exact.probabilities, drawn, strict=True))
         self.center_ = quantiles[Fraction(1, 2)].copy()
         width = quantiles[high] - quantiles[low]
@@ -675,8 +675,7 @@ class DPKBinsDiscretizer(CentralTransformer):
     The middle edge is chosen by the exponential mechanism, and the other edges in the same way on both sides of it
     ([1]_), with epsilon / (d l) on each of l levels for d columns. Two bins have one level, and four, eight and sixteen
     bins have two, three and four. The candidates are all numbers between the bounds in steps of a power of ten, about
-    as many as floats represent, so that the error does not depend on the width of the bounds; or the numbers that an
-    `Interval` in `bounds` declares.
+    as many as floats represent, so that the error does not depend on the width of the bounds.
 
     A missing value stays missing (nan).
 

@@ -213,7 +213,7 @@ class DPSimpleImputer(CentralTransformer):
             self.statistics_ = estimate.value[0]
             self.statistics_std_error_ = estimate.std_error[0]
         elif self.strategy == "median":
-            self.statistics_ = plan.exact.draw(source)[:, 0]
+            self.statistics_ = plan.exact.draw_columns(source)[:, 0]
         else:
             values, counts, column_budget = plan.exact
             self.statistics_ = np.empty(len(values), object)

@@ -19,7 +19,6 @@ from skdp.central.statistics._cells import make_frame as make_frame
 from skdp.central.statistics._cells import make_table as make_table
 from skdp.central.statistics._cells import select_domain as select_domain
 from skdp.central.statistics._group_tests import Difference as Difference
-from skdp.central.statistics._group_tests import GroupMean as GroupMean
 from skdp.central.statistics._group_tests import Independence as Independence
 from skdp.central.statistics._group_tests import (
     compute_difference as compute_difference,

@@ -33,36 +33,25 @@ class Independence(NamedTuple):
     p_value: float
 
 
-class GroupMean(NamedTuple):
-    """Released statistics of a group, with values from -1 to 1 between the bounds."""
-
-    mean: float
-    # The number of values, and the standard deviation of its noise.
-    n_values: float
-    noise_std: float
-    # The variance of the values and its standard error; nan if it is not released.
-    variance: float
-    variance_error: float
-
-
 def compute_difference(
-    first: GroupMean, second: GroupMean, level: float, *, is_gaussian: bool
+    groups: Floats, level: float, *, is_gaussian: bool
 ) -> Difference:
-    """Compare the means of two groups, whose rows are samples of a population."""
+    """Compare the means of two groups, whose rows are samples of a population.
+
+    The rows of `groups` are the two means, from -1 to 1 between the bounds, their numbers of values, the standard
+    deviations of the noise of these numbers, and the variances with their standard errors, nan if they are unknown.
+    """
     # The noisy sum minus m times the noisy count, of a group with the mean m, has noise of
     # the variance s**2 (1 + m**2) and a sampling variance of n v. So its quotient by the
     # count is the difference of the noisy mean from m, and the variances are divided by n**2.
-    n = np.array([first.n_values, second.n_values])
-    noise = np.array([first.noise_std, second.noise_std])
-    means = np.array([first.mean, second.mean])
+    means, n, noise, variances, variance_errors = groups
     pooled = float(np.clip(n @ means / n.sum(), -1, 1))
-    variances = np.array([first.variance, second.variance])
     if np.isnan(variances).any():
         # The largest variance of numbers with this mean, and the variance of numbers that are -1 or 1.
         variances = np.full(2, 1 - pooled**2)
         degrees = max(n.sum() - 2, 1.0)
     else:
-        variances += [first.variance_error, second.variance_error]
+        variances = variances + variance_errors
         parts = variances / n
         degrees = parts.sum() ** 2 / (parts**2 / np.maximum(n - 1, 1)).sum()
     # Welch's t distribution at the level 0.05, as a wider normal distribution.
@@ -74,7 +63,7 @@ def compute_difference(
     error = float(np.hypot(sampling, noise_error))
     if is_gaussian:
         sampling, noise_error = error, 0.0
-    value = first.mean - second.mean
+    value = means[0] - means[1]
     margin = bound_quantile(level) * error
     p_value = find_tail(abs(value), sampling, noise_error)
     return Difference(value, error, value - margin, value + margin, p_value)
