@@ -6,7 +6,6 @@ from skdp.domain._attributes import Release as Release
 from skdp.domain._attributes import drop_bins as drop_bins
 from skdp.domain._attributes import dtype_of_attribute as dtype_of_attribute
 from skdp.domain._attributes import type_of_attribute as type_of_attribute
-from skdp.domain._bins import cut_evenly as cut_evenly
 from skdp.domain._domain import Domain
 from skdp.domain._domain import DomainLike as DomainLike
 from skdp.domain._domain import add_guarantee as add_guarantee
