@@ -211,6 +211,9 @@ def load_adult_aif360() -> Any:
         # aif360 has a column for each occurring value. "Never-worked" does not occur in
         # rows without missing values.
         frame[name] = frame[name].cat.remove_unused_categories()
+    # aif360 has two races, and no feature with the other ones.
+    race = frame["race"].astype(object)
+    frame["race"] = race.where(race == "White", "Non-white")
     dataset = to_aif360(
         frame.drop(columns=["fnlwgt", "income"]),
         frame["income"],

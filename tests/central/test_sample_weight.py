@@ -27,7 +27,7 @@ MODELS = {
     "group counts": DPGroupBy(by="key", keys=KEYS, statistics="count", max_weight=4, handle_unknown="ignore"),
     "histogram": DPHistogram(domain=KEYS, max_weight=4, handle_unknown="ignore"),
     "hierarchy": DPHistogram(
-        domain=Interval(0, 100, bins=8), method="hierarchical", max_weight=4, handle_unknown="ignore"
+        domain=Interval(0.0, 100.0, bins=8), method="hierarchical", max_weight=4, handle_unknown="ignore"
     ),
 }
 COLUMNS = {"mean": ["x"], "groups": ["key", "x"], "group counts": ["key"], "histogram": ["key"], "hierarchy": ["x"]}
