@@ -438,7 +438,7 @@ def study_reports(data: StudyTable, epsilon: float, seed: int) -> dict[str, floa
         ),
         epsilons=[epsilon],
         domain=table.domain.select(list(X)),
-        sensitive=list(data.privileged),
+        sensitive_features=list(data.privileged),
         privileged=data.privileged,
         n_splits=10,
         random_state=seed,

@@ -35,7 +35,7 @@ study = fairness_study(
     },
     epsilons=[0.25, 1, 4],
     domain=adult.domain.select(["sex"]),
-    sensitive="sex",
+    sensitive_features="sex",
     privileged="Male",
     sample_weight=rows["fnlwgt"],
     n_splits=5,

@@ -255,7 +255,7 @@ def _add_report(command: Any) -> None:
         help="favorable value of --target (default: 1)",
     )
     add(
-        "--sensitive",
+        "--sensitive-features",
         metavar="COLUMN",
         help="column of --columns whose groups are compared for fairness",
     )
@@ -263,7 +263,7 @@ def _add_report(command: Any) -> None:
         "--privileged",
         nargs="+",
         metavar="VALUE",
-        help="privileged values of --sensitive; for bins, their labels",
+        help="privileged values of --sensitive-features; for bins, their labels",
     )
 
 

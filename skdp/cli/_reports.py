@@ -177,7 +177,7 @@ def _import_object(source: str) -> Any:
 
 
 # Options of ``skdp report`` that describe --data.
-DATA_OPTIONS = ("columns", "domain", "target", "sensitive", "delimiter")
+DATA_OPTIONS = ("columns", "domain", "target", "sensitive_features", "delimiter")
 
 
 def run_report(options: argparse.Namespace) -> Path:
@@ -195,7 +195,8 @@ def run_report(options: argparse.Namespace) -> Path:
         return _report_on_table(options, parameters)
     for name in DATA_OPTIONS:
         if getattr(options, name):
-            raise ValueError(f"--{name} requires --data.")
+            option = name.replace("_", "-")
+            raise ValueError(f"--{option} requires --data.")
     X, y = load_adult(subset="all", dropna=True, return_X_y=True)
     return age_sex_report(X, y, options.out, **parameters)
 
@@ -227,8 +228,8 @@ def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) ->
         is_positive = target.astype(object).isin([label])
         frame[options.target] = is_positive.where(target.notna())
     privileged = options.privileged
-    if privileged is not None and options.sensitive in domain.columns:
-        labels = domain[options.sensitive].labels
+    if privileged is not None and options.sensitive_features in domain.columns:
+        labels = domain[options.sensitive_features].labels
         privileged = [_find_value(text, labels, "privileged") for text in privileged]
     return study_report(
         frame,
@@ -236,7 +237,7 @@ def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) ->
         options.out,
         columns=options.columns,
         target=options.target,
-        sensitive=options.sensitive,
+        sensitive_features=options.sensitive_features,
         privileged=privileged,
         **parameters,
     )
@@ -249,5 +250,5 @@ def _find_value(text: str, values: Iterable[Any], option: str) -> Any:
         is_number = isinstance(value, float) and text == f"{value:.15g}"
         if is_number or text == str(value):
             return value
-    column = {"positive": "target", "privileged": "sensitive"}[option]
+    column = {"positive": "target", "privileged": "sensitive-features"}[option]
     raise ValueError(f"--{option} must be a value of --{column}, got {text!r}.")

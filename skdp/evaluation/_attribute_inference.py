@@ -44,7 +44,7 @@ class AttackResult:
 @on_one_thread
 def attribute_inference(
     released: TableLike,
-    sensitive: ColumnLike | TableLike,
+    sensitive_features: ColumnLike | TableLike,
     *,
     encoder: ReportTransformer | None = None,
     estimator: BaseEstimator | None = None,
@@ -61,7 +61,7 @@ def attribute_inference(
     released : dataframe or array-like of shape (n_samples, n_features)
         Released rows: reports, all other released columns, and the label if it is
         also released.
-    sensitive : array-like of shape (n_samples,) or dataframe
+    sensitive_features : array-like of shape (n_samples,) or dataframe
         True values before privatization. For several columns, the combinations of
         their values are predicted.
     encoder : fitted encoder of categories, default=None
@@ -111,7 +111,7 @@ def attribute_inference(
     **Privacy.** The result depends on true values and is not private. Use it for
     experiments on data that are not sensitive.
 
-    **The bound** uses the proportions of the values in `sensitive` as the prior. It is
+    **The bound** uses the proportions of the values in `sensitive_features` as the prior. It is
     exact if `released` contains the report of the sensitive column and no other report.
     Otherwise, and for hashed reports, it is the largest accuracy over all protocols
     with the epsilon of the released reports, because all of them may be correlated with
@@ -144,18 +144,18 @@ def attribute_inference(
     >>> result.accuracy, result.accuracy_without_report, result.exceeds_bound
     (1.0, 1.0, True)
     """
-    if isinstance(sensitive, str):
+    if isinstance(sensitive_features, str):
         raise TypeError(
-            "`sensitive` must be the true values, got a str. Pass the column of the "
+            "`sensitive_features` must be the true values, got a str. Pass the column of the "
             "table before privatization."
         )
     if estimator is not None and not is_classifier(estimator):
         raise TypeError(
             f"`estimator` must be a classifier, got {type(estimator).__name__}."
         )
-    check_row_order(released=released, sensitive=sensitive)
+    check_row_order(released=released, sensitive_features=sensitive_features)
     columns = parse_columns(released, "released")
-    true_columns = parse_columns(sensitive, "sensitive")
+    true_columns = parse_columns(sensitive_features, "sensitive_features")
     if encoder is None:
         cells = _code_combinations(true_columns)
     else:
@@ -167,12 +167,14 @@ def attribute_inference(
     features = pd.DataFrame(dict(zip(names, coded, strict=True)))
     if len(truth) != len(features):
         raise ValueError(
-            "`released` and `sensitive` must have the same number of rows, got "
+            "`released` and `sensitive_features` must have the same number of rows, got "
             f"{len(features)} and {len(truth)}."
         )
     proportions = np.bincount(truth) / len(truth)
     if proportions.size < 2:
-        raise ValueError("`sensitive` must have at least two distinct values, got one.")
+        raise ValueError(
+            "`sensitive_features` must have at least two distinct values, got one."
+        )
 
     baseline = float(proportions.max())
     seed = draw_seed(random_state)
@@ -290,14 +292,14 @@ def _encode_declared(
     names = declared if len(declared) == len(columns) == 1 else list(columns)
     if not {*names} <= {*declared}:
         raise ValueError(
-            f"`sensitive` must have columns of the encoder, {declared}, got {names}."
+            f"`sensitive_features` must have columns of the encoder, {declared}, got {names}."
         )
     domain = protocol.domain.select(names)
     codes = domain.encode(list(columns.values()))
     for name, size, column in zip(names, domain.sizes, codes, strict=True):
         if column.max(initial=0) == size:
             raise ValueError(
-                f"Column {name!r} of sensitive must have only declared values, got "
+                f"Column {name!r} of `sensitive_features` must have only declared values, got "
                 "another value. Pass the values before privatization."
             )
     return domain, domain.join(codes)

@@ -66,7 +66,7 @@ def fairness_study(
     encoder: OracleEncoder | Mapping[str, OracleEncoder],
     epsilons: Iterable[float],
     domain: DomainLike,
-    sensitive: ColumnName | list[ColumnName],
+    sensitive_features: ColumnName | list[ColumnName],
     privileged: Privileged,
     positive_label: Label | None = None,
     methods: Sequence[str] = ("without privacy", "columns excluded", "reported"),
@@ -91,17 +91,17 @@ def fairness_study(
         True labels. All labels except the positive label are negative.
     encoder : encoder of categories, or mapping of name to encoder
         Encoder of the protected columns, or several of them to compare. If an encoder has `categories`, these are
-        the protected columns, otherwise only the columns of `sensitive` are protected.
+        the protected columns, otherwise only the columns of `sensitive_features` are protected.
         The study sets its epsilon and its seed.
     epsilons : iterable of float
         Distinct values of epsilon, > 0.
     domain : Domain or mapping
         Declared values of the protected columns and of other categories.
-    sensitive : column name or list of column names
+    sensitive_features : column name or list of column names
         Protected columns whose groups are compared. With several columns, the groups of
         each column and of their intersection are compared.
     privileged : value, list of values or mapping of column name to such
-        Privileged values of `sensitive`. For several columns, a mapping: in the
+        Privileged values of `sensitive_features`. For several columns, a mapping: in the
         intersection, a row is privileged if it matches in all columns.
     positive_label : label, default=None
         Favorable label. If None, it is 1, and all labels must be 0 and 1, or False and
@@ -116,7 +116,7 @@ def fairness_study(
         - ``"reported"``: train on reports, with a 0/1 feature for each value that a
           report supports [1]_;
         - ``"private parity"``: train without the protected columns, under demographic
-          parity estimated from reports of `sensitive` (`skdp.metrics.private_parity`);
+          parity estimated from reports of `sensitive_features` (`skdp.metrics.private_parity`);
         - ``"synthetic rows"``: train on rows of a `DPMarginalSynthesizer`, whose epsilon
           is for whole records. All columns must be declared;
         - ``"resampled columns"``: train on protected columns that are resampled by a
@@ -136,7 +136,7 @@ def fairness_study(
     pandas.DataFrame
         Columns ``method, encoder, epsilon, split, metric, value, n_train, n_test``, one
         row for each score. Methods without reports have the encoder "". With several
-        columns in `sensitive`, the names of fairness metrics end in the compared columns,
+        columns in `sensitive_features`, the names of fairness metrics end in the compared columns,
         such as "disparate_impact [sex, race]". Methods without privacy have an infinite
         epsilon. To estimate differences with intervals, use
         ``compare_to_baseline(study, baseline="columns excluded")``.
@@ -193,7 +193,7 @@ def fairness_study(
     ...     encoder=RandomizedResponseEncoder(),
     ...     epsilons=[1.0],
     ...     domain={"sex": ["f", "m"]},
-    ...     sensitive="sex",
+    ...     sensitive_features="sex",
     ...     privileged="m",
     ...     n_splits=3,
     ...     random_state=0,
@@ -213,7 +213,11 @@ def fairness_study(
     for name in methods:
         check_choice("methods[i]", name, list(METHODS))
     encoders = _name_encoders(encoder)
-    names = sensitive if isinstance(sensitive, list) else [sensitive]
+    names = (
+        sensitive_features
+        if isinstance(sensitive_features, list)
+        else [sensitive_features]
+    )
     table = _read_table(X, y, encoders, domain, names, privileged, positive_label)
     _check_columns(table.X, table.domain, table.protected, methods)
     if sample_weight is not None:
@@ -297,7 +301,7 @@ class _Table:
     labels: Integers
     domain: Domain
     protected: list[Any]
-    sensitive: list[Any]
+    sensitive_features: list[Any]
     privileged: dict[Any, list[Any]]
     weights: Floats | None = None
 
@@ -309,8 +313,8 @@ class _Table:
 
     def list_comparisons(self) -> list[list[Any]]:
         """List the columns whose groups are compared: each alone, and the intersection of several columns."""
-        alone = [[name] for name in self.sensitive]
-        return alone if len(alone) == 1 else [*alone, self.sensitive]
+        alone = [[name] for name in self.sensitive_features]
+        return alone if len(alone) == 1 else [*alone, self.sensitive_features]
 
     def find_privileged(self, names: list[Any]) -> pd.Series:
         """Return a mask of the rows that are privileged in all columns of `names`."""
@@ -349,7 +353,7 @@ def _read_table(
     y: Any,
     encoders: dict[str, Any],
     domain: Any,
-    sensitive: list[Any],
+    sensitive_features: list[Any],
     privileged: Any,
     positive_label: Any,
 ) -> _Table:
@@ -359,7 +363,9 @@ def _read_table(
     check_consistent_length(X, y)
     check_row_order(X=X, y=y)
     domain = Domain(domain)
-    protected, *others = (_list_protected(one, sensitive) for one in encoders.values())
+    protected, *others = (
+        _list_protected(one, sensitive_features) for one in encoders.values()
+    )
     for other in others:
         if other != protected:
             raise ValueError(
@@ -380,9 +386,15 @@ def _read_table(
             "y must have both the positive label and another label, got one of them."
         )
     labels = is_positive.to_numpy().astype(np.int64)
-    values = dict(zip(sensitive, list_privileged(privileged, sensitive), strict=True))
+    values = dict(
+        zip(
+            sensitive_features,
+            list_privileged(privileged, sensitive_features),
+            strict=True,
+        )
+    )
     table = _Table(
-        X.reset_index(drop=True), labels, domain, protected, sensitive, values
+        X.reset_index(drop=True), labels, domain, protected, sensitive_features, values
     )
     for names in table.list_comparisons():
         if table.find_privileged(names).nunique() < 2:
@@ -394,19 +406,19 @@ def _read_table(
     return table
 
 
-def _list_protected(encoder: Any, sensitive: list[Any]) -> list[Any]:
-    """Return the columns that an encoder declares, or only `sensitive` if it declares none."""
-    if not sensitive or len(set(sensitive)) < len(sensitive):
+def _list_protected(encoder: Any, sensitive_features: list[Any]) -> list[Any]:
+    """Return the columns that an encoder declares, or only `sensitive_features` if it declares none."""
+    if not sensitive_features or len(set(sensitive_features)) < len(sensitive_features):
         raise ValueError(
-            f"`sensitive` must be one or more distinct columns, got {sensitive}."
+            f"`sensitive_features` must be one or more distinct columns, got {sensitive_features}."
         )
-    protected = sensitive
+    protected = sensitive_features
     if isinstance(encoder.categories, Mapping):
         protected = list(encoder.categories)
-    for name in sensitive:
+    for name in sensitive_features:
         if name not in protected:
             raise ValueError(
-                f"`sensitive` must be a column of encoder, {protected}, got {name!r}."
+                f"`sensitive_features` must be a column of encoder, {protected}, got {name!r}."
             )
     return protected
 
@@ -482,7 +494,11 @@ def _score_predictions(
     if probabilities is not None:
         scores["roc_auc"] = roc_auc_score(test.labels, probabilities, **options)
     for names in test.list_comparisons():
-        ending = f" [{', '.join(map(str, names))}]" if len(test.sensitive) > 1 else ""
+        ending = (
+            f" [{', '.join(map(str, names))}]"
+            if len(test.sensitive_features) > 1
+            else ""
+        )
         scores |= {
             metric + ending: value
             for metric, value in _compare_groups(test, predicted, names).items()
@@ -592,7 +608,7 @@ def _choose_thresholds(model: Any, task: _Task) -> Predictions:
     Return the predicted labels of the test rows, without probabilities.
     """
     postprocessing = import_optional("fairlearn.postprocessing")
-    names, train = task.train.sensitive, task.train
+    names, train = task.train.sensitive_features, task.train
     # A group that occurs in test rows only has no labels.
     known = np.append(train.labels, np.full(len(task.test.labels), np.nan))
     rows = pd.concat([train.X[names], task.test.X[names]]).astype(object)
@@ -663,8 +679,8 @@ def _train_on_reports(model: Any, task: _Task) -> Predictions:
 def _constrain_parity(model: Any, task: _Task) -> Predictions:
     """Train with demographic parity of reported groups ("private parity"), and predict the test rows."""
     reductions = import_optional("fairlearn.reductions")
-    encoder = task.fit_encoder(task.train.sensitive)
-    reports = encoder.transform(task.train.X[task.train.sensitive])
+    encoder = task.fit_encoder(task.train.sensitive_features)
+    reports = encoder.transform(task.train.X[task.train.sensitive_features])
     # The private groups replace the true groups in a constraint of fairlearn.
     learner = reductions.ExponentiatedGradient(
         model,

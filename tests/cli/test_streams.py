@@ -183,8 +183,8 @@ def test_value_of_an_option_that_does_not_occur_raises_an_error(folder, run):
     study = ["report", "--data", "people.csv", *DOMAIN, "--columns", "sex", "--target", "income"]
     errors = run(*study, "--positive", "50K")[2]
     assert "skdp report: error: --positive must be a value of --target, got '50K'." in errors
-    errors = run(*study, "--positive", "50K.", "--sensitive", "sex", "--privileged", "x")[2]
-    assert "skdp report: error: --privileged must be a value of --sensitive, got 'x'." in errors
+    errors = run(*study, "--positive", "50K.", "--sensitive-features", "sex", "--privileged", "x")[2]
+    assert "skdp report: error: --privileged must be a value of --sensitive-features, got 'x'." in errors
     assert "60K" not in errors
 
 

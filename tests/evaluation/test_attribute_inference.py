@@ -39,8 +39,8 @@ def _trees():
     return make_pipeline(OneHotEncoder(handle_unknown="ignore"), DecisionTreeClassifier(random_state=0))
 
 
-def attack(released, sensitive, **options):
-    return attribute_inference(released, sensitive, **{"estimator": _trees(), "random_state": 0} | options)
+def attack(released, sensitive_features, **options):
+    return attribute_inference(released, sensitive_features, **{"estimator": _trees(), "random_state": 0} | options)
 
 
 def test_report_alone_has_the_accuracy_of_the_channel():
@@ -171,17 +171,21 @@ class TestRecall:
         ({"estimator": LinearRegression()}, TypeError, "`estimator` must be a classifier, got LinearRegression"),
         ({"encoder": LinearRegression()}, TypeError, "`encoder` must be a fitted encoder of categories, got LinearReg"),
         ({"encoder": RandomizedResponseEncoder()}, TypeError, "`encoder` must be a fitted encoder"),
-        ({"sensitive": "sex"}, TypeError, "`sensitive` must be the true values, got a str"),
-        ({"sensitive": ["F", "M"]}, ValueError, "same number of rows, got 600 and 2"),
+        ({"sensitive_features": "sex"}, TypeError, "`sensitive_features` must be the true values, got a str"),
+        ({"sensitive_features": ["F", "M"]}, ValueError, "same number of rows, got 600 and 2"),
         ({"released": ROWS.sample(frac=1, random_state=1)}, ValueError, "row labels in the order of"),
-        ({"sensitive": ["s3cr3t"] * N}, ValueError, "`sensitive` must have at least two distinct values, got one"),
+        (
+            {"sensitive_features": ["s3cr3t"] * N},
+            ValueError,
+            "`sensitive_features` must have at least two distinct values, got one",
+        ),
         ({"released": pl.DataFrame()}, ValueError, "`released` must have at least one column"),
         ({"released": np.zeros((2, 2, 2))}, ValueError, "released.*. must be one column"),
         ({"released": pd.DataFrame({"lists": [[1], [2]] * 300})}, ValueError, "`released` cannot be read"),
     ],
 )
 def test_invalid_arguments_raise_an_error(options, error, message, sex):
-    options = {"released": ROWS, "sensitive": sex} | options
+    options = {"released": ROWS, "sensitive_features": sex} | options
     with pytest.raises(error, match=message):
         attribute_inference(**options)
 
@@ -189,12 +193,14 @@ def test_invalid_arguments_raise_an_error(options, error, message, sex):
 def test_error_does_not_contain_unknown_values(sex):
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"]}, random_state=0)
     released = encoder.fit_transform(sex.to_frame())
-    with pytest.raises(ValueError, match="Column 'sex' of sensitive must have only declared values") as caught:
+    with pytest.raises(
+        ValueError, match="Column 'sex' of `sensitive_features` must have only declared values"
+    ) as caught:
         attribute_inference(released, sex.replace("F", "s3cr3t"), encoder=encoder)
     assert "s3cr3t" not in str(caught.value)
     two = RandomizedResponseEncoder(1.0, categories={"sex": ["F", "M"], "job": [1, 2]}, random_state=0)
     both = two.fit_transform(pd.DataFrame({"sex": sex, "job": [1, 2] * (N // 2)}))
-    with pytest.raises(ValueError, match="`sensitive` must have columns of the encoder"):
+    with pytest.raises(ValueError, match="`sensitive_features` must have columns of the encoder"):
         attribute_inference(both, sex.rename("gender"), encoder=two)
 
 

@@ -38,7 +38,7 @@ PARITY = "statistical_parity_difference"
 
 def study(encoder=RESPONSE, X=PEOPLE, y=HIRED, **options):
     settings = {"epsilons": [1.0], "domain": DOMAIN, "n_splits": 2, "random_state": 0}
-    settings |= {"sensitive": "sex", "privileged": "m", "encoder": encoder}
+    settings |= {"sensitive_features": "sex", "privileged": "m", "encoder": encoder}
     return fairness_study(options.pop("estimator", MODEL), X, y, **{**settings, **options})
 
 
@@ -154,7 +154,7 @@ def test_seeds_repeat_a_study():
     assert not first["value"].equals(second["value"])
 
 
-TWO = {"sensitive": ["sex", "job"], "privileged": {"sex": "m", "job": ["clerk", "shop"]}}
+TWO = {"sensitive_features": ["sex", "job"], "privileged": {"sex": "m", "job": ["clerk", "shop"]}}
 
 
 @pytest.mark.filterwarnings("ignore:The noise of the reports gives the rate", "ignore:Setting a value on a Series")
@@ -192,16 +192,20 @@ OF_JOBS = skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})
         ({"X": PEOPLE.to_numpy()}, TypeError, "X must be a pandas DataFrame, got ndarray"),
         ({"methods": ["best"]}, ValueError, "`methods.i.` must be one of"),
         ({"methods": "reported"}, TypeError, "`methods` must be a list of names"),
-        ({"sensitive": "wage"}, ValueError, "Column 'wage' must be in X and declared"),
-        ({"encoder": OF_JOBS}, ValueError, r"`sensitive` must be a column of encoder, \['job'\], got 'sex'"),
+        ({"sensitive_features": "wage"}, ValueError, "Column 'wage' must be in X and declared"),
+        ({"encoder": OF_JOBS}, ValueError, r"`sensitive_features` must be a column of encoder, \['job'\], got 'sex'"),
         ({"privileged": "x"}, ValueError, "Column 'sex' of X must have both privileged and unprivileged"),
         ({"domain": {"sex": ["f", "m"]}}, ValueError, "Column 'job' must be declared in domain"),
         ({"domain": DOMAIN, "methods": ["synthetic rows"]}, ValueError, "Column 'hours' must be declared in domain"),
         ({"domain": DOMAIN | {"sex": ["f", "secret"]}}, ValueError, "Column 'sex' must have only values in the domain"),
         ({"y": HIRED.map({True: "yes", False: "no"})}, ValueError, "`positive_label` must be a label"),
         ({"positive_label": "yes"}, ValueError, "y must have both the positive label"),
-        ({"sensitive": ["sex", "sex"]}, ValueError, "`sensitive` must be one or more distinct columns"),
-        ({"sensitive": ["sex", "job"]}, ValueError, r"`privileged` must be a mapping with the keys"),
+        (
+            {"sensitive_features": ["sex", "sex"]},
+            ValueError,
+            "`sensitive_features` must be one or more distinct columns",
+        ),
+        ({"sensitive_features": ["sex", "job"]}, ValueError, r"`privileged` must be a mapping with the keys"),
         ({"y": HIRED.sample(frac=1, random_state=0)}, ValueError, "row labels in the order of"),
         ({"n_splits": 1}, ValueError, "`n_splits` must be at least 2"),
         ({"encoder": {}}, ValueError, "`encoder` must have at least one encoder, got none"),
@@ -239,7 +243,7 @@ def test_group_without_both_labels_in_a_split_keeps_the_rest_of_the_study(n_jobs
     positions = np.r_[np.flatnonzero(HIRED)[:1], np.flatnonzero(~HIRED)[:3]]
     people = PEOPLE.assign(job=np.where(np.isin(np.arange(N), positions), "farm", "shop"))
     methods = ["columns excluded", "post-processed"]
-    options = {"sensitive": "job", "privileged": "shop", "methods": methods, "n_splits": 8, "n_jobs": n_jobs}
+    options = {"sensitive_features": "job", "privileged": "shop", "methods": methods, "n_splits": 8, "n_jobs": n_jobs}
     with pytest.warns(UserWarning, match="Fits: ") as caught:
         result = study(X=people, **options)
     texts = [str(warning.message) for warning in caught]

@@ -156,7 +156,7 @@ class TestStudyReport:
         assert pd.read_csv(tmp_path / "release_counts.csv")["age"].unique().tolist() == ["[0, 40)", "[40, 80]"]
 
     def test_page_has_no_nan_if_a_ratio_is_infinite(self, people, domain, tmp_path):
-        options = {"columns": ["sex"], "target": "pay", "sensitive": "sex", "privileged": "M"}
+        options = {"columns": ["sex"], "target": "pay", "sensitive_features": "sex", "privileged": "M"}
         page = Page(self.run(people, domain, tmp_path, epsilons=[0.001], **options))
         audits = pd.read_csv(tmp_path / "fairness_audits.csv")
         assert np.isposinf(audits["upper"]).any()
@@ -164,7 +164,7 @@ class TestStudyReport:
 
     @pytest.mark.long
     def test_seed_repeats_the_report(self, people, domain, tmp_path):
-        options = {"target": "pay", "sensitive": "sex", "privileged": ["M"]}
+        options = {"target": "pay", "sensitive_features": "sex", "privileged": ["M"]}
         drawn = ["index.html", *(f"{table}.csv" for table in ("release_counts", "count_errors", "synthesis"))]
         drawn.append("fairness_audits.csv")
         files = []
@@ -180,11 +180,17 @@ class TestStudyReport:
             ({"columns": ["shoes"]}, "`columns` must be declared in domain, ['sex', 'age'"),
             ({"target": "sex"}, "`target` must not be one of the protected columns"),
             ({"target": "shoes"}, "`target` must be 0 or 1, each in at least 4 rows, got other values or fewer"),
-            ({"sensitive": "sex", "privileged": "X", "target": "pay"}, "`privileged` must be some, but not all, of"),
+            (
+                {"sensitive_features": "sex", "privileged": "X", "target": "pay"},
+                "`privileged` must be some, but not all, of",
+            ),
             ({"epsilons": [1.0, 1.0]}, "`epsilons` must be distinct"),
             ({"target": "height"}, "`frame` must have the columns ['height'], got"),
-            ({"sensitive": "sex"}, "`sensitive` requires `target`, whose predictions"),
-            ({"sensitive": "shoes", "target": "pay"}, "`sensitive` must be one of the protected columns ['sex'"),
+            ({"sensitive_features": "sex"}, "`sensitive_features` requires `target`, whose predictions"),
+            (
+                {"sensitive_features": "shoes", "target": "pay"},
+                "`sensitive_features` must be one of the protected columns ['sex'",
+            ),
         ],
     )
     def test_invalid_options_raise_before_the_study(self, people, domain, tmp_path, options, message):
@@ -205,7 +211,7 @@ class TestStudyReport:
 
 @pytest.mark.usefixtures("no_figures", "few_trees")
 class TestCommand:
-    TARGET = ("--target", "pay", "--positive", "1", "--sensitive", "sex")
+    TARGET = ("--target", "pay", "--positive", "1", "--sensitive-features", "sex")
 
     @pytest.fixture
     def given(self, people, domain, tmp_path, monkeypatch):
@@ -238,7 +244,7 @@ class TestCommand:
             (["--target", "pay"], "--target requires --data"),
             (["--data", "own.parquet", "--columns", "sex"], "--data requires --domain and --columns"),
             (["OF SEX", "--out", "own.parquet"], "--out must be a folder, got the file 'own.parquet'"),
-            (["OF SEX", *TARGET, "--privileged", "X"], "--privileged must be a value of --sensitive, got 'X'"),
+            (["OF SEX", *TARGET, "--privileged", "X"], "--privileged must be a value of --sensitive-features, got 'X'"),
         ],
     )
     def test_invalid_options_of_the_command_raise_an_error(self, given, capsys, words, message):

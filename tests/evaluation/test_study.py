@@ -66,7 +66,7 @@ def people():
 def tables(people, tmp_path_factory, no_figures, few_trees):
     """Return all tables of a report with a moderate and a large epsilon."""
     out = tmp_path_factory.mktemp("study")
-    options = {"target": "label", "sensitive": "group", "privileged": ["a"], "epsilons": [1.0, 20.0]}
+    options = {"target": "label", "sensitive_features": "group", "privileged": ["a"], "epsilons": [1.0, 20.0]}
     study_report(people, Domain({"group": ["a", "b"]}), out, random_state=0, n_jobs=1, **options)
     return {file.stem: pd.read_csv(file) for file in out.glob("*.csv")}
 

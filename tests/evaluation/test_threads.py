@@ -46,7 +46,7 @@ def fairness():
         LABEL,
         encoder=encoder,
         domain=skdp.Domain(DOMAIN),
-        sensitive="sex",
+        sensitive_features="sex",
         privileged="m",
         epsilons=[1.0],
         methods=["without privacy"],
@@ -61,7 +61,7 @@ def members():
 def report():
     frame, domain = PEOPLE.assign(ill=LABEL.astype(int)), skdp.Domain(DOMAIN | {"ill": [0, 1]})
     with TemporaryDirectory() as folder:
-        options = {"columns": ["sex"], "target": "ill", "sensitive": "sex", "privileged": "m"}
+        options = {"columns": ["sex"], "target": "ill", "sensitive_features": "sex", "privileged": "m"}
         evaluation.study_report(frame, domain, f"{folder}/page", epsilons=[1.0], **options)
 
 

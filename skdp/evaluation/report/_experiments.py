@@ -68,23 +68,25 @@ def score_model(
     X: pd.DataFrame,
     y: Any,
     *,
-    sensitive: Any = None,
+    sensitive_features: Any = None,
     privileged: Any = None,
 ) -> dict[str, float]:
-    """Compute the accuracy, the AUC and, if `sensitive` is given, the fairness of a model."""
+    """Compute the accuracy, the AUC and, if `sensitive_features` is given, the fairness of a model."""
     predicted, probabilities = model.predict(X), model.predict_proba(X)
     positive = probabilities[:, list(model.classes_).index(True)]
     scores = {
         "accuracy": float(accuracy_score(y, predicted)),
         "AUC": float(roc_auc_score(y, positive)),
     }
-    if sensitive is None:
+    if sensitive_features is None:
         return scores
     # A small split may have rows of one group only.
-    if X[sensitive].isin(privileged).nunique() < 2:
+    if X[sensitive_features].isin(privileged).nunique() < 2:
         return scores | dict.fromkeys(FAIRNESS, np.nan)
     options: dict[str, Any] = {"privileged": privileged, "positive_label": True}
-    report = _compute_metrics(fairness_report, y, predicted, X[sensitive], **options)
+    report = _compute_metrics(
+        fairness_report, y, predicted, X[sensitive_features], **options
+    )
     values = report.set_index("metric")["value"]
     return scores | {metric: float(values[metric]) for metric in FAIRNESS}
 
@@ -96,7 +98,9 @@ def score_models(study: Study, n_splits: int) -> tuple[pd.DataFrame, pd.Series]:
     """
     options: dict[str, Any] = {
         "scoring": partial(
-            score_model, sensitive=study.sensitive, privileged=study.privileged
+            score_model,
+            sensitive_features=study.sensitive_features,
+            privileged=study.privileged,
         ),
         "cv": StratifiedShuffleSplit(n_splits, test_size=TEST_SIZE, random_state=0),
         "n_jobs": study.n_jobs,
@@ -136,13 +140,13 @@ def audit_fairness(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
     )
     labels: dict[str, Any] = {"privileged": study.privileged, "positive_label": True}
     # The same predictions are evaluated by three types of groups at each epsilon.
-    true_groups = study.frame[study.sensitive]
+    true_groups = study.frame[study.sensitive_features]
     true = _compute_metrics(fairness_report, study.y, predicted, true_groups, **labels)
     audits = {}
     for epsilon in study.epsilons:
         encoder = study.encoder(epsilon, MODELS, 100)
         reports = encoder.transform(study.frame[study.columns])
-        groups = reports[study.sensitive]
+        groups = reports[study.sensitive_features]
         naive = _compute_metrics(fairness_report, study.y, predicted, groups, **labels)
         debiased = _compute_metrics(
             debiased_fairness,
@@ -150,7 +154,7 @@ def audit_fairness(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
             predicted,
             reports,
             encoder,
-            columns=[study.sensitive],
+            columns=[study.sensitive_features],
             rows="table",
             **labels,
         )
@@ -176,8 +180,8 @@ def choose_attacked_column(study: Study) -> Any:
 
     None if there is no such column.
     """
-    if study.sensitive is not None:
-        return study.sensitive
+    if study.sensitive_features is not None:
+        return study.sensitive_features
     # A column with a single value cannot be attacked.
     for name in study.columns:
         if study.frame[name].nunique(dropna=False) > 1:

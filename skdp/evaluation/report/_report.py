@@ -95,7 +95,7 @@ def study_report(
     epsilons: Sequence[float] = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0),
     columns: Sequence[Any] | None = None,
     target: ColumnName | None = None,
-    sensitive: ColumnName | None = None,
+    sensitive_features: ColumnName | None = None,
     privileged: Privileged | None = None,
     n_jobs: int | None = None,
     random_state: int | None = None,
@@ -118,10 +118,10 @@ def study_report(
     target : column name, default=None
         Column that classifiers predict from all other columns: 0 or 1, where 1 is
         favorable. If None, no classifier is trained.
-    sensitive : column name, default=None
+    sensitive_features : column name, default=None
         Protected column whose groups are compared. If None, no fairness is computed.
     privileged : value or list of values, default=None
-        Privileged values of `sensitive`; for an `Interval`, labels of bins.
+        Privileged values of `sensitive_features`; for an `Interval`, labels of bins.
     n_jobs : int, default=None
         Number of jobs to run in parallel, with one thread each.
     random_state : int, default=None
@@ -170,7 +170,7 @@ def study_report(
         domain,
         columns=columns,
         target=target,
-        sensitive=sensitive,
+        sensitive_features=sensitive_features,
         privileged=privileged,
         epsilons=epsilons,
         random_state=random_state,
@@ -180,7 +180,7 @@ def study_report(
     parts = [_study_counts]
     if study.target is not None:
         parts.append(_study_models)
-    if study.sensitive is not None:
+    if study.sensitive_features is not None:
         parts.append(_study_fairness)
     if choose_attacked_column(study) is not None:
         parts.append(_study_leakage)
@@ -292,7 +292,7 @@ def _study_models(study: Study) -> Section:
     ]
     scores = scores.merge(costs, on=["metric", "epsilon"], how="left")
     metrics = ["accuracy", "AUC"]
-    if study.sensitive is not None:
+    if study.sensitive_features is not None:
         metrics.append(PARITY)
     table = pd.DataFrame(columns=study.epsilons, dtype=object)
     for metric in metrics:
@@ -353,7 +353,7 @@ def _study_fairness(study: Study) -> Section:
     numbers = list(map(_format_cell, table[study.example]))
     return Section(
         "Gaps between groups",
-        f"The {PARITY} of {study.sensitive} is {numbers[0]} by the true groups; "
+        f"The {PARITY} of {study.sensitive_features} is {numbers[0]} by the true groups; "
         f"at epsilon {study.example:g}, it is {numbers[1]} if reports are taken for "
         f"groups, and {numbers[2]} by debiased reports (95 % interval {numbers[-2]} to "
         f"{numbers[-1]}).",
@@ -538,7 +538,7 @@ def age_sex_report(
         out,
         columns=["age", "sex"],
         target="income",
-        sensitive="sex",
+        sensitive_features="sex",
         privileged="Male",
         **options,
     )

@@ -37,7 +37,7 @@ class Study:
     domain: Domain
     columns: list[Any]
     target: Any
-    sensitive: Any
+    sensitive_features: Any
     privileged: list[Any]
     epsilons: list[float]
     random_state: int | None
@@ -51,7 +51,7 @@ class Study:
         *,
         columns: Sequence[Any] | None,
         target: Any,
-        sensitive: Any,
+        sensitive_features: Any,
         privileged: Any,
         epsilons: Sequence[float],
         random_state: int | None,
@@ -61,7 +61,7 @@ class Study:
         # All parameters are checked before the experiments, which take minutes.
         columns = list(domain.columns if columns is None else columns)
         _check_names(frame, domain, columns, target)
-        _check_roles(columns, target, sensitive)
+        _check_roles(columns, target, sensitive_features)
         names = [name for name in domain.columns if name != target]
         frame, domain = _label_bins(frame, domain, names, columns)
         if domain.select(columns).size < 2:
@@ -75,14 +75,14 @@ class Study:
             declared = {name: domain[name] for name in domain.columns}
             domain = Domain(declared | {target: [False, True]})
         groups = []
-        if sensitive is not None:
-            groups = _find_privileged(domain, frame[sensitive], privileged)
+        if sensitive_features is not None:
+            groups = _find_privileged(domain, frame[sensitive_features], privileged)
         return cls(
             frame,
             domain,
             columns,
             target,
-            sensitive,
+            sensitive_features,
             groups,
             check_epsilons(epsilons),
             random_state,
@@ -242,22 +242,22 @@ def _check_names(
         )
 
 
-def _check_roles(columns: list[Any], target: Any, sensitive: Any) -> None:
-    """Raise an error unless `sensitive` is a protected column and `target` is not."""
+def _check_roles(columns: list[Any], target: Any, sensitive_features: Any) -> None:
+    """Raise an error unless `sensitive_features` is a protected column and `target` is not."""
     if target in columns:
         raise ValueError(
             f"`target` must not be one of the protected columns {columns}, got "
             f"{target!r}."
         )
-    if sensitive is not None and target is None:
+    if sensitive_features is not None and target is None:
         raise ValueError(
-            "`sensitive` requires `target`, whose predictions are compared between "
+            "`sensitive_features` requires `target`, whose predictions are compared between "
             "groups."
         )
-    if sensitive is not None and sensitive not in columns:
+    if sensitive_features is not None and sensitive_features not in columns:
         raise ValueError(
-            f"`sensitive` must be one of the protected columns {columns}, got "
-            f"{sensitive!r}."
+            f"`sensitive_features` must be one of the protected columns {columns}, got "
+            f"{sensitive_features!r}."
         )
 
 
@@ -309,7 +309,7 @@ def _find_privileged(domain: Domain, column: pd.Series, privileged: Any) -> list
         # The message contains only declared facts, and no values of the data.
         raise ValueError(
             "`privileged` must be some, but not all, of the declared values of "
-            f"`sensitive`, {labels}, got another value or all values. Use labels for "
+            f"`sensitive_features`, {labels}, got another value or all values. Use labels for "
             "bins."
         )
     is_privileged = column.isin(values)
