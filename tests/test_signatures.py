@@ -98,3 +98,11 @@ def test_parameters_of_siblings_have_one_order(name):
     if name == "DPColumnSynthesizer":  # selects columns first, like ColumnTransformer
         assert names.pop(0) == "columns"
     assert names == sorted(names, key=rank)
+
+
+def test_former_second_names_are_gone():
+    former = {"sensitive", "shares"}
+    assert not [name for name, p in list_parameters() if p.name in former]
+    # The purpose of a statement, and the target of a model.
+    assert {name for name, p in list_parameters() if p.name == "purpose"} <= {"privacy_statement", "PrivacyStatement"}
+    assert not [name for name, p in list_parameters() if p.name == "target" and name.endswith(("_file", "_files"))]

@@ -79,7 +79,9 @@ def run_estimate(options: argparse.Namespace) -> Path | None:
 def run_tally(options: argparse.Namespace) -> Path:
     """Sum reports and tallies, and write a tally."""
     protocol = _load_protocol(options)
-    tally_files(options.data, protocol, target=options.out, delimiter=options.delimiter)
+    tally_files(
+        options.data, protocol, destination=options.out, delimiter=options.delimiter
+    )
     return Path(options.out)
 
 

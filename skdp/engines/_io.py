@@ -111,7 +111,7 @@ def check_path(path: Any) -> Path | None:
     """Return the absolute path of a new file; raise an error if it exists or its directory does not."""
     if path is None:
         return None
-    target = Path(path).absolute()
+    destination = Path(path).absolute()
     # The protocol of earlier reports would be read with the new file.
     for name in (path, f"{path}{PROTOCOL_SUFFIX}"):
         if Path(name).exists():
@@ -119,19 +119,19 @@ def check_path(path: Any) -> Path | None:
                 f"`path` must be a new file, got {str(name)!r}, which exists. A release "
                 "is never overwritten."
             )
-    if not target.parent.is_dir():
+    if not destination.parent.is_dir():
         raise FileNotFoundError(
             f"`path` must be in an existing directory, got {str(path)!r}."
         )
-    return target
+    return destination
 
 
-def check_target(path: Any) -> Path:
+def check_destination(path: Any) -> Path:
     """Return the absolute path of a new file as `check_path`; raise an error for None."""
-    target = check_path(path)
-    if target is None:
-        raise TypeError("`target` must be a str or a path, got NoneType.")
-    return target
+    destination = check_path(path)
+    if destination is None:
+        raise TypeError("`destination` must be a str or a path, got NoneType.")
+    return destination
 
 
 # Bytes that are written to a new file and removed again, so that a full disk is found

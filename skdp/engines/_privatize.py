@@ -23,7 +23,7 @@ from skdp.engines._files import (
     is_csv,
     write_file,
 )
-from skdp.engines._io import check_target, open_output, run_safely
+from skdp.engines._io import check_destination, open_output, run_safely
 from skdp.engines._release import (
     BatchRelease,
     check_keep,
@@ -176,22 +176,22 @@ def privatize(
     """
     engine = open_engine(frame)
     check_flag("check", check)
-    target = engine.check_path(path)
+    destination = engine.check_path(path)
     # An error from here to the charge spends nothing.
     release = prepare_release(engine.sample, transformer, keep=keep, person=person)
     warn_of_reports(list(engine.protocols()))
     transformer._check_budget()
-    with engine.open_output(target) as partial:
+    with engine.open_output(destination) as partial:
         # Rows and ids of persons are checked before the charge.
         if check or person is not None:
             engine.check_rows(release)
         engine.write(release.charge(transformer), partial)
-    return engine.open_reports(release, target)
+    return engine.open_reports(release, destination)
 
 
 def privatize_file(
     source: str | os.PathLike[str],
-    target: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
     transformer: ReportTransformer,
     *,
     keep: Sequence[str] = (),
@@ -215,7 +215,7 @@ def privatize_file(
     source : str or path-like
         File with true rows: a path, or a URL that pyarrow or fsspec opens (``s3://…``). A folder, or a pattern such as
         ``"part-*.csv"``, is one table if its files have one format and the same columns.
-    target : str or path-like
+    destination : str or path-like
         New file for the reports. It is created when all reports are complete.
     transformer : local transformer
         As for `privatize`.
@@ -235,7 +235,7 @@ def privatize_file(
     Returns
     -------
     Path
-        Path of the target. Parquet and Arrow files contain their protocol (`ReportTransformer.to_json`) in the
+        Path of the destination. Parquet and Arrow files contain their protocol (`ReportTransformer.to_json`) in the
         metadata of the schema under ``skdp.protocol``. CSV files cannot contain it; use the `save` method of the
         transformer to store it, for example in ``reports.csv.protocol.json``, which `estimate_file` reads together with
         ``reports.csv``.
@@ -249,9 +249,9 @@ def privatize_file(
     OSError
         If a file cannot be read or written.
     FileExistsError
-        If the target exists.
+        If the destination exists.
     FileNotFoundError
-        If the source or the directory of the target does not exist.
+        If the source or the directory of the destination does not exist.
 
     Warns
     -----
@@ -268,12 +268,12 @@ def privatize_file(
     **Privacy.** As for `privatize`: for each record (row), the transformer's `guarantee_`, charged once before a
     report is drawn. The kept columns and the order of the rows are not protected.
 
-    The target is opened under another name before the charge, and renamed when it is complete: a folder that cannot be
-    written, a full disk and another process with the same target raise an error without a charge. If a run is
-    interrupted after the charge, the charge is not reverted, and another run is another release. With the same `run`,
-    it is the same release: all reports are drawn again from keys that are derived from `run`, the content of the file
-    and all parameters. If any of these differs, the random bits are independent, and the ledger is charged again. (A
-    ledger in memory does not recognize runs of other processes.)
+    The destination is opened under another name before the charge, and renamed when it is complete: a folder that
+    cannot be written, a full disk and another process with the same destination raise an error without a charge. If a
+    run is interrupted after the charge, the charge is not reverted, and another run is another release. With the same
+    `run`, it is the same release: all reports are drawn again from keys that are derived from `run`, the content of the
+    file and all parameters. If any of these differs, the random bits are independent, and the ledger is charged again.
+    (A ledger in memory does not recognize runs of other processes.)
 
     *Many files* with rows of one table are a folder or a pattern, or are read by `privatize` as a lazy frame of Polars,
     a relation of DuckDB or a pyarrow Dataset. This is one release with one charge, and a person who is in two files is
@@ -302,7 +302,7 @@ def privatize_file(
     if run is not None and not isinstance(run, SecretKey):
         raise TypeError(f"`run` must be a SecretKey or None, got {type(run).__name__}.")
     file = TableFile(source, delimiter=delimiter)
-    path = check_target(target)
+    path = check_destination(destination)
     file_format = find_format(path.name)
     rows, release = _prepare_file(file, transformer, keep=keep, person=person)
     warn_of_reports(list(file.protocols()))

@@ -307,11 +307,11 @@ def tally_files(
     sources: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     transformer: ReportTransformer | None = None,
     *,
-    target: str | os.PathLike[str] | None = None,
+    destination: str | os.PathLike[str] | None = None,
     delimiter: str | None = None,
 ) -> Any:
-    """Sum the reports and tallies of several files, and write the sum to a new tally file `target`."""
-    files, path = _open_sources(sources, delimiter), check_path(target)
+    """Sum the reports and tallies of several files, and write the sum to a new tally file `destination`."""
+    files, path = _open_sources(sources, delimiter), check_path(destination)
     if path is not None and path.suffix != ".json":
         raise ValueError(
             f"The name of a tally file must end in .json, got {path.name}."

@@ -22,7 +22,7 @@ from skdp.engines._files import (
     find_format,
     write_file,
 )
-from skdp.engines._io import Extra, check_path, check_target, open_output
+from skdp.engines._io import Extra, check_destination, check_path, open_output
 from skdp.synthesis import (
     DPLinkedSynthesizer,
     DPMarginalSynthesizer,
@@ -34,7 +34,7 @@ pyarrow = Extra("pyarrow")
 
 def synthesize_file(
     source: str | os.PathLike[str],
-    target: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
     synthesizer: DPMarginalSynthesizer,
     *,
     n_samples: int | None = None,
@@ -56,7 +56,7 @@ def synthesize_file(
     ----------
     source : str or path-like
         File with the private table; a folder or a pattern of files is one table, as for `privatize_file`.
-    target : str or path-like
+    destination : str or path-like
         New file for the synthetic rows. It is created when all rows are complete.
     synthesizer : DPMarginalSynthesizer
         Synthesizer whose ``domain`` declares columns by name. It is fitted.
@@ -75,7 +75,7 @@ def synthesize_file(
     Returns
     -------
     Path
-        Path of the target.
+        Path of the destination.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def synthesize_file(
     BudgetExceeded
         If the ledger does not cover the release.
     FileExistsError, FileNotFoundError
-        If the target exists, or if the source or the directory of the target does not exist.
+        If the destination exists, or if the source or the directory of the destination does not exist.
     ImportError
         If an optional dependency is not installed.
 
@@ -96,11 +96,11 @@ def synthesize_file(
 
     Notes
     -----
-    **Privacy.** As for `DPMarginalSynthesizer`: its `guarantee_`, charged once. The target is opened and the whole
+    **Privacy.** As for `DPMarginalSynthesizer`: its `guarantee_`, charged once. The destination is opened and the whole
     table is read once before the charge, so that an error for a value outside the domain uses no budget and leaves no
     file. If a run is killed after the charge, the charge is not reverted, and a hidden file of synthetic rows may
-    remain in the folder of the target. No private row is written to a disk, except that rows of people that exceed the
-    memory are stored in a temporary folder of the user until the fit ends.
+    remain in the folder of the destination. No private row is written to a disk, except that rows of people that exceed
+    the memory are stored in a temporary folder of the user until the fit ends.
 
     Examples
     --------
@@ -122,10 +122,10 @@ def synthesize_file(
     """
     domain = _declared_domain(synthesizer)
     check_n_samples(n_samples)
-    path = check_target(target)
+    path = check_destination(destination)
     model = check_path(save)
     if model == path:
-        raise ValueError("`save` and `target` must be different files.")
+        raise ValueError("`save` and `destination` must be different files.")
     rows = _open_rows(TableFile(source, delimiter=delimiter), domain, person)
     _check_release(synthesizer, rows.sample.select(domain.columns).schema, path)
     # All files are opened before the charge. The model is complete before rows are drawn.
@@ -150,7 +150,7 @@ def _check_release(synthesizer: Any, schema: Any, path: Path) -> None:
 
 def synthesize_linked_files(
     files: Sequence[TableFile],
-    targets: Sequence[Any],
+    destinations: Sequence[Any],
     synthesizer: DPLinkedSynthesizer,
     n_persons: int | None = None,
 ) -> None:
@@ -160,7 +160,7 @@ def synthesize_linked_files(
     order of events is not read, because its type in a CSV file would depend on the values of all people.
     """
     check_n_samples(n_persons, "n_persons")
-    paths = list(map(check_target, targets))
+    paths = list(map(check_destination, destinations))
     if paths[0] == paths[1]:
         raise ValueError("Synthetic people and events must be in different files.")
     domain = synthesizer._declared
@@ -191,13 +191,13 @@ def _read_linked(rows: Sequence[FileTable], key: Any) -> list[Any]:
 
 def sample_file(
     synthesizer: DPMarginalSynthesizer,
-    target: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
     *,
     n_samples: int | None = None,
 ) -> Path:
     """Draw rows of a fitted synthesizer and write them to a new file, without privacy cost."""
     check_n_samples(n_samples)
-    path = check_target(target)
+    path = check_destination(destination)
     with open_output(path) as partial:
         _write_samples(synthesizer, partial, find_format(path.name), n_samples)
     return path

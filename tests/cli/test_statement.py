@@ -87,7 +87,7 @@ def files(tmp_path_factory):
     PEOPLE.to_parquet(folder / "people.parquet")
     for ending in ("csv.gz", "parquet", "arrow"):
         privatize_file(folder / "people.parquet", folder / f"reports.{ending}", ENCODER)
-    tally_files(folder / "reports.parquet", target=folder / "tally.json")
+    tally_files(folder / "reports.parquet", destination=folder / "tally.json")
     ENCODER.save(folder / "protocol.json")
     skdp.save(ENCODER, folder / "model.skops")
     return folder

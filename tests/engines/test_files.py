@@ -104,7 +104,7 @@ def test_unknown_formats_and_damaged_files_raise_an_error(source, target, tmp_pa
         assert "SECRET" not in str(caught.value)
     with pytest.raises(FileNotFoundError, match="There is no file"):
         privatize_file(tmp_path / "none.csv", target, encoder())
-    with pytest.raises(TypeError, match="`target` must be a str or a path, got NoneType"):
+    with pytest.raises(TypeError, match="`destination` must be a str or a path, got NoneType"):
         privatize_file(source, None, encoder())
     with pytest.raises(ValueError, match=r"`delimiter` requires a CSV file, got bad\.arrow"):
         privatize_file(tmp_path / "bad.arrow", target, encoder(), delimiter=";")
@@ -316,7 +316,7 @@ def test_run_with_another_input_has_other_random_bits_and_a_charge(people, sourc
     reports = []
     for number, release in enumerate(releases):
         given = {"source": source, "transformer": encoder(random_state=None, ledger=ledger), "run": run} | release
-        path = privatize_file(target=tmp_path / f"{number}.parquet", **given)
+        path = privatize_file(destination=tmp_path / f"{number}.parquet", **given)
         reports.append(repr(read(path)["color"].to_pylist()[:9_000]))
     assert len(set(reports)) == len(ledger.charges()) == len(releases)
 

@@ -144,7 +144,7 @@ def test_value_outside_the_domain_raises_an_error(rows, tmp_path, form, person):
         ({"person": "age"}, ValueError, "`person` must not be in the domain, got 'age'"),
         ({"save": "mine"}, FileExistsError, "exists"),
         ({"save": "nowhere/model"}, FileNotFoundError, "nowhere"),
-        ({"save": "out.csv"}, ValueError, r"save.*target"),
+        ({"save": "out.csv"}, ValueError, r"save.*destination"),
     ],
 )
 def test_invalid_parameters_raise_an_error(rows, tmp_path, monkeypatch, options, error, match):

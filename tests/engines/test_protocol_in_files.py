@@ -71,7 +71,7 @@ def test_tally_states_the_weakest_guarantee_of_the_files(given, tmp_path):
         weak.transform(PEOPLE[columns], **ids).to_parquet(tmp_path / "weak.parquet")
         for names in (["weak"], ["strong", "weak"], ["weak", "strong"], ["strong"]):
             target = tmp_path / f"{weak is always}{''.join(names)}.json"
-            tally_files([tmp_path / f"{name}.parquet" for name in names], strong if given else None, target=target)
+            tally_files([tmp_path / f"{name}.parquet" for name in names], strong if given else None, destination=target)
             stated = json.loads(target.read_text())["skdp.protocol"]["guarantee"]
             expected = (weak if "weak" in names else strong).guarantee_
             assert (stated["epsilon"], stated["secure"]) == (expected.epsilon, expected.secure)
@@ -81,14 +81,14 @@ def test_tally_states_the_weakest_guarantee_of_the_files(given, tmp_path):
 def test_file_is_counted_once(tmp_path, monkeypatch):
     PEOPLE.to_parquet(tmp_path / "in.parquet")
     path = privatize_file(tmp_path / "in.parquet", tmp_path / "out.parquet", encoder())
-    tally_files(path, target=tmp_path / "tally.json")
+    tally_files(path, destination=tmp_path / "tally.json")
     (tmp_path / "again.parquet").symlink_to(path)
     monkeypatch.chdir(tmp_path)
     for same in (path, "out.parquet", "./out.parquet", tmp_path / "again.parquet"):
         with pytest.raises(ValueError, match="must be distinct files"):
             tally_files([path, tmp_path / "tally.json", same])
     with pytest.raises(ValueError, match=r"must end in \.json, got tally\.txt"):
-        tally_files(path, target=tmp_path / "tally.txt")
+        tally_files(path, destination=tmp_path / "tally.txt")
     with pytest.raises(ValueError, match="must be distinct files"):
         tally_files(["tally.json", tmp_path / "tally.json"])
 
