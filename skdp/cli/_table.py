@@ -29,7 +29,6 @@ from skdp.cli._release import (
 from skdp.domain import Domain
 from skdp.engines import TableFile, check_path, open_declared, open_output
 from skdp.privacy import privacy_statement
-from skdp.tables import index_to_columns
 
 
 def run_table(options: argparse.Namespace) -> Path:
@@ -58,9 +57,6 @@ def run_table(options: argparse.Namespace) -> Path:
             page = outputs.enter_context(open_output(options.statement))
         groups.fit(rows, sample_weight=options.weight, person=person)
         found = nw.from_native(groups.to_frame(), eager_only=True).to_pandas()
-        # Groups are the index of a pandas table, and columns of other tables.
-        if not isinstance(found.index, pd.RangeIndex):
-            found = index_to_columns(found)
         write_table(out, _round_estimates(found), len(options.by))
         if options.statement is not None:
             statement = add_texts(privacy_statement([groups]), options)
