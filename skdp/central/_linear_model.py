@@ -287,10 +287,13 @@ class NoisyProducts:
         `variance` is the variance of the noise of each sum of products with the target.
         """
         # W. James, C. Stein (1961). Components that exceed their noise many times remain.
-        _, vectors = self.eigen
+        # Where the products are not larger than their noise, as for collinear columns, the
+        # eigenvalue is uncertain, too.
+        values, vectors = self.eigen
         components = vectors.T @ estimate
         noise = variance * ((vectors.T @ self.inverse) ** 2).sum(axis=1)
-        shrunk: Floats = vectors @ (components**3 / (components**2 + 3 * noise))
+        noise *= np.where(values < MIN_SUPPORT * self.noise_norm, 6, 3)
+        shrunk: Floats = vectors @ (components**3 / (components**2 + noise))
         return shrunk
 
     def smooth_scores(
