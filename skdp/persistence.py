@@ -321,7 +321,7 @@ _READ_ERRORS = (
 
 
 def _write_packed(packed: Any) -> tuple[bytes, list[str]]:
-    """Return the bytes of a file, and its types that skops does not trust; check that it can be read."""
+    """Serialize an object with skops, check that it can be read, and return the bytes and untrusted types."""
     import skops.io
 
     data = skops.io.dumps(packed)

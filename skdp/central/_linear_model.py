@@ -64,6 +64,9 @@ RESIDUAL_UNIT = 1 << 14
 # many limits, whose ratio is the root of 2.
 N_COUNTS, N_LIMITS = 3, 10
 
+# Largest limit of residuals: the width of the bounds of the target, in half widths.
+MAX_LIMIT = 2.0
+
 # Largest fraction of the rows whose residuals are clipped.
 MAX_CLIPPED_FRACTION = 0.2
 
@@ -466,15 +469,16 @@ class TargetRows:
         for step, part in enumerate(GRADIENTS):
             noise = self.gradient_noise(part)
             if step < N_COUNTS:
-                # The longest row with the largest residual, and all coordinates.
+                # The longest row with the largest residual, and all coordinates. A quarter
+                # of the rows that change a sum by its noise: residuals of rare large
+                # values are clipped on one side, and more of them would bias the intervals.
                 root = self._longest * RESIDUAL_UNIT
-                ratio = math.sqrt(self.size) * to_float(noise.std) / root
-                n_clipped = ratio / 2 + min(ratio, 0.3 * math.sqrt(n_rows))
+                n_clipped = math.sqrt(self.size) * to_float(noise.std) / root / 4
                 if step < N_COUNTS - 1:
                     n_clipped = max(n_clipped, MAX_CLIPPED_FRACTION * n_rows)
                 earlier = limit
                 limit, within, row_variance = self._choose_limit(
-                    coefficients, limit, n_clipped, n_rows, source, first=step == 0
+                    coefficients, limit, n_clipped, n_rows, source, step=step
                 )
                 if limit > earlier:
                     variance = math.inf  # Earlier steps clipped more residuals.
@@ -538,15 +542,21 @@ class TargetRows:
         n_rows: float,
         source: ByteSource,
         *,
-        first: bool,
+        step: int,
     ) -> tuple[float, float, float]:
         """Choose the limit of residuals that about `n_clipped` rows exceed.
 
         Also return the fraction of the rows within it, and the mean square of clipped residuals, in squared limits.
         """
         limits = limit * 2.0 ** (-np.arange(N_LIMITS) / 2)
-        if not first:
+        n_longest = 0
+        if step > 0:
             limits *= 4  # The residuals may have become larger.
+        if step == N_COUNTS - 1:
+            # Residuals of rare large values of the target may exceed all of these limits.
+            n_longest = max(0, math.ceil(math.log2(MAX_LIMIT / limits[0]) / 2))
+            longest = limits[0] * 4.0 ** np.arange(n_longest, 0, -1)
+            limits = np.concatenate([longest, limits])
         sizes = np.empty(len(self.target))
         for block, _, products in self.rows.predict(coefficients[:, np.newaxis]):
             sizes[block] = np.abs(self.target[block] - products[:, 0])
@@ -554,8 +564,12 @@ class TargetRows:
         exact = np.diff([0, *exact, len(sizes)]).tolist()
         noise = self.count_noise()
         counts = np.array([to_float(count) for count in noise.add(source, exact)])
-        # The number of rows is known better than the sum of all counts.
-        counts += (n_rows - counts.sum()) / len(counts)
+        # Five standard errors: a limit that noise increases would increase all noise.
+        errors = 5 * to_float(noise.std) * np.sqrt(np.arange(1, n_longest + 1))
+        if (np.cumsum(counts[:n_longest]) <= np.maximum(errors, n_clipped)).all():
+            counts[:n_longest] = 0.0
+        # The number of rows is more precise than the sum of all counts.
+        counts[n_longest:] += (n_rows - counts.sum()) / (len(counts) - n_longest)
         n_longer = np.cumsum(counts)[:-1]
 
         n_clipped = float(np.clip(n_clipped, 0.5, MAX_CLIPPED_FRACTION * n_rows))
@@ -569,7 +583,7 @@ class TargetRows:
             fractions = np.array([n_clipped, min(n_longer[index], n_rows / 2)]) / n_rows
             wanted, found = (NormalDist().inv_cdf(1 - x / 2) for x in fractions)
             limit = float(limits[index]) * min(wanted / found, 4.0)
-        limit = min(limit, 1.0)
+        limit = min(limit, MAX_LIMIT)
         n_outside = n_clipped if n_clipped >= 1 else 0.0
         # The mean square of numbers from a to b is (a**2 + a b + b**2) / 3.
         ends = np.minimum(np.array([np.inf, *limits, 0.0]) / limit, 1.0)
@@ -767,7 +781,7 @@ class DPLinearRegression(_LinearRegression):
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta;
     the latter is Gaussian differential privacy ([1]_). Predictions are post-processing and use no budget, but a
     prediction for a row of the table is computed from this row. The number of rows is protected too, and an empty
-    table is allowed. Not covered: an error reveals that a value is missing.
+    table is allowed. Not covered: an error reveals that a value is missing or infinite.
 
     Values are integers on a grid between the bounds. Without delta, noise is proportional to the largest possible value
     of each sum. With a delta, an eighth of mu**2 is spent on noisy counts of rows by norm and on the mean of the rows,
@@ -786,8 +800,8 @@ class DPLinearRegression(_LinearRegression):
     coefficients in the directions of the eigenvectors of the products are shrunk by their noise ([3]_), which matters
     for collinear columns and for few rows.
 
-    Clipped residuals change the coefficients if they are not symmetric. At most about as many residuals are clipped as
-    change a sum by its noise, and at most a fifth in the first two steps, whose results only count if they clip less.
+    Clipped residuals change the coefficients if they are not symmetric. About a quarter as many residuals are clipped
+    as change a sum by its noise, and at most a fifth in the first two steps.
 
     `summary` computes intervals from the same noisy sums. The error due to the noise follows from the distribution of
     the noise of the sums, and the sampling error from the noisy products of squared residuals, so it is valid for
@@ -892,7 +906,8 @@ class DPRidge(_LinearRegression):
     Notes
     -----
     **Privacy.** As in `DPLinearRegression`: central model, adding or removing a record with its target. The number of
-    rows is protected, too. The penalty is post-processing. Not covered: an error reveals that a value is missing.
+    rows is protected, too. The penalty is post-processing. Not covered: an error reveals that a value is missing or
+    infinite.
 
     Examples
     --------
@@ -906,7 +921,7 @@ class DPRidge(_LinearRegression):
     ...         1.0, alpha=alpha, delta=1e-6, bounds=(-1, 1), target_bounds=(-6, 6), random_state=0
     ...     ).fit(X, y)
     ...     print(model.coef_.round(1))
-    [ 1.9 -1. ]
+    [ 2. -1.]
     [ 1.2 -0.6]
     """
 

@@ -165,7 +165,7 @@ def find_constants(class_counts: Floats) -> Floats:
 class InferenceNoises(NamedTuple):
     """Noises for the inference of coefficients, and the number of rows that is required for it."""
 
-    # Of the sums of second derivatives, and of the squares of gradients.
+    # Noise of the sums of second derivatives and of squared gradients.
     information: Noise
     scores: Noise
     # Required number of rows, divided by the number of rows.
@@ -511,7 +511,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     changes the distribution of all fitted attributes by at most (epsilon, delta); the guarantee is mu-Gaussian
     differential privacy ([1]_), also stated as rho = mu**2 / 2. Predictions are post-processing and use no budget, but
     a prediction for a row of the table is computed from this row. The number of rows is protected too, and an empty
-    table is allowed. Not covered: an error reveals that a value is missing, or that a class is not declared.
+    table is allowed. Not covered: an error reveals that a value is missing or infinite, or that a class is not
+    declared.
 
     An eighth of mu**2 is used before the descent, for noisy counts of rows by norm, and for a noisy mean of the rows,
     at which they are centered. Counts determine a limit of the norm that about a twentieth of the rows exceed.

@@ -397,7 +397,7 @@ class DPGaussianNB(NaiveBayes):
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
     Predictions are post-processing and use no budget, but a prediction for a row of the table is computed from this
     row. The number of rows of each class is protected too, and an empty table is allowed. Not covered: an error
-    reveals that a value is missing, or that a class is not declared.
+    reveals that a value is missing or infinite, or that a class is not declared.
 
     Values are integers on a grid between the bounds. For each class, the number of rows and, for each of d columns, the
     sum and the sum of squares are released. A record changes these 1 + 2 d numbers of its own class by at most 1 each,

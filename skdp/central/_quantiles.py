@@ -76,9 +76,10 @@ class Candidates:
     def between(cls, low: float, high: float, decimals: int | None = None) -> Self:
         """Make the candidates with at most some decimals; with None, as many as floats allow."""
         largest = max(abs(low), abs(high))
-        most = math.floor(math.log10(MAX_STEPS) - math.log10(largest))
-        most = min(most, 300)  # 10.0**300 is a float
-        return cls(low, high, most if decimals is None else min(decimals, most))
+        max_decimals = math.floor(math.log10(MAX_STEPS) - math.log10(largest))
+        max_decimals = min(max_decimals, 300)  # 10.0**300 is a float
+        decimals = max_decimals if decimals is None else min(decimals, max_decimals)
+        return cls(low, high, decimals)
 
     def _to_steps(self, values: Any) -> Any:
         """Convert values to candidates, before rounding."""

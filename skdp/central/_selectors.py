@@ -107,8 +107,8 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record, with its target,
     changes the distribution of all fitted attributes by at most epsilon, or by at most (epsilon, delta) with a delta.
     The number of rows is protected too, and an empty table is allowed. **The output of** `transform` **is columns of
-    the rows themselves**, as private as X. Not covered: an error reveals that a value is missing, or that a class is
-    not declared.
+    the rows themselves**, as private as X. Not covered: an error reveals that a value is missing or infinite, or that a
+    class is not declared.
 
     The budget has four parts. A quarter releases means and variances, and a 32nd releases the numbers of rows by class.
     An eighth releases the scores of the chosen columns. The remaining 19/32 is divided equally among the k choices, by

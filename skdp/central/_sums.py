@@ -624,7 +624,7 @@ def _sum_table_by_cells(
             groups = join_codes(keys_of_marginal, [codes[c] for c in clique])
             sums += sum_groups(values, bounds, groups, keys_of_marginal.size, weights)
         else:
-            # Without numbers, the groups state the number of rows.
+            # Without values, an array of zeros provides the number of rows.
             zeros = np.zeros(len(table.columns[0]), np.int64)
             sums += sum_groups(
                 values, bounds, None if values else zeros, weights=weights

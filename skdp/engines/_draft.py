@@ -290,7 +290,7 @@ class _Column:
             self._count(column.unique().dictionary_encode())
 
     def read(self) -> _Distinct:
-        """Return the distinct values; of too many values, some of them with their extremes."""
+        """Return the distinct values, or a subset with the extremes if there are too many."""
         if self._error:
             raise ColumnError(self._error)
         n_missing = self.counts[0]

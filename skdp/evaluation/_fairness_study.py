@@ -589,7 +589,7 @@ def _fit_weighted(model: Any, X: Any, labels: Any, weights: Floats | None) -> An
 
 
 def _train_on_truth(model: Any, task: _Task) -> Predictions:
-    """Train on the true columns ("without privacy")."""
+    """Train on the true columns, and predict the test rows ("without privacy")."""
     train, test = task.train.true_features(), task.test.true_features()
     labels, weights = task.train.labels, task.train.weights
     return _fit_and_predict(model, train, labels, test, weights)

@@ -377,7 +377,7 @@ def _is_linear(analysis: _Analysis, term: int, margin: float) -> bool:
         return True
     for sign in (-1, 1):
         proportions = analysis.tilt(term, sign * margin)
-        # Such a change may be possible only in cells with no records in the model.
+        # The change may require cells that have no records in the model.
         if not proportions.sum() > 0:
             return False
         rows = _make_rows(analysis.cells, proportions)

@@ -126,3 +126,15 @@ def test_few_outliers_within_wide_bounds_do_not_increase_the_error():
     y[:5] = 1_000
     model = DPLinearRegression(1.0, delta=1e-6, bounds=(0, 1), target_bounds=(-1_000, 1_000), random_state=0)
     assert np.allclose(model.fit(X, y).coef_, [1.0, -1.0], atol=0.15)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_rare_large_values_of_the_target_are_not_clipped(delta):
+    # The prediction is near the lower bound, so residuals are up to nearly the width of the bounds.
+    generator = np.random.default_rng(0)
+    X = generator.uniform(0, 1, (20_000, 2))
+    is_large = generator.random(len(X)) < 0.02 + 0.1 * X[:, 0]
+    y = np.where(is_large, 5 + 15 * X[:, 1], 0.0)
+    expected = LinearRegression().fit(X, y)
+    model = DPLinearRegression(100.0, delta=delta, bounds=(0, 1), target_bounds=(0, 20), random_state=0).fit(X, y)
+    assert model.coef_ == pytest.approx(expected.coef_, rel=0.03)

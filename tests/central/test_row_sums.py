@@ -69,7 +69,7 @@ NEWTON = [*AXES, *[25 / 32 * part for part in list_newton_steps(1 / 5)]]
 # Rows by class, gradients in all steps, second derivatives, and squares of residuals.
 DESCENT = [*AXES, 1 / 64, 35 / 64, 3 / 16, 1 / 32]
 SCORES, ROUNDS = [1 / 4, 1 / 32, 19 / 32, 1 / 8], [1 / 100, 3 / 20, *[21 / 600] * 24]
-USED = [*[0.7] * 6, *[0.3] * 9]
+USED = [*[0.7] * 6, *[0.3] * 8, 0.2]
 # For each model: its target, the budgets of its draws, and the smallest fraction of each that a row uses.
 MODELS = {
     "linear": (DPLinearRegression(MU, **NUMBER), "number", NEWTON, USED),

@@ -70,7 +70,7 @@ def compute_difference(
 
 
 def find_tail(value: float, normal_std: float, laplace_std: float) -> float:
-    """Return the probability that the sum of normal and Laplace noise exceeds a value in size.
+    """Return the probability that the absolute sum of normal and Laplace noise exceeds a value.
 
     A sum of Laplace or K-norm noise is nearer to normal noise than one Laplace number of the same variance.
     """

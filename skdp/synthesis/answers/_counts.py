@@ -213,7 +213,7 @@ def _sum_marginal(marginal: Marginal, query: Query) -> tuple[Floats, float, Mask
     variance : float
         The variance of each count.
     is_measured : ndarray of bool
-        False where a count is a part of the count of a group of values.
+        False for counts that are derived from the count of a group of values.
     """
     counts = project(marginal.counts, marginal.clique, list(query))
     variance = marginal.std_error**2 * marginal.counts.size / counts.size

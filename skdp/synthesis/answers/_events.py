@@ -146,7 +146,7 @@ class EventModel:
         noise = min(marginal.std_error for marginal in marginals)
         known = []
         for clique, counts in zip(cliques, records.count(cliques), strict=True):
-            # The sampling error of a cell with the average count, and the least noise.
+            # The sampling error of a cell with the average count, and the smallest noise.
             sampling_error = n_people / math.sqrt(N_SIMULATED * counts.size)
             std_error = math.hypot(sampling_error, noise)
             known.append(Marginal(clique, scale * counts.astype(float), std_error))
@@ -154,7 +154,7 @@ class EventModel:
 
     @cached_property
     def joint(self) -> Domain:
-        """The columns of people and of events, with constraints and derived columns."""
+        """Domain of the columns of people and events, with constraints and derived columns."""
         names = self.columns.domain.columns
         n_events = self.columns.n_events
         return self.columns.domain.select(names[2 * n_events :] + names[:n_events])

@@ -266,7 +266,7 @@ class _Factor:
 
 
 def _remove_main_effects(table: Floats) -> Floats:
-    """Subtract the functions of single axes from a table, because the distributions of columns are fixed."""
+    """Subtract the mean and main effects from a table, because the distributions of columns are fixed."""
     table = table - table.mean()
     for axis in range(table.ndim):
         others = tuple(other for other in range(table.ndim) if other != axis)
