@@ -39,6 +39,14 @@ example:
 STREAM = "-"
 
 
+class Stopped(KeyboardInterrupt):
+    """A signal that stops the command.
+
+    If a `KeyboardInterrupt` itself ends code that Python compiles from text, such as methods of dataclasses, the
+    process ends with the status of SIGINT.
+    """
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     try:
@@ -51,10 +59,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _stop_at_signals() -> Iterator[None]:
-    """Convert SIGTERM and SIGHUP to `KeyboardInterrupt`, so that temporary files are removed as after Ctrl-C."""
+    """Convert SIGTERM and SIGHUP to `Stopped`, so that temporary files are removed as after Ctrl-C."""
 
     def stop(number: int, _: object) -> None:
-        raise KeyboardInterrupt(number)
+        raise Stopped(number)
 
     before = {}
     if threading.current_thread() is threading.main_thread():

@@ -241,6 +241,17 @@ def test_interrupt_while_modules_are_imported_is_no_traceback(folder, temporary)
     assert process.returncode == 130
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM of processes")
+def test_signal_while_a_class_is_compiled_has_its_own_status(folder, temporary):
+    """Python ends with SIGINT after a KeyboardInterrupt in code that it compiles from text."""
+    code = "import os, signal; os.kill(os.getpid(), signal.SIGTERM); [None for _ in range(1000)]"
+    lines = ["import sys", "from skdp import cli", f"cli._run = lambda _: exec({code!r})", "sys.exit(cli.main([]))"]
+    (folder / "compiled.py").write_text("\n".join(lines))
+    process = start(temporary, "-m", "compiled")
+    assert process.communicate()[1] == "Stopped. A charge to a ledger remains.\n"
+    assert process.returncode == 143
+
+
 def test_ignored_signal_and_handlers_stay(folder, run):
     before = signal.getsignal(signal.SIGTERM)
     assert run("draft-domain", "people.csv", "first.toml")[0] == 0

@@ -222,6 +222,6 @@ def test_sentence_in_a_file_is_not_printed(tmp_path):
     content["guarantee"] |= {"text": "epsilon = 0.01", "mechanism": "magic"}
     reports.attrs["skdp.protocol"] = json.dumps(content)
     reports.to_parquet(tmp_path / "reports.parquet")
-    tally_files(tmp_path / "reports.parquet", target=tmp_path / "tally.json")
+    tally_files(tmp_path / "reports.parquet", destination=tmp_path / "tally.json")
     stated = json.loads((tmp_path / "tally.json").read_text())["skdp.protocol"]["guarantee"]
     assert stated == json.loads(encoder.to_json())["guarantee"]
