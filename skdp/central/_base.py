@@ -11,6 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas.api.types import infer_dtype
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -587,6 +588,11 @@ class WeightedStatistic(CentralStatistic):
         table = self._read_table(X)
         check_same_order(table.native, y, "sample_weight")
         weights = to_single_column(y, "sample_weight")
+        (column,) = weights.columns
+        if isinstance(column, np.ndarray) and infer_dtype(column) == "string":
+            raise TypeError(
+                "`sample_weight` must be numbers, got text. Convert it to floats."
+            )
         if len(weights.columns[0]) != len(table.columns[0]):
             # The numbers of rows are private.
             raise ValueError("`sample_weight` must have one weight for each row of X.")

@@ -174,3 +174,9 @@ def test_person_as_column_name_requires_a_dataframe():
         TypeError, match=r"^X must be a dataframe if `person` is the name of a column, 'id', got ndarray"
     ):
         skdp.DPMean(1.0, bounds=(0, 1)).fit(np.ones((3, 2)), person="id")
+
+
+def test_ids_of_two_types_are_refused():
+    ids = np.array([number if number % 2 else str(number) for number in range(20)] * 2, dtype=object)
+    with pytest.raises(ValueError, match=r"^`person` must have ids of one type, got integers and other values\."):
+        skdp.DPMean(1.0, bounds=(0, 1)).fit(np.ones((40, 1)), person=ids)

@@ -174,3 +174,12 @@ def test_means_are_a_table_of_the_library_of_X():
             assert found.index.tolist() == names
         assert found["mean"].tolist() == model.mean_.tolist()
         assert found[["lower", "upper"]].to_numpy().tolist() == model.interval_.tolist()
+
+
+@pytest.mark.parametrize("convert", [list, tuple, lambda text: np.array(text, dtype=object)])
+def test_weights_of_text_raise_an_error_before_the_charge(convert):
+    ledger = PrivacyLedger(epsilon=5)
+    model = DPMean(1.0, bounds=(0, 10), max_weight=5, ledger=ledger)
+    with pytest.raises(TypeError, match=r"^`sample_weight` must be numbers, got text"):
+        model.fit(np.ones((50, 1)), sample_weight=convert(["1.5"] * 50))
+    assert ledger.spent.epsilon == 0

@@ -141,6 +141,7 @@ def test_learner_is_unprotected_with_a_remedy():
         assert statement.total is None
 
 
+@pytest.mark.usefixtures("repeatable_draws")
 def test_search_with_private_parts_names_a_remedy():
     search = GridSearchCV(make_pipeline(SCALER, LogisticRegression()), {"logisticregression__C": [1.0]}, cv=2)
     statement = privacy_statement(search.fit(X[["age"]], Y))

@@ -9,6 +9,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+from pandas.api.types import infer_dtype
 
 from skdp._arrays import Indices, Integers, Mask
 from skdp.base import check_same_order
@@ -186,6 +187,12 @@ def _number_persons(person: Any) -> Indices:
         person = pd.Series(person, dtype=object)
     elif not isinstance(person, np.ndarray | pd.Series | pd.Index):
         person = nw.from_native(person, series_only=True).to_pandas()
+    if infer_dtype(person) == "mixed-integer":
+        # 7 and "7" would be two people.
+        raise ColumnError(
+            "must have ids of one type, got integers and other values. Convert all ids "
+            "to text or to integers"
+        )
     return pd.factorize(pd.Series(person).reset_index(drop=True))[0]
 
 
