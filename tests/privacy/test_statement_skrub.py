@@ -13,6 +13,8 @@ from sklearn.pipeline import make_pipeline
 import skdp
 from skdp import privacy_statement
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 X = pd.DataFrame({"sex": ["f", "m"] * 20, "age": np.arange(40.0)})
 Y = np.arange(40) % 2
 ENCODER = skdp.RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
@@ -141,7 +143,6 @@ def test_learner_is_unprotected_with_a_remedy():
         assert statement.total is None
 
 
-@pytest.mark.usefixtures("repeatable_draws")
 def test_search_with_private_parts_names_a_remedy():
     search = GridSearchCV(make_pipeline(SCALER, LogisticRegression()), {"logisticregression__C": [1.0]}, cv=2)
     statement = privacy_statement(search.fit(X[["age"]], Y))
