@@ -11,6 +11,8 @@ from skdp import DPGroupBy, Interval
 from skdp.privacy import Rho
 from tests.conftest import often
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 KEYS = {"region": ["n", "s", "w"], "sex": ["f", "m"]}
 SHAPES = {
     "binary": lambda rng, n: (rng.random(n) < 0.3).astype(float),

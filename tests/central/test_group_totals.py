@@ -15,6 +15,8 @@ from skdp import DPGroupBy, PrivacyLedger
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 KEYS = {"region": ["n", "s", "w"], "sex": ["f", "m"]}
 ALL = ["count", "sum", "mean", "std", "var", "median"]
 

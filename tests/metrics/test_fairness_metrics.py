@@ -12,6 +12,8 @@ from sklearn.metrics import accuracy_score, f1_score, precision_score, roc_auc_s
 from skdp import DPGroupBy, RandomizedResponseEncoder
 from skdp.metrics import debiased_fairness, fairness_from_counts, fairness_report
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 METRICS = {"precision": precision_score, "accuracy": accuracy_score, "f1": f1_score}
 KEYS = {"sex": ["f", "m"], "true": [0, 1], "predicted": [0, 1]}
 

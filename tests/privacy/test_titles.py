@@ -25,6 +25,8 @@ from skdp import (
 )
 from skdp.cli import main
 
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
 X = pd.DataFrame({"a": [1.0, 2.0, 3.0]})
 
 
