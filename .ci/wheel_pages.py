@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-FOLDERS = ("answers", "guide")
+FOLDERS = ("answers", "guide", "jobs")
 STYLE = (
     "body { font: 16px/1.5 system-ui, sans-serif; max-width: 50rem; margin: 0 auto; padding: 1rem; }"
     "pre { background: #f5f5f5; padding: .6rem; overflow-x: auto; }"

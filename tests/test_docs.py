@@ -24,6 +24,8 @@ DATA = re.findall(r"^\.\. py:data:: (skdp\.\S+)$", API, re.MULTILINE)
 LISTED = re.findall(r"^   (skdp\.\S+)$", API, re.MULTILINE) + DATA
 PAGES = sorted((DOCS / "guide").glob("*.md"))
 ANSWERS = sorted([*(DOCS / "answers").glob("*.md")])
+JOBS = sorted(path for path in (DOCS / "jobs").glob("*.md") if path.stem != "index")
+MAX_JOB_WORDS = 900
 SLOW_PAGES = (
     *("attacks", "numbers", "evaluation", "synthetic_tables", "engines"),
     *("ledger_grid_search", "protected_columns"),
@@ -168,6 +170,33 @@ def test_code_of_pages_runs(path, tmp_path, monkeypatch):
         is_flipped = np.random.RandomState(0).rand(len(found["codes"])) >= found["p"]
         assert (np.where(is_flipped, 1 - found["released"], found["released"]) == found["codes"]).all()
     pyplot.close("all")
+
+
+def list_words(output):
+    """Return the words of an output, without numbers and without rows, whose values may be random."""
+    lines = [line for line in output.lower().splitlines() if not line[:1].isdigit()]
+    return re.findall("[a-z]+", re.sub(r"\b(\d\S*e[-+]\d+|nan)\b", "", "\n".join(lines)))
+
+
+@pytest.mark.usefixtures("repeatable_draws")
+@pytest.mark.filterwarnings("ignore:Setting a(n item| value)")  # warnings of fairlearn about pandas 3.1
+@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
+def test_script_of_a_job_prints_its_output(path, tmp_path, monkeypatch, capsys):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    monkeypatch.chdir(tmp_path)
+    text = path.read_text(encoding="utf-8")
+    ((code, output),) = re.findall(r"^```python\n(.*?)^```\n```text\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    exec(compile(code.replace("1_000_000", "20_000"), str(path), "exec"), {})
+    assert list_words(capsys.readouterr().out) == list_words(output)
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize("path", JOBS, ids=lambda path: path.stem)
+def test_job_is_short_and_in_the_index(path):
+    text = path.read_text(encoding="utf-8")
+    assert len(text.split()) <= MAX_JOB_WORDS
+    assert f"{{doc}}`{path.stem}`" in (DOCS / "jobs" / "index.md").read_text(encoding="utf-8")
+    assert max(len(line) for code in blocks(path) for line in code.splitlines()) <= 75
 
 
 @pytest.mark.parametrize("name", sorted({*LISTED} - {*DATA}))

@@ -16,7 +16,7 @@ const TITLE = 4;
 const PHRASE = 4; // added if a question contains all words of a keyword or of the title
 const PARTIAL = 0.3; // factor if only a part of a word of the page is equal
 const GROUPS = [
-  [/^(guide|answers|choose|project\/(compatibility|security))/, 1],
+  [/^(guide|jobs|answers|choose|project\/(compatibility|security))/, 1],
   [/^(api|gallery|guarantees|lessons|notebooks|how_to)/, 0.6],
   [/./, 0.3], // changelog, benchmarks and others contain nearly all words
 ];
