@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -26,32 +26,26 @@ from skdp.local import ReportTransformer
 from skdp.metrics._inputs import (
     CellLabels,
     code_cells,
-    find_positive_label,
     find_privileged,
-    has_fractions,
     is_regression,
     list_columns,
     list_positive_labels,
     parse_columns,
-    parse_metrics,
     parse_outcomes,
     parse_weights,
 )
 from skdp.metrics._rates import (
     COMPARISONS,
+    MEAN_COMPARISONS,
     MEANS,
     RATES,
     Comparison,
     Groups,
-    Metric,
-    RateEstimate,
-    Rates,
-    compare_each,
+    RateSums,
     compare_extremes,
     compare_with_privileged,
     estimate_rates,
     make_simultaneous,
-    score_metrics,
     score_rates,
     sum_means,
     sum_rates,
@@ -67,9 +61,6 @@ from skdp.tables import convert_frame, is_frame
 
 RowSource = Literal["population", "table"]
 
-
-# Largest number of combinations of a label and a score that metrics are computed from.
-MAX_SCORE_CELLS = 200
 
 # Column of the class of each metric, if there are more than two classes.
 CLASS = "class_vs_rest"
@@ -90,7 +81,6 @@ def fairness_report(
     privileged: Privileged | None = None,
     positive_label: Label | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
-    metrics: Metric | Mapping[str, Metric] | None = None,
     sample_weight: ColumnLike | None = None,
     confidence_level: float = 0.95,
 ) -> pd.DataFrame:
@@ -116,12 +106,6 @@ def fairness_report(
     columns : column name or list of column names, default=None
         Columns of `sensitive_features` whose combinations are the groups. If None, all
         columns.
-    metrics : callable or mapping of name to callable, default=None
-        Further metrics, such as ``{"precision": precision_score}`` of scikit-learn or a
-        metric of fairlearn: functions of true labels and predictions, 1 for the
-        positive label and 0 for all others, and of ``sample_weight``. With metrics,
-        y_pred may be scores that are rounded to a few levels, such as for
-        `sklearn.metrics.roc_auc_score`.
     sample_weight : array-like of shape (n_samples,), default=None
         Survey weight of each row, the number of people that it represents. If None, all
         weights are equal.
@@ -141,9 +125,6 @@ def fairness_report(
           ``disparate_impact``, their ratio;
         - ``equal_opportunity_difference`` of TPR, and ``average_odds_difference``, the
           mean of the differences of TPR and FPR.
-
-        Further `metrics` have a row for each group and a difference, named
-        ``<name>_difference``. With scores as y_pred, only these metrics are in the table.
 
         For a regression, the means are ``mean_prediction``, ``mean_error`` (prediction
         minus true number) and ``mean_absolute_error`` of each group, and
@@ -196,9 +177,6 @@ def fairness_report(
       weighted rows with the same linearized variance [7]_.
     - Differences: method 10 of Newcombe [4]_, and MOVER for average odds [5]_.
     - Ratios: MOVER-R [6]_.
-    - Further metrics: a normal interval from the derivatives of the metric by the counts
-      of labels and predictions, after four rows are added to each group [8]_; it may
-      contain impossible values.
     - Means: all t for which the weighted sum of ``y - t`` is at most z linearized standard
       errors from 0. Their differences combine by MOVER. Intervals of weighted means cover
       in 87 to 96 % of samples with 60 rows per group if the numbers are very skewed and
@@ -227,8 +205,6 @@ def fairness_report(
     .. [7] E. L. Korn, B. I. Graubard (1998). Confidence intervals for proportions with
        small expected number of positive counts estimated from survey data. Survey
        Methodology 24.
-    .. [8] A. Agresti, B. A. Coull (1998). Approximate is better than "exact" for interval
-       estimation of binomial proportions. The American Statistician 52.
 
     Examples
     --------
@@ -308,9 +284,7 @@ def fairness_report(
         is_reported=False,
         has_privileged=privileged is not None,
     )
-    return _tabulate_outcomes(
-        outcomes, positive_label, groups, parse_metrics(metrics), confidence_level
-    )
+    return _tabulate_outcomes(outcomes, positive_label, groups, confidence_level)
 
 
 def debiased_fairness(
@@ -322,7 +296,6 @@ def debiased_fairness(
     privileged: Privileged | None = None,
     positive_label: Label | None = None,
     columns: ColumnName | list[ColumnName] | None = None,
-    metrics: Metric | Mapping[str, Metric] | None = None,
     rows: RowSource = "population",
     sample_weight: ColumnLike | None = None,
     confidence_level: float = 0.95,
@@ -348,8 +321,6 @@ def debiased_fairness(
         with more than two labels, each of them is compared with all others.
     columns : column name or list of column names, default=None
         Columns whose combinations are the groups. If None, all columns of the encoder.
-    metrics : callable or mapping of name to callable, default=None
-        Further metrics, as for `fairness_report`.
     rows : {"population", "table"}, default="population"
         Target of inference. "population" treats the rows as an independent sample of a
         population; "table" accounts for the noise of the reports only.
@@ -486,9 +457,7 @@ def debiased_fairness(
         has_privileged=privileged is not None,
         rows=rows,
     )
-    return _tabulate_outcomes(
-        outcomes, positive_label, groups, parse_metrics(metrics), confidence_level
-    )
+    return _tabulate_outcomes(outcomes, positive_label, groups, confidence_level)
 
 
 def fairness_from_counts(
@@ -499,8 +468,6 @@ def fairness_from_counts(
     *,
     privileged: Privileged | None = None,
     positive_label: Label | None = None,
-    metrics: Metric | Mapping[str, Metric] | None = None,
-    rows: RowSource = "population",
     confidence_level: float = 0.95,
 ) -> pd.DataFrame:
     """Estimate group fairness metrics of predictions from noisy counts.
@@ -517,11 +484,8 @@ def fairness_from_counts(
         Keys with the true and the predicted labels, or with scores as declared numbers.
     sensitive_features : column name or list of column names
         Keys whose combinations are the groups.
-    privileged, positive_label, metrics : optional
-        As for `fairness_report`. With scores, `metrics` is required.
-    rows : {"population", "table"}, default="population"
-        Target of inference. "population" treats the rows as an independent sample of a
-        population; "table" accounts for the noise of the counts only.
+    privileged, positive_label : optional
+        As for `fairness_report`.
     confidence_level : float, default=0.95
         Coverage probability of each interval.
 
@@ -533,8 +497,8 @@ def fairness_from_counts(
     Raises
     ------
     TypeError, ValueError
-        As for `fairness_report`; if a column is missing; or if ``rows="population"`` and
-        the counts are sums of weights, whose sampling error is unknown.
+        As for `fairness_report`; if a column is missing; or if the counts are sums of
+        weights, whose sampling error is unknown.
 
     Warns
     -----
@@ -559,7 +523,6 @@ def fairness_from_counts(
     Examples
     --------
     >>> import pandas as pd
-    >>> from sklearn.metrics import accuracy_score
     >>> from skdp import DPGroupBy
     >>> from skdp.metrics import fairness_from_counts
     >>> test = pd.DataFrame({"sex": ["Female"] * 4_000 + ["Male"] * 6_000})
@@ -568,17 +531,25 @@ def fairness_from_counts(
     >>> keys = {"sex": ["Female", "Male"], "qualified": [0, 1], "hired": [0, 1]}
     >>> release = DPGroupBy(0.5, by=list(keys), keys=keys, statistics="count", random_state=0).fit(test)
     >>> table = fairness_from_counts(
-    ...     release.to_frame(), "qualified", "hired", "sex", privileged="Male", metrics={"accuracy": accuracy_score}
+    ...     release.to_frame(), "qualified", "hired", "sex", privileged="Male"
     ... )
-    >>> table.loc[[2, 3, 8, 10, 11], ["metric", "group", "value", "lower", "upper"]].round(2)
-                              metric         group  value  lower  upper
-    2             true_positive_rate  unprivileged    0.6   0.58   0.62
-    3             true_positive_rate    privileged    0.8   0.79   0.81
-    8   equal_opportunity_difference          None   -0.2  -0.23  -0.18
-    10                      accuracy  unprivileged    0.8   0.79   0.81
-    11                      accuracy    privileged    0.9   0.89   0.91
+    >>> table.loc[[2, 3, 8], ["metric", "group", "value", "lower", "upper"]].round(2)
+                             metric         group  value  lower  upper
+    2            true_positive_rate  unprivileged    0.6   0.58   0.62
+    3            true_positive_rate    privileged    0.8   0.79   0.81
+    8  equal_opportunity_difference          None   -0.2  -0.23  -0.18
+
+    The accuracy of a group is the selection rate of correct predictions:
+
+    >>> counts = release.to_frame().reset_index()
+    >>> counts["correct"] = counts["qualified"] == counts["hired"]
+    >>> accuracy = fairness_from_counts(counts, "correct", "correct", "sex", privileged="Male")
+    >>> accuracy.loc[[0, 1, 6], ["group", "value", "lower", "upper"]].round(2)
+              group  value  lower  upper
+    0  unprivileged    0.8   0.79   0.81
+    1    privileged    0.9   0.89   0.91
+    6          None   -0.1  -0.11  -0.09
     """
-    check_choice("rows", rows, get_args(RowSource))
     check_confidence_level(confidence_level)
     if not is_frame(counts):
         raise TypeError(f"`counts` must be a dataframe, got {type(counts).__name__}.")
@@ -595,10 +566,10 @@ def fairness_from_counts(
             "them with DPGroupBy."
         )
     sizes = table["count"].to_numpy(float)
-    if rows == "population" and (sizes % 1 != 0).any():
+    if (sizes % 1 != 0).any():
         raise ValueError(
-            "`counts` must be numbers of rows with rows='population', got fractions, "
-            "such as sums of weights. Set rows='table'."
+            "`counts` must be numbers of rows, got fractions, such as sums of weights. "
+            "Release the counts without weights."
         )
     outcomes = parse_outcomes(table[y_true], table[y_pred], len(table))
     cells, cell_of_row = code_cells(parse_columns(table[names], "counts").values())
@@ -614,12 +585,9 @@ def fairness_from_counts(
         np.ones(len(table)),
         is_reported=True,
         has_privileged=privileged is not None,
-        rows=rows,
         noise=is_group * table[["count_std_error"]].to_numpy(float) ** 2,
     )
-    return _tabulate_outcomes(
-        outcomes, positive_label, groups, parse_metrics(metrics), confidence_level
-    )
+    return _tabulate_outcomes(outcomes, positive_label, groups, confidence_level)
 
 
 def _scale_weights(sample_weight: Any, features: Any, n_rows: int) -> Floats:
@@ -647,110 +615,60 @@ def _group_cells(
 
 
 def _tabulate_outcomes(
-    outcomes: dict[str, pd.Series],
-    positive_label: Any,
-    groups: Groups,
-    metrics: dict[str, Metric],
-    level: float,
+    outcomes: dict[str, pd.Series], positive_label: Any, groups: Groups, level: float
 ) -> pd.DataFrame:
     """Build the table of `fairness_report` from the true and predicted outcomes and the groups of the rows."""
     true, predicted = outcomes.values()
-    if metrics and has_fractions(predicted):
-        label = find_positive_label(positive_label, y_true=true)
-        is_true = true.isin([label]).to_numpy()
-        table = _tabulate_scores(is_true, predicted, groups, metrics, level)
-    elif positive_label is None and is_regression(outcomes):
+    if positive_label is None and is_regression(outcomes):
         sums = sum_means(true.to_numpy(float), predicted.to_numpy(float), groups)
-        definitions = {name: text for name, (text, _) in MEANS.items()}
-        table = _tabulate_metrics(
-            estimate_rates(sums, level),
-            definitions,
-            partial(score_rates, sums),
-            compare_each(definitions),
-            groups,
-            level,
-        )
+        table = _tabulate_metrics(sums, MEANS, MEAN_COMPARISONS, groups, level)
     else:
         labels = list_positive_labels(positive_label, outcomes)
-        tables = {}
+        tables = []
         for label in labels:
             is_true, is_predicted = (
                 column.isin([label]).to_numpy() for column in outcomes.values()
             )
             sums = sum_rates(is_true, is_predicted, groups)
-            tables[label] = _tabulate_metrics(
-                estimate_rates(sums, level),
-                {name: text for name, (text, _) in RATES.items()},
-                partial(score_rates, sums),
-                COMPARISONS,
-                groups,
-                level,
-            )
-            if metrics:
-                scores = pd.Series(is_predicted.astype(int))
-                more = _tabulate_scores(is_true, scores, groups, metrics, level)
-                tables[label] = pd.concat([tables[label], more])
-        table = pd.concat(tables.values(), ignore_index=True)
+            tables.append(_tabulate_metrics(sums, RATES, COMPARISONS, groups, level))
+        table = pd.concat(tables, ignore_index=True)
         if len(labels) > 1:
-            table.insert(0, CLASS, np.repeat(labels, len(tables[labels[0]])))
+            table.insert(0, CLASS, np.repeat(labels, len(tables[0])))
     _warn_of_undefined(table, groups.is_reported)
     return table
 
 
-def _tabulate_scores(
-    is_true: Mask,
-    predicted: pd.Series,
-    groups: Groups,
-    metrics: dict[str, Metric],
-    level: float,
-) -> pd.DataFrame:
-    """Build the table of metrics of the user, which are computed from counts of true labels and predictions."""
-    labels, codes = code_cells([pd.Series(is_true.astype(int)), predicted])
-    if len(labels) > MAX_SCORE_CELLS:
-        raise ValueError(
-            "`y_pred` must have at most "
-            f"{MAX_SCORE_CELLS // 2} distinct scores with `metrics`, got "
-            f"{predicted.nunique()}. Round the scores."
-        )
-    scores = score_metrics(metrics, labels, codes, groups)
-    definitions = dict(zip(metrics, metrics, strict=True))
-    rates = scores.score(level).unclipped
-    differences = compare_each(definitions)
-    return _tabulate_metrics(
-        rates, definitions, scores.score, differences, groups, level
-    )
-
-
 def _tabulate_metrics(
-    estimates: RateEstimate,
-    definitions: Mapping[str, str],
-    score: Callable[[float], Rates],
+    sums: RateSums,
+    definitions: Mapping[str, tuple[str, Any]],
     comparisons: Mapping[str, Comparison],
     groups: Groups,
     level: float,
 ) -> pd.DataFrame:
-    """Build the table of rates by group, and of their comparisons.
+    """Build the table of rates or means by group, and of their comparisons.
 
-    `estimates` has the shape (n_rates, n_groups), and `score` returns the rates for comparisons at a confidence level.
+    `sums` have a row for each of the `definitions`, which begin with the text of the column "definition".
     """
-    lines: list[tuple[str, str, Any, RateEstimate]] = []
-    for row, (metric, definition) in enumerate(definitions.items()):
+    lines: list[tuple[Any, ...]] = []
+    estimates = estimate_rates(sums, level)
+    for row, (metric, (definition, _)) in enumerate(definitions.items()):
         for group, name in enumerate(groups.names):
             lines.append((metric, definition, name, estimates[row, group]))
     # Comparisons require at least two groups.
     if (n_groups := len(groups.names)) > 1:
-        compare, texts = partial(compare_with_privileged, score(level)), WITH_PRIVILEGED
+        rates = score_rates(sums, level)
+        compare, texts = partial(compare_with_privileged, rates), WITH_PRIVILEGED
         if not groups.has_privileged:
-            simultaneous = score(make_simultaneous(level, n_groups))
-            compare = partial(compare_extremes, score(level), simultaneous)
+            simultaneous = score_rates(sums, make_simultaneous(level, n_groups))
+            compare = partial(compare_extremes, rates, simultaneous)
             texts = WITHOUT_PRIVILEGED
         for metric, comparison in comparisons.items():
             text = comparison.definition.format(**texts)
             lines.append((metric, text, None, compare(comparison)))
-    names, texts_of_lines, group_names, values = zip(*lines, strict=True)
+    metrics, texts_of_lines, names, values = zip(*lines, strict=True)
     # The dtype object keeps None and tuples of values.
-    columns = {"metric": names, "definition": texts_of_lines}
-    table = pd.DataFrame(columns | {"group": pd.Series(group_names, dtype=object)})
+    columns = {"metric": metrics, "definition": texts_of_lines}
+    table = pd.DataFrame(columns | {"group": pd.Series(names, dtype=object)})
     for number in ("value", "std_error", "lower", "upper"):
         table[number] = [float(getattr(estimate, number)) for estimate in values]
     return table

@@ -118,20 +118,6 @@ def list_columns(columns: Any, declared: list[Any]) -> list[Any]:
     return names
 
 
-def parse_metrics(metrics: Any) -> dict[str, Any]:
-    """Return the metrics by name; raise an error unless all are functions."""
-    if metrics is None:
-        return {}
-    if callable(metrics):
-        metrics = {getattr(metrics, "__name__", "metric"): metrics}
-    if not isinstance(metrics, Mapping) or not all(map(callable, metrics.values())):
-        raise TypeError(
-            "`metrics` must be a function or a mapping of names to functions, got "
-            f"{type(metrics).__name__}."
-        )
-    return dict(metrics)
-
-
 def parse_outcomes(y_true: Any, y_pred: Any, n_rows: int) -> dict[str, pd.Series]:
     """Read the true and predicted outcomes, and check that sensitive features have as many rows, `n_rows`."""
     if y_true is None:

@@ -8,27 +8,18 @@ estimates recovery (MOVER; Zou and Donner 2008). ``benchmarks/fairness.py`` meas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import approx_fprime
 from scipy.special import betaincinv
 
 from skdp._arrays import Floats, Indices, Mask
 
-# A function of true labels and predictions with the parameter `sample_weight`, as in
-# scikit-learn and fairlearn.
-Metric = Callable[..., float]
-
 # Estimated numbers of rows below this are rounding errors of 0.
 MIN_ROWS = 1e-9
-
-# Rows that are added to each group for the standard errors of metrics, in equal parts to
-# all cells (Agresti and Coull 1998).
-N_ADDED_ROWS = 4.0
 
 # A rate of a group without rows is nan, without a warning of NumPy.
 IGNORE_DIVISION = np.errstate(divide="ignore", invalid="ignore")
@@ -77,12 +68,10 @@ COMPARISONS = {
 }
 
 
-def compare_each(definitions: Mapping[str, str]) -> dict[str, Comparison]:
-    """Return a difference of each metric of `definitions`."""
-    return {
-        f"{name}_difference": Comparison(f"{definition}: {{difference}}", (name,))
-        for name, definition in definitions.items()
-    }
+MEAN_COMPARISONS = {
+    f"{name}_difference": Comparison(f"{definition}: {{difference}}", (name,))
+    for name, (definition, _) in MEANS.items()
+}
 
 
 @dataclass(frozen=True)
@@ -263,7 +252,7 @@ def _estimate_design_effect(sums: Floats, squares: Floats, weights: Floats) -> F
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates, means or metrics of groups with intervals; shape (n_rates, n_groups)."""
+    """Rates or means of groups with intervals; shape (n_rates, n_groups)."""
 
     names: tuple[str, ...]
     # Intervals of rates may extend below 0 and above 1 because of the noise of reports.
@@ -485,76 +474,3 @@ def divide_rates(rates: Rates, first: Indices, second: Indices) -> RateEstimate:
     lower = np.where(is_bounded, lower, top.lower / bottom.upper)
     upper = np.where(is_bounded, upper, top.upper / bottom.lower)
     return RateEstimate(value, error, lower, upper).clip(0, np.inf)[0]
-
-
-@dataclass(frozen=True)
-class MetricScores:
-    """Metrics of groups, with their linearized errors."""
-
-    names: tuple[str, ...]
-    # Shape (n_metrics, n_groups).
-    value: Floats
-    # Metrics after `N_ADDED_ROWS` are added to each group, and the covariances of two
-    # groups; shapes (n_metrics, n_groups) and (n_metrics, n_groups, n_groups).
-    center: Floats
-    covariance: Floats
-
-    def score(self, level: float) -> Rates:
-        """Return the metrics with intervals of the confidence level `level`."""
-        variance = np.diagonal(self.covariance, axis1=1, axis2=2)
-        std_error = np.sqrt(np.maximum(variance, 0))
-        margin = NormalDist().inv_cdf((1 + level) / 2) * std_error
-        lower = np.fmin(self.center - margin, self.value)
-        upper = np.fmax(self.center + margin, self.value)
-        is_known = np.isfinite(self.value)
-        estimate = RateEstimate(
-            self.value,
-            std_error,
-            np.where(is_known, lower, -np.inf),
-            np.where(is_known, upper, np.inf),
-        )
-        bounds = -np.inf, np.inf
-        return Rates(self.names, estimate, bounds, self.covariance, is_known)
-
-
-def score_metrics(
-    metrics: Mapping[str, Metric], labels: Any, codes: Indices, groups: Groups
-) -> MetricScores:
-    """Evaluate metrics of each group on the weighted combinations of true labels and predictions.
-
-    `labels` are the true label and the prediction of each combination (a cell), of shape (n_cells, 2), and `codes` is
-    the cell of each row.
-    """
-    weights, n_groups = groups.weights, len(groups.names)
-    true, predicted = map(np.array, zip(*labels, strict=True))
-    counts = np.empty((len(true), n_groups))
-    covariance = np.empty((len(true), n_groups, n_groups))
-    for cell in range(len(true)):
-        is_cell = codes == cell
-        counts[cell] = groups.sum(weights * is_cell)
-        squares = weights**2 * is_cell
-        covariance[cell] = groups.sum_noise(squares)
-        if groups.rows == "population":
-            covariance[cell] += np.diag(np.maximum(groups.sum(squares), 0))
-    # Estimated counts may be negative.
-    counts = np.maximum(counts, 0)
-    added = counts + N_ADDED_ROWS / len(true)
-    shape = len(metrics), n_groups
-    value, center = np.full(shape, np.nan), np.empty(shape)
-    # Derivatives of each metric by the counts; shape (n_metrics, n_cells, n_groups).
-    slopes = np.empty((len(metrics), *counts.shape))
-    for row, group in np.ndindex(shape):
-        metric = list(metrics.values())[row]
-        size, is_present = added[:, group], counts[:, group] > MIN_ROWS
-        if is_present.any():
-            present = counts[is_present, group]
-            labels_of_group = true[is_present], predicted[is_present]
-            value[row, group] = metric(*labels_of_group, sample_weight=present)
-
-        def evaluate(weights: Floats, metric: Metric = metric) -> float:
-            return metric(true, predicted, sample_weight=weights)
-
-        center[row, group] = evaluate(size)
-        slopes[row, :, group] = approx_fprime(size, evaluate, 1e-4 * size)
-    spread = np.einsum("mcg,cgh,mch->mgh", slopes, covariance, slopes)
-    return MetricScores(tuple(metrics), value, center, spread)
