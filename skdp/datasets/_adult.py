@@ -221,15 +221,8 @@ def load_adult_aif360() -> Any:
         privileged={"race": "White", "sex": "Male"},
         positive_label=">50K",
     )
-    # Names of aif360's own dataset.
+    # The name in aif360's own dataset.
     dataset.label_names = ["income-per-year"]
-    dataset.metadata |= {
-        "label_maps": [{1.0: ">50K", 0.0: "<=50K"}],
-        "protected_attribute_maps": [
-            {1.0: "White", 0.0: "Non-white"},
-            {1.0: "Male", 0.0: "Female"},
-        ],
-    }
     return dataset
 
 

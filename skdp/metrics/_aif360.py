@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -34,9 +33,6 @@ from skdp.tables import convert_frame, is_frame, wrap_table
 # Name of the label column in all datasets: aif360's metrics compare the labels of two.
 LABEL = "label"
 
-# Ending of the feature with the values of a protected attribute.
-VALUES = " (values)"
-
 
 def to_aif360(
     X: TableLike,
@@ -57,18 +53,17 @@ def to_aif360(
         each declared value of a pandas categorical or polars Enum column. The row index
         of a pandas frame becomes the instance names.
     y : array-like or series of shape (n_samples,), or dataframe of one column
-        True or predicted labels, with the name "label" in the dataset. Two labels
-        survive as ``metadata["label_maps"]``.
+        True or predicted labels, at most two, with the name "label" in the dataset and
+        their values in ``metadata["label_maps"]``.
     sensitive_features : column name or list of column names
-        Columns of X that become protected attributes, 1.0 for privileged and 0.0 for
-        other rows. Two values survive as ``metadata["protected_attribute_maps"]``. More
-        values survive as a further feature ``column (values)``, which is encoded like
-        other columns.
+        Columns of X with two values, which become protected attributes, 1.0 for
+        privileged and 0.0 for other rows. Their values are in
+        ``metadata["protected_attribute_maps"]``.
     privileged : value, list of values, or mapping of column name to such
         Privileged values; for several sensitive features, a mapping.
     positive_label : label, default=None
-        Favorable label, which becomes 1.0; other labels become 0.0. If None, it is 1,
-        and all labels must be 0 and 1, or False and True.
+        Favorable label, which becomes 1.0; the other label becomes 0.0. If None, it is
+        1, and all labels must be 0 and 1, or False and True.
     sample_weight : array-like of shape (n_samples,), default=None
         Instance weights. If None, all weights are 1.
 
@@ -86,8 +81,8 @@ def to_aif360(
         `sensitive_features` is not a name or a list of names.
     ValueError
         If a value is missing; if lengths, names or the order of row labels do not match; if
-        a sensitive feature has only privileged or only unprivileged rows; or if none of
-        several labels of y is the positive label.
+        a sensitive feature has more than two values, or only privileged or only
+        unprivileged rows; or if y has more than two labels, or not the positive label.
 
     See Also
     --------
@@ -126,35 +121,36 @@ def to_aif360(
             f"X must not have a column {LABEL!r}, the name of the labels. Rename it."
         )
     names = _check_names(sensitive_features, list(frame.columns))
-    listed_values = list_privileged(privileged, names)
-    # Numbers of protected attributes and labels by their values.
-    attribute_maps, values_of_attributes = [], []
-    for name, listed in zip(names, listed_values, strict=True):
+    # Numbers of protected attributes by their values.
+    attribute_maps, dtypes = [], dict(frame.dtypes)
+    for name, listed in zip(names, list_privileged(privileged, names), strict=True):
         column = frame[name]
         is_privileged = column.isin(listed).to_numpy(dtype=bool)
         check_both_groups(is_privileged, f"X[{name!r}]")
-        is_declared = isinstance(column.dtype, pd.CategoricalDtype)
-        values = (column.cat.categories if is_declared else column.unique()).tolist()
-        if len(values) == 2:
-            values.sort(key=listed.__contains__)
-            attribute_maps.append({1.0: values[1], 0.0: values[0]})
-        else:
-            attribute_maps.append({})
-            # Not `name`, because `convert_to_dataframe(de_dummy_code=True)` of aif360
-            # joins all columns ``name=value`` into a column of this name.
-            values = _encode_frame(column.to_frame(f"{name}{VALUES}"))
-            values_of_attributes.append(values)
+        values = _list_values(column)
+        if len(values) > 2:
+            raise ValueError(
+                f"Column {name!r} of X must have two values as a protected attribute of "
+                f"aif360, got {len(values)}. Combine them first, such as "
+                f"X[{name!r}].isin(privileged)."
+            )
+        values.sort(key=listed.__contains__)
+        attribute_maps.append({1.0: values[1], 0.0: values[0]})
         # aif360 compares numbers, so a protected attribute is 1.0 for privileged rows.
         frame[name] = is_privileged.astype(np.float64)
-    numeric = pd.concat([_encode_frame(frame), *values_of_attributes], axis=1)
+    numeric, indicators = _encode_frame(frame)
     label = find_positive_label(positive_label, y=labels)
     is_positive = labels.isin([label]).to_numpy(dtype=bool)
+    other_labels = labels[~is_positive].unique()
     # Predictions may all be negative, so equal labels are accepted.
-    if not is_positive.any() and labels.nunique() > 1:
-        raise ValueError("`positive_label` must be a label of y, got another value.")
+    if len(other_labels) > 1:
+        raise ValueError(
+            "y must have two labels, of which one is `positive_label`, got "
+            f"{len(other_labels)} other labels. Compare them with the positive label first."
+        )
     numeric[LABEL] = is_positive.astype(np.float64)
     label_map = {1.0: label}
-    if len(other_labels := labels[~is_positive].unique()) == 1:
+    if len(other_labels):
         label_map[0.0] = other_labels[0]
     if numeric.columns.has_duplicates:
         raise ValueError(
@@ -173,6 +169,10 @@ def to_aif360(
     dataset.metadata |= {
         "label_maps": [label_map],
         "protected_attribute_maps": attribute_maps,
+        # Of the table, for `from_aif360`.
+        "indicators": indicators,
+        "dtypes": dtypes,
+        "index": frame.index[:0],
     }
     dataset.instance_weights = parse_weights(sample_weight, X, len(frame))
     return dataset
@@ -207,36 +207,39 @@ def _convert_frame(X: Any) -> pd.DataFrame:
 
 def _check_names(names: Any, columns: list[Any]) -> list[Any]:
     """Return the sensitive features as a list; raise an error if one is not a column of X."""
-    names = names if isinstance(names, list) else [names]
-    for name in names:
-        if not isinstance(name, Hashable):
-            raise TypeError(
-                "`sensitive_features` must be the name of a column of X or a list of "
-                f"names, got {type(name).__name__}."
-            )
+    names = list(names) if isinstance(names, list) else [names]
     if not names or any(name not in columns for name in names):
         raise ValueError(
             f"`sensitive_features` must be names of columns of X, {columns}, got "
             f"{names}."
         )
-    return list(names)
+    return names
 
 
-def _encode_frame(frame: pd.DataFrame) -> pd.DataFrame:
-    """Convert numbers to floats, and encode other columns as 0/1 columns ``column=value``."""
-    numbers = {}
-    for name in frame:
+def _list_values(column: pd.Series) -> list[Any]:
+    """List the declared values of a categorical column, or the occurring values in order."""
+    return list(column.astype("category").cat.categories)
+
+
+def _encode_frame(
+    frame: pd.DataFrame,
+) -> tuple[pd.DataFrame, dict[Any, dict[str, Any]]]:
+    """Convert numbers to floats, and encode other columns as 0/1 columns ``column=value``.
+
+    Also return the value of each indicator, by column.
+    """
+    numbers, encoded, indicators = [], [], {}
+    for name, column in frame.items():
         # Decimals and booleans with missing values have the dtype object.
-        is_object_number = pd.api.types.infer_dtype(frame[name]) in (
-            "decimal",
-            "boolean",
-        )
-        if pd.api.types.is_numeric_dtype(frame[name].dtype) or is_object_number:
-            numbers[name] = np.float64
-    texts = [name for name in frame if name not in numbers]
-    return pd.get_dummies(
-        frame.astype(numbers), columns=texts, prefix_sep="=", dtype=np.float64
-    )
+        is_number = pd.api.types.infer_dtype(column) in ("decimal", "boolean")
+        if is_number or pd.api.types.is_numeric_dtype(column.dtype):
+            numbers.append(column.astype(np.float64))
+            continue
+        indicators[name] = {f"{name}={value}": value for value in _list_values(column)}
+        for value in _list_values(column):
+            indicator = (column == value).astype(np.float64)
+            encoded.append(indicator.rename(f"{name}={value}"))
+    return pd.concat([*numbers, *encoded], axis=1), indicators
 
 
 def from_aif360(dataset: Any) -> Bunch:
@@ -253,9 +256,10 @@ def from_aif360(dataset: Any) -> Bunch:
         Dictionary-like object with the entries
 
         - data: DataFrame of shape (n_samples, n_features), indexed by the instance
-          names. Columns ``column=value`` of 0 and 1, one of which is 1 in each row,
-          become one column of values. Protected attributes have the values of
-          ``column (values)`` or of ``metadata["protected_attribute_maps"]``, if available.
+          names, with the columns, types and order of the table given to `to_aif360`. In
+          other datasets, columns ``column=value`` of 0 and 1, one of which is 1 in each
+          row, become one column of values, and protected attributes have the values of
+          ``metadata["protected_attribute_maps"]``, if available.
         - target: Series of shape (n_samples,), with the values of
           ``metadata["label_maps"]``, if available.
         - domain: `Domain` of the protected attributes and of the columns that were 0
@@ -303,42 +307,34 @@ def from_aif360(dataset: Any) -> Bunch:
             f"{type(dataset).__name__}."
         )
     protected = list(dataset.protected_attribute_names)
-    index, names = pd.Index(dataset.instance_names), list(dataset.feature_names)
-    features = pd.DataFrame(np.asarray(dataset.features), index=index, columns=names)
-    data, declared = _join_indicators(features, protected)
+    names, metadata = list(dataset.feature_names), dataset.metadata
+    features = pd.DataFrame(np.asarray(dataset.features), columns=names)
+    indicators = metadata.get("indicators", _find_indicators(names, protected))
+    columns, declared = _join_indicators(features, indicators)
     privileged = {}
-    maps = dataset.metadata.get("protected_attribute_maps") or [{}] * len(protected)
+    maps = metadata.get("protected_attribute_maps") or [{}] * len(protected)
     for number, name in enumerate(protected):
         first = np.asarray(dataset.unprivileged_protected_attributes[number]).tolist()
         second = np.asarray(dataset.privileged_protected_attributes[number]).tolist()
-        values = [*first, *second]
+        values = list(dict.fromkeys([*first, *second]))
         if not features[name].isin(values).all():
             raise ValueError(
                 f"Protected attribute {name!r} must have only values that the dataset "
                 "declares as privileged or unprivileged, got another value."
             )
-        is_privileged = features[name].isin(second).to_numpy()
-        if (title := f"{name}{VALUES}") not in data:
-            renamed = _rename_values(pd.Series(values), maps[number]).tolist()
-            data[name] = _rename_values(features[name], maps[number])
-            declared[name] = list(dict.fromkeys(renamed))
-            privileged[name] = renamed[len(first) :]
-            continue
-        # A value of more than two is privileged if its rows are.
-        data[name] = data.pop(title)
-        declared[name] = declared.pop(title, sorted(data[name].unique()))
-        privileged[name] = data[name][is_privileged].unique().tolist()
-        if data[name][~is_privileged].isin(privileged[name]).any():
-            raise ValueError(
-                f"Protected attribute {name!r} must have the same number in all rows "
-                f"with the same value of {title!r}, got different numbers."
-            )
-    labels = pd.Series(np.ravel(dataset.labels), index=index)
-    label_names = (dataset.metadata.get("label_maps") or [{}])[0]
+        columns[name] = _rename_values(features[name], maps[number])
+        declared[name] = [maps[number].get(value, value) for value in values]
+        privileged[name] = [maps[number].get(value, value) for value in second]
+    data = _restore_types(pd.DataFrame(columns), metadata.get("dtypes", {}))
+    index = pd.Index(dataset.instance_names)
+    if "index" in metadata:
+        index = index.astype(metadata["index"].dtype).rename(metadata["index"].name)
+    label_names = (metadata.get("label_maps") or [{}])[0]
+    target = _rename_values(pd.Series(np.ravel(dataset.labels)), label_names)
     positive_label = dataset.favorable_label
     return Bunch(
-        data=data,
-        target=_rename_values(labels, label_names).rename(dataset.label_names[0]),
+        data=data.set_axis(index),
+        target=target.set_axis(index).rename(dataset.label_names[0]),
         domain=Domain(declared),
         protected=protected,
         privileged=privileged,
@@ -347,39 +343,53 @@ def from_aif360(dataset: Any) -> Bunch:
     )
 
 
-def _join_indicators(
-    features: pd.DataFrame, protected: list[Any]
-) -> tuple[pd.DataFrame, dict[Any, list[Any]]]:
-    """Replace the indicators ``column=value`` of each column by a column of values.
-
-    Also return the values of these columns. Columns whose indicators are not exactly one
-    1 among zeros in each row are kept.
-    """
-    blocks: dict[Any, list[Any]] = {}
-    for name in features:
-        column, sign, _ = str(name).partition("=")
+def _find_indicators(
+    names: list[Any], protected: list[Any]
+) -> dict[Any, dict[str, Any]]:
+    """Return the values of features ``column=value`` of datasets that were not made by `to_aif360`, by column."""
+    indicators: dict[Any, dict[str, Any]] = {}
+    for name in names:
+        column, sign, value = str(name).partition("=")
         # A column "sex=f" is not an indicator if there is also a column "sex".
-        is_indicator = bool(sign) and name not in protected and column not in features
-        blocks.setdefault(column if is_indicator else name, []).append(name)
-    columns: dict[Any, Any] = {}
+        if sign and name not in protected and column not in names:
+            indicators.setdefault(column, {})[name] = value
+    return {column: values for column, values in indicators.items() if len(values) > 1}
+
+
+def _join_indicators(
+    features: pd.DataFrame, indicators: Mapping[Any, Mapping[str, Any]]
+) -> tuple[dict[Any, Any], dict[Any, list[Any]]]:
+    """Replace the indicators of each column by a column of values; return columns, and the values of these columns.
+
+    Indicators that are not exactly one 1 among zeros in each row are kept.
+    """
+    columns = dict(features)
     declared = {}
-    for column, names in blocks.items():
-        block: Any = features[names]
-        if len(names) > 1:
-            # from_dummies raises unless each row has exactly one 1 among zeros.
-            with suppress(TypeError, ValueError):
-                block = pd.from_dummies(block, sep="=")
-                declared[column] = [str(name).partition("=")[2] for name in names]
-        columns |= dict(block)
-    return pd.DataFrame(columns, index=features.index), declared
+    for name, values in indicators.items():
+        block = features.reindex(columns=list(values))
+        if not (block.isin([0, 1]).all(axis=None) and (block.sum(axis=1) == 1).all()):
+            continue
+        for indicator in values:
+            del columns[indicator]
+        declared[name] = list(values.values())
+        codes = block.to_numpy().argmax(axis=1)
+        columns[name] = pd.Series([declared[name][code] for code in codes])
+    return columns, declared
+
+
+def _restore_types(data: pd.DataFrame, dtypes: Mapping[Any, Any]) -> pd.DataFrame:
+    """Give the columns their order and types in a table; keep numbers that its types cannot represent."""
+    names = [name for name in dtypes if name in data]
+    for name in names:
+        restored = data[name].astype(dtypes[name])
+        if (restored == data[name]).all():
+            data[name] = restored
+    return data[[*names, *data.columns.difference(names, sort=False)]]
 
 
 def _rename_values(column: pd.Series, names: Mapping[Any, Any]) -> pd.Series:
     """Replace numbers by the names of `metadata`; numbers without a name are kept."""
-    if not names:
-        return column
-    renamed = column.astype(object).map(lambda value: names.get(value, value))
-    return renamed.infer_objects()
+    return pd.Series([names.get(value, value) for value in column])
 
 
 def import_optional(module: str) -> Any:
