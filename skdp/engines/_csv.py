@@ -181,6 +181,14 @@ def read_regular(source: Any, columns: Sequence[str]) -> Generator[Any, None, No
         raise source.describe_damage()
 
 
+def header_error(name: str, found: str) -> ValueError:
+    """Return an error for a file whose first line seems to be a row, without a value of it."""
+    return ValueError(
+        f"{name} must start with a line of distinct column names, got {found}. Add this "
+        "line if the first one is a row, or rename the columns."
+    )
+
+
 # Declared columns
 
 
@@ -355,21 +363,25 @@ def parse_times(column: Any) -> Any:
     return None
 
 
-def infer_type(texts: set[str], *, find_dates: bool) -> str:
-    """Return a type of `find_text_type` as which all distinct strings of a column can be parsed."""
-    if not texts:
-        return "text"
-    if _are_numbers({text.strip(" ") for text in texts}):
-        return "number"
-    if texts <= _BOOLS.keys():
-        return "bool"
+def infer_type(texts: Iterable[str], *, find_dates: bool) -> tuple[str, set[str]]:
+    """Return a type of `find_text_type` of all distinct strings of a column, and the strings that are never missing."""
+    found = set(texts)
+    present = found.difference(MISSING_TEXTS)
+    if not present:
+        return "text", set()
+    if _are_numbers({text.strip(" ") for text in present}):
+        return "number", set()
+    if present <= _BOOLS.keys():
+        return "bool", set()
     # The strings start like dates, but may end in other characters.
-    if find_dates and all(map(_DAY.match, texts)):
+    if find_dates and all(map(_DAY.match, present)):
         with suppress(ValueError):
-            times = parse_texts("", texts, "datetime")
+            times = parse_texts("", present, "datetime")
             is_date = all(str(time).endswith(" 00:00:00") for time in times)
-            return "date" if is_date else "datetime"
-    return "text"
+            return ("date" if is_date else "datetime"), set()
+    # In a column of text, only the empty text is missing, because "NA" or "None" may be
+    # a value.
+    return "text", found - {""}
 
 
 def _are_numbers(texts: set[str]) -> bool:

@@ -25,6 +25,7 @@ from skdp.engines._csv import (
     MISSING_TEXTS,
     find_text_type,
     has_whole_numbers,
+    header_error,
     infer_type,
     is_regular,
     parse_texts,
@@ -433,15 +434,16 @@ def open_declared(
 
 
 def check_header(file: TableFile, delimiter: str | None) -> None:
-    """Raise an error for a CSV file with repeated names, or with another delimiter than `delimiter`."""
+    """Raise an error for a CSV file with another delimiter than `delimiter`, or whose header seems to be a row."""
     if delimiter is None and len(file.header) == 1 and file.has_other_delimiter:
         raise ValueError(
             f"{file.name} must have column names without delimiters, got one column "
             "whose name contains a delimiter. Use `delimiter` to set the character that "
             "separates the values."
         )
-    if file.is_csv:
-        file.check_columns(file.header)
+    types = {infer_type([name], find_dates=True)[0] for name in file.header}
+    if file.is_csv and (types != {"text"} or len(file.names) < len(file.header)):
+        raise header_error(file.name, "numbers, dates or repeated names")
 
 
 def read_frame(
@@ -449,25 +451,22 @@ def read_frame(
 ) -> pd.DataFrame:
     """Read a file as a DataFrame; types of undeclared CSV columns are inferred from all values."""
     file = TableFile(path, delimiter)
-    check_header(file, delimiter)
+    file.check_columns(file.header)
     if not file.is_csv:
         return pyarrow.concat_tables(file.read(file.names)).to_pandas()
     rows = FileTable(file, file.names, domain)
     table = pyarrow.concat_tables(rows.read(file.names))
+    declared = {} if domain is None else domain
     columns = {}
     for name in table.column_names:
         column = table[name]
-        if domain is not None and name in domain.columns:
-            is_whole = has_whole_numbers(domain[name])
+        if name in declared:
+            is_whole = has_whole_numbers(declared[name])
         else:
-            texts = set(column.unique().to_pylist())
-            present = texts.difference(MISSING_TEXTS)
-            text_type = infer_type(present, find_dates=False)
-            # In a column of text, only the empty text is missing, because "NA" or "None"
-            # may be a value.
-            is_text = text_type == "text" and len(present) > 0
-            labels = texts - {""} if is_text else ()
+            texts = column.unique().to_pylist()
+            text_type, labels = infer_type(texts, find_dates=False)
             column = _parse_column(name, column, text_type, labels)
+            present = set(texts).difference(MISSING_TEXTS)
             is_whole = all(text.strip(" -").isdecimal() for text in present)
         if is_whole and pyarrow.types.is_floating(column.type):
             # Numbers remain floats if the conversion to integers would change one.
