@@ -68,7 +68,8 @@ def main() -> int:
         n_missed = 0
         for question, page in questions[table].items():
             pages = json.loads(engine.eval(f"ask({json.dumps(question)})"))
-            if page not in pages[:n_first]:
+            right = {page} if isinstance(page, str) else {*page}
+            if not right & {*pages[:n_first]}:
                 print(f"{question!r}: {page} is not in {pages[:4]}")
                 n_missed += 1
         print(f"{table}: {n_missed} of {len(questions[table])} missed")
