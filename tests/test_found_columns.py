@@ -13,6 +13,7 @@ from sklearn.base import clone
 import skdp
 from skdp import Domain, Interval, PrivacyGuarantee, privacy_statement
 from skdp.domain import Categories
+from tests.conftest import often
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -160,7 +161,7 @@ def fit(estimator):
     return estimator.fit(PEOPLE, LABELS) if needs_labels else estimator.fit(PEOPLE)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", often(FORMS, {"wide Domain"}))
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_statement_counts_each_release_of_the_columns_once(name, form, tmp_path):
     one, other = found_twice()

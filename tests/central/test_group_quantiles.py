@@ -16,6 +16,7 @@ from skdp import DPGroupBy, PrivacyLedger
 from skdp.central._quantiles import Candidates, EndpointScores, Masses
 from skdp.privacy import Mu, PrivacyBudget, Rho
 from skdp.testing import replay_release
+from tests.conftest import often
 
 # Candidates 0, 1, 2, ..., 8; around 4, the candidates of a lower endpoint are 0, 2, 3 and 4.
 CANDIDATES = Candidates(0.0, 8.0, 0)
@@ -94,7 +95,8 @@ VALUES = (0.0, 30.0, 100.0, math.nan)
 
 @pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
 @pytest.mark.parametrize("persons", [False, True])
-def test_neighbors_by_record_or_person_cost_at_most_epsilon(epsilon, persons):
+@pytest.mark.parametrize("seeds", often([range(10), range(10, 30)], [range(10)]))
+def test_neighbors_by_record_or_person_cost_at_most_epsilon(seeds, epsilon, persons):
     model = DPGroupBy(
         epsilon,
         by="key",
@@ -107,7 +109,7 @@ def test_neighbors_by_record_or_person_cost_at_most_epsilon(epsilon, persons):
     records = [(key, x) for key in ("a", "b", "c") for x in VALUES]
     rng = np.random.default_rng(0)
     used = []
-    for seed in range(30):
+    for seed in seeds:
         rows = [records[index] for index in rng.integers(0, len(records), 3 + persons)]
         table = pd.DataFrame(rows, columns=["key", "x"])
         replay = replay_release(model, table, table[: -1 - persons], random_state=seed)

@@ -17,6 +17,7 @@ import skdp.engines  # noqa: F401, so that `fit` reads a LazyFrame
 from skdp import DPGroupBy, DPHistogram, DPMean, Interval, PrivacyLedger
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
+from tests.conftest import often
 
 KEYS = {"key": ["a", "b"]}
 MODELS = {
@@ -37,12 +38,13 @@ RECORDS = list(itertools.product(["a", "b", "c"], [0.0, 50.0, 100.0, math.nan], 
 @pytest.mark.parametrize("name", list(MODELS))
 @pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
 @pytest.mark.parametrize("n_rows", [1, 2])
-def test_neighbors_by_record_or_person_cost_at_most_epsilon(name, epsilon, n_rows):
+@pytest.mark.parametrize("n_tables", often([5, 16], [5]))
+def test_neighbors_by_record_or_person_cost_at_most_epsilon(n_tables, name, epsilon, n_rows):
     model = MODELS[name].set_params(epsilon=epsilon, max_rows_per_person=n_rows)
     columns = [*COLUMNS[name], "w"]
     rng = np.random.default_rng(0)
     heaviest = [("a", 100.0, 4.0)] * n_rows
-    chosen = [[RECORDS[index] for index in rng.integers(0, len(RECORDS), n_rows)] for _ in range(16)]
+    chosen = [[RECORDS[index] for index in rng.integers(0, len(RECORDS), n_rows)] for _ in range(n_tables)]
     used = []
     for seed, records in enumerate([heaviest, *chosen]):
         table = pd.DataFrame([("a", 50.0, 1.0), *records], columns=["key", "x", "w"])[columns]
