@@ -298,8 +298,8 @@ def target_column(y: Any) -> tuple[Any, Any]:
         return y, TARGET if name in (None, "") else name
     if isinstance(y, str):
         raise ValueError(
-            "y must be a column for a table in memory, got str. Column names are "
-            "accepted for files and lazy frames only."
+            "y must be a column with a value for each row of X, got str. Use X[y], and "
+            "drop this column from X."
         )
     table = to_single_column(y, "y")
     name = table.names[0] if is_frame(y) else TARGET

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date, datetime
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ import numpy as np
 from skdp._arrays import Floats
 from skdp.domain import Interval
 from skdp.engines._io import Extra, RefusedBatch
-from skdp.tables import drop_missing, types_of_values
+from skdp.tables import ColumnError, drop_missing, read_key, types_of_values
 
 pyarrow, arrow_csv = Extra("pyarrow"), Extra("pyarrow.csv")
 compute = Extra("pyarrow.compute")
@@ -315,27 +314,13 @@ def parse_texts(
 
 
 def write_keys(name: Any, column: Any) -> Any:
-    """Convert an Arrow column of the keys of people to text: integers without a decimal point, other text as written.
-
-    7, 7.0 and 7e+00 are one key, and 7 and 007 are two keys.
-    """
-    texts = column.cast(pyarrow.string())
-    # Integers become floats in dataframes if keys are missing, and in R.
-    pattern = r"^-?\d+(\.0*|(\.\d+)?[eE]\+\d{2,3})$"
-    if not compute.any(compute.match_substring_regex(texts, pattern)).as_py():
-        return texts
-    is_number = re.compile(pattern, re.ASCII).search
-    keys = []
-    for text in texts.to_pylist():
-        number = Decimal(text) if text is not None and is_number(text) else None
-        # A float of 2**53 or more may be another integer than before it was rounded.
-        if number is not None and abs(number) >= 1 << 53:
-            raise RefusedBatch(
-                f"Column {name!r} must have exact keys, got numbers of 2**53 or more "
-                "with a decimal point or an exponent. Write integers."
-            )
-        keys.append(text if number is None or number % 1 else str(int(number)))
-    return pyarrow.array(keys, pyarrow.string())
+    """Convert an Arrow column of the ids of people to text, see `read_key`."""
+    coded = column.cast(pyarrow.string()).combine_chunks().dictionary_encode()
+    try:
+        keys = list(map(read_key, coded.dictionary.to_pylist()))
+    except ColumnError as error:
+        raise RefusedBatch(f"Column {name!r} {error}.") from None
+    return pyarrow.array(keys, pyarrow.string()).take(coded.indices)
 
 
 def parse_numbers(column: Any) -> Floats | None:

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Integers
+from skdp.engines._csv import write_keys
 from skdp.engines._io import (
     Extra,
     check_path,
@@ -36,6 +37,7 @@ from skdp.tables import (
     choose_library,
     convert_frame,
     get_protocol_text,
+    type_of_column,
 )
 
 pyarrow, parquet = Extra("pyarrow"), Extra("pyarrow.parquet")
@@ -325,15 +327,21 @@ def limit_rows(
         # Columns are renamed because DuckDB ignores the case of names.
         names = [f"c{index}" for index in range(first.num_columns)]
         schema = first.rename_columns(names).schema
-        batches = (
-            batch
-            for table in chain([first], tables)
-            for batch in table.rename_columns(names).cast(schema).to_batches()
-        )
-        person_name = names[first.column_names.index(person)]
+        # The ids of people, of which 7 and 7.0 are one if they are text.
+        ids = type_of_column(first[person]) == "string"
+        field = pyarrow.field("person", pyarrow.string() if ids else first[person].type)
+
+        def read_batches_with_ids() -> Iterator[Any]:
+            """Yield batches whose last column has the ids of people."""
+            for table in chain([first], tables):
+                key = table[person]
+                key = write_keys(person, key) if ids else key.cast(field.type)
+                rows = table.rename_columns(names).cast(schema)
+                yield from rows.append_column(field, key).to_batches()
+
         query = (
-            "SELECT * FROM people QUALIFY row_number() OVER (PARTITION BY "
-            f"{person_name} ORDER BY hash({', '.join(names)}, {seed})) <= {most}"
+            "SELECT * EXCLUDE (person) FROM people QUALIFY row_number() OVER (PARTITION "
+            f"BY person ORDER BY hash({', '.join(names)}, {seed})) <= {most}"
         )
         # DuckDB writes rows that exceed the memory to this folder. By default, it would
         # be in the current directory and readable by all users.
@@ -341,7 +349,9 @@ def limit_rows(
             TemporaryDirectory(prefix="skdp-") as folder,
             duckdb.connect(config={"temp_directory": folder}) as connection,
         ):
-            reader = pyarrow.RecordBatchReader.from_batches(schema, batches)
+            reader = pyarrow.RecordBatchReader.from_batches(
+                schema.append(field), read_batches_with_ids()
+            )
             people = connection.from_arrow(reader).query("people", query)
             selected = run_safely(lambda: people.to_arrow_reader(ROWS))
             for table in read_batches(selected):

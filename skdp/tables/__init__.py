@@ -27,6 +27,7 @@ from skdp.tables._columns import is_missing as is_missing
 from skdp.tables._columns import is_whole_number as is_whole_number
 from skdp.tables._columns import library_of as library_of
 from skdp.tables._columns import name_of_dtype as name_of_dtype
+from skdp.tables._columns import read_key as read_key
 from skdp.tables._columns import to_dates as to_dates
 from skdp.tables._columns import to_numbers as to_numbers
 from skdp.tables._columns import to_object_list as to_object_list

@@ -373,6 +373,25 @@ def to_object_list(column: Any) -> list[Any]:
     return pd.Series(column, dtype=object).tolist()
 
 
+# Integers that are written as floats, as by R, and by dataframes in which an id is missing.
+_FLOAT_KEY = re.compile(r"-?\d+(\.0*|(\.\d+)?[eE]\+\d{2,3})", re.ASCII)
+
+
+def read_key(text: str) -> str:
+    """Return the id of a person: an integer without a decimal point, or other text as written.
+
+    7, 7.0 and 7e+00 are one id, and 7 and 007 are two ids.
+    """
+    number = Decimal(text) if _FLOAT_KEY.fullmatch(text) else None
+    # A float of 2**53 or more may be another integer than before it was rounded.
+    if number is not None and abs(number) >= 1 << 53:
+        raise ColumnError(
+            "must have exact keys, got numbers of 2**53 or more with a decimal point or "
+            "an exponent. Write integers"
+        )
+    return text if number is None or number % 1 else str(int(number))
+
+
 def to_objects(values: Sequence[Any]) -> NDArray[Any]:
     """Return an array of Python objects of shape (n_values,), even if the objects are sequences."""
     return np.fromiter(values, object, len(values))

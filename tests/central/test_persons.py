@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from datetime import date
 from fractions import Fraction
 
 import numpy as np
@@ -78,6 +79,33 @@ def test_groups_in_place_of_persons_cause_a_warning_before_the_charge(estimator)
     with pytest.raises(ValueError, match=r"must not be one of the analyzed columns of X, got 'x'.*use person='x'"):
         fit(X, person=X["x"])
     fit(X, person=np.arange(500) // 99)
+
+
+@pytest.mark.filterwarnings("ignore:Columns .* are not in the domain")
+@pytest.mark.parametrize("estimator", [skdp.DPHistogram, skdp.DPMarginalSynthesizer])
+@pytest.mark.parametrize("ids", [np.arange(500) % 2, ["a", "b"] * 250, [date(2000, 1, 1)] * 500])
+def test_groups_in_a_large_table_cause_a_warning(estimator, ids):
+    X = pl.DataFrame({"x": np.arange(500) % 2, "who": ids}).lazy()
+    with pytest.warns(UserWarning, match="`person` must be the owner of each row, got fewer persons"):
+        estimator(domain=DECLARED).fit(X, person="who")
+    estimator(domain=DECLARED).fit(X.with_columns(who=pl.int_range(500) // 99), person="who")
+
+
+SPELLINGS = ["7", "7.0", "7.", "7e+00", "8", "8.0", "007", "x", "7.5"]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [list, np.array, pd.Series, pl.Series, lambda x: pa.chunked_array([x]), lambda x: pd.Series(x, dtype="category")],
+)
+def test_spellings_of_an_integer_are_one_person_in_memory(make):
+    histogram = skdp.DPHistogram(1000.0, domain=DECLARED, random_state=0)
+    histogram.fit(pd.DataFrame({"x": [0] * len(SPELLINGS)}), person=make(SPELLINGS))
+    assert histogram.counts_[0] == 5
+    large = pl.DataFrame({"x": [0] * len(SPELLINGS), "who": SPELLINGS}).lazy()
+    assert histogram.fit(large, person="who").counts_[0] == 5
+    with pytest.raises(ValueError, match=r"`person` must have exact keys, got numbers of 2\*\*53 or more"):
+        histogram.fit(pd.DataFrame({"x": [0]}), person=make(["9007199254740993.0"]))
 
 
 class TestUnit:

@@ -30,6 +30,7 @@ from skdp.tables import (
     call_safely,
     is_frame,
     open_large,
+    read_key,
     to_object_list,
     to_objects,
     wrap_table,
@@ -156,7 +157,8 @@ def _read_column(name: Any, function: Any, *arguments: Any) -> Any:
 
 def _index_ids(column: Any) -> pd.Index:
     # Objects, because other integers may become floats, which are equal if they are large.
-    return pd.Index(to_objects(to_object_list(column)), dtype=object)
+    ids = [read_key(x) if isinstance(x, str) else x for x in to_object_list(column)]
+    return pd.Index(to_objects(ids), dtype=object)
 
 
 def _rank_values(column: Any) -> Indices:
