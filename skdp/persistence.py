@@ -11,7 +11,6 @@ from fractions import Fraction
 from functools import cache, partial
 from importlib import import_module
 from io import BytesIO
-from itertools import chain
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, BinaryIO
@@ -28,9 +27,7 @@ from sklearn import (
     preprocessing,
 )
 from sklearn.base import BaseEstimator
-from sklearn.ensemble import BaseEnsemble
 from sklearn.gaussian_process import kernels
-from sklearn.tree import DecisionTreeRegressor
 
 from skdp._json import value_from_json, value_to_json
 from skdp.base import (
@@ -75,7 +72,6 @@ _TRUSTED = (
     "sklearn.calibration._TemperatureScaling",
     "sklearn.cluster._bisect_k_means._BisectingTree",
     "sklearn.compose._column_transformer.make_column_selector",
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
     "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
     "sklearn.metrics._scorer._CurveScorer",
     "sklearn.metrics._scorer._MultimetricScorer",
@@ -97,6 +93,13 @@ _TRUSTED_FUNCTIONS = (
     "scipy._lib.array_api_compat.numpy._aliases.asarray",
     "sklearn.cluster._kmeans._kmeans_single_elkan",
     "sklearn.cluster._kmeans._kmeans_single_lloyd",
+)
+
+# Trees of scikit-learn, which does not check the indices of their nodes: a changed file
+# could end Python. They are loaded with `trusted` only, as by skops.
+_TREES = (
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.tree._tree.Tree",
 )
 
 # Modules whose public classes are trusted, and True if their public functions are, too,
@@ -184,7 +187,7 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
     unread = [
         found.rpartition(".")[2]
         for found in _list_untrusted(types)
-        if found.partition(".")[0] in _CHECKED
+        if found.partition(".")[0] in _CHECKED and found not in _TREES
     ]
     if unread:
         raise TypeError(
@@ -215,7 +218,8 @@ def load(
         raise an error instead of a release.
     trusted : sequence of str, default=()
         Types of other packages to load, such as ``"my_package.MyScaler"``. Loading a
-        type may run its code. Types of skdp and scikit-learn are trusted.
+        type may run its code. Types of skdp and scikit-learn are trusted, except
+        ``"sklearn.tree._tree.Tree"``, because a changed tree can end Python.
 
     Returns
     -------
@@ -291,6 +295,8 @@ def load(
         remedy = ""
         if any(name.startswith("skdp.") for name in unknown):
             remedy = " If it was written by a later version of skdp, upgrade skdp."
+        if not unknown.isdisjoint(_TREES):
+            remedy = " A changed tree can end Python: trust the author of the file."
         raise ValueError(f"`trusted` must contain the types {sorted(unknown)}.{remedy}")
     if ledger is not None and not records.has_ledger:
         raise ValueError(
@@ -419,8 +425,6 @@ class RecordConverter:
         # skops would convert the keys of a dict to text.
         if type(value) is dict and any(type(key) is not str for key in value):
             return Record("dict", self.pack(list(map(list, value.items()))))
-        if type(value) is _find_tree_class():
-            return Record("Tree", self.pack(_dump_tree(value)))
         if _has_attributes(value):
             return self._pack_attributes(value)
         return _map_items(self.pack, value)
@@ -437,7 +441,6 @@ class RecordConverter:
             vars(value).pop(_REQUESTS, None)
             vars(value).update(attributes)
             _restore_requests(value, requests)
-            _check_trees(value)
             return value
         if not isinstance(value, Record):
             return _map_items(self.unpack, value)
@@ -454,8 +457,6 @@ class RecordConverter:
             return self.ledger
         if name in _TYPES:
             return _TYPES[name][2](state)
-        if name == "Tree":
-            return _load_tree(state)
         return _load_estimator(name, state)
 
     def _pack_estimator(self, estimator: Any) -> Any:
@@ -550,90 +551,6 @@ def _restore_requests(estimator: Any, requests: Any) -> None:
     with config_context(enable_metadata_routing=True):
         for method, names in requests.items():
             getattr(estimator, f"set_{method}_request")(**names)
-
-
-# Trees of scikit-learn, whose code does not check the indices of nodes.
-
-
-def _dump_tree(tree: Any) -> dict[str, Any]:
-    """Return the state of a tree: the arguments of its class, and its nodes."""
-    _, arguments, state = tree.__reduce__()
-    return {"arguments": list(arguments), "state": state}
-
-
-def _load_tree(state: dict[str, Any]) -> Any:
-    """Return the tree of a state of `_dump_tree`; check that its nodes are a tree."""
-    n_features, n_classes, n_outputs = state["arguments"]
-    content = state["state"]
-    nodes = content["nodes"]
-    left, right = nodes["left_child"], nodes["right_child"]
-    depth = _find_depth(left, right, left == -1, nodes["feature"], n_features)
-    sizes = (n_outputs, content["node_count"])
-    if sizes != (len(n_classes), len(nodes)) or content["max_depth"] < depth:
-        raise ValueError(_INVALID_TREE)
-    tree = _find_tree_class()(n_features, n_classes, n_outputs)
-    tree.__setstate__(content)
-    return tree
-
-
-_INVALID_TREE = (
-    "`path` must be an unchanged file of skdp.save, got a tree with invalid nodes."
-)
-
-
-@cache
-def _find_tree_class() -> Any:
-    """Return the class of trees, which has no public name."""
-    return type(DecisionTreeRegressor().fit([[0.0]], [0.0]).tree_)
-
-
-def _find_depth(
-    left: Any, right: Any, is_leaf: Any, features: Any, n_features: int
-) -> int:
-    """Return the depth of a tree, whose children have larger indices than their parents; raise an error otherwise."""
-    inner = np.flatnonzero(~is_leaf)
-    children = np.stack([left[inner], right[inner]]).astype(np.int64)
-    is_valid = (children > inner).all() and (children < len(left)).all()
-    used = features[inner]
-    if not (len(left) and is_valid and ((used >= 0) & (used < n_features)).all()):
-        raise ValueError(_INVALID_TREE)
-    depth, level = 0, np.array([0])
-    while len(level := level[~is_leaf[level]]):
-        level = np.unique([left[level], right[level]])
-        depth += 1
-    return depth
-
-
-def _check_trees(owner: Any) -> None:
-    """Raise an error if a tree of an estimator has another number of columns than its estimator."""
-    columns: Any = getattr(owner, "n_features_in_", None)
-    pairs = []
-    if hasattr(vars(owner).get("tree_"), "n_features"):
-        pairs.append((owner.tree_.n_features, columns))
-    if isinstance(owner, BaseEnsemble):
-        parts = vars(owner).get("estimators_", [])
-        # Gradient boosting has an array; nested ensembles are sequences themselves.
-        parts = parts.ravel() if isinstance(parts, np.ndarray) else parts
-        subsets = getattr(
-            owner, "estimators_features_", [range(columns or 0)] * len(parts)
-        )
-        pairs += [
-            (part.n_features_in_, len(subset))
-            for part, subset in zip(parts, subsets, strict=True)
-            if hasattr(part, "tree_")
-        ]
-    if any(found != expected for found, expected in pairs):
-        raise ValueError(_INVALID_TREE)
-    # Trees of histogram gradient boosting.
-    for tree in chain.from_iterable(vars(owner).get("_predictors", [])):
-        left, right, is_leaf, used, bitsets = (
-            tree.nodes[name]
-            for name in ("left", "right", "is_leaf", "feature_idx", "bitset_idx")
-        )
-        _find_depth(left, right, is_leaf.astype(bool), used, columns)
-        n_sets = min(len(tree.raw_left_cat_bitsets), len(tree.binned_left_cat_bitsets))
-        if (bitsets[tree.nodes["is_categorical"].astype(bool)] >= n_sets).any():
-            raise ValueError(_INVALID_TREE)
 
 
 # Estimators.

@@ -145,7 +145,8 @@ def encode_column(
     `title` is the name of the column in errors.
     """
     dtype = str(getattr(values, "dtype", getattr(values, "type", ""))).lower()
-    if dtype.partition("[")[0] in SHORT_FLOATS:
+    # Ids of persons are no floats of any length.
+    if write is encode_word and dtype.partition("[")[0] in SHORT_FLOATS:
         # The nearest double to 0.1 as float32 is not 0.1, so it would be another word.
         raise TypeError(
             f"{title} must be text, integers or double-precision floats, got {dtype}. "

@@ -90,6 +90,7 @@ def test_invalid_id_columns_raise_an_error(engine, people, ids, memoize, message
     [
         (pa.array([*range(ROWS - 1), None]), "`person` (contains missing|must be integers or text, got float)"),
         (pa.array(range(ROWS), pa.float64()), "`person` must be integers or text, got float"),
+        (pa.array(range(ROWS), pa.float32()), "`person` must be integers or text, got float"),
         (pa.array(range(ROWS), pa.timestamp("us")), "`person` must be integers or text, got "),
         (pa.array([f"{number}.0" for number in range(ROWS)]), "`person` must be integers without a decimal point"),
     ],
