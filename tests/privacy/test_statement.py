@@ -427,3 +427,43 @@ def test_charge_that_counts_twice_is_noted():
 def test_seed_is_stated_without_a_guarantee():
     scaler = skdp.DPStandardScaler(1.0, bounds=(0, 100), random_state=0).fit(pd.DataFrame({"a": np.arange(100.0)}))
     assert "come from a seed: DPStandardScaler." in str(skdp.privacy_statement(scaler))
+
+
+class OtherWrapper(TransformerMixin, BaseEstimator):
+    """A transformer of another package, whose parts are not followed, such as `ApplyToCols` of skrub."""
+
+    __module__ = "skrub._apply_to_cols"
+
+    def __init__(self, transformer):
+        self.transformer = transformer
+
+    def fit(self, X, y=None):
+        self.transformer_ = clone(self.transformer).fit(X)
+        return self
+
+
+class LazyObject:
+    """An object with any attribute, whose truth is an error, such as the plan of a learner of skrub."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return LazyObject()
+
+    def __bool__(self):
+        raise TypeError("evaluated later")
+
+
+def test_private_parts_that_are_not_followed_are_named_with_a_remedy():
+    ages = X[["age"]]
+    search = GridSearchCV(make_pipeline(numbers(), LogisticRegression()), {"logisticregression__C": [1.0]}, cv=2)
+    plain = GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=2)
+    target = np.arange(40) % 2
+    for estimator, is_named in ((search, True), (OtherWrapper(numbers()), True), (plain, False)):
+        statement = skdp.privacy_statement(estimator.fit(ages, target), ages)
+        assert statement.unprotected_columns == ["age"]
+        assert ("The parts of these steps are not stated" in str(statement)) == is_named
+
+
+def test_lazy_objects_in_an_estimator_are_not_evaluated():
+    assert skdp.privacy_statement(OtherWrapper(LazyObject()), X).total is None

@@ -70,12 +70,11 @@ def privacy_statement(
 ) -> PrivacyStatement:
     """State the guarantee of each column of a pipeline, and list its unprotected columns.
 
-    Pipelines, column transformers, feature unions and `ApplyToCols` of skrub are followed step by step. A step without
-    a guarantee that is fitted on unprotected columns "learns true values", so these columns are unprotected. Such steps
-    are all classes that are not defined in scikit-learn, imbalanced-learn or skdp (including subclasses), wrappers of
-    skdp around such a class, and searches, votes, stacks and all other meta-estimators, which fit their parts several
-    times, or choose columns by their values, such as `TableVectorizer`. After a step that protects rows, these steps
-    are post-processing.
+    Pipelines, column transformers and feature unions are followed step by step. A step without a guarantee that is
+    fitted on unprotected columns "learns true values", so these columns are unprotected. Such steps are all classes
+    that are not defined in scikit-learn, imbalanced-learn or skdp (including subclasses), wrappers of skdp around such
+    a class, and searches, votes, stacks and all other meta-estimators, which fit their parts several times. After a
+    step that protects rows, these steps are post-processing.
 
     Parameters
     ----------

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from skdp.privacy.guarantees._guarantee import PrivacyGuarantee
 
 # Libraries whose classes have a known behavior.
-_LIBRARIES = ("sklearn", "imblearn", "skdp", "skrub")
+_LIBRARIES = ("sklearn", "imblearn", "skdp")
 
 # Transformers of scikit-learn whose `fit` stores only the number of columns.
 _STATELESS = ("Binarizer", "Normalizer", "PolynomialFeatures")
@@ -33,8 +33,8 @@ def library_of(estimator: Any) -> str | None:
 
 
 def is_a(estimator: Any, *names: str) -> bool:
-    """Check if an estimator has one of the named classes of scikit-learn, imbalanced-learn or skrub."""
-    is_known = library_of(estimator) in ("sklearn", "imblearn", "skrub")
+    """Check if an estimator has one of the named classes of scikit-learn or imbalanced-learn."""
+    is_known = library_of(estimator) in ("sklearn", "imblearn")
     return is_known and type(estimator).__name__ in names
 
 
@@ -171,19 +171,11 @@ def has_own_column_function(transformer: Any) -> bool:
     )
 
 
-def chooses_columns(transformer: Any) -> bool:
-    """Check if a transformer of skrub chooses its columns by their values."""
-    selected = transformer.cols
-    is_listed = isinstance(selected, str | list | tuple)
-    is_public = is_listed or is_a(selected, "All", "Cols")
-    return not is_public or getattr(transformer, "allow_reject", False)
-
-
 def has_private_parts(estimator: Any) -> bool:
     """Check if an estimator has parts of skdp, or parts that are not known."""
-    parts = list_parts(estimator)
-    return is_a(estimator, "SkrubLearner") or any(
-        library_of(part) == "skdp" or has_private_parts(part) for part in parts
+    return any(
+        library_of(part) == "skdp" or has_private_parts(part)
+        for part in list_parts(estimator)
     )
 
 

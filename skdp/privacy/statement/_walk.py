@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -92,8 +92,7 @@ NOTES = {
     "not_followed": (
         "The parts of these steps are not stated, because the steps may fit them several "
         "times, or choose columns and transformers by true values: {steps}. Use Pipeline, "
-        "ColumnTransformer, FeatureUnion or ApplyToCols with listed columns, or state "
-        "each fitted part."
+        "ColumnTransformer or FeatureUnion, or state each fitted part."
     ),
     "public_columns": (
         "It is not known from which columns of X the protected columns are computed, so "
@@ -369,11 +368,14 @@ class Walk:
             for name, part in estimator.steps:
                 flow = self._visit_part(part, flow, path, name)
             return flow
-        for names, split in _SPLITS.items():
-            if is_a(estimator, *names) and (
-                parts := split(self, estimator, flow, step)
-            ):
-                return self._visit_parts(parts, path)
+        if is_a(estimator, "FeatureUnion"):
+            parts = ((*part, flow) for part in estimator.transformer_list)
+            return self._visit_parts(parts, path)
+        # In a plan, the columns are in the parameters. Otherwise they are known after fit,
+        # and an unfitted column transformer is a step without a guarantee.
+        is_known = self._is_plan or hasattr(estimator, "transformers_")
+        if is_a(estimator, "ColumnTransformer") and is_known:
+            return self._visit_parts(self._iterate_columns(estimator, flow, step), path)
         # Other meta-estimators fit their parts several times, score them on true rows,
         # and may keep the table, so they are not followed.
         return self._visit_plain(estimator, flow, step)
@@ -402,22 +404,6 @@ class Walk:
             has_new_target=bool(flows) and all(flow.has_new_target for flow in flows),
         )
 
-    # Functions of `_SPLITS` return the name, the estimator and the table of each part of a
-    # transformer. `flow` describes the table that the transformer gets, by columns of X,
-    # and `step` names it in the facts.
-
-    def _split_union(self, estimator: Any, flow: Flow, step: str) -> Parts:
-        """Return the parts of a feature union."""
-        return ((*part, flow) for part in estimator.transformer_list)
-
-    def _split_columns(self, estimator: Any, flow: Flow, step: str) -> Parts | None:
-        """Return the parts of a column transformer; None for an unfitted step of a fitted pipeline."""
-        # In a plan, the columns are in the parameters. Otherwise they are known after fit,
-        # and an unfitted column transformer is a step without a guarantee.
-        if self._is_plan or hasattr(estimator, "transformers_"):
-            return self._iterate_columns(estimator, flow, step)
-        return None
-
     def _iterate_columns(self, estimator: Any, flow: Flow, step: str) -> Parts:
         """Yield the parts of a column transformer, with its remainder."""
         is_fitted = hasattr(estimator, "transformers_")
@@ -434,24 +420,6 @@ class Walk:
             remainder = [name for name in flow.names if name not in named]
             columns = (OTHER_COLUMNS,) if flow.is_unknown else tuple(remainder)
             yield "remainder", estimator.remainder, self._select(flow, columns)
-
-    def _split_wrapped(self, estimator: Any, flow: Flow, step: str) -> Parts:
-        """Yield the parts of a transformer of skrub that gets some columns."""
-        is_fitted = hasattr(estimator, "used_inputs_")
-        if _steps.chooses_columns(estimator):
-            self._expose(flow.raw, LEARNED if is_fitted else NOT_FITTED, step)
-        listed = estimator.used_inputs_ if is_fitted else estimator.cols
-        selected = _select_columns(estimator, flow, "", listed)
-        whole = [(selected, getattr(estimator, "transformer_", estimator.transformer))]
-        single = getattr(estimator, "transformers_", {}).items()
-        parts = [((column,), part) for column, part in single] or whole
-        for columns, part in parts:
-            yield "transformer", part, self._select(flow, columns)
-        kept = flow.names
-        if not getattr(estimator, "keep_original", False):
-            kept = tuple(name for name in kept if name not in (selected or ()))
-        rest = (OTHER_COLUMNS,) if flow.is_unknown else kept
-        yield "remainder", "passthrough", self._select(flow, selected and rest)
 
     def _select(self, flow: Flow, columns: tuple[Any, ...] | None) -> Flow:
         """Return the flow of some columns of X, which the statement lists; None selects all columns."""
@@ -623,14 +591,6 @@ class Walk:
             for name, text in NOTES.items()
             if self.notes[name]
         ]
-
-
-# Estimators whose parts are followed, besides pipelines, and the functions that list them.
-_SPLITS: dict[tuple[str, ...], Callable[..., Parts | None]] = {
-    ("FeatureUnion",): Walk._split_union,
-    ("ColumnTransformer",): Walk._split_columns,
-    ("ApplyToCols", "ApplyToEachCol", "ApplyToSubFrame"): Walk._split_wrapped,
-}
 
 
 def _select_columns(
