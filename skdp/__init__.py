@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from skdp.local import SetValuedEncoder as SetValuedEncoder
     from skdp.local import SubsetSelectionEncoder as SubsetSelectionEncoder
     from skdp.local import UnaryEncodingTransformer as UnaryEncodingTransformer
-    from skdp.local import recommend_plan as recommend_plan
     from skdp.local import shuffle_reports as shuffle_reports
     from skdp.persistence import load as load
     from skdp.persistence import save as save
@@ -139,7 +138,6 @@ _MODULES = {
     "plan_rows": "skdp.evaluation",
     "privacy_statement": "skdp.privacy",
     "read_protocol": "skdp.engines",
-    "recommend_plan": "skdp.local",
     "save": "skdp.persistence",
     "shuffle_reports": "skdp.local",
     "synthetic_inference": "skdp.synthesis",

@@ -17,10 +17,10 @@ from skdp import (
     DPMarginalSynthesizer,
     DPMean,
     Interval,
+    LocalTableEncoder,
     RandomizedResponseEncoder,
     privacy_statement,
     read_protocol,
-    recommend_plan,
 )
 from skdp.central import sample_and_aggregate
 from skdp.evaluation import FairnessDisplay, privacy_curve
@@ -34,7 +34,7 @@ bounds = {"age": (17.0, 90.0)}
 privileged = {"sex": "m"}
 
 encoder = RandomizedResponseEncoder(1.0, categories=values).fit(people)
-recommend_plan(values, 1.0)
+LocalTableEncoder(1.0, categories=values).plan()
 DPMean(1.0, bounds=bounds).fit(people)
 DPMean(1.0, bounds=(0, 100)).fit(people[["age"]].to_numpy())
 DPHistogram(1.0, domain=values).fit(people[["sex"]]).range_estimate("f", "m")

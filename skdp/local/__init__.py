@@ -20,7 +20,6 @@ from skdp.local._rappor import RapporEncoder
 from skdp.local._sets import SetValuedEncoder
 from skdp.local._shuffle import shuffle_reports
 from skdp.local._table import LocalTableEncoder
-from skdp.local._table_plan import recommend_plan
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
 from skdp.local._transformer import warn_of_reports as warn_of_reports
@@ -46,6 +45,5 @@ __all__ = [
     "SetValuedEncoder",
     "SubsetSelectionEncoder",
     "UnaryEncodingTransformer",
-    "recommend_plan",
     "shuffle_reports",
 ]

@@ -611,7 +611,7 @@ class FrequencyOracleEncoder(OracleEncoder):
 
     See Also
     --------
-    recommend_plan : Compares strategies before data are collected.
+    LocalTableEncoder.plan : Compares strategies before data are collected.
 
     Notes
     -----

@@ -94,7 +94,7 @@ class LocalTableEncoder(ReportTransformer):
 
     See Also
     --------
-    recommend_plan : Makes the plan without a table.
+    RandomizedResponseEncoder : Reports every column of each record, to train a model.
     RandomizedResponseEncoder : Reports all columns as values, for a model.
 
     Notes
@@ -161,6 +161,56 @@ class LocalTableEncoder(ReportTransformer):
         self.ledger = ledger
         self.random_state = random_state
 
+    def plan(self) -> TablePlan:
+        """Plan how epsilon is divided among the columns, before `fit` and without data.
+
+        `categories` must be a dict or a Domain; ``{}`` if all columns are numbers.
+
+        Returns
+        -------
+        TablePlan
+            Plan with the attributes:
+
+            - `groups`: columns of each report;
+            - `n_reported`: number of groups that a record reports, one or all;
+            - `error`: n times the mean squared error, a weighted mean over the groups;
+            - `reports`: DataFrame of the oracle or mechanism, the number of cells,
+              epsilon, the probability that a record makes the report, and the error of
+              each group.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is invalid, or `categories` does not name its columns.
+
+        Notes
+        -----
+        **Privacy.** The plan uses the declared values only.
+
+        Examples
+        --------
+        >>> from skdp import LocalTableEncoder
+        >>> encoder = LocalTableEncoder(1.0, categories={"sex": ["f", "m"], "town": range(40)})
+        >>> encoder.plan().reports[["columns", "report", "inclusion"]].round(2)
+          columns               report  inclusion
+        0     sex  randomized_response       0.11
+        1    town     subset_selection       0.89
+        """
+        sizes = count_values(self._domain_of_categories())
+        return self._plan_columns(sizes, [*sizes, *check_bounds(self.bounds)])
+
+    def _plan_columns(
+        self, sizes: Mapping[Any, int], names: Sequence[Any]
+    ) -> TablePlan:
+        """Find the plan of columns, of which the categorical ones have the given numbers of values."""
+        return plan_table(
+            check_epsilon(self.epsilon),
+            sizes,
+            names,
+            workload=self.workload,
+            weights=self.weights,
+        )
+
     def _make_protocol(self, table: Table) -> ReportProtocol:
         """Build the protocol from the plan with the smallest error, which depends on the declared values only.
 
@@ -172,18 +222,11 @@ class LocalTableEncoder(ReportTransformer):
         """
         bounds = check_bounds(self.bounds)
         domain = self._read_domain(table, bounds)
-        epsilon = check_epsilon(self.epsilon)
-        plan = plan_table(
-            epsilon,
-            count_values(domain),
-            table.names,
-            workload=self.workload,
-            weights=self.weights,
-        )
+        plan = self._plan_columns(count_values(domain), table.names)
         self.plan_ = plan
         # The reported groups are public, so each report may have the full fraction of
         # epsilon, even if a record reports one of many groups.
-        group_epsilon = epsilon / plan.n_reported
+        group_epsilon = plan.epsilon / plan.n_reported
         is_sampled = plan.n_reported < len(plan.groups)
         columns = dict(zip(table.names, table.columns, strict=True))
         fields: list[NumberField | CategoryField] = []

@@ -18,7 +18,6 @@ from skdp.domain import Domain
 from skdp.local._numeric import make_mechanism
 from skdp.local.protocol import Sampling, check_column_weights, compute_marginal_error
 from skdp.oracles import ORACLES, choose_oracle
-from skdp.privacy import check_epsilon
 
 Workload: TypeAlias = Literal["columns", "pairs"]
 ColumnWeights: TypeAlias = Literal["uniform"] | Mapping[Any, float]
@@ -237,71 +236,6 @@ def compute_sampling_weights(reported: Sequence[GroupReport]) -> tuple[int, ...]
     # Rounding to 24 bits changes no error noticeably.
     units = np.ceil(roots / roots.sum() * (1 << 24))
     return tuple(map(int, units.tolist()))
-
-
-def recommend_plan(
-    domain: Domain | Mapping[Any, Any] | None,
-    epsilon: float,
-    *,
-    bounds: Mapping[Any, tuple[float, float]] | None = None,
-    workload: Workload = "columns",
-    weights: ColumnWeights = "uniform",
-) -> TablePlan:
-    """Plan how epsilon is divided among the columns of a table.
-
-    Parameters
-    ----------
-    domain : Domain, dict or None
-        Values of the categorical columns. None if all columns are numbers.
-
-    epsilon : float
-        Privacy loss of one record over all columns together, > 0.
-
-    bounds, workload, weights : optional
-        See `LocalTableEncoder`.
-
-    Returns
-    -------
-    TablePlan
-        Plan with the attributes:
-
-        - `groups`: columns of each report;
-        - `n_reported`: number of groups that a record reports, one or all;
-        - `error`: n times the mean squared error, a weighted mean over the groups;
-        - `reports`: DataFrame of the oracle or mechanism, the number of cells, epsilon,
-          the probability that a record makes the report, and the error of each group.
-
-    See Also
-    --------
-    LocalTableEncoder : Privatizes a table with this plan.
-
-    Notes
-    -----
-    **Privacy.** The plan uses the declared values only.
-
-    Examples
-    --------
-    >>> from skdp import recommend_plan
-    >>> plan = recommend_plan({"sex": ["f", "m"], "town": range(40)}, 1.0)
-    >>> plan.reports[["columns", "report", "inclusion"]].round(2)
-      columns               report  inclusion
-    0     sex  randomized_response       0.11
-    1    town     subset_selection       0.89
-    """
-    if domain is not None and not isinstance(domain, Mapping):
-        raise TypeError(
-            f"`domain` must be a Domain or a dict, got {type(domain).__name__}. Use "
-            "Domain.from_frame for a table."
-        )
-    sizes = count_values(Domain(domain or {}))
-    names = [*sizes, *check_bounds(bounds)]
-    return plan_table(
-        check_epsilon(epsilon),
-        sizes,
-        names,
-        workload=workload,
-        weights=weights,
-    )
 
 
 def count_values(domain: Domain | None) -> dict[Any, int]:

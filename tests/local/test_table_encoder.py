@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import Domain, FrequencyOracleEncoder, LocalTableEncoder, NumericPerturber, PrivacyLedger, recommend_plan
+from skdp import Domain, FrequencyOracleEncoder, LocalTableEncoder, NumericPerturber, PrivacyLedger
 from skdp.exact import exp_bounds
 from tests.conftest import often
 
@@ -40,6 +40,10 @@ def random_schema(seed):
     return domain, bounds, float(rng.choice([0.3, 1, 2, 4, 8]))
 
 
+def plan_of(values, epsilon, **options):
+    return LocalTableEncoder(epsilon, categories=values, **options).plan()
+
+
 class TestPlan:
     @pytest.mark.parametrize("seed", often(range(60), range(4)))
     def test_plan_is_at_least_as_accurate_as_split_and_sample(self, seed):
@@ -58,7 +62,7 @@ class TestPlan:
                 spread = (1 / inclusion - 1) * (1 - 1 / size) / size
                 error += size * (oracle.mean_squared_error / inclusion + spread) / cells
             errors.append(error)
-        plan = recommend_plan(domain, epsilon, bounds=bounds)
+        plan = plan_of(domain, epsilon, bounds=bounds)
         assert plan.error <= min(errors) * (1 + 1e-6)
         if columns == 1:
             assert plan.error == pytest.approx(errors[0])
@@ -66,7 +70,7 @@ class TestPlan:
     @pytest.mark.parametrize("workload", ["columns", "pairs"])
     def test_probabilities_of_groups_are_optimal(self, workload):
         """Moving probability between two groups increases the error."""
-        plan = recommend_plan(VALUES, 3.0, bounds=BOUNDS, workload=workload)
+        plan = plan_of(VALUES, 3.0, bounds=BOUNDS, workload=workload)
         weights, inclusions = [report.weight for report in plan.reported], plan.reports["inclusion"].tolist()
         assert sum(inclusions) == pytest.approx(plan.n_reported)
         assert max(inclusions) <= 1
@@ -83,24 +87,24 @@ class TestPlan:
             assert moved[more] > 1 or error(moved) > plan.error
 
     def test_weights_and_purpose_change_the_plan(self):
-        plain = recommend_plan(VALUES, 1.0, bounds=BOUNDS)
-        wanted = recommend_plan(VALUES, 1.0, bounds=BOUNDS, weights=dict.fromkeys([*VALUES, *BOUNDS], 1) | {"age": 25})
+        plain = plan_of(VALUES, 1.0, bounds=BOUNDS)
+        wanted = plan_of(VALUES, 1.0, bounds=BOUNDS, weights=dict.fromkeys([*VALUES, *BOUNDS], 1) | {"age": 25})
         share = plain.reports.set_index("columns")["inclusion"], wanted.reports.set_index("columns")["inclusion"]
         assert share[1]["age"] > 2 * share[0]["age"]
-        pairs = recommend_plan(VALUES, 1.0, bounds=BOUNDS, workload="pairs")
+        pairs = plan_of(VALUES, 1.0, bounds=BOUNDS, workload="pairs")
         assert [*pairs.groups] == [*combinations(VALUES, 2), *((name,) for name in BOUNDS)]
         assert {*pairs.mechanisms} <= {
             "randomized_response",
             "local_hashing",
             "optimal",
         }  # mechanisms of one or two columns
-        wide = recommend_plan({name: range(40) for name in "abc"}, 1.0, workload="pairs")
+        wide = plan_of({name: range(40) for name in "abc"}, 1.0, workload="pairs")
         assert {*wide.mechanisms} == {"local_hashing"}
 
     def test_columns_are_joined_at_a_large_epsilon(self):
         """The error of the marginals is the error that the joint encoder states."""
         domain = Domain({"a": [0, 1], "b": range(3)})
-        plan = recommend_plan(domain, 9.0)
+        plan = plan_of(domain, 9.0)
         assert plan.groups == (("a", "b"),)
         joint = FrequencyOracleEncoder(9.0, oracle=plan.mechanisms[0], strategy="joint", categories=domain)
         joint.fit(pd.DataFrame(0, [0], domain.columns))
