@@ -26,6 +26,7 @@ from skdp.cli._release import (
     write_table,
     write_text,
 )
+from skdp.domain import Domain, Interval
 from skdp.engines import (
     TableFile,
     check_path,
@@ -186,7 +187,7 @@ def run_report(options: argparse.Namespace) -> Path:
     """Study the cost of privacy on Adult or on the user's table; return the path of the HTML page."""
     # Imported here because the other commands do not need these packages.
     from skdp.datasets import load_adult
-    from skdp.evaluation import age_sex_report
+    from skdp.evaluation import study_report
 
     parameters = {
         "epsilons": options.epsilons,
@@ -199,8 +200,21 @@ def run_report(options: argparse.Namespace) -> Path:
         if getattr(options, name):
             option = name.replace("_", "-")
             raise ValueError(f"--{option} requires --data.")
-    X, y = load_adult(subset="all", dropna=True, return_X_y=True)
-    return age_sex_report(X, y, options.out, **parameters)
+    adult = load_adult(subset="all", dropna=True)
+    # fnlwgt is a survey weight, and education is the text of education-num.
+    frame = adult.data.drop(columns=["fnlwgt", "education"])
+    declared = dict(adult.domain.select(frame.columns))
+    declared["age"] = Interval(edges=[15, 38, 95])
+    return study_report(
+        frame.assign(income=adult.target.to_numpy() == ">50K"),
+        Domain(declared),
+        options.out,
+        columns=["age", "sex"],
+        target="income",
+        sensitive_features="sex",
+        privileged="Male",
+        **parameters,
+    )
 
 
 def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) -> Path:

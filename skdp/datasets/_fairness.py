@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 from sklearn.datasets import fetch_file
@@ -296,13 +296,11 @@ def load_lsac(path: PathType | None = None) -> Bunch:
     return _LSAC.make_bunch(_LSAC.read(path))
 
 
-def load_compas(
-    path: PathType | None = None, *, subset: Literal["all", "analysed"] = "analysed"
-) -> Bunch:
+def load_compas(path: PathType | None = None) -> Bunch:
     """Load the COMPAS dataset (classification of recidivism within two years).
 
-    The dataset has defendants of Broward County, Florida, who were scored by the COMPAS tool, as published by
-    ProPublica [1]_. Names, dates and case numbers are not read.
+    The dataset has the 6,172 defendants of Broward County, Florida, of ProPublica's analysis [1]_, who were scored
+    by the COMPAS tool and arrested within 30 days of the screening. Names, dates and case numbers are not read.
 
     Parameters
     ----------
@@ -310,9 +308,6 @@ def load_compas(
         Path of the published file ``compas-scores-two-years.csv`` or of a compressed copy. Columns that are not used
         may be missing. If None, the file is downloaded once to the data folder of scikit-learn
         (`sklearn.datasets.get_data_home`).
-    subset : {"all", "analysed"}, default="analysed"
-        "all" returns all 7,214 rows, "analysed" the 6,172 rows of ProPublica's analysis, with an arrest within 30 days
-        of the screening.
 
     Returns
     -------
@@ -325,7 +320,7 @@ def load_compas(
     Raises
     ------
     ValueError
-        If `subset` is invalid, or the file contains another table.
+        If the file contains another table.
     OSError
         If the file cannot be read or downloaded.
 
@@ -349,14 +344,11 @@ def load_compas(
     >>> compas.data.shape, compas.positive_label  # doctest: +SKIP
     ((6172, 8), 0)
     """
-    if subset not in ("all", "analysed"):
-        raise ValueError(f"`subset` must be 'all' or 'analysed', got {subset!r}.")
     frame = _COMPAS.read(path)
-    if subset == "analysed":
-        # If the arrest is more than 30 days from the screening, its charge may not be
-        # the charge that led to the score. The two other conditions of the published
-        # analysis hold for all remaining rows.
-        is_within = frame["days_b_screening_arrest"].abs() <= 30
-        frame = frame[is_within].reset_index(drop=True)
+    # If the arrest is more than 30 days from the screening, its charge may not be the
+    # charge that led to the score. The two other conditions of the published analysis hold
+    # for all remaining rows.
+    is_within = frame["days_b_screening_arrest"].abs() <= 30
+    frame = frame[is_within].reset_index(drop=True)
     scores = frame["decile_score"].copy()
     return _COMPAS.make_bunch(frame[list(_COMPAS.domain.columns)], decile_score=scores)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,14 +47,6 @@ from skdp.metrics import (
 )
 from skdp.pages import warn
 from skdp.randomness import check_size
-from skdp.synthesis import DPColumnSynthesizer, DPMarginalSynthesizer
-
-# Column of the label in tables that are synthesized.
-LABEL = "label of the study"
-
-# Number of rows in which weighted rows are repeated for fairlearn's thresholds, which
-# have no weights: proportions are exact to 1e-5.
-N_REPEATED_ROWS = 100_000
 
 
 def fairness_study(
@@ -116,14 +107,10 @@ def fairness_study(
         - ``"reported"``: train on reports, with a 0/1 feature for each value that a
           report supports [1]_;
         - ``"private parity"``: train without the protected columns, under demographic
-          parity estimated from reports of `sensitive_features` (`skdp.metrics.private_parity`);
-        - ``"synthetic rows"``: train on rows of a `DPMarginalSynthesizer`, whose epsilon
-          is for whole records. All columns must be declared;
-        - ``"resampled columns"``: train on protected columns that are resampled by a
-          `DPColumnSynthesizer`. All columns must be declared.
+          parity estimated from reports of `sensitive_features` (`skdp.metrics.private_parity`).
     sample_weight : array-like of shape (n_samples,), default=None
-        Survey weight of each row, used for training and for all scores. ``"synthetic
-        rows"`` have no weights. If None, all weights are equal.
+        Survey weight of each row, used for training and for all scores. If None, all
+        weights are equal.
     n_splits : int, default=20
         Number of random splits, stratified by label, with 20 % test rows.
     n_jobs : int, default=None
@@ -211,7 +198,7 @@ def fairness_study(
     if isinstance(methods, str):
         raise TypeError("`methods` must be a list of names, got str.")
     for name in methods:
-        check_choice("methods[i]", name, list(METHODS))
+        check_choice("methods[i]", name, METHODS)
     encoders = _name_encoders(encoder)
     names = (
         sensitive_features
@@ -219,13 +206,7 @@ def fairness_study(
         else [sensitive_features]
     )
     table = _read_table(X, y, encoders, domain, names, privileged, positive_label)
-    _check_columns(table.X, table.domain, table.protected, methods)
     if sample_weight is not None:
-        if "synthetic rows" in methods:
-            raise ValueError(
-                "`sample_weight` cannot be used with 'synthetic rows', which have no "
-                "weights. Remove it from `methods`."
-            )
         table = replace(table, weights=parse_weights(sample_weight, X, len(X)))
     seed = draw_seed(random_state)
     calls, keys = [], []
@@ -234,7 +215,7 @@ def fairness_study(
         for index, (title, used) in enumerate(named.items()):
             # Each fit has its own noise; all methods have the same splits.
             number = position + index * len(methods)
-            for epsilon in [math.inf] if name in NOT_PRIVATE else losses:
+            for epsilon in losses if name in REPORTED else [math.inf]:
                 for split in range(n_splits):
                     fit_seed = derive_seed(seed, epsilon, split, number)
                     arguments = name, clone(estimator), used, epsilon, fit_seed
@@ -244,7 +225,7 @@ def fairness_study(
     for key, result in zip(keys, Parallel(n_jobs=n_jobs)(calls), strict=True):
         scores, sizes, messages = result
         rows += [(*key, metric, value, *sizes) for metric, value in scores.items()]
-        caught += [(*message, key) for message in messages]
+        caught += [(*key, *message) for message in messages]
     _warn_once(caught, n_splits)
     return pd.DataFrame(rows, columns=["method", "encoder", *COLUMNS])
 
@@ -264,30 +245,23 @@ def _name_encoders(encoder: Any) -> dict[str, Any]:
     return named
 
 
-def _warn_once(
-    caught: list[tuple[type[Warning], str, tuple[Any, ...]]], n_splits: int
-) -> None:
+def _warn_once(caught: list[tuple[Any, ...]], n_splits: int) -> None:
     """Warn once about equal warnings of the fits, with their methods, epsilons and splits."""
-    texts: dict[Any, str] = {}
-    fits: dict[Any, dict[str, list[str]]] = {}
-    for category, text, (method, encoder, epsilon, split) in caught:
-        # The numbers of equal warnings differ.
-        key = category, re.sub(r"\d[\d.,]*", "", text)
-        texts.setdefault(key, text)
-        fit = f"{method!r}{f' of {encoder}' if encoder else ''}"
-        if epsilon < math.inf:
-            fit += f" at epsilon {epsilon:g}"
-        fits.setdefault(key, {}).setdefault(fit, []).append(str(split))
-    for key, text in texts.items():
+    names = ["method", "encoder", "epsilon", "split", "category", "text"]
+    table = pd.DataFrame(caught, columns=names)
+    # The numbers of equal warnings differ.
+    equal = table["text"].astype(str).str.replace(r"\d[\d.,]*", "", regex=True)
+    for _, rows in table.groupby(equal, sort=False):
         listed = []
-        for fit, splits in fits[key].items():
-            numbers = list(dict.fromkeys(splits))
-            is_all = len(numbers) == n_splits
-            part = "all splits" if is_all else f"splits {', '.join(numbers)}"
-            listed.append(f"{fit} ({part})")
+        for (method, encoder, epsilon), fits in rows.groupby(names[:3], sort=False):
+            splits = sorted(set(fits["split"]))
+            numbers = f"splits {', '.join(map(str, splits))}"
+            part = "all splits" if len(splits) == n_splits else numbers
+            title = f" of {encoder} at epsilon {epsilon:g}" if encoder else ""
+            listed.append(f"{method!r}{title} ({part})")
         warn(
-            f"{text} Fits: {'; '.join(listed)}",
-            key[0],
+            f"{rows['text'].iloc[0]} Fits: {'; '.join(listed)}",
+            rows["category"].iloc[0],
             about="guide/fairness_study#methods",
             stacklevel=3,
         )
@@ -321,26 +295,26 @@ class _Table:
         values = {name: self.privileged[name] for name in names}
         return self.X[names].isin(values).all(axis=1)
 
-    def features(self) -> pd.DataFrame:
-        """Return numeric features without the protected columns."""
-        return self._encode([name for name in self.X if name not in self.protected])
-
-    def true_features(self) -> pd.DataFrame:
-        """Return numeric features with the true protected columns."""
-        return self.features().join(self._encode(self.protected))
-
-    def _encode(self, names: list[Any]) -> pd.DataFrame:
-        """Encode columns as numeric features of all rows: keep numbers, and one-hot encode categories."""
+    def features(self, *, protected: bool) -> pd.DataFrame:
+        """Return numeric features with or without the true protected columns: numbers, and 0/1 columns of values."""
         columns: dict[str, Any] = {}
-        for name in names:
+        names = [name for name in self.X if name not in self.protected]
+        for name in [*names, *(self.protected if protected else [])]:
             if name not in self.protected and not _is_categorical(self.domain, name):
                 columns[f"number {name}"] = self.X[name].to_numpy(np.float64)
                 continue
-            # One column of 0 and 1 for each declared value.
             codes = self.domain[name].encode(self.X[name].to_numpy())
             for code in range(len(self.domain[name])):
-                columns[f"{name} {code}"] = (codes == code).astype(np.float64)
-        return pd.DataFrame(columns, index=self.X.index)
+                columns[f"{name} {code}"] = codes == code
+        return _make_features(columns, len(self.X))
+
+
+def _make_features(columns: Mapping[str, Any], n_rows: int) -> pd.DataFrame:
+    """Return a table of floats that models convert to an array without a copy."""
+    matrix = np.empty((n_rows, len(columns)))
+    for position, column in enumerate(columns.values()):
+        matrix[:, position] = column
+    return pd.DataFrame(matrix, columns=list(columns))
 
 
 def _is_categorical(domain: Domain, name: Any) -> bool:
@@ -403,6 +377,19 @@ def _read_table(
                 f"Column {title} of X must have both privileged and unprivileged "
                 "values, got only one of them."
             )
+    for name in X.columns:
+        is_number = pd.api.types.is_numeric_dtype(X[name].dtype)
+        if name in protected:
+            if (domain[name].encode(X[name].to_numpy()) >= len(domain[name])).any():
+                raise ValueError(
+                    f"Column {name!r} must have only values in the domain, got another "
+                    "value."
+                )
+        elif not (is_number or _is_categorical(domain, name)):
+            raise ValueError(
+                f"Column {name!r} must be declared in domain, got only "
+                f"{list(domain.columns)}."
+            )
     return table
 
 
@@ -421,28 +408,6 @@ def _list_protected(encoder: Any, sensitive_features: list[Any]) -> list[Any]:
                 f"`sensitive_features` must be a column of encoder, {protected}, got {name!r}."
             )
     return protected
-
-
-def _check_columns(
-    X: pd.DataFrame, domain: Domain, protected: list[Any], methods: Sequence[str]
-) -> None:
-    """Raise an error unless the columns of X are declared as the methods of a study require."""
-    is_synthesized = not {"synthetic rows", "resampled columns"}.isdisjoint(methods)
-    # Synthesizers require all columns to be declared; other methods accept numbers that
-    # are not declared.
-    for name in X.columns:
-        is_number = pd.api.types.is_numeric_dtype(X[name].dtype)
-        if name in domain.columns and (is_synthesized or name in protected):
-            if (domain[name].encode(X[name].to_numpy()) >= len(domain[name])).any():
-                raise ValueError(
-                    f"Column {name!r} must have only values in the domain, got another "
-                    "value."
-                )
-        elif is_synthesized or not (is_number or _is_categorical(domain, name)):
-            raise ValueError(
-                f"Column {name!r} must be declared in domain, got only "
-                f"{list(domain.columns)}."
-            )
 
 
 @on_one_thread
@@ -468,13 +433,13 @@ def _score_method(
     )
     train, test = map(table.take, positions)
     task = _Task(train, test, encoder, epsilon, seed)
-    predicted, probabilities = None, None
     with warnings.catch_warnings(record=True) as caught:
         # Warnings about code are filtered as the user has set.
         warnings.simplefilter("always", UserWarning)
         # The scores of the other fits are kept.
+        predicted, probabilities = None, None
         try:
-            predicted, probabilities = METHODS[name](model, task)
+            predicted, probabilities = _fit_method(name, model, task)
         except EmptyGroupError as error:
             text = f"The scores are nan. {str(error).removesuffix('.')}"
             warn(text, UserWarning, about="guide/fairness_study#methods", stacklevel=1)
@@ -490,20 +455,16 @@ def _score_predictions(
     scores = {"accuracy": math.nan}
     options = {"sample_weight": test.weights}
     if predicted is not None:
-        scores["accuracy"] = accuracy_score(test.labels, predicted, **options)
+        scores["accuracy"] = float(accuracy_score(test.labels, predicted, **options))
     if probabilities is not None:
-        scores["roc_auc"] = roc_auc_score(test.labels, probabilities, **options)
+        area = roc_auc_score(test.labels, probabilities, **options)
+        scores["roc_auc"] = float(area)
     for names in test.list_comparisons():
-        ending = (
-            f" [{', '.join(map(str, names))}]"
-            if len(test.sensitive_features) > 1
-            else ""
-        )
-        scores |= {
-            metric + ending: value
-            for metric, value in _compare_groups(test, predicted, names).items()
-        }
-    return {name: float(value) for name, value in scores.items()}
+        title = ", ".join(map(str, names))
+        ending = f" [{title}]" if len(test.sensitive_features) > 1 else ""
+        for metric, value in _compare_groups(test, predicted, names).items():
+            scores[metric + ending] = value
+    return scores
 
 
 def _compare_groups(
@@ -511,33 +472,30 @@ def _compare_groups(
 ) -> dict[str, float]:
     """Compare the privileged rows in all columns of `names` with the other rows; nan without predictions."""
     is_privileged = test.find_privileged(names)
-    values = dict.fromkeys(COMPARISONS, math.nan)
-    if predicted is None:
-        return values
-    for side in (True, False):
-        # A small test split may have rows of one group, or of one label, only.
-        if np.unique(test.labels[is_privileged == side]).size < 2:
-            group = "privileged" if side else "unprivileged"
-            warn(
-                f"Differences are nan. The {group} test rows of "
-                f"{', '.join(map(str, names))} do not have both labels",
-                UndefinedMetricWarning,
-                about="guide/fairness_study#methods",
-                stacklevel=1,
-            )
-    if is_privileged.nunique() == 2:
-        with warnings.catch_warnings(action="ignore", category=UndefinedMetricWarning):
-            report = fairness_report(
-                test.labels,
-                predicted,
-                is_privileged,
-                privileged=True,
-                positive_label=1,
-                sample_weight=test.weights,
-            )
-        found = report.set_index("metric")["value"]
-        values = {metric: found[metric] for metric in COMPARISONS}
-    return values
+    n_labels = pd.Series(test.labels).groupby(is_privileged).nunique()
+    n_labels = n_labels.reindex([True, False], fill_value=0)
+    # A small test split may have rows of one group, or of one label, only.
+    for side in n_labels.index[n_labels < 2] if predicted is not None else ():
+        group = "privileged" if side else "unprivileged"
+        warn(
+            f"Differences are nan. The {group} test rows of "
+            f"{', '.join(map(str, names))} do not have both labels",
+            UndefinedMetricWarning,
+            about="guide/fairness_study#methods",
+            stacklevel=1,
+        )
+    if predicted is None or not n_labels.all():
+        return dict.fromkeys(COMPARISONS, math.nan)
+    with warnings.catch_warnings(action="ignore", category=UndefinedMetricWarning):
+        report = fairness_report(
+            test.labels,
+            predicted,
+            is_privileged,
+            privileged=True,
+            sample_weight=test.weights,
+        )
+    values = report.set_index("metric")["value"]
+    return {metric: float(values[metric]) for metric in COMPARISONS}
 
 
 @dataclass(frozen=True, eq=False)
@@ -560,90 +518,47 @@ class _Task:
         return encoder.fit(self.train.X[names])
 
 
-# Methods of the study. Each is trained on the training rows and returns the predicted
-# labels of the test rows, and their probabilities of label 1 if the model has any.
+METHODS = (
+    "without privacy",
+    "columns excluded",
+    "post-processed",
+    "reported",
+    "private parity",
+)
+# Methods that are trained on reports of an encoder.
+REPORTED = ("reported", "private parity")
 
+# Predicted labels, and probabilities of label 1 if the model has any.
 Predictions = tuple[NDArray[Any], NDArray[Any] | None]
 
 
-def _fit_and_predict(
-    model: Any, train: Any, labels: Any, test: Any, weights: Floats | None
-) -> Predictions:
-    """Fit a model to weighted training features and labels; predict labels and probabilities of test rows."""
-    if train.shape[1] == 0 or labels.min() == labels.max():
-        # Without features, or with one label only (synthetic rows with large noise), the
-        # best prediction is the most frequent label.
+def _fit_method(name: str, model: Any, task: _Task) -> Predictions:
+    """Fit a method of `METHODS` to the training rows of a task, and predict the test rows."""
+    if name == "post-processed":
+        return _choose_thresholds(model, task), None
+    if name == "private parity":
+        return _constrain_parity(model, task), None
+    train: Any = task.train.features(protected=name == "without privacy")
+    test: Any = task.test.features(protected=name == "without privacy")
+    if name == "reported":
+        train, test = _add_reports(task, train, test)
+    if train.shape[1] == 0:
+        # Without features, the best prediction is the most frequent label.
         model = DummyClassifier()
         train, test = np.zeros((len(train), 1)), np.zeros((len(test), 1))
-    _fit_weighted(model, train, labels, weights)
+    _fit_weighted(model, train, task.train)
     probabilities = None
     if hasattr(model, "predict_proba"):
         probabilities = np.asarray(model.predict_proba(test))[:, -1]
     return np.asarray(model.predict(test)), probabilities
 
 
-def _fit_weighted(model: Any, X: Any, labels: Any, weights: Floats | None) -> Any:
-    """Fit a model to weighted rows."""
-    options = {} if weights is None else {_name_weight_parameter(model): weights}
-    return model.fit(X, labels, **options)
-
-
-def _train_on_truth(model: Any, task: _Task) -> Predictions:
-    """Train on the true columns, and predict the test rows ("without privacy")."""
-    train, test = task.train.true_features(), task.test.true_features()
-    labels, weights = task.train.labels, task.train.weights
-    return _fit_and_predict(model, train, labels, test, weights)
-
-
-def _exclude_columns(model: Any, task: _Task) -> Predictions:
-    """Train without the protected columns ("columns excluded")."""
-    train, test = task.train.features(), task.test.features()
-    labels, weights = task.train.labels, task.train.weights
-    return _fit_and_predict(model, train, labels, test, weights)
-
-
-def _choose_thresholds(model: Any, task: _Task) -> Predictions:
-    """Train on the true columns and choose a threshold per group ("post-processed").
-
-    Return the predicted labels of the test rows, without probabilities.
-    """
-    postprocessing = import_optional("fairlearn.postprocessing")
-    names, train = task.train.sensitive_features, task.train
-    # A group that occurs in test rows only has no labels.
-    known = np.append(train.labels, np.full(len(task.test.labels), np.nan))
-    rows = pd.concat([train.X[names], task.test.X[names]]).astype(object)
-    rows = rows.assign(**{LABEL: known})
-    for group, n_labels in rows.groupby(names, dropna=False)[LABEL].nunique().items():
-        if n_labels < 2:
-            raise EmptyGroupError(
-                f"Group {group!r} of {', '.join(map(str, names))} must have both labels "
-                "in the training rows."
-            )
-    features = train.true_features()
-    _fit_weighted(model, features, train.labels, train.weights)
-    optimizer = postprocessing.ThresholdOptimizer(
-        estimator=model,
-        constraints="demographic_parity",
-        predict_method="auto",
-        prefit=True,
-    )
-    positions = np.arange(len(features))
+def _fit_weighted(model: Any, features: Any, train: _Table) -> None:
+    """Fit a model to features of training rows, and to their labels and weights."""
+    options = {}
     if train.weights is not None:
-        # Each row is repeated in proportion to its weight, with the exact total.
-        ends = np.cumsum(train.weights) / train.weights.sum() * N_REPEATED_ROWS
-        repeats = np.diff(np.rint(ends), prepend=0).astype(np.intp)
-        positions = np.repeat(positions, repeats)
-    optimizer.fit(
-        features.iloc[positions],
-        train.labels[positions],
-        sensitive_features=train.X[names].iloc[positions],
-    )
-    labels = optimizer.predict(
-        task.test.true_features(),
-        sensitive_features=task.test.X[names],
-        random_state=task.seed,
-    )
-    return np.asarray(labels), None
+        options[_name_weight_parameter(model)] = train.weights
+    model.fit(features, train.labels, **options)
 
 
 def _name_weight_parameter(model: Any) -> str:
@@ -652,93 +567,89 @@ def _name_weight_parameter(model: Any) -> str:
     return f"{model.steps[-1][0]}__sample_weight" if is_pipeline else "sample_weight"
 
 
-def _train_on_reports(model: Any, task: _Task) -> Predictions:
-    """Train on reports of the protected columns ("reported"), and predict the test rows.
+def _choose_thresholds(model: Any, task: _Task) -> NDArray[Any]:
+    """Train on the true columns and choose a threshold per group; predict the test rows."""
+    postprocessing = import_optional("fairlearn.postprocessing")
+    train, test = task.train, task.test
+    names = train.sensitive_features
+    features = train.features(protected=True)
+    # A group that occurs in test rows only has no labels.
+    groups = pd.concat([train.X[names], test.X[names]], ignore_index=True)
+    keys = [groups[name].astype(object) for name in names]
+    n_labels = pd.Series(train.labels, groups.index[: len(train.labels)])
+    n_labels = n_labels.reindex(groups.index).groupby(keys, dropna=False).nunique()
+    for group in n_labels.index[n_labels < 2]:
+        raise EmptyGroupError(
+            f"Group {group!r} of {', '.join(map(str, names))} must have both labels in "
+            "the training rows."
+        )
+    _fit_weighted(model, features, train)
+    positions = np.arange(len(features))
+    if train.weights is not None:
+        # fairlearn has no weights here: rows are repeated in proportion to them, about
+        # 100,000 in all.
+        ends = np.cumsum(train.weights) / train.weights.sum() * 100_000
+        repeats = np.diff(np.rint(ends), prepend=0).astype(np.intp)
+        positions = np.repeat(positions, repeats)
+    optimizer = postprocessing.ThresholdOptimizer(
+        estimator=model,
+        constraints="demographic_parity",
+        predict_method="auto",
+        prefit=True,
+    )
+    optimizer.fit(
+        features.iloc[positions],
+        train.labels[positions],
+        sensitive_features=train.X[names].iloc[positions],
+    )
+    labels = optimizer.predict(
+        test.features(protected=True),
+        sensitive_features=test.X[names],
+        random_state=task.seed,
+    )
+    return np.asarray(labels)
 
-    A training feature is 1 if the report supports a value. Test rows are one-hot encoded.
+
+def _add_reports(
+    task: _Task, train_features: pd.DataFrame, test_features: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Add reports of the protected columns to training features, and true values to test features.
+
+    A training feature is 1 if the report supports a value.
     """
-    encoder = task.fit_encoder(task.train.protected)
-    protocol = encoder.protocol_
-    arrays = protocol.read(encoder.transform(task.train.X[task.train.protected]))
+    train, test = task.train, task.test
+    protocol = (encoder := task.fit_encoder(train.protected)).protocol_
+    arrays = protocol.read(encoder.transform(train.X[train.protected]))
     is_reported = protocol.report_mask(arrays)  # (n_rows, n_fields)
-    train, test = task.train.features(), task.test.features()
+    reported, true = dict(train_features), dict(test_features)
     for position, field in enumerate(protocol.fields):
         supports = field.oracle.supports(arrays[position])
-        # A record that does not report the field supports none of its values.
-        supports = supports & is_reported[:, position, np.newaxis]
-        # Test rows have the features of a report without noise.
-        codes = field.domain.encode([task.test.X[name] for name in field.columns])
-        true = np.equal.outer(field.domain.join(codes), np.arange(field.oracle.k))
-        names = [f"protected {position} {cell}" for cell in range(field.oracle.k)]
-        train = train.join(pd.DataFrame(supports.astype(np.float64), columns=names))
-        test = test.join(pd.DataFrame(true.astype(np.float64), columns=names))
-    labels, weights = task.train.labels, task.train.weights
-    return _fit_and_predict(model, train, labels, test, weights)
+        codes = field.domain.encode([test.X[name] for name in field.columns])
+        cells = field.domain.join(codes)
+        for cell in range(field.oracle.k):
+            name = f"protected {position} {cell}"
+            # A record that does not report the field supports none of its values.
+            reported[name] = supports[:, cell] & is_reported[:, position]
+            true[name] = cells == cell
+    return _make_features(reported, len(train.X)), _make_features(true, len(test.X))
 
 
-def _constrain_parity(model: Any, task: _Task) -> Predictions:
-    """Train with demographic parity of reported groups ("private parity"), and predict the test rows."""
+def _constrain_parity(model: Any, task: _Task) -> NDArray[Any]:
+    """Train with demographic parity of reported groups, and predict the test rows."""
     reductions = import_optional("fairlearn.reductions")
-    encoder = task.fit_encoder(task.train.sensitive_features)
-    reports = encoder.transform(task.train.X[task.train.sensitive_features])
+    train = task.train
+    encoder = task.fit_encoder(train.sensitive_features)
+    reports = encoder.transform(train.X[train.sensitive_features])
     # The private groups replace the true groups in a constraint of fairlearn.
     learner = reductions.ExponentiatedGradient(
         model,
         private_parity(encoder, constraints="demographic_parity"),
         sample_weight_name=_name_weight_parameter(model),
     )
-    features, weights = task.train.features(), task.train.weights
-    options = {} if weights is None else {"sample_weight": weights}
-    learner.fit(features, task.train.labels, sensitive_features=reports, **options)
-    labels = learner.predict(task.test.features(), random_state=task.seed)
-    return np.asarray(labels).astype(np.int64), None
-
-
-def _add_label(task: _Task) -> tuple[pd.DataFrame, Domain]:
-    """Return the training rows with their label as a column, and the domain of all columns."""
-    X, domain = task.train.X, task.train.domain
-    declared = {name: domain[name] for name in X}
-    return X.assign(**{LABEL: task.train.labels}), Domain(declared | {LABEL: [0, 1]})
-
-
-def _synthesize_rows(model: Any, task: _Task) -> Predictions:
-    """Train on synthetic rows ("synthetic rows"), and predict the true test rows."""
-    rows, domain = _add_label(task)
-    synthesizer = DPMarginalSynthesizer(
-        task.epsilon, domain=domain, target=LABEL, random_state=task.seed
+    options = {} if train.weights is None else {"sample_weight": train.weights}
+    features = train.features(protected=False)
+    learner.fit(features, train.labels, sensitive_features=reports, **options)
+    labels = learner.predict(
+        task.test.features(protected=False), random_state=task.seed
     )
-    return _train_on_release(model, task, synthesizer.fit(rows).sample(len(rows)))
-
-
-def _resample_columns(model: Any, task: _Task) -> Predictions:
-    """Train on rows with resampled protected columns ("resampled columns"), and predict the true test rows."""
-    rows, domain = _add_label(task)
-    synthesizer = DPColumnSynthesizer(
-        task.train.protected, task.epsilon, domain=domain, random_state=task.seed
-    )
-    return _train_on_release(model, task, synthesizer.fit_transform(rows))
-
-
-def _train_on_release(model: Any, task: _Task, rows: pd.DataFrame) -> Predictions:
-    """Train on released rows with a label column, and predict the true test rows."""
-    labels = rows[LABEL].to_numpy().astype(np.int64)
-    # The released rows take the place of the training rows and are encoded like them.
-    train = replace(task.train, X=rows[list(task.train.X)], labels=labels)
-    test = task.test.true_features()
-    features, weights = train.true_features(), train.weights
-    return _fit_and_predict(model, features, labels, test, weights)
-
-
-METHODS = {
-    "without privacy": _train_on_truth,
-    "columns excluded": _exclude_columns,
-    "post-processed": _choose_thresholds,
-    "reported": _train_on_reports,
-    "private parity": _constrain_parity,
-    "synthetic rows": _synthesize_rows,
-    "resampled columns": _resample_columns,
-}
-# Methods that are trained on reports of an encoder.
-REPORTED = ("reported", "private parity")
-# Methods that do not depend on epsilon.
-NOT_PRIVATE = ("without privacy", "columns excluded", "post-processed")
+    return np.asarray(labels).astype(np.int64)

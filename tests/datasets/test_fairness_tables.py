@@ -70,9 +70,6 @@ def test_rows_far_from_the_screening_are_excluded(published):
     path = published("_COMPAS")
     assert load_compas(path).decile_score.to_list() == [1, 9]
     assert load_compas(path).frame.index.to_list() == [0, 1]
-    assert load_compas(path, subset="all").decile_score.to_list() == [1, 10, 2, 9]
-    with pytest.raises(ValueError, match="`subset` must be 'all' or 'analysed', got 'some'"):
-        load_compas(path, subset="some")
 
 
 @all_tables

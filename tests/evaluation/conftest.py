@@ -34,5 +34,5 @@ def few_trees():
 def no_figures():
     """Exclude figures if only the text of a page is tested: they take half of the time."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("skdp.evaluation.report._report._draw_lines", lambda section, example: "")
+        patched.setattr("skdp.evaluation.report._report._draw_lines", lambda section: "")
         yield

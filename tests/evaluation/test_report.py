@@ -16,7 +16,7 @@ pytest.importorskip("matplotlib")
 from skdp import Domain, Interval
 from skdp.cli import main
 from skdp.datasets import load_adult
-from skdp.evaluation import age_sex_report, study_report
+from skdp.evaluation import study_report
 from tests.cli.commands import refuse
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -53,11 +53,14 @@ SECTIONS = ["Counts", "Accuracy of a model", "Gaps between groups", "What a rele
 @pytest.fixture(scope="module")
 def report(tmp_path_factory, few_trees):
     """1,000 rows and the more informative half of the columns of Adult."""
-    X, y = load_adult(subset="all", dropna=True, return_X_y=True)
+    adult = load_adult(subset="all", dropna=True)
     less = ["workclass", "race", "capital-loss", "native-country", "marital-status"]
+    adult.data, adult.target = adult.data[:1000].drop(columns=less), adult.target[:1000]
     out = tmp_path_factory.mktemp("report") / "deep" / "folder"
-    path = age_sex_report(X[:1000].drop(columns=less), y[:1000], out, epsilons=[0.5, 5.0], random_state=0)
-    return Page(path), {file.stem: pd.read_csv(file) for file in out.glob("*.csv")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("skdp.datasets.load_adult", lambda **options: adult)
+        assert main(["report", "--out", str(out), "--epsilon", "0.5", "5", "--seed", "0", "--jobs", "1"]) == 0
+    return Page(out / "index.html"), {file.stem: pd.read_csv(file) for file in out.glob("*.csv")}
 
 
 @pytest.mark.long

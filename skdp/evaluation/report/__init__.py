@@ -1,5 +1,4 @@
 """Report of a study: experiments, figures and the HTML page."""
 
 from skdp.evaluation.report._experiments import count_study as count_study
-from skdp.evaluation.report._report import age_sex_report as age_sex_report
 from skdp.evaluation.report._report import study_report as study_report

@@ -1,4 +1,4 @@
-"""Report of any table, and of Adult: run the experiments, write the page and the tables."""
+"""Report of a table: run the experiments, write the page and the tables."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from skdp.base import ColumnName, Privileged, on_one_thread, track
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain
 from skdp.evaluation._privacy_curve import compare_to_baseline, summarize_splits
 from skdp.evaluation._style import (
     INK,
@@ -196,9 +195,7 @@ def study_report(
         n_cells=study.protected.size,
         others=", ".join(map(str, study.others)) or "none",
         sections=sections,
-        figures=[
-            _draw_lines(section, study.example) for section in sections[:N_FINDINGS]
-        ],
+        figures=[_draw_lines(section) for section in sections[:N_FINDINGS]],
         n_findings=N_FINDINGS,
         format_cell=_format_cell,
         files=[f"{name}.csv" for name in tables],
@@ -430,42 +427,25 @@ def _compare(value: float, other: float) -> str:
     return f"{_format_cell(abs(difference))} {side}"
 
 
-def _draw_lines(section: Section, example: float) -> str:
-    """Plot rows of the table of a section by epsilon; return the figure as SVG in base64.
-
-    The axis fits the intervals at the epsilon `example` and above, beside which larger intervals are cut.
-    """
+def _draw_lines(section: Section) -> str:
+    """Plot rows of the table of a section by epsilon; return the figure as SVG in base64."""
     pyplot = import_pyplot()
     figure, axes = pyplot.subplots(figsize=(4.4, 3.8), layout="constrained")
     table = section.table.sort_index(axis="columns")
-    visible: list[Any] = []
     for position, (label, name) in enumerate(section.lines.items()):
-        values = table.loc[name].astype(float)
         style = choose_series_style(STYLES.get(label, position))
         if label in WITHOUT_PRIVACY:
             style = {"color": INK, "ls": "--"}
-        axes.plot(values, label=label, **style)
-        visible.append(values.to_numpy(float))
+        axes.plot(table.loc[name].astype(float), label=label, **style)
         if label in section.intervals:
             limits = section.intervals[label].loc[table.columns, ["lower", "upper"]]
+            color = style["color"]
             axes.vlines(
-                limits.index,
-                *limits.to_numpy().T,
-                color=style["color"],
-                lw=2,
-                alpha=0.5,
+                limits.index, *limits.to_numpy().T, color=color, lw=2, alpha=0.5
             )
-            visible += list(limits[limits.index >= example].to_numpy().T)
     axes.set(xscale="log", xlabel="epsilon (smaller is more private)")
     if "error" in section.axis:
         axes.set_yscale("log")
-    elif section.intervals:
-        drawn = np.concatenate(visible)
-        # An undefined number is not drawn.
-        drawn = drawn[np.isfinite(drawn)]
-        if drawn.size:
-            margin = 0.08 * np.ptp(drawn) or 0.01
-            axes.set_ylim(drawn.min() - margin, drawn.max() + margin)
     axes.set_xticks(table.columns, [f"{epsilon:g}" for epsilon in table])
     axes.tick_params(axis="x", which="minor", bottom=False)
     figure.legend(loc="outside lower center", frameon=False)
@@ -507,38 +487,3 @@ def _render_page(**content: Any) -> str:
     template = files("skdp.evaluation.report").joinpath("page.html.j2")
     text = template.read_text(encoding="utf-8")
     return str(environment.from_string(text).render(content))
-
-
-# Declared values of the numeric columns of Adult.
-ADULT_NUMBERS: dict[str, Any] = {
-    "education-num": list(range(1, 17)),
-    "capital-gain": Interval(edges=[0, 1, 5000, 10_000, 100_000]),
-    "capital-loss": Interval(edges=[0, 1, 1500, 2000, 5000]),
-    "hours-per-week": Interval(edges=[0, 20, 35, 40, 41, 50, 60, 100]),
-}
-
-
-def age_sex_report(
-    X: pd.DataFrame, y: pd.Series, out: str | os.PathLike[str], **options: Any
-) -> Path:
-    """Write the report of age × sex on Adult; `options` are parameters of `study_report`."""
-    # fnlwgt is a survey weight, and education is the text of education-num.
-    frame = X.drop(columns=["fnlwgt", "education"])
-    groups = pd.Index(["37 or younger", "over 37"])
-    is_older = (frame["age"] > 37).to_numpy().astype(int)
-    frame["age"] = pd.Categorical.from_codes(is_older, groups)
-    # Age is protected in two groups, and other numbers have public bins.
-    declared = dict(ADULT_NUMBERS)
-    for name in frame.columns.difference(list(declared), sort=False):
-        declared[name] = list(frame[name].cat.categories)
-    domain = Domain(declared).select(frame.columns)
-    return study_report(
-        frame.assign(income=y.to_numpy() == ">50K"),
-        domain,
-        out,
-        columns=["age", "sex"],
-        target="income",
-        sensitive_features="sex",
-        privileged="Male",
-        **options,
-    )
