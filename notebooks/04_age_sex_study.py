@@ -215,7 +215,7 @@ study = count_study(
     n_repeats=100,
     random_state=0,
 )
-summary = study.summary().set_index("epsilon")
+summary = study.summary.set_index("epsilon")
 summary[["l1_mean", "l1_mean_expected", "l2_rms", "l2_rms_expected", "coverage"]].round(
     2
 )

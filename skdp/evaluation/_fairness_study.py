@@ -211,14 +211,18 @@ def fairness_study(
     seed = draw_seed(random_state)
     calls, keys = [], []
     for position, name in enumerate(methods):
-        named = encoders if name in REPORTED else {"": encoder}
+        # Other methods only use the seed of an encoder.
+        named = encoders if name in REPORTED else {"": next(iter(encoders.values()))}
         for index, (title, used) in enumerate(named.items()):
             # Each fit has its own noise; all methods have the same splits.
             number = position + index * len(methods)
             for epsilon in losses if name in REPORTED else [math.inf]:
                 for split in range(n_splits):
                     fit_seed = derive_seed(seed, epsilon, split, number)
-                    arguments = name, clone(estimator), used, epsilon, fit_seed
+                    private = clone(used).set_params(
+                        epsilon=epsilon, random_state=fit_seed
+                    )
+                    arguments = name, clone(estimator), private
                     calls.append(delayed(_score_method)(table, split, *arguments))
                     keys.append((name, title, epsilon, split))
     rows, caught = [], []
@@ -412,17 +416,11 @@ def _list_protected(encoder: Any, sensitive_features: list[Any]) -> list[Any]:
 
 @on_one_thread
 def _score_method(
-    table: _Table,
-    split: int,
-    name: str,
-    model: Any,
-    encoder: Any,
-    epsilon: float,
-    seed: int | None,
+    table: _Table, split: int, name: str, model: Any, encoder: Any
 ) -> tuple[dict[str, float], tuple[int, int], list[Any]]:
     """Train and score a method on a split; return scores, numbers of training and test rows, and warnings.
 
-    `split` is the number of the split, and `name` the name of the method in `METHODS`.
+    `split` is the number of the split, and `name` the name of the method. The encoder has its epsilon and seed.
     """
     # The seed of the split is its number, so that all methods use the same rows.
     positions = train_test_split(
@@ -432,14 +430,13 @@ def _score_method(
         random_state=split,
     )
     train, test = map(table.take, positions)
-    task = _Task(train, test, encoder, epsilon, seed)
     with warnings.catch_warnings(record=True) as caught:
         # Warnings about code are filtered as the user has set.
         warnings.simplefilter("always", UserWarning)
         # The scores of the other fits are kept.
         predicted, probabilities = None, None
         try:
-            predicted, probabilities = _fit_method(name, model, task)
+            predicted, probabilities = _fit_method(name, model, train, test, encoder)
         except EmptyGroupError as error:
             text = f"The scores are nan. {str(error).removesuffix('.')}"
             warn(text, UserWarning, about="guide/fairness_study#methods", stacklevel=1)
@@ -498,26 +495,6 @@ def _compare_groups(
     return {metric: float(values[metric]) for metric in COMPARISONS}
 
 
-@dataclass(frozen=True, eq=False)
-class _Task:
-    """Training and test rows of a split, and the encoder of the reports."""
-
-    train: _Table
-    test: _Table
-    encoder: Any
-    epsilon: float
-    seed: int | None
-
-    def fit_encoder(self, names: list[Any]) -> Any:
-        """Fit a clone of the encoder, with the epsilon of the task, to some columns."""
-        encoder = clone(self.encoder).set_params(
-            epsilon=self.epsilon,
-            random_state=self.seed,
-            categories=self.train.domain.select(names),
-        )
-        return encoder.fit(self.train.X[names])
-
-
 METHODS = (
     "without privacy",
     "columns excluded",
@@ -532,25 +509,27 @@ REPORTED = ("reported", "private parity")
 Predictions = tuple[NDArray[Any], NDArray[Any] | None]
 
 
-def _fit_method(name: str, model: Any, task: _Task) -> Predictions:
-    """Fit a method of `METHODS` to the training rows of a task, and predict the test rows."""
+def _fit_method(
+    name: str, model: Any, train: _Table, test: _Table, encoder: Any
+) -> Predictions:
+    """Fit a method of `METHODS` to the training rows, and predict the test rows."""
     if name == "post-processed":
-        return _choose_thresholds(model, task), None
+        return _choose_thresholds(model, train, test, encoder.random_state), None
     if name == "private parity":
-        return _constrain_parity(model, task), None
-    train: Any = task.train.features(protected=name == "without privacy")
-    test: Any = task.test.features(protected=name == "without privacy")
+        return _constrain_parity(model, train, test, encoder), None
+    is_known = name == "without privacy"
+    features, tested = (table.features(protected=is_known) for table in (train, test))
     if name == "reported":
-        train, test = _add_reports(task, train, test)
-    if train.shape[1] == 0:
+        features, tested = _add_reports(features, tested, train, test, encoder)
+    if features.shape[1] == 0:
         # Without features, the best prediction is the most frequent label.
         model = DummyClassifier()
-        train, test = np.zeros((len(train), 1)), np.zeros((len(test), 1))
-    _fit_weighted(model, train, task.train)
+        features, tested = features.assign(constant=0.0), tested.assign(constant=0.0)
+    _fit_weighted(model, features, train)
     probabilities = None
     if hasattr(model, "predict_proba"):
-        probabilities = np.asarray(model.predict_proba(test))[:, -1]
-    return np.asarray(model.predict(test)), probabilities
+        probabilities = np.asarray(model.predict_proba(tested))[:, -1]
+    return np.asarray(model.predict(tested)), probabilities
 
 
 def _fit_weighted(model: Any, features: Any, train: _Table) -> None:
@@ -567,10 +546,11 @@ def _name_weight_parameter(model: Any) -> str:
     return f"{model.steps[-1][0]}__sample_weight" if is_pipeline else "sample_weight"
 
 
-def _choose_thresholds(model: Any, task: _Task) -> NDArray[Any]:
+def _choose_thresholds(
+    model: Any, train: _Table, test: _Table, seed: int | None
+) -> NDArray[Any]:
     """Train on the true columns and choose a threshold per group; predict the test rows."""
     postprocessing = import_optional("fairlearn.postprocessing")
-    train, test = task.train, task.test
     names = train.sensitive_features
     features = train.features(protected=True)
     # A group that occurs in test rows only has no labels.
@@ -605,23 +585,27 @@ def _choose_thresholds(model: Any, task: _Task) -> NDArray[Any]:
     labels = optimizer.predict(
         test.features(protected=True),
         sensitive_features=test.X[names],
-        random_state=task.seed,
+        random_state=seed,
     )
     return np.asarray(labels)
 
 
 def _add_reports(
-    task: _Task, train_features: pd.DataFrame, test_features: pd.DataFrame
+    features: pd.DataFrame,
+    tested: pd.DataFrame,
+    train: _Table,
+    test: _Table,
+    encoder: Any,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Add reports of the protected columns to training features, and true values to test features.
 
     A training feature is 1 if the report supports a value.
     """
-    train, test = task.train, task.test
-    protocol = (encoder := task.fit_encoder(train.protected)).protocol_
-    arrays = protocol.read(encoder.transform(train.X[train.protected]))
+    reports = _privatize(encoder, train, train.protected)
+    protocol = encoder.protocol_
+    arrays = protocol.read(reports)
     is_reported = protocol.report_mask(arrays)  # (n_rows, n_fields)
-    reported, true = dict(train_features), dict(test_features)
+    reported, true = dict(features), dict(tested)
     for position, field in enumerate(protocol.fields):
         supports = field.oracle.supports(arrays[position])
         codes = field.domain.encode([test.X[name] for name in field.columns])
@@ -634,12 +618,18 @@ def _add_reports(
     return _make_features(reported, len(train.X)), _make_features(true, len(test.X))
 
 
-def _constrain_parity(model: Any, task: _Task) -> NDArray[Any]:
+def _privatize(encoder: Any, train: _Table, names: list[Any]) -> Any:
+    """Fit the encoder to some columns of the training rows, and return their reports."""
+    encoder.set_params(categories=train.domain.select(names))
+    return encoder.fit_transform(train.X[names])
+
+
+def _constrain_parity(
+    model: Any, train: _Table, test: _Table, encoder: Any
+) -> NDArray[Any]:
     """Train with demographic parity of reported groups, and predict the test rows."""
     reductions = import_optional("fairlearn.reductions")
-    train = task.train
-    encoder = task.fit_encoder(train.sensitive_features)
-    reports = encoder.transform(train.X[train.sensitive_features])
+    reports = _privatize(encoder, train, train.sensitive_features)
     # The private groups replace the true groups in a constraint of fairlearn.
     learner = reductions.ExponentiatedGradient(
         model,
@@ -647,9 +637,7 @@ def _constrain_parity(model: Any, task: _Task) -> NDArray[Any]:
         sample_weight_name=_name_weight_parameter(model),
     )
     options = {} if train.weights is None else {"sample_weight": train.weights}
-    features = train.features(protected=False)
+    features, tested = (table.features(protected=False) for table in (train, test))
     learner.fit(features, train.labels, sensitive_features=reports, **options)
-    labels = learner.predict(
-        task.test.features(protected=False), random_state=task.seed
-    )
+    labels = learner.predict(tested, random_state=encoder.random_state)
     return np.asarray(labels).astype(np.int64)

@@ -170,7 +170,8 @@ class TestCurves:
         assert texts(display.figure_.legends[0].get_texts()) == [*names, "95 % interval"]
         for axes, metric in zip(display.ax_, "mn", strict=True):
             means = study[study["metric"] == metric].groupby(["method", "encoder", "epsilon"])["value"].mean()
-            curves = [line.get_ydata() for line in axes.lines if len(line.get_ydata()) == 2 and line.get_ls() == "-"]
+            lines = [line for line in axes.lines if len(line.get_ydata()) == 2 and line.get_ls() == "-"]
+            curves = [line.get_ydata().astype(float) for line in lines]
             expected = [means[key].sort_index() for key in (("reported", "A"), ("reported", "B"), ("fair", "A"))]
             np.testing.assert_allclose(curves, expected)
         differences = PrivacyCurveDisplay.from_curve(study, kind="difference", baseline="none")

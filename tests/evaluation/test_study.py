@@ -22,7 +22,7 @@ class TestCounts:
         """400 runs: 4.9 standard errors of the mean, and a proportion that fails once in 10^6."""
         study = self.sexes(epsilons=[1.0], n_repeats=400, random_state=0)
         squares = study.errors["l2"] ** 2
-        assert abs(squares.mean() - study.expected["l2_rms"][1.0] ** 2) < 4.9 * squares.std() / 20
+        assert abs(squares.mean() - study.summary["l2_rms_expected"][0] ** 2) < 4.9 * squares.std() / 20
         missed = (
             study.errors["coverage"] == 0
         ).sum()  # the errors of two values add up to 0, so both or none are missed

@@ -145,16 +145,18 @@ def _draw_column(axes: Any, title: str, table: pd.DataFrame) -> list[Any]:
         positions, table["count"], height=0.7, color=COLORS[5], label="estimate"
     )
     # matplotlib cannot draw infinite limits, so they are missing.
-    limits = (
-        table[["lower", "upper"]].replace([-np.inf, np.inf], np.nan).to_numpy(float)
+    errors = table[["count", "upper"]].to_numpy() - table[["lower", "count"]].to_numpy()
+    intervals = axes.errorbar(
+        table["count"],
+        positions,
+        xerr=np.where(np.isfinite(errors), errors, np.nan).T,
+        fmt="none",
+        ecolor=COLORS[0],
+        elinewidth=2,
+        capsize=3,
+        label="95 % interval",
     )
-    intervals = axes.hlines(
-        positions, *limits.T, color=COLORS[0], lw=2, label="95 % interval"
-    )
-    # Caps of the intervals.
-    for limit in limits.T:
-        axes.plot(limit, positions, "|", color=COLORS[0], ms=7)
-    handles = [bars, intervals]
+    handles: list[Any] = [bars, intervals]
     if "true" in table:
         style = {"color": COLORS[1], "mec": "white", "ms": 5.5}
         handles += axes.plot(table["true"], positions, "D", label="true count", **style)

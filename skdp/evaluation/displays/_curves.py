@@ -132,35 +132,32 @@ class PrivacyCurveDisplay(PanelDisplay):
         check_choice("kind", kind, ("score", "difference"))
         curve = check_curve(self.curve)
         name = baseline or curve.attrs.get("baseline", "the baseline")
-        if kind == "difference":
-            table = compare_to_baseline(curve, baseline=baseline)
-            table = table.rename(columns={"difference": "mean"})
-        else:
-            table = summarize_splits(curve)
-        table["series"] = _name_series(table, name)
-        metrics = list(dict.fromkeys(table["metric"]))
+        is_difference = kind == "difference"
+        table = summarize_splits(curve)
         # A method has the same style in figures of scores and of differences. Curves have
         # the first colors.
-        curve["series"] = _name_series(curve, name)
-        lowest = curve.groupby("series", sort=False)["epsilon"].min()
-        ordered = lowest.sort_values(key=np.isinf, kind="stable")
-        styles = dict(
-            zip(ordered.index, map(choose_series_style, count()), strict=False)
-        )
+        names = _name_series(table, name)
+        lowest = table["epsilon"].groupby(names, sort=False).min()
+        ordered = lowest.sort_values(key=np.isinf, kind="stable").index
+        styles = dict(zip(ordered, map(choose_series_style, count()), strict=False))
+        if is_difference:
+            table = compare_to_baseline(curve, baseline=baseline)
+            table = table.rename(columns={"difference": "mean"})
+        table["series"] = _name_series(table, name)
+        metrics = list(dict.fromkeys(table["metric"]))
         # One panel per row is readable in a column of a paper and on a phone.
         panels = self._use_panels(
             ax, len(metrics), width=5.5, height=2.6, max_columns=1
         )
         for axes, metric in zip(panels, metrics, strict=True):
             _draw_metric(axes, table[table["metric"] == metric], styles)
-            title = str(metric).replace("_", " ")
-            if kind == "difference":
+            if is_difference:
                 axes.axhline(0, color=INK, lw=1)
                 axes.set_ylabel(f"difference from\n{name}")
-            tidy_axes(axes, title)
+            tidy_axes(axes, str(metric).replace("_", " "))
         handles = []
         for series, style in styles.items():
-            if series in set(table["series"]):
+            if (table["series"] == series).any():
                 ls = "-" if lowest[series] < np.inf else "--"
                 handles.append(make_legend_entry(series, ls=ls, **style))
         handles.append(make_legend_entry("95 % interval", lw=2, alpha=0.6))
@@ -190,28 +187,24 @@ def _draw_metric(axes: Any, table: pd.DataFrame, styles: dict[Any, Any]) -> None
     step = (epsilons[-1] / epsilons[0]) ** (1 / max(len(epsilons) - 1, 1))
     right = epsilons[-1] * max(step, 2)
     axes.set_xscale("log")
-    for is_private in (True, False):
-        rows = table[np.isfinite(table["epsilon"]) == is_private]
-        drawn = [series for series in styles if (rows["series"] == series).any()]
-        for position, series in enumerate(drawn):
-            points = rows[rows["series"] == series].sort_values("epsilon")
-            # Series are shifted by a part of a step, so that intervals do not overlap.
-            shift = max(step, 2) ** (0.3 * ((position + 0.5) / len(drawn) - 0.5))
-            places = points["epsilon"].replace(np.inf, right) * shift
-            style = styles[series]
-            axes.plot(places, points["mean"], lw=1.4, ms=5, **style)
-            axes.vlines(
-                places,
-                points["lower"],
-                points["upper"],
-                color=style["color"],
-                lw=2,
-                alpha=0.6,
+    for position, (series, style) in enumerate(styles.items()):
+        # Series are shifted by a part of a step, so that intervals do not overlap.
+        shift = max(step, 2) ** (0.3 * ((position + 0.5) / len(styles) - 0.5))
+        points = table[table["series"] == series].sort_values("epsilon")
+        for is_limit, part in points.groupby(np.isinf(points["epsilon"])):
+            mean = part["mean"]
+            axes.errorbar(
+                part["epsilon"].replace(np.inf, right) * shift,
+                mean,
+                (mean - part["lower"], part["upper"] - mean),
+                ecolor=(style["color"], 0.6),
+                elinewidth=2,
+                lw=1.4,
+                ms=5,
+                **style,
             )
-            if not is_private and points["mean"].notna().all():
-                axes.axhline(
-                    points["mean"].item(), color=style["color"], ls="--", lw=1.2
-                )
+            if is_limit and mean.notna().all():
+                axes.axhline(mean.item(), color=style["color"], ls="--", lw=1.2)
     # Only the values of epsilon that were computed are labeled.
     ticks = {epsilon: f"{epsilon:g}" for epsilon in epsilons}
     if np.isinf(table["epsilon"]).any():

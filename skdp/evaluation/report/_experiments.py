@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from statistics import NormalDist
 from typing import Any
@@ -23,6 +22,7 @@ from sklearn.model_selection import (
     cross_validate,
     train_test_split,
 )
+from sklearn.utils import Bunch
 
 from skdp._arrays import Integers
 from skdp.domain import Domain
@@ -280,28 +280,6 @@ def _score_training(
     return row
 
 
-@dataclass(frozen=True)
-class CountStudy:
-    """Estimated counts of one release, and errors of many releases, at each epsilon."""
-
-    # Estimates of the first release, errors of all releases, and expected errors.
-    releases: pd.DataFrame
-    errors: pd.DataFrame
-    expected: pd.DataFrame
-
-    def summary(self) -> pd.DataFrame:
-        """Return means and quantiles of the errors over the repeats, by epsilon."""
-        grouped = self.errors.groupby("epsilon", sort=False)
-        table = pd.DataFrame({"n_repeats": grouped.size()})
-        for name in ("l1", "l2"):
-            table[f"{name}_mean"] = grouped[name].mean()
-            table[f"{name}_q05"] = grouped[name].quantile(0.05)
-            table[f"{name}_q95"] = grouped[name].quantile(0.95)
-        table["l2_rms"] = grouped["l2"].agg(lambda l2: np.sqrt((l2**2).mean()))
-        table["coverage"] = grouped["coverage"].mean()
-        return table.join(self.expected.add_suffix("_expected")).reset_index()
-
-
 def count_study(
     frame: IntoDataFrame,
     domain: Domain,
@@ -309,10 +287,12 @@ def count_study(
     epsilons: Sequence[float] = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0),
     n_repeats: int = 500,
     random_state: int | None = None,
-) -> CountStudy:
+) -> Bunch:
     """Release the joint counts of the columns of a domain many times and compute the errors.
 
-    Each release is by randomized response of the combination of all columns.
+    Each release is by randomized response of the combination of all columns. The result has the tables "releases",
+    estimates of the first release by epsilon and cell; "errors", with a row for each epsilon and repeat; and "summary",
+    means and quantiles of the errors by epsilon.
     """
     epsilons = check_epsilons(epsilons)
     check_size(n_repeats, min_val=1, max_val=None, name="n_repeats")
@@ -352,13 +332,21 @@ def count_study(
                     "coverage": float((np.abs(counts - true) <= margin).mean()),
                 }
             )
-    # Releases are indexed by epsilon and cell, errors have a row for each epsilon and
-    # repeat, and expected errors are indexed by epsilon.
     by_epsilon = pd.Index(epsilons, name="epsilon")
-    return CountStudy(
-        pd.concat(releases, keys=list(epsilons), names=["epsilon"]),
-        pd.DataFrame(errors),
-        pd.DataFrame(expected, index=by_epsilon, columns=["l1_mean", "l2_rms"]),
+    stated = pd.DataFrame(expected, by_epsilon, ["l1_mean_expected", "l2_rms_expected"])
+    table = pd.DataFrame(errors)
+    grouped = table.groupby("epsilon", sort=False)
+    summary = pd.DataFrame({"n_repeats": grouped.size()})
+    for name in ("l1", "l2"):
+        summary[f"{name}_mean"] = grouped[name].mean()
+        summary[f"{name}_q05"] = grouped[name].quantile(0.05)
+        summary[f"{name}_q95"] = grouped[name].quantile(0.95)
+    summary["l2_rms"] = np.hypot(summary["l2_mean"], grouped["l2"].std(ddof=0))
+    summary["coverage"] = grouped["coverage"].mean()
+    return Bunch(
+        releases=pd.concat(releases, keys=list(epsilons), names=["epsilon"]),
+        errors=table,
+        summary=summary.join(stated).reset_index(),
     )
 
 

@@ -238,7 +238,7 @@ def _study_counts(study: Study) -> Section:
         n_repeats=N_RELEASES,
         random_state=study.seed(0),
     )
-    errors = counts.summary()
+    errors = counts.summary
     errors["l2_rms_local"] = errors["l2_rms_expected"]
     true = counts.releases["true"].xs(study.epsilons[0])
     by_trust = compute_errors_by_model(
