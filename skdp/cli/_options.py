@@ -213,7 +213,7 @@ def _add_protocol(command: Any) -> None:
 
 
 def _add_report(command: Any) -> None:
-    """Add the options of ``skdp report``, which studies the cost of privacy on a table."""
+    """Add the options of ``skdp report``, which studies the cost of privacy on Adult."""
     add = command.add_argument
     # The page compares all epsilons, so the default has a wide range.
     add(
@@ -237,33 +237,6 @@ def _add_report(command: Any) -> None:
         type=int,
         default=-1,
         help="number of processes that train classifiers (default: all cores)",
-    )
-    # The options below describe --data.
-    add("--data", type=Path, help="CSV or Parquet file to study instead of Adult")
-    _add_delimiter(command)
-    add(
-        "--domain",
-        type=Path,
-        help="domain file of --data: columns to protect and to synthesize",
-    )
-    add("--columns", nargs="+", help="columns of --data to protect together")
-    add("--target", help="column that classifiers predict")
-    add(
-        "--positive",
-        dest="positive_label",
-        metavar="VALUE",
-        help="favorable value of --target (default: 1)",
-    )
-    add(
-        "--sensitive-features",
-        metavar="COLUMN",
-        help="column of --columns whose groups are compared for fairness",
-    )
-    add(
-        "--privileged",
-        nargs="+",
-        metavar="VALUE",
-        help="privileged values of --sensitive-features; for bins, their labels",
     )
 
 
@@ -662,11 +635,10 @@ COMMANDS = {
         "_reports",
         _add_report,
         ("out", ""),
-        "study the cost of privacy, on Adult or on your own table",
+        "study the cost of privacy on Adult",
         "Study the cost of privacy (counts, accuracy, fairness, attacks, synthetic "
-        "rows) for age x sex on Adult, or for columns of your own table. Writes a "
-        "page, index.html, and its tables. The page uses true values: it is not "
-        "private.",
+        "rows) for age x sex on Adult. Writes a page, index.html, and its tables. Use "
+        "skdp.evaluation.study_report in Python for your own table.",
     ),
 }
 

@@ -8,7 +8,6 @@ import importlib
 import runpy
 import shutil
 import sys
-from collections.abc import Iterable
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
@@ -21,21 +20,18 @@ from skdp.cli._release import (
     check_csv,
     check_page,
     format_statement,
-    load_domain_file,
     load_protocol_file,
     write_table,
     write_text,
 )
 from skdp.domain import Domain, Interval
 from skdp.engines import (
-    TableFile,
     check_path,
     describe_absent_protocol,
     estimate_file,
     find_protocol,
     list_unprotected_columns,
     open_output,
-    read_frame,
     tally_files,
 )
 from skdp.local import ReportTransformer
@@ -179,27 +175,12 @@ def _import_object(source: str) -> Any:
         sys.path.remove(folder)
 
 
-# Options of ``skdp report`` that describe --data.
-DATA_OPTIONS = ("columns", "domain", "target", "sensitive_features", "delimiter")
-
-
 def run_report(options: argparse.Namespace) -> Path:
-    """Study the cost of privacy on Adult or on the user's table; return the path of the HTML page."""
+    """Study the cost of privacy on Adult; return the path of the HTML page."""
     # Imported here because the other commands do not need these packages.
     from skdp.datasets import load_adult
     from skdp.evaluation import study_report
 
-    parameters = {
-        "epsilons": options.epsilons,
-        "random_state": options.random_state,
-        "n_jobs": options.n_jobs,
-    }
-    if options.data is not None:
-        return _report_on_table(options, parameters)
-    for name in DATA_OPTIONS:
-        if getattr(options, name):
-            option = name.replace("_", "-")
-            raise ValueError(f"--{option} requires --data.")
     adult = load_adult(subset="all", dropna=True)
     # fnlwgt is a survey weight, and education is the text of education-num.
     frame = adult.data.drop(columns=["fnlwgt", "education"])
@@ -213,58 +194,7 @@ def run_report(options: argparse.Namespace) -> Path:
         target="income",
         sensitive_features="sex",
         privileged="Male",
-        **parameters,
+        epsilons=options.epsilons,
+        random_state=options.random_state,
+        n_jobs=options.n_jobs,
     )
-
-
-def _report_on_table(options: argparse.Namespace, parameters: dict[str, Any]) -> Path:
-    """Study the table of --data, with values converted from text to their types; return the path of the HTML page.
-
-    `parameters` are further parameters of `study_report`.
-    """
-    from skdp.evaluation import study_report
-
-    if options.domain is None or options.columns is None:
-        raise ValueError(
-            "--data requires --domain and --columns. Use `skdp draft-domain` for a "
-            "draft of the domain."
-        )
-    declared = load_domain_file(options.domain)
-    names = [*options.columns, *declared.columns, options.target]
-    file = TableFile(options.data, delimiter=options.delimiter)
-    file.check_columns([name for name in dict.fromkeys(names) if name is not None])
-    frame = read_frame(options.data, declared, delimiter=options.delimiter)
-    # Other declared columns are synthesized with the protected columns.
-    other_columns = [name for name in declared.columns if name not in options.columns]
-    domain = declared.select([*options.columns, *other_columns])
-    # The target becomes True, False or missing.
-    if options.positive_label is not None and options.target is not None:
-        target = frame[options.target]
-        label = _find_value(options.positive_label, target.unique(), "positive")
-        is_positive = target.astype(object).isin([label])
-        frame[options.target] = is_positive.where(target.notna())
-    privileged = options.privileged
-    if privileged is not None and options.sensitive_features in domain.columns:
-        labels = domain[options.sensitive_features].labels
-        privileged = [_find_value(text, labels, "privileged") for text in privileged]
-    return study_report(
-        frame,
-        domain,
-        options.out,
-        columns=options.columns,
-        target=options.target,
-        sensitive_features=options.sensitive_features,
-        privileged=privileged,
-        **parameters,
-    )
-
-
-def _find_value(text: str, values: Iterable[Any], option: str) -> Any:
-    """Return the value that is written as `text` in an option, such as 1 or 1.0 for "1"."""
-    # Values of a column may be numbers, but arguments of a shell are text.
-    for value in values:
-        is_number = isinstance(value, float) and text == f"{value:.15g}"
-        if is_number or text == str(value):
-            return value
-    column = {"positive": "target", "privileged": "sensitive-features"}[option]
-    raise ValueError(f"--{option} must be a value of --{column}, got {text!r}.")

@@ -46,7 +46,6 @@ from skdp.engines._files import check_header as check_header
 from skdp.engines._files import find_format as find_format
 from skdp.engines._files import is_csv as is_csv
 from skdp.engines._files import open_declared as open_declared
-from skdp.engines._files import read_frame as read_frame
 from skdp.engines._io import PROTOCOL_SUFFIX as PROTOCOL_SUFFIX
 from skdp.engines._io import check_path as check_path
 from skdp.engines._io import open_output as open_output

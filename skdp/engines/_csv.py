@@ -348,7 +348,7 @@ def parse_times(column: Any) -> Any:
     return None
 
 
-def infer_type(texts: Iterable[str], *, find_dates: bool) -> tuple[str, set[str]]:
+def infer_type(texts: Iterable[str]) -> tuple[str, set[str]]:
     """Return a type of `find_text_type` of all distinct strings of a column, and the strings that are never missing."""
     found = set(texts)
     present = found.difference(MISSING_TEXTS)
@@ -359,7 +359,7 @@ def infer_type(texts: Iterable[str], *, find_dates: bool) -> tuple[str, set[str]
     if present <= _BOOLS.keys():
         return "bool", set()
     # The strings start like dates, but may end in other characters.
-    if find_dates and all(map(_DAY.match, present)):
+    if all(map(_DAY.match, present)):
         with suppress(ValueError):
             times = parse_texts("", present, "datetime")
             is_date = all(str(time).endswith(" 00:00:00") for time in times)

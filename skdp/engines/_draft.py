@@ -166,7 +166,7 @@ class _Column:
     def _find_type(self) -> str:
         """Return the type of many values; types other than numbers and times are "text"."""
         if self._has_texts:
-            text_type, _ = infer_type(self._values.to_pylist(), find_dates=True)
+            text_type, _ = infer_type(self._values.to_pylist())
             return text_type
         types, value_type = pyarrow.types, self._values.type
         if types.is_date(value_type) or types.is_timestamp(value_type):
@@ -206,7 +206,7 @@ class _Column:
             values, _ = distinct_values(pyarrow.chunked_array([self._values]))
             return sorted({*values, *self._extremes}), self._counts
         texts = self._values.to_pylist()
-        inferred, labels = infer_type(texts, find_dates=True)
+        inferred, labels = infer_type(texts)
         text_type = self._type or inferred
         values = parse_texts("", texts, text_type, labels)
         is_value = np.array([value is not None for value in values], bool)

@@ -16,8 +16,6 @@ from itertools import chain, islice
 from pathlib import Path, PurePath
 from typing import Any
 
-import pandas as pd
-
 from skdp._json import MAX_FILE_BYTES
 from skdp.base import track
 from skdp.domain import Domain
@@ -394,7 +392,7 @@ def _drop_texts(column: Any, missing_texts: Sequence[str]) -> Any:
 
 
 def _parse_column(
-    name: Any, texts: Any, text_type: str, labels: Iterable[Any], *, strict: bool = True
+    name: Any, texts: Any, text_type: str, labels: Iterable[Any], *, strict: bool
 ) -> Any:
     """Convert an Arrow column of strings to a type, parsing each distinct string once."""
     # The dictionary has each distinct text once, and `indices` are its codes.
@@ -441,39 +439,9 @@ def check_header(file: TableFile, delimiter: str | None) -> None:
             "whose name contains a delimiter. Use `delimiter` to set the character that "
             "separates the values."
         )
-    types = {infer_type([name], find_dates=True)[0] for name in file.header}
+    types = {infer_type([name])[0] for name in file.header}
     if file.is_csv and (types != {"text"} or len(file.names) < len(file.header)):
         raise header_error(file.name, "numbers, dates or repeated names")
-
-
-def read_frame(
-    path: Path, domain: Domain | None = None, *, delimiter: str | None = None
-) -> pd.DataFrame:
-    """Read a file as a DataFrame; types of undeclared CSV columns are inferred from all values."""
-    file = TableFile(path, delimiter)
-    file.check_columns(file.header)
-    if not file.is_csv:
-        return pyarrow.concat_tables(file.read(file.names)).to_pandas()
-    rows = FileTable(file, file.names, domain)
-    table = pyarrow.concat_tables(rows.read(file.names))
-    declared = {} if domain is None else domain
-    columns = {}
-    for name in table.column_names:
-        column = table[name]
-        if name in declared:
-            is_whole = has_whole_numbers(declared[name])
-        else:
-            texts = column.unique().to_pylist()
-            text_type, labels = infer_type(texts, find_dates=False)
-            column = _parse_column(name, column, text_type, labels)
-            present = set(texts).difference(MISSING_TEXTS)
-            is_whole = all(text.strip(" -").isdecimal() for text in present)
-        if is_whole and pyarrow.types.is_floating(column.type):
-            # Numbers remain floats if the conversion to integers would change one.
-            with suppress(pyarrow.ArrowInvalid):
-                column = column.cast(pyarrow.int64())
-        columns[name] = column.to_pandas()
-    return pd.DataFrame(columns)
 
 
 # Files to write

@@ -105,7 +105,7 @@ def test_error_of_an_absent_column_does_not_name_the_delimiter(files, capsys, co
 
 
 @pytest.mark.parametrize(("name", "command"), [("cut.csv.gz", "privatize"), ("cut.csv.gz", "draft-domain"),
-    ("bits.csv.gz", "report"), ("bits.parquet", "privatize"),
+    ("bits.parquet", "privatize"),
     ("bits.parquet", "draft-domain"), ("bits.arrow", "synthesize")])  # fmt: skip
 def test_error_of_a_damaged_file_names_it(tmp_path, monkeypatch, capsys, name, command):
     monkeypatch.chdir(tmp_path)
@@ -123,7 +123,6 @@ def test_error_of_a_damaged_file_names_it(tmp_path, monkeypatch, capsys, name, c
     (tmp_path / "domain.toml").write_text(TOML)
     words = {
         "draft-domain": [name, "out.toml"],
-        "report": ["--data", name, "--domain", "domain.toml", "--columns", "sex", "--out", "out"],
     }
     error = refuse(capsys, command, *words.get(command, [name, "out.csv", *OPTIONS]))
     assert f"{name} cannot be read, because it is damaged or incomplete" in error
@@ -141,7 +140,6 @@ def test_error_of_a_damaged_file_names_it(tmp_path, monkeypatch, capsys, name, c
         ["privatize", "in.csv", "out.csv", "--load", "gone.json"],
         ["privatize", "in.csv", "out.csv", *BASE, "--person", "id", "--secret-key", "gone.key"],
         ["synthesize", "out.csv", "--load", "gone.skops"],
-        ["report", "--data", "gone.csv", "--domain", "domain.toml", "--columns", "sex"],
         ["tally", "gone.json"],
         ["statement", "gone.json"],
     ],

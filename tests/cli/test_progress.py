@@ -10,7 +10,9 @@ import pandas as pd
 import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, RandomizedResponseEncoder
+from skdp.base import show_progress
 from skdp.engines import privatize_file, synthesize_file
+from skdp.evaluation import study_report
 from tests.cli.commands import call
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -86,10 +88,9 @@ def test_report_shows_a_bar_of_its_parts_on_a_terminal_only(tmp_path, monkeypatc
     stderr = Terminal() if is_terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)
     people = {"sex": ["f", "m", "m"] * 191, "town": [f"secret-{row % 7}" for row in range(573)]}
-    pd.DataFrame(people).to_csv("people.csv", index=False)
-    (tmp_path / "domain.toml").write_text(Domain({"sex": ["f", "m"]}).to_toml())
-    words = ["--data", "people.csv", "--domain", "domain.toml", "--columns", "sex", "--epsilon", "1", "--jobs", "1"]
-    assert call("report", *words, "--out", "out") == 0
+    domain = Domain({"sex": ["f", "m"]})
+    with show_progress():
+        study_report(pd.DataFrame(people), domain, "out", columns=["sex"], epsilons=[1.0], n_jobs=1)
     text = stderr.getvalue()
     assert re.findall("Running the study: .*? parts", text) if is_terminal else text == ""
     assert re.search("573|191|382|secret|town", text) is None

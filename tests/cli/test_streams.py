@@ -136,7 +136,6 @@ HEADLESS = {
     "synthesize events without a person": ["people.csv", "o.csv", "--events", "headless.csv", "e.csv", *PRIVATIZE],
     "privatize": ["headless.csv", "o.csv", *PRIVATIZE],
     "table": ["headless.csv", "o.csv", *PRIVATIZE, "--by", "sex"],
-    "report": ["--data", "headless.csv", *DOMAIN, "--columns", "sex", "--target", "income", "--positive", "5"],
     "estimate": ["headless.csv", "--protocol", "protocol.json"],
 }
 
@@ -176,16 +175,6 @@ def test_folder_and_page_are_not_written_to_standard_output(folder, run, command
     status, printed, errors = run(command, *words, "--out", "-")
     assert (status, printed) == (2, b"")
     assert f"skdp {command}: error: --out must be a file or folder, got -" in errors
-
-
-def test_value_of_an_option_that_does_not_occur_raises_an_error(folder, run):
-    PEOPLE.assign(income=["50K.", "60K."] * 30).to_csv("people.csv", index=False)
-    study = ["report", "--data", "people.csv", *DOMAIN, "--columns", "sex", "--target", "income"]
-    errors = run(*study, "--positive", "50K")[2]
-    assert "skdp report: error: --positive must be a value of --target, got '50K'." in errors
-    errors = run(*study, "--positive", "50K.", "--sensitive-features", "sex", "--privileged", "x")[2]
-    assert "skdp report: error: --privileged must be a value of --sensitive-features, got 'x'." in errors
-    assert "60K" not in errors
 
 
 @pytest.fixture

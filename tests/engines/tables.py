@@ -10,6 +10,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, RandomizedResponseEncoder
+from skdp.engines import TableFile, open_declared
 
 DOMAIN = Domain({"color": ["red", "green", "blue", "unused", None], "size": [0, 1, 2, 3]})
 FORMATS = ["csv", "parquet", "arrow"]
@@ -53,6 +54,12 @@ def survey(n_rows=3_000):
             "number": pa.array(age % 3, pa.uint8()),
         }
     )
+
+
+def read_declared(path, domain):
+    """Read a file as commands of the curator do, with the types of a domain."""
+    file = TableFile(path)
+    return pa.concat_tables(open_declared(file, file.names, domain).read(file.names)).to_pandas()
 
 
 def write(table, path, rows=1_700):

@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, NumericPerturber, PrivacyLedger, RandomizedResponseEncoder
-from skdp.engines import TableFile, estimate_file, privatize_file, read_frame, synthesize_file, tally_files
+from skdp.engines import TableFile, estimate_file, privatize_file, synthesize_file, tally_files
 from tests.cli.commands import draft_csv, refuse
-from tests.engines.tables import collect_error_text
+from tests.engines.tables import collect_error_text, read_declared
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -31,8 +31,7 @@ READERS = {
     "synthesize persons": lambda path, ledger: synthesize(path, ledger, person="note"),
     "estimate": lambda path, ledger: estimate_file(path, encoder()),
     "tally": lambda path, ledger: tally_files([path], encoder()),
-    "report and study": lambda path, ledger: read_frame(path),
-    "report and study with a domain": lambda path, ledger: read_frame(path, DOMAIN),
+    "table": lambda path, ledger: read_declared(path, DOMAIN),
 }
 ROWS = ["f,ok", "m,ok"] * 200
 BROKEN = {
@@ -63,7 +62,7 @@ def test_quotes_within_text_are_read(tmp_path, note, end):
     path = tmp_path / "in.csv"
     path.write_bytes(end.join(["sex,note", *[f"f,{note}", f'"m",{note}'] * 200, ""]).encode())
     assert tally_files([path], encoder()).n_reports == 400
-    assert len(read_frame(path)) == 400
+    assert len(read_declared(path, DOMAIN)) == 400
 
 
 def test_line_break_in_a_value_is_kept(tmp_path):
@@ -92,7 +91,7 @@ def test_codes_are_drafted_as_text(tmp_path):
     lines = [",".join(f'"{name}"' for name in columns), *map(",".join, zip(*columns.values(), strict=True))]
     (tmp_path / "in.csv").write_text("\n".join(lines) + "\n")
     drafted = draft_csv(tmp_path / "in.csv", bins=5, max_values=5)
-    frame = read_frame(tmp_path / "in.csv", drafted)
+    frame = read_declared(tmp_path / "in.csv", drafted)
     texts = list(columns)[:8]
     assert {name: set(drafted[name].values) for name in texts} == {name: {*columns[name]} for name in texts}
     numbers = {"amount": {12.5, 3, -0.25}, "float": {1e-5, 1e6, 0.5}, "whole": {3, 4, -5}, "gaps": {3, None}}
@@ -120,7 +119,7 @@ def test_error_names_a_decimal_comma(tmp_path, transformer):
         privatize_file(tmp_path / "in.csv", tmp_path / "out.csv", transformer, delimiter=";")
 
 
-@pytest.mark.parametrize("command", ["draft-domain", "privatize", "report"])
+@pytest.mark.parametrize("command", ["draft-domain", "privatize"])
 def test_error_of_a_quoted_header_advises_the_delimiter(tmp_path, capsys, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in.csv").write_text('"sex";"x"\n' + '"f";"1"\n' * 5)
@@ -128,7 +127,6 @@ def test_error_of_a_quoted_header_advises_the_delimiter(tmp_path, capsys, comman
     words = {
         "draft-domain": "in.csv out.toml",
         "privatize": "in.csv out.csv --domain domain.toml --epsilon 1",
-        "report": "--out page.html --data in.csv --domain domain.toml --columns sex",
     }[command]
     assert "use --delimiter" in refuse(capsys, command, *words.split())
 
@@ -141,7 +139,6 @@ def test_duplicate_columns_raise_an_error_if_they_are_used(tmp_path):
     for read in (
         lambda: privatize_file(path, tmp_path / "more.csv", encoder(), keep=["note"]),
         lambda: synthesize(path, None, person="note"),
-        lambda: read_frame(path),
     ):
         with pytest.raises(ValueError, match=message):
             read()

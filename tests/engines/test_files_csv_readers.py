@@ -16,8 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skdp import Domain, Interval, RandomizedResponseEncoder
-from skdp.engines import TableFile, privatize_file, read_frame
+from skdp.engines import TableFile, privatize_file
 from tests.conftest import often
+from tests.engines.tables import read_declared
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -150,9 +151,9 @@ def test_numbers_are_parsed_as_by_python(tmp_path, texts):
         expected.append(number)
     if any(number is not None and math.isnan(number) for number in expected):
         with pytest.raises(ValueError, match="Column 'x' must contain numbers"):
-            read_frame(path, REAL)
+            read_declared(path, REAL)
     else:
-        found = read_frame(path, REAL)["x"]
+        found = read_declared(path, REAL)["x"]
         assert [None if math.isnan(x) else x for x in found] == expected
 
 

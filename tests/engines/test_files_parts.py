@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger, RandomizedResponseEncoder, read_protocol
-from skdp.engines import TableFile, estimate_file, privatize_file, read_frame, synthesize_file, tally_files
+from skdp.engines import TableFile, estimate_file, privatize_file, synthesize_file, tally_files
 from tests.cli.commands import call, refuse
-from tests.engines.tables import read, write
+from tests.engines.tables import read, read_declared, write
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -133,7 +133,7 @@ def test_person_in_two_files_raises_before_charge(form):
 
 def test_columns_of_parts_may_have_another_order(form):
     write(ROWS.select(["sex", "id", "note", "age"]), Path(f"parts/part-9.{form}"))
-    assert read_frame("parts")["age"].tolist() == ROWS["age"].to_pylist() * 2
+    assert read_declared("parts", DOMAIN)["age"].tolist() == ROWS["age"].to_pylist() * 2
 
 
 @pytest.mark.parametrize("names", [["id", "sex", "note"], [*ROWS.column_names, "more"]])
@@ -153,7 +153,7 @@ def test_parts_with_other_types_raise_an_error(form):
 
 def test_part_of_missing_values_has_the_type_of_the_other_parts(form):
     write(pa.table({"id": [N], "sex": ["f"], "age": [None], "note": [None]}), Path(f"parts/part-9.{form}"))
-    frame = read_frame("parts", DOMAIN)
+    frame = read_declared("parts", DOMAIN)
     assert len(frame) == N + 1
     assert frame["age"].isna().sum() == 1
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -210,50 +209,6 @@ class TestStudyReport:
         with pytest.raises(ValueError, match="Column 'age' must have only values in its domain") as caught:
             self.run(people, domain, tmp_path)
         assert "12345" not in str(caught.value)
-
-
-@pytest.mark.usefixtures("no_figures", "few_trees")
-class TestCommand:
-    TARGET = ("--target", "pay", "--positive", "1", "--sensitive-features", "sex")
-
-    @pytest.fixture
-    def given(self, people, domain, tmp_path, monkeypatch):
-        """Write a file with texts outside the domain, and options for it."""
-        monkeypatch.chdir(tmp_path)
-        rows = people.assign(pay=1.0 * people["pay"], name="secret", shoes=people["shoes"].where(people["pay"]))
-        rows.to_csv("own <table>.csv", index=False)
-        rows.to_parquet("own.parquet")
-        (tmp_path / "domain.toml").write_text(domain.to_toml(), encoding="utf-8")
-        return ["--data", "own <table>.csv", "--domain", "domain.toml", "--columns", "sex"]
-
-    @staticmethod
-    def run(*words):
-        return main(["report", "--epsilon", "1", "--jobs", "1", "--seed", "1", *words])
-
-    @pytest.mark.long
-    def test_command_reports_a_table_of_the_user(self, given, capsys):
-        assert self.run(*given, *self.TARGET, "--privileged", "M", "--out", "out") == 0
-        assert "index.html" in capsys.readouterr().out
-        page = Page(Path("out", "index.html"))
-        assert page.headings == SECTIONS
-        assert "synthetic rows of sex, age, pay" in page.text
-        assert "secret" not in page.html
-        assert self.run("--data", "own.parquet", *given[2:], "age", "--out", "other") == 0
-
-    @pytest.mark.parametrize(
-        ("words", "message"),
-        [
-            (["--columns", "sex"], "--columns requires --data"),
-            (["--target", "pay"], "--target requires --data"),
-            (["--data", "own.parquet", "--columns", "sex"], "--data requires --domain and --columns"),
-            (["OF SEX", "--out", "own.parquet"], "--out must be a folder, got the file 'own.parquet'"),
-            (["OF SEX", *TARGET, "--privileged", "X"], "--privileged must be a value of --sensitive-features, got 'X'"),
-        ],
-    )
-    def test_invalid_options_of_the_command_raise_an_error(self, given, capsys, words, message):
-        words = [*given, *words[1:]] if words[0] == "OF SEX" else words
-        assert message in refuse(capsys, "report", "--out", "out", *words)
-        assert not Path("out").exists()
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -294,8 +294,7 @@ def _find_positive(column: pd.Series) -> pd.Series:
     if not labels.isin([0, 1]).all() or n_rows < 4:
         raise ValueError(
             "`target` must be 0 or 1, each in at least 4 rows, got other values or "
-            "fewer rows. Use a comparison such as y == 'yes', or `skdp report "
-            "--positive`."
+            "fewer rows. Use a comparison such as y == 'yes'."
         )
     return is_positive
 
