@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / ".venv-versions"
-EXTRAS = "fairness,plot,dask,polars,duckdb,postgres,remote,test"
+EXTRAS = "fairness,plot,dask,polars,duckdb,sql,postgres,remote,test"
 
 
 def oldest() -> str:

@@ -32,6 +32,7 @@ from skdp.central._sums import (
     estimate_moments,
     from_grid,
     shrink_shifts,
+    sum_grouped,
     sum_groups,
 )
 from skdp.central._supervised import (
@@ -463,7 +464,15 @@ class DPGaussianNB(NaiveBayes):
         bounds = parse_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
         sums_of = partial(_sums_by_class, classes=classes, bounds=bounds)
-        sums = GroupSums.read(rows.add_up(sums_of), bounds)
+        numbers = dict(zip(rows.names, bounds.tolist(), strict=False))
+        groups = rows.group(classes.domain, numbers, GRID)
+        if groups is None:
+            sums = GroupSums.read(rows.add_up(sums_of), bounds)
+        else:
+            table, n_rows, summed = groups
+            codes = classes.codes(table.columns[0])
+            by_class = sum_grouped(summed, n_rows, codes, len(classes.values))
+            sums = GroupSums.read(by_class, bounds)
         sums.check_finite(rows.names[:-1])
         noise = self._noise(budget, len(bounds))
         return Plan((sums, classes), (noise,), f"{noise.name} on sums by class")

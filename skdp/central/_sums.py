@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -243,6 +244,22 @@ def _sum_by_group(
     return np.array(sums)[:, :n_groups].astype(np.int64)
 
 
+def sum_grouped(
+    sums: Integers, n_rows: Integers, codes: NDArray[Any], n_groups: int
+) -> list[Integers]:
+    """Return the result of `sum_groups` from sums of a database, see `LargeTable.group_rows`.
+
+    `codes` has the group of each of its groups.
+    """
+    by_group = np.zeros((*sums.shape[:2], n_groups + 1), np.int64)
+    for total, part in zip(chain(*by_group), chain(*sums), strict=True):
+        np.add.at(total, codes, part)
+    rows_by_group = np.zeros(n_groups + 1, np.int64)
+    np.add.at(rows_by_group, codes, n_rows)
+    _, *by_number = by_group[:, :, :n_groups]
+    return [sums[0].sum(axis=-1), rows_by_group[:n_groups], *by_number]
+
+
 def sum_columns(
     rows: Batches,
     bounds: Any,
@@ -263,9 +280,16 @@ def sum_columns(
     sum_table = partial(
         _sum_table, bounds=bounds, missing=missing, max_weight=max_weight
     )
-    group_sums = GroupSums.read(
-        rows.add_up(sum_table), bounds, weighted=max_weight is not None
-    )
+    groups = None
+    if max_weight is None:
+        numbers = dict(zip(names, bounds.tolist(), strict=True))
+        groups = rows.group(Domain({}), numbers, GRID)
+    if groups is None:
+        sums = rows.add_up(sum_table)
+    else:
+        _, n_rows, summed = groups
+        sums = sum_grouped(summed, n_rows, np.zeros(len(n_rows), np.intp), 1)
+    group_sums = GroupSums.read(sums, bounds, weighted=max_weight is not None)
     return group_sums if missing else group_sums.check_finite(names)
 
 
@@ -574,7 +598,24 @@ def sum_by_cells(
         missing=missing,
         max_weight=max_weight,
     )
-    has_undeclared, *sums = rows.add_up(sums_of)
+    groups = None
+    if max_weight is None:
+        names = rows.names[len(domain.columns) :]
+        numbers = dict(zip(names, bounds.tolist(), strict=True))
+        groups = rows.group(domain, numbers, GRID)
+    if groups is None:
+        has_undeclared, *sums = rows.add_up(sums_of)
+    else:
+        table, n_rows, summed = groups
+        codes, undeclared = encode_columns(table, domain, handle_unknown)
+        has_undeclared = np.array([name in undeclared for name in domain.columns])
+        sums = []
+        for clique in cliques:
+            keys = select_domain(domain, clique)
+            cells = np.zeros(len(n_rows), np.int64)
+            if clique:
+                cells = join_codes(keys, [codes[column] for column in clique])
+            sums += sum_grouped(summed, n_rows, cells, keys.size if clique else 1)
     for column, n in zip(domain.columns, has_undeclared, strict=True):
         if n:
             raise undeclared_error(

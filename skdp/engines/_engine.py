@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -37,6 +37,7 @@ from skdp.tables import (
     choose_library,
     convert_frame,
     get_protocol_text,
+    is_arrow_table,
     type_of_column,
 )
 
@@ -61,6 +62,7 @@ _ENGINES = {
     ("polars", "LazyFrame"): (_LOCAL, "PolarsTable"),
     ("duckdb", "DuckDBPyRelation"): (_LOCAL, "DuckDBTable"),
     ("_duckdb", "DuckDBPyRelation"): (_LOCAL, "DuckDBTable"),
+    ("ibis", "Table"): ("skdp.engines._sql", "IbisTable"),
     ("pyarrow", "Dataset"): (_LOCAL, "ArrowTable"),
     ("pyarrow", "Table"): (_LOCAL, "ArrowTable"),
     ("polars", "DataFrame"): (_LOCAL, "MemoryTable"),
@@ -83,8 +85,8 @@ def open_engine(frame: Any) -> Engine:
     if location is None:
         raise TypeError(
             "`frame` must be a DataFrame of Dask, Spark, Polars or pandas, a "
-            "LazyFrame, a relation of DuckDB, or a Table or Dataset of pyarrow, got "
-            f"{type(frame).__name__}.{_advise(frame)}"
+            "LazyFrame, a relation of DuckDB, a table of Ibis, or a Table or Dataset "
+            f"of pyarrow, got {type(frame).__name__}.{_advise(frame)}"
         )
     module, class_name = location
     return getattr(importlib.import_module(module), class_name)(frame)
@@ -105,10 +107,9 @@ def _advise(frame: Any) -> str:
 
 def open_table(frame: Any) -> LargeTable | None:
     """Wrap a table that is not in memory in its engine, for `fit`; None for other objects."""
-    # A pyarrow Table is in memory, although its engine reads it as a stream.
-    is_arrow_table = type(frame).__name__ == "Table"
     location = _find_engine(frame)
-    if location is None or is_arrow_table or location[1] == "MemoryTable":
+    # A pyarrow Table is in memory, although its engine reads it as a stream.
+    if location is None or is_arrow_table(frame) or location[1] == "MemoryTable":
         return None
     return open_engine(frame)
 
@@ -327,18 +328,8 @@ def limit_rows(
         # Columns are renamed because DuckDB ignores the case of names.
         names = [f"c{index}" for index in range(first.num_columns)]
         schema = first.rename_columns(names).schema
-        # The ids of people, of which 7 and 7.0 are one if they are text.
-        ids = type_of_column(first[person]) == "string"
-        field = pyarrow.field("person", pyarrow.string() if ids else first[person].type)
-
-        def read_batches_with_ids() -> Iterator[Any]:
-            """Yield batches whose last column has the ids of people."""
-            for table in chain([first], tables):
-                key = table[person]
-                key = write_keys(person, key) if ids else key.cast(field.type)
-                rows = table.rename_columns(names).cast(schema)
-                yield from rows.append_column(field, key).to_batches()
-
+        # Of ids that are text, 7 and 7.0 are one.
+        is_text = type_of_column(first[person]) == "string"
         query = (
             "SELECT * EXCLUDE (person) FROM people QUALIFY row_number() OVER (PARTITION "
             f"BY person ORDER BY hash({', '.join(names)}, {seed})) <= {most}"
@@ -349,10 +340,15 @@ def limit_rows(
             TemporaryDirectory(prefix="skdp-") as folder,
             duckdb.connect(config={"temp_directory": folder}) as connection,
         ):
-            reader = pyarrow.RecordBatchReader.from_batches(
-                schema.append(field), read_batches_with_ids()
-            )
-            people = connection.from_arrow(reader).query("people", query)
+            # The rows are stored, because threads of DuckDB cannot read from all engines.
+            statement = "CREATE TABLE people AS"
+            for table in chain([first], tables):
+                ids = write_keys(person, table[person]) if is_text else table[person]
+                rows = table.rename_columns(names).cast(schema)
+                people = connection.from_arrow(rows.append_column("person", ids))
+                run_safely(partial(people.query, "rows", f"{statement} FROM rows"))
+                statement = "INSERT INTO people"
+            people = connection.sql(query)
             selected = run_safely(lambda: people.to_arrow_reader(ROWS))
             for table in read_batches(selected):
                 yield table.rename_columns(first.column_names).select(columns)

@@ -211,6 +211,31 @@ class LargeTable(ABC):
         counts: Any = self.add_up(names, summary)
         return counts[0]
 
+    def group_rows(
+        self, keys: Any, numbers: Mapping[Any, Any], grid: int
+    ) -> tuple[Table, Integers, Integers] | None:
+        """Count and sum groups of rows in a database; None if the rows must be read.
+
+        Parameters
+        ----------
+        keys : Domain
+            Columns whose values and bins are the groups.
+        numbers : mapping of column name to (low, high)
+            Columns to sum between bounds.
+        grid : int
+            Position of the upper bound, see `sum_groups`.
+
+        Returns
+        -------
+        table : Table
+            A value of each key for each group, which is encoded as all values of the group.
+        n_rows : ndarray of shape (n_groups,)
+            The number of rows of each group.
+        sums : ndarray of shape (4, n_numbers, n_groups)
+            The number of values that are not finite, the number of values, and the sums of positions and squares.
+        """
+        return None
+
     @abstractmethod
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         """Drop the rows of each person beyond a limit, without loading the table."""
@@ -219,8 +244,12 @@ class LargeTable(ABC):
 def choose_library(data: Any) -> str:
     """Return the library of results for an input: polars for its frames, pyarrow for its tables, otherwise pandas."""
     library = type(data).__module__.partition(".")[0]
-    is_arrow_table = library == "pyarrow" and type(data).__name__ == "Table"
-    return library if library == "polars" or is_arrow_table else "pandas"
+    return library if library == "polars" or is_arrow_table(data) else "pandas"
+
+
+def is_arrow_table(data: Any) -> bool:
+    """Check if an object is a table of pyarrow, without importing the library."""
+    return _is_arrow(data) and type(data).__name__ == "Table"
 
 
 def open_large(data: Any) -> LargeTable | None:

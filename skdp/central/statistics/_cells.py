@@ -66,15 +66,56 @@ def count_marginals(
     """
     count_table = partial(_count_table, domain=domain, cliques=cliques, encode=encode)
     rows = rows.select(domain.columns)
-    has_undeclared, *counts = rows.add_up(count_table)
+    sums = _count_groups(rows, domain, cliques, encode)
+    has_undeclared, *counts = rows.add_up(count_table) if sums is None else sums
     for column, n in zip(domain.columns, has_undeclared, strict=True):
         if n:
             raise make_error(column, rows.table.columns)
     return counts
 
 
+def _count_groups(
+    rows: Batches, domain: Domain, cliques: Sequence[Sequence[int]], encode: Encoder
+) -> list[Integers] | None:
+    """Return the result of `_count_table` from groups that a database counts; None if the rows must be read."""
+    if rows.large is None:
+        return None
+    n_columns = len(domain.columns)
+    counted = list(map(tuple, cliques))
+    # A row with an undeclared value in another column is excluded from a marginal, too.
+    single = [(column,) for column in range(n_columns)]
+    if counted != [tuple(range(n_columns))]:
+        counted = [*single, *counted]
+    has_undeclared = np.zeros(n_columns, np.int64)
+    marginals = []
+    for clique in counted:
+        keys = select_domain(domain, clique)
+        groups = rows.group(keys)
+        if groups is None:
+            return None
+        table, n_rows, _ = groups
+        in_columns, counts = _count_table(
+            table,
+            domain=keys,
+            cliques=[range(len(clique))],
+            encode=encode,
+            n_rows=n_rows,
+        )
+        has_undeclared[list(clique)] |= in_columns
+        is_excluded = counts.sum() < n_rows.sum()
+        if len(counted) > 1 and is_excluded and not in_columns.any():
+            return None
+        marginals.append(counts)
+    return [has_undeclared, *marginals[len(counted) - len(cliques) :]]
+
+
 def _count_table(
-    table: Table, *, domain: Domain, cliques: Sequence[Sequence[int]], encode: Encoder
+    table: Table,
+    *,
+    domain: Domain,
+    cliques: Sequence[Sequence[int]],
+    encode: Encoder,
+    n_rows: Integers | None = None,
 ) -> list[Integers]:
     """Return an indicator of each column with undeclared values that are errors, and the counts of each marginal."""
     codes, undeclared = encode(table, domain)
@@ -85,7 +126,9 @@ def _count_table(
     for clique in cliques:
         marginal_domain = select_domain(domain, clique)
         cells = marginal_domain.join([codes[column] for column in clique])
-        counts.append(np.bincount(cells, minlength=marginal_domain.size))
+        # Counts are below 2**53, so that sums of floats are exact.
+        n_in_cells = np.bincount(cells, n_rows, minlength=marginal_domain.size)
+        counts.append(n_in_cells.astype(np.int64))
     return counts
 
 

@@ -1,0 +1,237 @@
+"""Tables of Ibis: a database counts and sums groups of rows, and the results are those of the rows in memory."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import skdp
+from skdp import Domain, Interval
+from skdp.engines import open_table, privatize, tally
+from tests.engines.conftest import IBIS
+
+ibis = pytest.importorskip("ibis", reason="ibis is not installed (extra 'sql')")
+
+N = 4_000
+RNG = np.random.default_rng(0)
+DAYS = [dt.date(2000, 1, 1) + dt.timedelta(int(day)) for day in RNG.integers(0, 1_500, N)]
+ROWS = pa.table(
+    {
+        "town": pa.array(RNG.choice(["Ulm", "ulm", "Bonn", "Zürich", "O'Hara \\ %"], N), mask=RNG.random(N) < 0.1),
+        "level": RNG.integers(0, 5, N),
+        "age": RNG.integers(0, 101, N),
+        "pay": pa.array(RNG.lognormal(3, 1, N).round(1), mask=RNG.random(N) < 0.1),
+        "rate": pa.array(RNG.normal(size=N)),
+        "born": pa.array(DAYS, pa.date32()),
+        "seen": pa.array([dt.datetime.combine(day, dt.time(7, 30)) for day in DAYS], pa.timestamp("us")),
+        "member": RNG.random(N) < 0.3,
+        "cost": pa.array([Decimal(int(cents)) / 100 for cents in RNG.integers(0, 9_999, N)], pa.decimal128(12, 2)),
+        "person": RNG.integers(0, N // 3, N),
+    }
+)
+TOWNS = ["Ulm", "ulm", "Bonn", "Zürich", "O'Hara \\ %", "unused", None]
+DOMAIN = Domain(
+    {
+        "town": TOWNS,
+        "level": [0, 1, 2, 3, 4],
+        "age": Interval(0, 100, bins=5),
+        "pay": Interval(edges=[0.0, 0.1, 7.3, 40.0, 5_000.0], missing=True),
+        "born": Interval(dt.date(2000, 1, 1), dt.date(2005, 1, 1), bins=5),
+        "member": [True, False],
+    }
+)
+BOUNDS = {"age": (0, 100), "pay": (0.3, 80.7), "rate": (-0.7, 2.1), "cost": (0.1, 70.0)}
+
+
+@pytest.fixture(scope="module", params=IBIS)
+def connect(request):
+    """Return a function that stores an Arrow table in a database."""
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(scope="module")
+def rows(connect):
+    """Return rows as an Arrow table; SQLite has no decimals."""
+    if "sqlite" in connect.__qualname__:
+        return ROWS.set_column(ROWS.column_names.index("cost"), "cost", ROWS["cost"].cast(pa.float64()))
+    return ROWS
+
+
+@pytest.fixture(scope="module")
+def stored(connect, rows):
+    return connect(rows)
+
+
+@pytest.fixture
+def fetched(monkeypatch):
+    """List the numbers of rows that are fetched from the database."""
+    counts = []
+    engine = sys.modules[type(open_table(ibis.memtable({"x": [1]}))).__module__]
+    read_query = engine.read_query
+
+    def count_rows(query):
+        for batch in read_query(query):
+            counts.append(batch.num_rows)
+            yield batch
+
+    monkeypatch.setattr(engine, "read_query", count_rows)
+    return counts
+
+
+def sums(**parameters):
+    return {"epsilon": 1.0, "random_state": 0} | parameters
+
+
+FITS = {
+    "mean": (lambda X: skdp.DPMean(**sums(bounds=BOUNDS)).fit(X).to_frame(), list(BOUNDS)),
+    "variance": (lambda X: skdp.DPStandardScaler(**sums(bounds=BOUNDS)).fit(X).scale_, list(BOUNDS)),
+    "histogram": (
+        lambda X: skdp.DPHistogram(**sums(domain=DOMAIN.select(["town", "age"]))).fit(X).counts_,
+        ["town", "age"],
+    ),
+    "groups": (
+        lambda X: (
+            skdp.DPGroupBy(**sums(by=["town", "level"], keys=DOMAIN.select(["town", "level"]), bounds={"pay": (0, 90)}))
+            .fit(X)
+            .to_frame()
+        ),
+        ["town", "level", "pay"],
+    ),
+    "imputer": (
+        lambda X: (
+            skdp.DPSimpleImputer(**sums(strategy="most_frequent", categories={"level": range(5)})).fit(X).statistics_
+        ),
+        ["level"],
+    ),
+    "synthesizer": (
+        lambda X: skdp.DPMarginalSynthesizer(**sums(domain=DOMAIN.select(["town", "level", "age"]))).fit(X).sample(200),
+        ["town", "level", "age"],
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Columns .* have dtype object")  # decimals in pandas
+@pytest.mark.parametrize("name", FITS)
+def test_database_sums_equal_the_sums_of_rows(stored, rows, fetched, name):
+    fit, columns = FITS[name]
+    found, expected = fit(stored.select(*columns)), fit(ds.dataset(rows.select(columns)))
+    if hasattr(expected, "columns"):
+        pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+    else:
+        np.testing.assert_array_equal(found, expected)
+    assert fetched
+    assert max(fetched) <= 6 * 101  # cells of towns and ages
+
+
+@pytest.mark.parametrize("name", ["born", "seen", "member", "pay"])
+def test_bins_and_values_of_other_types_are_counted(stored, rows, fetched, name):
+    declared = dict(DOMAIN) | {"seen": DOMAIN["born"], "pay": Interval(0.0, 100.0, bins=8)}
+    declared = declared[name]
+    histogram = skdp.DPHistogram(1e6, domain={name: declared}, handle_unknown="ignore", random_state=0)
+    found = histogram.fit(stored.select(name)).counts_
+    np.testing.assert_array_equal(found, histogram.fit(ds.dataset(rows.select([name]))).counts_)
+    assert found.sum() > N / 2
+    # SQLite has no dates and booleans, so their rows are read.
+    assert max(fetched) <= (N if "sqlite" in stored.get_backend().name else 12)
+
+
+def make_ties():
+    """Return bounds, and numbers that are in the middle between two positions, on a bound, outside or not finite."""
+    grid = 1 << 29
+    ties = [(2 * k + 1) / (4 * grid) for k in [0, 1, 2, 5, grid // 2, grid - 1]]
+    return (0.0, 1.0), [*ties, 0.0, 1.0, -0.0, -3.5, 2.0, 1e308, -1e308, 5e-324, np.inf, -np.inf, np.nan, 0.1, 0.3]
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 1.0), (-0.3, 0.7), (-1e300, 1e307), (5e-324, 1e-310), (0.1, 12345.678)])
+def test_positions_equal_the_positions_of_numpy(connect, bounds):
+    _, ties = make_ties()
+    numbers = np.array([*ties, *np.linspace(*bounds, 31), *np.nextafter(bounds, 0), *np.nextafter(bounds, 9)])
+    table = pa.table({"x": numbers, "row": range(len(numbers))})
+    domain = Domain({"row": range(len(numbers))})
+    groups = open_table(connect(table)).group_rows(domain, {"x": bounds}, 1 << 29)
+    keys, n_rows, sums = groups
+    order = np.argsort(keys.columns[0])
+    low, high = bounds
+    positions = np.rint((np.clip(numbers, low, high) - low) / (high - low) * (2 << 29)) - (1 << 29)
+    is_value = ~np.isnan(numbers)
+    expected = [~np.isfinite(numbers), is_value, positions, np.rint(positions**2 / (1 << 29))]
+    assert (n_rows == 1).all()
+    np.testing.assert_array_equal(sums[1:, 0, order], np.where(is_value, expected[1:], 0))
+    assert sums[0].sum() == expected[0].sum()
+
+
+CASES = {
+    "text": (["a", "A", "a ", "", None, "é", "b"], ["a", "", "é", None]),
+    "integers": ([1, 2, 3, None, 2**53 + 1, -(2**62)], [1, 3, 2**53]),
+    "floats": ([0.1, 0.1 + 2**-56, 0.3, 0.1 + 0.2, np.nan, None, np.inf, -0.0, 5e-324], [0.1, 0.3, 0.0, None]),
+    "bins": (
+        [0.0, 0.1, 0.1 + 2**-56, 0.3, 0.1 + 0.2, 1.0, 1.0 + 2**-52, -5e-324, np.nan],
+        Interval(edges=[0.0, 0.1, 0.3, 1.0]),
+    ),
+    "whole bins": ([0, 3, 4, 7, 8, 9, -1, None], Interval(0, 8, bins=2, missing=True)),
+    "dates": ([dt.date(2000, 1, 1), dt.date(1999, 12, 31), None, dt.date(2004, 2, 29)], [dt.date(2000, 1, 1)]),
+    "days": (
+        [dt.datetime(2000, 1, 2, 23, 59), dt.datetime(2000, 1, 3), None],
+        Interval(dt.date(2000, 1, 1), dt.date(2000, 1, 2), bins=1),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values_are_compared_as_in_python(connect, case):
+    values, declared = CASES[case]
+    table = pa.table({"x": values * 3})
+    histogram = skdp.DPHistogram(1e9, domain={"x": declared}, handle_unknown="ignore", random_state=0)
+    found = histogram.fit(connect(table)).counts_
+    np.testing.assert_array_equal(found, histogram.fit(ds.dataset(table)).counts_)
+    with pytest.raises(ValueError, match="Column 'x' contains a value outside"):
+        skdp.DPHistogram(1.0, domain={"x": declared}).fit(connect(table))
+
+
+def test_collation_of_a_column_does_not_merge_values(connect):
+    stored = connect(pa.table({"x": ["a", "A", "a"]}))
+    connection = stored.get_backend()
+    if connection.name == "sqlite":
+        connection.con.executescript("CREATE TABLE n (x TEXT COLLATE NOCASE); INSERT INTO n VALUES ('a'), ('A'), ('a')")
+    elif connection.name == "duckdb":
+        connection.raw_sql("CREATE TABLE n (x VARCHAR COLLATE NOCASE)")
+        connection.raw_sql("INSERT INTO n VALUES ('a'), ('A'), ('a')")
+    else:
+        pytest.skip("the server of the tests is built without ICU")
+    histogram = skdp.DPHistogram(1e9, domain={"x": ["a", "A"]}, random_state=0).fit(connection.table("n"))
+    assert histogram.counts_.tolist() == [2, 1]
+
+
+def test_values_of_another_type_in_sqlite_raise_an_error(ibis_sqlite):
+    stored = ibis_sqlite(pa.table({"x": [1.5, 2.5], "n": [1, 2]}))
+    connection = stored.get_backend()
+    connection.con.execute(f"INSERT INTO {stored.get_name()} VALUES ('secret', 'secret')")
+    with pytest.raises(ValueError, match="cannot be read") as caught:
+        skdp.DPMean(1.0, bounds=(0, 5)).fit(stored.select("x"))
+    assert "secret" not in str(caught.value)
+    with pytest.raises(ValueError, match="cannot be read"):
+        skdp.DPHistogram(1.0, domain={"n": [1, 2]}).fit(stored.select("n"))
+
+
+def test_reports_are_drawn_in_batches(stored, rows, tmp_path, monkeypatch):
+    monkeypatch.setattr("skdp.engines._sql.ROWS", 700)
+    encoder = skdp.RandomizedResponseEncoder(20.0, categories=DOMAIN.select(["level", "town"]), random_state=0)
+    reports = privatize(stored, encoder, keep=["age"], path=tmp_path / "reports.parquet")
+    counts = encoder.estimate_counts(tally(reports, encoder))["count"]
+    expected = pd.Series(rows["level"].to_pylist()).value_counts(sort=False)
+    np.testing.assert_allclose(counts.loc["level"], expected.loc[range(5)], atol=25)
+    assert reports.to_table()["age"].to_pylist() == stored.select("age").to_pyarrow()["age"].to_pylist()
+
+
+def test_rows_of_persons_are_limited(stored, rows):
+    histogram = skdp.DPHistogram(1e6, domain={"level": range(5)}, max_rows_per_person=2, random_state=0)
+    found = histogram.fit(stored.select("level", "person"), person="person")
+    sizes = pd.Series(rows["person"].to_pylist()).value_counts()
+    assert found.counts_.sum() == pytest.approx(sizes.clip(upper=2).sum(), abs=1)
