@@ -36,6 +36,7 @@ from skdp import (
 )
 from skdp.datasets import load_adult
 from skdp.evaluation import CountEstimateDisplay
+from skdp.metrics import percent_error
 from skdp.oracles import ORACLES
 
 adult = load_adult().frame
@@ -96,8 +97,8 @@ comparison = pd.DataFrame(
         for name, table in answers_of.items()
     }
 ).T
-comparison["error in percent"] = (
-    100 * (comparison["count"] - true_count).abs() / true_count
+comparison["error in percent"] = percent_error(
+    true=[true_count] * 2, estimate=comparison["count"]
 )
 comparison.astype(float).round(3)
 

@@ -48,6 +48,8 @@ from skdp.datasets import load_adult
 from skdp.evaluation import MarginalDisplay
 from skdp.metrics import (
     marginal_error,
+    percent_error,
+    range_query_error,
     train_on_synthetic,
 )
 from skdp.oracles import project_to_simplex
@@ -148,9 +150,9 @@ for low, high in [(30, 31), (21, 33), (30, 71)]:
         "true": true,
         "answer": answer.value,
         "standard error": answer.std_error,
-        "in %": 100 * answer.std_error / true,
+        "in %": percent_error(true=true, estimate=true + answer.std_error),
         "asked alone": asked_alone,
-        "alone, in %": 100 * asked_alone / true,
+        "alone, in %": percent_error(true=true, estimate=true + asked_alone),
     }
 pd.DataFrame.from_dict(rows, orient="index").round(3)
 
@@ -825,18 +827,11 @@ draws = np.random.default_rng(0)
 ages = np.sort([draws.choice(np.arange(17, 92), 2, replace=False) for _ in range(100)])
 jobs = draws.choice(np.array(domain["occupation"].values, object), 100)
 queries = [
-    f"{low} <= age < {high} and occupation == {job!r}"
+    {"age": (low, high), "occupation": [job]}
     for (low, high), job in zip(ages.tolist(), jobs, strict=True)
 ]
-
-
-def answer_queries(rows):
-    return np.array([100 * len(rows.query(query)) / len(rows) for query in queries])
-
-
 range_errors = {
-    name: np.abs(answer_queries(rows) - answer_queries(adult)).mean()
-    for name, rows in tables.items()
+    name: 100 * range_query_error(adult, rows, queries) for name, rows in tables.items()
 }
 pd.Series(range_errors, name="mean error of a range query, % of all people").round(2)
 

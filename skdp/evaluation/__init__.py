@@ -1,6 +1,6 @@
 """Cost of privacy and remaining leakage: curves, studies, attacks, audits, displays and the report."""
 
-from skdp.evaluation._attribute_inference import attribute_inference
+from skdp.evaluation._attribute_inference import attribute_inference, bayes_accuracy
 from skdp.evaluation._audit import audit_epsilon
 from skdp.evaluation._fairness_study import fairness_study
 from skdp.evaluation._membership_inference import membership_inference
@@ -24,6 +24,7 @@ __all__ = [
     "ShapeDisplay",
     "attribute_inference",
     "audit_epsilon",
+    "bayes_accuracy",
     "compare_to_baseline",
     "fairness_study",
     "membership_inference",

@@ -7,7 +7,7 @@ privatized groups.
 from skdp.metrics._aif360 import from_aif360, to_aif360
 from skdp.metrics._aif360 import import_optional as import_optional
 from skdp.metrics._counts import convert_labels as convert_labels
-from skdp.metrics._counts import count_error
+from skdp.metrics._counts import count_error, percent_error
 from skdp.metrics._fairness import (
     debiased_fairness,
     fairness_from_counts,
@@ -30,6 +30,7 @@ from skdp.metrics._reported_groups import joint_distribution
 from skdp.metrics._synthetic_tables import (
     marginal_error,
     marginal_errors,
+    range_query_error,
     train_on_synthetic,
 )
 from skdp.metrics._synthetic_tables import marginal_table as marginal_table
@@ -44,9 +45,11 @@ __all__ = [
     "link_errors",
     "marginal_error",
     "marginal_errors",
+    "percent_error",
     "private_parity",
     "private_reweighing",
     "private_threshold_optimizer",
+    "range_query_error",
     "to_aif360",
     "train_on_synthetic",
 ]

@@ -1,9 +1,9 @@
-"""Errors of synthetic tables: marginals, and models trained on the rows."""
+"""Errors of synthetic tables: marginals, range queries, and models trained on the rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import check_scoring
 
-from skdp._arrays import Codes
+from skdp._arrays import Codes, Mask
 from skdp.base import ColumnName, TableLike, to_array
 from skdp.domain import Categories, Domain, DomainLike, Interval
 from skdp.metrics._inputs import parse_classes, parse_column
@@ -24,14 +24,19 @@ from skdp.tables import (
     Table,
     distinct_values,
     is_frame,
+    to_dates,
+    to_numbers,
     type_of_value,
     wrap_table,
 )
 
+RangeQuery = Mapping[Any, Any]
 Values = Categories | Interval
 
 # Label of the cells of missing and undeclared values.
 OUTSIDE = "outside the domain"
+# Types of bounds, as named by `type_of_value`, that a range of dates may have.
+TIME_KINDS = ("date", "datetime")
 
 
 def marginal_error(
@@ -70,6 +75,7 @@ def marginal_error(
     See Also
     --------
     marginal_errors : Error of each marginal.
+    range_query_error : Error of the answers to queries.
 
     Notes
     -----
@@ -201,11 +207,11 @@ def _code_columns(
 ) -> tuple[dict[Any, list[Any]], pd.DataFrame]:
     """Return the labels of each column, and the codes of the real and then synthetic rows."""
     # Both tables have the same codes, because a value may occur in one of them only.
-    declared = _list_declared(domain)
+    declared = {} if domain is None else Domain(domain)
     labels, codes = {}, {}
     for name in names:
         columns = [_select_column(table, name) for table in tables]
-        values = declared.get(name)
+        values: Any = declared.get(name)
         if values is None:
             values = _observed_values(name, columns)
         parts = [_encode(name, values, column) for column in columns]
@@ -225,8 +231,15 @@ def _encode(name: Any, values: Values, column: Any) -> Codes:
 
 def _observed_values(name: Any, columns: list[Any]) -> Categories:
     """Return the sorted values that occur in the real or the synthetic column."""
-    real, real_missing = _distinct_values(name, columns[0], "real")
-    synthetic, synthetic_missing = _distinct_values(name, columns[1], "synthetic")
+    found, has_missing = [], False
+    for label, column in zip(("real", "synthetic"), columns, strict=True):
+        try:
+            values, is_incomplete = distinct_values(column)
+        except ColumnError as error:
+            raise ValueError(f"Column {name!r} of `{label}` {error}.") from None
+        found.append(values)
+        has_missing |= is_incomplete
+    real, synthetic = found
     # Columns with the values 1 and "1" would have no value in common.
     if real and synthetic and type_of_value(real[0]) != type_of_value(synthetic[0]):
         raise ValueError(
@@ -235,20 +248,12 @@ def _observed_values(name: Any, columns: list[Any]) -> Categories:
             "`synthetic`."
         )
     values = sorted({*real, *synthetic})
-    if real_missing or synthetic_missing:
+    if has_missing:
         values.append(None)
     try:
         return Categories(values)
     except (TypeError, ValueError) as error:
         raise ValueError(f"Column {name!r}: {error}") from None
-
-
-def _distinct_values(name: Any, column: Any, label: str) -> tuple[list[Any], bool]:
-    """Return the distinct values of a column, and whether values are missing."""
-    try:
-        return distinct_values(column)
-    except ColumnError as error:
-        raise ValueError(f"Column {name!r} of `{label}` {error}.") from None
 
 
 def _check_table(label: str, data: Any) -> Table:
@@ -277,16 +282,129 @@ def _select_column(table: Table, name: Any) -> Any:
     return table.columns[table.names.index(name)]
 
 
-def _list_declared(domain: Any) -> dict[Any, Values]:
-    """Return the values of each declared column of a Domain, a mapping or None."""
-    if domain is None:
-        return {}
-    if not isinstance(domain, Mapping):
-        raise TypeError(
-            "`domain` must be a Domain or a mapping of column name to values, got "
-            f"{type(domain).__name__}."
+def range_query_error(
+    real: TableLike, synthetic: TableLike, queries: Iterable[RangeQuery]
+) -> float:
+    """Compute the mean absolute error of range queries, as a proportion of the rows.
+
+    A query counts the rows that satisfy a condition on each of its columns: a range of
+    numbers or dates, or a set of values.
+
+    Parameters
+    ----------
+    real, synthetic : dataframe or 2-D array-like of shape (n_rows, n_columns)
+        Real and synthetic rows: pandas, polars or pyarrow tables, or arrays, with the
+        columns of the queries.
+    queries : iterable of mappings
+        Each query is a mapping of column name to condition. A condition is a tuple
+        ``(low, high)`` for ``low <= value < high``, where None is no bound, or a list
+        of values, where None is a missing value.
+
+    Returns
+    -------
+    float
+        The mean, over the queries, of the absolute difference between the proportions
+        of real and of synthetic rows that satisfy the query, from 0 to 1.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the tables have no rows, or the queries do not match the columns.
+
+    See Also
+    --------
+    marginal_error : Error of all cells of marginals.
+
+    Notes
+    -----
+    **Privacy.** The result depends on the real rows and is not protected.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp.metrics import range_query_error
+    >>> real = pd.DataFrame({"age": [20, 30, 40, 50], "sex": ["F", "F", "M", "M"]})
+    >>> synthetic = pd.DataFrame({"age": [25, 45], "sex": ["F", "F"]})
+    >>> range_query_error(real, synthetic, [{"age": (18, 38)}, {"age": (38, None), "sex": ["M"]}])
+    0.25
+    """
+    tables = _check_table("real", real), _check_table("synthetic", synthetic)
+    errors = []
+    for query in queries:
+        if not isinstance(query, Mapping) or not query:
+            raise TypeError(
+                "Each query must be a non-empty mapping of column name to condition, "
+                f"got {type(query).__name__}."
+            )
+        real_proportion, synthetic_proportion = (
+            _answer_query(table, query) for table in tables
         )
-    return dict(Domain(domain))
+        errors.append(abs(real_proportion - synthetic_proportion))
+    if not errors:
+        raise ValueError("`queries` must have at least one query, got none.")
+    return float(np.mean(errors))
+
+
+def _answer_query(table: Table, query: RangeQuery) -> float:
+    """Return the proportion of the rows that satisfy all conditions of a range query."""
+    is_selected: Any = True
+    for name, condition in query.items():
+        column = _select_column(table, name)
+        if isinstance(condition, tuple):
+            is_selected &= _is_in_range(name, column, condition)
+        elif isinstance(condition, str | bytes | Mapping) or not isinstance(
+            condition, Iterable
+        ):
+            raise TypeError(
+                f"The condition on column {name!r} must be a tuple (low, high) or a "
+                f"list of values, got {type(condition).__name__}."
+            )
+        else:
+            is_selected &= _is_among(name, column, list(condition))
+    return float(np.mean(is_selected))
+
+
+def _is_in_range(name: Any, column: Any, bounds: tuple[Any, ...]) -> Mask:
+    """Return a mask of the rows with ``low <= value < high``, False for missing values."""
+    types = {type_of_value(bound) for bound in bounds if bound is not None}
+    is_time = types <= {*TIME_KINDS}
+    if len(bounds) != 2 or not (is_time or types == {"number"}):
+        raise ValueError(
+            f"The range of column {name!r} must be (low, high) of numbers, dates or "
+            "None. Use a list for a set of values."
+        )
+    # A range without bounds contains all values of any type that are not missing.
+    if not types:
+        return _encode(name, Categories([None]), column) == 1
+    low, high = bounds
+    try:
+        if is_time:
+            values: Any = to_dates(column, "datetime64[us]")
+            low, high = (b if b is None else np.datetime64(b, "us") for b in bounds)
+        else:
+            values = to_numbers(column)
+    except ColumnError as error:
+        raise ValueError(f"Column {name!r}: {error}.") from None
+    if low is not None and high is not None and not low < high:
+        raise ValueError(f"The range of column {name!r} must have low < high.")
+    is_inside = ~np.isnan(values) if not is_time else ~np.isnat(values)
+    # NumPy warns if a bound exceeds the largest number of a column of float16.
+    with np.errstate(over="ignore"):
+        if low is not None:
+            is_inside &= values >= low
+        if high is not None:
+            is_inside &= values < high
+    return is_inside
+
+
+def _is_among(name: Any, column: Any, values: list[Any]) -> Mask:
+    """Return a mask of the rows with one of the values of a condition."""
+    try:
+        codes = _encode(name, Categories(values), column)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"The condition on column {name!r}: {error}") from None
+    # Values that are not listed have the code ``len(values)``.
+    return codes < len(values)
 
 
 def train_on_synthetic(

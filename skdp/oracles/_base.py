@@ -576,12 +576,12 @@ class FrequencyOracle(LocalMechanism):
         total = p * (1 - p) + (self.k - 1) * q * (1 - q)
         return float(total / (self.k * (p - q) ** 2))
 
-    def guess_accuracy(self, prior: ArrayLike) -> float | None:
+    def guess_accuracy(self, prior: Floats) -> float | None:
         """Return the exact probability that the best guess from a report is correct.
 
         Parameters
         ----------
-        prior : array-like of shape (k,)
+        prior : ndarray of shape (k,)
             Probability of each value.
 
         Returns
@@ -593,7 +593,7 @@ class FrequencyOracle(LocalMechanism):
         # A channel of 2**20 entries takes about a second.
         if self.shows_hash or self.k * self.n_reports > 1 << 20:
             return None
-        joint = np.array(self.channel(), float) * np.asarray(prior)[:, np.newaxis]
+        joint = np.array(self.channel(), float) * prior[:, np.newaxis]
         return float(joint.max(axis=0).sum())
 
     def sampler(self) -> dict[str, Any]:

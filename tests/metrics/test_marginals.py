@@ -146,7 +146,7 @@ ONE = pd.DataFrame({"a": [1, 2], "b": pd.array(["secret", "s"], "string")})
         (None, ONE, {}, "`real` must be a dataframe or a 2-D array"),
         (pl.DataFrame(), ONE, {}, "`real` must have at least one column"),
         (ONE, ONE, {"order": 0}, "`order` must be between 1 and 2, got 0"),
-        (ONE, ONE, {"domain": [1]}, "`domain` must be a Domain or a mapping of column name to values, got list"),
+        (ONE, ONE, {"domain": [1]}, "Domain requires a mapping from column name to values, or a Domain, got list"),
         (ONE, ONE, {"domain": {"a": [1, 1]}}, "Column 'a': expected distinct values"),
         (ONE, ONE, {"domain": {"b": Interval(0, 1, bins=2)}}, "Column 'b': expected numbers"),
         (ONE, ONE.assign(a=[1, "secret"]), {}, "Column 'a' of `synthetic` must have values of one type"),

@@ -32,7 +32,6 @@ from skdp.evaluation.report._study import PARAM_NAME, Study, encode_declared
 from skdp.local import RandomizedResponseEncoder
 from skdp.metrics import (
     COMPARISONS,
-    count_error,
     debiased_fairness,
     fairness_report,
     marginal_error,
@@ -292,7 +291,7 @@ def count_study(
 
     Each release is by randomized response of the combination of all columns. The result has the tables "releases",
     estimates of the first release by epsilon and cell; "errors", with a row for each epsilon and repeat; and "summary",
-    means and quantiles of the errors by epsilon.
+    means of the errors by epsilon.
     """
     epsilons = check_epsilons(epsilons)
     check_size(n_repeats, min_val=1, max_val=None, name="n_repeats")
@@ -300,7 +299,7 @@ def count_study(
     # The exact count of each cell, as an array and as a series.
     true = np.bincount(domain.join(codes), minlength=domain.size)
     truth = pd.Series(true, index=domain.cells(), name="true")
-    releases, errors, expected = [], [], []
+    releases, tables, expected = {}, [], {}
     for index, epsilon in enumerate(epsilons):
         # Each epsilon has its own seed. With the same noise, the errors at different
         # epsilons would be correlated.
@@ -308,44 +307,40 @@ def count_study(
         encoder = RandomizedResponseEncoder(
             epsilon, strategy="joint", categories=domain, random_state=seed
         ).fit(frame)
-        expected.append(_expected_errors(encoder, truth))
+        expected[epsilon] = _expected_errors(encoder, truth)
         protocol, (oracle,) = encoder.protocol_, encoder.oracles_
-        for repeat in range(n_repeats):
-            # Equal to `transform` and `estimate_counts`, but the rows are encoded once. The
-            # reports are not permanent, so they require no ids of records.
+        tallies = []
+        for _ in range(n_repeats):
+            # Equal to `transform`, but the rows are encoded once. The reports are not
+            # permanent, so they require no ids of records.
             reports = protocol.randomize(
                 list(codes), records=[], randomness=encoder._randomness()
             )
-            tally = protocol.tally(reports)
-            if repeat == 0:
-                estimates = encoder.estimate_counts(tally)
-                releases.append(pd.concat([truth, estimates], axis=1))
-            counts = oracle.estimate(tally.counts[0], tally.n_reports)
-            std_errors = np.sqrt(oracle.variance(counts, tally.n_reports))
-            margin = NormalDist().inv_cdf(0.975) * std_errors
-            errors.append(
-                {
-                    "epsilon": epsilon,
-                    "repeat": repeat,
-                    "l1": count_error(true=true, estimate=counts),
-                    "l2": count_error(true=true, estimate=counts, metric="l2"),
-                    "coverage": float((np.abs(counts - true) <= margin).mean()),
-                }
-            )
-    by_epsilon = pd.Index(epsilons, name="epsilon")
-    stated = pd.DataFrame(expected, by_epsilon, ["l1_mean_expected", "l2_rms_expected"])
-    table = pd.DataFrame(errors)
-    grouped = table.groupby("epsilon", sort=False)
+            tallies.append(protocol.tally(reports))
+        estimates = encoder.estimate_counts(tallies[0])
+        releases[epsilon] = pd.concat([truth, estimates], axis=1)
+        n = len(codes[0])
+        counts = np.stack([oracle.estimate(tally.counts[0], n) for tally in tallies])
+        error = np.abs(counts - true)
+        margin = NormalDist().inv_cdf(0.975) * np.sqrt(oracle.variance(counts, n))
+        columns = {
+            "l1": error.sum(axis=1),
+            "l2": np.linalg.norm(error, axis=1),
+            "coverage": (error <= margin).mean(axis=1),
+        }
+        tables.append(pd.DataFrame(columns).rename_axis("repeat").reset_index())
+    errors = pd.concat(dict(zip(epsilons, tables, strict=True)), names=["epsilon"])
+    errors = errors.reset_index("epsilon").reset_index(drop=True)
+    grouped = errors.groupby("epsilon", sort=False)
     summary = pd.DataFrame({"n_repeats": grouped.size()})
-    for name in ("l1", "l2"):
-        summary[f"{name}_mean"] = grouped[name].mean()
-        summary[f"{name}_q05"] = grouped[name].quantile(0.05)
-        summary[f"{name}_q95"] = grouped[name].quantile(0.95)
+    summary["l1_mean"], summary["l2_mean"] = grouped["l1"].mean(), grouped["l2"].mean()
     summary["l2_rms"] = np.hypot(summary["l2_mean"], grouped["l2"].std(ddof=0))
     summary["coverage"] = grouped["coverage"].mean()
+    names = ["l1_mean_expected", "l2_rms_expected"]
+    stated = pd.DataFrame.from_dict(expected, orient="index", columns=names)
     return Bunch(
-        releases=pd.concat(releases, keys=list(epsilons), names=["epsilon"]),
-        errors=table,
+        releases=pd.concat(releases, names=["epsilon"]),
+        errors=errors,
         summary=summary.join(stated).reset_index(),
     )
 
