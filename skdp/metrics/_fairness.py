@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -27,7 +26,6 @@ from skdp.metrics._inputs import (
     CellLabels,
     code_cells,
     find_privileged,
-    is_regression,
     list_columns,
     list_positive_labels,
     parse_columns,
@@ -36,10 +34,7 @@ from skdp.metrics._inputs import (
 )
 from skdp.metrics._rates import (
     COMPARISONS,
-    MEAN_COMPARISONS,
-    MEANS,
     RATES,
-    Comparison,
     Groups,
     RateSums,
     compare_extremes,
@@ -47,7 +42,6 @@ from skdp.metrics._rates import (
     estimate_rates,
     make_simultaneous,
     score_rates,
-    sum_means,
     sum_rates,
 )
 from skdp.metrics._reported_groups import (
@@ -89,9 +83,8 @@ def fairness_report(
     Parameters
     ----------
     y_true, y_pred : array-like or series of shape (n_samples,), or dataframe of one column
-        True and predicted labels, of any number of classes, or numbers of a regression,
-        some of which have fractions: whole numbers are classes, as in scikit-learn. All
-        labels except the positive label are negative.
+        True and predicted labels, of any number of classes. All labels except the
+        positive label are negative.
     sensitive_features : array-like or series of shape (n_samples,), or dataframe or array of several columns
         Group of each row; for several columns, the combination of their values.
         Missing values are a group, "missing". Rows are matched by position.
@@ -126,11 +119,8 @@ def fairness_report(
         - ``equal_opportunity_difference`` of TPR, and ``average_odds_difference``, the
           mean of the differences of TPR and FPR.
 
-        For a regression, the means are ``mean_prediction``, ``mean_error`` (prediction
-        minus true number) and ``mean_absolute_error`` of each group, and
-        ``mean_prediction_difference``, ``mean_error_difference`` and
-        ``mean_absolute_error_difference``. With more than two labels and no positive
-        label, the column ``class_vs_rest`` is first: it has the positive label of the row.
+        With more than two labels and no positive label, the column ``class_vs_rest`` is
+        first: it has the positive label of the row.
 
         In comparisons, ``group`` is None. With `privileged`, a difference is
         *unprivileged − privileged*, so a negative difference disadvantages the
@@ -143,7 +133,7 @@ def fairness_report(
     ValueError
         If lengths differ, two inputs have the same row labels in different orders, a
         label is missing, no label is positive, `y_true` and `y_pred` have more than two
-        labels and none in common, a number is infinite, or all or no rows are privileged.
+        labels and none in common, or all or no rows are privileged.
 
     Warns
     -----
@@ -170,17 +160,12 @@ def fairness_report(
     nan, and so is the ratio if all selection rates are 0.
 
     **Intervals** treat the rows as an independent sample and cover the metric of the
-    population. At 95 %, they cover in at least 93 % of samples with 50 rows per group;
-    means of skewed numbers, such as incomes, in 85 to 92 %, with 200 rows in 92 to 96 %.
+    population. At 95 %, they cover in at least 93 % of samples with 50 rows per group.
 
     - Rates: Clopper and Pearson [3]_. Weighted rows count as the number of equally
       weighted rows with the same linearized variance [7]_.
     - Differences: method 10 of Newcombe [4]_, and MOVER for average odds [5]_.
     - Ratios: MOVER-R [6]_.
-    - Means: all t for which the weighted sum of ``y - t`` is at most z linearized standard
-      errors from 0. Their differences combine by MOVER. Intervals of weighted means cover
-      in 87 to 96 % of samples with 60 rows per group if the numbers are very skewed and
-      the weights depend on them.
     - Largest minus smallest rate: the endpoint next to equality holds for all pairs of
       groups simultaneously, by Bonferroni's inequality.
 
@@ -240,7 +225,7 @@ def fairness_report(
     3                  selection_rate  (Male, White)    0.5
     12  statistical_parity_difference           None    1.0
 
-    With three classes, each class is compared with the rest; numbers have means:
+    With three classes, each class is compared with the rest:
 
     >>> grades = fairness_report([*"ABCBCBAC"], [*"ABBCCBAC"], sex, privileged="Male")
     >>> grades.loc[grades["metric"] == "statistical_parity_difference", ["class_vs_rest", "value"]]
@@ -248,12 +233,6 @@ def fairness_report(
     6              A   0.00
     16             B   0.25
     26             C  -0.25
-    >>> wages = fairness_report([9.5, 8, 9, 8, 12, 11, 9, 8], [9, 8.5, 9, 8, 11, 11, 10, 9], sex, privileged="Male")
-    >>> wages.loc[wages["group"].isna(), ["metric", "value"]]
-                               metric  value
-    6      mean_prediction_difference -1.625
-    7           mean_error_difference -0.250
-    8  mean_absolute_error_difference -0.500
 
     Each group can also be compared with a reference group:
 
@@ -305,9 +284,8 @@ def debiased_fairness(
     Parameters
     ----------
     y_true, y_pred : array-like or series of shape (n_samples,), or dataframe of one column
-        True and predicted labels, of any number of classes, or numbers of a regression,
-        some of which have fractions: whole numbers are classes, as in scikit-learn. All
-        labels except the positive label are negative.
+        True and predicted labels, of any number of classes. All labels except the
+        positive label are negative.
     sensitive_features : dataframe or array-like
         Reports of the groups, as for `joint_distribution`.
     encoder : fitted local transformer, PerHalf or ReportDesign
@@ -618,40 +596,26 @@ def _tabulate_outcomes(
     outcomes: dict[str, pd.Series], positive_label: Any, groups: Groups, level: float
 ) -> pd.DataFrame:
     """Build the table of `fairness_report` from the true and predicted outcomes and the groups of the rows."""
-    true, predicted = outcomes.values()
-    if positive_label is None and is_regression(outcomes):
-        sums = sum_means(true.to_numpy(float), predicted.to_numpy(float), groups)
-        table = _tabulate_metrics(sums, MEANS, MEAN_COMPARISONS, groups, level)
-    else:
-        labels = list_positive_labels(positive_label, outcomes)
-        tables = []
-        for label in labels:
-            is_true, is_predicted = (
-                column.isin([label]).to_numpy() for column in outcomes.values()
-            )
-            sums = sum_rates(is_true, is_predicted, groups)
-            tables.append(_tabulate_metrics(sums, RATES, COMPARISONS, groups, level))
-        table = pd.concat(tables, ignore_index=True)
-        if len(labels) > 1:
-            table.insert(0, CLASS, np.repeat(labels, len(tables[0])))
+    labels = list_positive_labels(positive_label, outcomes)
+    tables = []
+    for label in labels:
+        is_true, is_predicted = (
+            column.isin([label]).to_numpy() for column in outcomes.values()
+        )
+        sums = sum_rates(is_true, is_predicted, groups)
+        tables.append(_tabulate_metrics(sums, groups, level))
+    table = pd.concat(tables, ignore_index=True)
+    if len(labels) > 1:
+        table.insert(0, CLASS, np.repeat(labels, len(tables[0])))
     _warn_of_undefined(table, groups.is_reported)
     return table
 
 
-def _tabulate_metrics(
-    sums: RateSums,
-    definitions: Mapping[str, tuple[str, Any]],
-    comparisons: Mapping[str, Comparison],
-    groups: Groups,
-    level: float,
-) -> pd.DataFrame:
-    """Build the table of rates or means by group, and of their comparisons.
-
-    `sums` have a row for each of the `definitions`, which begin with the text of the column "definition".
-    """
+def _tabulate_metrics(sums: RateSums, groups: Groups, level: float) -> pd.DataFrame:
+    """Build the table of rates by group, and of their comparisons."""
     lines: list[tuple[Any, ...]] = []
     estimates = estimate_rates(sums, level)
-    for row, (metric, (definition, _)) in enumerate(definitions.items()):
+    for row, (metric, (definition, _)) in enumerate(RATES.items()):
         for group, name in enumerate(groups.names):
             lines.append((metric, definition, name, estimates[row, group]))
     # Comparisons require at least two groups.
@@ -662,7 +626,7 @@ def _tabulate_metrics(
             simultaneous = score_rates(sums, make_simultaneous(level, n_groups))
             compare = partial(compare_extremes, rates, simultaneous)
             texts = WITHOUT_PRIVILEGED
-        for metric, comparison in comparisons.items():
+        for metric, comparison in COMPARISONS.items():
             text = comparison.definition.format(**texts)
             lines.append((metric, text, None, compare(comparison)))
     metrics, texts_of_lines, names, values = zip(*lines, strict=True)

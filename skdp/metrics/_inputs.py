@@ -68,18 +68,13 @@ def parse_classes(values: Any, name: str) -> pd.Series:
 
 def check_classes(column: pd.Series, name: str) -> None:
     """Raise an error if a column of class labels has numbers with fractions."""
-    if has_fractions(column):
+    # scikit-learn's type_of_target also detects fractions, but warns if there are many
+    # classes.
+    if column.dtype.kind not in "biu" and any(map(_is_fraction, column.unique())):
         raise ValueError(
             f"`{name}` must be class labels, got numbers with fractions, such as "
             "probabilities. Apply a threshold first, for example `score >= 0.5`."
         )
-
-
-def has_fractions(column: pd.Series) -> bool:
-    """Return True if a column has numbers that are not integers."""
-    # scikit-learn's type_of_target also detects fractions, but warns if there are many
-    # classes.
-    return column.dtype.kind not in "biu" and any(map(_is_fraction, column.unique()))
 
 
 def _is_fraction(value: Any) -> bool:
@@ -144,17 +139,6 @@ def parse_rows(columns: Mapping[str, Any], **lengths: int) -> dict[str, pd.Serie
     return parsed
 
 
-def is_regression(outcomes: dict[str, pd.Series]) -> bool:
-    """Return True for numbers with fractions; raise an error for infinite numbers among them."""
-    for name, column in outcomes.items():
-        # Predictions with fractions of the classes 0 and 1 are probabilities.
-        if column.dtype.kind not in "iuf" or column.isin([0, 1]).all():
-            return False
-        if np.isinf(column.to_numpy(float)).any():
-            raise ValueError(f"`{name}` must be finite numbers, got infinite numbers.")
-    return any(map(has_fractions, outcomes.values()))
-
-
 def list_positive_labels(
     positive_label: Any, outcomes: dict[str, pd.Series]
 ) -> list[Any]:
@@ -174,15 +158,15 @@ def list_positive_labels(
         if len(labels) > MAX_CLASSES:
             raise ValueError(
                 f"`y_true` and `y_pred` must have at most {MAX_CLASSES} labels, got "
-                f"{len(labels)}. Divide whole numbers of a regression by a unit, such "
-                "as y / 1000, or set positive_label."
+                f"{len(labels)}. Compare numbers with a threshold, such as y >= 1000, or "
+                "set positive_label."
             )
         if len(labels) > MAX_INTEGER_CLASSES and labels.dtype.kind in "iuf":
-            # As in scikit-learn, whole numbers are classes, but so many may be ages.
+            # Whole numbers are classes, but so many may be ages.
             warn(
                 f"`y_true` and `y_pred` have more than {MAX_INTEGER_CLASSES} whole "
-                "numbers, which are compared as classes. Divide numbers of a "
-                "regression by a unit, such as y / 1000, and pass classes as text",
+                "numbers, which are compared as classes. Compare other numbers with a "
+                "threshold, such as y >= 1000, and pass classes as text",
                 UserWarning,
                 about="guide/fairness",
                 stacklevel=4,

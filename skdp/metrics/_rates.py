@@ -1,9 +1,9 @@
-"""Rates and means of groups and their comparisons, with standard errors and confidence intervals.
+"""Rates of groups and their comparisons, with standard errors and confidence intervals.
 
-The functions are used for true groups and for groups that are estimated from reports. Rates of true
-groups have Clopper-Pearson intervals (1934); other rates, and means, have score intervals (Wilson
-1927; Fieller 1954). Differences and ratios combine score intervals by the method of variance
-estimates recovery (MOVER; Zou and Donner 2008). ``benchmarks/fairness.py`` measures the coverage.
+The functions are used for true groups and for groups that are estimated from reports. Rates of true groups
+have Clopper-Pearson intervals (1934); other rates have score intervals (Wilson 1927; Fieller 1954).
+Differences and ratios combine score intervals by the method of variance estimates recovery (MOVER; Zou and
+Donner 2008). ``benchmarks/fairness.py`` measures the coverage.
 """
 
 from __future__ import annotations
@@ -33,17 +33,6 @@ RATES: dict[str, tuple[str, Callable[[Mask], Mask]]] = {
     "false_positive_rate": ("FPR = P(ŷ=+ | y=−)", np.logical_not),
 }
 
-# Means of a regression: the definition, and the function of the true and the predicted
-# number of each row.
-MEANS: dict[str, tuple[str, Callable[[Floats, Floats], Floats]]] = {
-    "mean_prediction": ("E[ŷ]", lambda true, predicted: predicted),
-    "mean_error": ("E[ŷ − y]", lambda true, predicted: predicted - true),
-    "mean_absolute_error": (
-        "E|ŷ − y|",
-        lambda true, predicted: np.abs(predicted - true),
-    ),
-}
-
 
 class Comparison(NamedTuple):
     """Comparison of groups: the mean of the differences of some rates, or a ratio."""
@@ -65,12 +54,6 @@ COMPARISONS = {
     "average_odds_difference": Comparison(
         "FPR&TPR: {difference}", ("true_positive_rate", "false_positive_rate")
     ),
-}
-
-
-MEAN_COMPARISONS = {
-    f"{name}_difference": Comparison(f"{definition}: {{difference}}", (name,))
-    for name, (definition, _) in MEANS.items()
 }
 
 
@@ -134,28 +117,22 @@ class Groups:
 
 @dataclass(frozen=True)
 class RateSums:
-    """Estimated weighted sums of a rate or mean of each group, with the variance of their errors."""
+    """Estimated weighted sums of the rates of each group, with the variance of their errors."""
 
-    names: tuple[str, ...]
-    # A mean is numerator / denominator: sums of ``weight * value`` and of weights; shape
-    # (n_means, n_groups).
+    # A rate is numerator / denominator: sums of weights; shape (n_rates, n_groups).
     numerator: Floats
     denominator: Floats
     # Coefficients c of the covariance ``c[0] - c[1] (t + u) + c[2] t u`` of ``numerator -
-    # mean * denominator`` of two groups with the means t and u; shape (3, n_means,
+    # rate * denominator`` of two groups with the rates t and u; shape (3, n_rates,
     # n_groups, n_groups).
     covariance: Floats
-    # Possible values of a mean: rates are between 0 and 1.
-    bounds: tuple[float, float]
     # Design effect of rates of true groups, whose intervals are exact: ratio of the
     # variance of sampling to the variance for weights of 1 and the same sums; shape
-    # (n_means, n_groups). None for other means.
+    # (n_rates, n_groups). None for other groups.
     exact_effect: Floats | None = None
     # Variances that widen the intervals of rates of few rows, added to the coefficients of
-    # one group; shape (3, n_means, n_groups).
+    # one group; shape (3, n_rates, n_groups).
     extra: Any = 0.0
-    # Number that was subtracted from the values of each mean; shape (n_means, 1).
-    origin: Any = 0.0
 
 
 def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
@@ -196,38 +173,11 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
         extra = 2 * np.outer(is_mixed, variance_of_row * noise.any())
         extra = np.multiply.outer([1, 1, 2], extra)
     return RateSums(
-        tuple(RATES),
         numerator=sums[0],
         denominator=total,
         covariance=covariance,
         extra=extra,
-        bounds=(0, 1),
         exact_effect=None if groups.is_reported else effect,
-    )
-
-
-def sum_means(true: Floats, predicted: Floats, groups: Groups) -> RateSums:
-    """Sum the weighted numbers of the means of each group, from the true and the predicted number of each row."""
-    weights, n_groups = groups.weights, len(groups.names)
-    numbers = np.stack([compute(true, predicted) for _, compute in MEANS.values()])
-    # Sums of squares of numbers far from 0 would lose digits.
-    origin = np.average(numbers, axis=1, weights=weights, keepdims=True)
-    numbers = numbers - origin
-    covariance = np.zeros((3, len(numbers), n_groups, n_groups))
-    for mean, values in enumerate(numbers):
-        for coefficient, power in enumerate((2, 1, 0)):
-            factors = weights**2 * values**power
-            covariance[coefficient, mean] = groups.sum_noise(factors)
-            if groups.rows == "population":
-                # The linearized variance of sampling (Woodruff 1971).
-                covariance[coefficient, mean] += np.diag(groups.sum(factors))
-    return RateSums(
-        tuple(MEANS),
-        numerator=np.array([groups.sum(weights * values) for values in numbers]),
-        denominator=np.tile(groups.sum(weights), (len(numbers), 1)),
-        covariance=covariance,
-        bounds=(-np.inf, np.inf),
-        origin=origin,
     )
 
 
@@ -252,12 +202,10 @@ def _estimate_design_effect(sums: Floats, squares: Floats, weights: Floats) -> F
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates or means of groups with intervals; shape (n_rates, n_groups)."""
+    """Rates of groups with intervals; shape (n_rates, n_groups)."""
 
-    names: tuple[str, ...]
     # Intervals of rates may extend below 0 and above 1 because of the noise of reports.
     unclipped: RateEstimate
-    bounds: tuple[float, float]
     # Covariance of the errors of two groups; shape (n_rates, n_groups, n_groups).
     covariance: Floats
     # False for a group that may have no rows, whose interval is infinite.
@@ -266,15 +214,13 @@ class Rates:
     @property
     def clipped(self) -> RateEstimate:
         """Rates with intervals that are clipped to possible values."""
-        return self.unclipped.clip(*self.bounds)
+        return self.unclipped.clip(0, 1)
 
     def select(self, names: Iterable[str]) -> Rates:
         """Return some of the rates."""
-        index = [self.names.index(name) for name in names]
+        index = [list(RATES).index(name) for name in names]
         return Rates(
-            tuple(names),
             self.unclipped[index],
-            self.bounds,
             self.covariance[index],
             self.is_bounded[index],
         )
@@ -282,10 +228,10 @@ class Rates:
 
 @IGNORE_DIVISION
 def score_rates(sums: RateSums, level: float) -> Rates:
-    """Estimate rates or means with score intervals of the confidence level `level`; shape (n_rates, n_groups)."""
+    """Estimate rates with score intervals of the confidence level `level`; shape (n_rates, n_groups)."""
     total, coefficients = sums.denominator, sums.covariance
     raw_rate = np.where(total > MIN_ROWS, sums.numerator / total, np.nan)
-    rate = np.clip(raw_rate, *sums.bounds)
+    rate = np.clip(raw_rate, 0, 1)
     t, u = rate[..., np.newaxis], rate[:, np.newaxis]
     covariance = coefficients[0] - coefficients[1] * (t + u) + coefficients[2] * t * u
     # Rounding, or few misreported rows, may make a variance negative.
@@ -308,9 +254,8 @@ def score_rates(sums: RateSums, level: float) -> Rates:
     margin = np.where(raw_rate == rate, 0, z * std_error)
     lower = np.where(is_bounded, np.fmin(raw_rate + lower, rate - margin), -np.inf)
     upper = np.where(is_bounded, np.fmax(raw_rate + upper, rate + margin), np.inf)
-    origin = sums.origin
-    estimate = RateEstimate(rate + origin, std_error, lower + origin, upper + origin)
-    return Rates(sums.names, estimate, sums.bounds, covariance, is_bounded)
+    estimate = RateEstimate(rate, std_error, lower, upper)
+    return Rates(estimate, covariance, is_bounded)
 
 
 def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Floats, Floats]:
@@ -321,7 +266,7 @@ def _find_roots(squared: Any, linear: Any, constant: Any) -> tuple[Floats, Float
 
 
 def estimate_rates(sums: RateSums, level: float) -> RateEstimate:
-    """Estimate rates or means, with Clopper-Pearson intervals of rates of true groups; shape (n_rates, n_groups)."""
+    """Estimate rates, with Clopper-Pearson intervals of rates of true groups; shape (n_rates, n_groups)."""
     rates = score_rates(sums, level).clipped
     effect = sums.exact_effect
     if effect is None:
@@ -375,7 +320,7 @@ def compare_extremes(
     lower = subtract_rates(simultaneous, *pairs).lower.max(axis=1)
     upper = subtract_rates(pairwise, *pairs).upper.max(axis=1)
     width = np.ptp(values, axis=1)
-    difference = RateEstimate(width, np.nan, lower, upper).clip(0, pairwise.bounds[1])
+    difference = RateEstimate(width, np.nan, lower, upper).clip(0, 1)
     lower, upper = difference.lower.mean(), difference.upper.mean()
     return RateEstimate(width.mean(), np.nan, lower, upper)
 
@@ -436,7 +381,7 @@ def average_differences(rates: Rates, first: Indices, second: Indices) -> RateEs
     """
     # TPR and FPR are independent because they are rates of different rows.
     each = _subtract_unclipped(rates, first, second)
-    value, n_rates = each.value.mean(axis=0), len(rates.names)
+    value, n_rates = each.value.mean(axis=0), len(each.value)
     down = np.hypot.reduce(each.value - each.lower) / n_rates
     up = np.hypot.reduce(each.upper - each.value) / n_rates
     std_error = np.hypot.reduce(each.std_error) / n_rates

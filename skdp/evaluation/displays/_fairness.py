@@ -184,27 +184,29 @@ def _draw_panel(axes: Any, table: pd.DataFrame, names: list[str]) -> None:
     `table` has the rows of the panel with the columns "report", "label", "value", "lower" and "upper"; `names` are the
     names of the reports in order.
     """
-    # The axis excludes infinite limits, and very large limits of ratios, which would make
-    # all other intervals invisible.
-    title = table["panel"].iloc[0]
-    drawn = table[["value", "lower", "upper"]].to_numpy(float)
-    is_shown = np.abs(drawn) < (3 if title == RATIOS else np.inf)
-    is_shown[:, 0] = np.isfinite(drawn[:, 0])
-    visible = [*drawn[is_shown], *([PARITY[title]] if title in PARITY else [])]
-    if visible:
-        low, high = min(visible), max(visible)
-        margin = 0.08 * (high - low) or 0.01
-        axes.set_xlim(low - margin, high + margin)
-    # More labels such as 0.9875 would overlap.
-    axes.locator_params(axis="x", nbins=5)
+    # Very large limits of ratios would make all other intervals invisible.
+    limit = 3.0 if table["panel"].iloc[0] == RATIOS else np.inf
     rows = list(dict.fromkeys(table["label"]))
     for position, name in enumerate(names):
         report = table[table["report"] == name]
         # Reports are shifted by -0.3 to 0.3 rows, so that they do not overlap.
         shift = 0.6 * ((position + 0.5) / len(names) - 0.5)
         heights = report["label"].map(rows.index).to_numpy(float) + shift
-        limits = report[["lower", "upper"]].to_numpy(float).clip(*axes.get_xlim())
+        value, lower, upper = report[["value", "lower", "upper"]].to_numpy(float).T
+        highest = np.fmax(limit, value)
+        errors = np.array([value - lower, np.fmin(upper, highest) - value])
+        # matplotlib cannot draw infinite limits.
+        errors = np.where(np.isfinite(errors), errors, np.nan)
         style = choose_series_style(position)
-        axes.hlines(heights, *limits.T, color=style["color"], lw=2, alpha=0.6)
-        # Markers at the bounds of the axis are drawn whole.
-        axes.plot(report["value"], heights, ls="none", ms=5.5, clip_on=False, **style)
+        axes.errorbar(
+            np.where(np.isfinite(value), value, np.nan),
+            heights,
+            xerr=errors,
+            ls="none",
+            ms=5.5,
+            elinewidth=2,
+            ecolor=(style["color"], 0.6),
+            **style,
+        )
+    # More labels such as 0.9875 would overlap.
+    axes.locator_params(axis="x", nbins=5)
