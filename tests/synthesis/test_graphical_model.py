@@ -28,15 +28,14 @@ def test_every_marginal_is_in_a_clique_and_every_column_is_connected(graph):
     for marginal in marginals:
         assert tree.find(marginal) is not None
         assert set(marginal) <= set(tree.cliques[tree.find(marginal)])
-    assert len(tree.links) == len(tree.cliques) - 1
-    for place, link in enumerate(tree.links, start=1):
-        assert link.child == place  # parents come first
-        assert link.parent < link.child
-        child, parent = (set(tree.cliques[one]) for one in (link.child, link.parent))
-        assert set(link.separator) == child & parent
+    assert (tree.parents[0], tree.separators[0]) == (-1, ())
+    for child in range(1, len(tree.cliques)):
+        parent, separator = tree.parents[child], set(tree.separators[child])
+        assert 0 <= parent < child  # parents come first
+        assert separator == set(tree.cliques[child]) & set(tree.cliques[parent])
         # Running intersection: columns shared with any earlier clique are shared with the parent.
-        earlier = set().union(*(tree.cliques[one] for one in range(link.child)))
-        assert child & earlier == set(link.separator)
+        earlier = set().union(*tree.cliques[:child])
+        assert set(tree.cliques[child]) & earlier == separator
     for clique in tree.cliques:
         assert not any(set(clique) < set(other) for other in tree.cliques)
 

@@ -51,8 +51,8 @@ def whole(synthesizer):
 
     for clique, belief in zip(tree.cliques, synthesizer.model_.beliefs, strict=True):
         total = total * spread(belief, clique)
-    for link in tree.links:
-        total = total / spread(synthesizer.model_.marginal(link.separator), link.separator)
+    for separator in tree.separators:
+        total = total / spread(synthesizer.model_.marginal(separator), separator)
     return total
 
 

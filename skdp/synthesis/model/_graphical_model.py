@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Codes, Floats, Integers
-from skdp.synthesis.model._junction_tree import JunctionTree, Link
+from skdp.synthesis.model._junction_tree import JunctionTree
 from skdp.synthesis.model._tables import (
     Clique,
     divide,
@@ -46,31 +46,16 @@ class CliqueTables:
 
     def visit(self) -> Iterator[int]:
         """Visit the cliques, parents first, and return to the root."""
-        yield 0
-        for source, target, separator, is_new in self._moves:
-            self._send(source, target, separator)
-            if is_new:
-                yield target
+        yield from self._visit_subtree(0)
 
-    @cached_property
-    def _moves(self) -> list[tuple[int, int, Clique, bool]]:
-        """Links in depth-first order, from parents to children and back; True at the first visit of a clique."""
-        children: dict[int, list[Link]] = {}
-        for link in self.tree.links:
-            children.setdefault(link.parent, []).append(link)
-        moves = []
-        path: list[Link] = []
-        waiting = list(children.get(0, ()))
-        while waiting or path:
-            if waiting and waiting[-1].parent == (path[-1].child if path else 0):
-                link = waiting.pop()
-                moves.append((link.parent, link.child, link.separator, True))
-                path.append(link)
-                waiting.extend(children.get(link.child, ()))
-            else:
-                link = path.pop()
-                moves.append((link.child, link.parent, link.separator, False))
-        return moves
+    def _visit_subtree(self, index: int) -> Iterator[int]:
+        """Visit a clique and its descendants, and return to it."""
+        yield index
+        for child, parent in enumerate(self.tree.parents):
+            if parent == index:
+                self._send(index, child, self.tree.separators[child])
+                yield from self._visit_subtree(child)
+                self._send(child, index, self.tree.separators[child])
 
     def _send(self, source: int, target: int, separator: Clique) -> None:
         """Scale the table of a clique such that its marginal of a separator equals the marginal of a neighbor."""
@@ -81,8 +66,8 @@ class CliqueTables:
 
     def finish(self) -> list[Floats]:
         """Return the marginals of all cliques, after a visit."""
-        for link in self.tree.links:
-            self._send(link.parent, link.child, link.separator)
+        for child, parent in enumerate(self.tree.parents[1:], 1):
+            self._send(parent, child, self.tree.separators[child])
         return self.tables
 
 
@@ -107,12 +92,10 @@ class GraphicalModel:
 
     @cached_property
     def _separators(self) -> list[Floats]:
-        """The marginal of the separator of each link."""
-        tables = []
-        for link in self.tree.links:
-            clique = self.tree.cliques[link.child]
-            tables.append(project(self.beliefs[link.child], clique, link.separator))
-        return tables
+        """The marginal of the separator of each clique and its parent."""
+        return list(
+            map(project, self.beliefs, self.tree.cliques, self.tree.separators)
+        )
 
     def marginal(self, columns: Sequence[int]) -> Floats:
         """Compute the marginal of any columns."""
@@ -141,21 +124,20 @@ class GraphicalModel:
         for column, column_weights in weights.items():
             index = self.tree.find_first(column)
             messages.setdefault(index, []).append((column_weights, (column,)))
-        for number in reversed(range(len(self.tree.links))):
-            link = self.tree.links[number]
-            received = messages.pop(link.child, [])
-            clique = self.tree.cliques[link.child]
+        for child in range(len(self.beliefs) - 1, 0, -1):
+            received = messages.pop(child, [])
+            shared = self.tree.separators[child]
             # Without columns and messages of its own, a clique sums to 1 given the
             # separator.
-            new_columns = set(clique) - set(link.separator)
+            new_columns = set(self.tree.cliques[child]).difference(shared)
             if not received and new_columns.isdisjoint(columns):
                 continue
-            table, clique = self._multiply(link.child, received)
-            summed = set(clique) - set(columns) - set(link.separator)
+            table, clique = self._multiply(child, received)
+            summed = set(clique).difference(columns, shared)
             onto = tuple(column for column in clique if column not in summed)
-            separator = expand(self._separators[number], link.separator, onto)
+            separator = expand(self._separators[child], shared, onto)
             message = divide(project(table, clique, onto), separator)
-            messages.setdefault(link.parent, []).append((message, onto))
+            messages.setdefault(self.tree.parents[child], []).append((message, onto))
         return project(*self._multiply(0, messages.pop(0, [])), columns)
 
     def _multiply(
@@ -246,27 +228,20 @@ def draw_values(
         is_short = n_groups <= np.iinfo(np.uint16).max
         keys = groups.astype(np.uint16) if is_short else groups
         order = order[np.argsort(keys[order], kind="stable")]
-    # The rows of group g have the positions from starts[g] to stops[g] in this order.
+    ordered = groups[order]
     sizes = np.bincount(groups, minlength=n_groups)
-    stops = np.cumsum(sizes)
-    starts = stops - sizes
-    ranks = np.arange(groups.size) - np.repeat(starts, sizes)
-    uniforms = (ranks + rng.random(groups.size)) / np.repeat(sizes, sizes)
+    ranks = np.arange(groups.size) - np.searchsorted(ordered, ordered)
     # Ascending over all groups: from g to g + 1 in group g.
-    uniforms += np.repeat(np.arange(n_groups), sizes)
+    uniforms = (ranks + rng.random(groups.size)) / sizes[ordered] + ordered
     # A group without probability is uniform.
     has_weight = weights.any(axis=1, keepdims=True)
     cumulative = np.cumsum(np.where(has_weight, weights, 1.0), axis=1)
     cumulative /= cumulative[:, -1:]
-    # A value has the rows whose uniform numbers are below its cumulative probability,
-    # without the rows of smaller values; the last values of a group that have
-    # probability 0 get no row.
-    group_numbers = np.arange(n_groups)[:, np.newaxis]
-    value_stops = np.searchsorted(uniforms, group_numbers + cumulative)
-    value_stops = np.maximum(value_stops, starts[:, np.newaxis])
-    value_stops = np.where(cumulative < 1, value_stops, stops[:, np.newaxis])
-    n_rows_of_values = np.diff(value_stops.ravel(), prepend=0)
-    codes = np.tile(np.arange(n_values, dtype=np.int32), n_groups)
+    limits = np.arange(n_groups)[:, np.newaxis] + cumulative
+    # The value of a row is the number of limits of its group up to its uniform number. The
+    # last values of a group that have probability 0 get no row, in spite of rounding.
+    n_limits = np.searchsorted(limits.ravel(), uniforms, side="right")
+    last = np.count_nonzero(cumulative < 1, axis=1)
     values = np.empty(groups.size, np.int32)
-    values[order] = np.repeat(codes, n_rows_of_values)
+    values[order] = np.minimum(n_limits - n_values * ordered, last[ordered])
     return values

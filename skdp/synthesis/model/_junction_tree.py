@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
 
 from skdp.synthesis.model._tables import Clique, n_cells_of
 
@@ -162,17 +164,11 @@ class Elimination:
         return False
 
 
-@dataclass(frozen=True)
-class Link:
-    """The edge from a clique to its parent, which shares the columns of the separator."""
-
-    child: int
-    parent: int
-    separator: Clique
-
-
 class JunctionTree:
-    """The cliques of the triangulated graph of some marginals, in a tree with the parents first."""
+    """The cliques of the triangulated graph of some marginals, in a tree with the parents first.
+
+    Each clique has the index of its parent in `parents`, -1 for the root, and the columns of both in `separators`.
+    """
 
     # Running intersection property: the cliques that contain a column are connected in
     # the tree. So messages along the links suffice for exact inference.
@@ -187,7 +183,11 @@ class JunctionTree:
         self.sizes = tuple(sizes)
         elimination = Elimination(sizes, marginals, given)
         self.steps = elimination.steps
-        self.cliques, self.links = _span_tree(elimination.cliques)
+        self.cliques, self.parents = _span_tree(elimination.cliques)
+        self.separators: list[Clique] = []
+        for clique, parent in zip(self.cliques, self.parents, strict=True):
+            shared = set(clique).intersection(self.cliques[parent])
+            self.separators.append(() if parent < 0 else tuple(sorted(shared)))
 
     def find(self, columns: Iterable[int]) -> int | None:
         """Return the index of the smallest clique that contains some columns; None if there is none."""
@@ -212,26 +212,20 @@ class JunctionTree:
         return index
 
 
-def _span_tree(cliques: list[Clique]) -> tuple[tuple[Clique, ...], tuple[Link, ...]]:
-    """Join cliques into a tree with the largest separators, by Prim's algorithm."""
+def _span_tree(cliques: list[Clique]) -> tuple[list[Clique], list[int]]:
+    """Join cliques into a tree with the largest separators; return them with parents first, and their parents."""
     # A spanning tree of the cliques of a triangulated graph has the running
     # intersection property if the sum of the sizes of its separators is the largest.
-    waiting = list(map(set, cliques))
-    order = [max(waiting, key=len)]
-    waiting.remove(order[0])
-    links = []
-    # For each waiting clique: the largest overlap with a clique of the tree, and the
-    # number of this clique.
-    overlaps = [(len(clique & order[0]), 0) for clique in waiting]
-    while waiting:
-        index = max(range(len(waiting)), key=lambda index: overlaps[index][0])
-        clique = waiting.pop(index)
-        _, parent = overlaps.pop(index)
-        separator = tuple(sorted(clique & order[parent]))
-        links.append(Link(len(order), parent, separator))
-        order.append(clique)
-        for number, (overlap, _) in enumerate(overlaps):
-            new_overlap = len(waiting[number] & clique)
-            if new_overlap > overlap:
-                overlaps[number] = (new_overlap, len(order) - 1)
-    return tuple(map(tuple, map(sorted, order))), tuple(links)
+    n_columns = 1 + max(map(max, cliques))
+    is_member = np.zeros((len(cliques), n_columns), int)
+    for index, clique in enumerate(cliques):
+        is_member[index, list(clique)] = 1
+    # An edge of weight 0 is no edge, so the weight of disjoint cliques is -1.
+    tree = minimum_spanning_tree(-1 - is_member @ is_member.T)
+    root = max(range(len(cliques)), key=lambda index: len(cliques[index]))
+    order, parents = breadth_first_order(tree, root, directed=False)
+    positions = {index: position for position, index in enumerate(order.tolist())}
+    return (
+        [cliques[index] for index in positions],
+        [positions.get(int(parents[index]), -1) for index in positions],
+    )
