@@ -32,6 +32,7 @@ from skdp.central.statistics import select_columns
 from skdp.domain import Domain, DomainLike, draft_columns
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
+from skdp.synthesis._marginal import charge_noise
 from skdp.synthesis.answers._file import describe_shapes, read_shapes
 from skdp.synthesis.answers._rows import (
     MAX_ROUNDS,
@@ -303,9 +304,8 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
     def _fit(self, X: Any, y: Any) -> tuple[ColumnRecords, list[NoisyCounts]]:
         """Read the table, charge the ledger, measure, and fit; return the encoded table and the noisy counts."""
         privacy_budget = self._check_budget()
-        delta = check_delta(self.delta)
+        budget = NoiseBudget(privacy_budget, check_delta(self.delta))
         records, excluded = self._read(X, y)
-        budget = NoiseBudget(privacy_budget, delta)
         if excluded:
             reasons = [f"column {name!r} {reason}" for name, reason in excluded.items()]
             _warn(
@@ -313,14 +313,13 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
                 f"columns: {'; '.join(reasons)}. Declare them in `domain` to include "
                 "them"
             )
-        source = self._charge_release(
+        source = charge_noise(
+            self,
             privacy_budget,
+            budget,
             records.private_names,
             f"{budget.noise_name} noise on counts",
             relation="replace_values",
-            delta=delta,
-            rho=budget.rho,
-            losses=budget.losses,
         )
         with limit_blas_threads():
             noisy, self._shapes = measure_columns(records, budget, source)

@@ -23,6 +23,7 @@ from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
 from skdp.synthesis._marginal import (
     DPMarginalSynthesizer,
+    charge_noise,
     check_person_budget,
     get_fitted,
     make_fitted,
@@ -233,28 +234,31 @@ class DPLinkedSynthesizer(CentralEstimator):
         budget = NoiseBudget(person_budget, check_delta(self.delta))
         numbers = declare_numbers(person_budget.rows)
         rng = make_generator(self.random_state, "contribution")
-        records = encode_tables(tables, numbers, self.handle_unknown, rng)
-        plan = make_plan(records.domain, "auto", None, None, self.max_cells)
+        domain, people_records, event_records = encode_tables(
+            tables, numbers, self.handle_unknown, rng
+        )
+        plan = make_plan(domain, "auto", None, None, self.max_cells)
         for table in tables.events.values():
             columns = dict(tables.people.domain) | dict(table.domain)
             facts = select_present(self._declared, columns)
             # Constraints that exclude all combinations of listed values raise an error.
             structure_of(replace_columns(facts, columns), plan.max_cells)
         # Charge.
-        source = self._charge_release(
+        source = charge_noise(
+            self,
             person_budget,
+            budget,
             tables.features,
             budget.name_mechanism(selects=True),
-            delta=check_delta(self.delta),
-            rho=budget.rho,
-            losses=budget.losses,
         )
         # Measure.
         measured = measure_linked(
             tables,
-            records,
             plan,
             self._declared,
+            domain=domain,
+            people=people_records,
+            events=event_records,
             budget=budget,
             source=source,
         )

@@ -91,8 +91,8 @@ def tabulate_counts(
         )
     counts = fitted.n_rows[0] * fitted.counts.model.marginal(indices)
     table = domain.cells().to_frame(index=False)
-    errors = _estimate(fitted, dict.fromkeys(indices), counts, level)
-    for name, estimate in zip(ESTIMATES, errors, strict=True):
+    errors = _estimate_errors(fitted, dict.fromkeys(indices), counts, level)
+    for name, estimate in zip(ESTIMATES, (counts, *errors), strict=True):
         table[name] = estimate.ravel()
     return table
 
@@ -102,53 +102,26 @@ def count_conditions(fitted: FittedTable, conditions: Any, level: float) -> Mode
     weights = read_conditions(fitted.domain, conditions, fitted.counts.shapes)
     proportion = fitted.counts.model.expectation(weights) if weights else 1.0
     count = np.array(fitted.n_rows[0] * proportion)
-    return ModelCount(*(e.item() for e in _estimate(fitted, weights, count, level)))
+    errors = _estimate_errors(fitted, weights, count, level)
+    return ModelCount(count.item(), *(error.item() for error in errors))
 
 
-def _estimate(
+def _estimate_errors(
     fitted: FittedTable, query: Query, counts: Floats, level: float
 ) -> tuple[NDArray[Any], ...]:
-    """Return the counts of a query by the model and their errors, in the order of `ESTIMATES`."""
-    is_gaussian = fitted.counts.numbers.is_gaussian
-    marginals = fitted.counts.marginals
-    return counts, *estimate_errors(marginals, query, counts, level, is_gaussian)
+    """Return the errors of the counts of a query by the model, and the bounds of intervals that cover with `level`.
 
-
-def estimate_errors(
-    marginals: Iterable[Marginal],
-    query: Query,
-    counts: Floats,
-    level: float,
-    is_gaussian: bool,
-) -> tuple[NDArray[Any], ...]:
-    """Return the errors of counts by a model.
-
-    Parameters
-    ----------
-    marginals : iterable of Marginal
-        The measured marginals.
-    query : mapping of column index to weights or None
-        The counts.
-    counts : ndarray
-        The counts by the model, with an axis for each column without weights.
-    level : float
-        Coverage of the intervals.
-    is_gaussian : bool
-        True if the noise is Gaussian; otherwise it is Laplace.
-
-    Returns
-    -------
-    tuple of ndarray
-        For each count, the standard error, the lower and the upper bound of its interval, and whether a measured
-        marginal contains it. Without such a marginal the first three are nan.
+    `counts` has an axis for each column without weights. Each result has its shape: the standard error, the lower and
+    the upper bound, and whether a measured marginal contains the count. Without such a marginal the first three are
+    nan.
     """
-    measured, noise = combine_counts(marginals, query)
+    measured, noise = combine_counts(fitted.counts.marginals, query)
     # The expected squared distance from an unbiased estimate is the squared error of the
     # model plus the variance of the estimate.
     misfit = np.sqrt(np.maximum((counts - measured) ** 2 - noise**2, 0))
     std_error = np.maximum(noise, misfit)
     quantile = NormalDist().inv_cdf((1 + level) / 2)
-    if not is_gaussian:
+    if not fitted.counts.numbers.is_gaussian:
         # The quantile of a Laplace distribution, in standard deviations: P(|x| > t) =
         # exp(-sqrt(2) t).
         quantile = max(quantile, -math.log(1 - level) / math.sqrt(2))
@@ -167,20 +140,23 @@ def describe_quality(fitted: FittedTable) -> pd.DataFrame:
     # The first two are total variation distances, half of a sum of absolute differences. The
     # noise of a count has a mean absolute value of 0.8 standard errors.
     n_rows, _ = fitted.n_rows
-    rows, index = [], []
+    rows = {}
     for names, std_error in fitted.noise_scales.items():
         columns = find_columns(fitted.domain, names, "marginals")
         proportions = fitted.counts.model.marginal(columns)
         measured, _ = combine_counts(fitted.counts.marginals, dict.fromkeys(columns))
         noise = 0.4 * std_error * proportions.size / n_rows
-        misfit = np.nansum(np.abs(measured / n_rows - proportions)) / 2
-        residual = fitted.counts.model.residuals.get(tuple(columns), 0.0)
-        quality = (std_error, noise, misfit, residual, noise <= 0.1)
-        rows.append((proportions.size, *quality))
-        index.append(", ".join(map(str, names)))
-    titles = ["n_cells", "std_error", "noise", "misfit", "residual", "usable"]
-    labels = pd.Index(index, name="marginal")
-    return pd.DataFrame(rows, columns=titles, index=labels)
+        rows[", ".join(map(str, names))] = {
+            "n_cells": proportions.size,
+            "std_error": std_error,
+            "noise": noise,
+            "misfit": np.nansum(np.abs(measured / n_rows - proportions)) / 2,
+            "residual": fitted.counts.model.residuals.get(tuple(columns), 0.0),
+            "usable": noise <= 0.1,
+        }
+    return pd.DataFrame.from_records(
+        list(rows.values()), pd.Index(rows, name="marginal")
+    )
 
 
 def combine_counts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -22,7 +22,7 @@ from skdp.synthesis.model import Clique, Marginal, Structure
 from skdp.synthesis.private._cells import find_intervals
 from skdp.synthesis.private._linked_tables import (
     UNIT,
-    LinkedRecords,
+    EventRecords,
     LinkedTables,
     count_earlier_events,
     name_history,
@@ -166,28 +166,29 @@ class EventColumns:
 
 def measure_linked(
     tables: LinkedTables,
-    records: LinkedRecords,
     plan: MarginalPlan,
     declared: Domain,
     *,
+    domain: Domain,
+    people: CodedRecords,
+    events: Mapping[str, EventRecords],
     budget: NoiseBudget,
     source: ByteSource,
 ) -> dict[Any, tuple[Domain, FittedCounts]]:
     """Spend the budget on noisy counts of people and of events; return the domain and counts of each table.
 
-    `plan` has the marginals of people, and `declared` the constraints. The name of the table of people is None, and it
-    comes first.
+    `plan` has the marginals of people, and `declared` the constraints. `people` are the records of people, with the
+    columns of `domain`, and `events` the records of events. The result has the table of people first, for None.
     """
-    people = tables.people
-    private = PrivateCounts(records.people, budget.split(PEOPLE_FRACTION), source)
-    domain, cells = measure_cells(private, records.domain, people.cells)
-    persons = records.people.coarsen(domain, cells.bins).codes
+    private = PrivateCounts(people, budget.split(PEOPLE_FRACTION), source)
+    domain, cells = measure_cells(private, domain, tables.people.cells)
+    persons = people.coarsen(domain, cells.bins).codes
     counts = measure_and_fit(private, plan.with_domain(domain), cells)
     measured: dict[Any, tuple[Domain, FittedCounts]] = {None: (domain, counts)}
     fraction = budget.remaining / len(tables.events)
     for name, table in tables.events.items():
-        rows, events = records.events[name]
-        private = PrivateCounts(events, budget.split(fraction, UNIT), source)
+        rows, records = events[name]
+        private = PrivateCounts(records, budget.split(fraction, UNIT), source)
         cut, cells = measure_cells(private, table.domain, table.cells)
         columns = EventColumns.join(
             cut,
@@ -196,7 +197,7 @@ def measure_linked(
             number=name_number(name),
             has_order=table.has_order,
         )
-        codes = events.coarsen(cut, cells.bins).codes
+        codes = records.coarsen(cut, cells.bins).codes
         linked = columns.make_records(rows, codes, persons)
         private = PrivateCounts(linked, private.budget, source)
         cells = replace(cells, intervals=find_intervals(columns.domain))

@@ -13,7 +13,6 @@ from scipy.sparse import csr_array
 
 from skdp._arrays import Codes, Floats, Indices
 from skdp.synthesis.model._estimation import MIN_TAIL_COUNT
-from skdp.synthesis.model._tables import Layout
 
 # The constants were chosen with benchmarks/synthesis_columns.py.
 LOGIT_STD, ORDERED_LOGIT_STD = 0.5, 1.0
@@ -166,13 +165,15 @@ def fit_columns(
             joint = np.multiply.outer(joint, estimate_proportions(single)).ravel()
     crosses = [counts.cross for counts in noisy]
     rows = _DistinctRows(crosses, public, n_rows)
-    layout = Layout([counts.counts.shape for counts in noisy])
     evidence = []
     for table, cell_counts in zip(noisy, rows.cell_counts, strict=True):
         has_order = any(is_ordered[column] for column in table.cross.private)
         std = ORDERED_LOGIT_STD if has_order else LOGIT_STD
         evidence.append(_weigh(table, cell_counts, joint, std))
-    counts, prior, penalty, curvature = map(layout.join, zip(*evidence, strict=True))
+    # One vector for the cells of all tables.
+    counts, prior, penalty, curvature = np.hstack(
+        [np.reshape(part, (4, -1)) for part in evidence]
+    )
     # In these units, the second derivative of the loss is about 1 in all directions.
     units = 1 / np.sqrt(curvature + penalty)
 
@@ -188,7 +189,11 @@ def fit_columns(
     # The gradient is in standard deviations of a count, so smaller gradients are noise.
     options = {"maxiter": 300, "gtol": 0.2}
     result = minimize(loss, prior / units, jac=True, method="L-BFGS-B", options=options)
-    return ColumnModel(crosses, layout.split(result.x * units))
+    stops = np.cumsum([table.counts.size for table in noisy])[:-1]
+    logits = []
+    for cells, table in zip(np.split(result.x * units, stops), noisy, strict=True):
+        logits.append(cells.reshape(table.counts.shape))
+    return ColumnModel(crosses, logits)
 
 
 def _weigh(
@@ -348,19 +353,19 @@ def draw_balanced(
     # .. [1] R. Alweiss, Y. P. Liu, M. Sawhney (2021). Discrepancy minimization via a
     #    self-balancing walk. STOC.
     singles = [cross for cross in model.crosses if cross.is_single]
-    # For each private column, the value of each combination; shape (n_combinations, n_values).
-    indicators = [np.eye(cross.n_values)[cross.value_of] for cross in singles]
-    n_combinations = singles[0].value_of.size
+    # The values of each combination, as zeros and ones; shape (n_combinations, n_values).
+    indicators = np.hstack(
+        [np.eye(cross.n_values)[cross.value_of] for cross in singles]
+    )
+    n_combinations = len(indicators)
     sizes = [int(codes.max(initial=0)) + 1 for codes in public]
     starts = np.cumsum([0, *sizes])
     cells = np.zeros((n_rows, len(public)), np.intp)
     for column, codes in enumerate(public):
         cells[:, column] = codes + starts[column]
-    # Draws minus expected draws so far: for each private column by public value, and
-    # for each combination.
-    excess = []
-    for indicator in indicators:
-        excess.append(np.zeros((starts[-1], indicator.shape[1])))
+    # Draws minus expected draws so far: of private values by public value, and of
+    # combinations.
+    excess = np.zeros((starts[-1], indicators.shape[1]))
     total_excess = np.zeros(n_combinations)
     # Half or twice the number of blocks, or the change of a logit per excess draw, change
     # distances of pairs by less than a tenth (benchmarks/synthesis_columns.py).
@@ -372,14 +377,12 @@ def draw_balanced(
     n_predicted = block_rows * max(1, (1 << 18) // (block_rows * n_combinations))
     for start in range(0, n_rows, block_rows):
         block = order[start : start + block_rows]
-        if start % n_predicted == 0:
+        offset = start % n_predicted
+        if offset == 0:
             rows = order[start : start + n_predicted]
             predicted = model.predict([codes[rows] for codes in public], rows.size)
-        offset = start % n_predicted
         probabilities = predicted[offset : offset + block.size]
-        row_excess = np.tile(total_excess, (block.size, 1))
-        for table, indicator in zip(excess, indicators, strict=True):
-            row_excess += table[cells[block]].sum(axis=1) @ indicator.T
+        row_excess = excess[cells[block]].sum(axis=1) @ indicators.T + total_excess
         tilted = probabilities * np.exp(-gain * row_excess)
         cumulative = np.cumsum(tilted, axis=1)
         uniforms = 1 - rng.random((block.size, 1))
@@ -388,6 +391,5 @@ def draw_balanced(
         change = -probabilities
         change[np.arange(block.size), draws] += 1
         total_excess += change.sum(axis=0)
-        for table, indicator in zip(excess, indicators, strict=True):
-            np.add.at(table, cells[block], (change @ indicator)[:, np.newaxis])
+        np.add.at(excess, cells[block], (change @ indicators)[:, np.newaxis])
     return drawn

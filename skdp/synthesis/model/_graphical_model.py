@@ -93,9 +93,7 @@ class GraphicalModel:
     @cached_property
     def _separators(self) -> list[Floats]:
         """The marginal of the separator of each clique and its parent."""
-        return list(
-            map(project, self.beliefs, self.tree.cliques, self.tree.separators)
-        )
+        return list(map(project, self.beliefs, self.tree.cliques, self.tree.separators))
 
     def marginal(self, columns: Sequence[int]) -> Floats:
         """Compute the marginal of any columns."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -98,30 +97,6 @@ def divide(numerator: Floats, denominator: Floats) -> Floats:
     """Divide two tables, with 0 / 0 = 0."""
     zeros = np.zeros(np.broadcast_shapes(numerator.shape, denominator.shape))
     return np.divide(numerator, denominator, out=zeros, where=denominator > 0)
-
-
-class Layout:
-    """Positions of the cells of several tables in one vector that contains all of them."""
-
-    def __init__(self, shapes: Iterable[Sequence[int]]) -> None:
-        """Compute the position of each table, given the shapes of the tables in order."""
-        self._shapes = list(map(tuple, shapes))
-        self.lengths = list(map(math.prod, self._shapes))
-        stops = list(itertools.accumulate(self.lengths, initial=0))
-        self.size = stops[-1]
-        self._starts = stops[:-1]
-        self._slices = list(itertools.starmap(slice, itertools.pairwise(stops)))
-
-    def join(self, tables: Iterable[NDArray]) -> NDArray:
-        """Write the cells of all tables into one vector."""
-        return np.concatenate(list(map(np.ravel, tables)))
-
-    def split(self, vector: NDArray) -> list[NDArray]:
-        """Return a view of each table of a vector."""
-        tables = []
-        for cells, shape in zip(self._slices, self._shapes, strict=True):
-            tables.append(vector[cells].reshape(shape))
-        return tables
 
 
 def sum_value_groups(table: NDArray, groups: ValueGroups | None) -> NDArray:

@@ -11,18 +11,13 @@ import numpy as np
 from skdp._arrays import Codes, Indices
 from skdp.central.statistics import encode_columns, select_columns
 from skdp.domain import Domain
-from skdp.synthesis.private._cells import cut_domain, find_bins, find_intervals
+from skdp.synthesis.private._cells import find_bins, find_intervals
 from skdp.synthesis.private._records import (
     CodedRecords,
     encode_records,
     make_undeclared_error,
 )
-from skdp.synthesis.private._table import (
-    check_decodable,
-    derived_from,
-    make_template,
-    refine_domain,
-)
+from skdp.synthesis.private._table import PrivateTable, derived_from
 from skdp.tables import Table
 
 MAX_COMBINATIONS = 1 << 12
@@ -71,11 +66,10 @@ class ColumnRecords:
                 "coarser bins."
             )
         private_table = select_columns(modeled, private_names)
-        check_decodable(make_template(private_table, private_domain), private_domain)
-        self.cells = cut_domain(private_domain)
+        form = PrivateTable.of(private_names, private_table, private_domain)
+        self.cells = form.cells
         self.intervals = find_intervals(private_domain)
-        fine_domain = refine_domain(private_domain, self.cells)
-        codes, unlisted = encode_records(private_table, fine_domain, "error")
+        codes, unlisted = encode_records(private_table, form.fine, "error")
         if unlisted:
             raise make_undeclared_error(
                 unlisted[0],
@@ -83,11 +77,9 @@ class ColumnRecords:
                 private_domain,
                 "Alternatively, replace such values before `fit`",
             )
-        self.private = CodedRecords(codes, fine_domain.sizes)
-        coarse: list[Codes] = list(codes)
-        for column, fine in self.cells.items():
-            bin_of_cell = find_bins(self.intervals[column], fine)
-            coarse[column] = bin_of_cell[codes[column]]
+        self.private = CodedRecords(codes, form.fine.sizes)
+        bins = {c: find_bins(self.intervals[c], fine) for c, fine in self.cells.items()}
+        coarse = self.private.coarsen(private_domain, bins).codes
         self.combinations = np.ravel_multi_index(tuple(coarse), sizes)
         self.public_table = select_columns(modeled, self.public_names)
         self.public = encode_public(modeled, domain, self.public_names)

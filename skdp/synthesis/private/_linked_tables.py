@@ -258,14 +258,8 @@ def _check_tables(
         )
 
 
-class LinkedRecords(NamedTuple):
-    """The exact records of a fit, by fine cells: people with their numbers of events, and the chosen events."""
-
-    domain: Domain
-    """The columns of people, and their number of events in each table."""
-    people: CodedRecords
-    events: dict[str, tuple[Indices, CodedRecords]]
-    """The person of each event, ascending, and the events of each table."""
+EventRecords = tuple[Indices, CodedRecords]
+"""The person of each event, ascending, and the events of a table."""
 
 
 def encode_tables(
@@ -273,8 +267,11 @@ def encode_tables(
     numbers: Interval,
     handle_unknown: Any,
     rng: np.random.Generator,
-) -> LinkedRecords:
-    """Encode people, and as many events of each person in each table as `numbers` declares."""
+) -> tuple[Domain, CodedRecords, dict[str, EventRecords]]:
+    """Encode people with their numbers of events, and as many events of each person and table as `numbers` declares.
+
+    Also return the domain of people with their number of events in each table.
+    """
     people = tables.people
     if people.ids.hasnans or not people.ids.is_unique:
         problem = "missing ids" if people.ids.hasnans else "an id that occurs twice"
@@ -301,7 +298,7 @@ def encode_tables(
         events[name] = persons, CodedRecords(chosen, table.fine.sizes, weights)
     domain = replace_columns(people.domain, columns)
     sizes = refine_domain(domain, people.cells).sizes
-    return LinkedRecords(domain, CodedRecords(codes, sizes), events)
+    return domain, CodedRecords(codes, sizes), events
 
 
 def _find_persons(people: pd.Index, ids: pd.Index) -> Indices:
