@@ -32,7 +32,6 @@ from skdp.central.statistics import select_columns
 from skdp.domain import Domain, DomainLike, draft_columns
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
-from skdp.synthesis._marginal import charge_noise
 from skdp.synthesis.answers._file import describe_shapes, read_shapes
 from skdp.synthesis.answers._rows import (
     MAX_ROUNDS,
@@ -303,8 +302,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
     @restore_on_error
     def _fit(self, X: Any, y: Any) -> tuple[ColumnRecords, list[NoisyCounts]]:
         """Read the table, charge the ledger, measure, and fit; return the encoded table and the noisy counts."""
-        privacy_budget = self._check_budget()
-        budget = NoiseBudget(privacy_budget, check_delta(self.delta))
+        budget = NoiseBudget(self._check_budget(), check_delta(self.delta))
         records, excluded = self._read(X, y)
         if excluded:
             reasons = [f"column {name!r} {reason}" for name, reason in excluded.items()]
@@ -313,10 +311,8 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
                 f"columns: {'; '.join(reasons)}. Declare them in `domain` to include "
                 "them"
             )
-        source = charge_noise(
-            self,
-            privacy_budget,
-            budget,
+        source = budget.charge(
+            self._charge_release,
             records.private_names,
             f"{budget.noise_name} noise on counts",
             relation="replace_values",

@@ -23,7 +23,6 @@ from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
 from skdp.synthesis._marginal import (
     DPMarginalSynthesizer,
-    charge_noise,
     check_person_budget,
     get_fitted,
     make_fitted,
@@ -244,13 +243,8 @@ class DPLinkedSynthesizer(CentralEstimator):
             # Constraints that exclude all combinations of listed values raise an error.
             structure_of(replace_columns(facts, columns), plan.max_cells)
         # Charge.
-        source = charge_noise(
-            self,
-            person_budget,
-            budget,
-            tables.features,
-            budget.name_mechanism(selects=True),
-        )
+        mechanism = budget.name_mechanism(selects=True)
+        source = budget.charge(self._charge_release, tables.features, mechanism)
         # Measure.
         measured = measure_linked(
             tables,

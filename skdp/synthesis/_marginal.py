@@ -39,7 +39,7 @@ from skdp.privacy import (
     Rho,
     check_delta,
 )
-from skdp.randomness import ByteSource, check_size
+from skdp.randomness import check_size
 from skdp.synthesis.answers._counts import CountsMixin
 from skdp.synthesis.answers._file import describe_fitted, read_fitted
 from skdp.synthesis.answers._fitted_table import FittedTable
@@ -63,27 +63,6 @@ def check_person_budget(synthesizer: Any, *, by_person: bool) -> PrivacyBudget:
         synthesizer.max_rows_per_person, name="max_rows_per_person", min_val=1
     )
     return replace(person_budget, rows=n_rows, by_person=by_person)
-
-
-def charge_noise(
-    synthesizer: Any,
-    privacy_budget: PrivacyBudget,
-    budget: NoiseBudget,
-    scope: Sequence[Any],
-    mechanism: str,
-    **relation: str,
-) -> ByteSource:
-    """Charge the ledger of a synthesizer for the noise of all counts; return the source of random bits."""
-    source: ByteSource = synthesizer._charge_release(
-        privacy_budget,
-        scope,
-        mechanism,
-        delta=check_delta(synthesizer.delta),
-        rho=budget.rho,
-        losses=budget.losses,
-        **relation,
-    )
-    return source
 
 
 def get_fitted(synthesizer: DPMarginalSynthesizer) -> FittedTable:
@@ -373,14 +352,8 @@ class DPMarginalSynthesizer(
         warn_excluded(table.domain, plan.list_excluded())
         records = table.read(self.handle_unknown, uses_pairs=plan.cliques is None)
         # Charge.
-        selects = plan.cliques is None
-        source = charge_noise(
-            self,
-            person_budget,
-            budget,
-            table.scope,
-            budget.name_mechanism(selects=selects),
-        )
+        mechanism = budget.name_mechanism(selects=plan.cliques is None)
+        source = budget.charge(self._charge_release, table.scope, mechanism)
         # Measure.
         counts, domain = measure_table(
             table, records, plan, budget=budget, source=source

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from fractions import Fraction
 from typing import Any
@@ -64,6 +64,7 @@ class NoiseBudget:
         result. `remaining` is the fraction of the budget that is not spent. Integers are measured in units of
         1 / `unit` records.
         """
+        self._charged = budget, delta
         # With a delta, the budget is the largest mu that implies (epsilon, delta).
         kind, amount = budget.kind, budget.amount
         # The standard error is about max_rows_per_person / epsilon, or over mu.
@@ -84,6 +85,25 @@ class NoiseBudget:
         self._budget = PrivacyBudget(kind, amount, rows=max_rows_per_person)
         self.remaining = Fraction(1)
         self.unit = 1
+
+    def charge(
+        self,
+        charge_release: Callable[..., ByteSource],
+        scope: Sequence[Any],
+        mechanism: str,
+        **relation: str,
+    ) -> ByteSource:
+        """Charge a ledger for the whole budget by a method of an estimator; return the source of random bits."""
+        budget, delta = self._charged
+        return charge_release(
+            budget,
+            scope,
+            mechanism,
+            delta=delta,
+            rho=self.rho,
+            losses=self.losses,
+            **relation,
+        )
 
     def split(self, fraction: Fraction, unit: int = 1) -> NoiseBudget:
         """Spend a fraction of the budget on a budget of its own, for integers in units of 1 / `unit` records."""
