@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats
 from skdp.base import (
-    ColumnLike,
     HandleUnknown,
     ReportStrategy,
     TableLike,
@@ -27,7 +26,7 @@ from skdp.domain import Domain, Interval
 from skdp.local._memo import Memo, PermanentReportsMixin
 from skdp.local._protocol_file import read_and_tally
 from skdp.local._tally import ReportTally
-from skdp.local._transformer import ReportTransformer
+from skdp.local._transformer import CategoryTransformer
 from skdp.local.protocol import (
     CategoryField,
     InferenceTarget,
@@ -41,7 +40,7 @@ from skdp.local.protocol import (
     make_sampled_guarantee,
     make_total_guarantee,
 )
-from skdp.oracles import FrequencyOracle, Postprocess
+from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 from skdp.tables import Table, to_objects
 
@@ -62,7 +61,7 @@ _REASON_TO_DECLARE = (
 )
 
 
-class OracleEncoder(PermanentReportsMixin, ReportTransformer):
+class OracleEncoder(PermanentReportsMixin, CategoryTransformer):
     """Base class of the encoders that report columns with frequency oracles.
 
     An oracle reports one *attribute*: a column, or the combination of all columns with
@@ -73,7 +72,6 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
     domain_: Domain
     oracles_: tuple[FrequencyOracle, ...]
 
-    _takes_categories = True
     _mechanism: str
     # True if reports are values of the input columns, and not codes or bits.
     _reports_values: bool = False
@@ -274,134 +272,6 @@ class OracleEncoder(PermanentReportsMixin, ReportTransformer):
         return self._domain_of_categories()
 
     # Estimates.
-
-    def estimate_counts(
-        self,
-        reports: Any,
-        *,
-        columns: Sequence[Any] | None = None,
-        postprocess: Postprocess = "none",
-        confidence_level: float = 0.95,
-        rows: InferenceTarget = "table",
-    ) -> pd.DataFrame:
-        """Estimate the number of records with each value.
-
-        Parameters
-        ----------
-        reports : same type as returned by `transform`, or ReportTally
-            Privatized rows, or their sums.
-        columns : list of column names, default=None
-            Columns to count. None selects all. With ``strategy="joint"``, counts are
-            summed over the other columns.
-        postprocess : {"none", "clip", "simplex"}, default="none"
-            Post-processing of the estimates. "none" is unbiased, and estimates may be
-            negative. "clip" and "simplex" return nonnegative, biased estimates.
-            :doc:`/guide/encoders` compares them.
-        confidence_level : float, default=0.95
-            Coverage probability of each interval.
-        rows : {"table", "population"}, default="table"
-            Target of inference: the records themselves, or the population from which
-            they are a random sample, which has wider intervals.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns 'count', 'std_error', 'lower' and 'upper', indexed by value for one
-            column, by (column, value) for several columns, and by the values of all
-            columns with ``strategy="joint"``. Standard errors and intervals (normal
-            approximation) are for the unbiased estimate. With post-processing, intervals
-            are clipped to [0, n].
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            Before `fit`, if the reports have the metadata of another protocol or values
-            that it does not report, or if a parameter is invalid.
-
-        Warns
-        -----
-        UserWarning
-            If an estimate is more than six standard errors outside [0, n]. The rows may be
-            true values, reports of another encoder or epsilon, or a selection by their
-            values.
-
-        See Also
-        --------
-        debias : Values of each record, for estimates with strata, clusters or weights.
-
-        Notes
-        -----
-        **Privacy.** Post-processing of the reports, without privacy loss.
-        """
-        return self._estimate(
-            reports,
-            "count",
-            columns=columns,
-            postprocess=postprocess,
-            confidence_level=confidence_level,
-            rows=rows,
-        )
-
-    def estimate_frequencies(
-        self,
-        reports: Any,
-        *,
-        columns: Sequence[Any] | None = None,
-        postprocess: Postprocess = "none",
-        confidence_level: float = 0.95,
-        rows: InferenceTarget = "population",
-        sample_weight: ColumnLike | None = None,
-    ) -> pd.DataFrame:
-        """Estimate the proportion of a population with each value.
-
-        Parameters
-        ----------
-        reports : same type as returned by `transform`, or ReportTally
-            Privatized rows, or their sums.
-        columns, postprocess, confidence_level : optional
-            See `estimate_counts`.
-        rows : {"population", "table"}, default="population"
-            Target of inference: the population from which the records are a random
-            sample, or the records themselves, which have narrower intervals.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Design weight of each record, at least 0. A frequency is then the weighted
-            mean of the values of `debias`, with its linearized standard error [1]_.
-            Requires reports and ``rows="population"``. `shuffled_guarantee` does not
-            cover weighted sums.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns 'frequency', 'std_error', 'lower' and 'upper', indexed as in
-            `estimate_counts`. ``attrs["rows"]`` is `rows`.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            See `estimate_counts`, or if weights are invalid.
-
-        Notes
-        -----
-        **Privacy.** Post-processing of the reports, without privacy loss. Weights are
-        not privatized.
-
-        Intervals cover less than `confidence_level` with fewer than about 60 records,
-        or fewer than 5 expected records with, or without, a value.
-
-        References
-        ----------
-        .. [1] T. Lumley (2004). Analysis of complex survey samples. Journal of
-           Statistical Software 9(8).
-        """
-        return self._estimate(
-            reports,
-            "frequency",
-            sample_weight,
-            columns=columns,
-            postprocess=postprocess,
-            confidence_level=confidence_level,
-            rows=rows,
-        )
 
     def estimate_joint_counts(
         self,

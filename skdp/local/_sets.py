@@ -12,13 +12,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import ColumnLike, check_choice, make_domain, undeclared_error
+from skdp.base import check_choice, make_domain, undeclared_error
 from skdp.domain import Domain, DomainLike
-from skdp.local._transformer import ReportTransformer
+from skdp.local._transformer import CategoryTransformer
 from skdp.local.protocol import (
     Channel,
     ColumnCodes,
-    InferenceTarget,
     OracleField,
     Randomness,
     ReportProtocol,
@@ -94,7 +93,7 @@ class SetField(OracleField):
         return [oracle.channels()]
 
 
-class SetValuedEncoder(ReportTransformer):
+class SetValuedEncoder(CategoryTransformer):
     """Privatize columns of lists of declared values with set selection.
 
     A report is a random set of values that is likely to intersect the true set [1]_. It
@@ -146,6 +145,10 @@ class SetValuedEncoder(ReportTransformer):
     the List types of polars and pyarrow. Other cells, including missing cells, raise an
     error. Use an empty list for no values.
 
+    In estimates, a record with s > `max_size` values counts as ``max_size / s`` for each of
+    them, and standard errors do not include the random choice of these values. The sum of
+    the frequencies of a column is the mean number of reported values of a record.
+
     References
     ----------
     .. [1] S. Wang et al. (2018). PrivSet: set-valued data analyses with locale
@@ -171,8 +174,6 @@ class SetValuedEncoder(ReportTransformer):
 
     domain_: Domain
     oracles_: tuple[SetSelection, ...]
-
-    _takes_categories = True
 
     def __init__(
         self,
@@ -216,115 +217,6 @@ class SetValuedEncoder(ReportTransformer):
     def _declared_row(self, names: Sequence[Any]) -> pd.DataFrame:
         values = super()._declared_row(names)
         return pd.DataFrame({name: pd.Series([[]], dtype=object) for name in values})
-
-    def estimate_counts(
-        self,
-        reports: Any,
-        *,
-        columns: Sequence[Any] | None = None,
-        postprocess: SetPostprocess = "none",
-        confidence_level: float = 0.95,
-        rows: InferenceTarget = "table",
-    ) -> pd.DataFrame:
-        """Estimate the number of records with each value.
-
-        Parameters
-        ----------
-        reports : output of `transform`, or ReportTally
-            Privatized rows, or their sums.
-        columns : list of column names, default=None
-            Columns to count. None selects all.
-        postprocess : {"none", "clip"}, default="none"
-            Post-processing of the estimates. "none" is unbiased, and estimates may be
-            negative. "clip" clips them to [0, n], and is biased.
-        confidence_level : float, default=0.95
-            Coverage probability of each interval.
-        rows : {"table", "population"}, default="table"
-            Target of inference: the records themselves, or the population from which
-            they are a random sample, which has wider intervals.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns 'count', 'std_error', 'lower' and 'upper', indexed by value for one
-            column, and by (column, value) for several columns. A record with s >
-            `max_size` values counts as ``max_size / s`` for each of them. The standard
-            error does not include the random choice of these values. The interval is a
-            normal approximation for the unbiased estimate.
-
-        Raises
-        ------
-        NotFittedError, ValueError
-            Before `fit`, or if the reports come from another encoder, or a parameter is
-            out of range.
-
-        Notes
-        -----
-        Each record counts once. For survey weights, use `skdp.survey.survey_mean` with the
-        values of `debias`.
-
-        **Privacy.** Post-processing of reports uses no budget.
-        """
-        return self._estimate(
-            reports,
-            "count",
-            columns=columns,
-            postprocess=postprocess,
-            confidence_level=confidence_level,
-            rows=rows,
-        )
-
-    def estimate_frequencies(
-        self,
-        reports: Any,
-        *,
-        columns: Sequence[Any] | None = None,
-        postprocess: SetPostprocess = "none",
-        confidence_level: float = 0.95,
-        rows: InferenceTarget = "population",
-        sample_weight: ColumnLike | None = None,
-    ) -> pd.DataFrame:
-        """Estimate the proportion of a population with each value.
-
-        Parameters
-        ----------
-        reports : output of `transform`, or ReportTally
-            Privatized rows, or their sums.
-        columns, postprocess, confidence_level : optional
-            See `estimate_counts`.
-        rows : {"population", "table"}, default="population"
-            Target of inference: the population from which the records are a random
-            sample, or the records themselves, which have narrower intervals.
-        sample_weight : array-like of shape (n_samples,), default=None
-            See `RandomizedResponseEncoder.estimate_frequencies`.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns 'frequency', 'std_error', 'lower' and 'upper', indexed as in
-            `estimate_counts`. The sum of the frequencies of a column is the mean number of
-            reported values of a record.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            Before `fit`, or if the reports come from another encoder, or a parameter is
-            out of range.
-
-        Notes
-        -----
-        **Privacy.** Post-processing of reports uses no budget. Weights are not
-        privatized.
-        """
-        return self._estimate(
-            reports,
-            "frequency",
-            sample_weight,
-            columns=columns,
-            postprocess=postprocess,
-            confidence_level=confidence_level,
-            rows=rows,
-        )
 
     def _estimate(
         self, reports: Any, statistic: str, sample_weight: Any = None, **options: Any

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import ColumnLike, HandleUnknown, make_domain
+from skdp.base import HandleUnknown, make_domain
 from skdp.domain import Domain, Interval
 from skdp.exact import round_up
 from skdp.local._numeric import NumberField, estimate_means, make_mechanism
@@ -26,7 +26,7 @@ from skdp.local._table_plan import (
     count_values,
     plan_table,
 )
-from skdp.local._transformer import ReportTransformer
+from skdp.local._transformer import CategoryTransformer
 from skdp.local.protocol import (
     CategoryField,
     InferenceTarget,
@@ -40,12 +40,12 @@ from skdp.local.protocol import (
     estimate_weighted_frequencies,
     find_fields,
 )
-from skdp.oracles import ORACLES, Postprocess
+from skdp.oracles import ORACLES
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 from skdp.tables import Table
 
 
-class LocalTableEncoder(ReportTransformer):
+class LocalTableEncoder(CategoryTransformer):
     """Privatize a table of categories and numbers with one epsilon per record.
 
     `fit` divides the columns into groups, and allocates epsilon to them such that the
@@ -137,8 +137,6 @@ class LocalTableEncoder(ReportTransformer):
     """
 
     plan_: TablePlan
-
-    _takes_categories = True
 
     def __init__(
         self,
@@ -315,110 +313,20 @@ class LocalTableEncoder(ReportTransformer):
         numbers = {name: Interval(*pair, bins=1) for name, pair in bounds.items()}
         return Domain(categories | numbers)
 
-    def estimate_counts(
+    def _estimate(
         self,
         reports: Any,
+        statistic: str,
+        sample_weight: Any = None,
         *,
-        postprocess: Postprocess = "none",
-        confidence_level: float = 0.95,
-        rows: InferenceTarget = "table",
+        columns: Sequence[Any] | None = None,
+        **options: Any,
     ) -> pd.DataFrame:
-        """Estimate the number of records with each value of each categorical column.
+        """Estimate the frequency or count (`statistic`) of each value of categorical columns, in one table.
 
-        Parameters
-        ----------
-        reports : output of `transform`, or ReportTally
-            Privatized rows, or their sums.
-        postprocess : {"none", "clip", "simplex"}, default="none"
-            See `RandomizedResponseEncoder.estimate_counts`.
-        confidence_level : float, default=0.95
-            Coverage probability of each interval.
-        rows : {"table", "population"}, default="table"
-            Target of inference: the records themselves, or the population from which
-            they are a random sample, which has wider intervals.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns 'count', 'std_error', 'lower' and 'upper', indexed by (column,
-            category). Empty if there is no categorical column.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            Before `fit`, or if the reports come from another encoder, or a parameter is
-            out of range.
-
-        Notes
-        -----
-        Each record counts once. For survey weights, use `skdp.survey.survey_mean` with the
-        values of `debias`.
-
-        **Privacy.** Post-processing of reports uses no budget.
-        """
-        return self._estimate_marginals(
-            reports,
-            "count",
-            postprocess=postprocess,
-            confidence_level=confidence_level,
-            rows=rows,
-        )
-
-    def estimate_frequencies(
-        self,
-        reports: Any,
-        *,
-        postprocess: Postprocess = "none",
-        confidence_level: float = 0.95,
-        rows: InferenceTarget = "population",
-        sample_weight: ColumnLike | None = None,
-    ) -> pd.DataFrame:
-        """Estimate the proportion of a population with each value.
-
-        Parameters
-        ----------
-        reports : output of `transform`, or ReportTally
-            Privatized rows, or their sums.
-        postprocess, confidence_level : optional
-            See `estimate_counts`.
-        rows : {"population", "table"}, default="population"
-            Target of inference: the population from which the records are a random
-            sample, or the records themselves, which have narrower intervals.
-        sample_weight : array-like of shape (n_samples,), default=None
-            See `RandomizedResponseEncoder.estimate_frequencies`.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns 'frequency', 'std_error', 'lower' and 'upper', indexed as in
-            `estimate_counts`.
-
-        Raises
-        ------
-        NotFittedError, TypeError, ValueError
-            See `estimate_counts`.
-
-        Notes
-        -----
-        **Privacy.** Post-processing of reports uses no budget. Weights are not
-        privatized.
-        """
-        options: dict[str, Any] = {
-            "postprocess": postprocess,
-            "confidence_level": confidence_level,
-            "rows": rows,
-        }
-        return self._estimate_marginals(reports, "frequency", sample_weight, **options)
-
-    def _estimate_marginals(
-        self, reports: Any, statistic: str, sample_weight: Any = None, **options: Any
-    ) -> pd.DataFrame:
-        """Estimate the frequency or count (`statistic`) of each value of each categorical column, in one table.
-
-        A table of reports has an array for each field, and a tally has only their sums.
-        With weights, the arrays are required, and the statistic is the frequency. The
-        options are the confidence level, the target of inference and the
-        post-processing.
+        A column that is reported with other columns is summed over them. A table of
+        reports has an array for each field, and a tally has only their sums. With weights,
+        the arrays are required, and the statistic is the frequency.
         """
         arrays, tally = self._read_reports(reports)
         protocol = self.protocol_
@@ -429,8 +337,9 @@ class LocalTableEncoder(ReportTransformer):
             index = pd.MultiIndex.from_arrays([[], []], names=["column", "category"])
             names = [statistic, "std_error", "lower", "upper"]
             return pd.DataFrame(columns=names, index=index, dtype=float)
+        declared = protocol.domain.columns
         tables = {}
-        for name in protocol.domain.columns:
+        for name in declared if columns is None else check_columns(declared, columns):
             if weights is not None:
                 tables[name] = estimate_weighted_frequencies(
                     protocol, arrays, tally, weights, [name], **options

@@ -42,6 +42,7 @@ from skdp.local._protocol_file import (
 )
 from skdp.local._tally import ReportTally, check_tally
 from skdp.local.protocol import (
+    InferenceTarget,
     ReportProtocol,
     Reports,
     check_sample_weight,
@@ -49,6 +50,7 @@ from skdp.local.protocol import (
     estimate_counts,
     estimate_weighted_frequencies,
 )
+from skdp.oracles import Postprocess
 from skdp.pages import warn
 from skdp.privacy import (
     PrivacyGuarantee,
@@ -570,6 +572,141 @@ class ReportTransformer(TransformerMixin, BaseEstimator, ABC):
             "`categories` must be a dict or a Domain, which name the columns, if the "
             f"table is not in memory, got {type(categories).__name__}. Alternatively, fit the "
             "transformer on a small table."
+        )
+
+
+class CategoryTransformer(ReportTransformer):
+    """Base class of transformers of declared values, whose counts and frequencies are estimated."""
+
+    _takes_categories = True
+
+    def estimate_counts(
+        self,
+        reports: Any,
+        *,
+        columns: Sequence[Any] | None = None,
+        postprocess: Postprocess = "none",
+        confidence_level: float = 0.95,
+        rows: InferenceTarget = "table",
+    ) -> pd.DataFrame:
+        """Estimate the number of records with each value.
+
+        Parameters
+        ----------
+        reports : same type as returned by `transform`, or ReportTally
+            Privatized rows, or their sums.
+        columns : list of column names, default=None
+            Columns to count. None selects all. With ``strategy="joint"``, counts are
+            summed over the other columns.
+        postprocess : {"none", "clip", "simplex"}, default="none"
+            Post-processing of the estimates. "none" is unbiased, and estimates may be
+            negative. "clip" and "simplex" (not for lists) return nonnegative, biased
+            estimates.
+            :doc:`/guide/encoders` compares them.
+        confidence_level : float, default=0.95
+            Coverage probability of each interval.
+        rows : {"table", "population"}, default="table"
+            Target of inference: the records themselves, or the population from which
+            they are a random sample, which has wider intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns 'count', 'std_error', 'lower' and 'upper', indexed by value for one
+            column, by (column, value) for several columns, and by the values of all
+            columns with ``strategy="joint"``. Standard errors and intervals (normal
+            approximation) are for the unbiased estimate. With post-processing, intervals
+            are clipped to [0, n].
+
+        Raises
+        ------
+        NotFittedError, ValueError
+            Before `fit`, if the reports have the metadata of another protocol or values
+            that it does not report, or if a parameter is invalid.
+
+        Warns
+        -----
+        UserWarning
+            If an estimate is more than six standard errors outside [0, n]. The rows may be
+            true values, reports of another encoder or epsilon, or a selection by their
+            values.
+
+        See Also
+        --------
+        debias : Values of each record, for estimates with strata, clusters or weights.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of the reports, without privacy loss.
+        """
+        return self._estimate(
+            reports,
+            "count",
+            columns=columns,
+            postprocess=postprocess,
+            confidence_level=confidence_level,
+            rows=rows,
+        )
+
+    def estimate_frequencies(
+        self,
+        reports: Any,
+        *,
+        columns: Sequence[Any] | None = None,
+        postprocess: Postprocess = "none",
+        confidence_level: float = 0.95,
+        rows: InferenceTarget = "population",
+        sample_weight: ColumnLike | None = None,
+    ) -> pd.DataFrame:
+        """Estimate the proportion of a population with each value.
+
+        Parameters
+        ----------
+        reports : same type as returned by `transform`, or ReportTally
+            Privatized rows, or their sums.
+        columns, postprocess, confidence_level : optional
+            See `estimate_counts`.
+        rows : {"population", "table"}, default="population"
+            Target of inference: the population from which the records are a random
+            sample, or the records themselves, which have narrower intervals.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Design weight of each record, at least 0. A frequency is then the weighted
+            mean of the values of `debias`, with its linearized standard error [1]_.
+            Requires reports and ``rows="population"``. `shuffled_guarantee` does not
+            cover weighted sums.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns 'frequency', 'std_error', 'lower' and 'upper', indexed as in
+            `estimate_counts`. ``attrs["rows"]`` is `rows`.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            See `estimate_counts`, or if weights are invalid.
+
+        Notes
+        -----
+        **Privacy.** Post-processing of the reports, without privacy loss. Weights are
+        not privatized.
+
+        Intervals cover less than `confidence_level` with fewer than about 60 records,
+        or fewer than 5 expected records with, or without, a value.
+
+        References
+        ----------
+        .. [1] T. Lumley (2004). Analysis of complex survey samples. Journal of
+           Statistical Software 9(8).
+        """
+        return self._estimate(
+            reports,
+            "frequency",
+            sample_weight,
+            columns=columns,
+            postprocess=postprocess,
+            confidence_level=confidence_level,
+            rows=rows,
         )
 
 

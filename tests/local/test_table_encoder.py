@@ -203,6 +203,7 @@ def test_overlapping_groups_have_the_sampling_error_of_their_union():
     assert len(sizes) > 1
     size = sum(sizes)
     estimates = fitted.estimate_counts(tally).loc["a"]
+    pd.testing.assert_frame_equal(fitted.estimate_counts(tally, columns=["a"]).loc["a"], estimates)
     expected = np.sqrt((n - size) / size / (n - 1) * estimates["count"] * (n - estimates["count"]))
     np.testing.assert_allclose(estimates["std_error"], expected, rtol=0.02)
 
