@@ -17,6 +17,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp.base import collect_output
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger
 from skdp.randomness import SecureSource, SeededSource, watch_draws
 
@@ -37,7 +38,10 @@ class Draw:
 
 
 class Recording:
-    """Draws of one run; a replay returns the results of the draws of an earlier run."""
+    """Run of a release: its draws, its result or error, and its warnings, logs and output.
+
+    A replay returns the results of the draws of an earlier run.
+    """
 
     # The replay returns the recorded choices and, if noise is added to a number, the
     # recorded sum. Everything that is computed from released numbers, including the
@@ -46,14 +50,18 @@ class Recording:
     # sums under both tables is the sum over the draws (composition of an adaptive
     # release).
 
-    def __init__(self, earlier: Sequence[Draw] = ()) -> None:
+    def __init__(
+        self, release: Callable[[], Any], earlier: Sequence[Draw] = ()
+    ) -> None:
         self.draws: list[Draw] = []
         self._earlier = earlier
-
-    def run(self, release: Callable[[], Any]) -> Any:
-        """Call a function and record its draws."""
-        with watch_draws(self._watch):
-            return release()
+        self.result: Any = None
+        self.error: Exception | None = None
+        with collect_output() as self.messages, watch_draws(self._watch):
+            try:
+                self.result = release()
+            except Exception as error:
+                self.error = error
 
     def _find_earlier(self, index: int, sampler: str) -> Draw | None:
         """Return the draw of the earlier run with this index, if it has the same sampler."""

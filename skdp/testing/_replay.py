@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
-from skdp.base import TableLike, collect_output, split_if_supervised
+from skdp.base import TableLike, split_if_supervised
 from skdp.privacy import (
     Loss,
     PrivacyGuarantee,
@@ -328,18 +328,20 @@ def replay_release(
             "`X` must be one dataframe or array, got tuple. Pass the rows of all tables "
             "in one table, and divide them in the release."
         )
-    first = _Run.record(release, X, Recording(), random_state)
-    second = _Run.record(release, neighbor, Recording(first.draws), random_state)
+    tables: tuple[Any, Any] = X, neighbor
+    n_rows = list(map(len, tables))
+    first = Recording(partial(_release, release, X, random_state))
+    second = Recording(partial(_release, release, neighbor, random_state), first.draws)
     if first.error is not None and second.error is not None:
         raise first.error
     # If only one of the releases fails, the guarantee of the other is used.
     result = second.result if first.result is None else first.result
     stated = _find_guarantee(result, guarantee)
     if first.error is not None or second.error is not None:
-        return _make_error_replay(first, second, stated)
+        return _make_error_replay(first.error, second.error, n_rows, stated)
     claim = stated
     # If a row is replaced, the guarantee for added or removed rows is converted.
-    if first.n_rows == second.n_rows and stated.relation == "add_remove":
+    if n_rows[0] == n_rows[1] and stated.relation == "add_remove":
         claim = stated.to("replace")
     pairs, findings = _pair_draws(first.draws, second.draws)
     losses = [compute_loss(draw, other_draw) for draw, other_draw in pairs]
@@ -357,30 +359,6 @@ def replay_release(
     if first.messages != second.messages:
         findings.append("a warning, a log record or the output depends on the rows")
     return Replay(_tabulate_losses(losses), claim, epsilon, tuple(findings))
-
-
-@dataclass(frozen=True)
-class _Run:
-    """Release of one table: its draws, its result or error, and its warnings, logs and output."""
-
-    n_rows: int
-    draws: list[Draw]
-    result: Any
-    error: Exception | None
-    messages: list[str]
-
-    @classmethod
-    def record(
-        cls, release: Any, table: Any, recording: Recording, random_state: int
-    ) -> _Run:
-        """Release a table and record its draws, its result or error, and its messages."""
-        result = error = None
-        with collect_output() as messages:
-            try:
-                result = recording.run(partial(_release, release, table, random_state))
-            except Exception as raised:
-                error = raised
-        return cls(len(table), recording.draws, result, error, messages)
 
 
 def _release(release: Any, table: Any, random_state: int) -> Any:
@@ -409,15 +387,21 @@ def _find_guarantee(
     return stated
 
 
-def _make_error_replay(first: _Run, second: _Run, stated: PrivacyGuarantee) -> Replay:
+def _make_error_replay(
+    first: Exception | None,
+    second: Exception | None,
+    n_rows: Sequence[int],
+    stated: PrivacyGuarantee,
+) -> Replay:
     """Return a failed replay if the release of only one of two tables raises an error, which reveals the rows.
 
-    `stated` is the guarantee of the release that did not fail.
+    `n_rows` are the numbers of rows of both tables, and `stated` is the guarantee of the
+    release that did not fail.
     """
-    failed, passed = (first, second) if second.error is None else (second, first)
+    failed, passed = n_rows if second is None else reversed(n_rows)
     finding = (
-        f"the release of only one table raises an error: {type(failed.error).__name__} "
-        f"with {failed.n_rows} rows, none with {passed.n_rows}"
+        "the release of only one table raises an error: "
+        f"{type(first or second).__name__} with {failed} rows, none with {passed}"
     )
     # The error reveals which of the two tables it was, so no epsilon covers the release.
     return Replay(_tabulate_losses([]), stated, epsilon=math.inf, findings=(finding,))
@@ -480,7 +464,7 @@ def _find_understatements(
     return findings
 
 
-def _compare_results(first: _Run, second: _Run) -> list[str]:
+def _compare_results(first: Recording, second: Recording) -> list[str]:
     """Return a finding if parts of the results differ although all draws are equal, otherwise none."""
     hashes, other_hashes = _hash_parts(first.result), _hash_parts(second.result)
     names = []
