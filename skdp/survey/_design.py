@@ -31,7 +31,7 @@ from skdp.survey._proportions import (
     estimate_variances,
     invert_channel,
 )
-from skdp.tables import is_frame, wrap_table
+from skdp.tables import is_frame, is_missing, wrap_table
 
 # Meaning of a label without a declared meaning. False and 0.0 are equal to 0.
 MEANINGS = {0: "no", 1: "yes", "No": "no", "Yes": "yes"}
@@ -551,17 +551,17 @@ class ReportDesign(SavedByArguments):
                 f"{reprlib.repr(chosen)}."
             )
         table = to_pandas(reports, report_columns(self), "reports")
-        is_missing = np.zeros(len(table), bool)
-        if not any(map(_is_missing, self.reports)):
-            is_missing = table[self.column].isna().to_numpy(bool)
-        unbiased = unbiased_rows(self, table, is_used=~is_missing)
+        is_absent = np.zeros(len(table), bool)
+        if not any(map(is_missing, self.reports)):
+            is_absent = table[self.column].isna().to_numpy(bool)
+        unbiased = unbiased_rows(self, table, is_used=~is_absent)
         if unbiased is None:
             raise ValueError(
                 f"`debias` requires a channel with linearly independent rows, but the design "
                 f"of column {self.column!r} has linearly dependent rows. Use "
                 "estimate_frequencies."
             )
-        unbiased[is_missing] = np.nan
+        unbiased[is_absent] = np.nan
         indices = [self.values.index(value) for value in chosen]
         names = [f"{self.column}_{value}" for value in chosen]
         return wrap_table(reports).rebuild([unbiased[:, indices]], names)
@@ -761,7 +761,7 @@ def _find_labels(column: pd.Series, labels: Sequence[Any]) -> Indices:
     codes = pd.Index(labels, dtype=object).get_indexer(column.astype(object))
     # A missing label stands for all missing entries, which are None, NaN or NA.
     for code, label in enumerate(labels):
-        if _is_missing(label):
+        if is_missing(label):
             codes[column.isna()] = code
     # Codes of -1 are entries without a label.
     n_unknown, *n_known = np.bincount(codes + 1, minlength=len(labels) + 1)
@@ -783,11 +783,6 @@ def _find_labels(column: pd.Series, labels: Sequence[Any]) -> Indices:
             f"{drop}."
         )
     return codes
-
-
-def _is_missing(label: Any) -> bool:
-    """Check if a label stands for missing reports."""
-    return pd.api.types.is_scalar(label) and bool(pd.isna(label))
 
 
 def _check_probability(name: str, probability: Any) -> None:

@@ -245,26 +245,14 @@ class HiddenModel:
         return log_likelihood, np.hstack(flat)
 
 
-@dataclass(frozen=True, eq=False)
-class LikelihoodFit:
-    """Parameters at the maximum of the likelihood."""
-
-    parameters: Floats
-    # (n_parameters, n_parameters); NaN if the likelihood has no clear maximum.
-    covariance: Floats
-    log_likelihood: float
-
-    @property
-    def is_maximum(self) -> bool:
-        """True if the likelihood has a clear maximum."""
-        return not np.isnan(self.covariance).any()
-
-
-def maximize(model: HiddenModel, clusters: Indices | None) -> LikelihoodFit:
+def maximize(
+    model: HiddenModel, clusters: Indices | None
+) -> tuple[Floats, Floats, float]:
     """Maximize the likelihood, and estimate a covariance that is robust to clusters of rows.
 
     `clusters` has the index of the cluster of each row; None if rows are independent.
-    The covariance is NaN if the likelihood has no clear maximum.
+    Return the parameters, their covariance, which is NaN if the likelihood has no clear
+    maximum, and the log likelihood.
     """
     total = model.weights.sum()
 
@@ -292,7 +280,7 @@ def maximize(model: HiddenModel, clusters: Indices | None) -> LikelihoodFit:
         # The correction n / (n - 1) for n clusters, as in survey packages.
         correction = len(sums) / max(len(sums) - 1, 1)
         covariance = correction * inverse @ (sums.T @ sums) @ inverse
-    return LikelihoodFit(parameters, covariance, float(model.weights @ log_likelihood))
+    return parameters, covariance, float(model.weights @ log_likelihood)
 
 
 def _refine(

@@ -40,7 +40,6 @@ from skdp.survey._inputs import (
 from skdp.survey._likelihood import (
     ClassTarget,
     HiddenModel,
-    LikelihoodFit,
     NumberTarget,
     Predictors,
     log_softmax,
@@ -189,9 +188,9 @@ class ReportRegression(BaseEstimator):
         centers[0] = 0.0
         predictors = self._build_predictors((known - centers) / units, rows)
         model = HiddenModel(predictors, target, rows.weights)
-        fit = maximize(model, rows.clusters)
-        if fit.is_maximum:
-            _warn_of_misspecification(model, fit, rows)
+        parameters, covariance, log_likelihood = maximize(model, rows.clusters)
+        if not np.isnan(covariance).any():
+            _warn_of_misspecification(model, parameters, rows)
         else:
             warn_of_reports(
                 "The likelihood has no clear maximum, so standard errors are not "
@@ -199,7 +198,7 @@ class ReportRegression(BaseEstimator):
                 "that are constant, collinear or determine the target",
                 ConvergenceWarning,
             )
-        coefficients, scale, cells = model.split(fit.parameters)
+        coefficients, scale, cells = model.split(parameters)
         # The coefficients of X are a linear map of the coefficients of standardized columns:
         # each is divided by the unit of its column, and the intercept subtracts the effects
         # of the centers.
@@ -208,12 +207,12 @@ class ReportRegression(BaseEstimator):
         restore[:n_known, :n_known] = np.diag(1 / units)
         restore[0, :n_known] -= centers / units
         jacobian = np.kron(restore, np.eye(coefficients.shape[1]))
-        covariance = fit.covariance[: len(jacobian), : len(jacobian)]
+        covariance = covariance[: len(jacobian), : len(jacobian)]
         variances = np.diag(jacobian @ covariance @ jacobian.T)
         self.hidden_coef_ = restore[: len(cells), : len(cells)] @ cells
         self.feature_names_out_ = np.array(rows.terms[1:], dtype=object)
-        self.log_likelihood_ = fit.log_likelihood
-        self.n_parameters_ = len(fit.parameters)
+        self.log_likelihood_ = log_likelihood
+        self.n_parameters_ = len(parameters)
         self.degrees_of_freedom_ = rows.degrees_of_freedom
         errors = np.sqrt(variances).reshape(coefficients.shape)
         return restore @ coefficients, errors, scale
@@ -316,14 +315,14 @@ def compute_units(columns: Floats, weights: Floats) -> tuple[Floats, Floats]:
 
 
 def _warn_of_misspecification(
-    model: HiddenModel, fit: LikelihoodFit, rows: PredictorRows
+    model: HiddenModel, parameters: Floats, rows: PredictorRows
 ) -> None:
     """Warn if the proportions of a reported variable in the fit differ from their estimates from the reports."""
     # If a true predictor has, for example, a nonlinear effect, the latent values can fit the
     # residuals instead of the reports. As in the test of Hausman (1978), a correct model is
     # more precise than the reports alone, so the variance of the reports is an upper bound
     # of the variance of the difference.
-    cells = model.compute_posterior(fit.parameters)[1].sum(axis=0)
+    cells = model.compute_posterior(parameters)[1].sum(axis=0)
     sizes = [len(question.values) for question in rows.questions]
     for axis, question in enumerate(rows.questions):
         if question.unbiased is None:
