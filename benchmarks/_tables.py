@@ -1,8 +1,8 @@
 """Tables of the central, synthesis and fairness benchmarks, published and generated.
 
 Adult is part of skdp. ACS Public Coverage, COMPAS and LSAC are read from the folder that
-the environment variable ``SKDP_BENCH_DATA`` names, or fetched by `skdp.datasets`; a table
-that cannot be read is left out. The generated tables have known distributions, each with
+the environment variable ``SKDP_BENCH_DATA`` names, or fetched (`_published`); a table that
+cannot be read is left out. The generated tables have known distributions, each with
 a difficulty of its own.
 """
 
@@ -12,11 +12,11 @@ import functools
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from _published import TABLES
 from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
@@ -24,7 +24,7 @@ from sklearn.model_selection import train_test_split
 from threadpoolctl import threadpool_limits
 
 from skdp import Domain, Interval
-from skdp.datasets import load_acs_public_coverage, load_adult, load_compas, load_lsac
+from skdp.datasets import load_adult
 from skdp.domain import Categories
 
 Codes = NDArray[np.int64]
@@ -180,7 +180,7 @@ def is_ordered(declared: Any) -> bool:
 def load_published() -> dict[str, Callable[[], Table]]:
     """Return loaders of the published tables that can be read here."""
     loaders = {"Adult": adult}
-    loaders |= {name: functools.partial(load_file, name) for name in FILES}
+    loaders |= {name: functools.partial(load_file, name) for name in TABLES}
     return {name: load for name, load in loaders.items() if is_available(load)}
 
 
@@ -203,29 +203,19 @@ def adult() -> Table:
     return Table(loaded.frame[names], test[names], Domain(domain), "income")
 
 
-# Predicted are public health insurance, recidivism within two years, and passing the bar exam.
-FILES = {
-    "ACS": ("acs_public_coverage.csv.gz", load_acs_public_coverage),
-    "COMPAS": ("compas_two_years.csv.gz", load_compas),
-    "LSAC": ("lsac.csv.gz", load_lsac),
-}
-
-
 @functools.cache
 def load_file(name: str) -> Table:
     """Read or fetch a published table, and keep 30 % of the rows for testing."""
-    file, load = FILES[name]
-    folder = os.environ.get("SKDP_BENCH_DATA")
-    bunch = load(None if folder is None else Path(folder) / file)
-    frame = bunch.frame
+    published = TABLES[name]
+    frame = published.read(os.environ.get("SKDP_BENCH_DATA"))
     if len(frame) > MAX_ROWS:
         frame = frame.sample(MAX_ROWS, random_state=0)
-    target = bunch.target.name
+    target = published.target
     train, test = train_test_split(
         frame, test_size=0.3, stratify=frame[target], random_state=0
     )
     parts = [part.reset_index(drop=True) for part in (train, test)]
-    return Table(*parts, bunch.domain, target)
+    return Table(*parts, published.domain, target)
 
 
 # Generated tables. Each has as many test rows as training rows.

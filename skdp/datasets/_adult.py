@@ -109,7 +109,6 @@ def load_adult(
     See Also
     --------
     load_adult_aif360 : The same data as a dataset of aif360.
-    load_acs_public_coverage, load_lsac, load_compas : Other tables with protected columns.
 
     Notes
     -----

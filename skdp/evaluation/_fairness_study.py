@@ -147,7 +147,7 @@ def fairness_study(
     --------
     PrivacyCurveDisplay : Plot with a curve for each method.
     privacy_curve : Scores of any model with any metric.
-    skdp.datasets.load_acs_public_coverage : Table on which reports change fairness.
+    skdp.datasets.load_adult : A table with protected columns.
 
     Notes
     -----
