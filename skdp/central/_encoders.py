@@ -375,17 +375,15 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         # An empty marginal for all rows, and one marginal per column.
         cliques = [(), *((column,) for column in range(len(domain.columns)))]
         total, *by_column = sum_by_cells(
-            rows, domain, cliques, bounds, self.handle_unknown, "categories"
+            rows, domain, cliques, bounds, self.handle_unknown, name="categories"
         )
         total.check_finite(rows.names[-1:])
         distances = []
         for sums in by_column:
             # A position p, from -`GRID` to `GRID`, has the distances `GRID` + p and
             # `GRID` - p to the bounds.
-            middles = GRID * sums.counts
-            distances.append(
-                np.hstack([middles + sums.position_sums, middles - sums.position_sums])
-            )
+            n, positions = sums.counts, sums.position_sums
+            distances.append(np.hstack([n + positions, n - positions]))
         return int(total.squares[0, 0]), np.concatenate(distances).astype(object)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:

@@ -215,21 +215,22 @@ class DPHistogram(WeightedStatistic):
             levels = DeclaredLevels.read(domain, self.levels)
             tree = Hierarchy(domain.size) if method == "flat" else levels.tree
         n_levels = len(tree.sizes)
-        noise = Noise.from_budget(budget / n_levels, 1 if max_weight is None else GRID)
+        step = 1 if max_weight is None else GRID
+        noise = Noise.from_budget(budget / n_levels, step)
         (sums,) = sum_by_cells(
             rows,
             domain,
             [range(len(domain.columns))],
             np.empty((0, 2)),
             self.handle_unknown,
-            "domain",
+            name="domain",
             max_weight=max_weight,
         )
         mechanism = noise.name
         if n_levels > 1:
             mechanism += f" on {n_levels} levels"
         return Plan(
-            (domain, library, tree, sums.rows, levels, max_weight),
+            (domain, library, tree, sums.rows // (GRID // step), levels, max_weight),
             (noise,),
             mechanism,
             # One record changes one count of each level by 1.

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import product
 from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,7 +25,6 @@ from skdp.base import (
 )
 from skdp.central._base import Plan, Unknown, WeightedStatistic, check_unique_names
 from skdp.central._quantiles import (
-    Masses,
     QuantilePlan,
     make_candidates,
     read_masses,
@@ -35,15 +33,8 @@ from skdp.central._quantiles import (
 from skdp.central._ranges import count_interval
 from skdp.central._sums import (
     GRID,
-    GroupSums,
     NoisySums,
     clip_floats,
-    count_noisy_numbers,
-    estimate_deviations,
-    estimate_means,
-    estimate_sums,
-    estimate_variances,
-    is_measured,
     sum_by_cells,
     sum_columns,
     warn_of_objects,
@@ -51,15 +42,10 @@ from skdp.central._sums import (
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Batches,
-    Difference,
     Estimate,
-    Independence,
     Noise,
-    compute_difference,
-    compute_independence,
     declared_domain,
     make_frame,
-    make_table,
     to_float,
 )
 from skdp.domain import Domain, DomainLike
@@ -173,17 +159,16 @@ class DPMean(WeightedStatistic):
         check_confidence_level(self.confidence_level)
         max_weight = self._check_max_weight(rows)
         sums = sum_columns(rows, bounds, max_weight=max_weight)
-        size = count_noisy_numbers(len(sums.bounds), squares=False, shared_count=False)
         exact = sums, choose_library(rows.table.native)
-        return Plan(exact, (Noise.joint(budget, GRID, size),))
+        return Plan(exact, (Noise.joint(budget, GRID, 2 * len(sums.bounds)),))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the sums, and set the means with standard errors and confidence intervals."""
         (noise,) = plan.noises
         sums, self._library = plan.exact
         level = check_confidence_level(self.confidence_level)
-        noisy = NoisySums.draw(sums, noise, source)
-        estimate = estimate_means(noisy, sums.bounds, noise, level)
+        noisy = NoisySums.draw(sums.numbers(), sums.bounds, noise, source)
+        estimate = noisy.estimate_means(level)
         self.mean_, self.std_error_ = estimate.value[0], estimate.std_error[0]
         self.interval_ = np.column_stack([estimate.lower[0], estimate.upper[0]])
 
@@ -210,18 +195,21 @@ Statistic = Literal["count", "mean", "sum", "std", "var", "median"] | float
 SUFFIXES = ("", "_std_error", "_lower", "_upper")
 
 # Statistics of a column that are functions of its noisy sums.
-SUM_STATISTICS: dict[str, Callable[..., Estimate]] = {
-    "mean": estimate_means,
-    "sum": estimate_sums,
-    "std": estimate_deviations,
-    "var": estimate_variances,
+SUM_STATISTICS: dict[Any, Callable[[NoisySums, float], Estimate]] = {
+    "mean": NoisySums.estimate_means,
+    "sum": NoisySums.estimate_sums,
+    "std": NoisySums.estimate_deviations,
+    "var": NoisySums.estimate_variances,
 }
 OF_SQUARES = {"std", "var"}
-QUANTILES = {"median": Fraction(1, 2)}
+MEDIAN, HALF = "median", Fraction(1, 2)
 COUNT = "count"
 
 # Name of the sum over all values of a key.
 TOTAL = "total"
+
+# Tables that `test_independence` simulates; a p-value is a multiple of 1 / 2,000.
+N_SIMULATIONS = 1_999
 
 
 class DPGroupBy(WeightedStatistic):
@@ -250,8 +238,8 @@ class DPGroupBy(WeightedStatistic):
         standard deviation, the variance (divided by the number of values), the median, or the quantile of a
         probability, such as 0.25.
     totals : bool, default=False
-        If True, also release the totals over all values of each key and of all keys. Counts and sums of totals are sums
-        of cells.
+        If True, also release the totals over all values of each key and of all keys, whose key is "total". Counts and
+        sums of totals are sums of cells. Keys are text.
     quantile_fraction : float, default=0.5
         The fraction of the budget for quantiles if there are other statistics, too.
     intervals : bool, default=True
@@ -346,8 +334,8 @@ class DPGroupBy(WeightedStatistic):
     >>> hours.to_frame().filter(like="q90").rename(columns=lambda name: name[15:])
              q90  q90_lower  q90_upper
     sex
-    Female  48.0       48.0       51.0
-    Male    59.0       58.0       60.0
+    Female  48.0       47.0       51.0
+    Male    60.0       57.0       60.0
 
     >>> groups.set_params(statistics="count", totals=True).fit(people).to_frame()
             count  count_std_error  count_lower  count_upper
@@ -404,8 +392,7 @@ class DPGroupBy(WeightedStatistic):
             Table in the library of X (pandas for an array) with a row for each group:
             its keys, as columns, or in pandas as the index; and for each statistic the
             columns ``<statistic>``, ``<statistic>_std_error``, ``<statistic>_lower``
-            and ``<statistic>_upper``. Quantiles have no standard error. With `totals`, the
-            key of a total is "total", and the keys are text if it is a column.
+            and ``<statistic>_upper``. Quantiles have no standard error.
         """
         check_is_fitted(self)
         columns: dict[str, NDArray[Any]] = {}
@@ -419,69 +406,15 @@ class DPGroupBy(WeightedStatistic):
         if COUNT in columns and not self._is_weighted:
             for suffix in ("", "_lower", "_upper"):
                 columns[COUNT + suffix] = columns[COUNT + suffix].astype(np.int64)
-        if not self.keys_ or self.keys_[0].size == self._domain.size:
-            return make_frame(self._domain, columns, self._library)
-        keys = dict(zip(self._domain.columns, self.keys_, strict=True))
-        texts = {}
-        for name, labels in keys.items():
-            texts[name] = [None if label is None else str(label) for label in labels]
-        return make_table(_make_index(keys), texts, columns, self._library)
+        return make_frame(self._domain, columns, self._library)
 
-    def compare_means(self, column: ColumnName, first: Any, second: Any) -> Difference:
-        """Compare the means of a column in two groups, as samples of a population.
-
-        Parameters
-        ----------
-        column : column name
-            A column with the statistic ``"mean"``. The statistic ``"count"`` is required, too. With ``"std"`` or
-            ``"var"``, the variances of the groups are used; otherwise the largest variance for the mean and the bounds,
-            which is exact for a column of 0 and 1 (a proportion).
-        first, second : key, or tuple of a key for each column of `by`
-            Two groups without common rows.
-
-        Returns
-        -------
-        Difference
-            The difference of the means as ``value``, with its ``std_error`` (noise and sampling), its interval
-            ``lower`` and ``upper``, and the ``p_value`` of the hypothesis that the means of the population are equal.
-            If the number of values of a group does not exceed its noise, the difference is nan and the p-value is 1.
-
-        Raises
-        ------
-        ValueError
-            If a group or a statistic was not released, groups have common rows, or rows have weights.
-        """
-        check_is_fitted(self)
-        indices = [self._find_group(group) for group in (first, second)]
-        keys = [[labels[index] for labels in self.keys_] for index in indices]
-        if not any(a != b and TOTAL not in (a, b) for a, b in zip(*keys, strict=True)):
-            raise ValueError(
-                "`first` and `second` must be groups without common rows, got "
-                f"{first!r} and {second!r}."
-            )
-        self._require_statistics([COUNT, f"{column}_mean"], "compare_means")
-        names = [name for name in self.guarantee_.scope if name not in self._key_names]
-        low, high = self.bounds_[names.index(column)]
-        half = (high - low) / 2
-        groups = [self._describe_group(i, column, low, half) for i in indices]
-        if np.isnan([group[0] for group in groups]).any():
-            return Difference(np.nan, np.nan, low - high, high - low, 1.0)
-        level = check_confidence_level(self.confidence_level)
-        is_gaussian = isinstance(self.epsilon, Rho | Mu)
-        rows = np.array(groups).T
-        found = compute_difference(rows, level, is_gaussian=is_gaussian)
-        *numbers, p_value = found
-        value, error, lower, upper = (float(half * number) for number in numbers)
-        return Difference(value, error, lower, upper, p_value)
-
-    def test_independence(self) -> Independence:
+    def test_independence(self) -> float:
         """Test if two keys are independent in a population of which the rows are a sample.
 
         Returns
         -------
-        Independence
-            The chi-square ``statistic`` of the noisy counts, and its ``p_value``, from 1,999 simulated tables with the
-            same noise.
+        float
+            P-value of the chi-square statistic of the noisy counts, from 1,999 simulated tables with the same noise.
 
         Raises
         ------
@@ -490,57 +423,34 @@ class DPGroupBy(WeightedStatistic):
         """
         check_is_fitted(self)
         sizes = self._domain.sizes
-        if len(sizes) != 2:
-            raise ValueError(f"`by` must have two keys, got {self.by!r}.")
-        self._require_statistics([COUNT], "test_independence")
-        table = self.estimates_[COUNT][:, :2]
-        if len(table) > self._domain.size:
-            with_totals = [size + 1 for size in sizes]
-            table = table.reshape(*with_totals, 2)[: sizes[0], : sizes[1]]
-        counts, errors = np.moveaxis(table.reshape(*sizes, 2), -1, 0)
-        is_gaussian = isinstance(self.epsilon, Rho | Mu)
-        return compute_independence(counts, errors[0, 0], is_gaussian=is_gaussian)
-
-    def _find_group(self, group: Any) -> int:
-        """Return the index of a group."""
-        keys = group if isinstance(group, tuple) else (group,)
-        for index, labels in enumerate(zip(*self.keys_, strict=True)):
-            if labels == keys:
-                return index
-        raise ValueError(
-            f"A group must be a key for each of {self._key_names}, got {group!r}."
-        )
-
-    def _require_statistics(self, names: Sequence[str], method: str) -> None:
-        """Raise an error if a statistic for a test was not released, or rows have weights."""
-        missing = [name for name in names if name not in self.estimates_]
-        if missing:
+        if len(sizes) != 2 or COUNT not in self.estimates_:
             raise ValueError(
-                f"`{method}` requires the statistics {list(names)}, got no {missing}. "
-                "Add them to `statistics` of another release."
+                "`test_independence` requires two keys in `by` and the statistic "
+                f"'count', got {self.by!r} and {self.statistics!r}."
             )
         if self._is_weighted:
             raise ValueError(
-                f"`{method}` requires rows without weights, because the sampling error "
-                "of a weighted statistic depends on the design."
+                "`test_independence` requires rows without weights, because the sampling "
+                "error of a weighted count depends on the design."
             )
-
-    def _describe_group(
-        self, index: int, column: Any, low: float, half: float
-    ) -> tuple[float, ...]:
-        """Return a column of the argument of `compute_difference`, in units of half the width of the bounds."""
-        mean, mean_error, *_ = self.estimates_[f"{column}_mean"][index] / half
-        mean -= low / half + 1
-        noise_std = self.estimates_[COUNT][index, 1]
-        # The noise of a mean m of n values has the standard deviation s sqrt(1 + m**2) / n.
-        n_values = noise_std * np.hypot(1, mean) / mean_error
-        variance, error = np.nan, np.nan
-        if f"{column}_var" in self.estimates_:
-            variance, error, *_ = self.estimates_[f"{column}_var"][index] / half**2
-        elif f"{column}_std" in self.estimates_:
-            std, std_error, *_ = self.estimates_[f"{column}_std"][index] / half
-            variance, error = std**2, 2 * max(std, std_error) * std_error
-        return mean, n_values, noise_std, variance, error
+        counts, errors = self.estimates_[COUNT][:, :2].T.reshape(2, *sizes)
+        if self.totals:
+            counts = counts[:-1, :-1]
+        # Simulated tables are functions of the release, and equal in each call.
+        rng = np.random.default_rng(0)
+        n_rows = round(max(counts.sum(), 1.0))
+        margins = [np.maximum(counts.sum(axis), 1e-9) for axis in (1, 0)]
+        expected = np.outer(*(margin / margin.sum() for margin in margins))
+        tables = rng.multinomial(n_rows, expected.ravel(), N_SIMULATIONS)
+        shape = N_SIMULATIONS, *counts.shape
+        noise = errors[0, 0] / math.sqrt(2) * rng.laplace(size=shape)
+        if isinstance(self.epsilon, Rho | Mu):
+            noise = errors[0, 0] * rng.normal(size=shape)
+        statistics = compute_chi_squares(
+            np.concatenate([counts[np.newaxis], tables.reshape(shape) + noise]),
+            errors[0, 0],
+        )
+        return float(np.mean(statistics >= statistics[0]))
 
     @property
     def _key_names(self) -> list[Any]:
@@ -550,27 +460,32 @@ class DPGroupBy(WeightedStatistic):
         return list(self.by) if isinstance(self.by, list) else [self.by]
 
     @property
-    def _statistics(self) -> list[Any]:
-        """The parameter `statistics` as a list, with the exact probability of each quantile that is a number."""
-        statistics: Any = self.statistics
-        if isinstance(statistics, str | Real):
-            statistics = [statistics]
-        return [
-            read_probability(one, "statistics") if isinstance(one, Real) else one
-            for one in statistics
-        ]
+    def _statistics(self) -> dict[str, Fraction | None]:
+        """The names of the statistics, with the probability of each quantile."""
+        given: Any = self.statistics
+        if isinstance(given, str | Real):
+            given = [given]
+        statistics: dict[str, Fraction | None] = {}
+        for name in given:
+            probability = HALF if name == MEDIAN else None
+            if isinstance(name, Real):
+                probability = read_probability(name, "statistics")
+                name = f"q{float(100 * probability):g}"
+                name = MEDIAN if probability == HALF else name
+            else:
+                check_choice("statistics", name, (COUNT, *SUM_STATISTICS, MEDIAN))
+            if name in statistics:
+                raise ValueError(
+                    "`statistics` must not name a statistic twice, got "
+                    f"{self.statistics}."
+                )
+            statistics[name] = probability
+        return statistics
 
     @property
     def _probabilities(self) -> dict[str, Fraction]:
-        """The probability of each quantile, by the end of its name."""
-        names = {probability: name for name, probability in QUANTILES.items()}
-        probabilities = {}
-        for statistic in self._statistics:
-            probability = QUANTILES.get(statistic, statistic)
-            if isinstance(probability, Fraction):
-                name = f"q{float(100 * probability):g}"
-                probabilities[names.get(probability, name)] = probability
-        return probabilities
+        """The probability of each quantile."""
+        return {name: p for name, p in self._statistics.items() if p is not None}
 
     @property
     def _sum_statistics(self) -> list[str]:
@@ -579,7 +494,7 @@ class DPGroupBy(WeightedStatistic):
 
     def _select_bounded(self, rows: Batches) -> Batches:
         """Check `by` and `statistics`, and select the columns that are measured: all except the keys."""
-        keys, statistics = self._key_names, self._statistics
+        keys = self._key_names
         names = super()._select_bounded(rows).names
         unknown = [name for name in keys if name not in names]
         if unknown:
@@ -590,17 +505,8 @@ class DPGroupBy(WeightedStatistic):
             raise ValueError(
                 f"`by` must name at least one column, and none twice, got {keys}."
             )
-        for statistic in statistics:
-            if not isinstance(statistic, Fraction):
-                choices = (COUNT, *SUM_STATISTICS, *QUANTILES)
-                check_choice("statistics", statistic, choices)
-        # "median" is the quantile 0.5.
-        if len({QUANTILES.get(name, name) for name in statistics}) < len(statistics):
-            raise ValueError(
-                f"`statistics` must not name a statistic twice, got {self.statistics}."
-            )
         measured = [name for name in names if name not in keys]
-        if statistics == [COUNT]:
+        if list(self._statistics) == [COUNT]:
             measured = []
         results = self._result_names(measured)
         if not results:
@@ -620,7 +526,7 @@ class DPGroupBy(WeightedStatistic):
         return [name + suffix for name in names for suffix in SUFFIXES]
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
-        return None if self._statistics == [COUNT] else self.bounds
+        return None if list(self._statistics) == [COUNT] else self.bounds
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Count the rows, and sum the bounded columns, in each cell of the declared keys; choose the noise.
@@ -637,245 +543,165 @@ class DPGroupBy(WeightedStatistic):
         bounds = parse_bounds(bounds, names) if names else np.empty((0, 2))
         keys = rows.select(self._key_names)
         domain = declared_domain(keys.table, self.keys if keys.names else {}, "keys")
-        self._check_keys(domain)
+        groups = self._make_groups(domain)
+        max_weight = self._check_max_weight(rows)
+        library = choose_library(rows.table.native)
+        weight = rows.names[-1:] if max_weight is not None else ()
+        rows = rows.select([*domain.columns, *names, *weight] or rows.names[:1])
+        is_summed = bool(names and self._sum_statistics)
+        (sums,) = sum_by_cells(  # also finds undeclared keys
+            rows,
+            domain,
+            [range(len(domain.columns))],
+            bounds if is_summed else bounds[:0],
+            self.handle_unknown,
+            missing=True,
+            max_weight=max_weight,
+        )
 
         # Quantiles have a fraction of the budget, and sums of all other statistics the rest.
         fraction = read_probability(self.quantile_fraction, "quantile_fraction")
-        summed = names if self._sum_statistics else ()
-        has_sums = bool(summed) or COUNT in self._statistics
         probabilities = list(self._probabilities.values())
-        max_weight = self._check_max_weight(rows)
-        weight = rows.names[-1:] if max_weight is not None else ()
         noises: list[Noise] = []
         mechanisms: list[str] = []
         losses: tuple[Loss, ...] = ()
-        sums = None
-        if has_sums or domain.columns:  # also finds undeclared keys
-            columns = [*domain.columns, *summed, *weight]
-            (sums,) = sum_by_cells(
-                rows.select(columns or rows.names[:1]),
-                domain,
-                [range(len(domain.columns))],
-                bounds[: len(summed)],
-                self.handle_unknown,
-                "keys",
-                missing=True,
-                max_weight=max_weight,
-            )
-        if has_sums:
+        has_count = COUNT in self._statistics
+        # The first number of a group is its number of rows, and all numbers have this unit.
+        step = GRID if is_summed or max_weight is not None else 1
+        numbers = sums.numbers(squares=not OF_SQUARES.isdisjoint(self._statistics))
+        if has_count:
+            counts = sums.rows[:, np.newaxis] // (GRID // step)
+            numbers = np.hstack([counts.astype(object), numbers])
+        if numbers.size:
             part = budget * (1 - fraction) if probabilities else budget
-            noise = self._noise(part, len(summed), max_weight is not None)
+            noise = Noise.joint(part, step, numbers.shape[1])
             noises.append(noise)
-            statistics = "counts and sums" if summed else "counts"
-            mechanisms.append(f"{noise.name} on {statistics} of groups")
+            counted = "counts and sums" if is_summed else "counts"
+            mechanisms.append(f"{noise.name} on {counted} of groups")
             losses += (noise.loss,)
         quantiles = None
         if probabilities:
-            masses = read_masses(
-                rows.select([*domain.columns, *names, *weight]),
-                domain,
-                make_candidates(bounds, find_decimals(self.bounds, names)),
-                max_weight,
+            candidates = make_candidates(bounds, find_decimals(self.bounds, names))
+            # The groups with a total of the same keys do not overlap.
+            n_overlapping = 2 ** len(domain.columns) if self.totals else 1
+            quantiles = QuantilePlan(
+                read_masses(rows, domain, candidates, max_weight, totals=self.totals),
+                probabilities,
+                (budget * fraction if noises else budget) / n_overlapping,
+                self.intervals,
+                n_overlapping,
             )
-            part = budget * fraction if has_sums else budget
-            quantiles = self._plan_quantiles(masses, domain, part)
             mechanisms.append(quantiles.mechanism)
             losses = (*losses, *quantiles.losses) if quantiles.losses else ()
-        library = choose_library(rows.table.native)
-        exact = sums, domain, library, (names, summed), quantiles, max_weight
+        unit = (max_weight or 1.0) / step
+        exact = numbers, bounds, unit, quantiles, (groups, library, names)
         return Plan(exact, tuple(noises), "; ".join(mechanisms), losses)
 
-    def _check_keys(self, domain: Domain) -> None:
-        """Check the parameter `totals`, and that no key has the name of a total."""
+    def _make_groups(self, domain: Domain) -> Domain:
+        """Check the parameter `totals`, and return the keys of groups: with totals, texts and the name of a total."""
         check_flag("totals", self.totals)
-        if self.totals and not domain.columns:
+        if not self.totals:
+            return domain
+        if not domain.columns:
             raise ValueError("`totals` requires keys in `by`, got by=None.")
+        keys = {}
         for name in domain.columns:
             labels = domain[name].labels
-            if self.totals and TOTAL in labels:
+            if TOTAL in labels:
                 raise ValueError(
                     f"`keys` of column {name!r} must not contain {TOTAL!r} with "
                     "totals=True. Rename this value."
                 )
-
-    def _plan_quantiles(
-        self, masses: list[list[Masses]], domain: Domain, budget: PrivacyBudget
-    ) -> QuantilePlan:
-        """Plan the quantiles of each column by group, and of all totals, which share the budget equally."""
-        n_overlapping = 1
-        if self.totals:
-            # The groups with a total of the same keys do not overlap.
-            n_overlapping = 2 ** len(domain.columns)
-            masses = [
-                add_totals(_to_array(groups), domain).tolist() for groups in masses
-            ]
-        return QuantilePlan(
-            masses,
-            list(self._probabilities.values()),
-            budget / n_overlapping,
-            bool(self.intervals),
-            n_overlapping,
-        )
-
-    def _noise(self, budget: PrivacyBudget, n_columns: int, is_weighted: bool) -> Noise:
-        """Return the noise of the sums of all groups; a record changes the sums of one group.
-
-        `n_columns` is the number of columns that are summed; for 0, it is the noise of counts.
-        """
-        if not n_columns:
-            return Noise.from_budget(budget, GRID if is_weighted else 1)
-        size = count_noisy_numbers(
-            n_columns, squares=self._has_squares, shared_count=False
-        )
-        return Noise.joint(budget, GRID, size + (COUNT in self._statistics))
-
-    @property
-    def _has_squares(self) -> bool:
-        """True if a statistic requires the sums of squares."""
-        return not OF_SQUARES.isdisjoint(self._statistics)
+            texts = [None if label is None else str(label) for label in labels]
+            keys[name] = [*texts, TOTAL]
+        return Domain(keys)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the numbers of each group, and set the estimates with standard errors and intervals."""
-        sums, self._domain, self._library, columns, quantiles, max_weight = plan.exact
-        names, summed = columns
-        self._is_weighted = max_weight is not None
-        labels = [list(self._domain[name].labels) for name in self._domain.columns]
-        if self.totals:
-            labels = [[*values, TOTAL] for values in labels]
+        numbers, bounds, unit, quantiles, public = plan.exact
+        self._domain, self._library, names = public
+        self._is_weighted = self.max_weight is not None
+        labels = [self._domain[name].labels for name in self._domain.columns]
         self.keys_ = list(map(to_objects, zip(*product(*labels), strict=True)))
         level = check_confidence_level(self.confidence_level)
         self.estimates_ = {}
-        by_statistic: dict[str, Estimate] = {}
-        is_known = None
-        if plan.noises:
-            by_statistic, is_known = self._release_sums(
-                sums, summed, plan.noises[0], source, max_weight=max_weight
-            )
+        estimates: dict[str, Estimate] = {}
+        is_known: Mask | None = None
+        for noise in plan.noises:
+            noisy = clip_floats(numbers + noise.draw_each(source, *numbers.shape))
+            n_cells = self._add_totals(np.ones((len(noisy), 1)))
+            options = {"noise": noise, "n_cells": n_cells, "unit": unit}
+            if COUNT in self._statistics:
+                is_known = self._release_counts(noisy[:, :1], level, **options)
+                noisy = noisy[:, 1:]
+            if noisy.size:
+                sums = NoisySums.of(self._add_totals(noisy), bounds, **options)
+                is_known = sums.is_measured(level)
+                for name in self._sum_statistics:
+                    estimates[name] = SUM_STATISTICS[name](sums, level)
+            if "sum" in estimates:
+                # Rounded cells add up to their totals.
+                cells = NoisySums.of(noisy, bounds, noise, unit=unit)
+                value, _, lower, upper = cells.estimate_sums(level)
+                value = self._add_totals(_round_to_width(value, (upper - lower)[0]))
+                estimates["sum"] = estimates["sum"]._replace(value=value)
         if quantiles is not None:
             drawn = quantiles.draw(level, source)
             for index, name in enumerate(self._probabilities):
-                value, *others = (part[:, :, index] for part in drawn)
-                if is_known is not None:
-                    value = np.where(is_known, value, np.nan)
-                by_statistic[name] = Estimate(value, *others)
+                estimates[name] = Estimate(*(part[:, :, index] for part in drawn))
         for column, name in enumerate(names):
-            for statistic, estimate in by_statistic.items():
-                parts = [part[:, column] for part in estimate]
-                self.estimates_[f"{name}_{statistic}"] = np.column_stack(parts)
+            for statistic, estimate in estimates.items():
+                parts = np.column_stack([part[:, column] for part in estimate])
+                if is_known is not None and statistic != "sum":
+                    parts[~is_known[:, min(column, is_known.shape[1] - 1)], :2] = np.nan
+                self.estimates_[f"{name}_{statistic}"] = parts
 
-    def _release_sums(
+    def _release_counts(
         self,
-        sums: GroupSums,
-        names: Sequence[Any],
-        noise: Noise,
-        source: ByteSource,
+        cells: Floats,
+        level: float,
         *,
-        max_weight: float | None,
-    ) -> tuple[dict[str, Estimate], Mask]:
-        """Add noise to the counts and sums of each group, set the counts, and return the statistics of columns.
+        noise: Noise,
+        n_cells: Floats,
+        unit: float,
+    ) -> Mask:
+        """Set the counts of groups from noisy numbers of cells, and return True where they exceed their noise."""
+        error = to_float(noise.std) * unit * np.sqrt(n_cells)
+        if self._is_weighted:
+            lower, upper = count_interval(0.0, error[0], level)
+            counts = _round_to_width(cells * unit, upper - lower)
+        else:
+            limit = MAX_NOISY_COUNT // cells.size
+            counts = np.clip(np.rint(cells * unit), -limit, limit).astype(np.int64)
+        counts = self._add_totals(counts)
+        lower, upper = count_interval(counts, error, level)
+        self.estimates_[COUNT] = np.hstack([counts, error, lower, upper])
+        margin = to_float(noise.margin_of_error(level)) * np.sqrt(n_cells)
+        return self._add_totals(cells) > margin
 
-        Also return for each group and column, or for each group, if the number of values exceeds its noise. Other
-        groups have no statistics except counts and sums.
-        """
-        # One block of noise for each group. The first number is the number of rows, in units
-        # of the sums if there are sums.
-        unit = sums.count_unit if names else 1
-        exact = sums.numbers(squares=self._has_squares, shared_count=False)
-        n_counts = 0
-        if COUNT in self._statistics:
-            exact = np.hstack([sums.rows[:, np.newaxis].astype(object) * unit, exact])
-            n_counts = 1
-        numbers = clip_floats(exact + noise.draw_each(source, *exact.shape))
-        n_cells = self._total(np.ones((len(numbers), 1)))
-        level = check_confidence_level(self.confidence_level)
-        is_known = np.ones(n_cells.shape, bool)
-        if n_counts:
-            scale = 1 / unit if max_weight is None else max_weight / GRID
-            counts = numbers[:, :1] * scale
-            error = to_float(noise.std) * scale * np.sqrt(n_cells)
-            if max_weight is None:
-                limit = MAX_NOISY_COUNT // counts.size
-                counts = np.clip(np.rint(counts), -limit, limit).astype(np.int64)
-            elif self.totals:
-                lower, upper = count_interval(0.0, error[0], level)
-                counts = _round_to_width(counts, upper - lower)
-            counts = self._total(counts)
-            lower, upper = count_interval(counts, error, level)
-            self.estimates_[COUNT] = np.hstack([counts, error, lower, upper])
-            rows = NoisySums.of(self._total(numbers[:, :1]), 1, squares=False)
-            is_known = is_measured(rows, noise, level, n_cells)
-        if not names:
-            return {}, is_known
-        cells = NoisySums.of(
-            numbers[:, n_counts:], len(names), squares=self._has_squares
-        )
-        arrays = (cells.counts, cells.position_sums, cells.squares)
-        noisy = NoisySums(*map(self._total, arrays))
-        is_known = is_measured(noisy, noise, level, n_cells)
-        estimates = {}
-        for name in self._sum_statistics:
-            estimate = SUM_STATISTICS[name](noisy, sums.bounds, noise, level, n_cells)
-            value, error, lower, upper = estimate
-            if name == "sum":
-                factor = 1.0 if max_weight is None else max_weight
-                if self.totals:  # rounded cells add up to their totals
-                    value = estimate_sums(cells, sums.bounds, noise, level).value
-                    width = factor * (upper - lower)[0]
-                    decimals = None
-                    if max_weight is None:
-                        decimals = find_decimals(self.bounds, names)
-                    rounded = _round_to_width(factor * value, width, decimals)
-                    value = self._total(rounded) / factor
-                estimates[name] = Estimate(
-                    *(factor * part for part in (value, error, lower, upper))
-                )
-                continue
-            value = np.where(is_known, value, np.nan)
-            error = np.where(is_known, error, np.nan)
-            estimates[name] = Estimate(value, error, lower, upper)
-        return estimates, is_known
-
-    def _total(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """Add the totals to an array of cells, if they are requested."""
-        return add_totals(cells, self._domain) if self.totals else cells
+    def _add_totals(self, cells: NDArray[Any]) -> NDArray[Any]:
+        """Append to each key the sums over its values, with totals: an array (n_cells, ...) to (n_groups, ...)."""
+        if not self.totals:
+            return cells
+        sizes = [size - 1 for size in self._domain.sizes]
+        table = cells.reshape(*sizes, *cells.shape[1:])
+        for axis in range(len(sizes)):
+            table = np.concatenate([table, table.sum(axis, keepdims=True)], axis)
+        return table.reshape(self._domain.size, *cells.shape[1:])
 
 
-def add_totals(cells: NDArray[Any], domain: Domain) -> NDArray[Any]:
-    """Append to each key of a table of cells the sum over its values: an array (n_cells, ...) to (n_groups, ...)."""
-    table = cells.reshape(*domain.sizes, *cells.shape[1:])
-    for axis in range(len(domain.sizes)):
-        table = np.concatenate([table, table.sum(axis, keepdims=True)], axis)
-    n_groups = math.prod(size + 1 for size in domain.sizes)
-    return table.reshape(n_groups, *cells.shape[1:])
+def compute_chi_squares(counts: Floats, noise_std: float) -> Floats:
+    """Return the chi-square statistics of tables (n_tables, n_rows, n_columns) of noisy counts."""
+    # Expected counts are products of the noisy margins. With the noise variance in the
+    # denominators, cells of few rows do not dominate the statistic.
+    rows = np.maximum(counts.sum(2, keepdims=True), 0.0)
+    columns = np.maximum(counts.sum(1, keepdims=True), 0.0)
+    expected = rows * columns / np.maximum(counts.sum((1, 2), keepdims=True), 1.0)
+    squares = (counts - expected) ** 2 / (expected + noise_std**2)
+    return squares.sum((1, 2))
 
 
-def _to_array(objects: Sequence[Any]) -> NDArray[Any]:
-    """Return objects as a 1-D array."""
-    array = np.empty(len(objects), object)
-    array[:] = objects
-    return array
-
-
-def _round_to_width(
-    values: Floats, widths: Floats, decimals: Sequence[int | None] | None = None
-) -> Floats:
-    """Round each column to a hundredth of the width of its intervals or less, but at most to whole numbers.
-
-    `decimals` has the largest number of decimals of the values of each column; None for any number.
-    """
-    rounded = []
-    for index, width in enumerate(widths):
-        digits = max(0, 2 - math.floor(math.log10(width)))
-        declared = None if decimals is None else decimals[index]
-        if declared is not None:
-            digits = min(digits, max(declared, 0))
-        rounded.append(np.round(values[:, index], digits))
-    return np.column_stack(rounded)
-
-
-def _make_index(keys: Mapping[Any, NDArray[Any]]) -> pd.Index:
-    """Make the index of groups in pandas."""
-    names = list(keys)
-    if len(names) == 1:
-        return pd.Index(keys[names[0]], name=names[0], tupleize_cols=False)
-    return pd.MultiIndex.from_arrays(list(keys.values()), names=names)
+def _round_to_width(values: Floats, widths: Floats) -> Floats:
+    """Round each column to a hundredth of the width of its intervals or less, but at most to whole numbers."""
+    factors = 10.0 ** np.maximum(2 - np.floor(np.log10(widths)), 0)
+    return np.rint(values * factors) / factors

@@ -28,8 +28,6 @@ from skdp.central._sums import (
     GRID,
     GroupSums,
     NoisySums,
-    count_noisy_numbers,
-    estimate_moments,
     from_grid,
     shrink_shifts,
     sum_grouped,
@@ -456,8 +454,7 @@ class DPGaussianNB(NaiveBayes):
         return rows.features
 
     def _noise(self, budget: PrivacyBudget, n_columns: int) -> Noise:
-        size = count_noisy_numbers(n_columns, squares=True, shared_count=True)
-        return Noise.joint(budget, GRID, size)
+        return Noise.joint(budget, GRID, 2 * n_columns + 1)
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Count the rows of each class, and sum the columns and their squares in each class; choose the noise."""
@@ -483,8 +480,9 @@ class DPGaussianNB(NaiveBayes):
         Both are shrunk to their mean over classes, by more if their noise is larger.
         """
         (noise,), (sums, classes) = plan.noises, plan.exact
-        noisy = NoisySums.draw(sums, noise, source, squares=True, shared_count=True)
-        moments = estimate_moments(noisy, noise.std)  # (n_classes, n_columns)
+        numbers = sums.numbers(squares=True, shared_count=True)
+        noisy = NoisySums.draw(numbers, sums.bounds, noise, source)
+        moments = noisy.estimate_moments()  # (n_classes, n_columns)
         counts = noisy.counts[:, 0] / GRID
         self._set_class_counts(classes, counts, noise.std / GRID)
         self.domain_ = classes.domain

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, partial
-from itertools import pairwise, product
+from itertools import pairwise
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -29,7 +29,7 @@ from skdp.domain import Domain
 from skdp.exact import log_upper
 from skdp.privacy import Loss, PrivacyBudget, exponential_loss
 from skdp.randomness import ByteSource, unimodal_choice
-from skdp.tables import Table
+from skdp.tables import Table, ValueCounts
 
 # Number of parts of a value, which are spread evenly over the cuts of its candidate. It
 # must exceed the largest count of a candidate; the time does not depend on it.
@@ -173,20 +173,6 @@ class Masses:
         n_before = np.append(0, np.cumsum(counts))
         return cls(candidates, starts, widths, n_before, unit)
 
-    def __add__(self, other: Masses) -> Masses:
-        """Return the masses of the values of two groups."""
-        starts, index, cells = np.unique(
-            np.append(self.starts, other.starts), return_index=True, return_inverse=True
-        )
-        widths = np.append(self.widths, other.widths)[index]
-        counts = np.zeros(starts.size, np.int64)
-        np.add.at(
-            counts, cells, np.append(*map(np.diff, (self.n_before, other.n_before)))
-        )
-        return replace(
-            self, starts=starts, widths=widths, n_before=np.append(0, np.cumsum(counts))
-        )
-
     @property
     def total(self) -> int:
         """The number of values."""
@@ -220,16 +206,10 @@ class Masses:
         part = -(-missing_mass // (n_until - n_before))
         return int(self.starts[cell]) * PARTS + part * int(self.widths[cell])
 
-    def count_below(self, candidates: Sequence[int]) -> list[int]:
+    def count_below(self, candidates: Integers) -> Integers:
         """Count the values below each candidate."""
-        starts = self.candidates.find_start(np.array(candidates))
-        return self.n_before[np.searchsorted(self.starts, starts, "left")].tolist()
-
-    def count_above(self, candidates: Sequence[int]) -> list[int]:
-        """Count the values above each candidate."""
-        stops = self.candidates.find_start(np.array(candidates) + 1)
-        cells = np.searchsorted(self.starts + self.widths, stops, "right")
-        return (self.n_before[-1] - self.n_before[cells]).tolist()
+        starts = self.candidates.find_start(candidates)
+        return self.n_before[np.searchsorted(self.starts, starts)]
 
 
 def read_masses(
@@ -237,32 +217,43 @@ def read_masses(
     domain: Domain,
     candidates: Sequence[Candidates],
     max_weight: float | None = None,
+    *,
+    totals: bool = False,
 ) -> list[list[Masses]]:
     """Read the values of each column by group of rows.
 
     The first columns of `rows` are the keys of `domain`, and the last column the weights of rows if `max_weight` is not
-    None. Rows with an undeclared key and missing values are excluded.
+    None. Rows with an undeclared key and missing values are excluded. With `totals`, there are groups of all values of
+    a key, too, in the order of `DPGroupBy.keys_`.
     """
     unit = 1 if max_weight is None else WEIGHT_UNITS
     # The groups of all columns are numbered one after the other.
-    groups, numbers, counts = rows.count_values(
+    counted = rows.count_values(
         partial(
             _list_values, domain=domain, candidates=candidates, max_weight=max_weight
         )
     )
-    limits = np.searchsorted(groups, np.arange(len(candidates) * domain.size + 1))
-    masses = []
-    for column, choices in enumerate(candidates):
-        first_group = column * domain.size
-        by_group = []
-        for start, stop in pairwise(
-            limits[first_group : first_group + domain.size + 1]
-        ):
-            part = numbers[start:stop]
-            by_group.append(
-                Masses.of_candidates(choices, part, counts[start:stop], unit)
-            )
-        masses.append(by_group)
+    sizes = np.array(domain.sizes, int)
+    if totals:
+        cells = np.array(np.unravel_index(counted[0], (len(candidates), *sizes)))
+        for axis, size in enumerate(sizes, 1):
+            in_total = cells.copy()
+            in_total[axis] = size
+            cells = np.hstack([cells, in_total])
+            counted = np.hstack([counted, counted])
+        sizes += 1
+        counted[0] = np.ravel_multi_index(tuple(cells), (len(candidates), *sizes))
+        counted = ValueCounts((counted,)).merge()
+    groups, numbers, counts = counted
+    n_groups = math.prod(sizes.tolist())
+    limits = np.searchsorted(groups, np.arange(len(candidates) * n_groups + 1))
+    masses: list[list[Masses]] = [[] for _ in candidates]
+    for group, (start, stop) in enumerate(pairwise(limits)):
+        column = group // n_groups
+        part = numbers[start:stop]
+        masses[column].append(
+            Masses.of_candidates(candidates[column], part, counts[start:stop], unit)
+        )
     return masses
 
 
@@ -272,8 +263,8 @@ def _list_values(
     domain: Domain,
     candidates: Sequence[Candidates],
     max_weight: float | None,
-) -> Integers:
-    """Return the group, the candidate and the weight of each value of all columns; shape (3, n_values)."""
+) -> list[ValueCounts]:
+    """Return the group, the candidate and the weight of each value of all columns."""
     n_keys = len(domain.columns)
     keys = select_columns(table, table.names[:n_keys])
     names = table.names[n_keys : n_keys + len(candidates)]
@@ -292,7 +283,7 @@ def _list_values(
         numbers = choices.round(column[is_counted])
         group = groups[is_counted] + index * domain.size
         parts.append(np.stack([group, numbers, weights[is_counted]]))
-    return np.concatenate(parts, axis=1)
+    return [ValueCounts(tuple(parts))]
 
 
 def plan_quantiles(
@@ -341,66 +332,59 @@ class QuantilePlan:
     mechanism: ClassVar[str] = "exponential mechanism"
 
     @property
+    def _choices(self) -> list[tuple[PrivacyBudget, int]]:
+        """The budget and the number of choices of quantiles, and of endpoints, which have two thirds of the budget."""
+        n_quantiles = len(self.probabilities)
+        n_levels = n_quantiles.bit_length()  # of the recursion of `choose_cuts`
+        shares = [(Fraction(1), n_levels)]
+        if self.has_intervals:
+            shares = [(Fraction(1, 3), n_levels), (Fraction(2, 3), 2 * n_quantiles)]
+        choices = []
+        for fraction, n in shares:
+            n_choices = len(self.masses) * n
+            choices.append((self.budget * fraction / n_choices, n_choices))
+        return choices
+
+    @property
     def losses(self) -> tuple[Loss, ...]:
         """The privacy losses of all choices; empty for a budget in rho or mu, which bounds them better than epsilon."""
         # The choices of groups that do not overlap are one exponential mechanism, whose
         # candidates are tuples.
         if self.budget.kind != "epsilon":
             return ()
-        n_columns, n_levels = len(self.masses), count_levels(self.probabilities)
-        shares = [(self._value_budget / n_levels, n_columns * n_levels)]
-        if self.has_intervals:
-            n_endpoints = 2 * n_columns * len(self.probabilities)
-            shares.append((self._endpoint_budget, n_endpoints))
         losses = []
-        for budget, n_choices in shares:
+        for budget, n_choices in self._choices:
             loss = exponential_loss(budget.amount)
             losses.append(replace(loss, count=n_choices * self.n_overlapping))
         return tuple(losses)
 
-    @property
-    def _value_budget(self) -> PrivacyBudget:
-        """The budget of the quantiles of one column: a third of the budget with intervals."""
-        return self.budget / (len(self.masses) * (3 if self.has_intervals else 1))
-
-    @property
-    def _endpoint_budget(self) -> PrivacyBudget:
-        """The budget of one endpoint of an interval; all endpoints share two thirds equally."""
-        n_endpoints = 2 * len(self.masses) * len(self.probabilities)
-        return self.budget * Fraction(2, 3 * n_endpoints)
-
     def draw(self, level: float, source: ByteSource) -> Estimate:
         """Draw the quantiles and their intervals: arrays (n_groups, n_columns, n_probabilities)."""
-        n_groups, n_columns = len(self.masses[0]), len(self.masses)
+        (cut_budget, _), *endpoint_choices = self._choices
+        tail = (1 - Fraction(level)) / 2
         order = np.argsort(np.array(self.probabilities, float))
         ascending = [self.probabilities[index] for index in order]
-        shape = n_groups, n_columns, len(order)
+        shape = len(self.masses[0]), len(self.masses), len(order)
         value, error, lower, upper = np.full((4, *shape), math.nan)
-        chosen = np.empty(shape, np.int64)
-        for group, column in product(range(n_groups), range(n_columns)):
-            masses = self.masses[column][group]
-            cuts = choose_cuts(masses, ascending, self._value_budget, source)
-            numbers = list(map(masses.candidates.find_candidate, cuts))
-            chosen[group, column, order] = numbers
-            value[group, column, order] = masses.candidates.to_values(numbers)
-        if not self.has_intervals:
-            return Estimate(value, error, lower, upper)
-        tail = (1 - Fraction(level)) / 2
-        for place in product(*map(range, shape)):
-            group, column, index = place
-            masses, candidate = self.masses[column][group], int(chosen[place])
-            endpoints = []
-            for is_upper in (False, True):
-                scores = EndpointScores.around(
-                    candidate,
-                    masses,
-                    self.probabilities[index],
-                    self._endpoint_budget,
-                    tail,
-                    is_upper=is_upper,
-                )
-                endpoints.append(scores.choose(source))
-            lower[place], upper[place] = masses.candidates.to_values(endpoints)
+        for group, column in np.ndindex(shape[:2]):
+            masses, place = self.masses[column][group], (group, column, order)
+            cuts = choose_cuts(masses, ascending, cut_budget, source)
+            chosen = list(map(masses.candidates.find_candidate, cuts))
+            value[place] = masses.candidates.to_values(chosen)
+            for budget, _ in endpoint_choices:
+                for ends, is_upper in ((lower, False), (upper, True)):
+                    endpoints = []
+                    for candidate, probability in zip(chosen, ascending, strict=True):
+                        scores = EndpointScores.around(
+                            candidate,
+                            masses,
+                            probability,
+                            budget,
+                            tail,
+                            is_upper=is_upper,
+                        )
+                        endpoints.append(scores.choose(source))
+                    ends[place] = masses.candidates.to_values(endpoints)
         return Estimate(value, error, lower, upper)
 
     def draw_columns(self, source: ByteSource) -> Floats:
@@ -415,18 +399,13 @@ class QuantilePlan:
         return np.column_stack([bounds[:, 0], self.draw_columns(source), bounds[:, 1]])
 
 
-def count_levels(probabilities: Sequence[Fraction]) -> int:
-    """Return the number of levels of the recursion of `choose_cuts`."""
-    return len(probabilities).bit_length()
-
-
 def choose_cuts(
     masses: Masses,
     probabilities: Sequence[Fraction],
     budget: PrivacyBudget,
     source: ByteSource,
 ) -> list[int]:
-    """Choose quantiles of ascending probabilities as cuts of the line of candidates."""
+    """Choose quantiles of ascending probabilities as cuts of the line of candidates, with a budget for each level."""
     # The middle quantile is chosen among all cuts. The smaller quantiles are then
     # quantiles of the values on its left, and the larger quantiles of the values on its right,
     # and both are chosen in the same way ([1]_).
@@ -439,7 +418,6 @@ def choose_cuts(
     # compose adaptively, with an equal fraction each.
     # .. [1] H. Kaplan, S. Schnapp, U. Stemmer (2022). Differentially private approximate
     #    quantiles. ICML.
-    budget /= count_levels(probabilities)
     ranks = [Fraction(0), *probabilities, Fraction(1)]
     cuts = [0] * len(ranks)
     cuts[-1] = masses.last_cut
@@ -582,11 +560,10 @@ class EndpointScores:
         distance = abs(bound - chosen)
         halves = {distance >> shift for shift in range(distance.bit_length() + 1)}
         candidates = [chosen + side * half for half in sorted(halves, reverse=True)]
+        below = masses.count_below(np.array(candidates) + is_upper)
         if is_upper:
             probability = 1 - probability
-            counts = masses.count_above(candidates)
-        else:
-            counts = masses.count_below(candidates)
+            below = masses.total - below
         numerator, denominator = probability.numerator, probability.denominator
         sensitivity = masses.unit * max(numerator, denominator - numerator)
         rate = budget.choice / (2 * sensitivity * budget.rows)
@@ -594,7 +571,10 @@ class EndpointScores:
         n_added = math.ceil(Fraction(log_upper(odds)) / (rate * denominator))
         n_added = min(n_added, MAX_NOISY_COUNT)
         # The first candidate has no value below it, so that some candidate has the distance 0.
-        n_below = [0, *(n_added + count for count in (*counts[1:], masses.total))]
+        n_below = [
+            0,
+            *(n_added + count for count in (*below.tolist()[1:], masses.total)),
+        ]
         return cls(candidates, n_below, numerator * masses.total, denominator, rate)
 
     def find_distance(self, index: int) -> int:

@@ -22,8 +22,6 @@ from skdp.central._quantiles import plan_quantiles, read_probability
 from skdp.central._sums import (
     GRID,
     NoisySums,
-    count_noisy_numbers,
-    estimate_moments,
     from_grid,
     read_values,
     sum_columns,
@@ -162,17 +160,15 @@ class DPStandardScaler(AffineScaler):
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         sums = sum_columns(rows, bounds)
-        size = count_noisy_numbers(len(rows.names), squares=True, shared_count=False)
-        return Plan(sums, (Noise.joint(budget, GRID, size),))
+        return Plan(sums, (Noise.joint(budget, GRID, 3 * len(rows.names)),))
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the sums of all columns, and set their means, standard deviations and standard errors."""
-        (noise,), sums = plan.noises, plan.exact
-        moments = estimate_moments(
-            NoisySums.draw(sums, noise, source, squares=True), noise.std
-        )
-        half_widths = (sums.bounds[:, 1] - sums.bounds[:, 0]) / 2
-        self.mean_ = from_grid(moments.mean[0], sums.bounds)
+        (noise,), sums, bounds = plan.noises, plan.exact, plan.exact.bounds
+        noisy = NoisySums.draw(sums.numbers(squares=True), bounds, noise, source)
+        moments = noisy.estimate_moments()
+        half_widths = (bounds[:, 1] - bounds[:, 0]) / 2
+        self.mean_ = from_grid(moments.mean[0], bounds)
         self.mean_std_error_ = half_widths * moments.mean_error[0]
         roots = np.sqrt(moments.variance[0])
         self.scale_ = half_widths * roots

@@ -23,8 +23,6 @@ from skdp.central._sums import (
     GRID,
     GroupSums,
     NoisySums,
-    count_noisy_numbers,
-    estimate_moments,
     from_grid,
     sum_columns,
 )
@@ -183,10 +181,9 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         k = min(check_size(self.k, name="k", min_val=1), len(rows.names) - 1)
         sums = sum_columns(self._select_bounded(rows), bounds, missing=False)
         classes = None if self.classes is None else Classes.read(rows, self.classes)
-        size = count_noisy_numbers(len(sums.bounds), squares=True, shared_count=True)
         # Half or twice each fraction changes the selection less than the noise of the
         # choices, which get the remaining budget.
-        moments_noise = Noise.joint(budget / 4, GRID, size)
+        moments_noise = Noise.joint(budget / 4, GRID, 2 * len(sums.bounds) + 1)
         counts_noise = Noise.from_budget(budget / 32)
         scores_budget = budget / 8
         choice_budget = budget * Fraction(19, 32) / k
@@ -205,10 +202,9 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         sums, classes = exact.sums, exact.classes
         moments_noise, counts_noise = plan.noises
         is_numeric = classes is None
-        noisy = NoisySums.draw(
-            sums, moments_noise, source, squares=True, shared_count=True
-        )
-        moments = estimate_moments(noisy, moments_noise.std)
+        numbers = sums.numbers(squares=True, shared_count=True)
+        noisy = NoisySums.draw(numbers, sums.bounds, moments_noise, source)
+        moments = noisy.estimate_moments()
         rows = self._round_rows(
             exact.rows, classes, sums.bounds, moments.mean[0], moments.variance[0]
         )

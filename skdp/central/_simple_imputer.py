@@ -28,8 +28,6 @@ from skdp.central._quantiles import plan_quantiles
 from skdp.central._sums import (
     GRID,
     NoisySums,
-    count_noisy_numbers,
-    estimate_means,
     sum_columns,
 )
 from skdp.central.statistics import (
@@ -184,10 +182,7 @@ class DPSimpleImputer(CentralTransformer):
         check_choice("strategy", self.strategy, get_args(Strategy))
         if self.strategy == "mean":
             sums = sum_columns(rows, bounds)
-            size = count_noisy_numbers(
-                len(rows.names), squares=False, shared_count=False
-            )
-            noise = Noise.joint(budget, GRID, size)
+            noise = Noise.joint(budget, GRID, 2 * len(rows.names))
             return Plan(sums, (noise,))
         if self.strategy == "median":
             median = [Fraction(1, 2)]
@@ -208,8 +203,8 @@ class DPSimpleImputer(CentralTransformer):
         self.statistics_std_error_ = None
         if self.strategy == "mean":
             (noise,), sums = plan.noises, plan.exact
-            noisy = NoisySums.draw(sums, noise, source)
-            estimate = estimate_means(noisy, sums.bounds, noise, 0.95)
+            noisy = NoisySums.draw(sums.numbers(), sums.bounds, noise, source)
+            estimate = noisy.estimate_means(0.95)
             self.statistics_ = estimate.value[0]
             self.statistics_std_error_ = estimate.std_error[0]
         elif self.strategy == "median":

@@ -95,34 +95,28 @@ def from_grid(positions: Any, bounds: Floats) -> Any:
 class GroupSums:
     """Exact sums of columns between bounds, by group of rows; they exist during `fit` only."""
 
-    # A record adds 1 to the number of rows of one group. For each column, it adds 1 to
-    # the number of values, its position p from -`GRID` to `GRID` to the sum of
+    # A record adds `GRID` to the number of rows of one group. For each column, it adds
+    # `GRID` to the number of values, its position p from -`GRID` to `GRID` to the sum of
     # positions, and p**2 / `GRID`, rounded, to the sum of squares; a missing value adds
-    # nothing to these three. Integer sums do not depend on the order of the rows or on
-    # rounding, so the change by one record is exact.
+    # nothing to these three. With a weight, it adds this fraction of them. Integer sums do
+    # not depend on the order of the rows or on rounding, so the change by one record is
+    # exact.
 
+    # The number of values that are missing or infinite; shape (n_columns,).
+    n_not_finite: Integers
     # The number of rows; shape (n_groups,).
     rows: Integers
     # (n_groups, n_columns) each.
     counts: Integers
     position_sums: Integers
     squares: Integers
-    # The number of values that are missing or infinite; shape (n_columns,).
-    n_not_finite: Integers
     bounds: Floats
-    # Factor of `rows` and `counts` in steps of the grid: 1 for weighted rows.
-    count_unit: int = GRID
 
     @classmethod
-    def read(
-        cls, sums: Sequence[Integers], bounds: Floats, *, weighted: bool = False
-    ) -> GroupSums:
+    def read(cls, sums: Sequence[Integers], bounds: Floats) -> GroupSums:
         """Make an object of the result of `sum_groups`."""
         n_not_finite, rows, counts, position_sums, squares = sums
-        unit = 1 if weighted else GRID
-        return cls(
-            rows, counts.T, position_sums.T, squares.T, n_not_finite, bounds, unit
-        )
+        return cls(n_not_finite, rows, counts.T, position_sums.T, squares.T, bounds)
 
     def check_finite(self, names: Sequence[Any]) -> GroupSums:
         """Raise an error if a column has a missing or infinite value; otherwise return the sums."""
@@ -134,7 +128,9 @@ class GroupSums:
                 )
         return self
 
-    def numbers(self, *, squares: bool, shared_count: bool) -> NDArray[np.object_]:
+    def numbers(
+        self, *, squares: bool = False, shared_count: bool = False
+    ) -> NDArray[np.object_]:
         """Return the integers that get noise; shape (n_groups, n_numbers).
 
         They are the number of rows if `shared_count`, otherwise the number of values of each column; the sums of
@@ -144,18 +140,11 @@ class GroupSums:
         # Squares are from 0 to `GRID`. Twice their distances from `GRID` / 2 are from
         # -`GRID` to `GRID`.
         counts = self.rows[:, np.newaxis] if shared_count else self.counts
-        numbers = [counts * self.count_unit, self.position_sums]
+        numbers = [counts, self.position_sums]
         if squares:
-            numbers.append(2 * self.squares - self.count_unit * self.counts)
+            numbers.append(2 * self.squares - self.counts)
         # Integers of Python do not overflow when noise is added.
         return np.hstack(numbers).astype(object)
-
-
-def count_noisy_numbers(n_columns: int, *, squares: bool, shared_count: bool) -> int:
-    """Return the number of integers of one group in `GroupSums.numbers`."""
-    n_counts = 1 if shared_count else n_columns
-    n_sums = 2 * n_columns if squares else n_columns
-    return n_counts + n_sums
 
 
 def sum_groups(
@@ -178,13 +167,13 @@ def sum_groups(
     n_groups : int, default=1
         The number of groups.
     weights : ndarray of shape (n_rows,), optional
-        Weights from 0 to 1. With weights, numbers of rows and values are in steps of the grid.
+        Weights from 0 to 1.
 
     Returns
     -------
     list of ndarray
         For each column, the number of values that are not finite; for each group, the number of rows; and for each
-        column and group, the number of values, the sum of positions and the sum of squares.
+        column and group, the number of values, the sum of positions and the sum of squares, in steps of the grid.
     """
     n_rows = len(columns[0]) if groups is None else len(groups)
     low, high = bounds.T[:, :, np.newaxis]
@@ -193,7 +182,7 @@ def sum_groups(
     sums = np.zeros((3, len(columns), n_groups), np.int64)
     for block in slice_rows(n_rows, len(columns)):
         codes = None if groups is None else groups[block].astype(np.intp)
-        units = np.ones((1, len(range(n_rows)[block])))
+        units = np.full((1, len(range(n_rows)[block])), float(GRID))
         if weights is not None:
             units = np.rint(weights[np.newaxis, block] * GRID)
         n_rows_by_group += _sum_by_group(units, codes, n_groups)
@@ -208,9 +197,8 @@ def sum_groups(
         squares = positions * positions
         squares /= GRID
         np.rint(squares, out=squares)
-        n_values = ~is_missing
+        n_values = np.where(is_missing, 0.0, units)
         if weights is not None:
-            n_values = np.where(is_missing, 0.0, units)
             positions = np.rint(positions * weights[block])
             squares = np.rint(squares * weights[block])
         for number, summands in enumerate((n_values, positions, squares)):
@@ -256,8 +244,9 @@ def sum_grouped(
         np.add.at(total, codes, part)
     rows_by_group = np.zeros(n_groups + 1, np.int64)
     np.add.at(rows_by_group, codes, n_rows)
-    _, *by_number = by_group[:, :, :n_groups]
-    return [sums[0].sum(axis=-1), rows_by_group[:n_groups], *by_number]
+    _, n_values, *by_number = by_group[:, :, :n_groups]
+    n_not_finite, n_rows = sums[0].sum(axis=-1), rows_by_group[:n_groups]
+    return [n_not_finite, GRID * n_rows, GRID * n_values, *by_number]
 
 
 def sum_columns(
@@ -277,68 +266,10 @@ def sum_columns(
     bounds = parse_bounds(bounds, names)
     if missing:
         warn_of_objects(select_columns(rows.table, names))
-    sum_table = partial(
-        _sum_table, bounds=bounds, missing=missing, max_weight=max_weight
+    (sums,) = sum_by_cells(
+        rows, Domain({}), [()], bounds, "ignore", missing=missing, max_weight=max_weight
     )
-    groups = None
-    if max_weight is None:
-        numbers = dict(zip(names, bounds.tolist(), strict=True))
-        groups = rows.group(Domain({}), numbers, GRID)
-    if groups is None:
-        sums = rows.add_up(sum_table)
-    else:
-        _, n_rows, summed = groups
-        sums = sum_grouped(summed, n_rows, np.zeros(len(n_rows), np.intp), 1)
-    group_sums = GroupSums.read(sums, bounds, weighted=max_weight is not None)
-    return group_sums if missing else group_sums.check_finite(names)
-
-
-def _sum_table(
-    table: Table, *, bounds: Floats, missing: bool, max_weight: float | None
-) -> list[Integers]:
-    """Sum the columns of one batch of rows, as one group; with weights, they are the last column."""
-    columns = read_values(table) if missing else to_float_columns(table)
-    weights = None if max_weight is None else read_weights(table, max_weight)
-    return sum_groups(columns[: len(bounds)], bounds, weights=weights)
-
-
-@dataclass(frozen=True, eq=False)
-class NoisySums:
-    """Noisy sums of groups as floats, in steps of the grid: arrays (n_groups, n_columns)."""
-
-    counts: Floats
-    position_sums: Floats
-    # Sums of squares, see `GroupSums.numbers`; an empty array if they are not measured.
-    squares: Floats
-
-    @classmethod
-    def draw(
-        cls,
-        sums: GroupSums,
-        noise: Noise,
-        source: ByteSource,
-        *,
-        squares: bool = False,
-        shared_count: bool = False,
-    ) -> NoisySums:
-        """Add noise to the numbers of `GroupSums.numbers`, which has the parameters `squares` and `shared_count`."""
-        # One record changes each number of one group by at most `GRID`. So noise of the
-        # density ``e**(-epsilon max|z| / GRID)`` gives epsilon-differential privacy for
-        # all columns together: the K-norm mechanism of the maximum norm. In L2 norm, the
-        # D numbers of a group change by at most ``sqrt(D) * GRID``, the sensitivity for
-        # Gaussian noise. Each group gets the whole epsilon, because a record is in one
-        # group only.
-        exact = sums.numbers(squares=squares, shared_count=shared_count)
-        noisy = clip_floats(exact + noise.draw_each(source, *exact.shape))
-        n_counts = 1 if shared_count else len(sums.bounds)
-        return cls.of(noisy, n_counts, squares=squares)
-
-    @classmethod
-    def of(cls, numbers: Floats, n_counts: int, *, squares: bool) -> NoisySums:
-        """Split noisy `GroupSums.numbers` into `n_counts` counts, sums, and sums of squares."""
-        counts, sums = numbers[:, :n_counts], numbers[:, n_counts:]
-        n_columns = sums.shape[1] // (2 if squares else 1)
-        return cls(counts, sums[:, :n_columns], sums[:, n_columns:])
+    return sums if missing else sums.check_finite(names)
 
 
 def clip_floats(numbers: NDArray[Any]) -> Floats:
@@ -367,159 +298,158 @@ class Moments(NamedTuple):
         return self.variance_error >= UNIFORM_VARIANCE
 
 
-def estimate_moments(noisy: NoisySums, noise_error: Fraction) -> Moments:
-    """Estimate means and variances from noisy sums, whose standard error is `noise_error`; shape (n_groups, n_columns).
+@dataclass(frozen=True, eq=False)
+class NoisySums:
+    """Noisy sums of groups as floats, in steps of the grid, and estimates: arrays (n_groups, n_columns)."""
 
-    Means are positions from -1 to 1 between the bounds, and variances are in squared half widths of the bounds.
-    """
-    is_counted = noisy.counts > 0
-    counts = np.where(is_counted, noisy.counts, 1.0)
-    # Quotients are clipped to their range without noise.
-    mean = np.where(is_counted, np.clip(noisy.position_sums / counts, -1, 1), 0.0)
-    error = to_float(noise_error)
-    relative_error = np.where(is_counted, np.minimum(error / counts, 1.0), 1.0)
-    # The quotient m = s / n of two numbers with the noise e has the error
-    # (e / n) sqrt(1 + m**2).
-    mean_error = np.minimum(relative_error * np.hypot(1, mean), 1.0)
-    squares = (np.clip(noisy.squares / counts, -1, 1) + 1) / 2
-    noisy_variance = np.maximum(squares - mean**2, 0)
-    # The variance is v = (q / n + 1) / 2 - m**2 with the noisy sum q. Its derivatives
-    # with respect to q, s and n, times n, are 1 / 2, -2 m and m**2 - v + 1 / 2.
-    # Positions are rounded by up to half a step.
-    slopes = np.sqrt(0.25 + (2 * mean) ** 2 + (mean**2 - noisy_variance + 0.5) ** 2)
-    variance_error = np.minimum(relative_error * slopes + 1 / GRID, 1.0)
-    variance_error = np.where(is_counted, variance_error, 1.0)
-    # A variance below its standard error cannot be measured. If this error exceeds the
-    # variance of a uniform distribution, the latter is used.
-    is_known = variance_error < UNIFORM_VARIANCE
-    variance = np.where(
-        is_known, np.maximum(noisy_variance, variance_error), UNIFORM_VARIANCE
-    )
-    return Moments(mean, mean_error, variance, variance_error)
+    # The counts have one column, which is the number of rows, or one for each column.
+    counts: Floats
+    position_sums: Floats
+    # Sums of squares, see `GroupSums.numbers`; an empty array if they are not measured.
+    squares: Floats
+    bounds: Floats
+    # The noise of each number of a cell.
+    noise: Noise
+    # The number of cells in each group; shape (n_groups, 1).
+    n_cells: Floats | float = 1.0
+    # The number of rows, or the sum of weights, in a step.
+    unit: float = 1 / GRID
 
+    @classmethod
+    def draw(
+        cls, numbers: NDArray[Any], bounds: Floats, noise: Noise, source: ByteSource
+    ) -> NoisySums:
+        """Add noise to `GroupSums.numbers`."""
+        # One record changes each number of one group by at most `GRID`. So noise of the
+        # density ``e**(-epsilon max|z| / GRID)`` gives epsilon-differential privacy for
+        # all columns together: the K-norm mechanism of the maximum norm. In L2 norm, the
+        # D numbers of a group change by at most ``sqrt(D) * GRID``, the sensitivity for
+        # Gaussian noise. Each group gets the whole epsilon, because a record is in one
+        # group only.
+        noisy = clip_floats(numbers + noise.draw_each(source, *numbers.shape))
+        return cls.of(noisy, bounds, noise)
 
-def is_measured(
-    noisy: NoisySums, noise: Noise, level: float, n_cells: Floats | float = 1.0
-) -> Mask:
-    """Return True where the number of values exceeds the margin of its noise: arrays (n_groups, n_columns)."""
-    margin = to_float(noise.margin_of_error(level)) * np.sqrt(n_cells)
-    return noisy.counts > margin
+    @classmethod
+    def of(
+        cls, numbers: Floats, bounds: Floats, noise: Noise, **more: Any
+    ) -> NoisySums:
+        """Split noisy `GroupSums.numbers` into counts, sums, and sums of squares; `more` are further fields."""
+        size, n_columns = numbers.shape[1], len(bounds)
+        n_counts = size - n_columns * (2 if size > 2 * n_columns else 1)
+        stops = [n_counts, n_counts + n_columns]
+        counts, position_sums, squares = np.split(numbers, stops, axis=1)
+        return cls(counts, position_sums, squares, bounds, noise, **more)
 
+    @property
+    def _half_widths(self) -> Floats:
+        """Half of the widths of the bounds."""
+        return (self.bounds[:, 1] - self.bounds[:, 0]) / 2
 
-def estimate_means(
-    noisy: NoisySums,
-    bounds: Floats,
-    noise: Noise,
-    level: float,
-    n_cells: Floats | float = 1.0,
-) -> Estimate:
-    """Estimate means between bounds with Fieller's intervals of a quotient ([1]_): arrays (n_groups, n_columns).
+    def _divide(self, sums: Floats, limit: float) -> Floats:
+        """Return the quotients of sums and counts within a limit, and 0 for groups without values."""
+        quotients = np.clip(sums / np.maximum(self.counts, 1.0), -limit, limit)
+        return np.where(self.counts > 0, quotients, 0.0)
 
-    `noise` is the noise of each sum and count, and `level` the confidence level of the intervals. A group may be the
-    sum of several noisy cells; the shape of `n_cells` is (n_groups, 1).
-    """
-    # A mean x is in the interval if s - x n is within the margin of its noise, which is
-    # the margin of one number times sqrt(1 + x**2). With r the margin divided by n, the
-    # bounds solve (mean - x)**2 = r**2 (1 + x**2), a quadratic equation:
-    #     x = (mean -+ r sqrt(1 - r**2 + mean**2)) / (1 - r**2).
-    # .. [1] E. C. Fieller (1954). Some problems in interval estimation. JRSS B 16.
-    is_counted = noisy.counts > 0
-    counts = np.where(is_counted, noisy.counts, 1.0)
-    mean = np.where(is_counted, noisy.position_sums / counts, 0.0)
-    mean = np.clip(mean, -MAX_NOISY_COUNT, MAX_NOISY_COUNT)
-    noise_error = to_float(noise.std) * np.sqrt(n_cells)
-    error = np.where(is_counted, noise_error / counts * np.hypot(1, mean), 1.0)
-    margin = to_float(noise.margin_of_error(level)) * np.sqrt(n_cells) / counts
-    is_known = is_counted & (margin < 1)
-    margin = np.where(is_known, margin, 0.0)
-    root = np.sqrt(margin**2 * (1 - margin**2) + (margin * mean) ** 2)
-    lower = np.where(is_known, (mean - root) / (1 - margin**2), -np.inf)
-    upper = np.where(is_known, (mean + root) / (1 - margin**2), np.inf)
-    return Estimate(
-        from_grid(mean, bounds),
-        np.minimum(error, 1) / 2 * (bounds[:, 1] - bounds[:, 0]),
-        from_grid(lower, bounds),
-        from_grid(upper, bounds),
-    )
+    def _divide_noise(self, number: Fraction) -> Floats:
+        """Return a number for the noise of a cell, such as its margin, for the group and divided by its counts."""
+        noise = to_float(number) * np.sqrt(self.n_cells)
+        return np.where(self.counts > 0, noise / np.maximum(self.counts, 1.0), np.inf)
 
+    def is_measured(self, level: float) -> Mask:
+        """Return True where the number of values exceeds the margin of its noise."""
+        return self._divide_noise(self.noise.margin_of_error(level)) < 1
 
-def estimate_variances(
-    noisy: NoisySums,
-    bounds: Floats,
-    noise: Noise,
-    level: float,
-    n_cells: Floats | float = 1.0,
-) -> Estimate:
-    """Estimate variances of values between bounds with intervals: arrays (n_groups, n_columns); see `estimate_means`.
+    def _find_errors(self, quotients: Floats, a: Any, c: Any) -> Floats:
+        """Return the standard errors of quotients x, which are at most 1; see `_find_interval`."""
+        noise = self._divide_noise(self.noise.std)
+        return np.minimum(noise * np.sqrt(a + (c - quotients) ** 2), 1.0)
 
-    The sum of squares is divided by the number of values.
-    """
-    # With the noisy mean m, the sum T = sum of (p - m)**2 - v over the positions p is linear in
-    # the noisy numbers, and its noise is the noise of one number times sqrt(a + (c - v)**2)
-    # with a = 1/4 + 4 m**2 and c = 1/2 + m**2. A variance v is in the interval if T is within
-    # this margin. With r the margin of one number divided by n, and the estimate w, the bounds solve
-    #     (w - v)**2 = r**2 (a + (c - v)**2).
-    # T exceeds the sum around the mean of the values by n times the square of the error of m.
-    is_counted = noisy.counts > 0
-    counts = np.where(is_counted, noisy.counts, 1.0)
-    mean = np.where(is_counted, np.clip(noisy.position_sums / counts, -1, 1), 0.0)
-    estimate = np.clip((noisy.squares / counts + 1) / 2 - mean**2, 0, 1)
-    a, c = 0.25 + 4 * mean**2, 0.5 + mean**2
-    spread = np.sqrt(n_cells) / counts
-    error = to_float(noise.std) * spread * np.sqrt(a + (c - estimate) ** 2)
-    margin = to_float(noise.margin_of_error(level)) * spread
-    is_known = is_counted & (margin < 1)
-    margin = np.where(is_known, margin, 0.0)
-    rest = 1 - margin**2
-    root = margin * np.sqrt((c - estimate) ** 2 + a * rest)
-    middle = estimate - margin**2 * c
-    lower = (middle - root) / rest - margin**2 * (1 + mean**2) / rest
-    half = (bounds[:, 1] - bounds[:, 0]) / 2
-    return Estimate(
-        half**2 * estimate,
-        half**2 * np.minimum(error, 1),
-        half**2 * np.where(is_known, np.clip(lower, 0, 1), 0.0),
-        half**2 * np.where(is_known, np.clip((middle + root) / rest, 0, 1), 1.0),
-    )
+    def _find_interval(
+        self, quotients: Floats, a: Any, c: Any, slack: Any, level: float
+    ) -> tuple[Floats, Floats]:
+        """Return Fieller's intervals of quotients x, whose numerators have the noise sqrt(a + (c - x)**2) ([1]_).
 
+        `slack` times the square of the margin extends the interval downward.
+        """
+        # A number x is in the interval if the noisy numerator minus x times the noisy count
+        # is within the margin of its noise, which is the margin of one number times
+        # sqrt(a + (c - x)**2). With the quotient q, and r the margin divided by the count,
+        # the bounds solve (q - x)**2 = r**2 (a + (c - x)**2), a quadratic equation.
+        # .. [1] E. C. Fieller (1954). Some problems in interval estimation. JRSS B 16.
+        is_known = self.is_measured(level)
+        margin = self._divide_noise(self.noise.margin_of_error(level))
+        margin = np.where(is_known, margin, 0.0)
+        rest = 1 - margin**2
+        root = margin * np.sqrt(a * rest + (c - quotients) ** 2)
+        middle = quotients - margin**2 * c
+        lower = np.where(is_known, (middle - root - margin**2 * slack) / rest, -np.inf)
+        return lower, np.where(is_known, (middle + root) / rest, np.inf)
 
-def estimate_deviations(
-    noisy: NoisySums,
-    bounds: Floats,
-    noise: Noise,
-    level: float,
-    n_cells: Floats | float = 1.0,
-) -> Estimate:
-    """Estimate standard deviations with intervals: arrays (n_groups, n_columns); see `estimate_variances`."""
-    variance = estimate_variances(noisy, bounds, noise, level, n_cells)
-    half = (bounds[:, 1] - bounds[:, 0]) / 2
-    # The error of a variance v is 2 sqrt(v) times the error of its root; it is at most
-    # the half width.
-    root = np.sqrt(np.maximum(variance.value, variance.std_error))
-    return Estimate(
-        np.sqrt(variance.value),
-        np.minimum(variance.std_error / (2 * root), half),
-        np.sqrt(variance.lower),
-        np.sqrt(variance.upper),
-    )
+    def estimate_means(self, level: float) -> Estimate:
+        """Estimate means with intervals of a confidence level."""
+        mean = self._divide(self.position_sums, MAX_NOISY_COUNT)
+        errors = self._find_errors(mean, 1.0, 0.0)
+        lower, upper = self._find_interval(mean, 1.0, 0.0, 0.0, level)
+        return Estimate(
+            from_grid(mean, self.bounds),
+            errors * self._half_widths,
+            from_grid(lower, self.bounds),
+            from_grid(upper, self.bounds),
+        )
 
+    def _find_variances(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return means and variances in half widths, and the terms a and c of the noise of the variances."""
+        # With the noisy mean m, the sum T = sum of (p - m)**2 - v over the positions p is linear in
+        # the noisy numbers, and its noise is the noise of one number times sqrt(a + (c - v)**2).
+        mean = self._divide(self.position_sums, 1.0)
+        squares = (self._divide(self.squares, 1.0) + 1) / 2
+        return mean, np.maximum(squares - mean**2, 0), 0.25 + 4 * mean**2, 0.5 + mean**2
 
-def estimate_sums(
-    noisy: NoisySums,
-    bounds: Floats,
-    noise: Noise,
-    level: float,
-    n_cells: Floats | float = 1.0,
-) -> Estimate:
-    """Estimate sums of values with confidence intervals: arrays (n_groups, n_columns); see `estimate_means`."""
-    # A value is middle + half * position, so a sum is half * positions + middle * count.
-    half = (bounds[:, 1] - bounds[:, 0]) / 2 / GRID
-    middle = (bounds[:, 0] + bounds[:, 1]) / 2 / GRID
-    norm = np.hypot(half, middle) * np.sqrt(n_cells)
-    value = half * noisy.position_sums + middle * noisy.counts
-    error = np.broadcast_to(norm * to_float(noise.std), value.shape)
-    margin = norm * to_float(noise.margin_of_error(level))
-    return Estimate(value, error, value - margin, value + margin)
+    def estimate_variances(self, level: float) -> Estimate:
+        """Estimate variances, the sum of squares divided by the number of values, with intervals."""
+        mean, variance, a, c = self._find_variances()
+        errors = self._find_errors(variance, a, c)
+        # T exceeds the sum around the mean of the values by n times the square of the error
+        # of m, at most the square of the margin times 1 + m**2.
+        lower, upper = self._find_interval(variance, a, c, 1 + mean**2, level)
+        parts = variance, errors, np.clip(lower, 0, 1), np.clip(upper, 0, 1)
+        return Estimate(*(self._half_widths**2 * part for part in parts))
+
+    def estimate_deviations(self, level: float) -> Estimate:
+        """Estimate standard deviations with intervals."""
+        value, error, lower, upper = self.estimate_variances(level)
+        # The error of a variance v is 2 sqrt(v) times the error of its root; it is at most
+        # the half width.
+        root = np.sqrt(np.maximum(value, error))
+        errors = np.minimum(error / (2 * root), self._half_widths)
+        return Estimate(np.sqrt(value), errors, np.sqrt(lower), np.sqrt(upper))
+
+    def estimate_sums(self, level: float) -> Estimate:
+        """Estimate sums of values with intervals."""
+        # A value is middle + half * position, so a sum is half * positions + middle * count.
+        half = self._half_widths * self.unit
+        middle = self.bounds.mean(axis=1) * self.unit
+        norm = np.hypot(half, middle) * np.sqrt(self.n_cells)
+        value = half * self.position_sums + middle * self.counts
+        error = np.broadcast_to(norm * to_float(self.noise.std), value.shape)
+        margin = norm * to_float(self.noise.margin_of_error(level))
+        return Estimate(value, error, value - margin, value + margin)
+
+    def estimate_moments(self) -> Moments:
+        """Estimate means from -1 to 1 between the bounds, and variances in squared half widths of the bounds."""
+        mean, noisy_variance, a, c = self._find_variances()
+        # Positions are rounded by up to half a step.
+        errors = self._find_errors(noisy_variance, a, c)
+        variance_error = np.minimum(errors + 1 / GRID, 1.0)
+        # A variance below its standard error cannot be measured. If this error exceeds the
+        # variance of a uniform distribution, the latter is used.
+        is_known = variance_error < UNIFORM_VARIANCE
+        variance = np.where(
+            is_known, np.maximum(noisy_variance, variance_error), UNIFORM_VARIANCE
+        )
+        return Moments(
+            mean, self._find_errors(mean, 1.0, 0.0), variance, variance_error
+        )
 
 
 def shrink_shifts(
@@ -563,8 +493,8 @@ def sum_by_cells(
     cliques: Sequence[Sequence[int]],
     bounds: Floats,
     handle_unknown: str,
-    name: str,
     *,
+    name: str = "keys",
     missing: bool = False,
     max_weight: float | None = None,
 ) -> list[GroupSums]:
@@ -582,7 +512,7 @@ def sum_by_cells(
         Public bounds of the numbers.
     handle_unknown : {"error", "ignore"}
         Whether undeclared keys raise an error; otherwise their rows are excluded.
-    name : str
+    name : str, default="keys"
         Name of the parameter that declares the domain, for this error.
     missing : bool, default=False
         If True, Python objects that are not numbers count as missing.
@@ -601,7 +531,7 @@ def sum_by_cells(
     groups = None
     if max_weight is None:
         names = rows.names[len(domain.columns) :]
-        numbers = dict(zip(names, bounds.tolist(), strict=True))
+        numbers = dict(zip(names, bounds.tolist(), strict=False))
         groups = rows.group(domain, numbers, GRID)
     if groups is None:
         has_undeclared, *sums = rows.add_up(sums_of)
@@ -629,7 +559,7 @@ def sum_by_cells(
     marginals = []
     for start in range(0, len(sums), size):
         part = sums[start : start + size]
-        marginals.append(GroupSums.read(part, bounds, weighted=max_weight is not None))
+        marginals.append(GroupSums.read(part, bounds))
     return marginals
 
 

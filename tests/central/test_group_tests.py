@@ -1,11 +1,13 @@
-"""Tests of released groups: sizes of p-values over null tables, power beside tests without privacy, and mistakes."""
+"""Tests of released groups, by a method and by a recipe of the guide: sizes over null tables, power, and mistakes."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom, chi2_contingency, ttest_ind
+from scipy.stats import binom, chi2_contingency, norm, ttest_ind
 
 from skdp import DPGroupBy, Interval
 from skdp.privacy import Rho
@@ -26,38 +28,52 @@ def count_limit(n_tables):
     return int(binom.isf(1e-6, n_tables, 0.05))
 
 
-def compare_null_groups(n_rows, epsilon, shape, statistics, *, n_tables=400, fraction=0.5, shift=0.0):
+def compare_means(found, column, first, second):
+    """Return the difference of two means, its standard error and the p-value: the recipe of the guide."""
+    groups = [found.loc[first], found.loc[second]]
+    difference = groups[0][f"{column}_mean"] - groups[1][f"{column}_mean"]
+    if math.isnan(difference):
+        return math.nan, math.nan, 1.0
+    errors = [group[f"{column}_mean_std_error"] for group in groups]
+    for group in groups:
+        deviation = group[f"{column}_std"] + group[f"{column}_std_std_error"]
+        errors.append(deviation / math.sqrt(max(group["count"], 1)))
+    error = math.hypot(*errors)
+    z = abs(difference) / error
+    return difference, error, max(2 * norm.sf(z), math.exp(-math.sqrt(2) * z))
+
+
+def compare_null_groups(n_rows, epsilon, shape, *, n_tables=400, fraction=0.5, shift=0.0):
     """Return the p-values of comparisons of two groups with equal means, from one release of many pairs of groups."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"k": np.repeat(np.arange(n_tables), n_rows), "x": SHAPES[shape](rng, n_tables * n_rows)})
     table["sex"] = np.where(rng.random(len(table)) < fraction, "f", "m")
     table["x"] = (table["x"] + shift * (table["sex"] == "m")).clip(0, 1)
     keys = {"k": range(n_tables), "sex": ["f", "m"]}
-    options = {"bounds": (0, 1), "statistics": statistics, "random_state": 0}
-    groups = DPGroupBy(epsilon, by=["k", "sex"], keys=keys, **options).fit(table)
-    p_values = [groups.compare_means("x", (k, "f"), (k, "m")).p_value for k in range(n_tables)]
+    options = {"bounds": (0, 1), "statistics": ["count", "mean", "std"], "random_state": 0}
+    found = DPGroupBy(epsilon, by=["k", "sex"], keys=keys, **options).fit(table).to_frame()
+    p_values = [compare_means(found, "x", (k, "f"), (k, "m"))[2] for k in range(n_tables)]
     classical = [
         ttest_ind(*(rows.loc[rows["sex"] == sex, "x"] for sex in "fm")).pvalue for _, rows in table.groupby("k")
     ]
     return np.array(p_values), np.array(classical)
 
 
-@pytest.mark.parametrize("statistics", [["count", "mean"], ["count", "mean", "std"], ["count", "mean", "var"]], ids=len)
 @pytest.mark.parametrize("shape", list(SHAPES))
 @pytest.mark.parametrize("size", often([(n, e) for n in (50, 500) for e in (0.1, 1.0, 4.0)], [(50, 1.0)]))
-def test_p_values_of_equal_means_are_at_most_uniform(size, shape, statistics):
+def test_p_values_of_equal_means_are_at_most_uniform(size, shape):
     n_rows, epsilon = size
-    p_values, _ = compare_null_groups(n_rows, epsilon, shape, statistics, fraction=0.4)
+    p_values, _ = compare_null_groups(n_rows, epsilon, shape, fraction=0.4)
     assert (p_values <= 0.05).sum() <= count_limit(400)
     if n_rows * epsilon >= 500:
         assert (p_values <= 0.05).sum() >= 5 or shape != "binary"
 
 
 def test_differences_are_found_with_about_as_many_rows_as_without_privacy():
-    p_values, classical = compare_null_groups(800, 1.0, "binary", ["count", "mean"], n_tables=200, shift=0.1)
+    p_values, classical = compare_null_groups(800, 1.0, "binary", n_tables=200, shift=0.1)
     p_values, classical = (np.mean(one <= 0.05) for one in (p_values, classical))
     assert 0.5 < classical < 0.999
-    assert p_values > 0.9 * classical
+    assert p_values > 0.8 * classical
 
 
 def make_counts(rng, n_rows, dependence=0.0):
@@ -69,7 +85,7 @@ def make_counts(rng, n_rows, dependence=0.0):
 def release_p_value(epsilon, rows, seed=0, statistics="count", **parameters):
     """Return the p-value of one release."""
     groups = DPGroupBy(epsilon, by=["region", "sex"], keys=KEYS, statistics=statistics, random_state=seed, **parameters)
-    return groups.fit(rows).test_independence().p_value
+    return groups.fit(rows).test_independence()
 
 
 @pytest.mark.parametrize(
@@ -98,49 +114,41 @@ def test_dependence_is_found_with_about_as_many_rows_as_without_privacy():
 @pytest.mark.parametrize("epsilon", [2.0, Rho(0.2, delta=1e-6)])
 @pytest.mark.parametrize("totals", [False, True])
 def test_tests_are_functions_of_the_release(epsilon, totals):
-    """Tests draw nothing and charge nothing: equal calls have equal results, before and after other calls."""
+    """Tests draw nothing and charge nothing: equal calls have equal results."""
     rng = np.random.default_rng(0)
-    rows = make_counts(rng, 5000, 0.2).assign(x=rng.integers(0, 101, 5000), z=7.0)
+    rows = make_counts(rng, 5000, 0.2).assign(x=rng.integers(0, 101, 5000))
     rows["x"] += np.where(rows["sex"] == "f", 10, 0)
-    options = {"bounds": {"x": (0, 120), "z": (0, 9)}, "statistics": ["count", "mean", "std"], "random_state": 0}
+    options = {"bounds": {"x": (0, 120)}, "statistics": ["count", "mean", "std"], "random_state": 0}
     groups = DPGroupBy(epsilon, by=["region", "sex"], keys=KEYS, totals=totals, **options).fit(rows)
-    first = groups.compare_means("x", ("n", "f"), ("n", "m")), groups.test_independence()
-    assert first == (groups.compare_means("x", ("n", "f"), ("n", "m")), groups.test_independence())
-    difference, independence = first
-    assert difference.lower < 10 < difference.upper
-    assert difference.std_error == pytest.approx(29 * np.sqrt(2 / 1500), rel=0.5)
-    assert difference.p_value < 1e-6
-    assert independence.p_value == 1 / 2000
-    assert groups.compare_means("z", ("n", "f"), ("s", "m")).p_value > 1e-4
+    assert groups.test_independence() == groups.test_independence() == 1 / 2000
+    found = groups.to_frame()
+    difference, error, p_value = compare_means(found, "x", ("n", "f"), ("n", "m"))
+    assert abs(difference - 10) < 3 * error
+    assert error == pytest.approx(29 * np.sqrt(2 / 1500), rel=0.5)
+    assert p_value < 1e-4
     if totals:
-        by_sex = groups.compare_means("x", ("total", "f"), ("total", "m"))
-        assert by_sex.std_error < difference.std_error
-        for pair in ((("total", "f"), ("n", "f")), (("total", "total"), ("n", "m"))):
-            with pytest.raises(ValueError, match="must be groups without common rows"):
-                groups.compare_means("x", *pair)
+        assert compare_means(found, "x", ("total", "f"), ("total", "m"))[1] < error
 
 
-def test_group_without_values_is_not_different():
-    rows = pd.DataFrame({"sex": ["f"] * 500, "x": [3.0] * 500})
-    groups = DPGroupBy(1.0, by="sex", keys={"sex": ["f", "m"]}, bounds={"x": (0, 9)}, random_state=0).fit(rows)
-    assert np.isnan(groups.compare_means("x", "f", "m").value)
-    assert groups.compare_means("x", "f", "m").p_value == 1
+def test_medians_are_compared_by_a_cut_at_the_median():
+    """The remedy of the guide: the test of independence of the group and of values above the median of all rows."""
+    rng, keys = np.random.default_rng(0), {"sex": ["f", "m"], "x": Interval(edges=[0, 30, 100])}
+    for shift, is_found in ((0, False), (5, True)):
+        x = rng.gamma(4, 8, 4000).clip(0, 90)
+        rows = pd.DataFrame({"sex": rng.choice(["f", "m"], 4000), "x": x})
+        rows["x"] += np.where(rows["sex"] == "f", shift, 0)
+        groups = DPGroupBy(1.0, by=["sex", "x"], keys=keys, statistics="count", random_state=0).fit(rows)
+        assert (groups.test_independence() < 0.01) == is_found
 
 
 def test_mistakes_raise_errors():
     rows = make_counts(np.random.default_rng(0), 200).assign(x=1.0)
-    bounds = {"bounds": {"x": (0, 2)}}
-    groups = DPGroupBy(9.0, by=["region", "sex"], keys=KEYS, **bounds).fit(rows)
-    with pytest.raises(ValueError, match=r"A group must be a key for each of \['region', 'sex'\], got 'n'"):
-        groups.compare_means("x", "n", ("s", "f"))
-    with pytest.raises(ValueError, match="`first` and `second` must be groups without common rows"):
-        groups.compare_means("x", ("n", "f"), ("n", "f"))
-    with pytest.raises(ValueError, match=r"requires the statistics \['count', 'y_mean'\], got no \['y_mean'\]"):
-        groups.compare_means("y", ("n", "f"), ("n", "m"))
-    weighted = DPGroupBy(9.0, by=["region", "sex"], keys=KEYS, max_weight=2, **bounds)
-    weighted.fit(rows, sample_weight=np.ones(200))
+    options = {"by": ["region", "sex"], "keys": KEYS, "bounds": {"x": (0, 2)}}
+    weighted = DPGroupBy(9.0, max_weight=2, **options).fit(rows, sample_weight=np.ones(200))
     with pytest.raises(ValueError, match="`test_independence` requires rows without weights"):
         weighted.test_independence()
     single = DPGroupBy(9.0, by="x", keys=Interval(0, 2, bins=2), statistics="count").fit(rows[["x"]])
-    with pytest.raises(ValueError, match="`by` must have two keys, got 'x'"):
+    with pytest.raises(ValueError, match="requires two keys in `by` and the statistic 'count', got 'x' and 'count'"):
         single.test_independence()
+    with pytest.raises(ValueError, match=r"the statistic 'count', got .* and 'mean'"):
+        DPGroupBy(9.0, statistics="mean", **options).fit(rows).test_independence()

@@ -16,16 +16,7 @@ from skdp.central.statistics._cells import encode_declared as encode_declared
 from skdp.central.statistics._cells import is_ordered as is_ordered
 from skdp.central.statistics._cells import join_codes as join_codes
 from skdp.central.statistics._cells import make_frame as make_frame
-from skdp.central.statistics._cells import make_table as make_table
 from skdp.central.statistics._cells import select_domain as select_domain
-from skdp.central.statistics._group_tests import Difference as Difference
-from skdp.central.statistics._group_tests import Independence as Independence
-from skdp.central.statistics._group_tests import (
-    compute_difference as compute_difference,
-)
-from skdp.central.statistics._group_tests import (
-    compute_independence as compute_independence,
-)
 from skdp.central.statistics._noise import MAX_NOISY_COUNT as MAX_NOISY_COUNT
 from skdp.central.statistics._noise import Estimate as Estimate
 from skdp.central.statistics._noise import Noise as Noise

@@ -18,7 +18,6 @@ from skdp.tables import (
     ColumnError,
     LargeTable,
     Table,
-    ValueCounts,
     call_safely,
     is_frame,
     is_missing,
@@ -26,12 +25,9 @@ from skdp.tables import (
     wrap_table,
 )
 
-# Computes integer sums over the rows of a table. It can be pickled, because engines send
-# it to workers.
-SumsOf = Callable[[Table], list[Integers]]
-
-# Returns pairs of integers and their numbers, see `ValueCounts`.
-ValuesOf = Callable[[Table], Integers]
+# Computes integer sums over the rows of a table, or counts of pairs of integers. It can be
+# pickled, because engines send it to workers.
+SumsOf = Callable[[Table], list[Any]]
 
 # Hashes of ids of people. Up to 200,000 persons are counted with an error below 1 %.
 N_HASHES = 1 << 16
@@ -39,35 +35,20 @@ N_HASHES = 1 << 16
 
 @dataclass(frozen=True, eq=False)
 class RowSums:
-    """Integer sums over the rows of all batches of a large table: a `skdp.tables.Summary`."""
+    """Integer sums, or `ValueCounts`, over the rows of all batches of a large table: a `skdp.tables.Summary`."""
 
     sums_of: SumsOf
     # The sums of a table without rows.
-    empty_sums: Sequence[Integers]
+    empty_sums: Sequence[Any]
 
-    def zeros(self) -> list[Integers]:
+    def zeros(self) -> list[Any]:
         """Return sums over no rows."""
-        return list(map(np.zeros_like, self.empty_sums))
+        return list(self.empty_sums)
 
-    def add(self, sums: list[Integers], batch: Any) -> None:
+    def add(self, sums: list[Any], batch: Any) -> None:
         """Add the sums over the rows of a batch, in place."""
-        for total, part in zip(sums, self.sums_of(wrap_table(batch)), strict=True):
-            total += part
-
-
-@dataclass(frozen=True, eq=False)
-class RowValues:
-    """Pairs of integers of the rows of all batches of a large table, for `LargeTable.count_values`."""
-
-    values_of: ValuesOf
-
-    def zeros(self) -> list[ValueCounts]:
-        """Return the counts of no rows."""
-        return [ValueCounts((np.zeros((3, 0), np.int64),))]
-
-    def add(self, counts: list[ValueCounts], batch: Any) -> None:
-        """Add the counts of the rows of a batch, in place."""
-        counts[0] = counts[0] + ValueCounts((self.values_of(wrap_table(batch)),))
+        for index, part in enumerate(self.sums_of(wrap_table(batch))):
+            sums[index] = sums[index] + part
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,12 +103,13 @@ class Batches:
             return None
         return self.large.group_rows(keys, numbers or {}, grid)
 
-    def count_values(self, values_of: ValuesOf) -> Integers:
+    def count_values(self, values_of: SumsOf) -> Integers:
         """Count pairs of integers over all rows; shape (3, n_pairs), ascending (see `ValueCounts`)."""
-        counts = ValueCounts((values_of(self.table),))
+        (counts,) = values_of(self.table)
         if self.large is not None:
-            counts = self.large.count_values(self.names, RowValues(values_of))
-        return counts.merge()
+            counts = self.large.count_values(self.names, RowSums(values_of, [counts]))
+        pairs: Integers = counts.merge()
+        return pairs
 
 
 def select_columns(table: Table, names: Sequence[Any]) -> Table:

@@ -275,28 +275,15 @@ def make_frame(
     domain: Domain, columns: Mapping[str, NDArray[Any]], library: Any
 ) -> Any:
     """Make a table with a row for each cell of a domain: in pandas the cells are its index, otherwise columns."""
-    index = domain.cells() if domain.columns else None
-    labels = product(*(domain[name].labels for name in domain.columns))
-    keys = dict(
-        zip(domain.columns, map(_plain, zip(*labels, strict=True)), strict=True)
-    )
-    return make_table(index, keys, columns, library)
-
-
-def make_table(
-    index: pd.Index | None,
-    keys: Mapping[Any, Sequence[Any]],
-    columns: Mapping[str, NDArray[Any]],
-    library: Any,
-) -> Any:
-    """Make a table with an index in pandas, and with columns of keys and nulls for NaN in other libraries."""
     if library == "pandas":
-        return pd.DataFrame(columns, index=index)
-    cells: dict[str, Any] = {}
+        return pd.DataFrame(columns, index=domain.cells() if domain.columns else None)
+    labels = product(*(domain[name].labels for name in domain.columns))
+    keys = zip(*labels, strict=True)
+    cells = dict(zip(domain.columns, map(_plain, keys), strict=True))
     for name, column in columns.items():
         values = column.tolist()
         cells[name] = [None if value != value else value for value in values]
-    return nw.from_dict({**keys, **cells}, backend=library).to_native()
+    return nw.from_dict(cells, backend=library).to_native()
 
 
 def _plain(values: Sequence[Any]) -> list[Any]:
