@@ -6,7 +6,6 @@ import math
 from abc import abstractmethod
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from scipy.stats import norm
 
-from skdp._arrays import Floats, Integers
+from skdp._arrays import Floats
 from skdp.base import (
     Bounds,
     ProbabilisticClassifier,
@@ -26,12 +25,10 @@ from skdp.central._base import Plan, Unknown
 from skdp.central._rows import warn_of_few_rows
 from skdp.central._sums import (
     GRID,
-    GroupSums,
     NoisySums,
     from_grid,
     shrink_shifts,
-    sum_grouped,
-    sum_groups,
+    sum_by_cells,
 )
 from skdp.central._supervised import (
     Classes,
@@ -44,7 +41,6 @@ from skdp.central.statistics import (
     count_cells,
     declared_domain,
     encode_declared,
-    select_columns,
 )
 from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho, parse_budget
@@ -460,16 +456,8 @@ class DPGaussianNB(NaiveBayes):
         """Count the rows of each class, and sum the columns and their squares in each class; choose the noise."""
         bounds = parse_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
-        sums_of = partial(_sums_by_class, classes=classes, bounds=bounds)
-        numbers = dict(zip(rows.names, bounds.tolist(), strict=False))
-        groups = rows.group(classes.domain, numbers, GRID)
-        if groups is None:
-            sums = GroupSums.read(rows.add_up(sums_of), bounds)
-        else:
-            table, n_rows, summed = groups
-            codes = classes.codes(table.columns[0])
-            by_class = sum_grouped(summed, n_rows, codes, len(classes.values))
-            sums = GroupSums.read(by_class, bounds)
+        by_class = rows.select([rows.names[-1], *rows.names[:-1]])
+        (sums,) = sum_by_cells(by_class, classes.domain, [(0,)], bounds, "ignore")
         sums.check_finite(rows.names[:-1])
         noise = self._noise(budget, len(bounds))
         return Plan((sums, classes), (noise,), f"{noise.name} on sums by class")
@@ -480,7 +468,8 @@ class DPGaussianNB(NaiveBayes):
         Both are shrunk to their mean over classes, by more if their noise is larger.
         """
         (noise,), (sums, classes) = plan.noises, plan.exact
-        numbers = sums.numbers(squares=True, shared_count=True)
+        # The classes are sorted.
+        numbers = sums.numbers(squares=True, shared_count=True)[classes.order]
         noisy = NoisySums.draw(numbers, sums.bounds, noise, source)
         moments = noisy.estimate_moments()  # (n_classes, n_columns)
         counts = noisy.counts[:, 0] / GRID
@@ -528,11 +517,3 @@ def _shrink_to_mean(
     between_variance = np.maximum(excess, 0)
     factors = between_variance / (between_variance + squares)
     return average + factors * (estimates - average), factors * squares
-
-
-def _sums_by_class(table: Table, *, classes: Classes, bounds: Floats) -> list[Integers]:
-    """Return the sums of the features of a batch of rows by class; the target is the last column."""
-    features = select_columns(table, table.names[:-1])
-    columns = to_float_columns(features, allow_missing=True)
-    codes = classes.codes(table.columns[-1])
-    return sum_groups(columns, bounds, codes, len(classes.values))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -28,7 +28,7 @@ from skdp.central.statistics import (
 from skdp.domain import Domain
 from skdp.exact import log_upper
 from skdp.privacy import Loss, PrivacyBudget, exponential_loss
-from skdp.randomness import ByteSource, unimodal_choice
+from skdp.randomness import ByteSource, exponential_mechanism, unimodal_choice
 from skdp.tables import Table, ValueCounts
 
 # Number of parts of a value, which are spread evenly over the cuts of its candidate. It
@@ -361,7 +361,9 @@ class QuantilePlan:
     def draw(self, level: float, source: ByteSource) -> Estimate:
         """Draw the quantiles and their intervals: arrays (n_groups, n_columns, n_probabilities)."""
         (cut_budget, _), *endpoint_choices = self._choices
-        tail = (1 - Fraction(level)) / 2
+        # An endpoint is on its side of the chosen quantile. So at most one of both is on the
+        # wrong side of the quantile of the table.
+        tail = 1 - Fraction(level)
         order = np.argsort(np.array(self.probabilities, float))
         ascending = [self.probabilities[index] for index in order]
         shape = len(self.masses[0]), len(self.masses), len(order)
@@ -375,7 +377,7 @@ class QuantilePlan:
                 for ends, is_upper in ((lower, False), (upper, True)):
                     endpoints = []
                     for candidate, probability in zip(chosen, ascending, strict=True):
-                        scores = EndpointScores.around(
+                        candidates, scores, rate = score_endpoints(
                             candidate,
                             masses,
                             probability,
@@ -383,7 +385,8 @@ class QuantilePlan:
                             tail,
                             is_upper=is_upper,
                         )
-                        endpoints.append(scores.choose(source))
+                        index = exponential_mechanism(source, scores, rate)
+                        endpoints.append(candidates[index])
                     ends[place] = masses.candidates.to_values(endpoints)
         return Estimate(value, error, lower, upper)
 
@@ -510,10 +513,20 @@ class CutScores:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class EndpointScores:
-    """Scores of candidates for an endpoint of the interval of a quantile."""
+def score_endpoints(
+    chosen: int,
+    masses: Masses,
+    probability: Fraction,
+    budget: PrivacyBudget,
+    tail: Fraction,
+    *,
+    is_upper: bool,
+) -> tuple[list[int], list[int], Fraction]:
+    """Return candidates for an endpoint on one side of a chosen quantile, their scores, and the rate of the choice.
 
+    `probability` defines the quantile (1/2 is the median), `budget` is the budget of one endpoint, and `tail` is the
+    largest probability that the endpoint is on the wrong side of the quantile of the table.
+    """
     # For n values and the probability p = a / b, the candidate c_i is a lower endpoint if
     # at most p n values are below it. The table gets s additional values below all
     # candidates, so that the p n-th smallest of all n + s values is about s values below the
@@ -530,78 +543,25 @@ class EndpointScores:
     # The candidates depend on the chosen quantile, which is public then: their distances
     # from it are halves of each other, from the bound of the column down to 0. So N is small for all
     # bounds. An upper endpoint is a lower endpoint in descending order.
-
-    candidates: Sequence[int]
-    # A_0, ..., A_N.
-    n_below: Sequence[int]
-    # a n and b.
-    target: int
-    denominator: int
-    rate: Fraction
-
-    @classmethod
-    def around(
-        cls,
-        chosen: int,
-        masses: Masses,
-        probability: Fraction,
-        budget: PrivacyBudget,
-        tail: Fraction,
-        *,
-        is_upper: bool,
-    ) -> Self:
-        """Score the candidates on one side of a chosen quantile.
-
-        `probability` defines the quantile (1/2 is the median), `budget` is the budget of one endpoint, and `tail` is
-        the largest probability that the endpoint is on the wrong side of the quantile of the table.
-        """
-        bound = masses.candidates.last if is_upper else masses.candidates.first
-        side = 1 if is_upper else -1
-        distance = abs(bound - chosen)
-        halves = {distance >> shift for shift in range(distance.bit_length() + 1)}
-        candidates = [chosen + side * half for half in sorted(halves, reverse=True)]
-        below = masses.count_below(np.array(candidates) + is_upper)
-        if is_upper:
-            probability = 1 - probability
-            below = masses.total - below
-        numerator, denominator = probability.numerator, probability.denominator
-        sensitivity = masses.unit * max(numerator, denominator - numerator)
-        rate = budget.choice / (2 * sensitivity * budget.rows)
-        odds = max(len(candidates) - 1, 1) * (1 - tail) / tail
-        n_added = math.ceil(Fraction(log_upper(odds)) / (rate * denominator))
-        n_added = min(n_added, MAX_NOISY_COUNT)
-        # The first candidate has no value below it, so that some candidate has the distance 0.
-        n_below = [
-            0,
-            *(n_added + count for count in (*below.tolist()[1:], masses.total)),
-        ]
-        return cls(candidates, n_below, numerator * masses.total, denominator, rate)
-
-    def find_distance(self, index: int) -> int:
-        """Return the distance of a candidate."""
-        below, up_to_next = self.n_below[index : index + 2]
-        b = self.denominator
-        return max(b * below - self.target, self.target - b * up_to_next, 0)
-
-    def find_within(self, distance: int) -> tuple[int, int]:
-        """Return the range of the candidates with at most a distance."""
-        smallest = -((distance - self.target) // self.denominator)  # rounded up
-        largest = (self.target + distance) // self.denominator
-        start = bisect_left(self.n_below[1:], smallest)
-        return start, bisect_right(self.n_below[:-1], largest)
-
-    def list_scores(self) -> list[int]:
-        """Return the scores of all candidates."""
-        return [-self.find_distance(index) for index in range(len(self.candidates))]
-
-    def choose(self, source: ByteSource) -> int:
-        """Choose an endpoint by the exponential mechanism."""
-        index = unimodal_choice(
-            source,
-            len(self.candidates),
-            self.find_within,
-            self.find_distance,
-            self.rate,
-            self.list_scores,
-        )
-        return self.candidates[index]
+    bound = masses.candidates.last if is_upper else masses.candidates.first
+    side = 1 if is_upper else -1
+    distance = abs(bound - chosen)
+    halves = {distance >> shift for shift in range(distance.bit_length() + 1)}
+    candidates = [chosen + side * half for half in sorted(halves, reverse=True)]
+    below = masses.count_below(np.array(candidates) + is_upper)
+    if is_upper:
+        probability = 1 - probability
+        below = masses.total - below
+    a, b = probability.numerator, probability.denominator
+    rate = budget.choice / (2 * masses.unit * max(a, b - a) * budget.rows)
+    odds = max(len(candidates) - 1, 1) * (1 - tail) / tail
+    n_added = math.ceil(Fraction(log_upper(odds)) / (rate * b))
+    n_added = min(n_added, MAX_NOISY_COUNT)
+    # The first candidate has no value below it, so that some candidate has the distance 0.
+    numbers = [0, *(n_added + n for n in (*below.tolist()[1:], masses.total))]
+    target = a * masses.total
+    scores = [
+        -max(b * n - target, target - b * up_to_next, 0)
+        for n, up_to_next in pairwise(numbers)
+    ]
+    return candidates, scores, rate

@@ -13,7 +13,7 @@ import pytest
 
 import skdp.engines  # noqa: F401, so that `fit` reads a LazyFrame
 from skdp import DPGroupBy, PrivacyLedger
-from skdp.central._quantiles import Candidates, EndpointScores, Masses
+from skdp.central._quantiles import Candidates, Masses, score_endpoints
 from skdp.privacy import Mu, PrivacyBudget, Rho
 from skdp.testing import replay_release
 from tests.conftest import often
@@ -32,20 +32,17 @@ def make_scores(counts, probability, budget=HALF, tail=Fraction(1, 40), *, is_up
     cells = values[order], np.array(counts)[order]
     masses = Masses.of_candidates(CANDIDATES, *cells, unit=1)
     probability = 1 - probability if is_upper else probability
-    scores = EndpointScores.around(4, masses, probability, budget, tail, is_upper=is_upper)
-    assert list(scores.candidates) == values.tolist()
-    return scores
+    candidates, scores, rate = score_endpoints(4, masses, probability, budget, tail, is_upper=is_upper)
+    assert candidates == values.tolist()
+    return scores, rate
 
 
-def list_distances(scores):
-    return [scores.find_distance(index) for index in range(4)]
-
-
-def exceedance(scores, counts, probability):
+def exceedance(scores, rate, counts, probability, total=None):
     """Return the exact probability that more than the fraction `probability` of the values is below the endpoint."""
-    weights = np.exp([-float(scores.rate) * distance for distance in list_distances(scores)])
+    total = sum(counts) if total is None else total
+    weights = np.exp([float(rate) * score for score in scores])
     below = np.append(0, np.cumsum(counts)[:-1])
-    is_above = [n > probability * sum(counts) for n in below.tolist()]
+    is_above = [n > probability * total for n in below.tolist()]
     return weights[is_above].sum() / weights.sum()
 
 
@@ -57,12 +54,30 @@ def test_endpoint_exceeds_the_quantile_of_no_table_more_often_than_stated(probab
     budget = PrivacyBudget("epsilon", Fraction(epsilon))
     largest = 0.0
     for counts in TABLES:
-        scores = make_scores(counts, probability, budget, tail, is_upper=is_upper)
-        assert min(list_distances(scores)) == 0
-        largest = max(largest, exceedance(scores, counts, probability))
+        scores, rate = make_scores(counts, probability, budget, tail, is_upper=is_upper)
+        assert max(scores) == 0
+        largest = max(largest, exceedance(scores, rate, counts, probability))
     assert largest <= tail
     if epsilon < 1:
         assert largest >= tail / 8
+
+
+@pytest.mark.parametrize("probability", PROBABILITIES)
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 4.0])
+def test_interval_misses_the_quantile_of_no_table_more_often_than_stated(probability, epsilon):
+    """At most one endpoint is on the wrong side, so each has the tail of the interval."""
+    budget, tail = PrivacyBudget("epsilon", Fraction(epsilon)), Fraction(1, 20)
+    values = np.array([0, 2, 3, 4, 5, 6, 8])
+    largest = 0.0
+    for counts in itertools.product(range(3), repeat=7):
+        masses = Masses.of_candidates(CANDIDATES, values, np.array(counts), unit=1)
+        missed = 0.0
+        for is_upper in (False, True):
+            _, scores, rate = score_endpoints(4, masses, probability, budget, tail, is_upper=is_upper)
+            side = counts[:4] if not is_upper else counts[:2:-1]
+            missed += exceedance(scores, rate, side, 1 - probability if is_upper else probability, sum(counts))
+        largest = max(largest, missed)
+    assert 0 < largest <= tail
 
 
 @pytest.mark.parametrize("is_upper", [False, True])
@@ -70,23 +85,13 @@ def test_endpoint_exceeds_the_quantile_of_no_table_more_often_than_stated(probab
 def test_added_value_changes_distances_by_at_most_the_sensitivity(probability, is_upper):
     changes = []
     for counts in TABLES:
-        before = list_distances(make_scores(counts, probability, is_upper=is_upper))
+        before, _ = make_scores(counts, probability, is_upper=is_upper)
         for cell in range(4):
             more = [n + (index == cell) for index, n in enumerate(counts)]
-            after = list_distances(make_scores(more, probability, is_upper=is_upper))
+            after, _ = make_scores(more, probability, is_upper=is_upper)
             changes.append(max(abs(x - y) for x, y in zip(before, after, strict=True)))
     numerator, denominator = probability.as_integer_ratio()
     assert max(changes) == max(numerator, denominator - numerator)
-
-
-@pytest.mark.parametrize("probability", PROBABILITIES)
-def test_ranges_of_candidates_agree_with_their_distances(probability):
-    for counts in TABLES:
-        scores = make_scores(counts, probability)
-        distances = np.array(list_distances(scores))
-        assert (-np.array(scores.list_scores())).tolist() == distances.tolist()
-        for distance in (0, 1, 7, 40, 10**30):
-            assert np.flatnonzero(distances <= distance).tolist() == list(range(*scores.find_within(distance)))
 
 
 KEYS = {"key": ["a", "b"]}
