@@ -340,9 +340,9 @@ class DPGroupBy(WeightedStatistic):
     >>> groups.set_params(statistics="count", totals=True).fit(people).to_frame()
             count  count_std_error  count_lower  count_upper
     sex
-    Female  10771        14.136245        10741        10801
-    Male    21797        14.136245        21767        21827
-    total   32568        19.991669        32525        32611
+    Female  10771             14.14        10741        10801
+    Male    21797             14.14        21767        21827
+    total   32568             19.99        32525        32611
     """
 
     _takes_categories = True
@@ -392,13 +392,16 @@ class DPGroupBy(WeightedStatistic):
             Table in the library of X (pandas for an array) with a row for each group:
             its keys, as columns, or in pandas as the index; and for each statistic the
             columns ``<statistic>``, ``<statistic>_std_error``, ``<statistic>_lower``
-            and ``<statistic>_upper``. Quantiles have no standard error.
+            and ``<statistic>_upper``. Quantiles have no standard error. Numbers are rounded to a
+            thousandth of the width of the narrowest interval of their statistic, or less.
         """
         check_is_fitted(self)
         columns: dict[str, NDArray[Any]] = {}
         quantiles = tuple(f"_{name}" for name in self._probabilities)
         for name, estimate in self.estimates_.items():
-            for suffix, column in zip(SUFFIXES, estimate.T, strict=True):
+            width = np.fmin.reduce(estimate[:, 3] - estimate[:, 2])
+            rounded = _round_to_width(estimate, width) if width > 0 else estimate
+            for suffix, column in zip(SUFFIXES, rounded.T, strict=True):
                 # Quantiles have no standard errors, and intervals by choice.
                 is_absent = suffix and name.endswith(quantiles)
                 if not is_absent or not np.isnan(column).all():
@@ -701,7 +704,8 @@ def compute_chi_squares(counts: Floats, noise_std: float) -> Floats:
     return squares.sum((1, 2))
 
 
-def _round_to_width(values: Floats, widths: Floats) -> Floats:
-    """Round each column to a hundredth of the width of its intervals or less, but at most to whole numbers."""
-    factors = 10.0 ** np.maximum(2 - np.floor(np.log10(widths)), 0)
-    return np.rint(values * factors) / factors
+def _round_to_width(values: Floats, widths: Any) -> Floats:
+    """Round values to a thousandth of the width of intervals or less, but at most to whole numbers."""
+    factors = 10.0 ** np.clip(3 - np.floor(np.log10(widths)), 0, 300)
+    rounded: Floats = np.rint(values * factors) / factors
+    return rounded

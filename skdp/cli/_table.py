@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import math
 import tomllib
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import narwhals.stable.v2 as nw
-import pandas as pd
 
 from skdp.base import find_bounds
 from skdp.central import DPGroupBy
@@ -57,7 +55,7 @@ def run_table(options: argparse.Namespace) -> Path:
             page = outputs.enter_context(open_output(options.statement))
         groups.fit(rows, sample_weight=options.weight, person=person)
         found = nw.from_native(groups.to_frame(), eager_only=True).to_pandas()
-        write_table(out, _round_estimates(found), len(options.by))
+        write_table(out, found, len(options.by))
         if options.statement is not None:
             statement = add_texts(privacy_statement([groups]), options)
             write_text(page, format_statement(statement, options.statement))
@@ -118,18 +116,6 @@ def _find_max_weight(name: str | None, domain: Domain) -> float | None:
             f"bounds: [columns.{name}] with low = 0.0 and high."
         )
     return float(find_bounds(domain[name], name)[1])
-
-
-def _round_estimates(table: pd.DataFrame) -> pd.DataFrame:
-    """Round estimates and errors to a hundredth of their narrowest interval or less."""
-    decimals: dict[str, int] = {}
-    for name in table.columns[table.columns.str.endswith("_lower")]:
-        statistic = name.removesuffix("_lower")
-        width = (table[f"{statistic}_upper"] - table[name]).min()
-        digits = max(0, 2 - math.floor(math.log10(width))) if width > 0 else 15
-        for suffix in ("", "_std_error", "_lower", "_upper"):
-            decimals[statistic + suffix] = digits
-    return table.round(decimals)
 
 
 def _make_groups(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from skdp.domain import (
     are_date_codes,
     check_draft,
     describe_texts,
+    drop_number_bins,
     list_or_cut,
 )
 from skdp.engines._csv import (
@@ -75,9 +76,8 @@ def draft_domain_toml(
     excluded = {}
     for name, column in columns.items():
         try:
-            limits = {"bins": n_bins, "max_values": max_values, "max_numbers": n_bins}
-            limits["has_bins"] = bins is not None
-            drafted[name] = _draft_column(name, column, limits)
+            values = _draft_column(name, column, n_bins, max_values)
+            drafted[name] = drop_number_bins(values) if bins is None else values
         except ColumnError as error:
             excluded[name] = str(error)
     if not drafted:
@@ -221,17 +221,15 @@ class _Column:
 
 
 def _draft_column(
-    name: Any, column: _Column, limits: Mapping[str, Any]
+    name: Any, column: _Column, bins: int, max_values: int
 ) -> list[Any] | Interval:
-    """List or cut the values of a column; raise an error if they identify people, or if there is a single one.
-
-    `limits` are the options of `list_or_cut`.
-    """
+    """List or cut the values of a column; raise an error if they identify people, or if there is a single one."""
     listed, counts = column.read()
     values: list[Any] | Interval | None = column.declared
     if values is None:
-        if _are_amounts(name, listed, counts, limits["bins"]):
-            limits = {**limits, "max_values": 0, "max_numbers": 0}
+        limits = {"bins": bins, "max_values": max_values, "max_numbers": bins}
+        if _are_amounts(name, listed, counts, bins):
+            limits |= {"max_values": 0, "max_numbers": 0}
         values = list_or_cut(listed, **limits)
     if isinstance(values, Interval):
         values.missing = column.has_missing

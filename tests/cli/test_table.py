@@ -64,7 +64,7 @@ def test_numbers_have_as_many_digits_as_their_errors_support(files):
     found = pd.read_csv(files / "out.csv", dtype=str)
     digits = found["income_mean"].str.partition(".")[2].str.len()
     widths = found["income_mean_upper"].astype(float) - found["income_mean_lower"].astype(float)
-    assert digits.max() <= 2 - np.floor(np.log10(widths.min()))
+    assert digits.max() <= 3 - np.floor(np.log10(widths.min()))
     assert found["income_sum"].str.endswith(".0").all()
 
 

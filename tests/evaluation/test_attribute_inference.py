@@ -181,11 +181,7 @@ class TestRecall:
         ),
         ({"released": pl.DataFrame()}, ValueError, "`released` must have at least one column"),
         ({"released": np.zeros((2, 2, 2))}, ValueError, "released.*. must be one column"),
-        (
-            {"released": pd.DataFrame({"lists": [[1], [2]] * 300})},
-            ValueError,
-            "`released` must have single values, got lists",
-        ),
+        ({"released": pd.DataFrame({"lists": [[1], [2]] * 300})}, ValueError, "`released` cannot be read"),
     ],
 )
 def test_invalid_arguments_raise_an_error(options, error, message, sex):
