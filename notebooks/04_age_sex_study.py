@@ -240,10 +240,10 @@ pd.Series(
 # %%
 fig, ax = plt.subplots(figsize=(7, 3.5))
 ax.loglog(summary.index, summary["l1_mean_expected"], label="expected, in closed form")
+quantiles = study.errors.groupby("epsilon")["l1"].quantile([0.05, 0.95])
 ax.vlines(
     summary.index,
-    summary["l1_q05"],
-    summary["l1_q95"],
+    *quantiles.unstack().to_numpy().T,
     lw=6,
     alpha=0.3,
     label="90 of 100 releases",

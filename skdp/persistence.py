@@ -503,17 +503,12 @@ def _has_attributes(value: Any) -> bool:
 
 
 def _map_items(convert: Callable[[Any], Any], value: Any) -> Any:
-    """Apply a function to the items of a container, an object array or a partial function; return other values."""
+    """Apply a function to the items of a container or an object array; return other values."""
     if isinstance(value, MethodType) and _has_attributes(value.__self__):
         raise TypeError(
             f"A method of an object ({value.__name__}) cannot be saved. Use a function "
             "of a module."
         )
-    if isinstance(value, partial):
-        function, *arguments = map(convert, (value.func, value.args, value.keywords))
-        return partial(function, *arguments[0], **arguments[1])
-    if isinstance(value, tuple) and type(value) is not tuple:
-        return type(value)(*map(convert, value))  # a named tuple
     if type(value) in (list, tuple, set):
         return type(value)(map(convert, value))
     if isinstance(value, dict):

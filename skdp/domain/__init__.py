@@ -16,7 +16,6 @@ from skdp.domain._draft import check_draft as check_draft
 from skdp.domain._draft import describe_texts as describe_texts
 from skdp.domain._draft import domains_of_dtypes as domains_of_dtypes
 from skdp.domain._draft import draft_columns as draft_columns
-from skdp.domain._draft import drop_number_bins as drop_number_bins
 from skdp.domain._draft import list_or_cut as list_or_cut
 
 __all__ = ["Categories", "Domain", "Interval"]

@@ -26,7 +26,7 @@ from skdp.domain._attributes import (
     name_column_in_errors,
     type_of_attribute,
 )
-from skdp.domain._draft import draft_table
+from skdp.domain._draft import check_draft, draft_columns
 from skdp.domain._expressions import (
     Operand,
     declare_operand,
@@ -38,6 +38,7 @@ from skdp.privacy import PrivacyGuarantee, format_html, list_releases
 from skdp.tables import (
     Table,
     call_safely,
+    is_frame,
     library_of,
     to_column,
     wrap_table,
@@ -458,7 +459,18 @@ class Domain(Mapping[Any, Categories | Interval]):
         >>> Domain.from_frame(public)
         Domain({'sex': ['f', 'm'], 'age': Interval(20, 80)})
         """
-        columns, excluded = draft_table(X, bins, max_values, max_numbers=10)
+        n_bins = 10 if bins is None else bins
+        check_draft(n_bins, max_values)
+        if not is_frame(X):
+            raise TypeError(
+                f"X must be a pandas, polars or pyarrow table, got {type(X).__name__}."
+            )
+        columns, excluded = draft_columns(
+            wrap_table(X),
+            bins=n_bins,
+            max_values=max_values,
+            has_bins=bins is not None,
+        )
         for name, reason in excluded.items():
             raise ValueError(f"Column {name!r} {reason}.")
         return cls(columns)

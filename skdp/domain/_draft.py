@@ -14,16 +14,14 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from skdp.domain._attributes import Interval, drop_bins
+from skdp.domain._attributes import Interval
 from skdp.tables import (
     ColumnError,
     Table,
     distinct_values,
     is_declarable,
-    is_frame,
     is_whole_number,
     type_of_value,
-    wrap_table,
 )
 
 # A list of values, or bins.
@@ -60,35 +58,13 @@ def check_draft(bins: Any, max_values: Any) -> None:
             )
 
 
-def draft_table(
-    X: Any, bins: Any, max_values: Any, *, max_numbers: int
-) -> tuple[dict[Any, Values], dict[Any, str]]:
-    """Check a table and the parameters of a draft, and return the result of `draft_columns`.
-
-    If `bins` is None, more than `max_numbers` distinct numbers get an Interval without bins.
-    """
-    check_draft(1 if bins is None else bins, max_values)
-    if not is_frame(X):
-        raise TypeError(
-            f"X must be a pandas, polars or pyarrow table, got {type(X).__name__}."
-        )
-    n_bins = max_numbers if bins is None else bins
-    columns, excluded = draft_columns(wrap_table(X), bins=n_bins, max_values=max_values)
-    for name, values in columns.items():
-        if bins is None:
-            columns[name] = drop_number_bins(values)
-    return columns, excluded
-
-
-def drop_number_bins(values: Values) -> Values:
-    """Drop the bins of numbers; dates have bins of a calendar."""
-    if isinstance(values, Interval) and values.dtype.kind == "f":
-        return drop_bins(values)
-    return values
-
-
 def draft_columns(
-    table: Table, *, bins: int, max_values: int, max_numbers: int | None = None
+    table: Table,
+    *,
+    bins: int,
+    max_values: int,
+    max_numbers: int | None = None,
+    has_bins: bool = True,
 ) -> tuple[dict[Any, Values], dict[Any, str]]:
     """Draft the values of each column from the rows of a public table.
 
@@ -103,6 +79,9 @@ def draft_columns(
     max_numbers : int, default=None
         Largest number of listed numbers. Columns with more numbers get bins. None uses
         `bins`.
+    has_bins : bool, default=True
+        If False, an Interval of numbers has rounded bounds without bins. Dates have bins
+        of a calendar.
 
     Returns
     -------
@@ -112,10 +91,11 @@ def draft_columns(
         Reason for each column without a draft.
     """
     declared = domains_of_dtypes(table)
-    limits = {
+    limits: dict[str, Any] = {
         "bins": bins,
         "max_values": max_values,
         "max_numbers": bins if max_numbers is None else max_numbers,
+        "has_bins": has_bins,
     }
     columns: dict[Any, Values] = {}
     excluded = {}
@@ -140,11 +120,17 @@ def draft_columns(
 
 
 def list_or_cut(
-    values: list[Any], *, bins: int, max_values: int, max_numbers: int
+    values: list[Any],
+    *,
+    bins: int,
+    max_values: int,
+    max_numbers: int,
+    has_bins: bool,
 ) -> Values:
     """List distinct values in ascending order, or cut the range of many numbers or dates into bins.
 
-    `max_values` is the largest number of listed values, and `max_numbers` of numbers.
+    `max_values` is the largest number of listed values, and `max_numbers` of numbers. If
+    `has_bins` is False, the range of numbers has no bins.
     """
     # `distinct_values` has checked that all values have the same type.
     value_type = type_of_value(values[0]) if values else None
@@ -166,7 +152,7 @@ def list_or_cut(
                 "has numbers that are dates or weeks, such as 20240131; write them as "
                 "2024-01-31"
             )
-        return cut_numbers(values, bins)
+        return cut_numbers(values, bins, has_bins=has_bins)
     if value_type not in ("string", "date", "datetime"):
         raise ColumnError(f"has values of type {value_type}, which no domain declares")
     if not all(map(is_declarable, values)):
@@ -218,8 +204,8 @@ def are_date_codes(values: Sequence[Any]) -> bool:
     return False
 
 
-def cut_numbers(values: Sequence[Any], bins: int) -> Interval:
-    """Cut the range of numbers into bins of a round width.
+def cut_numbers(values: Sequence[Any], bins: int, *, has_bins: bool) -> Interval:
+    """Cut the range of numbers into bins of a round width; without `has_bins`, return its bounds.
 
     A round width is 1, 2 or 5 times a power of ten.
     """
@@ -239,7 +225,7 @@ def cut_numbers(values: Sequence[Any], bins: int) -> Interval:
             break
     try:
         bounds = float(first * width), float(stop * width)
-        n_bins = min(stop - first, bins)
+        n_bins = min(stop - first, bins) if has_bins else None
         with np.errstate(all="ignore"):
             decimals = 0 if is_whole else None
             return Interval(*bounds, bins=n_bins, decimals=decimals)

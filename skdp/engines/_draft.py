@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from skdp.domain import (
     are_date_codes,
     check_draft,
     describe_texts,
-    drop_number_bins,
     list_or_cut,
 )
 from skdp.engines._csv import (
@@ -76,8 +75,9 @@ def draft_domain_toml(
     excluded = {}
     for name, column in columns.items():
         try:
-            values = _draft_column(name, column, n_bins, max_values)
-            drafted[name] = drop_number_bins(values) if bins is None else values
+            limits = {"bins": n_bins, "max_values": max_values, "max_numbers": n_bins}
+            limits["has_bins"] = bins is not None
+            drafted[name] = _draft_column(name, column, limits)
         except ColumnError as error:
             excluded[name] = str(error)
     if not drafted:
@@ -221,15 +221,17 @@ class _Column:
 
 
 def _draft_column(
-    name: Any, column: _Column, bins: int, max_values: int
+    name: Any, column: _Column, limits: Mapping[str, Any]
 ) -> list[Any] | Interval:
-    """List or cut the values of a column; raise an error if they identify people, or if there is a single one."""
+    """List or cut the values of a column; raise an error if they identify people, or if there is a single one.
+
+    `limits` are the options of `list_or_cut`.
+    """
     listed, counts = column.read()
     values: list[Any] | Interval | None = column.declared
     if values is None:
-        limits = {"bins": bins, "max_values": max_values, "max_numbers": bins}
-        if _are_amounts(name, listed, counts, bins):
-            limits |= {"max_values": 0, "max_numbers": 0}
+        if _are_amounts(name, listed, counts, limits["bins"]):
+            limits = {**limits, "max_values": 0, "max_numbers": 0}
         values = list_or_cut(listed, **limits)
     if isinstance(values, Interval):
         values.missing = column.has_missing

@@ -148,7 +148,8 @@ def to_aif360(
             "y must have two labels, of which one is `positive_label`, got "
             f"{len(other_labels)} other labels. Compare them with the positive label first."
         )
-    numeric[LABEL] = is_positive.astype(np.float64)
+    label_column = pd.Series(is_positive.astype(np.float64), numeric.index, name=LABEL)
+    numeric = pd.concat([numeric, label_column], axis=1)
     label_map = {1.0: label}
     if len(other_labels):
         label_map[0.0] = other_labels[0]

@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.sparse import csr_array
 from sklearn.exceptions import UndefinedMetricWarning
 
-from skdp._arrays import Floats, Indices, Mask
+from skdp._arrays import Floats, Indices
 from skdp.base import (
     ColumnLike,
     ColumnName,
@@ -51,7 +51,6 @@ from skdp.metrics._reported_groups import (
 )
 from skdp.pages import warn
 from skdp.survey import PerHalf, ReportDesign
-from skdp.tables import convert_frame, is_frame
 
 RowSource = Literal["population", "table"]
 
@@ -250,10 +249,7 @@ def fairness_report(
     outcomes = parse_outcomes(y_true, y_pred, n_rows)
     # `privileged` is compared with each combination of values instead of each row.
     cells, cell_of_row = code_cells(features.values())
-    is_privileged = None
-    if privileged is not None:
-        is_privileged = find_privileged(privileged, list(features), cells)
-    names, group_of_cell = _group_cells(cells, is_privileged)
+    names, group_of_cell = _group_cells(cells, list(features), privileged)
     weights = _scale_weights(sample_weight, sensitive_features, n_rows)
     index = np.arange(n_rows), group_of_cell[cell_of_row]
     groups = Groups(
@@ -421,10 +417,10 @@ def debiased_fairness(
     check_row_order(y_true=y_true, y_pred=y_pred, sensitive_features=sensitive_features)
     domain, indicators = debias_groups(sensitive_features, encoder, columns)
     outcomes = parse_outcomes(y_true, y_pred, len(indicators))
-    is_privileged = None
     if privileged is not None:
-        is_privileged = find_declared(privileged, domain)
-    names, group_of_cell = _group_cells(list_cells(domain), is_privileged)
+        find_declared(privileged, domain)
+    cells = list_cells(domain)
+    names, group_of_cell = _group_cells(cells, list(domain), privileged)
     weights = _scale_weights(sample_weight, sensitive_features, len(indicators))
     groups = Groups(
         names,
@@ -529,12 +525,10 @@ def fairness_from_counts(
     6          None   -0.1  -0.11  -0.09
     """
     check_confidence_level(confidence_level)
-    if not is_frame(counts):
-        raise TypeError(f"`counts` must be a dataframe, got {type(counts).__name__}.")
     # The keys are the index in pandas, and columns elsewhere.
-    table: Any = counts
-    is_pandas = isinstance(counts, pd.DataFrame)
-    table = table.reset_index() if is_pandas else convert_frame(table, "pandas")
+    if isinstance(counts, pd.DataFrame):
+        counts = counts.reset_index()
+    table = parse_columns(counts, "counts")
     names = sensitive_features
     names = list(names) if isinstance(names, list) else [names]
     required = [y_true, y_pred, *names, "count", "count_std_error"]
@@ -549,21 +543,18 @@ def fairness_from_counts(
             "`counts` must be numbers of rows, got fractions, such as sums of weights. "
             "Release the counts without weights."
         )
-    outcomes = parse_outcomes(table[y_true], table[y_pred], len(table))
-    cells, cell_of_row = code_cells(parse_columns(table[names], "counts").values())
-    is_privileged = None
-    if privileged is not None:
-        is_privileged = find_privileged(privileged, names, cells)
-    group_names, group_of_cell = _group_cells(cells, is_privileged)
+    outcomes = parse_outcomes(table[y_true], table[y_pred], len(sizes))
+    cells, cell_of_row = code_cells([table[name] for name in names])
+    group_names, group_of_cell = _group_cells(cells, names, privileged)
     # Each count is in one group.
     is_group = np.eye(len(group_names))[group_of_cell[cell_of_row]]
     groups = Groups(
         group_names,
         is_group * sizes[:, np.newaxis],
-        np.ones(len(table)),
+        np.ones(len(sizes)),
         is_reported=True,
         has_privileged=privileged is not None,
-        noise=is_group * table[["count_std_error"]].to_numpy(float) ** 2,
+        noise=(is_group.T * table["count_std_error"].to_numpy(float) ** 2).T,
     )
     return _tabulate_outcomes(outcomes, positive_label, groups, confidence_level)
 
@@ -575,15 +566,15 @@ def _scale_weights(sample_weight: Any, features: Any, n_rows: int) -> Floats:
 
 
 def _group_cells(
-    cells: CellLabels, is_privileged: Mask | None
+    cells: CellLabels, columns: list[Any], privileged: Any
 ) -> tuple[list[Any], Indices]:
-    """Return the names of the groups, and the group of each combination of values.
+    """Return the names of the groups, and the group of each combination of values of `columns`.
 
-    `cells` are the combinations, and `is_privileged` marks the privileged combinations. If it is None, each
-    combination is a group.
+    `cells` are the combinations. If `privileged` is None, each combination is a group.
     """
     # With `privileged`, there are two groups, each of one or more combinations.
-    if is_privileged is not None:
+    if privileged is not None:
+        is_privileged = find_privileged(privileged, columns, cells)
         return ["unprivileged", "privileged"], is_privileged.astype(np.intp)
     names = []
     for cell in cells:

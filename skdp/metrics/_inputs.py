@@ -53,8 +53,10 @@ def _convert_to_series(values: Any, missing: bool) -> pd.Series:
         raise ColumnError("has missing values")
     column = column.infer_objects()
     if column.dtype == object:
-        # Values without a hash raise here, where `call_safely` replaces the error, whose
-        # message might contain a value.
+        if not all(isinstance(value, Hashable) for value in column):
+            raise ColumnError("must have single values, got lists")
+        # Other values without a hash raise here, where `call_safely` replaces the error,
+        # whose message might contain a value.
         pd.Categorical(column)
     return column
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from typing import Any
 
-import narwhals.stable.v2 as nw
-import narwhals.stable.v2.selectors as ns
 import numpy as np
 import pandas as pd
 
+from skdp.metrics._inputs import parse_columns
 from skdp.tables import is_frame
-
-DATES = ns.by_dtype(nw.Date, nw.Datetime)
 
 MAX_VALUES = 20
 """Largest number of different numbers that are not cut into bins."""
@@ -82,12 +78,13 @@ def link_errors(
     person    0.5
     dtype: float64
     """
-    tables = []
-    for table in (people, events, synthetic_people, synthetic_events):
-        if not is_frame(table):
-            raise TypeError(f"Tables must be dataframes, got {type(table).__name__}.")
-        frame = nw.from_native(table, eager_only=True)
-        tables.append(frame.with_columns(DATES.dt.timestamp("ms")).to_pandas())
+    given = {
+        "people": people,
+        "events": events,
+        "synthetic_people": synthetic_people,
+        "synthetic_events": synthetic_events,
+    }
+    tables = [_read_table(table, name) for name, table in given.items()]
     synthetic_names = [*tables[2], *tables[3]]
     names = [person, *tables[0], *tables[1]]
     missing = [name for name in names if name not in synthetic_names]
@@ -96,17 +93,23 @@ def link_errors(
             f"All tables must have the column `person`={person!r}, and the synthetic "
             f"tables all columns of the real tables, but lack {sorted(map(str, missing))}."
         )
-    _check_people(tables[:2], person, "real")
-    _check_people(tables[2:], person, "synthetic")
     shared = {*tables[0]} & {*tables[1]} - {person}
     if shared:
         raise ValueError(
             "A column must be in one of `people` and `events` only, got "
             f"{sorted(map(str, shared))} in both."
         )
-    for number, table in enumerate(tables[:2]):
+    for kind, pair in (("real", tables[:2]), ("synthetic", tables[2:])):
+        if not pair[0][person].is_unique:
+            raise ValueError(
+                f"The {kind} people must have each person once, got repeated values in "
+                f"column {person!r}."
+            )
+        _check_types(person, [table[person] for table in pair])
+    synthetic_columns = dict(tables[2]) | dict(tables[3])
+    for table in tables[:2]:
         for name in table.columns.drop(person):
-            _check_types(name, table[name], tables[2 + number].get(name))
+            _check_types(name, [table[name], synthetic_columns[name]])
     real = _describe(*tables[:2], *tables[:2], person=person)
     synthetic = _describe(*tables[2:], *tables[:2], person=person)
     errors = {}
@@ -116,31 +119,26 @@ def link_errors(
     return pd.Series(errors).groupby(level=0).mean()
 
 
-def _check_people(tables: list[pd.DataFrame], person: Any, kind: str) -> None:
-    """Check that a table of people has each person once, and that its ids have the type of those of its events."""
-    people, events = tables
-    if not people[person].is_unique:
-        raise ValueError(
-            f"The {kind} people must have each person once, got repeated values in column "
-            f"{person!r}."
-        )
-    _check_types(person, people[person], events[person])
+def _read_table(table: Any, label: str) -> pd.DataFrame:
+    """Convert a table to pandas, with dates as numbers of milliseconds."""
+    if not is_frame(table):
+        raise TypeError(f"Tables must be dataframes, got {type(table).__name__}.")
+    columns = parse_columns(table, label)
+    for name, column in columns.items():
+        if pd.api.types.is_datetime64_any_dtype(column):
+            numbers = column.dt.as_unit("ms").astype("int64")
+            columns[name] = numbers.where(column.notna())
+    return pd.DataFrame(columns)
 
 
-def _check_types(name: Any, first: pd.Series, second: pd.Series | None) -> None:
-    """Check that a column has comparable values, numbers or others, in two tables; None skips a table without it."""
-    columns = [column for column in (first, second) if column is not None]
-    columns = [column for column in columns if column.notna().any()]
-    if len({pd.api.types.is_numeric_dtype(column) for column in columns}) > 1:
+def _check_types(name: Any, columns: list[pd.Series]) -> None:
+    """Raise an error unless all columns that are not empty have numbers, or none has."""
+    known = [column for column in columns if column.notna().any()]
+    if len({pd.api.types.is_numeric_dtype(column) for column in known}) > 1:
         raise TypeError(
             f"Column {name!r} must have numbers in all tables or in none, got "
-            f"{columns[0].dtype} and {columns[1].dtype}. Convert one of them."
+            f"{known[0].dtype} and {known[1].dtype}. Convert one of them."
         )
-    for column in columns:
-        if column.dtype == object and not all(isinstance(x, Hashable) for x in column):
-            raise TypeError(
-                f"Column {name!r} must have single values, got lists. Drop the column."
-            )
 
 
 def _describe(

@@ -181,7 +181,11 @@ class TestRecall:
         ),
         ({"released": pl.DataFrame()}, ValueError, "`released` must have at least one column"),
         ({"released": np.zeros((2, 2, 2))}, ValueError, "released.*. must be one column"),
-        ({"released": pd.DataFrame({"lists": [[1], [2]] * 300})}, ValueError, "`released` cannot be read"),
+        (
+            {"released": pd.DataFrame({"lists": [[1], [2]] * 300})},
+            ValueError,
+            "`released` must have single values, got lists",
+        ),
     ],
 )
 def test_invalid_arguments_raise_an_error(options, error, message, sex):

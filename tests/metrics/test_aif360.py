@@ -163,6 +163,14 @@ def test_round_trip_of_a_polars_table_equals_its_pandas_table():
     assert table.data.dtypes.drop("school").tolist() == frame.to_pandas().dtypes.drop("school").tolist()
 
 
+def test_tables_with_many_values_give_no_warning():
+    """pandas warns of columns that are inserted into a table of more than 100."""
+    frame = pd.DataFrame({"sex": ["f", "m"] * 75, "job": [f"job {number}" for number in range(150)]})
+    dataset = to_aif360(frame, [0, 1] * 75, "sex", privileged="m")
+    assert len(dataset.feature_names) == 151
+    pd.testing.assert_frame_equal(from_aif360(dataset).data, frame)
+
+
 def test_numbers_that_a_method_of_aif360_changed_are_kept():
     dataset = to_aif360(TABLE, [0, 1, 0, 1, 1], "sex", privileged="m")
     dataset.features[:, dataset.feature_names.index("hours")] = 0.5

@@ -113,7 +113,7 @@ def test_tables_of_all_libraries_and_further_keys_give_equal_metrics():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"counts": [1, 2]}, TypeError, "`counts` must be a dataframe, got list"),
+        ({"counts": [1, 2]}, ValueError, r"`counts` must have the columns .* got \[None\]"),
         ({"counts": PEOPLE}, ValueError, "`counts` must have the columns"),
         ({"y_pred": "hired"}, ValueError, r"`counts` must have the columns \['true', 'hired', 'sex'"),
         ({"counts": count(PEOPLE, 1.0) * 1.5}, ValueError, "such as sums of weights"),

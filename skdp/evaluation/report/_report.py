@@ -164,7 +164,7 @@ def study_report(
     if not isinstance(out, str | os.PathLike):
         raise TypeError(f"`out` must be a path, got {type(out).__name__}.")
     out = Path(out)
-    study = Study.read(
+    study = Study(
         frame,
         domain,
         columns=columns,

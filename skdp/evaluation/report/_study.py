@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,23 +28,11 @@ from skdp.metrics import list_privileged, parse_classes
 PARAM_NAME = "columns__private__encoder__epsilon"
 
 
-@dataclass(frozen=True)
 class Study:
-    """Table and settings of a report, checked by `Study.read`."""
+    """Table and settings of a report."""
 
-    frame: pd.DataFrame
-    domain: Domain
-    columns: list[Any]
-    target: Any
-    sensitive_features: Any
-    privileged: list[Any]
-    epsilons: list[float]
-    random_state: int | None
-    n_jobs: int | None
-
-    @classmethod
-    def read(
-        cls,
+    def __init__(
+        self,
         frame: pd.DataFrame,
         domain: Domain,
         *,
@@ -56,38 +43,31 @@ class Study:
         epsilons: Sequence[float],
         random_state: int | None,
         n_jobs: int | None,
-    ) -> Self:
+    ) -> None:
         """Check the parameters of `study_report`, and prepare its table."""
         # All parameters are checked before the experiments, which take minutes.
-        columns = list(domain.columns if columns is None else columns)
-        _check_names(frame, domain, columns, target)
-        _check_roles(columns, target, sensitive_features)
+        self.columns = list(domain.columns if columns is None else columns)
+        self.target, self.sensitive_features = target, sensitive_features
+        self.epsilons = check_epsilons(epsilons)
+        self.random_state, self.n_jobs = random_state, n_jobs
+        _check_names(frame, domain, self.columns, target)
+        _check_roles(self.columns, target, sensitive_features)
         names = [name for name in domain.columns if name != target]
-        frame, domain = _label_bins(frame, domain, names, columns)
-        if domain.select(columns).size < 2:
+        frame, domain = _label_bins(frame, domain, names, self.columns)
+        if domain.select(self.columns).size < 2:
             raise ValueError(
                 "`columns` must have at least two combinations of declared values, got "
-                f"one for {columns}."
+                f"one for {self.columns}."
             )
         # The target becomes True for positive rows, also in synthetic rows.
         if target is not None:
             frame = frame.assign(**{target: _find_positive(frame[target])})
-            declared = {name: domain[name] for name in domain.columns}
-            domain = Domain(declared | {target: [False, True]})
-        groups = []
+            domain = Domain({**domain, target: [False, True]})
+        self.frame, self.domain = frame, domain
+        self.privileged: list[Any] = []
         if sensitive_features is not None:
-            groups = _find_privileged(domain, frame[sensitive_features], privileged)
-        return cls(
-            frame,
-            domain,
-            columns,
-            target,
-            sensitive_features,
-            groups,
-            check_epsilons(epsilons),
-            random_state,
-            n_jobs,
-        )
+            column = frame[sensitive_features]
+            self.privileged = _find_privileged(domain, column, privileged)
 
     @property
     def protected(self) -> Domain:
