@@ -113,15 +113,6 @@ def charge(
     return guarantee, make_source(random_state, name)
 
 
-def check_in_memory(X: Any, name: str) -> None:
-    """Raise an error for a table in an engine, of which only sums over rows are computed; `name` is the estimator."""
-    if open_large(X) is not None:
-        raise TypeError(
-            f"X must be in memory for {name}, got {type(X).__name__}. Load the "
-            "columns into memory first."
-        )
-
-
 def check_declared_columns(
     declared: Any, names: Sequence[Any], parameter: str = "bounds"
 ) -> None:
@@ -419,9 +410,11 @@ class CentralStatistic(CentralEstimator):
 
         `person` has the person of each row, or is the name of a column; None keeps all rows.
         """
-        if self._requires_rows:
-            check_in_memory(X, type(self).__name__)
         large = open_large(X)
+        if large is not None and self._requires_rows:
+            X, large = large.load(), None
+            if y is not None:
+                X, y = without_column(X, y, "y")
         if large is not None:
             columns = large.template
             if person is not None:

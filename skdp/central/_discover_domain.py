@@ -24,7 +24,7 @@ from skdp.base import (
     draw_seed,
     has_float_resolution,
 )
-from skdp.central._base import charge, check_in_memory
+from skdp.central._base import charge
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
     Noise,
@@ -49,6 +49,7 @@ from skdp.tables import (
     ColumnError,
     Table,
     is_missing,
+    load_large,
     name_of_dtype,
     to_dates,
     to_numbers,
@@ -105,7 +106,8 @@ def discover_domain(
     Parameters
     ----------
     X : dataframe or array-like of shape (n_samples, n_features)
-        Private table in memory. The names and dtypes of its columns are public.
+        Private table, or a large table that `skdp.engines` supports, whose columns are read into memory. The names and
+        dtypes of its columns are public.
     epsilon : float
         Privacy loss of all columns together, finite and > 0.
     delta : float
@@ -234,8 +236,7 @@ def _warn_of_missing_columns(names: Sequence[Any]) -> None:
 def _read_rows(X: Any, person: Any, n_rows: int, random_state: int | None) -> Table:
     """Read the columns of a table, with at most `n_rows` rows of each person."""
     seed = draw_seed(random_state)
-    check_in_memory(X, "discover_domain")
-    X, person = split_persons(X, person)
+    X, person = split_persons(load_large(X), person)
     table: Table = check_input(BaseEstimator(), X, reset=True, min_rows=0)
     if person is None:
         return table

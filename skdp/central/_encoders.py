@@ -36,7 +36,7 @@ from skdp.central.statistics import (
 from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyBudget, PrivacyGuarantee, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
-from skdp.tables import Table, to_objects
+from skdp.tables import Table, open_large, to_objects
 
 
 class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -129,7 +129,9 @@ class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         TypeError, ValueError
             If a column is not declared, or a parameter is out of range.
         """
-        table = check_input(self, X, reset=True, min_rows=0)
+        large = open_large(X)
+        columns = X if large is None else large.template
+        table = check_input(self, columns, reset=True, min_rows=0)
         check_choice("handle_unknown", self.handle_unknown, get_args(Unknown))
         if self.drop is not None:
             check_choice("drop", self.drop, ("first",))

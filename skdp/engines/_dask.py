@@ -37,6 +37,10 @@ class DaskTable(Engine):
         """Return Dask's own empty frame with the columns and dtypes."""
         return self._frame._meta
 
+    def _collect(self) -> Any:
+        """Compute all rows as a table of pandas."""
+        return self._frame.compute()
+
     def check_path(self, path: Any) -> Any:
         """Check the path of the reports; it is required on a cluster."""
         scheduler = dask.base.get_scheduler(collections=[self._frame])

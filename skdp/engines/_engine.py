@@ -188,6 +188,15 @@ class Engine(LargeTable):
             )
         return check_path(path) or make_temporary_path()
 
+    @abstractmethod
+    def _collect(self) -> Any:
+        """Read all rows as a table of pandas, polars or pyarrow."""
+
+    def load(self) -> Any:
+        """Read all columns of all rows into memory, in the library of results."""
+        rows = run_safely(self._collect)
+        return convert_frame(rows, choose_library(self.template))
+
     def check_rows(self, release: BatchRelease) -> None:
         """Raise an error if a row has a value outside the domain, or an id of a person is repeated."""
         raise NotImplementedError
@@ -229,6 +238,11 @@ class StreamTable(Engine):
             return self._read(columns)
         names = self.column_names()
         return limit_rows(self._read(names), columns, *self.limit)
+
+    def _collect(self) -> Any:
+        """Read all rows as an Arrow table."""
+        tables = self.read(self.column_names())
+        return pyarrow.concat_tables([self.sample, *tables])
 
     def check_rows(self, release: BatchRelease) -> None:
         """Check the values and the ids of persons of all rows."""

@@ -61,6 +61,10 @@ class MemoryTable(Engine):
         """Return the names of the columns."""
         return list(wrap_table(self.sample).names)
 
+    def _collect(self) -> Any:
+        """Return the table."""
+        return self._frame
+
     def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
         """Sum over all rows in blocks."""
         is_frame(self._frame)  # raises for repeated column names
@@ -168,6 +172,10 @@ class PolarsTable(StreamTable):
         batches = run_safely(lambda: selected.collect_batches(chunk_size=ROWS))
         for frame in read_safely(batches):
             yield frame.to_arrow()
+
+    def _collect(self) -> Any:
+        """Read all rows; an Enum keeps its values."""
+        return self._frame.collect(engine="streaming")
 
     def open_reports(self, release: BatchRelease, path: Path) -> Any:
         """Open a Parquet file as a lazy frame, in which columns of categories are Enums."""

@@ -43,6 +43,10 @@ class SparkTable(Engine):
         """Return an Arrow table without rows."""
         return run_safely(self._frame.limit(0).toArrow)
 
+    def _collect(self) -> Any:
+        """Read all rows as an Arrow table."""
+        return self._frame.toArrow()
+
     def check_path(self, path: Any) -> Any:
         """Check the path of the reports; it is required on a cluster."""
         return check_path(self._frame.sparkSession, path)

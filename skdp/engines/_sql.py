@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from datetime import timedelta
@@ -13,22 +11,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Floats, Integers
+from skdp._arrays import Integers, Mask
 from skdp.domain import Categories, Domain, Interval
 from skdp.engines._engine import ROWS, StreamTable, Tables, read_batches
 from skdp.engines._io import Extra, run_safely
 from skdp.engines._release import BatchRelease
-from skdp.tables import Table, type_of_value, wrap_table
+from skdp.tables import Table, to_objects, type_of_value, wrap_table
 
 pyarrow, dataset = Extra("pyarrow", "sql"), Extra("pyarrow.dataset", "sql")
 ibis = Extra("ibis", "sql")
 
-# Storage classes of SQLite for values of the declared type of a column.
-_SQLITE_CLASSES = {
-    "integer": ("integer", "null"),
-    "floating": ("real", "integer", "null"),
-    "string": ("text", "null"),
-}
 # Adding and subtracting 1.5 * 2**52 rounds a float below 2**51 to an integer, ties to even.
 _ROUNDING = 3 << 51
 
@@ -55,12 +47,14 @@ class IbisTable(StreamTable):
         backend = self._frame.get_backend().name
         if self.limit is not None or backend not in ("sqlite", "duckdb", "postgres"):
             return None
-        cells, summands = {}, {"n_rows": ibis.literal(1, "int64")}
+        cells: dict[str, Any] = {}
         for index, name in enumerate(keys.columns):
-            code = _encode(self._frame[name], keys[name], backend)
-            if code is None:
+            cell = _find_cell(self._frame[name], keys[name], backend)
+            if cell is None:
                 return None
-            cells[f"key{index}"] = code
+            cells[f"cell{index}"], is_missing = cell
+            cells[f"missing{index}"] = is_missing.ifelse(1, 0)
+        summands = {"n_rows": ibis.literal(1, "int64")}
         for index, (name, (low, high)) in enumerate(numbers.items()):
             column = _convert_number(self._frame[name], backend)
             if column is None:
@@ -68,9 +62,8 @@ class IbisTable(StreamTable):
             for kind, summand in enumerate(_place(column, low, high, grid)):
                 summands[f"sum{kind}_{index}"] = summand
         if backend == "sqlite":
-            columns = [self._frame[name] for name in (*keys.columns, *numbers)]
-            is_other = [~c.typeof().isin(_list_classes(c.type())) for c in columns]
-            summands["n_other"] = _any(is_other).ifelse(1, 0).cast("int64")
+            for index, name in enumerate((*keys.columns, *numbers)):
+                summands[f"other{index}"] = _find_other_type(self._frame[name])
         rows = self._frame.select(**cells, **summands)
         sums = {name: rows[name].sum().cast("int64") for name in summands}
         grouped = rows.group_by(list(cells)) if cells else rows
@@ -78,17 +71,21 @@ class IbisTable(StreamTable):
         totals = {name: found[name].fill_null(0).to_numpy() for name in summands}
         # SQLite stores values of any type in any column. Their rows are read, which raises
         # an error.
-        if backend == "sqlite" and totals["n_other"].any():
+        if any(totals[name].any() for name in totals if name.startswith("other")):
             return None
         table = {}
         for index, name in enumerate(keys.columns):
-            values = _represent(keys[name], self._frame[name].type())
-            table[name] = values.take(found[f"key{index}"].to_numpy())
-        sums_of_numbers = np.zeros((4, len(numbers), found.num_rows), np.int64)
+            found_cells = found[f"cell{index}"].to_pylist()
+            is_missing = found[f"missing{index}"].to_numpy() > 0
+            is_whole = self._frame[name].type().is_integer()
+            table[name] = _represent(
+                keys[name], found_cells, is_missing, is_whole=is_whole
+            )
+        by_group = np.zeros((4, len(numbers), found.num_rows), np.int64)
         for kind, index in np.ndindex(4, len(numbers)):
-            sums_of_numbers[kind, index] = totals[f"sum{kind}_{index}"]
+            by_group[kind, index] = totals[f"sum{kind}_{index}"]
         frame = pd.DataFrame(table, index=range(found.num_rows))
-        return wrap_table(frame), totals["n_rows"], sums_of_numbers
+        return wrap_table(frame), totals["n_rows"], by_group
 
 
 def read_query(query: Any) -> Tables:
@@ -129,29 +126,45 @@ def _make_table(rows: Sequence[tuple[Any, ...]], schema: Any) -> Any:
 # conversions of Python; rows with other types are read.
 
 
-def _list_classes(dtype: Any) -> tuple[str, ...]:
-    """List the storage classes of SQLite for a type of Ibis."""
-    for kind, classes in _SQLITE_CLASSES.items():
-        if getattr(dtype, f"is_{kind}")():
-            return classes
-    return ()
+def _find_other_type(column: Any) -> Any:
+    """Return 1 for a value of SQLite whose storage class is not a class of the column's type, otherwise 0."""
+    dtype = column.type()
+    classes = ["null", "text"]
+    if dtype.is_numeric():
+        classes = ["null", "integer"] + (["real"] if dtype.is_floating() else [])
+    return column.typeof().isin(classes).ifelse(0, 1).cast("int64")
 
 
 def _convert_number(column: Any, backend: str) -> Any:
     """Convert a column of numbers to floats, with a null for NaN; None if this may not be exact."""
     dtype = column.type()
-    if dtype.is_integer():
-        return column.cast("float64")
-    if dtype.is_floating():
-        column = column.cast("float64")
-        # SQLite stores NaN as null.
-        return column if backend == "sqlite" else column.isnan().ifelse(None, column)
     # DuckDB divides an integer by a power of ten, which is exact below 2**53.
     is_exact = dtype.is_decimal() and (dtype.precision or 99) <= 15
-    if dtype.is_decimal() and (backend == "postgres" or is_exact):
-        column = column.cast("float64")
-        return column.isnan().ifelse(None, column)
-    return None
+    is_exact |= dtype.is_decimal() and backend == "postgres"
+    if not (dtype.is_integer() or dtype.is_floating() or is_exact):
+        return None
+    number = column.cast("float64")
+    # SQLite stores NaN as null.
+    has_nan = not dtype.is_integer() and backend != "sqlite"
+    return number.isnan().ifelse(None, number) if has_nan else number
+
+
+def _exact(number: float) -> Any:
+    """Return a float as an expression without decimals, which databases may round: an integer and powers of two."""
+    numerator, denominator = float(number).as_integer_ratio()
+    # Powers of two that are 64-bit integers.
+    shift = max(numerator.bit_length() - 62, 0)
+    result = ibis.literal(numerator >> shift, "int64").cast("float64")
+    for step in _split_power(shift):
+        result = result * ibis.literal(1 << step, "int64").cast("float64")
+    for step in _split_power(denominator.bit_length() - 1):
+        result = result / ibis.literal(1 << step, "int64").cast("float64")
+    return result
+
+
+def _split_power(power: int) -> list[int]:
+    """Split a power of two into powers up to 62."""
+    return [min(62, power - start) for start in range(0, power, 62)]
 
 
 def _place(column: Any, low: float, high: float, grid: int) -> list[Any]:
@@ -162,8 +175,8 @@ def _place(column: Any, low: float, high: float, grid: int) -> list[Any]:
     clipped = ibis.cases(
         (column < lowest, lowest), (column > highest, highest), else_=column
     )
-    share = (clipped - lowest) / _exact(high - low)
-    position = _round(share * _exact(2 * grid)) - _exact(grid)
+    fraction = (clipped - lowest) / _exact(high - low)
+    position = _round(fraction * _exact(2 * grid)) - _exact(grid)
     square = _round(position * position / _exact(grid))
     return [
         (is_value & ~is_infinite).ifelse(0, 1).cast("int64"),
@@ -178,102 +191,62 @@ def _round(number: Any) -> Any:
     return (number + _exact(_ROUNDING)) - _exact(_ROUNDING)
 
 
-def _exact(number: float) -> Any:
-    """Return a float as an expression without decimals, which databases may round: an integer and powers of two."""
-    numerator, denominator = float(number).as_integer_ratio()
-    result = 0
-    # Powers of two that are 64-bit integers.
-    shift = max(numerator.bit_length() - 62, 0)
-    result = ibis.literal(numerator >> shift, "int64").cast("float64")
-    while shift:
-        step = min(shift, 62)
-        result = result * ibis.literal(1 << step, "int64").cast("float64")
-        shift -= step
-    remaining = denominator.bit_length() - 1
-    while remaining:
-        step = min(remaining, 62)
-        result = result / ibis.literal(1 << step, "int64").cast("float64")
-        remaining -= step
-    return result
+def _find_cell(column: Any, values: Categories | Interval, backend: str) -> Any:
+    """Return the declared value or the index of the bin, and if it is missing; None if this may not be exact.
 
-
-def _any(conditions: Sequence[Any]) -> Any:
-    """Return True if one of some conditions holds."""
-    result = conditions[0]
-    for condition in conditions[1:]:
-        result = result | condition
-    return result
-
-
-def _encode(column: Any, values: Categories | Interval, backend: str) -> Any:
-    """Return the index of the value in `_represent`; None if the comparison may not be exact."""
-    if isinstance(values, Interval):
-        return _encode_bins(column, values, backend)
+    The value is null if it is not declared, and the index is -1 below and the number of bins above the bounds.
+    """
     dtype = column.type()
-    present = [value for value in values.values if value is not None]
+    listed = values.edges if isinstance(values, Interval) else values.values
+    present = [value for value in listed if value is not None]
     value_type = type_of_value(present[0]) if present else None
-    cases = []
-    if value_type == "string" and dtype.is_string():
-        # Text in hexadecimal digits is compared without the collation of the column.
-        text = _write_hex(column, backend)
-        cases = [text == value.encode().hex() for value in present]
-    elif value_type == "number":
+    cells: Any = None
+    literals = []
+    if value_type == "number":
         # Floats of 32 bits are not compared, because declared numbers would be rounded.
-        number = _convert_number(column, backend)
-        if (
-            number is None
-            or dtype.is_float32()
-            or any(abs(x) >= 1 << 53 for x in present)
-        ):
-            return None
-        cases = [number == _exact(value) for value in present]
-        column = number
+        is_exact = not dtype.is_float32() and max(map(abs, present)) < 1 << 53
+        if is_exact:
+            cells = _convert_number(column, backend)
+        literals = list(map(_exact, present)) if cells is not None else []
+    elif value_type == "string" and dtype.is_string():
+        # Text in hexadecimal digits is compared without the collation of the column.
+        cells = _write_hex(column, backend)
+        literals = [value.encode().hex() for value in present]
     elif backend != "sqlite":
-        is_stored = {"boolean": dtype.is_boolean(), "date": dtype.is_date()}
-        is_stored["datetime"] = _has_microseconds(dtype)
-        if is_stored.get(value_type or "", False):
-            cases = [column == ibis.literal(value, dtype) for value in present]
-    if not cases:
+        is_time = dtype.is_timestamp() and dtype.timezone is None
+        is_time = is_time and dtype.scale in (None, 6)
+        is_day = dtype.is_date()
+        if isinstance(values, Interval):
+            is_day = is_time = is_day or is_time
+        stored = {"boolean": dtype.is_boolean(), "date": is_day, "datetime": is_time}
+        if stored.get(value_type or "", False):
+            cells, literals = column, [ibis.literal(value, dtype) for value in present]
+    if cells is None:
         return None
-    codes = zip(cases, range(len(cases)), strict=True)
-    # SQLite writes a null as the empty text.
-    return ibis.cases((column.isnull(), len(cases) + 1), *codes, else_=len(cases))
-
-
-def _encode_bins(column: Any, values: Interval, backend: str) -> Any:
-    """Return the index of the bin of a number or date in `_represent`."""
-    dtype, edges = column.type(), values.edges
-    if values.dtype.kind == "M":
-        is_date = values.dtype == np.dtype("datetime64[D]")
-        if backend == "sqlite" or not (dtype.is_date() or _has_microseconds(dtype)):
-            return None
+    if isinstance(values, Categories):
+        return cells.isin(literals).ifelse(cells, None), cells.isnull()
+    if values.decimals is not None and not (
+        dtype.is_integer() or value_type != "number"
+    ):
+        return None  # a number with more decimals than declared is an error
+    last = literals[-1]
+    is_above = cells > last
+    if value_type == "date":
         # A day includes all its times.
-        last = edges[-1] + timedelta(days=1) if is_date else edges[-1]
-        limits = [ibis.literal(edge, dtype) for edge in (*edges[:-1], last)]
-        is_above = column >= limits[-1] if is_date else column > limits[-1]
-    else:
-        # A number with more decimals than declared is an error.
-        number = _convert_number(column, backend)
-        is_real = values.decimals is not None and not dtype.is_integer()
-        if number is None or dtype.is_float32() or is_real:
-            return None
-        column, limits = number, list(map(_exact, edges))
-        is_above = column > limits[-1]
-    n_bins = len(edges) - 1
-    inner = [(column < limits[index + 1], index) for index in range(n_bins - 1)]
-    return ibis.cases(
-        (column.isnull(), n_bins + 2),
-        (column < limits[0], n_bins),
-        (is_above, n_bins + 1),
-        *inner,
-        else_=n_bins - 1,
-    )
+        is_above = cells >= ibis.literal(present[-1] + timedelta(days=1), dtype)
+    n_bins = len(literals) - 1
+    bins = _search(cells, literals, 0, n_bins)
+    bin_of_row = ibis.cases((cells < literals[0], -1), (is_above, n_bins), else_=bins)
+    return bin_of_row, cells.isnull()
 
 
-def _has_microseconds(dtype: Any) -> bool:
-    """Return True for timestamps without a time zone and with microseconds."""
-    is_plain = dtype.is_timestamp() and dtype.timezone is None
-    return bool(is_plain and dtype.scale in (None, 6))
+def _search(column: Any, edges: Sequence[Any], first: int, stop: int) -> Any:
+    """Return the index of the bin of each number from the edge `first` to `stop`, by a binary search."""
+    if stop - first == 1:
+        return ibis.literal(first, "int32")
+    middle = (first + stop) // 2
+    below = _search(column, edges, first, middle)
+    return (column < edges[middle]).ifelse(below, _search(column, edges, middle, stop))
 
 
 def _write_hex(column: Any, backend: str) -> Any:
@@ -281,7 +254,8 @@ def _write_hex(column: Any, backend: str) -> Any:
     call = ibis.udf.scalar.builtin
     if backend != "postgres":
         to_hex = call(_stand_for, name="hex", signature=(("string",), "string"))
-        return to_hex(column).lower()
+        # SQLite writes a null as the empty text.
+        return column.isnull().ifelse(None, to_hex(column).lower())
     signature = (("string", "string"), "binary")
     to_bytes = call(_stand_for_two, name="convert_to", signature=signature)
     signature = (("binary", "string"), "string")
@@ -297,37 +271,37 @@ def _stand_for_two(column: Any, option: Any) -> Any:
     """Stand for a function of the database with two arguments."""
 
 
-def _represent(values: Categories | Interval, dtype: Any) -> Any:
-    """Return one value for each result of `_encode`, which Python encodes as all values with this result."""
+def _represent(
+    values: Categories | Interval,
+    cells: Sequence[Any],
+    is_missing: Mask,
+    *,
+    is_whole: bool,
+) -> Any:
+    """Return a value for each result of `_find_cell`, which Python encodes as all values with this result."""
     if isinstance(values, Categories):
-        present = [value for value in values.values if value is not None]
-        return pd.Series([*present, _find_other(present), None], dtype=object).array
+        # An object that is not declared, and is not missing.
+        undeclared = object()
+        is_text = any(isinstance(value, str) for value in values.values)
+        found = []
+        for cell, missing in zip(cells, is_missing, strict=True):
+            text = (
+                bytes.fromhex(cell).decode() if is_text and cell is not None else cell
+            )
+            found.append(undeclared if text is None and not missing else text)
+        return to_objects(found)
     edges = np.array(values.edges)
     if values.dtype.kind == "M":
         edges = edges.astype("datetime64[us]")
         day = np.timedelta64(1, "D")
-        ends: list[Any] = [edges[0] - day, edges[-1] + day, np.datetime64("NaT")]
-        return pd.Series(np.array([*edges[:-1], *ends], "datetime64[us]")).array
-    lowest: Floats = edges[:-1]
-    if dtype.is_integer():
-        lowest = np.ceil(lowest)
-        outside = [math.ceil(edges[0]) - 1, math.floor(edges[-1]) + 1]
+        inside = [edges[0] - day, *edges[:-1], edges[-1] + day]
+    elif is_whole:
+        inside = [np.ceil(edges[0]) - 1, *np.ceil(edges[:-1]), np.floor(edges[-1]) + 1]
     else:
-        outside = [np.nextafter(edges[0], -np.inf), np.nextafter(edges[-1], np.inf)]
-    return pd.Series([*lowest, *outside, np.nan], dtype=float).array
-
-
-def _find_other(values: Sequence[Any]) -> Any:
-    """Return a value that is not declared, of the type of declared values."""
-    first = values[0]
-    if isinstance(first, str):
-        return "".join(values) + "x"
-    if isinstance(first, bool):
-        return not first if len(values) == 1 else None
-    if isinstance(first, int | float):
-        return max(values) + 1
-    days = (
-        first.replace(year=2000, month=1, day=1) + timedelta(n)
-        for n in itertools.count()
+        above = np.nextafter(edges[-1], np.inf)
+        inside = [np.nextafter(edges[0], -np.inf), *edges[:-1], above]
+    found = np.array(inside)[np.array(cells, float).astype(int) + 1]
+    found[is_missing] = np.array(
+        "NaT" if edges.dtype.kind == "M" else np.nan, edges.dtype
     )
-    return next(day for day in days if day not in values)
+    return found

@@ -56,7 +56,7 @@ from skdp.synthesis.private._table import (
     make_template,
     with_target,
 )
-from skdp.tables import Table, is_frame, wrap_table
+from skdp.tables import Table, is_frame, load_large, wrap_table
 
 # Fitted attributes that `skdp.save` writes, without the model.
 _SAVED_ATTRIBUTES = (
@@ -348,7 +348,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         `y` is the target, a further public column, or None.
         """
         private = self._check_columns()
-        table = self._read_table(X)
+        table = self._read_table(load_large(X))
         unknown = [name for name in private if name not in table.names]
         if unknown:
             raise ValueError(

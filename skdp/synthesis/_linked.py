@@ -52,7 +52,7 @@ from skdp.synthesis.private._table import (
     replace_columns,
     select_present,
 )
-from skdp.tables import Table, to_column, wrap_table
+from skdp.tables import Table, load_large, to_column, wrap_table
 
 
 class DPLinkedSynthesizer(CentralEstimator):
@@ -213,7 +213,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range, a table is not a dataframe in memory or lacks the column `person`, a column
+            If a parameter is out of range, a table is not a dataframe or lacks the column `person`, a column
             is in two tables or is not declared, an id is missing or occurs twice in `people`, a column of
             `person_columns` varies within a person, or undeclared values are not handled.
         BudgetExceeded
@@ -228,6 +228,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         """Read the tables, plan, charge the ledger, measure, and post-process."""
         # Read.
         person_budget = check_person_budget(self, by_person=True)
+        people = load_large(people)
         tables = self._read_tables(people, events)
         # Plan: errors of parameters and of undeclared values are raised here.
         budget = NoiseBudget(person_budget, check_delta(self.delta))

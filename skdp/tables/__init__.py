@@ -56,6 +56,7 @@ from skdp.tables._frames import index_to_columns as index_to_columns
 from skdp.tables._frames import is_arrow_table as is_arrow_table
 from skdp.tables._frames import is_frame as is_frame
 from skdp.tables._frames import lazy_error as lazy_error
+from skdp.tables._frames import load_large as load_large
 from skdp.tables._frames import nan_to_null as nan_to_null
 from skdp.tables._frames import open_large as open_large
 from skdp.tables._frames import parse_pandas_metadata as parse_pandas_metadata

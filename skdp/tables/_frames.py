@@ -203,6 +203,10 @@ class LargeTable(ABC):
     def add_up(self, names: Sequence[Any], summary: Summary) -> list[Integers]:
         """Return the sums of a summary over the named columns of all rows, in one pass."""
 
+    @abstractmethod
+    def load(self) -> Any:
+        """Read all columns of all rows into memory, in the library of results."""
+
     def count_values(self, names: Sequence[Any], summary: Any) -> ValueCounts:
         """Count pairs of integers over the named columns of all rows, in one pass.
 
@@ -261,6 +265,12 @@ def open_large(data: Any) -> LargeTable | None:
         return None
     # Imported by name, because the engines depend on this package.
     return import_module("skdp.engines").open_table(data)
+
+
+def load_large(data: Any) -> Any:
+    """Read a table of an engine into memory; return other data unchanged."""
+    large = open_large(data)
+    return data if large is None else large.load()
 
 
 def is_frame(data: Any) -> bool:

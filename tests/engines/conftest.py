@@ -97,6 +97,10 @@ LONG = [
 ]
 
 
+# Databases of Ibis. PostgreSQL is started once.
+IBIS = ["ibis_sqlite", "ibis_duckdb", pytest.param("ibis_postgres", marks=pytest.mark.long)]
+
+
 def _start(request):
     return ENGINES[request.param] if request.param in ENGINES else request.getfixturevalue(request.param)
 
@@ -116,6 +120,14 @@ def engine(request):
 
 @pytest.fixture(params=[*often(LAZY, ["polars_lazy", "duckdb"]), *LONG])
 def lazy_engine(request):
+    return _start(request)
+
+
+@pytest.fixture(params=[*often(LAZY, ["polars_lazy", "duckdb"]), *IBIS, *LONG])
+def any_engine(request):
+    """Engines of tables that are not in memory, and databases."""
+    if request.param.startswith("ibis"):
+        return Engine(request.param, request.getfixturevalue(request.param), lambda table: table.to_pyarrow())
     return _start(request)
 
 
@@ -235,10 +247,6 @@ def people():
     return pa.table({"color": ["red", "green", None, "blue", "red"] * (n // 5), "size": sizes, "number": range(n)})
 
 
-# Databases of Ibis. PostgreSQL is started once.
-IBIS = ["ibis_sqlite", "ibis_duckdb", pytest.param("ibis_postgres", marks=pytest.mark.long)]
-
-
 def _store(connection):
     """Return a function that stores an Arrow table in a new table of a database."""
     names = map("rows{}".format, itertools.count())
@@ -253,11 +261,12 @@ def _store(connection):
 def ibis_sqlite():
     connection = pytest.importorskip("ibis").sqlite.connect()
     names = map("rows{}".format, itertools.count())
-    kinds = {"int64": "INTEGER", "double": "REAL", "string": "TEXT", "bool": "BOOLEAN", "date32[day]": "DATE"}
+    kinds = {"int64": "INTEGER", "string": "TEXT", "double": "REAL", "bool": "BOOLEAN", "date32[day]": "DATE"}
 
     def store(table):
         """Store a table; SQLite has no decimals, and stores dates as text."""
         name = next(names)
+        table = _text(table)
         kinds_of_columns = [kinds.get(str(kind), "TIMESTAMP") for kind in table.schema.types]
         columns = ", ".join(map('"{}" {}'.format, table.column_names, kinds_of_columns))
         connection.con.execute(f"CREATE TABLE {name} ({columns})")

@@ -1,5 +1,10 @@
 """Models and statistics of lazy tables: equal to fits in memory."""
 
+import pickle
+import re
+from pathlib import Path
+
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -7,7 +12,20 @@ import pyarrow as pa
 import pytest
 from sklearn.base import clone
 
-from skdp import Domain, DPGaussianNB, DPMarginalSynthesizer, DPMean, DPSimpleImputer, Interval, PrivacyLedger
+from skdp import (
+    Domain,
+    DPColumnSynthesizer,
+    DPGaussianNB,
+    DPLinkedSynthesizer,
+    DPMarginalSynthesizer,
+    DPMean,
+    DPOneHotEncoder,
+    DPSimpleImputer,
+    Interval,
+    PrivacyLedger,
+    discover_domain,
+)
+from skdp.tables import open_large
 from tests.central.estimators import EVERY, WITH_GAPS, fit_estimator, make_estimator, read_attributes, whole
 from tests.synthesis.bounds import bounds_only
 
@@ -18,7 +36,7 @@ X = pd.DataFrame(rng.normal(size=(1_200, 3)).clip(-3, 3), columns=["a", "b", "c"
 NUMBER = pd.Series(X.to_numpy() @ [1.0, -2.0, 0.0] + rng.normal(size=1_200), name="y")
 CLASS = pd.Series((NUMBER > 0).map({True: "ill", False: "fine"}), name="y")
 MODEL = DPGaussianNB(2.0, bounds=(-3, 3), classes=["ill", "fine"])
-CASES = {name: {} for name in EVERY if not EVERY[name][0]._requires_rows}
+CASES = {name: {} for name in EVERY}
 CASES |= {
     "DPMinMaxScaler, quantile ends": {"bounds": (0, 1), "quantile_range": (5, 95)},
     "DPSimpleImputer, medians": {"strategy": "median"},
@@ -38,22 +56,95 @@ def large_table(name):
 
 @pytest.mark.filterwarnings("ignore:The noise:UserWarning")
 @pytest.mark.parametrize("case", list(CASES))
-def test_seeded_fit_equals_the_fit_in_memory(lazy_engine, case):
+def test_seeded_fit_equals_the_fit_in_memory(any_engine, case):
     name = case.partition(",")[0]
     table = large_table(name)
     model = fit_estimator(make_estimator(name, **CASES[case]), table)
     expected = read_attributes(model)
-    model.fit(lazy_engine.frame(pa.Table.from_pandas(table)), "y" if "y" in table else None)
+    model.fit(any_engine.frame(pa.Table.from_pandas(table)), "y" if "y" in table else None)
     assert read_attributes(model) == expected
 
 
-@pytest.mark.parametrize("name", [name for name in EVERY if EVERY[name][0]._requires_rows])
-def test_models_that_need_several_passes_raise_an_error(lazy_engine, name):
-    ledger = PrivacyLedger(epsilon=10, delta=1e-3)
-    table = pa.Table.from_pandas(large_table(name))
-    with pytest.raises(TypeError, match="X must be in memory for"):
-        make_estimator(name, ledger=ledger).fit(lazy_engine.frame(table), "y" if "y" in table.column_names else None)
-    assert ledger.spent == (0, 0)
+DOMAIN = Domain({"sex": ["f", "m"], "ward": ["er", "gp", "icu"], "stay": Interval(0, 30, bins=5)})
+VISITS = pd.DataFrame(
+    {
+        "who": np.repeat(np.arange(500), 2),
+        "sex": np.repeat(rng.choice(["f", "m"], 500), 2),
+        "ward": rng.choice(["er", "gp", "icu"], 1_000, p=[0.5, 0.3, 0.2]),
+        "stay": rng.integers(0, 31, 1_000),
+    }
+)
+ROWS = VISITS.drop(columns="who")
+WORDS = ROWS.drop(columns="stay")
+
+
+def fit_linked(X):
+    model = DPLinkedSynthesizer(
+        5.0, domain=DOMAIN, person="who", person_columns=["sex"], max_rows_per_person=2, random_state=0
+    )
+    return model.fit(X).sample(40)
+
+
+FITS = {
+    "discover_domain": (lambda X: discover_domain(X, 2.0, 1e-6, random_state=0).to_toml(), ROWS),
+    "DPMarginalSynthesizer": (
+        lambda X: DPMarginalSynthesizer(5.0, domain=DOMAIN, random_state=0).fit(X).sample(40),
+        ROWS,
+    ),
+    "DPColumnSynthesizer": (
+        lambda X: DPColumnSynthesizer(["ward"], 5.0, domain=DOMAIN, random_state=0).fit(X).transform(ROWS[:40]),
+        ROWS,
+    ),
+    "DPLinkedSynthesizer": (fit_linked, VISITS),
+    "DPOneHotEncoder": (
+        lambda X: DPOneHotEncoder(categories=DOMAIN.select(["sex", "ward"])).fit(X).transform(WORDS[:40]),
+        WORDS,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_seeded_synthesis_and_discovery_equal_those_in_memory(any_engine, name):
+    fit, table = FITS[name]
+    found, expected = fit(any_engine.frame(pa.Table.from_pandas(table))), fit(table)
+    found, expected = (pickle.dumps(table_to_lists(result)) for result in (found, expected))
+    assert found == expected
+
+
+def table_to_lists(result):
+    """Return the text of a result, or the values of its tables in any library."""
+    if isinstance(result, str):
+        return result
+    tables = result if isinstance(result, tuple) else (result,)
+    return [nw.from_native(table).to_arrow().to_pylist() for table in tables]
+
+
+def find_read(fit, table):
+    """Return what a fit reads of a lazy frame: "rows", "values" or "sums"."""
+    with pytest.MonkeyPatch.context() as patch:
+        called = []
+        engine = type(open_large(pl.LazyFrame({"x": [1]})))
+        for method, read in (("load", "rows"), ("count_values", "values"), ("add_up", "sums")):
+            original = getattr(engine, method)
+            patch.setattr(engine, method, lambda *a, read=read, original=original: called.append(read) or original(*a))
+        fit(pl.from_pandas(table).lazy())
+    return next((read for read in ("rows", "values", "sums") if read in called), "nothing")
+
+
+@pytest.mark.filterwarnings("ignore:The noise:UserWarning")
+def test_page_lists_what_each_estimator_reads():
+    found = {"sums": [], "values": [], "rows": [], "nothing": []}
+    for name in EVERY:
+        table = whole(name)
+        read = find_read(lambda X, name=name, y="y" if "y" in table else None: make_estimator(name).fit(X, y), table)
+        found[read].append(name)
+    for name, (fit, table) in FITS.items():
+        found[find_read(fit, table)].append(name)
+    page = (Path(__file__).parents[2] / "docs/guide/engines.md").read_text(encoding="utf-8")
+    listed = {read: [] for read in found}
+    for read, line in re.findall(r"^\| (sums|values|rows|nothing): (.*)$", page, re.MULTILINE):
+        listed[read] += re.findall(r"`(\w+)`", line)
+    assert {read: sorted(names) for read, names in listed.items()} == {read: sorted(found[read]) for read in found}
 
 
 @pytest.mark.parametrize("lazy_engine", ["polars_lazy", "duckdb"], indirect=True)

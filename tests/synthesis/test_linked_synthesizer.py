@@ -518,12 +518,6 @@ def test_varying_person_column_is_an_error(tables):
         make_synthesizer(person_columns=["sex", "age", "ward"]).fit(rows)
 
 
-def test_tables_must_be_in_memory(tables):
-    patients, visits = tables
-    with pytest.raises(TypeError, match="dataframes in memory"):
-        make_synthesizer().fit(pl.from_pandas(patients).lazy(), visits)
-
-
 @pytest.mark.parametrize(("n_people", "n_events"), [(0, 0), (50, 0), (0, 50)])
 def test_tables_without_rows_are_synthesized(n_people, n_events, tables):
     patients, visits = tables

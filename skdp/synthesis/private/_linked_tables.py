@@ -29,7 +29,7 @@ from skdp.tables import (
     Table,
     call_safely,
     is_frame,
-    open_large,
+    load_large,
     read_key,
     to_object_list,
     to_objects,
@@ -115,10 +115,11 @@ def _open_linked(
     data: Any, declared: Domain, *, person: Any, order_by: Any = None
 ) -> LinkedTable:
     """Read a table; derived columns, and an undeclared column that orders events, are not modeled."""
-    if open_large(data) is not None or not is_frame(data):
+    data = load_large(data)
+    if not is_frame(data):
         raise TypeError(
-            "Tables of people and of events must be dataframes in memory with column "
-            f"names, got {type(data).__name__}. Load the columns into memory first."
+            "Tables of people and of events must be dataframes with column names, got "
+            f"{type(data).__name__}."
         )
     table = wrap_table(data)
     columns = dict(zip(table.names, table.columns, strict=True))
