@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,33 +20,26 @@ MAX_DECLARED_VALUES = 1 << 17
 _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf}
 
 
-class _Type(NamedTuple):
-    """A Python type, and its conversion to types of JSON and back."""
-
-    type: type
-    write: Callable[[Any], Any]
-    read: Callable[[Any], Any]
-
-
-# Types that JSON lacks, by the tag in the file, such as {"$date": "2020-02-29"}. A
-# datetime is also an instance of date, so it comes first.
-_TYPES = {
-    "datetime": _Type(datetime, lambda x: pd.Timestamp(x).isoformat(), pd.Timestamp),
-    "date": _Type(date, date.isoformat, date.fromisoformat),
+# Types that JSON lacks, with their conversions to types of JSON and back, by the tag in
+# the file, such as {"$date": "2020-02-29"}. A datetime is also an instance of date, so it
+# comes first.
+_TYPES: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "datetime": (datetime, lambda x: pd.Timestamp(x).isoformat(), pd.Timestamp),
+    "date": (date, date.isoformat, date.fromisoformat),
     # Two integers, because Fraction("1e999999999") would not end.
-    "fraction": _Type(
+    "fraction": (
         Fraction,
         lambda x: f"{x.numerator}/{x.denominator}",
         lambda text: Fraction(*map(int, text.split("/"))),
     ),
-    "integer": _Type(int, str, int),
-    "float": _Type(float, repr, _NOT_FINITE.__getitem__),
-    "tuple": _Type(
+    "integer": (int, str, int),
+    "float": (float, repr, _NOT_FINITE.__getitem__),
+    "tuple": (
         tuple,
         lambda items: list(map(value_to_json, items)),
         lambda items: tuple(map(value_from_json, items)),
     ),
-    "pairs": _Type(
+    "pairs": (
         Mapping,
         lambda mapping: [[*map(value_to_json, pair)] for pair in mapping.items()],
         lambda pairs: {
@@ -60,7 +53,7 @@ def register_type(
     tag: str, type_: type, write: Callable[[Any], Any], read: Callable[[Any], Any]
 ) -> None:
     """Add a type with its conversions to and from JSON, for packages above this module."""
-    _TYPES[tag] = _Type(type_, write, read)
+    _TYPES[tag] = type_, write, read
 
 
 def value_to_json(value: Any) -> Any:
@@ -80,9 +73,9 @@ def value_to_json(value: Any) -> Any:
         return list(map(value_to_json, value))
     if type(value) is dict and all(map(_is_plain_key, value)):
         return {key: value_to_json(item) for key, item in value.items()}
-    for tag, conversion in _TYPES.items():
-        if isinstance(value, conversion.type):
-            return {f"${tag}": conversion.write(value)}
+    for tag, (type_, write, _) in _TYPES.items():
+        if isinstance(value, type_):
+            return {f"${tag}": write(value)}
     raise TypeError(f"Values of type {type(value).__name__} cannot be written as JSON.")
 
 
@@ -100,7 +93,8 @@ def value_from_json(content: Any) -> Any:
     if tag[1:] not in _TYPES:
         raise ValueError(f"A tag must be one of {list(_TYPES)}, got {tag[:50]!r}.")
     # Only the functions of this table are called with the content of a file.
-    return _TYPES[tag[1:]].read(value)
+    _, _, read = _TYPES[tag[1:]]
+    return read(value)
 
 
 def _is_plain_key(key: Any) -> bool:
