@@ -5,8 +5,9 @@ noise with exact probabilities: no probability is rounded to a float.
 """
 
 from skdp.randomness._draws import ONE as ONE
-from skdp.randomness._draws import bernoulli, categorical, check_size, uniform_integers
+from skdp.randomness._draws import bernoulli, categorical, uniform_integers
 from skdp.randomness._draws import bernoulli_ratio as bernoulli_ratio
+from skdp.randomness._draws import check_size as check_size
 from skdp.randomness._draws import subsets as subsets
 from skdp.randomness._draws import watch_draws as watch_draws
 from skdp.randomness._noise import cube_noise as cube_noise
@@ -30,7 +31,6 @@ __all__ = [
     "SeededSource",
     "bernoulli",
     "categorical",
-    "check_size",
     "discrete_laplace",
     "exponential_mechanism",
     "geometric",

@@ -391,40 +391,9 @@ def check_size(
     max_val: int | None = (1 << 32) - 1,
     name: str = "k",
 ) -> int:
-    """Check an integer parameter, such as a number of values.
+    """Check an integer parameter, such as a number of values, and return it as a Python int.
 
-    Parameters
-    ----------
-    k : int
-        Value to check.
-    min_val : int, default=2
-        Smallest valid value.
-    max_val : int or None, default=2**32 - 1
-        Largest valid value. None for no maximum.
-    name : str, default="k"
-        Name of the parameter in errors.
-
-    Returns
-    -------
-    int
-        The value as a Python int.
-
-    Raises
-    ------
-    TypeError
-        If `k` is not an integer.
-    ValueError
-        If `k` is not between `min_val` and `max_val`.
-
-    Examples
-    --------
-    >>> from skdp.randomness import check_size
-    >>> check_size(3)
-    3
-    >>> check_size(1)
-    Traceback (most recent call last):
-    ...
-    ValueError: `k` must be between 2 and 4294967295, got 1.
+    Without a maximum, `max_val` is None. `name` is for errors.
     """
     if isinstance(k, bool) or not isinstance(k, int | np.integer):
         raise TypeError(f"`{name}` must be an integer, got {type(k).__name__}.")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import product
+from numbers import Integral
 
 import numpy as np
+from sklearn.utils import check_scalar
 
 from skdp.oracles import FrequencyOracle, lie_threshold
-from skdp.randomness import bernoulli, check_size
+from skdp.randomness import bernoulli
 
 ONE = 1 << 64
 
@@ -21,7 +23,7 @@ class FlippedBits(FrequencyOracle):
     worst_ratio = property(lambda self: (1 - self.q) / self.q)
 
     def __init__(self, k, epsilon):
-        self.k = check_size(k)
+        self.k = int(check_scalar(k, "k", Integral, min_val=2, max_val=2**32 - 1))
         # A misreported bit is a fair coin, too: half of the misreports are 1.
         self._q_threshold = (lie_threshold(epsilon, 2) + 1) // 2
         self.p, self.q = Fraction(1, 2), Fraction(self._q_threshold, ONE)
