@@ -80,8 +80,8 @@ bench: .venv-bench/installed
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skdp needs Python 3.11 or later: make PYTHON=...")'
 	$(PYTHON) -m venv .venv
 	-$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[all]' \
-		|| $(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[all]'
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[all,dev]' \
+		|| $(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[all,dev]'
 	-$(BIN)/python -m compileall -qq -j 0 -x '/(tests|debugpy|fontTools|jedi|mypyc?|pip|pygments|setuptools)/' .venv/lib skdp tests
 	touch $@
 

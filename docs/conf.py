@@ -36,6 +36,7 @@ extensions = [
     "skdp_benchmarks",
     "skdp_names",
     "skdp_repository",
+    "skdp_search",
 ]
 smartquotes = False  # values of parameters are in straight quotes
 exclude_patterns = [

@@ -9,11 +9,15 @@
 const QUESTION_WORDS = new Set(
   ["can", "does", "get", "make", "mean", "need", "put", "see", "thing", "use", "want", "way", "without", "work"],
 );
+// Endings of British and American spelling, of stems.
+const SPELLINGS = [[/is$/, ""], [/is$/, "iz"], [/ys$/, "yz"], [/our$/, "or"], [/isat$/, ""]];
+const MIN_MISSPELLED_LETTERS = 5;
 const TEXT = 1;
 const HEADING = 2;
 const KEYWORD = 3;
 const TITLE = 4;
 const PHRASE = 4; // added if a question contains all words of a keyword or of the title
+const LINE = 1.5; // added if a line of the page contains all words of the question
 const PARTIAL = 0.3; // factor if only a part of a word of the page is equal
 const GROUPS = [
   [/^(guide|jobs|answers|choose|project\/(compatibility|security))/, 1],
@@ -32,9 +36,14 @@ const titleOf = (file) => {
   return section && !docnames[file].endsWith("/index") ? `${titles[file]} (${section})` : titles[file];
 };
 
+// Return the stems of a text; Search._parseQuery would also store its words as words to highlight.
+const stemmer = new Stemmer();
+const stems = (text) => new Set(
+  splitQuery(text.toLowerCase()).filter((word) => !stopwords.has(word)).map((word) => stemmer.stemWord(word)),
+);
+
 const pageTables = () => {
   const { docnames, indexentries, terms, titles } = Search._index;
-  const stems = (text) => Search._parseQuery(text)[1];
   const lengths = docnames.map(() => 0);
   for (const files of Object.values(terms)) [files].flat().forEach((file) => lengths[file]++);
   const meanLength = lengths.reduce((sum, length) => sum + length, 0) / lengths.length;
@@ -49,7 +58,25 @@ const pageTables = () => {
     title: stems(titles[file]),
     weight: GROUPS.find(([group]) => group.test(name))[1],
     length: 0.7 + (0.3 * lengths[file]) / meanLength,
+    lines: (PAGE_LINES[name] ?? []).map((line) => [line, stems(line)]),
   }));
+};
+
+// Return whether one letter is added, removed or replaced, or two neighbors are exchanged.
+const isMisspelled = (word, term) => {
+  let first = 0;
+  while (first < word.length && word[first] === term[first]) first++;
+  const [left, right] = [word.slice(first), term.slice(first)];
+  const isExchanged = left[0] === right[1] && left[1] === right[0] && left.slice(2) === right.slice(2);
+  return isExchanged || left.slice(1) === right.slice(1) || left.slice(1) === right || left === right.slice(1);
+};
+
+// Return the words of the index that are meant by a word: itself, another spelling, or the nearest ones.
+const findWords = (word, known) => {
+  if (known.has(word)) return [word];
+  const spelled = SPELLINGS.map(([ending, other]) => word.replace(ending, other)).filter((other) => known.has(other));
+  if (spelled.length || word.length < MIN_MISSPELLED_LETTERS) return spelled;
+  return [...known].filter((term) => term.length >= MIN_MISSPELLED_LETTERS - 1 && isMisspelled(word, term));
 };
 
 // Return the weight of a word on each page, by the most prominent place in which it stands.
@@ -63,29 +90,85 @@ const placeWord = (word, pages) => {
     for (const term of found) [index[term]].flat().forEach((file) => add(file, isKnown ? place : PARTIAL * place));
   }
   for (const page of pages) {
-    if (page.keywords.some((keyword) => keyword.has(word))) add(page.file, KEYWORD);
+    if (page.keywords.some((keyword) => keyword.has(word))) add(page.file, TEXT);
     if (page.title.has(word)) add(page.file, TITLE);
   }
   return weights;
 };
 
+// Add weights of keywords, in proportion to the part of a keyword that the question contains.
+const weighKeywords = (weights, rarities, pages) => {
+  const rarityOf = (word) => rarities.get(word) ?? Search._rarities.get(word) ?? Math.log(1 + pages.length);
+  for (const { file, keywords } of pages) {
+    for (const keyword of keywords) {
+      const asked = [...keyword].filter((word) => rarities.has(word));
+      if (!asked.length) continue;
+      const sum = (words) => words.reduce((total, word) => total + rarityOf(word), 0);
+      const weight = KEYWORD * sum(asked) / sum([...keyword]);
+      for (const word of asked) weights.get(word).set(file, Math.max(weight, weights.get(word).get(file) ?? 0));
+    }
+  }
+};
+
+// Return the line of a page with the largest sum of the rarities of its words, and this sum.
+const findLine = (lines, rarities) => {
+  let [best, largest] = ["", 0];
+  for (const [line, contained] of lines) {
+    let sum = 0;
+    for (const [word, rarity] of rarities) if (contained.has(word)) sum += rarity;
+    if (sum > largest) [best, largest] = [line, sum];
+  }
+  return [best || (lines[0]?.[0] ?? ""), largest];
+};
+
+// Say above the results which words are on no page.
+const showUnknown = (unknown, nWords) => {
+  Search._unknown = unknown;
+  if (!unknown.length || !Search.output) return;
+  const note = document.createElement("p");
+  const found = nWords ? "These pages have the other words." : "These pages list all others.";
+  note.textContent = `No page contains: ${unknown.join(", ")}. ${found}`;
+  Search.output.before(note);
+};
+
 Search.performTermsSearch = (searchTerms, excludedTerms) => {
-  const { docnames, filenames } = Search._index;
+  const { docnames, filenames, terms, titleterms } = Search._index;
   Search._pages ??= pageTables();
-  let words = [...searchTerms].filter((word) => !QUESTION_WORDS.has(word));
-  if (!words.length) words = [...searchTerms];
+  Search._known ??= new Set([
+    ...Object.keys(terms), ...Object.keys(titleterms),
+    ...Search._pages.flatMap(({ keywords, title }) => [...keywords, title].flatMap((phrase) => [...phrase])),
+  ]);
+  Search._rarities ??= new Map(Object.entries(terms).map(
+    ([term, files]) => [term, Math.log(1 + docnames.length / [files].flat().length)],
+  ));
+  const asked = [...searchTerms].filter((word) => !QUESTION_WORDS.has(word));
+  const words = new Set();
+  const unknown = [];
+  for (const word of asked.length ? asked : searchTerms) {
+    const meant = findWords(word, Search._known);
+    meant.forEach((other) => words.add(other));
+    if (!meant.length && !placeWord(word, Search._pages).size) unknown.push(word);
+    else if (!meant.length) words.add(word);
+  }
+  showUnknown(unknown, words.size);
   const rarities = new Map();
   const scores = docnames.map(() => 0);
+  const weights = new Map();
   for (const word of words) {
-    const weights = placeWord(word, Search._pages);
-    const rarity = Math.log(1 + docnames.length / Math.max(weights.size, 1));
-    rarities.set(word, rarity);
-    for (const [file, weight] of weights) scores[file] += rarity * weight;
+    weights.set(word, placeWord(word, Search._pages));
+    rarities.set(word, Math.log(1 + docnames.length / Math.max(weights.get(word).size, 1)));
   }
-  for (const { file, keywords, title, weight, length } of Search._pages) {
+  weighKeywords(weights, rarities, Search._pages);
+  for (const [word, places] of weights) {
+    for (const [file, weight] of places) scores[file] += rarities.get(word) * weight;
+  }
+  const shown = [];
+  for (const { file, keywords, title, weight, length, lines } of Search._pages) {
     const phrases = [...keywords, title].filter((keyword) => keyword.size && [...keyword].every((word) => rarities.has(word)));
     const sums = phrases.map((phrase) => [...phrase].reduce((sum, word) => sum + rarities.get(word), 0));
-    scores[file] = (scores[file] / length + PHRASE * Math.max(0, ...sums)) * weight;
+    const [line, sum] = findLine(lines, rarities);
+    shown.push(line);
+    scores[file] = (scores[file] / length + PHRASE * Math.max(0, ...sums) + LINE * sum) * weight;
   }
   const best = Math.max(...scores);
   const found = best > 0
@@ -95,7 +178,7 @@ Search.performTermsSearch = (searchTerms, excludedTerms) => {
     .sort((a, b) => scores[b] - scores[a])
     .slice(0, MAX_PAGES)
     .map((file) => [
-      docnames[file], titleOf(file), "", null,
+      docnames[file], titleOf(file), "", shown[file] || null,
       best > 0 ? (MAX_SCORE * scores[file]) / best : 0, filenames[file], "text",
     ]);
 };

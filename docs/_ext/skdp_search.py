@@ -1,0 +1,51 @@
+"""The lines of each page, of which the search shows the one that fits a question best."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+
+# Pages that contain nearly all words.
+EXCLUDED = re.compile("notebooks/|gallery/|project/changelog|genindex")
+MAX_LETTERS = 240
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Write the lines when the pages are built."""
+    app.connect("build-finished", write_lines)
+    return {"parallel_read_safe": True}
+
+
+def write_lines(app: Any, error: Exception | None) -> None:
+    """Write a script with an object from the name of a page to its lines."""
+    if error is not None or app.builder.name != "html":
+        return
+    pages = sorted(
+        page for page in app.env.all_docs if not EXCLUDED.match(page)
+    )
+    lines = {page: list_lines(app.env.get_doctree(page)) for page in pages}
+    path = Path(app.outdir, "_static", "page_lines.js")
+    path.write_text(
+        f"const PAGE_LINES = {json.dumps(lines)};\n", encoding="utf-8"
+    )
+
+
+def list_lines(page: nodes.document) -> list[str]:
+    """Return the sentences and the rows of the tables of a page, cut at 240 letters."""
+    lines = []
+    for node in page.findall(
+        lambda node: isinstance(node, nodes.row | nodes.paragraph)
+    ):
+        if isinstance(node, nodes.row):
+            cells = [
+                " ".join(entry.astext().split()) for entry in node.children
+            ]
+            lines.append(": ".join(cell for cell in cells if cell))
+        elif not isinstance(node.parent, nodes.entry):
+            text = " ".join(node.astext().split())
+            lines += re.split(r"(?<=[.?!]) (?=[A-Z])", text)
+    return [line[:MAX_LETTERS] for line in lines if line.count(" ") > 2]
