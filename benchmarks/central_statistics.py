@@ -282,7 +282,9 @@ def pad_edges(edges: Any) -> Numbers:
 RELEASE_SLOWLY = partial(release, n_repeats=N_SLOW_REPEATS)
 
 
-def release_opendp_medians(table: NumberTable, epsilon: float, seed: int) -> Sample:
+def release_opendp_medians(
+    table: NumberTable, epsilon: float, seed: int, *, n_repeats: int = 1
+) -> Sample:
     """Choose the median of each column among evenly spaced candidates with OpenDP."""
     import opendp.prelude as dp
 
@@ -302,8 +304,9 @@ def release_opendp_medians(table: NumberTable, epsilon: float, seed: int) -> Sam
             d_in=1,
             d_out=part,
         )
-        medians.append([candidates[choice(values.tolist())]])
-    return {"median": [np.array(medians)]}
+        given = values.tolist()
+        medians.append([candidates[choice(given)] for _ in range(n_repeats)])
+    return {"median": list(np.array(medians).T[:, :, np.newaxis])}
 
 
 QUANTILE_METHODS: dict[str, Callable[..., Sample]] = {
@@ -398,7 +401,8 @@ MEDIAN_DRAWS: dict[str, Callable[[np.random.Generator, int], Numbers]] = {
     ),
 }
 WIDTHS = {"1e5": 1e5, "1e7": 1e7, "1e9": 1e9}
-N_MEDIANS = 20
+N_MEDIANS = 200
+N_OPENDP_MEDIANS = 20
 
 
 def median_tables(quick: bool) -> dict[str, Callable[[], NumberTable]]:
@@ -470,7 +474,7 @@ def score_medians(table: NumberTable, sample: Sample) -> dict[str, float]:
 MEDIAN_METHODS: dict[str, Callable[..., Sample]] = {
     "DPGroupBy": partial(release_medians, intervals=False),
     "DPGroupBy, with interval": partial(release_medians, intervals=True),
-    "OpenDP": release_opendp_medians,
+    "OpenDP": partial(release_opendp_medians, n_repeats=N_OPENDP_MEDIANS),
     "diffprivlib": release_diffprivlib_medians,
 }
 
