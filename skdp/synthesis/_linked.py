@@ -267,8 +267,11 @@ class DPLinkedSynthesizer(CentralEstimator):
         self._has_names = isinstance(events, Mapping)
         fitted = {}
         for name, (domain, counts) in measured.items():
-            form = tables.join(name, domain)
-            fitted[name] = FittedTable.of(form, domain, counts, self._declared)
+            features = (*domain.columns, *domain.derived)
+            joined = tables.join(name, domain)
+            fitted[name] = FittedTable.of(
+                features, joined, domain, counts, self._declared
+            )
         ordered = [name for name, table in tables.events.items() if table.has_order]
         self._fit_models(fitted.pop(None), fitted, ordered)
 

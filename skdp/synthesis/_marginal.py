@@ -359,7 +359,9 @@ class DPMarginalSynthesizer(
             table, records, plan, budget=budget, source=source
         )
         # Post-process: the records are not used from here on.
-        fitted = FittedTable.of(table, domain, counts, table.domain)
+        fitted = FittedTable.of(
+            table.features, table.table, domain, counts, table.domain
+        )
         self._set_fit(fitted, self.guarantee_)
         return plan
 

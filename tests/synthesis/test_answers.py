@@ -103,6 +103,27 @@ def test_intervals_of_noisy_counts_have_the_stated_coverage(delta):
     assert 0.91 < np.mean(covered) <= 0.99
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_counts_of_found_bins_have_the_stated_coverage(delta):
+    """Bins are found from noise that is independent of the noise of their counts."""
+    age = np.minimum(60.0, np.random.default_rng(1).gamma(2, 9, 2_000).round())
+    table = pd.DataFrame({"age": age, "smokes": np.where(np.arange(2_000) % 3, "no", "yes")})
+    domain = {"age": Interval(0, 60), "smokes": ["yes", "no"]}
+    edges, covered = set(), []
+    for seed in range(40):
+        synthesizer = DPMarginalSynthesizer(
+            1.0, delta=delta, domain=domain, marginals=[("age", "smokes")], random_state=seed
+        ).fit(table)
+        found = synthesizer.marginal(["age", "smokes"])
+        bins = synthesizer.domain_["age"]
+        true = pd.crosstab(bins.encode(age), table["smokes"])[["yes", "no"]].reindex(range(len(bins)), fill_value=0)
+        edges.add(tuple(bins.edges))
+        assert found["supported"].all()
+        covered += ((found["lower"] <= true.to_numpy().ravel()) & (true.to_numpy().ravel() <= found["upper"])).tolist()
+    assert len(edges) > 20
+    assert 0.93 <= np.mean(covered) <= 0.99
+
+
 # A binomial number of 300 intervals with coverage 95 % is below this number with probability 1e-6.
 MIN_COVERED = 264
 

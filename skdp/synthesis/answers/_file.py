@@ -16,7 +16,6 @@ from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.measure import NumberCounts, find_columns, fit_counts, structure_of
 from skdp.synthesis.model import Clique, Marginal, shape_of
 from skdp.synthesis.private._cells import Shape, find_intervals, with_edges
-from skdp.synthesis.private._table import PrivateTable
 
 PARTS = {
     "domain",
@@ -86,12 +85,12 @@ def read_fitted(parts: dict[str, Any], max_cells: int, declared: Any) -> FittedT
         scores[_read_clique(names, domain)] = float(score), _read_error(std_error)
     numbers = _read_numbers(parts["cells"], domain, guarantee.rho is not None)
     counts = fit_counts(structure_of(domain, max_cells), marginals, numbers)
-    form = PrivateTable(features, template, domain, numbers.cells)
     if "found" in parts:
         declared = {name: drop_bins(domain[name]) for name in parts["found"]}
     elif not isinstance(declared, Mapping):
         declared = {}
-    return FittedTable.of(form, domain, replace(counts, scores=scores), declared)
+    counts = replace(counts, scores=scores)
+    return FittedTable.of(features, template, domain, counts, declared)
 
 
 def _read_clique(names: Any, domain: Domain) -> Clique:

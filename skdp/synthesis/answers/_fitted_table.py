@@ -24,7 +24,7 @@ from skdp.synthesis.answers._rows import (
 )
 from skdp.synthesis.measure import FittedCounts, is_within
 from skdp.synthesis.model import estimate_total, merge_marginals
-from skdp.synthesis.private._table import PrivateTable, make_template
+from skdp.synthesis.private._table import make_template
 from skdp.tables import Table
 
 
@@ -46,22 +46,23 @@ class FittedTable:
     @classmethod
     def of(
         cls,
-        form: PrivateTable,
+        features: Sequence[Any],
+        table: Table,
         domain: Domain,
         counts: FittedCounts,
         declared: Mapping[Any, Any],
     ) -> FittedTable:
-        """Join the public form of a table, its final domain, and its noisy counts.
+        """Join the names of the columns of X, the form of a table, its final domain, and its noisy counts.
 
         Columns that have an Interval without bins in `declared` have found bins.
         """
-        template = make_template(form.table, domain)
+        template = make_template(table, domain)
         found = set()
         for column in counts.shapes:
             values = declared.get(domain.columns[column])
             if isinstance(values, Interval) and not values.has_bins:
                 found.add(domain.columns[column])
-        return cls(domain, form.features, template, counts, frozenset(found))
+        return cls(domain, tuple(features), template, counts, frozenset(found))
 
     @cached_property
     def n_rows(self) -> tuple[float, float]:

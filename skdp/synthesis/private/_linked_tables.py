@@ -86,17 +86,16 @@ class LinkedTables(NamedTuple):
         tables = (self.people, *self.events.values())
         return list(dict.fromkeys(n for table in tables for n in table.features))
 
-    def join(self, name: str | None, domain: Domain) -> PrivateTable:
-        """Return the form of the model of a table of events, or of people for None, with the columns of people.
+    def join(self, name: str | None, domain: Domain) -> Table:
+        """Return the columns of people and of a table of events, or of people for None, in the order of a domain.
 
-        `domain` has these columns, and columns that are computed.
+        The domain also has columns that are computed, which are empty.
         """
         table = self.people if name is None else self.events[name]
         columns = dict.fromkeys(domain.columns, np.empty(0))
         for part in (self.people, table):
             columns |= dict(zip(part.table.names, part.table.columns, strict=True))
-        joined = Table(domain.columns, tuple(columns.values()), table.table.native)
-        return PrivateTable((*domain.columns, *domain.derived), joined, domain, {})
+        return Table(domain.columns, tuple(columns.values()), table.table.native)
 
     def list_written(self, declared: Domain) -> list[tuple[Any, ...]]:
         """List the columns of each synthetic table: its own, and derived columns that no table of the input has."""
