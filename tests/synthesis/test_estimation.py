@@ -303,3 +303,28 @@ def test_impossible_cells_have_probability_0():
             assert (model.marginal(clique)[impossible] == 0).all()
             if len(zeros) == 1:
                 assert (model.marginal(clique)[~impossible] > 0).all()
+
+
+@pytest.mark.parametrize("seed", [19, 27, 141, 164])
+def test_counts_with_little_noise_that_contradict_each_other_give_finite_proportions(seed):
+    """Factors of thousands of standard errors underflowed, and all proportions were NaN."""
+    rng = np.random.default_rng(seed)
+    sizes = tuple(rng.integers(2, 5, 4).tolist())
+    n = int(rng.choice([1_000, 10_000, 100_000]))
+    hidden = rng.integers(0, 2, n)
+    rows = []
+    for column, size in enumerate(sizes):
+        is_random = rng.random(n) < rng.choice([0, 0.001])
+        rows.append(np.where(is_random, rng.integers(0, size, n), (hidden * column + column % 2) % size))
+    marginals = []
+    for clique in [*itertools.combinations(range(4), 2), *itertools.combinations(range(4), 3)]:
+        if rng.random() < 0.6:
+            shape = [sizes[column] for column in clique]
+            cells = np.ravel_multi_index([rows[column] for column in clique], shape)
+            counts = np.bincount(cells, minlength=np.prod(shape)).reshape(shape)
+            std_error = float(rng.choice([0.5, 2, 10]))
+            marginals.append(Marginal(clique, counts + rng.normal(size=shape) * std_error, std_error))
+    model, _ = fit(sizes, marginals)
+    for belief in model.beliefs:
+        assert belief.min() >= 0
+        assert belief.sum() == pytest.approx(1)

@@ -227,7 +227,7 @@ def test_sample_given_draws_the_conditional_distribution():
     joint = model.marginal(range(5))
     for given in np.ndindex(2, 3):
         n = 20_000
-        rows = model.sample_given({0: np.full(n, given[0]), 1: np.full(n, given[1])}, rng)
+        rows = model.sample(n, rng, {0: np.full(n, given[0]), 1: np.full(n, given[1])})
         cells = np.ravel_multi_index(tuple(rows[2:]), sizes[2:])
         drawn = np.bincount(cells, minlength=12) / n
         expected = joint[given].ravel() / joint[given].sum()

@@ -68,8 +68,9 @@ def test_counts_are_as_even_as_possible():
 def test_largest_uniform_number_stays_in_its_group():
     """In floats, the number of a group plus a proportion near 1 is the number of the next group."""
     rng = mock.Mock(permutation=np.arange, random=lambda n: np.full(n, np.nextafter(1, 0)))
-    model = GraphicalModel(JunctionTree([10, 3], [(0, 1)]), [np.array([[0.05, 0.05, 0.0]] * 10)])
-    rows = model.sample(10, rng)
+    tree = JunctionTree([10, 3], [(0, 1)], given=[0])
+    model = GraphicalModel(tree, [np.array([[0.05, 0.05, 0.0]] * 10)])
+    rows = model.sample(10, rng, {0: np.arange(10)})
     np.testing.assert_array_equal(rows[1], np.ones(10))
 
 

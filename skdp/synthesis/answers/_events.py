@@ -214,7 +214,7 @@ class EventModel:
 
         def draw(persons: Indices) -> DrawnRows:
             values = {n_events + index: c[persons] for index, c in enumerate(given)}
-            drawn = self.fitted.counts.model.sample_given(values, rng)
+            drawn = self.fitted.counts.model.sample(persons.size, rng, values)
             shapes = self.fitted.counts.shapes
             events = draw_numbers(event_domain, list(drawn[:n_events]), rng, shapes)
             return people.take(persons).join(events, joint)

@@ -45,6 +45,9 @@ N_SCORING_STEPS = 5
 MIN_COUNT, MIN_TAIL_COUNT = 1e-2, 1e-6
 """Smallest count of a value, and of a value in a tail, in standard errors: no declared value is impossible."""
 
+MIN_CELL = 1e-60
+"""Smallest proportion of a possible cell: the product of the factors of several marginals does not underflow."""
+
 Masks = Sequence[tuple[Clique, Mask]]
 """Columns with a constraint, and an array that is True for each of their impossible cells."""
 
@@ -258,6 +261,7 @@ class _Factor:
         with np.errstate(divide="ignore"):
             logs = np.log(proportions / self._penalty)
         fitted = self._penalty * wrightomega(goal / self._penalty + logs)
+        fitted = np.where(is_possible, np.maximum(fitted, MIN_CELL), 0.0)
         if fitted.any():
             logs = np.where(is_possible, self._target - fitted, 0.0) / self._penalty
             self._logs = _remove_main_effects(logs)

@@ -159,33 +159,18 @@ class GraphicalModel:
             clique = union
         return table, clique
 
-    def sample(self, n: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Draw n rows as codes; shape (n_columns, n)."""
-        # Cliques come after their parents. Each column is drawn given the columns of
-        # its clique that are drawn already; by the running intersection property, it
-        # is independent of all other drawn columns given these.
-        tree = self.tree
-        rows = np.zeros((len(tree.sizes), n), np.int32)
-        drawn: list[int] = []
-        for index, clique in enumerate(tree.cliques):
-            for column in clique:
-                if column in drawn:
-                    continue
-                parents = tuple(parent for parent in clique if parent in drawn)
-                weights = project(self.beliefs[index], clique, (*parents, column))
-                self._draw_column(rows, column, parents, weights, rng)
-                drawn.append(column)
-        return rows
-
-    def sample_given(
-        self, given: Mapping[int, Codes], rng: np.random.Generator
+    def sample(
+        self,
+        n: int,
+        rng: np.random.Generator,
+        given: Mapping[int, Codes] | None = None,
     ) -> NDArray[np.int32]:
-        """Draw rows given the codes of the columns `given` of the tree; shape (n_columns, n)."""
+        """Draw n rows as codes, given the codes of some columns (the columns `given` of the tree); (n_columns, n)."""
         # In the reverse order of elimination: the neighbors of a column at its
         # elimination are drawn before it, and it is independent of all other drawn
         # columns given them.
-        n_rows = len(next(iter(given.values())))
-        rows = np.zeros((len(self.tree.sizes), n_rows), np.int32)
+        given = given or {}
+        rows = np.zeros((len(self.tree.sizes), n), np.int32)
         for column, codes in given.items():
             rows[column] = codes
         for column, parents in self.tree.steps:

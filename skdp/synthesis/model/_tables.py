@@ -94,9 +94,11 @@ def scale(
 
 
 def divide(numerator: Floats, denominator: Floats) -> Floats:
-    """Divide two tables, with 0 / 0 = 0."""
+    """Divide two tables, with a quotient of 0 if the denominator is 0 or not a normal float."""
+    # A quotient by a smaller number than the smallest normal float may be infinite.
     zeros = np.zeros(np.broadcast_shapes(numerator.shape, denominator.shape))
-    return np.divide(numerator, denominator, out=zeros, where=denominator > 0)
+    is_normal = denominator >= np.finfo(float).tiny
+    return np.divide(numerator, denominator, out=zeros, where=is_normal)
 
 
 def sum_value_groups(table: NDArray, groups: ValueGroups | None) -> NDArray:
