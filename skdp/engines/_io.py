@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import importlib
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -58,6 +59,14 @@ _WITHOUT_VALUES = (
 )
 
 
+# Part of an error of a Spark worker that cannot import a module, or runs another Python.
+# Other names of modules may be values.
+_WORKER_ERROR = re.compile(
+    r"No module named '(skdp|numpy|pandas|pyarrow|narwhals|scipy|sklearn|joblib)['.]"
+    r"|\[PYTHON_VERSION_MISMATCH\]"
+)
+
+
 class RefusedBatch(ValueError):
     """Error in a batch of rows. Its message contains no values, so a worker may send it to other machines."""
 
@@ -74,8 +83,19 @@ def run_safely(work: Callable[[], T]) -> T:
         raise
     # Panics of Polars do not inherit from Exception.
     except BaseException as error:
+        module = _WORKER_ERROR.search(str(error))
         if isinstance(error, OSError) and error.errno is not None:
             safe: Exception = OSError(error.errno, os.strerror(error.errno))
+        elif module is not None:
+            problem = (
+                f"must have the module {module[1]!r}, which is not installed there"
+            )
+            if module[1] is None:
+                problem = "must run the Python version of this process, got another one"
+            safe = ImportError(
+                f"All workers {problem}. Install skdp with its extras in this Python on "
+                "all workers, and set PYSPARK_PYTHON to its path before Spark starts."
+            )
         else:
             safe = RefusedBatch(
                 f"The rows cannot be read or privatized ({type(error).__name__}). The "

@@ -4,6 +4,7 @@ import logging
 from datetime import date
 from itertools import cycle, product
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -59,3 +60,26 @@ def test_error_names_the_column_only(lazy_engine, strange, use, tmp_path, caplog
     text = collect_error_text(caught.value) + caplog.text + "".join(capfd.readouterr())
     assert not [word for word in SHOWN if word in text]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        (
+            "ModuleNotFoundError: No module named 'skdp'",
+            ImportError,
+            "All workers must have the module 'skdp'.*PYSPARK_",
+        ),
+        ("No module named 'pandas.core'", ImportError, "All workers must have the module 'pandas'"),
+        ("[PYTHON_VERSION_MISMATCH] Python", ImportError, "All workers must run the Python version of this process"),
+        ("No module named 'SECRET'", ValueError, "The rows cannot be read"),
+    ],
+)
+def test_missing_module_of_a_worker_is_named(text, error, message):
+    def fail(rows):
+        raise RuntimeError(text)
+
+    frame = pl.LazyFrame({"x": [1]}).map_batches(fail)
+    with pytest.raises(error, match=message) as caught:
+        DPHistogram(domain={"x": [1]}).fit(frame)
+    assert "SECRET" not in collect_error_text(caught.value)

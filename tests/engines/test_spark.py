@@ -1,6 +1,8 @@
 """Spark: where it can write, and, on one machine with two workers, partitions that are repeated (with Java 17)."""
 
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -172,3 +174,27 @@ def test_error_of_a_worker_is_returned_as_a_value():
     found = values_of(_spark.add_up_partition(reports, rows.to_batches(max_chunksize=2)))
     sums = np.concatenate([part.ravel() for part in transformer.tally(rows.select(["color"])).sums()])
     assert dict(zip(found["cell"], found["value"], strict=True)) == {n: sums[n] for n in np.flatnonzero(sums)}
+
+
+SCRIPT = """
+import warnings
+warnings.simplefilter("ignore")
+from pyspark.sql import SparkSession
+from skdp import DPHistogram
+session = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+try:
+    DPHistogram(domain={"id": [0, 1]}).fit(session.range(2))
+except ImportError as error:
+    print(error)
+"""
+
+
+@pytest.mark.long
+def test_worker_with_a_python_without_packages_raises_an_import_error(tmp_path):
+    pytest.importorskip("pyspark")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nexec {sys._base_executable} -S "$@"\n')
+    python.chmod(0o755)
+    settings = os.environ | {"PYSPARK_PYTHON": str(python)}
+    done = subprocess.run([sys.executable, "-c", SCRIPT], env=settings, capture_output=True, text=True)
+    assert "All workers must have the module '" in done.stdout, done.stderr
