@@ -166,7 +166,7 @@ def discover_means(
 
 
 def release_opendp(table: NumberTable, epsilon: float, seed: int) -> Sample:
-    """Release a noisy sum of each column, from the middle of its bounds, and one noisy count with OpenDP, in integers."""
+    """Release noisy sums, measured from the middle of the bounds, and one noisy count with OpenDP, in integers."""
     import opendp.prelude as dp
 
     dp.enable_features("contrib")

@@ -109,6 +109,20 @@ def test_finding_of_each_benchmark_page_holds(name, monkeypatch):
     assert re.search(r"^\*\*[^*]*\d[^*]*\.\*\*$", page.splitlines()[2])
 
 
+def test_finding_requires_four_seeds_and_all_tables():
+    pytest.importorskip("matplotlib")
+    write_finding = load_extension().write_finding
+    page = {"finding": "The error is {ours:.1f}.", "values": {"ours": {"method": "ours", "table": "Adult"}}}
+    rows = pd.concat([list_errors().assign(table=table) for table in ("Adult", "wine")])
+    with pytest.raises(ValueError, match="at least 4 seeds"):
+        write_finding(rows, page)
+    more = pd.concat([rows, rows.assign(seed=rows["seed"] + 2)])
+    with pytest.raises(ValueError, match="leaves out \\['wine'\\]"):
+        write_finding(more, page)
+    page["values"]["other"] = {"method": "ours", "table": "wine"}
+    assert write_finding(more, page) == "The error is 0.5."
+
+
 def list_errors():
     """Return the errors of two methods, of a bound below them, and of a method without privacy, by epsilon."""
     errors = {"ours": (0.8, 0.12345), "rival": (0.8, 0.2), "bound": (0.1, 0.1)}
@@ -126,10 +140,10 @@ def list_errors():
 def test_benchmark_table_has_epsilon_ascending_and_the_best_methods_in_bold():
     pytest.importorskip("matplotlib")
     script = SimpleNamespace(__doc__="Errors.")
-    page = {"finding": "The error is {ours:.1%}.", "bounds": ["bound"]}
+    page = {"finding": "The error is {ours:.1%} in one run.", "bounds": ["bound"]}
     page["values"] = {"ours": {"method": "ours", "epsilon": 10.0}}
     text = load_extension().write_page("errors", list_errors(), script, page)
-    assert text.startswith("# Errors\n\n**The error is 12.4 %.**\n\nErrors.")
+    assert text.startswith("# Errors\n\n**The error is 12.4 % in one run.**\n\nErrors.")
     assert text.endswith(
         """## Counts
 
@@ -170,7 +184,7 @@ def test_best_method_is_bold_only_beyond_the_errors(difference, seeds, exact, is
 @pytest.mark.parametrize(("method", "message"), [("removed", "no rows"), ("bound", "rewrite the finding")])
 def test_finding_that_does_not_hold_is_an_error(method, message):
     pytest.importorskip("matplotlib")
-    page = {"finding": "{ours}", "ascending": ["ours", "other"]}
+    page = {"finding": "{ours} in one run", "ascending": ["ours", "other"]}
     page["values"] = {"ours": {"method": "ours"}, "other": {"method": method}}
     with pytest.raises(ValueError, match=message):
         load_extension().write_finding(list_errors(), page)
