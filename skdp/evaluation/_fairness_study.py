@@ -630,6 +630,13 @@ def _constrain_parity(
     """Train with demographic parity of reported groups, and predict the test rows."""
     reductions = import_optional("fairlearn.reductions")
     reports = _privatize(encoder, train, train.sensitive_features)
+    features: Any = train.features(protected=False)
+    tested: Any = test.features(protected=False)
+    if isinstance(model, Pipeline) and len(model) > 1:
+        # The reduction fits the model about 20 times, to other labels of equal features.
+        prepare, model = model[:-1], model[-1]
+        features = prepare.fit_transform(features, train.labels)
+        tested = prepare.transform(tested)
     # The private groups replace the true groups in a constraint of fairlearn.
     learner = reductions.ExponentiatedGradient(
         model,
@@ -637,7 +644,6 @@ def _constrain_parity(
         sample_weight_name=_name_weight_parameter(model),
     )
     options = {} if train.weights is None else {"sample_weight": train.weights}
-    features, tested = (table.features(protected=False) for table in (train, test))
     learner.fit(features, train.labels, sensitive_features=reports, **options)
     labels = learner.predict(tested, random_state=encoder.random_state)
     return np.asarray(labels).astype(np.int64)

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import skdp
 from skdp.evaluation import compare_to_baseline, fairness_study
@@ -324,6 +324,14 @@ def test_weights_of_rows_change_the_groups_of_a_method(method):
     assert abs(rows_of(study(n_splits=4, **options), method, PARITY).mean()) < 0.12
     with_pipeline = make_pipeline(StandardScaler(), MODEL)
     assert np.isfinite(study(estimator=with_pipeline, n_splits=2, **options)["value"]).all()
+
+
+@pytest.mark.filterwarnings("ignore:The noise of the reports gives the rate", "ignore:Setting a value on a Series")
+def test_pipeline_with_parity_equals_its_model_on_the_prepared_features():
+    options = {"methods": ["private parity"], "epsilons": [8.0], "sample_weight": np.linspace(0.5, 1.5, N)}
+    expected = study(**options)
+    pipeline = make_pipeline(FunctionTransformer(), FunctionTransformer(), MODEL)
+    pd.testing.assert_frame_equal(study(estimator=pipeline, **options), expected)
 
 
 @pytest.mark.parametrize(
