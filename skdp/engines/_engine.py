@@ -37,7 +37,6 @@ from skdp.tables import (
     choose_library,
     convert_frame,
     get_protocol_text,
-    is_arrow_table,
     type_of_column,
 )
 
@@ -109,7 +108,8 @@ def open_table(frame: Any) -> LargeTable | None:
     """Wrap a table that is not in memory in its engine, for `fit`; None for other objects."""
     location = _find_engine(frame)
     # A pyarrow Table is in memory, although its engine reads it as a stream.
-    if location is None or is_arrow_table(frame) or location[1] == "MemoryTable":
+    is_arrow = choose_library(frame) == "pyarrow"
+    if location is None or is_arrow or location[1] == "MemoryTable":
         return None
     return open_engine(frame)
 

@@ -12,7 +12,6 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.base import check_flag
 from skdp.engines._engine import ReportSums, draw_batches, open_engine
 from skdp.engines._files import (
     FileTable,
@@ -49,7 +48,6 @@ def privatize(
     keep: Sequence[str] = (),
     person: str | None = None,
     path: str | os.PathLike[str] | None = None,
-    check: bool = True,
 ) -> Any:
     """Privatize a table of any engine with a fitted transformer, in batches.
 
@@ -73,10 +71,6 @@ def privatize(
         New Parquet file (a directory for Dask and Spark) for the reports. It is created when all reports are complete,
         and the result reads it. If None, a temporary file on this machine is used, which is deleted when Python exits.
         Spark accepts any path that it can write to (``s3a://…``, ``hdfs:/…``, ``dbfs:/…``).
-    check : bool, default=True
-        If True, all rows are read once before the charge, so that values outside the domain raise an
-        error without a charge, as in `transform`. If False, rows are read only once, and such an error is raised
-        after the charge. With `person`, all rows are always checked.
 
     Returns
     -------
@@ -119,8 +113,7 @@ def privatize(
     *An error for a value outside the domain* is not private: it reveals that such a
     value occurs, and in which column. It uses no budget, as in `transform`. If an
     untrusted person chooses the declared values, use ``handle_unknown="uniform"``,
-    which raises no such error, or ``check=False``, which charges before the error. No
-    row is read if the ledger does not cover the release.
+    which raises no such error. No row is read if the ledger does not cover the release.
 
     *Secure randomness* (``random_state=None``): each call draws a secret key of 32 bytes. Each batch draws its reports
     from SHAKE-128 under a key that HMAC-SHA256 derives from the secret key, the position of the batch and its values.
@@ -136,7 +129,7 @@ def privatize(
     randomized response uses random bits derived from a new key, the batch and its ids.
 
     Two rows of one record would exceed the charge. Therefore, the ids of the whole table are read before the charge,
-    even with ``check=False``, and a missing or repeated id is an error. The table must have the same rows when it is
+    and a missing or repeated id is an error. The table must have the same rows when it is
     read again to draw the reports; if its query is random, store its result. Ids are compared in memory by keyed
     digests of 8 bytes.
 
@@ -175,7 +168,6 @@ def privatize(
     True
     """
     engine = open_engine(frame)
-    check_flag("check", check)
     destination = engine.check_path(path)
     # An error from here to the charge spends nothing.
     release = prepare_release(engine.sample, transformer, keep=keep, person=person)
@@ -183,8 +175,7 @@ def privatize(
     transformer._check_budget()
     with engine.open_output(destination) as partial:
         # Rows and ids of persons are checked before the charge.
-        if check or person is not None:
-            engine.check_rows(release)
+        engine.check_rows(release)
         engine.write(release.charge(transformer), partial)
     return engine.open_reports(release, destination)
 
@@ -197,7 +188,6 @@ def privatize_file(
     keep: Sequence[str] = (),
     person: str | None = None,
     run: SecretKey | None = None,
-    check: bool = True,
     delimiter: str | None = None,
 ) -> Path:
     r"""Privatize the table in a file in batches, and write the reports to another file.
@@ -227,8 +217,6 @@ def privatize_file(
         Key of this release, such as ``SecretKey.generate()``, with which an interrupted run can be repeated: for the
         same key, file, transformer and columns, the reports are the same, and a ledger with a file is charged once. If
         None, a new key is drawn. Keep the key secret: with the key and the reports, the true values can be computed.
-    check : bool, default=True
-        If True, all rows are read once before the charge, as for `privatize`.
     delimiter : str, default=None
         Character that separates the values in a CSV source. If None, a tab for ``.tsv`` and a comma otherwise.
 
@@ -245,7 +233,7 @@ def privatize_file(
     TypeError, ValueError, BudgetExceeded, ImportError
         As for `privatize`, or if a file has an unsupported format or cannot represent the declared values, or if `run`
         is given for a transformer with a seed. Error messages contain no values of the table. An error for a row uses
-        no budget, unless ``check=False``.
+        no budget.
     OSError
         If a file cannot be read or written.
     FileExistsError
@@ -297,7 +285,6 @@ def privatize_file(
     yes     2483.0       43.0  2400.0  2566.0
     no      7517.0       43.0  7434.0  7600.0
     """
-    check_flag("check", check)
     check_transformer(transformer)
     if run is not None and not isinstance(run, SecretKey):
         raise TypeError(f"`run` must be a SecretKey or None, got {type(run).__name__}.")
@@ -317,10 +304,9 @@ def privatize_file(
         name = derive_key(run, b"name", settings).hex()
     with open_output(path) as partial:
         # Rows and ids of persons are checked before the charge.
-        if check or person is not None:
-            transformer._check_budget(name)
-            rows.check_rows(release)
-            logger.info("checked")
+        transformer._check_budget(name)
+        rows.check_rows(release)
+        logger.info("checked")
         # From here on, an error does not revert the charge.
         release = release.charge(transformer, key=key, run=name)
         logger.info("charged: %s", transformer.guarantee_)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp._arrays import Integers
 from skdp.engines._engine import (
     Engine,
     Sums,
@@ -95,44 +96,36 @@ class SparkTable(Engine):
 
         `summary` returns the sums of one table as arrays, and `names` are the columns that it reads.
         """
-        rows = self._frame.select(*map(_quote, names))
-        sums = rows.mapInArrow(
-            partial(add_up_partition, summary), "cell long, value long, refusal string"
-        )
-        # Only the nonzero sums of all partitions are sent to the driver.
-        total = sums.groupBy("cell").agg(
-            functions.sum("value"), functions.max("refusal")
-        )
-        indices, values, refusals = run_safely(total.toArrow).columns
-        for refusal in filter(None, refusals.to_pylist()):
-            raise RefusedBatch(refusal)
+        indices, values = self._sum_partitions(names, summary, ["cell"])
         # Spark returns the sums of all arrays as one sparse vector.
         zeros = summary.zeros()
-        sizes = [array.size for array in zeros]
-        flat = np.zeros(sum(sizes), np.int64)
-        flat[indices.to_numpy()] = values.to_numpy()
-        sums_by_array = []
-        for part, zero in zip(
-            np.split(flat, np.cumsum(sizes)[:-1]), zeros, strict=True
-        ):
-            sums_by_array.append(part.reshape(zero.shape))
-        return sums_by_array
+        flat = np.zeros(sum(array.size for array in zeros), np.int64)
+        flat[indices] = values
+        limits = np.cumsum([array.size for array in zeros])[:-1]
+        parts = zip(np.split(flat, limits), zeros, strict=True)
+        return [part.reshape(zero.shape) for part, zero in parts]
 
     def count_values(self, names: Sequence[Any], summary: Any) -> ValueCounts:
         """Count pairs of integers in the tasks, and let Spark add the counts of equal pairs."""
+        counts = np.stack(self._sum_partitions(names, summary, ["group", "number"]))
+        return ValueCounts((counts[:, counts[2] > 0],))
+
+    def _sum_partitions(
+        self, names: Sequence[Any], summary: Any, keys: Sequence[str]
+    ) -> list[Integers]:
+        """Sum values in the tasks, and let Spark add the sums of equal keys; return the keys and the sums."""
+        schema = ", ".join(f"{name} long" for name in (*keys, "value"))
         rows = self._frame.select(*map(_quote, names))
-        pairs = rows.mapInArrow(
-            partial(count_partition, summary),
-            "group long, number long, value long, refusal string",
+        sums = rows.mapInArrow(
+            partial(sum_partition, summary, keys), f"{schema}, refusal string"
         )
-        total = pairs.groupBy("group", "number").agg(
+        total = sums.groupBy(*keys).agg(
             functions.sum("value"), functions.max("refusal")
         )
         *columns, refusals = run_safely(total.toArrow).columns
         for refusal in filter(None, refusals.to_pylist()):
             raise RefusedBatch(refusal)
-        counts = np.stack([column.to_numpy() for column in columns])
-        return ValueCounts((counts[:, counts[2] > 0],))
+        return [column.to_numpy() for column in columns]
 
 
 def check_path(session: Any, path: Any) -> str:
@@ -232,26 +225,23 @@ def check_partition(release: BatchRelease, batches: Iterable[Any]) -> Iterator[A
         yield _make_batch(id=[None], refusal=str(error))
 
 
-def add_up_partition(summary: Summary, batches: Iterable[Any]) -> Iterator[Any]:
-    """Sum over a partition; yield the nonzero sums and their indices in the flattened sums."""
+def sum_partition(
+    summary: Any, keys: Sequence[str], batches: Iterable[Any]
+) -> Iterator[Any]:
+    """Sum over a partition; yield the nonzero sums with their indices in the flattened sums, or counts of pairs."""
+    columns: Any = np.zeros((len(keys) + 1, 1), np.int64)
+    refusal = None
     try:
-        sums = run_check(lambda: add_up_batches(read_batches(batches), summary))
-        flat = np.concatenate([part.ravel() for part in sums])
-        indices = np.flatnonzero(flat)
-        yield _make_batch(cell=indices, value=flat[indices])
+        sums: Any = run_check(lambda: add_up_batches(read_batches(batches), summary))
+        if len(keys) > 1:
+            columns = sums[0].merge()
+        else:
+            flat = np.concatenate([part.ravel() for part in sums])
+            indices = np.flatnonzero(flat)
+            columns = indices, flat[indices]
     except RefusedBatch as error:
-        yield _make_batch(cell=[0], value=[0], refusal=str(error))
-
-
-def count_partition(summary: Any, batches: Iterable[Any]) -> Iterator[Any]:
-    """Count pairs of integers in a partition; yield the pairs and their numbers of rows."""
-    try:
-        counts: Any
-        (counts,) = run_check(lambda: add_up_batches(read_batches(batches), summary))
-        groups, numbers, values = counts.merge()
-        yield _make_batch(group=groups, number=numbers, value=values)
-    except RefusedBatch as error:
-        yield _make_batch(group=[0], number=[0], value=[0], refusal=str(error))
+        refusal = str(error)
+    yield _make_batch(refusal, **dict(zip((*keys, "value"), columns, strict=True)))
 
 
 def _make_batch(refusal: str | None = None, **columns: Any) -> Any:

@@ -53,7 +53,6 @@ from skdp.tables._frames import get_arrow_protocol as get_arrow_protocol
 from skdp.tables._frames import get_protocol_text as get_protocol_text
 from skdp.tables._frames import has_metadata as has_metadata
 from skdp.tables._frames import index_to_columns as index_to_columns
-from skdp.tables._frames import is_arrow_table as is_arrow_table
 from skdp.tables._frames import is_frame as is_frame
 from skdp.tables._frames import lazy_error as lazy_error
 from skdp.tables._frames import load_large as load_large

@@ -248,12 +248,8 @@ class LargeTable(ABC):
 def choose_library(data: Any) -> str:
     """Return the library of results for an input: polars for its frames, pyarrow for its tables, otherwise pandas."""
     library = type(data).__module__.partition(".")[0]
-    return library if library == "polars" or is_arrow_table(data) else "pandas"
-
-
-def is_arrow_table(data: Any) -> bool:
-    """Check if an object is a table of pyarrow, without importing the library."""
-    return _is_arrow(data) and type(data).__name__ == "Table"
+    is_arrow_table = library == "pyarrow" and type(data).__name__ == "Table"
+    return library if library == "polars" or is_arrow_table else "pandas"
 
 
 def open_large(data: Any) -> LargeTable | None:

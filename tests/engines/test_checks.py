@@ -27,21 +27,19 @@ def encoder(**params):
     return RandomizedResponseEncoder(**{"epsilon": 1.0, "categories": COLORS} | params)
 
 
-def test_interrupted_check_costs_nothing(engine, tmp_path):
+def test_undeclared_value_costs_nothing(engine, tmp_path):
     ledger = PrivacyLedger(epsilon=10)
-    text = "PythonException" if engine.name == "spark" else "Column 'color' contains a value"
-    with pytest.raises(ValueError, match=text):
-        privatize(engine.frame(STRANGE), encoder(ledger=ledger), check=False, path=tmp_path / "out")
-    assert ledger.spent.epsilon > 0
-    with pytest.raises(TypeError, match="`check` must be True or False, got int"):
-        privatize(engine.frame(STRANGE), encoder(), check=1)
+    with pytest.raises(ValueError, match=r"PythonException|Column 'color' contains a value"):
+        privatize(engine.frame(STRANGE), encoder(ledger=ledger), path=tmp_path / "out")
+    assert ledger.spent.epsilon == 0
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_error_closes_the_reader_of_a_connection():
     connection = duckdb.connect()
     frame = connection.sql("SELECT CASE WHEN range = 5 THEN 'SECRET' ELSE 'red' END AS color FROM range(2000000)")
     with pytest.raises(ValueError, match="Column 'color' contains a value") as caught:
-        privatize(frame, encoder(), check=False)
+        privatize(frame, encoder())
     assert connection.sql("SELECT 1").fetchall() == [(1,)]  # while the error is referenced
     with pytest.raises(ValueError, match="olumn 'color' ") as caught_tally:
         tally(frame, encoder().fit(pa.table({"color": ["red"]})))
@@ -55,9 +53,8 @@ def test_ledger_set_after_fit_is_refused(tmp_path):
     fitted = encoder().fit(rows).set_params(ledger=ledger)
     for use in (
         lambda: fitted.transform(rows),
-        lambda: privatize(pl.from_arrow(rows).lazy(), fitted, check=False),
+        lambda: privatize(pl.from_arrow(rows).lazy(), fitted),
         lambda: privatize_file(tmp_path / "in.parquet", tmp_path / "out.csv", fitted),
-        lambda: privatize_file(tmp_path / "in.parquet", tmp_path / "out.csv", fitted, check=False),
     ):
         with pytest.raises(ValueError, match="`ledger` was set after fit"):
             use()
@@ -119,8 +116,7 @@ def fit_transformer(transformer, names):
 
 USES = {
     "checked": lambda frame, folder: privatize(frame, perturber()),
-    "not checked": lambda frame, folder: privatize(frame, perturber(), check=False),
-    "written": lambda frame, folder: privatize(frame, perturber(), path=folder / "out", check=False),
+    "written": lambda frame, folder: privatize(frame, perturber(), path=folder / "out"),
     "ids": lambda frame, folder: privatize(frame, encoder(memoize=True, secret_key=SecretKey.generate()), person="age"),
     "tallied": lambda frame, folder: tally(frame, fit_transformer(perturber(), ["age"])),
     "grouped": lambda frame, folder: tally(frame, fit_transformer(encoder(categories={"age": [1, 2]}), ["age"])),
@@ -128,7 +124,7 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("use", often(USES, ["checked", "not checked", "ids", "grouped"]))
+@pytest.mark.parametrize("use", often(USES, ["checked", "ids", "grouped"]))
 @pytest.mark.parametrize("make", TABLES, ids=lambda make: make.__name__)
 def test_error_of_reading_contains_no_value(make, use, tmp_path):
     (tmp_path / "in").mkdir()

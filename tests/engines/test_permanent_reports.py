@@ -138,15 +138,14 @@ def test_repeated_run_reports_each_row_once(people, tmp_path, monkeypatch, make,
     assert len(ledger.charges()) == 1
 
 
-@pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_invalid_ids_of_files_raise_before_charge(people, tmp_path, form, check):
+def test_invalid_ids_of_files_raise_before_charge(people, tmp_path, form):
     ids, ledger = people["person"].to_pylist(), PrivacyLedger(epsilon=9)
     for last, message in [(ids[0], "repeated entries"), (None, "missing values")]:
         table = people.set_column(3, "person", pa.array([*ids[:-1], last]))
         source = write(table, tmp_path / f"in.{form}")
         with pytest.raises(ValueError, match=message):
-            privatize_file(source, tmp_path / "out.csv", encoder(ledger=ledger), person="person", check=check)
+            privatize_file(source, tmp_path / "out.csv", encoder(ledger=ledger), person="person")
     assert len(ledger.charges()) == 0
     assert list(tmp_path.iterdir()) == [source]
 
@@ -160,6 +159,6 @@ def test_repeated_id_raises_before_charge(lazy_engine, people, tmp_path, place):
     refuse(chunks, encoder, "`person` has repeated entries", person="person")
     frame = lazy_engine.frame(table)
     for path in (None, tmp_path / "out"):
-        options = {"person": "person", "path": path, "check": path is None}
+        options = {"person": "person", "path": path}
         refuse(frame, encoder, "`person` has repeated entries", **options)
     assert list(tmp_path.iterdir()) == []
