@@ -145,3 +145,23 @@ def test_figure_of_the_layers_has_their_order():
     boxes = re.findall(r'id="room-(\w+)">\s*<rect x="[\d.]+" y="(\d+)"', picture)
     shown = [[name for name, y in boxes if y == height] for height in sorted({y for _, y in boxes}, key=int)]
     assert shown == names
+
+
+def find_tests(module):
+    """Return the test file of the name of a module, in the folder of its room."""
+    room, *parts = module.relative_to(ROOT).with_suffix("").parts
+    return "/".join([*[room] * bool(parts), f"test_{[room, *parts][-1].strip('_')}.py"])
+
+
+def test_each_module_has_a_test_file_of_its_name_or_a_row_of_the_table():
+    files = {path.relative_to(TESTS).as_posix() for path in TESTS.rglob("test_*.py")}
+    rows = re.findall(r"^\| `?([\w./ ]+?)`? \| (.+) \|$", (TESTS / "README.md").read_text(), re.MULTILINE)
+    table = {module: set(re.findall(r"`(.+?)`", tests)) for module, tests in rows}
+    modules = {path for path in MODULES.values() if path.name != "__init__.py"}
+    names = {path.relative_to(ROOT).as_posix() for path in modules}
+    missing = {name for name in names if find_tests(ROOT / name) not in files and not table.get(name)}
+    assert not missing, f"add a test file or a row of tests/README.md for {missing}"
+    assert {*table} <= names | {"Module", "the whole package"}
+    listed = set().union(*table.values())
+    assert listed <= files
+    assert files <= listed | {find_tests(path) for path in modules}, "add the file to tests/README.md"

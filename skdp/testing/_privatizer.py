@@ -115,7 +115,7 @@ def check_reports(subject: Privatizer) -> None:
         subject.release(fitted, missing)
         records.append(missing)
     # The lower bound of a million rows is at least 4/5 of an epsilon from 0.5 to 3
-    # (test_check_privatizer). The number of cells limits the time for many columns.
+    # (test_privatizer). The number of cells limits the time for many columns.
     n_rows = min(1_000_000, (1 << 24) // n_columns)
     audit = audit_epsilon(estimator, records, n_draws=n_rows)
     lower, stated = audit.epsilon_lower, audit.epsilon_claimed

@@ -1,4 +1,4 @@
-"""The contract finds common faults of curators; `test_check_privatizer` has a fault for each of the other checks."""
+"""The contract finds common faults of curators; `test_privatizer` has a fault for each of the other checks."""
 
 from __future__ import annotations
 

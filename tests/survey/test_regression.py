@@ -329,7 +329,7 @@ def test_proportions_at_the_boundary_have_no_errors(counts, role):
     with pytest.warns(ConvergenceWarning, match="no clear maximum") as caught:
         model.fit(X, y)
     assert np.isnan(model.coef_std_error_).all()
-    assert Path(caught[0].filename).name == "test_report_regression.py"
+    assert Path(caught[0].filename).name == "test_regression.py"
 
 
 def test_cheaters_are_a_class():
