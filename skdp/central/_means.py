@@ -635,7 +635,16 @@ class DPGroupBy(WeightedStatistic):
             n_cells = self._add_totals(np.ones((len(noisy), 1)))
             options = {"noise": noise, "n_cells": n_cells, "unit": unit}
             if COUNT in self._statistics:
-                is_known = self._release_counts(noisy[:, :1], level, **options)
+                rows = NoisySums.of(
+                    self._add_totals(noisy[:, :1]), bounds[:0], **options
+                )
+                is_known = rows.is_measured(level)
+                error = to_float(noise.std) * unit * np.sqrt(n_cells)
+                counts = self._add_totals(
+                    self._round_counts(noisy[:, :1] * unit, error[0])
+                )
+                lower, upper = count_interval(counts, error, level)
+                self.estimates_[COUNT] = np.hstack([counts, error, lower, upper])
                 noisy = noisy[:, 1:]
             if noisy.size:
                 sums = NoisySums.of(self._add_totals(noisy), bounds, **options)
@@ -659,28 +668,12 @@ class DPGroupBy(WeightedStatistic):
                     parts[~is_known[:, min(column, is_known.shape[1] - 1)], :2] = np.nan
                 self.estimates_[f"{name}_{statistic}"] = parts
 
-    def _release_counts(
-        self,
-        cells: Floats,
-        level: float,
-        *,
-        noise: Noise,
-        n_cells: Floats,
-        unit: float,
-    ) -> Mask:
-        """Set the counts of groups from noisy numbers of cells, and return True where they exceed their noise."""
-        error = to_float(noise.std) * unit * np.sqrt(n_cells)
+    def _round_counts(self, counts: Floats, error: Floats) -> Any:
+        """Round counts to whole numbers, or sums of weights by their standard error."""
         if self._is_weighted:
-            lower, upper = count_interval(0.0, error[0], level)
-            counts = _round_to_width(cells * unit, upper - lower)
-        else:
-            limit = MAX_NOISY_COUNT // cells.size
-            counts = np.clip(np.rint(cells * unit), -limit, limit).astype(np.int64)
-        counts = self._add_totals(counts)
-        lower, upper = count_interval(counts, error, level)
-        self.estimates_[COUNT] = np.hstack([counts, error, lower, upper])
-        margin = to_float(noise.margin_of_error(level)) * np.sqrt(n_cells)
-        return self._add_totals(cells) > margin
+            return _round_to_width(counts, 4 * error)
+        limit = MAX_NOISY_COUNT // counts.size
+        return np.clip(np.rint(counts), -limit, limit).astype(np.int64)
 
     def _add_totals(self, cells: NDArray[Any]) -> NDArray[Any]:
         """Append to each key the sums over its values, with totals: an array (n_cells, ...) to (n_groups, ...)."""

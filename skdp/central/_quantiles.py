@@ -269,10 +269,8 @@ def _list_values(
     keys = select_columns(table, table.names[:n_keys])
     names = table.names[n_keys : n_keys + len(candidates)]
     columns = read_values(select_columns(table, names))
-    groups = np.zeros(len(columns[0]), np.int64)
-    if n_keys:
-        codes, _ = encode_columns(keys, domain, "ignore")
-        groups = join_codes(domain, codes)
+    codes, _ = encode_columns(keys, domain, "ignore")
+    groups = join_codes(domain, codes, len(columns[0]))
     weights = np.ones(len(groups), np.int64)
     if max_weight is not None:
         rounded = np.rint(read_weights(table, max_weight) * WEIGHT_UNITS)

@@ -542,10 +542,8 @@ def sum_by_cells(
         sums = []
         for clique in cliques:
             keys = select_domain(domain, clique)
-            cells = np.zeros(len(n_rows), np.int64)
-            if clique:
-                cells = join_codes(keys, [codes[column] for column in clique])
-            sums += sum_grouped(summed, n_rows, cells, keys.size if clique else 1)
+            cells = join_codes(keys, [codes[c] for c in clique], len(n_rows))
+            sums += sum_grouped(summed, n_rows, cells, keys.size)
     for column, n in zip(domain.columns, has_undeclared, strict=True):
         if n:
             raise undeclared_error(
@@ -590,14 +588,10 @@ def _sum_table_by_cells(
     )
     sums = [np.array([column in undeclared for column in domain.columns], np.int64)]
     for clique in cliques:
-        if clique:
-            keys_of_marginal = select_domain(domain, clique)
-            groups = join_codes(keys_of_marginal, [codes[c] for c in clique])
-            sums += sum_groups(values, bounds, groups, keys_of_marginal.size, weights)
-        else:
-            # Without values, an array of zeros provides the number of rows.
-            zeros = np.zeros(len(table.columns[0]), np.int64)
-            sums += sum_groups(
-                values, bounds, None if values else zeros, weights=weights
-            )
+        marginal = select_domain(domain, clique)
+        n_rows = len(table.columns[0])
+        groups = join_codes(marginal, [codes[c] for c in clique], n_rows)
+        # Without values, an array of zeros provides the number of rows.
+        given = groups if clique or not values else None
+        sums += sum_groups(values, bounds, given, marginal.size, weights)
     return sums

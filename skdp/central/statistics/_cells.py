@@ -263,8 +263,13 @@ def is_ordered(attribute: Categories | Interval) -> bool:
     return all(value < following for value, following in pairwise(values))
 
 
-def join_codes(domain: Domain, codes: Sequence[Codes]) -> Integers:
-    """Return the code of the combination of values of each row; the number of combinations if one is undeclared."""
+def join_codes(domain: Domain, codes: Sequence[Codes], n_rows: int) -> Integers:
+    """Return the code of the combination of values of each row; the number of combinations if one is undeclared.
+
+    Without columns, the code of all rows is 0.
+    """
+    if not codes:
+        return np.zeros(n_rows, np.int64)
     is_declared = find_declared(domain, codes)
     joint = np.full(len(is_declared), domain.size, np.int64)
     joint[is_declared] = domain.join([column[is_declared] for column in codes])
