@@ -106,6 +106,7 @@ INTERNAL_IN_TESTS = {
     "synthesis/test_estimation.py": "penalties and sweeps of a fit",
     "synthesis/test_interactions.py": "scores before noise",
     "synthesis/test_linked_synthesizer.py": "counts before noise",
+    "synthesis/test_target_table.py": "scores before noise",
 }
 
 

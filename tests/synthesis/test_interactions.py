@@ -116,6 +116,12 @@ def test_rule_over_an_unordered_column_of_many_values_is_kept():
     assert measure_accuracy(synthesizer, rule) > 0.9
 
 
+@pytest.mark.parametrize("target", [None, "label"])
+def test_rule_of_a_small_table_is_kept(target):
+    synthesizer = fit(make_sign(2_500, seed=1), epsilon=1.0, delta=1e-6, target=target)
+    assert measure_accuracy(synthesizer, sign_of) > 0.8
+
+
 def test_rule_with_much_noise_is_kept_in_a_part_of_the_budget():
     """Without second scores, all pairs are measured first."""
     synthesizer = fit(make_sign(20_000), epsilon=1.0)
@@ -171,7 +177,7 @@ def test_marginals_with_the_target_or_else_with_a_label_are_listed_if_all_are_to
 
 
 def test_search_scores_as_many_records_as_a_small_fraction_requires():
-    counts = private_counts([[0] * 12], (2,) * 12, make_budget("gaussian", Fraction(1, 30)))
+    counts = private_counts([[0] * 12], (2,) * 12, make_budget("gaussian", Fraction(1, 100)))
     search = interactions.plan_search(counts, make_plan((2,) * 12), 20_000)
     assert search.fraction == Fraction(1, 256)
     assert interactions.MODEL_ROWS < search.sampling_rate * 20_000 < 12_000

@@ -20,7 +20,13 @@ from skdp.central import find_range
 from skdp.domain import Categories, Domain, Interval
 from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.measure import find_columns
-from skdp.synthesis.model import MAX_TABLE_CELLS, Marginal, project
+from skdp.synthesis.model import (
+    MAX_TABLE_CELLS,
+    Marginal,
+    Structure,
+    merge_marginals,
+    project,
+)
 from skdp.synthesis.private._cells import Shape
 from skdp.tables import is_missing, to_objects
 
@@ -140,18 +146,30 @@ def describe_quality(fitted: FittedTable) -> pd.DataFrame:
     # The first two are total variation distances, half of a sum of absolute differences. The
     # noise of a count has a mean absolute value of 0.8 standard errors.
     n_rows, _ = fitted.n_rows
+    model = fitted.counts.model
+    merged = merge_marginals(fitted.counts.marginals)
+    structure = Structure(fitted.domain.sizes)
+    _, model_columns = structure.refine((m.clique, m.groups) for m in merged)
+    grouped = {}
+    for marginal, columns in zip(merged, model_columns, strict=True):
+        if columns != marginal.clique:
+            grouped[marginal.clique] = model.marginal(columns), marginal.counts
     rows = {}
     for names, std_error in fitted.noise_scales.items():
-        columns = find_columns(fitted.domain, names, "marginals")
-        proportions = fitted.counts.model.marginal(columns)
-        measured, _ = combine_counts(fitted.counts.marginals, dict.fromkeys(columns))
+        clique = tuple(find_columns(fitted.domain, names, "marginals"))
+        if clique in grouped:
+            proportions, measured = grouped[clique]
+        else:
+            proportions = model.marginal(clique)
+            query = dict.fromkeys(clique)
+            measured, _ = combine_counts(fitted.counts.marginals, query)
         noise = 0.4 * std_error * proportions.size / n_rows
         rows[", ".join(map(str, names))] = {
             "n_cells": proportions.size,
             "std_error": std_error,
             "noise": noise,
             "misfit": np.nansum(np.abs(measured / n_rows - proportions)) / 2,
-            "residual": fitted.counts.model.residuals.get(tuple(columns), 0.0),
+            "residual": model.residuals.get(clique, 0.0),
             "usable": noise <= 0.1,
         }
     return pd.DataFrame.from_records(

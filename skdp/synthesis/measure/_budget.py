@@ -16,7 +16,15 @@ from skdp.central.statistics import Noise, choice_name, choose
 from skdp.domain import Domain
 from skdp.privacy import Loss, PrivacyBudget, gaussian_loss, largest_mu
 from skdp.randomness import ByteSource, bernoulli_ratio
-from skdp.synthesis.model import Clique, Marginal, ValueGroups, sum_value_groups
+from skdp.synthesis.model import (
+    Clique,
+    GraphicalModel,
+    Marginal,
+    Structure,
+    ValueGroups,
+    shape_of,
+    sum_value_groups,
+)
 from skdp.synthesis.private._records import (
     MAX_LOADED_CELLS,
     CodedRecords,
@@ -323,17 +331,30 @@ class PrivateCounts:
         columns, or None for a column without groups.
         """
         measured = []
-        exact_counts = self._records.count(cliques)
-        for clique, fraction, exact in zip(
-            cliques, fractions, exact_counts, strict=True
-        ):
-            clique_groups = groups.get(clique) if groups else None
-            counts = sum_value_groups(exact, clique_groups)
+        groups = groups or {}
+        structure = Structure(self._records.sizes)
+        coarse = {c: g for c, g in groups.items() if g and structure.is_coarse(c, g)}
+        exact_counts = self._records.count([c for c in cliques if c not in coarse])
+        for clique, fraction in zip(cliques, fractions, strict=True):
+            clique_groups = groups.get(clique)
+            if clique in coarse:
+                counts = self._count_groups(clique, coarse[clique])
+            else:
+                counts = sum_value_groups(next(exact_counts), clique_groups)
             noisy = self.budget.add_to_counts(self._source, counts, fraction)
             std_error = self.budget.std_error(fraction)
             measured.append(Marginal(clique, noisy, std_error, clique_groups))
         self.marginals += measured
         return measured
+
+    def _count_groups(self, clique: Clique, groups: ValueGroups) -> Integers:
+        """Count the records by groups of values, without counting their values first."""
+        columns = []
+        for column, members in zip(clique, groups, strict=True):
+            values = np.arange(self._records.sizes[column])
+            columns.append((column, values if members is None else members))
+        rows = self._records.load().group(columns)
+        return next(rows.count([tuple(range(len(clique)))]))
 
     def measure_levels(
         self,
@@ -419,6 +440,40 @@ class PrivateCounts:
         exact_counts = self._records.load().group(columns).count(cliques)
         distances = list(map(self._measure_distance, exact_counts, guesses))
         return PrivateScores(np.array(distances, np.int64), self.budget, self._source)
+
+    def open_corrections(
+        self,
+        tables: Sequence[Sequence[GroupedColumn]],
+        model: GraphicalModel,
+        target: int,
+        threshold: int,
+    ) -> PrivateScores:
+        """Count the records whose target a table predicts in place of a model, for private choices.
+
+        A table has columns, with the group of each of their values. In each cell, its prediction is the most frequent
+        target, which counts by how many records more than a `threshold` it is right where the model is not.
+        """
+        # A record increases the largest count of a cell, the number of right predictions
+        # of the model, or both, by 1, so it changes their difference by at most 1.
+        records = self._records.load()
+        outcomes, n_outcomes = records.codes[target], records.sizes[target]
+        is_right = model.predict(records.codes, target) == outcomes
+        weights = np.ones(is_right.size, np.int64)
+        if records.weights is not None:
+            weights = records.weights
+        scores = []
+        for columns in tables:
+            grouped = records.group(columns)
+            shape = shape_of(range(len(columns)), grouped.sizes)
+            cells = np.ravel_multi_index(grouped.codes, shape)
+            values, cells = np.unique(cells, return_inverse=True)
+            counts = np.zeros((values.size, n_outcomes), np.int64)
+            np.add.at(counts, (cells, outcomes), weights)
+            n_right = np.zeros(values.size, np.int64)
+            np.add.at(n_right, cells, weights * is_right)
+            corrected = counts.max(axis=1) - n_right - threshold * self.budget.unit
+            scores.append(int(np.maximum(corrected, 0).sum()))
+        return PrivateScores(np.array(scores, np.int64), self.budget, self._source)
 
     def _measure_distance(self, exact: Integers, guess: Floats) -> int:
         """Return the L1 distance of counts from guessed counts, an integer, which a record changes by one unit."""

@@ -49,7 +49,7 @@ MODEL_ROWS, MAX_ROWS = 1 << 13, 100_000
 CHOICE_FRACTION, MAX_CHOICE_FRACTION = Fraction(1, 256), Fraction(1, 32)
 """Fractions of the budget for a choice: if possible, and at most."""
 
-MAX_CHOICE_ERROR = 0.08
+MAX_CHOICE_ERROR = 0.15
 """Largest error of a choice, relative to the number of scored records."""
 
 MAX_CHOICES = 8
@@ -122,6 +122,15 @@ def _list_labeled(
             yield (label, *rest)
 
 
+def group_values(counts: Floats, n_groups: int) -> Indices:
+    """Return the group of each value of a column, given its counts: ascending, with about equal counts."""
+    if counts.size <= n_groups:
+        return np.arange(counts.size)
+    middles = np.cumsum(counts) - counts / 2
+    groups = (middles / counts.sum() * n_groups).astype(np.intp)
+    return np.unique(groups, return_inverse=True)[1]
+
+
 class Comparison:
     """Comparison of the records with rows of a first model, in marginals of few groups of values."""
 
@@ -151,14 +160,8 @@ class Comparison:
         self.cut = cache(self._cut)
 
     def _cut(self, column: int, level: Level) -> Indices:
-        """Return the group of each value of a column: ascending, with about equal counts."""
-        counts = self._counts[column]
-        n_groups = level[self._is_ordered[column]]
-        if counts.size <= n_groups:
-            return np.arange(counts.size)
-        middles = np.cumsum(counts) - counts / 2
-        groups = (middles / counts.sum() * n_groups).astype(np.intp)
-        return np.unique(groups, return_inverse=True)[1]
+        """Return the group of each value of a column."""
+        return group_values(self._counts[column], level[self._is_ordered[column]])
 
     def n_cells(self, clique: Clique, level: Level) -> int:
         """Return the largest number of cells of a marginal, by the number of values of its columns."""

@@ -22,6 +22,7 @@ from skdp.synthesis.model import (
     Clique,
     Elimination,
     Structure,
+    ValueGroups,
     n_cells_of,
     shape_of,
 )
@@ -73,11 +74,21 @@ class MarginalPlan:
         """Count the cells of a marginal."""
         return n_cells_of(clique, self.sizes)
 
-    def start_elimination(self, cliques: Iterable[Clique] = ()) -> Elimination:
-        """Return the graph of a model with some marginals and all constraints."""
-        masked = [clique for clique, _ in self.structure.masks]
-        marginals = [*cliques, *masked]
-        return Elimination(self.sizes, marginals, self.structure.given)
+    def start_elimination(
+        self,
+        cliques: Iterable[Clique] = (),
+        groups: Mapping[Clique, ValueGroups] | None = None,
+    ) -> tuple[Elimination, dict[Clique, Clique]]:
+        """Return the graph of a model with some marginals and all constraints.
+
+        `groups` has marginals by groups of values; also return their columns in the model.
+        """
+        groups = groups or {}
+        structure, refined = self.structure.refine(groups.items())
+        columns = dict(zip(groups, refined, strict=True))
+        masked = [clique for clique, _ in structure.masks]
+        marginals = [*(columns.get(c, c) for c in cliques), *masked]
+        return Elimination(structure.sizes, marginals, structure.given), columns
 
     def candidates(self, order: int) -> dict[Clique, int]:
         """List the marginals of `order` columns, with the number of marginals of the workload that contain each."""
@@ -165,7 +176,7 @@ def make_plan(
         workload=cliques,
         target=_read_target(target, marginals, domain),
     )
-    largest, total = plan.start_elimination(plan.cliques or ()).n_cells
+    largest, total = plan.start_elimination(plan.cliques or ())[0].n_cells
     if largest > MAX_TABLE_CELLS or total > CLIQUES_PER_MODEL * MAX_TABLE_CELLS:
         raise ValueError(
             f"`marginals` must require at most {MAX_TABLE_CELLS:,} cells per table and "

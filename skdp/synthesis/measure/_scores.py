@@ -410,7 +410,7 @@ class Candidates:
             efficiency = gains[clique] / costs[clique] ** (power / 2)
             return clique in first, clique not in self.deferred, efficiency
 
-        graph = self.plan.start_elimination(self.measured)
+        graph, columns = self.plan.start_elimination(self.measured, self.interactions)
         max_cells = self.plan.max_cells
         chosen: list[Clique] = []
         rejected: list[Clique] = []
@@ -419,7 +419,8 @@ class Candidates:
             added_noise = error * (spent_with ** (1 / power) - spent ** (1 / power))
             if gains[clique] <= added_noise:
                 continue
-            if graph.add(clique, max_cells, CLIQUES_PER_MODEL * max_cells):
+            added = columns.get(clique, clique)
+            if graph.add(added, max_cells, CLIQUES_PER_MODEL * max_cells):
                 chosen.append(clique)
                 spent = spent_with
             else:

@@ -6,6 +6,7 @@
 # 4. counts: measure these pairs and, again, the columns; fit a model.
 # 5. second scores: compare pairs and marginals of three columns with the model, and search interactions.
 # 6. second counts: choose and measure as before; fit the model again.
+# With much noise, steps 5 and 6 are one table with the target or interactions, and the pairs again.
 # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and
 #    iterative mechanism for differentially private synthetic data. PVLDB 15(11).
 # .. [2] C. Li, M. Hay, G. Miklau, Y. Wang (2014). A data- and workload-aware algorithm
@@ -51,6 +52,7 @@ from skdp.synthesis.measure._scores import (
     join_scores,
     score_guesses,
 )
+from skdp.synthesis.measure._target_table import measure_target_table
 from skdp.synthesis.model import (
     Clique,
     GraphicalModel,
@@ -80,10 +82,19 @@ MAX_SECOND_ROUND_COLUMNS = 60
 INTERACTION_FRACTION = Fraction(1, 8)
 """Fraction of the counts of the second round with which an interaction is measured, about."""
 
-SEARCH_FRACTION = Fraction(1, 32)
-"""Fraction of the budget for interactions if there are no second scores; the rest of it is not spent."""
+MAX_UNSPENT_FRACTION = Fraction(1, 32)
+"""Largest fraction of the counts that is kept for interactions if the noise is Laplace: its rest is not spent."""
 
-MAX_SEARCH_ERROR = 0.01
+INTERACTIONS_FRACTION = Fraction(1, 32)
+"""Largest fraction of the budget for the counts of interactions if there are no second scores."""
+
+TABLE_ROUND_FRACTION = Fraction(3, 4)
+"""Fraction of the counts for one table with the target, after all pairs; its rest is for these pairs again."""
+
+CELLS_PER_PAIR_CELL = 32
+"""Largest number of cells of a clique with this table, relative to one of pairs alone."""
+
+MAX_SEARCH_ERROR = 0.03
 """Error of columns (total variation) above which interactions are not searched."""
 
 MAX_COLUMN_WEIGHT = 20.0
@@ -173,39 +184,31 @@ def _measure_selected(
     # Whether pairs and marginals of three columns are scored again, besides interactions.
     is_small = 2 < len(plan.sizes) <= MAX_SECOND_ROUND_COLUMNS
     is_precise = is_small and column_error < MAX_SECOND_ROUND_ERROR
+    is_loaded = private.load(plan.sizes)
     search = None
-    if private.load(plan.sizes) and column_error < MAX_SEARCH_ERROR:
+    if is_loaded and column_error < MAX_SEARCH_ERROR:
         search = plan_search(private, plan, float(counts[0].sum()))
-    second_fraction = SECOND_ROUND_FRACTION
-    if not is_precise:
-        second_fraction = SEARCH_FRACTION if search else Fraction(0)
     scores, candidates = score_pairs(
-        private, plan, counts, lists, second_fraction, is_precise=is_precise
+        private, plan, counts, lists, is_precise=is_precise
     )
-    chosen = candidates.choose()
-    measure_marginals(private, candidates, chosen)
-    fitted = fit_counts(plan.structure, private.marginals, numbers)
-    measured = [clique for clique in chosen if clique not in candidates.deferred]
-    lacking = scores.excess
-    for clique in measured:
-        lacking.pop(clique)
-    if second_fraction and measure_second_round(
-        private,
-        plan,
-        search,
-        is_precise=is_precise,
-        model=fitted.model,
-        measured=measured,
-        lacking=lacking,
-    ):
-        fitted = fit_counts(plan.structure, private.marginals, numbers)
+    if is_precise:
+        fitted = measure_in_rounds(private, candidates, scores, search, numbers)
+    else:
+        seeks_table = is_loaded and plan.target is not None and not plan.workload
+        fitted = measure_again(
+            private, candidates, scores, search, numbers, seeks_table=seeks_table
+        )
     noisy_scores: dict[Clique, tuple[float, float]] = {}
     for clique, score in scores.noisy.items():
         if len(clique) == 2:
             noisy_scores[clique] = score, scores.std_errors[clique]
-    searched = dict.fromkeys(ORDERS, 0)
-    searched |= Counter(map(len, search.cliques if search else ()))
-    return replace(fitted, scores=noisy_scores, searched=searched)
+    return replace(fitted, scores=noisy_scores)
+
+
+def count_searched(search: Search | None) -> dict[int, int]:
+    """Count the marginals among which interactions were searched, by their number of columns."""
+    n_columns = map(len, search.cliques if search else ())
+    return dict.fromkeys(ORDERS, 0) | Counter(n_columns)
 
 
 def _weigh(
@@ -282,17 +285,18 @@ def score_pairs(
     plan: MarginalPlan,
     counts: Sequence[Floats],
     lists: Sequence[tuple[list[Clique], Fraction]],
-    second_fraction: Fraction,
     *,
     is_precise: bool,
 ) -> tuple[Scores, Candidates]:
     """Score lists of marginals against independent columns; also return the candidates of the first round.
 
-    `lists` has lists of marginals, each with the fraction of the budget for its scores, and `second_fraction` of the
-    rest is kept for the second round, which `is_precise` if it has scores.
+    `lists` has lists of marginals, each with the fraction of the budget for its scores. A quarter of the rest is kept
+    for the second round if it has scores, because the noise `is_precise`.
     """
     score_fractions = sum((fraction for _, fraction in lists), Fraction(0))
-    fraction = (private.budget.remaining - score_fractions) * (1 - second_fraction)
+    fraction = private.budget.remaining - score_fractions
+    if is_precise:
+        fraction *= 1 - SECOND_ROUND_FRACTION
     groups = group_columns(private, plan, counts, fraction)
     std_error = private.marginals[0].std_error
     independent = IndependentColumns(counts, std_error, groups)
@@ -375,56 +379,170 @@ def weigh_columns(plan: MarginalPlan, groups: ValueGroups) -> list[float]:
 
 
 def measure_marginals(
-    private: PrivateCounts, candidates: Candidates, chosen: Sequence[Clique]
-) -> None:
-    """Measure marginals, and all columns if they have costs, such that the weighted sum of errors is smallest."""
+    private: PrivateCounts,
+    candidates: Candidates,
+    chosen: Sequence[Clique],
+    spent: Mapping[Clique, Fraction] | None = None,
+) -> dict[Clique, Fraction]:
+    """Measure marginals, and all columns if they have costs, such that the weighted sum of errors is smallest.
+
+    `spent` has the fractions of the budget with which they are measured already. Return the new fractions.
+    """
     n_columns = len(candidates.column_costs)
     marginals = [*candidates.plan.columns[:n_columns], *chosen]
     costs = [*candidates.column_costs, *map(candidates.cost, chosen)]
     allocated = private.budget.allocate(costs, candidates.fraction)
-    # The fractions of deferred candidates remain for the second round.
     fractions = dict(zip(marginals, allocated, strict=True))
+    # The fractions of deferred candidates remain for the second round.
     for clique in candidates.deferred:
         fractions.pop(clique, None)
+    if spent:
+        fractions = subtract_fractions(fractions, spent)
     groups = {clique: candidates.groups_of(clique) for clique in fractions}
     private.measure(list(fractions), fractions.values(), groups)
+    return fractions
+
+
+def subtract_fractions(
+    fractions: Mapping[Clique, Fraction], spent: Mapping[Clique, Fraction]
+) -> dict[Clique, Fraction]:
+    """Subtract the fractions that are spent already, without negative results, such that the sums are subtracted."""
+    remaining = sum(fractions.values(), Fraction(0)) - sum(spent.values())
+    lacking = {}
+    for clique, fraction in fractions.items():
+        if fraction > spent.get(clique, 0):
+            lacking[clique] = fraction - spent.get(clique, 0)
+    scale = remaining / sum(lacking.values(), Fraction(0))
+    return {clique: fraction * scale for clique, fraction in lacking.items()}
+
+
+# Steps 5 and 6 without second scores
+
+
+def measure_again(
+    private: PrivateCounts,
+    candidates: Candidates,
+    scores: Scores,
+    search: Search | None,
+    numbers: NumberCounts,
+    *,
+    seeks_table: bool,
+) -> FittedCounts:
+    """Measure pairs, then one table with the target, or else interactions, and the pairs again; fit a model.
+
+    `seeks_table` states whether a table is chosen, if the noise is Gaussian.
+    """
+    # With Gaussian noise, two measurements with parts of a budget are as good as one.
+    plan, budget = candidates.plan, private.budget
+    seeks_table = seeks_table and budget.is_gaussian
+    if search and not budget.is_gaussian and 4 * search.fraction > MAX_UNSPENT_FRACTION:
+        search = None
+    reserve = 4 * search.fraction if search else Fraction(0)
+    first = candidates
+    if seeks_table:
+        reserve = TABLE_ROUND_FRACTION
+        max_cells = plan.max_cells // CELLS_PER_PAIR_CELL
+        first = replace(candidates, plan=replace(plan, max_cells=max_cells))
+    chosen = first.choose()
+    fraction = candidates.fraction * (1 - reserve)
+    spent = measure_marginals(private, replace(candidates, fraction=fraction), chosen)
+    fitted = fit_counts(plan.structure, private.marginals, numbers)
+    coarse: dict[Clique, ValueGroups] = {}
+    if seeks_table:
+        coarse = measure_target_table(
+            private, plan, model=fitted.model, gains=scores.excess, measured=chosen
+        )
+    added = list(coarse)
+    if coarse:
+        search = None
+    if search:
+        added, coarse = measure_interactions(
+            private, candidates, search, model=fitted.model, measured=chosen
+        )
+    if budget.is_gaussian and reserve:
+        # Pairs for which the first model had no room.
+        wanted = set(candidates.choose()).difference(chosen)
+        gains = {c: gain for c, gain in candidates.gains.items() if c in wanted}
+        rest = replace(
+            candidates,
+            fraction=budget.remaining + sum(spent.values()),
+            gains=gains,
+            measured=[*chosen, *added],
+            interactions=coarse,
+        )
+        measure_marginals(private, rest, [*chosen, *rest.choose()], spent)
+        fitted = fit_counts(plan.structure, private.marginals, numbers)
+    elif added:
+        fitted = fit_counts(plan.structure, private.marginals, numbers)
+    return replace(fitted, searched=count_searched(search))
+
+
+def measure_interactions(
+    private: PrivateCounts,
+    candidates: Candidates,
+    search: Search,
+    *,
+    model: GraphicalModel,
+    measured: Sequence[Clique],
+) -> tuple[list[Clique], dict[Clique, ValueGroups]]:
+    """Search marginals that a model lacks, and measure them; return them, and their groups of values."""
+    plan = candidates.plan
+    lacking = {**candidates.excess}
+    for clique in measured:
+        lacking.pop(clique, None)
+    compared = Comparison(private, plan, search, model=model, lacking=lacking)
+    found, groups = find_interactions(private, search, compared, Fraction(1, 2))
+    fraction = min(private.budget.remaining / 2, INTERACTIONS_FRACTION)
+    interactions = Candidates(
+        plan=plan,
+        budget=private.budget,
+        fraction=fraction,
+        groups=candidates.groups,
+        gains=found,
+        excess=found,
+        measured=measured,
+        interactions=groups,
+    )
+    chosen = interactions.choose()
+    if chosen:
+        measure_marginals(private, interactions, chosen)
+    return chosen, groups
 
 
 # Steps 5 and 6: second scores and counts, relative to the first model
 
 
-def measure_second_round(
+def measure_in_rounds(
     private: PrivateCounts,
-    plan: MarginalPlan,
+    candidates: Candidates,
+    scores: Scores,
     search: Search | None,
-    *,
-    is_precise: bool,
-    model: GraphicalModel,
-    measured: list[Clique],
-    lacking: Mapping[Clique, float],
-) -> bool:
-    """Score marginals against the first model, choose marginals with large errors, and measure them.
-
-    `measured` has the marginals of the model, and `lacking` the excess of other pairs. Spend the remaining budget if
-    the round is precise, or else measure only interactions. Return True if any marginal is measured.
-    """
+    numbers: NumberCounts,
+) -> FittedCounts:
+    """Measure pairs, score marginals against a model of them, and measure marginals with large errors; fit a model."""
+    plan = candidates.plan
+    first = candidates.choose()
+    measure_marginals(private, candidates, first)
+    model = fit_counts(plan.structure, private.marginals, numbers).model
+    measured = [clique for clique in first if clique not in candidates.deferred]
+    lacking = scores.excess
+    for clique in measured:
+        lacking.pop(clique)
     total, _ = estimate_total(private.marginals)
     counts = [total * model.marginal(clique) for clique in plan.columns]
     groups = group_columns(private, plan, counts, private.budget.remaining)
-    n_uses: dict[Clique, int] = {}
-    scores = Scores({}, {}, {}, total)
-    if is_precise:
-        n_uses = list_second_candidates(plan, model, measured)
-        scores = score_marginals(private, model, n_uses, groups)
+    n_uses = list_second_candidates(plan, model, measured)
+    second = score_marginals(private, model, n_uses, groups)
     found: dict[Clique, float] = {}
     interactions: dict[Clique, ValueGroups] = {}
     if search:
-        lacking = {**lacking, **scores.excess}
+        lacking |= second.excess
         compared = Comparison(private, plan, search, model=model, lacking=lacking)
-        fraction = INTERACTION_FRACTION if is_precise else Fraction(1, 2)
-        found, interactions = find_interactions(private, search, compared, fraction)
+        found, interactions = find_interactions(
+            private, search, compared, INTERACTION_FRACTION
+        )
     gains = {}
-    for clique, gain in _weigh(scores.gains, n_uses).items():
+    for clique, gain in _weigh(second.gains, n_uses).items():
         if len(clique) == 2 or not is_within(clique, found):
             gains[clique] = gain
     candidates = Candidates(
@@ -433,16 +551,14 @@ def measure_second_round(
         fraction=private.budget.remaining,
         groups=groups,
         gains={**gains, **found},
-        excess={**_weigh(scores.excess, n_uses), **found},
+        excess={**_weigh(second.excess, n_uses), **found},
         measured=measured,
         interactions=interactions,
     )
-    chosen = candidates.choose()
-    if is_precise:
-        chosen = chosen or measured or plan.columns
-    if chosen:
-        measure_marginals(private, candidates, chosen)
-    return bool(chosen)
+    chosen = candidates.choose() or measured or plan.columns
+    measure_marginals(private, candidates, chosen)
+    fitted = fit_counts(plan.structure, private.marginals, numbers)
+    return replace(fitted, searched=count_searched(search))
 
 
 def score_marginals(

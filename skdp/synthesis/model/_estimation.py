@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -17,12 +17,14 @@ from skdp.synthesis.model._junction_tree import JunctionTree
 from skdp.synthesis.model._tables import (
     Clique,
     Marginal,
+    ValueGroups,
     combine_nonnegative_levels,
     divide,
     estimate_counts,
     estimate_total,
     expand,
     merge_marginals,
+    n_cells_of,
     project,
     repeat_groups,
     scale,
@@ -42,6 +44,9 @@ MIN_STD_ERROR = 0.5
 
 N_SCORING_STEPS = 5
 
+MIN_CELLS_PER_COUNT = 4
+"""Smallest number of cells per count of a marginal whose groups of values become columns of the model."""
+
 MIN_COUNT, MIN_TAIL_COUNT = 1e-2, 1e-6
 """Smallest count of a value, and of a value in a tail, in standard errors: no declared value is impossible."""
 
@@ -60,6 +65,48 @@ class Structure:
     masks: Masks = ()
     given: frozenset[int] = frozenset()
     """Columns of which all others are drawn given; empty if all columns are drawn."""
+
+    def is_coarse(self, clique: Clique, groups: ValueGroups) -> bool:
+        """Return True if the groups of a marginal of many values become columns of the model."""
+        if len(clique) < 3:
+            return False
+        n_groups = [
+            self.sizes[c] if g is None else g.max() + 1
+            for c, g in zip(clique, groups, strict=True)
+        ]
+        return n_cells_of(clique, self.sizes) >= MIN_CELLS_PER_COUNT * math.prod(
+            n_groups
+        )
+
+    def refine(
+        self, marginals: Iterable[tuple[Clique, ValueGroups | None]]
+    ) -> tuple[Structure, list[Clique]]:
+        """Add a column for the groups of each column of coarse marginals; also return the columns of each marginal."""
+        # A value determines its group, so all other combinations of both are impossible.
+        # Without these columns, the model needs a clique of all values.
+        sizes, masks = list(self.sizes), list(self.masks)
+        added: dict[tuple[int, bytes], int] = {}
+        cliques = []
+        for clique, groups in marginals:
+            columns = list(clique)
+            if groups is not None and self.is_coarse(clique, groups):
+                for axis, members in enumerate(groups):
+                    if members is None or members.max() + 1 == members.size:
+                        continue
+                    key = clique[axis], members.tobytes()
+                    if key not in added:
+                        added[key] = len(sizes)
+                        group_numbers = np.arange(members.max() + 1)
+                        masks.append(
+                            (
+                                (clique[axis], len(sizes)),
+                                members[:, np.newaxis] != group_numbers,
+                            )
+                        )
+                        sizes.append(group_numbers.size)
+                    columns[axis] = added[key]
+            cliques.append(tuple(columns))
+        return replace(self, sizes=tuple(sizes), masks=tuple(masks)), cliques
 
 
 def fit_model(
@@ -83,15 +130,17 @@ def fit_model(
     for column, size in enumerate(structure.sizes):
         tail = (tails or {}).get(column, np.full(size, np.nan))
         columns.append(_estimate_column(column, tail, merged))
-    factors = _make_factors(merged, columns)
-    cliques = [marginal.clique for marginal in merged]
-    masked = [clique for clique, _ in structure.masks]
-    tree = JunctionTree(structure.sizes, [*cliques, *masked], structure.given)
+    refined, cliques = structure.refine((m.clique, m.groups) for m in merged)
+    factors = _make_factors(merged, cliques, columns)
+    for (column, _), is_impossible in refined.masks[len(structure.masks) :]:
+        columns.append(columns[column] @ ~is_impossible)
+    masked = [clique for clique, _ in refined.masks]
+    tree = JunctionTree(refined.sizes, [*cliques, *masked], structure.given)
     tables = CliqueTables(tree, columns)
     n_sweeps = 0
     residual = math.inf
     while residual > MAX_RESIDUAL and n_sweeps < MAX_SWEEPS:
-        _sweep(tables, structure.masks, factors, columns)
+        _sweep(tables, refined.masks, factors, columns)
         residual = _measure_residual(factors)
         n_sweeps += 1
     for _ in range(N_COLUMN_SWEEPS):
@@ -100,7 +149,8 @@ def fit_model(
     for factor in factors:
         largest = max(factor.residual, residuals.get(factor.clique, 0.0))
         residuals[factor.clique] = largest
-    return GraphicalModel(tree, tables.finish(), residuals), n_sweeps
+    model = GraphicalModel(tree, tables.finish(), residuals, len(structure.sizes))
+    return model, n_sweeps
 
 
 def _sweep(
@@ -112,7 +162,7 @@ def _sweep(
     """Visit all cliques: exclude impossible cells, and fit the factors and the columns of each clique."""
     factors_of_clique: dict[int, list[_Factor]] = {}
     for factor in factors:
-        index = tables.tree.find_measured(factor.clique)
+        index = tables.tree.find_measured(factor.columns)
         factors_of_clique.setdefault(index, []).append(factor)
     for index in tables.visit():
         table, clique = tables.tables[index], tables.tree.cliques[index]
@@ -160,9 +210,11 @@ def _estimate_column(
 
 
 def _make_factors(
-    marginals: Sequence[Marginal], columns: Sequence[Floats]
+    marginals: Sequence[Marginal],
+    cliques: Sequence[Clique],
+    columns: Sequence[Floats],
 ) -> list[_Factor]:
-    """Return a factor for each marginal of several columns."""
+    """Return a factor for each marginal of several columns; `cliques` has the columns of the model of each marginal."""
     total, _ = estimate_total(marginals)
     # Proportions that are consistent with each other, by the columns of the marginal.
     targets: dict[Clique, Floats] = {}
@@ -171,6 +223,7 @@ def _make_factors(
     factors = []
     # Two columns with more than one count can depend on each other.
     joint = [m for m in marginals if np.sum(np.greater(m.counts.shape, 1)) > 1]
+    clique_of = {id(m): c for m, c in zip(marginals, cliques, strict=True)}
     for measured in sorted(joint, key=lambda marginal: len(marginal.clique)):
         marginal = measured
         if marginal.groups is None:
@@ -186,7 +239,10 @@ def _make_factors(
             groups = (marginal.groups_of(column),)
             own_columns.append(sum_value_groups(columns[column], groups))
         dependence = _estimate_dependence(target, own_columns, std_error)
-        factors.append(_Factor(marginal, target, std_error, dependence))
+        factor = _Factor(marginal, target, std_error, dependence)
+        if clique_of[id(measured)] != marginal.clique:
+            factor.refine(clique_of[id(measured)])
+        factors.append(factor)
     return factors
 
 
@@ -238,7 +294,7 @@ class _Factor:
         self, marginal: Marginal, target: Floats, std_error: float, dependence: float
     ) -> None:
         """Start with a factor of 1, given the target of the proportions of all cells, and its standard error."""
-        self.clique = marginal.clique
+        self.clique = self.columns = marginal.clique
         self.n_counts = target.size
         self.residual = math.inf
         self._groups = marginal.groups
@@ -247,9 +303,16 @@ class _Factor:
         self._penalty = std_error**2 / dependence
         self._logs = np.zeros(target.shape)
 
+    def refine(self, columns: Clique) -> None:
+        """Replace the groups of values by columns of the model, in the order of the axes of the target."""
+        self._target = np.transpose(self._target, np.argsort(columns))
+        self._logs = np.zeros(self._target.shape)
+        self._groups = None
+        self.columns = tuple(sorted(columns))
+
     def fit(self, table: Floats, clique: Clique) -> None:
         """Scale the table of a clique such that it is optimal for this factor, in place."""
-        proportions = project(table, clique, self.clique)
+        proportions = project(table, clique, self.columns)
         proportions = sum_value_groups(proportions, self._groups)
         is_possible = proportions > 0
         # At the optimum, proportions + penalty * logs = target. The new proportions q are
@@ -266,7 +329,7 @@ class _Factor:
             logs = np.where(is_possible, self._target - fitted, 0.0) / self._penalty
             self._logs = _remove_main_effects(logs)
             ratio = divide(fitted, proportions) / fitted.sum()
-            scale(table, repeat_groups(ratio, self._groups), self.clique, clique)
+            scale(table, repeat_groups(ratio, self._groups), self.columns, clique)
 
 
 def _remove_main_effects(table: Floats) -> Floats:

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._arrays import Codes, Floats, Integers
+from skdp._arrays import Codes, Floats, Indices, Integers
 from skdp.synthesis.model._junction_tree import JunctionTree
 from skdp.synthesis.model._tables import (
     Clique,
@@ -22,6 +22,10 @@ from skdp.synthesis.model._tables import (
 
 MAX_TABLE_CELLS = 1 << 26
 """Cells of the largest table that is computed: half a gigabyte."""
+
+
+MAX_PREDICTED_ROWS = 1 << 16
+"""Rows whose values are predicted at once."""
 
 
 class CliqueTables:
@@ -81,12 +85,15 @@ class GraphicalModel:
         tree: JunctionTree,
         beliefs: Iterable[Floats],
         residuals: Mapping[Clique, float] | None = None,
+        n_columns: int | None = None,
     ) -> None:
         """Store the marginals of the cliques of a tree.
 
-        `residuals` has the distance of measured marginals from the optimum of the fit, in standard errors.
+        `residuals` has the distance of measured marginals from the optimum of the fit, in standard errors. Rows have
+        the first `n_columns` columns, and all further columns are groups of values of these.
         """
         self.tree = tree
+        self.n_columns = n_columns
         self.beliefs = tuple(beliefs)
         self.residuals = residuals or {}
 
@@ -177,7 +184,30 @@ class GraphicalModel:
             if column not in given:
                 weights = self.marginal((*parents, column))
                 self._draw_column(rows, column, parents, weights, rng)
-        return rows
+        return rows[: self.n_columns]
+
+    def predict(self, rows: Sequence[Codes], column: int) -> Indices:
+        """Return the most probable value of a column given all other columns, for each row."""
+        # Logarithms of the tables that depend on the column: cliques minus separators.
+        factors = []
+        tables = [*self.beliefs, *self._separators]
+        cliques = [*self.tree.cliques, *self.tree.separators]
+        for index, (clique, table) in enumerate(zip(cliques, tables, strict=True)):
+            if column in clique:
+                others = tuple(other for other in clique if other != column)
+                sign = 1 if index < len(self.beliefs) else -1
+                weights = np.moveaxis(table, clique.index(column), -1)
+                logs = sign * np.log(np.maximum(weights, np.finfo(float).tiny))
+                factors.append((others, logs))
+        n_rows = len(rows[0])
+        predicted = np.empty(n_rows, np.intp)
+        for start in range(0, n_rows, MAX_PREDICTED_ROWS):
+            part = slice(start, start + MAX_PREDICTED_ROWS)
+            sums = sum(
+                logs[tuple(rows[c][part] for c in others)] for others, logs in factors
+            )
+            predicted[part] = np.argmax(sums, axis=-1)
+        return predicted
 
     def _draw_column(
         self,

@@ -202,7 +202,7 @@ class CodedRecords:
     ) -> None:
         """Store the codes of each column, and an integer weight of each record, by default 1."""
         self.codes = codes
-        self._sizes = tuple(sizes)
+        self.sizes = tuple(sizes)
         self.weights = weights
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[Integers]:
@@ -213,15 +213,15 @@ class CodedRecords:
         cells = np.empty_like(scaled)
         for clique in cliques:
             *others, last = clique
-            size = self._sizes[last]
+            size = self.sizes[last]
             if (tuple(others), size) != shared:
                 shared = tuple(others), size
                 scaled[:] = 0
                 for column in others:
-                    scaled *= self._sizes[column]
+                    scaled *= self.sizes[column]
                     scaled += self.codes[column]
                 scaled *= size
-            shape = shape_of(clique, self._sizes)
+            shape = shape_of(clique, self.sizes)
             np.add(scaled, self.codes[last], out=cells)
             counts = np.bincount(cells, self.weights, minlength=math.prod(shape))
             # Sums of weights are floats, which are exact below 2**53.
@@ -240,7 +240,7 @@ class CodedRecords:
         """Select some records."""
         codes = [column_codes[is_selected] for column_codes in self.codes]
         weights = None if self.weights is None else self.weights[is_selected]
-        return CodedRecords(codes, self._sizes, weights)
+        return CodedRecords(codes, self.sizes, weights)
 
     def group(self, columns: Sequence[GroupedColumn]) -> CodedRecords:
         """Return records of `columns`, whose codes are the groups of the values."""
@@ -275,6 +275,7 @@ class LargeRecords:
         self._table = table
         self._domain = domain
         self._handle_unknown = handle_unknown
+        self.sizes = domain.sizes
         # Marginals counted so far.
         self._counts: dict[Clique, Integers] = {}
 

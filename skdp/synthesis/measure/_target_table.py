@@ -1,0 +1,107 @@
+"""One table of many columns, by groups of values, with the target, chosen by the predictions that it corrects."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from skdp._arrays import Floats, Indices
+from skdp.synthesis.measure._budget import PrivateCounts
+from skdp.synthesis.measure._interactions import group_values
+from skdp.synthesis.measure._plan import CLIQUES_PER_MODEL, MarginalPlan
+from skdp.synthesis.model import (
+    Clique,
+    GraphicalModel,
+    ValueGroups,
+    estimate_total,
+)
+
+# Tuned by benchmarks/synthesis.py.
+TABLE_FRACTION = Fraction(2, 3)
+"""Fraction of the remaining budget with which a table is measured."""
+
+CHOICE_FRACTION, SCORE_FRACTION = Fraction(1, 32), Fraction(1, 64)
+"""Fractions of the remaining budget for the choice of a table, and for the score of the chosen table."""
+
+LEVELS = (2, 3, 4, 6, 8)
+"""Numbers of groups of the values of a column."""
+
+MAX_COLUMNS = 16
+"""Largest number of columns of a table."""
+
+
+def measure_target_table(
+    private: PrivateCounts,
+    plan: MarginalPlan,
+    *,
+    model: GraphicalModel,
+    gains: Mapping[Clique, float],
+    measured: Sequence[Clique],
+) -> dict[Clique, ValueGroups]:
+    """Choose a table, and measure it if it corrects many predictions of a model; return it, or nothing.
+
+    `gains` has the noisy scores of pairs, and `measured` has the marginals of the model.
+    """
+    target = plan.target
+    assert target is not None
+    total, _ = estimate_total(private.marginals)
+    counts = [total * model.marginal(clique) for clique in plan.columns]
+    tables: list[tuple[Clique, tuple[Indices, ...]]] = []
+    for table in list_tables(plan, target, counts, gains):
+        clique = tuple(sorted(table))
+        groups = tuple(table[column] for column in clique)
+        graph, columns = plan.start_elimination(measured, {clique: groups})
+        largest = plan.max_cells
+        if graph.add(columns[clique], largest, CLIQUES_PER_MODEL * largest):
+            tables.append((clique, groups))
+    if not tables:
+        return {}
+    budget = private.budget
+    fraction = budget.remaining
+    # A prediction of the table counts where it exceeds the noise of its counts.
+    noise = budget.std_error(fraction * TABLE_FRACTION)
+    grouped = []
+    for clique, groups in tables:
+        members_of = dict(zip(clique, groups, strict=True))
+        members_of.pop(target)
+        grouped.append(list(members_of.items()))
+    scores = private.open_corrections(grouped, model, target, math.ceil(noise))
+    expected = np.zeros(len(tables))
+    index = scores.choose(range(len(tables)), expected, fraction * CHOICE_FRACTION)
+    corrected = scores.measure(index, fraction * SCORE_FRACTION)
+    error = math.hypot(budget.std_error(fraction * SCORE_FRACTION), math.sqrt(total))
+    if corrected < 3 * error:
+        return {}
+    clique, groups = tables[index]
+    chosen: dict[Clique, ValueGroups] = {clique: groups}
+    private.measure([clique], [fraction * TABLE_FRACTION], chosen)
+    return chosen
+
+
+def list_tables(
+    plan: MarginalPlan,
+    target: int,
+    counts: Sequence[Floats],
+    gains: Mapping[Clique, float],
+) -> Iterator[dict[int, Indices]]:
+    """List tables of the columns with the largest gains, with the groups of values of each column."""
+    columns = [c for c in range(len(plan.sizes)) if c != target and plan.sizes[c] > 1]
+    columns.sort(key=lambda c: -gains.get(tuple(sorted((c, target))), 0.0))
+    # Columns with larger gains have as many or more groups.
+    levels = [(level, level) for level in LEVELS]
+    levels += list(itertools.pairwise(LEVELS))
+    listed = set()
+    for n_columns in range(2, min(MAX_COLUMNS, len(columns)) + 1):
+        for low, high in levels:
+            table = {target: np.arange(plan.sizes[target])}
+            for rank, column in enumerate(columns[:n_columns]):
+                level = high if 2 * rank < n_columns else low
+                table[column] = group_values(counts[column], level)
+            n_groups = tuple(int(members.max()) + 1 for members in table.values())
+            if math.prod(n_groups) <= plan.max_cells and n_groups not in listed:
+                listed.add(n_groups)
+                yield table
