@@ -51,6 +51,14 @@ def test_label_of_five_columns_is_kept():
     assert (label_of(rows[NAMES]) == rows["label"]).mean() > 0.8
 
 
+def test_pairs_within_a_table_of_groups_are_not_measured():
+    synthesizer = fit()
+    scores = synthesizer.pair_scores_
+    is_listed = [pair in synthesizer.selected_cliques_ for pair in scores.index]
+    assert scores["measured"].tolist() == is_listed
+    assert not all(is_listed)
+
+
 @pytest.mark.parametrize("parameters", [{"target": None}, {"delta": 0.0}, {"workload": [("a", "label")]}])
 def test_table_requires_a_target_and_gaussian_noise_and_no_workload(parameters):
     assert find_tables(fit(**parameters)) == []

@@ -23,7 +23,7 @@ from skdp.synthesis.answers._rows import (
     write_columns,
 )
 from skdp.synthesis.measure import FittedCounts, is_within
-from skdp.synthesis.model import estimate_total, merge_marginals
+from skdp.synthesis.model import Structure, estimate_total, merge_marginals
 from skdp.synthesis.private._table import make_template
 from skdp.tables import Table
 
@@ -134,7 +134,14 @@ class FittedTable:
     @property
     def pair_scores(self) -> pd.DataFrame:
         """Noisy scores of pairs of columns, in descending order."""
-        measured = [marginal.clique for marginal in self.counts.marginals]
+        structure = Structure(self.domain.sizes)
+        measured = []
+        for marginal in self.counts.marginals:
+            # Groups of many columns do not measure their pairs.
+            if marginal.groups is None or not structure.is_coarse(
+                marginal.clique, marginal.groups
+            ):
+                measured.append(marginal.clique)
         rows = []
         for pair, (score, std_error) in self.counts.scores.items():
             names = self.name_columns(pair)
