@@ -175,7 +175,7 @@ def test_best_method_is_bold_only_beyond_the_errors(difference, seeds, exact, is
         for method, value in (("ours", 0.1), ("rival", 0.1 + difference))
         for seed in range(seeds)
     ]
-    page = {"finding": "{ours:.1f}", "values": {"ours": {"method": "ours"}}, "exact": exact}
+    page = {"finding": "{ours:.1f} in one run", "values": {"ours": {"method": "ours"}}, "exact": exact}
     text = load_extension().write_page("errors", run.read_rows(rows), SimpleNamespace(__doc__="Errors."), page)
     assert ("| Adult | ours | **" in text) == is_best
     assert "rival | **" not in text

@@ -231,8 +231,8 @@ class DPMarginalSynthesizer(
     >>> synthesizer = DPMarginalSynthesizer(epsilon=1.0, delta=1e-9, domain=domain, random_state=0).fit(people)
     >>> synthesizer.sample(3)
        age     sex income
-    0   17  Female  <=50K
-    1   49    Male  <=50K
+    0   50  Female  <=50K
+    1   29    Male  <=50K
     2   37    Male  <=50K
     >>> synthesizer.selected_cliques_[-2:]
     [('age', 'sex'), ('age', 'sex', 'income')]

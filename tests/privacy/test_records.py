@@ -152,8 +152,8 @@ def test_fields_of_the_registry_are_in_the_record():
     """The table of docs/guide/records.md."""
     record = json.loads(skdp.privacy_statement(sex().fit(X[["sex"]])).to_json())
     page = Path(__file__).parents[2].joinpath("docs/guide/records.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| [123] \| (.*) \| (.*) \|$", page, re.MULTILINE)
-    assert len(rows) > 10
+    rows = re.findall(r"^\| (`.*) \| (.*) \|$", page, re.MULTILINE)
+    assert len(rows) > 6
     for _, fields in rows:
         for name in re.findall(r"`([a-z_.]+)`", fields):
             content = record

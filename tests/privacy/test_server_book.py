@@ -429,9 +429,7 @@ def test_charge_within_a_charge_is_refused(address):
 def test_budget_moves_from_a_file_to_a_server(budget, server, tmp_path_factory):
     """The rights are in docs/guide/production.md."""
     page = Path(__file__).parents[2].joinpath("docs/guide/production.md").read_text(encoding="utf-8")
-    code = re.search(r"def move.*?\n\n", page, re.DOTALL)[0]
-    names = {"PrivacyGuarantee": PrivacyGuarantee}
-    exec(code, names)
+    code = re.search(r"epsilon, delta = old.spent.*?moved from a file\"\)", page, re.DOTALL)[0]
     schema = next(schemas)
     with server.connect() as database:
         database.execute(f"CREATE SCHEMA {schema}")
@@ -439,7 +437,7 @@ def test_budget_moves_from_a_file_to_a_server(budget, server, tmp_path_factory):
     for _ in range(3):
         old.charge(PrivacyGuarantee(0.1, relation="add_remove", trust="central"), "release")
     new = PrivacyLedger(path=server.address(schema), **budget)
-    names["move"](old, new)
+    exec(code, {"PrivacyGuarantee": PrivacyGuarantee, "old": old, "new": new})
     assert (new.spent, new.relation) == (old.spent, old.relation)
     assert new.remaining() == pytest.approx(old.remaining(), rel=1e-12)
 
