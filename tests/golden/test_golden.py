@@ -80,7 +80,8 @@ def test_estimator_of_a_release_is_loaded(path):
         np.testing.assert_allclose(found, expected["probabilities"], rtol=1e-9)
     if "numbers" in expected:
         found = estimator.to_frame().select_dtypes("number").to_numpy().ravel()
-        np.testing.assert_allclose(found, expected["numbers"], rtol=1e-9)
+        # The table of 0.2.0 was not rounded to a thousandth of the narrowest interval.
+        np.testing.assert_allclose(found, expected["numbers"], rtol=1e-3 if name == "medians" else 1e-9)
     if name == "linked":
         rows = estimator.sample(50)
         assert list(rows.columns) == ["sex", "job", "age", "person", "day"]
