@@ -130,6 +130,21 @@ def test_database_sums_equal_the_sums_of_rows(stored, rows, fetched, name):
     assert max(fetched) <= 6 * 101  # cells of towns and ages
 
 
+@pytest.mark.parametrize("policy", ["ignore", {"town": None}])
+def test_undeclared_value_of_another_column_excludes_the_row(stored, rows, policy):
+    domain = DOMAIN.select(["town", "level", "age"]) | {"town": ["Ulm", "Bonn", None]}
+    marginals = [("level", "age")]
+    model = skdp.DPMarginalSynthesizer(1e6, domain=domain, marginals=marginals, handle_unknown=policy, random_state=0)
+    names = ["town", "level", "age"]
+    found, expected = (
+        [marginal.counts for marginal in model.fit(X).marginals_]
+        for X in (stored.select(*names), ds.dataset(rows.select(names)))
+    )
+    for counts, counts_of_rows in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(counts, counts_of_rows)
+    assert (expected[-1].sum() < N - 500) == (policy == "ignore")
+
+
 @pytest.mark.parametrize("name", ["born", "seen", "member", "pay"])
 def test_bins_and_values_of_other_types_are_counted(stored, rows, fetched, name):
     declared = dict(DOMAIN) | {"seen": DOMAIN["born"], "pay": Interval(0.0, 100.0, bins=8)}

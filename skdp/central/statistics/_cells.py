@@ -117,12 +117,16 @@ def _count_table(
     encode: Encoder,
     n_rows: Integers | None = None,
 ) -> list[Integers]:
-    """Return an indicator of each column with undeclared values that are errors, and the counts of each marginal."""
+    """Return an indicator of each column with undeclared values that are errors, and the counts of each marginal.
+
+    `n_rows` is the number of rows that each row of the table stands for.
+    """
     codes, undeclared = encode(table, domain)
     is_declared = find_declared(domain, codes)
     counts = [np.array([name in undeclared for name in domain.columns], np.int64)]
     if not is_declared.all():
         codes = [column[is_declared] for column in codes]
+        n_rows = None if n_rows is None else n_rows[is_declared]
     for clique in cliques:
         marginal_domain = select_domain(domain, clique)
         cells = marginal_domain.join([codes[column] for column in clique])
