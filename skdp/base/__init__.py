@@ -33,6 +33,7 @@ from skdp.base._parameters import ColumnLike as ColumnLike
 from skdp.base._parameters import ColumnName as ColumnName
 from skdp.base._parameters import HandleUnknown as HandleUnknown
 from skdp.base._parameters import Label as Label
+from skdp.base._parameters import OrderedScore as OrderedScore
 from skdp.base._parameters import PathType as PathType
 from skdp.base._parameters import Privileged as Privileged
 from skdp.base._parameters import ProbabilisticClassifier as ProbabilisticClassifier

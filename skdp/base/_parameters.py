@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 
 from skdp._arrays import Floats
+from skdp.base._input import check_same_order
 from skdp.domain import (
     Categories,
     Domain,
@@ -150,7 +151,37 @@ class SavedByArguments(ABC):
         """Return the arguments of the constructor by name."""
 
 
-class ProbabilisticClassifier(ClassifierMixin):
+class OrderedScore:
+    """Mixin that checks the order of rows in `score`, before the mixin of scikit-learn."""
+
+    def score(self, X: TableLike, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of predicted classes, or R2 of predicted numbers.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Rows with the columns of `fit`.
+        y : array-like of shape (n_samples,)
+            True targets.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weight of each row.
+
+        Returns
+        -------
+        float
+            The accuracy, or R2. It is computed from the true targets, without noise.
+
+        Raises
+        ------
+        NotFittedError, TypeError, ValueError
+            As in `predict`, or if y or `sample_weight` is a series with the row labels of X in another order.
+        """
+        check_same_order(X, y, "y")
+        check_same_order(X, sample_weight, "sample_weight")
+        return float(super().score(X, y, sample_weight))  # type: ignore[misc]
+
+
+class ProbabilisticClassifier(OrderedScore, ClassifierMixin):
     """Classifier with `predict_proba` and `predict` from `predict_log_proba`."""
 
     classes_: Any

@@ -62,7 +62,7 @@ from skdp.privacy import (
     parse_budget,
 )
 from skdp.randomness import ByteSource, check_size
-from skdp.tables import LargeTable, Table, open_large
+from skdp.tables import LargeTable, Table, is_frame, open_large
 
 Unknown = Literal["error", "ignore"]
 Columns = list[NDArray[Any]]
@@ -562,44 +562,8 @@ class WeightedStatistic(CentralStatistic):
         return replace(rows, is_weighted=y is not None)
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
-        if y is None:
-            if self.max_weight is not None:
-                raise ValueError(
-                    f"`sample_weight` must be given with max_weight={self.max_weight}, "
-                    "got None. Use fit(X, sample_weight=...), or in a pipeline "
-                    "<step>__sample_weight."
-                )
-            return self._read_table(X)
-        if self.max_weight is None:
-            raise ValueError(
-                "`max_weight` must be the largest weight of a row with `sample_weight`, "
-                "from public knowledge such as the design of the sample, got None."
-            )
-        is_column = large is not None or isinstance(y, str)
-        if is_column:
-            X, y = without_column(X, y, "sample_weight")
-        table = self._read_table(X)
-        check_same_order(table.native, y, "sample_weight")
-        weights = to_single_column(y, "sample_weight")
-        (column,) = weights.columns
-        if isinstance(column, np.ndarray) and infer_dtype(column) == "string":
-            raise TypeError(
-                "`sample_weight` must be numbers, got text. Convert it to floats."
-            )
-        if len(weights.columns[0]) != len(table.columns[0]):
-            # The numbers of rows are private.
-            raise ValueError("`sample_weight` must have one weight for each row of X.")
-        name = weights.names[0]
-        if not is_column:
-            name = "sample_weight"
-            while name in table.names:
-                name += "_"
-        return Table(
-            (*table.names, name),
-            (*table.columns, *weights.columns),
-            table.native,
-            has_dtypes=table.has_dtypes,
-        )
+        X, weights = split_weights(X, y, self.max_weight, is_large=large is not None)
+        return append_weights(self._read_table(X), weights)
 
     def _select_bounded(self, rows: Batches) -> Batches:
         return rows.features if rows.is_weighted else rows
@@ -610,6 +574,54 @@ class WeightedStatistic(CentralStatistic):
             return None
         max_weight = float(check_epsilon(self.max_weight, name="max_weight"))
         return max_weight if rows.is_weighted else None
+
+
+def split_weights(
+    X: Any, sample_weight: Any, max_weight: Any, *, is_large: bool = False
+) -> tuple[Any, Any]:
+    """Check that `sample_weight` and `max_weight` are both given; return X without the weights, and the weights."""
+    if sample_weight is None:
+        if max_weight is not None:
+            raise ValueError(
+                f"`sample_weight` must be given with max_weight={max_weight}, got None. "
+                "Use fit(X, sample_weight=...), or in a pipeline <step>__sample_weight."
+            )
+        return X, None
+    if max_weight is None:
+        raise ValueError(
+            "`max_weight` must be the largest weight of a row with `sample_weight`, "
+            "from public knowledge such as the design of the sample, got None."
+        )
+    if is_large or isinstance(sample_weight, str):
+        return without_column(X, sample_weight, "sample_weight")
+    return X, sample_weight
+
+
+def append_weights(table: Table, sample_weight: Any) -> Table:
+    """Append the weights of rows, which may be None, to a table as its last column."""
+    if sample_weight is None:
+        return table
+    check_same_order(table.native, sample_weight, "sample_weight")
+    weights = to_single_column(sample_weight, "sample_weight")
+    (column,) = weights.columns
+    if isinstance(column, np.ndarray) and infer_dtype(column) == "string":
+        raise TypeError(
+            "`sample_weight` must be numbers, got text. Convert it to floats."
+        )
+    if len(column) != len(table.columns[0]):
+        # The numbers of rows are private.
+        raise ValueError("`sample_weight` must have one weight for each row of X.")
+    (name,) = weights.names
+    if not is_frame(sample_weight):
+        name = "sample_weight"
+    while name in table.names:
+        name += "_"
+    return Table(
+        (*table.names, name),
+        (*table.columns, column),
+        table.native,
+        has_dtypes=table.has_dtypes,
+    )
 
 
 class CentralTransformer(OneToOneFeatureMixin, TransformerMixin, CentralStatistic):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from numbers import Real
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -20,22 +19,33 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import Floats
 from skdp.base import (
     Bounds,
+    ColumnLike,
+    ColumnName,
+    OrderedScore,
     TableLike,
     check_confidence_level,
+    check_flag,
     parse_bounds,
+    restore_on_error,
     to_float_columns,
 )
-from skdp.central._base import Plan
+from skdp.central._base import Plan, append_weights, split_weights
 from skdp.central._rows import (
+    MIN_SUPPORT,
     UNIT,
+    NoisyProducts,
     Rows,
     WeightedRows,
     bound_products,
+    choose_residual_limit,
+    count_by_size,
+    explain_weak_products,
     find_limits,
     find_widths,
     to_row_units,
     warn_of_few_rows,
 )
+from skdp.central._sums import read_weights
 from skdp.central._supervised import (
     SupervisedStatistic,
     parse_all_bounds,
@@ -47,37 +57,34 @@ from skdp.central.statistics import (
     warn_user,
 )
 from skdp.domain import Domain
-from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
+from skdp.privacy import (
+    Loss,
+    Mu,
+    PrivacyBudget,
+    PrivacyLedger,
+    Rho,
+    check_epsilon,
+    gaussian_loss,
+)
 from skdp.randomness import ByteSource
-
-# Smallest eigenvalue of the sums of products, in norms of the noise, in Newton steps.
-MIN_EIGENVALUE = 1.5
-
-# Smallest eigenvalue of the sums of products, in norms of the noise, for intervals: the
-# noise then changes standard errors by about a quarter.
-MIN_SUPPORT = 2.0
+from skdp.tables import LargeTable, Table
 
 # Integer that represents a residual at its limit.
 RESIDUAL_UNIT = 1 << 14
-
-# Numbers of rows by the size of their residuals are measured in the first steps, for as
-# many limits, whose ratio is the root of 2.
-N_COUNTS, N_LIMITS = 3, 10
-
-# Largest limit of residuals: the width of the bounds of the target, in half widths.
-MAX_LIMIT = 2.0
 
 # Largest fraction of the rows whose residuals are clipped.
 MAX_CLIPPED_FRACTION = 0.2
 
 # Fractions of the budget for the sums of products of gradients, for the numbers of rows by
-# residual each time, and for the sums of products of columns. Without a delta, the noise
-# of the latter grows with the square of the number of columns.
-SCORES, COUNTS = Fraction(1, 20), Fraction(1, 30)
+# residual before each of the first steps, and for the sums of products of columns. Without
+# a delta, the noise of the latter grows with the square of the number of columns.
+SCORES = Fraction(1, 20)
+COUNTS = Fraction(1, 60), Fraction(1, 60), Fraction(1, 10)
 PRODUCTS, PURE_PRODUCTS = Fraction(1, 5), Fraction(3, 10)
 
-# Parts of the remaining budget for the gradients of each step, in twentieths.
-GRADIENTS = (1, 2, 5, 6, 6)
+# Parts of the remaining budget for the gradients of each step, in twentieths. The estimate
+# is the mean of the steps that have the last limit of the residuals.
+GRADIENTS = (1, 2, 8, 9)
 
 
 class GridRows(NamedTuple):
@@ -102,17 +109,16 @@ class Inference(NamedTuple):
         cls,
         coefficients: Floats,
         gradient: Floats,
-        information: Floats,
+        inverse: Floats,
         *,
         error: float,
         scores: Floats,
     ) -> Inference:
         """Find the coefficients at which the gradient of a loss is 0, by a Newton step from `coefficients`.
 
-        `information` is the sum of second derivatives, `error` the standard deviation of the noise of `gradient`, and
-        `scores` the sum of products of the gradients of each row (P. J. Huber, 1967).
+        `inverse` is the inverse of the sum of second derivatives (see `invert`), `error` the standard deviation of the
+        noise of `gradient`, and `scores` the sum of products of the gradients of each row (P. J. Huber, 1967).
         """
-        inverse = np.linalg.inv(information)
         return cls(
             coefficients - inverse @ gradient,
             error**2 * inverse @ inverse,
@@ -133,6 +139,13 @@ class Units(NamedTuple):
     target: float = 1.0
     target_start: float = 0.0
 
+    @property
+    def to_terms(self) -> Floats:
+        """The matrix from coefficients to slopes and the intercept, in units of the scaled columns and target."""
+        matrix = block_diag(self.axes, self.constant)
+        matrix[-1, :-1] = -self.origin @ self.axes
+        return matrix
+
 
 class LinearModel(SupervisedStatistic):
     """Base class of models with coefficients, for rows of numbers without missing values."""
@@ -140,10 +153,82 @@ class LinearModel(SupervisedStatistic):
     _takes_missing = False
     _requires_rows = True
 
+    fit_intercept: bool
+    max_weight: float | None
     coef_: Floats
     intercept_: Any
     coef_std_error_: Floats
     intercept_std_error_: Any
+
+    @restore_on_error
+    def fit(
+        self,
+        X: TableLike,
+        y: ColumnLike | ColumnName | None = None,
+        *,
+        sample_weight: ColumnLike | ColumnName | None = None,
+        person: ColumnLike | ColumnName | None = None,
+    ) -> Self:
+        """Fit the model to a private table and its target.
+
+        Parameters
+        ----------
+        X : dataframe or array-like of shape (n_samples, n_features)
+            Private features in memory, without missing values.
+        y : array-like of shape (n_samples,)
+            Private target, without missing values. `guarantee_` lists it under its name, or as ``"target"`` if it has
+            no name or the name of a column of X.
+        sample_weight : array-like of shape (n_samples,) or column name, optional
+            Private weight of each row, such as the inverse of its sampling probability: a row counts as so many rows.
+            Weights are clipped to [0, `max_weight`], and a missing weight is 0. A column name excludes this column from
+            the features.
+        person : array-like of shape (n_samples,) or column name, optional
+            Person of each row: an array, or the name of a column of X, which is then not used as a feature. At most
+            `max_rows_per_person` rows of each person are used, chosen at random, and the guarantee covers all rows of
+            one person.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a parameter is out of range, a declaration does not fit the columns, X is 1-D, sparse, in an engine, or
+            contains invalid values, or y has another number of rows, a missing value or an undeclared class; or if y,
+            `sample_weight` or `person` is a series with the row labels of X in another order.
+        BudgetExceeded
+            If the ledger does not cover the release.
+
+        Warns
+        -----
+        PrivacyLeakWarning
+            If classes are read from the target.
+        UserWarning
+            If the noise is about as large as the number of rows.
+        """
+        return self._fit(X, (y, sample_weight), person)
+
+    def _read(self, X: Any, y: Any, person: Any, max_rows: int) -> Batches:
+        """Read the columns of a table, the target, and the weights, which are last if there are any."""
+        rows = super()._read(X, y, person, max_rows)
+        return replace(rows, is_weighted=y[1] is not None)
+
+    def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
+        target, sample_weight = y
+        X, weights = split_weights(X, sample_weight, self.max_weight)
+        return append_weights(super()._read_columns(X, target, large), weights)
+
+    def _select_bounded(self, rows: Batches) -> Batches:
+        return rows.features if rows.is_weighted else rows
+
+    def _split_weights(self, rows: Batches) -> tuple[Batches, Floats, float]:
+        """Return rows without weights, the weights divided by the largest weight, and the largest weight."""
+        if not rows.is_weighted:
+            return rows, np.ones(len(rows.table.columns[0])), 1.0
+        max_weight = float(check_epsilon(self.max_weight, name="max_weight"))
+        return rows.features, read_weights(rows.table, max_weight), max_weight
 
     def _set_coefficients(
         self,
@@ -158,8 +243,7 @@ class LinearModel(SupervisedStatistic):
         """
         self._reason = reason
         size = len(coefficients)
-        to_terms = block_diag(units.axes, units.constant)
-        to_terms[-1, :-1] = -units.origin @ units.axes
+        to_terms = units.to_terms
         scales = np.append(units.slopes, units.target)
         starts = np.append(np.zeros(size - 1), units.target_start)
         # Rows: estimates, and standard errors of the noise and of the sample.
@@ -174,6 +258,9 @@ class LinearModel(SupervisedStatistic):
                 ):
                     variances = np.diag(to_terms @ covariance @ to_terms.T)
                     errors[:] = np.sqrt(np.maximum(variances, 0.0)) * scales
+        if not self.fit_intercept:
+            # Rounding errors remain.
+            terms[..., -1] = self._estimates[:, -1] = 0.0
         self.coef_, self.intercept_ = terms[..., :-1], terms[..., -1]
         errors = np.broadcast_to(np.hypot(*self._estimates[1:]), terms.shape)
         self.coef_std_error_ = errors[..., :-1].copy()
@@ -191,10 +278,10 @@ class LinearModel(SupervisedStatistic):
         -------
         pandas.DataFrame
             Columns 'estimate', 'noise_std_error', 'sampling_std_error', 'std_error', 'lower' and 'upper', indexed by
-            the constant and the columns of X. The estimate is a coefficient without the shrinkage that
-            limits the noise. The variances of the noise and of the sample add up to the square of 'std_error'. All
-            numbers are nan if there are no intervals; a warning states the reason. The name of the index of a logistic
-            regression contains the classes.
+            the constant, unless `fit_intercept` is False, and the columns of X. The estimate is a coefficient without
+            the shrinkage that limits the noise. The variances of the noise and of the sample add up to the square of
+            'std_error'. All numbers are nan if there are no intervals; a warning states the reason. The name of the
+            index of a logistic regression contains the classes.
 
         Raises
         ------
@@ -235,7 +322,7 @@ class LinearModel(SupervisedStatistic):
         margins = NormalDist().inv_cdf((1 + level) / 2) * table["std_error"]
         table["lower"] = table["estimate"] - margins
         table["upper"] = table["estimate"] + margins
-        return table
+        return table if self.fit_intercept else table.iloc[1:]
 
     def _name_terms(self) -> str:
         """Name the index of the summary."""
@@ -246,152 +333,6 @@ class LinearModel(SupervisedStatistic):
         table = self._read_rows(X)
         numbers = np.stack(to_float_columns(table), axis=1)
         return numbers @ self.coef_.T + self.intercept_
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyProducts:
-    """Noisy sums over rows of the products of columns and a constant, which is last, in units of the columns."""
-
-    # Shape (n_columns + 1, n_columns + 1).
-    sums: Floats
-    # Standard deviation of the noise of one sum.
-    error: float
-    # Penalties of pairs of coefficients, of the shape of `sums`.
-    penalties: Floats
-
-    @property
-    def noise_norm(self) -> float:
-        """About half of the spectral norm of the noise."""
-        # The spectral norm of a symmetric matrix with independent entries of standard
-        # deviation s is about 2 sqrt(n) s.
-        return math.sqrt(len(self.sums)) * self.error
-
-    @cached_property
-    def eigen(self) -> tuple[Floats, Floats]:
-        """Eigenvalues of the sums with penalties, ascending, and eigenvectors."""
-        values, vectors = np.linalg.eigh(self.sums + self.penalties)
-        return values, vectors
-
-    @cached_property
-    def matrix(self) -> Floats:
-        """The sums with penalties, and with eigenvalues that exceed their noise."""
-        values, vectors = self.eigen
-        smallest = max(MIN_EIGENVALUE * self.noise_norm, 2.0**-40 * values[-1])
-        return vectors * np.maximum(values, smallest) @ vectors.T
-
-    @cached_property
-    def inverse(self) -> Floats:
-        """The inverse of `matrix`."""
-        return np.asarray(np.linalg.inv(self.matrix), float)
-
-    def shrink(self, estimate: Floats, variance: float) -> Floats:
-        """Shrink the components of coefficients in the directions of the eigenvectors by their noise.
-
-        `variance` is the variance of the noise of each sum of products with the target.
-        """
-        # W. James, C. Stein (1961). Components that exceed their noise many times remain.
-        # Where the products are not larger than their noise, as for collinear columns, the
-        # eigenvalue is uncertain, too.
-        values, vectors = self.eigen
-        components = vectors.T @ estimate
-        noise = variance * ((vectors.T @ self.inverse) ** 2).sum(axis=1)
-        noise *= np.where(values < MIN_SUPPORT * self.noise_norm, 6, 3)
-        shrunk: Floats = vectors @ (components**3 / (components**2 + noise))
-        return shrunk
-
-    def smooth_scores(
-        self, scores: Floats, error: float, row_variance: float, noise_variance: float
-    ) -> Floats:
-        """Shrink noisy sums of products of gradients toward those of residuals with equal variances.
-
-        `error` is the standard deviation of the noise of one sum, `row_variance` the variance of the residuals, and
-        `noise_variance` of the noise of a gradient.
-        """
-        # The noise of the sums matters if it is large compared with the variances of the
-        # gradients due to the rows, and due to the rows and the noise.
-        sampling_variance = row_variance * max(np.trace(self.sums), self.noise_norm)
-        sampling_variance /= len(scores)
-        ratio = error**2 / sampling_variance / (sampling_variance + noise_variance)
-        equal = row_variance * self.sums
-        values, vectors = np.linalg.eigh(equal + (scores - equal) / (1 + ratio / 4))
-        smooth: Floats = (
-            vectors * np.maximum(values, sampling_variance / 20) @ vectors.T
-        )
-        return smooth
-
-
-class LinearFit(NamedTuple):
-    """Coefficients in units of the columns; the coefficient of the constant is the last."""
-
-    coefficients: Floats
-    products: NoisyProducts
-    n_rows: float
-    # None if the noise is too large.
-    inference: Inference | None
-
-
-def explain_noise(n_rows: float, factor: float) -> str:
-    """State that intervals require `factor` times as many rows."""
-    rows = max(math.ceil(factor * n_rows / 100) * 100, 100)
-    return (
-        "The noise is too large for intervals of the coefficients: about "
-        f"{rows:,} rows, or an epsilon that is {math.ceil(10 * factor) / 10} times "
-        "as large, are required. Narrower bounds or fewer columns reduce the noise"
-    )
-
-
-def explain_weak_products(
-    products: NoisyProducts,
-    axes: Floats,
-    n_rows: float,
-    names: Sequence[Any],
-    *,
-    min_support: float,
-    reach: float,
-) -> str:
-    """Explain why the products do not support intervals: by noise, or by columns that are constant or dependent.
-
-    The columns were multiplied by `axes`. The smallest eigenvalue of the products must be `min_support` times the norm
-    of their noise. It is about ``reach * n_rows`` for columns of which none is a combination of others.
-    """
-    required = min_support * products.noise_norm
-    # Sums of products of the centered columns.
-    means = products.sums[-1, :-1] / max(float(products.sums[-1, -1]), required)
-    centered = products.sums[:-1, :-1] - np.outer(means, products.sums[-1, :-1])
-    values, vectors = np.linalg.eigh(centered)
-    smallest = float(values[0])
-    # The smallest eigenvalue of a constant combination of columns is noise.
-    is_certain = reach * n_rows > 1.5 * required and smallest < products.noise_norm
-    if len(names) > 1:
-        # A combination of columns is constant only if another combination is not.
-        is_certain &= float(values[-1]) > 2 * required
-    if not is_certain:
-        expected = min(max(smallest, required / 10), reach * n_rows / 1.5)
-        factor = max(required / max(expected, required / 100), 1.2)
-        return explain_noise(n_rows, factor)
-    to_columns = np.linalg.inv(axes)
-    variances = np.diag(to_columns.T @ centered @ to_columns)
-    for name, variance, norm in zip(
-        names, variances, (to_columns**2).sum(axis=0), strict=True
-    ):
-        if variance <= required * norm:
-            return (
-                f"Column {name!r} is constant within its bounds, up to noise, so the "
-                "coefficients have no intervals. Drop the column, or declare narrower "
-                "bounds"
-            )
-    # The combination of the columns with the smallest variance, in standard deviations.
-    weights = np.abs(axes @ vectors[:, 0]) * np.sqrt(variances)
-    involved = [
-        name
-        for name, weight in zip(names, weights, strict=True)
-        if weight > 0.3 * weights.max()
-    ]
-    return (
-        f"Columns {involved} depend on each other, up to noise, so the coefficients have "
-        "no intervals. Drop one of these columns; for the indicators of a column, use "
-        "DPOneHotEncoder(drop='first')"
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -424,78 +365,75 @@ class TargetRows:
 
     def gradient_noise(self, part: int) -> Noise:
         """Return the noise of sums of products of rows and clipped residuals, for a part of `GRADIENTS`."""
-        remaining = 1 - self.products_fraction - SCORES - N_COUNTS * COUNTS
+        remaining = 1 - self.products_fraction - SCORES - sum(COUNTS)
         budget = self.budget * (remaining * part / sum(GRADIENTS))
         if budget.kind == "epsilon":
             return Noise.joint(budget, UNIT * RESIDUAL_UNIT, self.size)
         return Noise.gaussian(budget.mu_squared, self.rows.square * RESIDUAL_UNIT**2)
 
-    def count_noise(self) -> Noise:
-        """Return the noise of the numbers of rows by the size of their residuals."""
-        return Noise.from_budget(self.budget * COUNTS)
-
-    @property
-    def noises(self) -> list[Noise]:
-        """The noises of all sums of `fit`."""
-        return [
-            self.product_noise(self.products_fraction),
-            *[self.count_noise()] * N_COUNTS,
-            *map(self.gradient_noise, GRADIENTS),
-            self.product_noise(SCORES),
-        ]
-
-    def fit(self, penalties: Floats, axes: Floats, source: ByteSource) -> LinearFit:
-        """Find the coefficients of ridge regression by noisy Newton steps, with their covariances.
+    def fit(
+        self,
+        penalties: Floats,
+        units: Units,
+        source: ByteSource,
+        *,
+        fit_intercept: bool = True,
+    ) -> tuple[Floats, Inference | None, NoisyProducts, float]:
+        """Find the coefficients of ridge regression by noisy Newton steps.
 
         `penalties` of shape (n_columns,) are added to the sums of squares of the columns before these were multiplied
-        by `axes`.
+        by ``units.axes``. Also return an inference, which is None if the noise is too large, the noisy sums of products
+        of columns, and the noisy sum of the weights of the rows.
         """
         noise = self.product_noise(self.products_fraction)
         sums = self.rows.measure_products(self.rows.factors, noise, source)
         largest = max(float(np.diag(sums).max()), to_row_units(noise.std))
         # A larger penalty would exceed the precision of floats.
         penalties = np.minimum(penalties, 2.0**30 * largest)
-        penalties = block_diag(axes.T * penalties @ axes, 0.0)
-        # Rounding of values to integers causes errors of up to one step.
-        error = to_row_units(max(noise.std, Fraction(1)))
-        products = NoisyProducts(sums, error, penalties)
+        penalties = block_diag(units.axes.T * penalties @ units.axes, 0.0)
+        products = NoisyProducts(
+            sums,
+            # Rounding of values to integers causes errors of up to one step.
+            to_row_units(max(noise.std, Fraction(1))),
+            penalties,
+            None if fit_intercept else units.to_terms[-1],
+        )
         constant_square = (self.rows.constant / UNIT) ** 2
         n_rows = max(float(sums[-1, -1]) / constant_square, 1.0)
         if self.budget.kind == "epsilon":
             warn_of_few_rows(n_rows, products.error)
 
         estimate = coefficients = np.zeros(self.size)
-        variance, limit, within, row_variance = math.inf, 1.0, 1.0, 1.0
+        distance = 0.0
         for step, part in enumerate(GRADIENTS):
             noise = self.gradient_noise(part)
-            if step < N_COUNTS:
-                # The longest row with the largest residual, and all coordinates. A quarter
-                # of the rows that change a sum by its noise: residuals of rare large
-                # values are clipped on one side, and more of them would bias the intervals.
-                root = self._longest * RESIDUAL_UNIT
-                n_clipped = math.sqrt(self.size) * to_float(noise.std) / root / 4
-                if step < N_COUNTS - 1:
-                    n_clipped = max(n_clipped, MAX_CLIPPED_FRACTION * n_rows)
-                earlier = limit
-                limit, within, row_variance = self._choose_limit(
-                    coefficients, limit, n_clipped, n_rows, source, step=step
+            if step < len(COUNTS):
+                # Rows of the largest norm with the largest residual that change a sum by
+                # its noise.
+                largest = math.sqrt(self.rows.square) * RESIDUAL_UNIT
+                n_clipped = math.sqrt(self.size) * to_float(noise.std) / largest
+                n_clipped = min(n_clipped, MAX_CLIPPED_FRACTION * n_rows)
+                counts, error = self._count_residuals(
+                    coefficients, COUNTS[step], source
                 )
-                if limit > earlier:
-                    variance = math.inf  # Earlier steps clipped more residuals.
+                limit, within, row_variance = choose_residual_limit(
+                    counts, error, n_rows, n_clipped
+                )
+                # Earlier steps clip more residuals.
+                variance = math.inf
             gradient = self._measure_gradient(coefficients, limit, noise, source)
             gradient = gradient / within - products.penalties @ coefficients
             change = products.inverse @ gradient
-            # The noise of the products is multiplied by the distance from the solution.
-            distance = float(change @ change)
-            if variance < math.inf:
-                distance = variance * float((products.inverse**2).sum())
             error = to_float(max(noise.std, Fraction(1))) / (UNIT * RESIDUAL_UNIT)
             error *= limit / within
+            # The noise of the products is multiplied by the distance from the solution.
+            distance = max(distance, float(change @ change))
             step_variance = error**2 + products.error**2 * distance
-            # The mean of the results of all steps, weighted by their precision.
+            # The mean of the results, weighted by their precision.
             weight = 1 / (1 + step_variance / variance)
             estimate = estimate + weight * (coefficients + change - estimate)
             variance = 1 / (1 / variance + 1 / step_variance)
+            distance = variance * float((products.inverse**2).sum())
             coefficients = products.shrink(estimate, variance)
 
         scores, error = self._measure_scores(coefficients, limit, source)
@@ -508,14 +446,7 @@ class TargetRows:
             inference = Inference(
                 estimate, variance * inverse @ inverse, inverse @ scores @ inverse
             )
-        return LinearFit(coefficients, products, n_rows, inference)
-
-    @property
-    def _longest(self) -> float:
-        """The largest norm or, without a delta, the largest value of a row."""
-        if self.budget.kind == "epsilon":
-            return UNIT
-        return math.sqrt(self.rows.square)
+        return coefficients, inference, products, n_rows
 
     def _clip_residuals(self, block: slice, products: Floats, limit: float) -> Floats:
         """Return residuals clipped at a limit, as integers up to `RESIDUAL_UNIT`; shape (n_rows, 1)."""
@@ -534,62 +465,17 @@ class TargetRows:
         noisy = noise.add_floats(source, exact[:, 0])
         return noisy * (limit / (UNIT * RESIDUAL_UNIT))
 
-    def _choose_limit(
-        self,
-        coefficients: Floats,
-        limit: float,
-        n_clipped: float,
-        n_rows: float,
-        source: ByteSource,
-        *,
-        step: int,
-    ) -> tuple[float, float, float]:
-        """Choose the limit of residuals that about `n_clipped` rows exceed.
-
-        Also return the fraction of the rows within it, and the mean square of clipped residuals, in squared limits.
-        """
-        limits = limit * 2.0 ** (-np.arange(N_LIMITS) / 2)
-        n_longest = 0
-        if step > 0:
-            limits *= 4  # The residuals may have become larger.
-        if step == N_COUNTS - 1:
-            # Residuals of rare large values of the target may exceed all of these limits.
-            n_longest = max(0, math.ceil(math.log2(MAX_LIMIT / limits[0]) / 2))
-            longest = limits[0] * 4.0 ** np.arange(n_longest, 0, -1)
-            limits = np.concatenate([longest, limits])
+    def _count_residuals(
+        self, coefficients: Floats, fraction: Fraction, source: ByteSource
+    ) -> tuple[Floats, float]:
+        """Measure the weights of the rows by the size of their residuals; also return the error of one number."""
         sizes = np.empty(len(self.target))
         for block, _, products in self.rows.predict(coefficients[:, np.newaxis]):
             sizes[block] = np.abs(self.target[block] - products[:, 0])
-        exact = [np.count_nonzero(sizes > size) for size in limits]
-        exact = np.diff([0, *exact, len(sizes)]).tolist()
-        noise = self.count_noise()
-        counts = np.array([to_float(count) for count in noise.add(source, exact)])
-        # Five standard errors: a limit that noise increases would increase all noise.
-        errors = 5 * to_float(noise.std) * np.sqrt(np.arange(1, n_longest + 1))
-        if (np.cumsum(counts[:n_longest]) <= np.maximum(errors, n_clipped)).all():
-            counts[:n_longest] = 0.0
-        # The number of rows is more precise than the sum of all counts.
-        counts[n_longest:] += (n_rows - counts.sum()) / (len(counts) - n_longest)
-        n_longer = np.cumsum(counts)[:-1]
-
-        n_clipped = float(np.clip(n_clipped, 0.5, MAX_CLIPPED_FRACTION * n_rows))
-        # The first number that is large compared with its noise determines the limit by a
-        # quantile of the normal distribution.
-        n_certain = min(max(n_clipped, 2 * to_float(noise.std)), n_rows / 2)
-        index = int(np.argmax(np.append(n_longer > n_certain, True)))
-        if index == len(limits) or n_clipped < 1:
-            limit = float(limits[max(index - 1, 0)])
-        else:
-            fractions = np.array([n_clipped, min(n_longer[index], n_rows / 2)]) / n_rows
-            wanted, found = (NormalDist().inv_cdf(1 - x / 2) for x in fractions)
-            limit = float(limits[index]) * min(wanted / found, 4.0)
-        limit = min(limit, MAX_LIMIT)
-        n_outside = n_clipped if n_clipped >= 1 else 0.0
-        # The mean square of numbers from a to b is (a**2 + a b + b**2) / 3.
-        ends = np.minimum(np.array([np.inf, *limits, 0.0]) / limit, 1.0)
-        squares = (ends[1:] ** 2 + ends[1:] * ends[:-1] + ends[:-1] ** 2) / 3
-        row_variance = max(float(squares @ counts) / n_rows, 1 / 50)
-        return limit, 1 - n_outside / n_rows, row_variance
+        weights = np.rint(UNIT * self.rows.factors**2)
+        noise = Noise.from_budget(self.budget * fraction, UNIT)
+        counts = noise.add_floats(source, count_by_size(sizes, weights))
+        return counts / UNIT, to_float(noise.std) / UNIT
 
     def _measure_scores(
         self, coefficients: Floats, limit: float, source: ByteSource
@@ -604,30 +490,39 @@ class TargetRows:
         return scores, to_row_units(noise.std)
 
 
-def limit_rows(
-    rows: Rows, target: Floats, budget: PrivacyBudget, source: ByteSource
+def weigh_rows(
+    rows: Rows,
+    target: Floats,
+    weights: Floats,
+    budget: PrivacyBudget,
+    source: ByteSource,
 ) -> tuple[TargetRows, Units]:
-    """Center, rotate and shorten rows for a budget in mu; also return the origin, constant and axes of the columns."""
+    """Weigh rows and, for a budget in mu, center, rotate and shorten them; also return the units of the columns."""
+    n_columns = rows.n_columns
+    units = Units(np.ones(n_columns), np.zeros(n_columns), np.eye(n_columns))
+    if budget.kind == "epsilon":
+        # Noise is proportional to the largest value, and the norm of rows does not matter.
+        factors, square = np.sqrt(weights), rows.square + UNIT**2
+        return TargetRows(
+            WeightedRows(rows, factors, UNIT, square), target, budget
+        ), units
     centered = find_limits(rows, budget.of_a_row, 0.2, source)
     # The rows that exceed the limit change a sum by about as much as the noise. If twice
     # as many do, they bias the coefficients of curved relations by more than the noise
     # does; if half as many do, the noise is larger.
-    noise_norm = math.sqrt((rows.n_columns + 1) / centered.remaining.mu_squared)
+    noise_norm = math.sqrt((n_columns + 1) / centered.remaining.mu_squared)
     limits, axes = centered.whiten(0.2, source, max_longer=20 * noise_norm)
     # A longer row is multiplied by one factor together with its constant and its target,
     # as in weighted least squares. So a linear model of the rows is also a linear model of
     # the shortened rows.
-    weighted = WeightedRows.of(limits.rows, limits.square)
-    units = Units(
-        np.ones(rows.n_columns),
-        limits.middle / UNIT,
-        axes,
-        weighted.constant / UNIT,
+    weighted = WeightedRows.of(limits.rows, limits.square, weights)
+    units = units._replace(
+        origin=limits.middle / UNIT, axes=axes, constant=weighted.constant / UNIT
     )
     return TargetRows(weighted, target, limits.remaining), units
 
 
-class _LinearRegression(RegressorMixin, LinearModel):
+class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
     """Base class of linear models that are fitted by noisy Newton steps."""
 
     delta: float
@@ -642,66 +537,61 @@ class _LinearRegression(RegressorMixin, LinearModel):
         return parse_all_bounds(self.bounds, self.target_bounds, names)
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
-        """Round the rows to integers between their bounds, and compute the noise.
+        """Round the rows to integers between their bounds.
 
-        With a budget in epsilon, the noises are known; otherwise `_release` divides the squares of mu.
+        `_release` divides the budget: epsilon, or the square of mu.
         """
+        check_flag("fit_intercept", self.fit_intercept)
         penalty = self._penalty()
+        rows, weights, max_weight = self._split_weights(rows)
         bounds = parse_bounds(bounds, rows.names)
         # The origin is the middle of the bounds. The constant compensates for the shift.
         starts = bounds[:, 0] + (bounds[:, 1] - bounds[:, 0]) / 2
+        if not self.fit_intercept:
+            starts[-1] = 0.0
         units = find_widths(bounds, starts)
         *columns, target = to_float_columns(rows.table)
         no_codes = np.zeros(len(target), int)
         on_grid = Rows.of(columns, bounds[:-1], starts[:-1], no_codes)
         target = (np.clip(target, *bounds[-1]) - starts[-1]) / units[-1]
-        exact = GridRows(on_grid, starts, units), target, penalty, budget
-        # With a budget in mu, all noise is Gaussian, and the squares of mu add up to its
-        # square.
-        noises = [Noise.gaussian(budget.mu_squared)]
-        if budget.kind == "epsilon":
-            # Noise is proportional to the largest value, and the norm of rows does not matter.
-            factors = np.ones(len(target))
-            square = on_grid.square + UNIT**2
-            weighted = WeightedRows(on_grid, factors, UNIT, square)
-            exact = (exact[0], TargetRows(weighted, target, budget), penalty, budget)
-            noises = exact[1].noises
-        return Plan(exact, tuple(noises), f"noisy Newton steps, {noises[0].name}")
+        grid_rows = GridRows(on_grid, starts, units)
+        exact = grid_rows, target, weights, penalty / max_weight, budget
+        name = Noise.joint(budget, UNIT, len(units)).name
+        losses: tuple[Loss, ...] = ()
+        if budget.kind != "epsilon":
+            losses = (gaussian_loss(budget.mu_squared),)
+        return Plan(exact, mechanism=f"noisy Newton steps, {name}", losses=losses)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        """Fit ridge regression by noisy Newton steps, and convert its coefficients to the units of the columns.
-
-        `starts` and `scales` are the origin and the unit of each column and, last, of the target.
-        """
-        (rows, starts, scales), target, penalty, budget = plan.exact
-        n_columns = rows.n_columns
-        units = Units(np.ones(n_columns), np.zeros(n_columns), np.eye(n_columns))
-        if budget.kind != "epsilon":
-            target, units = limit_rows(rows, target, budget, source)
+        """Fit ridge regression by noisy Newton steps, and convert its coefficients to the units of the columns."""
+        (rows, starts, scales), target, weights, penalty, budget = plan.exact
+        target_rows, units = weigh_rows(rows, target, weights, budget, source)
         column_scales, target_scale = scales[:-1], float(scales[-1])
         # With extremely narrow bounds, penalties and slopes exceed the largest float.
         with np.errstate(over="ignore"):
             penalties = penalty / column_scales / column_scales
             slopes = target_scale / column_scales
-        solution = target.fit(penalties, units.axes, source)
         units = units._replace(
             slopes=slopes,
             origin=units.origin + starts[:-1] / column_scales,
             target=target_scale,
             target_start=float(starts[-1]),
         )
+        coefficients, inference, products, n_rows = target_rows.fit(
+            penalties, units, source, fit_intercept=self.fit_intercept
+        )
         reason = ""
-        if solution.inference is None:
+        if inference is None:
             reason = explain_weak_products(
-                solution.products,
+                products,
                 units.axes,
-                solution.n_rows,
-                self.guarantee_.scope[:-1],
+                n_rows,
+                self.guarantee_.scope[: self.n_features_in_],
                 min_support=MIN_SUPPORT,
                 # The variance of a new column, or of a column that varies within its bounds.
                 reach=1 / 16 if budget.kind == "epsilon" else 1 / 64,
             )
-        self._set_coefficients(units, solution.coefficients, solution.inference, reason)
+        self._set_coefficients(units, coefficients, inference, reason)
 
     def predict(self, X: TableLike) -> Floats:
         """Return the expected target of rows.
@@ -743,6 +633,10 @@ class DPLinearRegression(_LinearRegression):
     target_bounds : pair of float, or Domain
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside. The noise
         follows the residuals, so wide bounds hardly increase it.
+    fit_intercept : bool, default=True
+        If False, the intercept is 0.
+    max_weight : float, optional
+        The largest `sample_weight` of a row, from public knowledge. The noise is proportional to it.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -792,16 +686,18 @@ class DPLinearRegression(_LinearRegression):
     the number of columns, divided by mu.
 
     The rest of the budget has three uses. A fifth of it (without delta, 3/10) is for noisy sums of products of two
-    columns, the second derivatives of the loss. A tenth is for three noisy histograms of the residuals by size, which
-    determine a limit of the residuals. The other parts are for five noisy sums of the products of rows and clipped
-    residuals, and for sums of their squares. Each sum gives a Newton step, and the noise of these sums is proportional
-    to the limit, not to `target_bounds`. The result is the mean of the steps, weighted by their precision. Noisy sums
-    of products were proposed in [2]_. The components of the
-    coefficients in the directions of the eigenvectors of the products are shrunk by their noise ([3]_), which matters
-    for collinear columns and for few rows.
+    columns, the second derivatives of the loss. Two 15ths are for three noisy histograms of the residuals by size,
+    which determine a limit of the residuals. The other parts are for four noisy sums of the products of rows and
+    clipped residuals, and for sums of their squares. Each sum gives a Newton step, and the noise of these sums is
+    proportional to the limit, not to `target_bounds`. The result is the mean of the last two steps, weighted by their
+    precision. Noisy sums of products were proposed in [2]_. The components of the coefficients in the directions of the
+    eigenvectors of the products are shrunk by their noise ([3]_), which matters for collinear columns and for few rows.
 
-    Clipped residuals change the coefficients if they are not symmetric. About a quarter as many residuals are clipped
-    as change a sum by its noise, and at most a fifth in the first two steps.
+    Clipped residuals change the coefficients if they are not symmetric. The limit is an extrapolation of the histogram:
+    the clipped parts of residuals of a heavy tail add up to about a quarter of the noise of a sum.
+
+    With `sample_weight`, all sums are weighted by `sample_weight` / `max_weight`. Without an intercept, the
+    coefficients of each step are those with an intercept of 0.
 
     `summary` computes intervals from the same noisy sums. The error due to the noise follows from the distribution of
     the noise of the sums, and the sampling error from the noisy products of squared residuals, so it is valid for
@@ -843,6 +739,8 @@ class DPLinearRegression(_LinearRegression):
         delta: float = 0.0,
         bounds: Bounds | None = None,
         target_bounds: tuple[float, float] | Domain | None = None,
+        fit_intercept: bool = True,
+        max_weight: float | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -851,6 +749,8 @@ class DPLinearRegression(_LinearRegression):
         self.delta = delta
         self.bounds = bounds
         self.target_bounds = target_bounds
+        self.fit_intercept = fit_intercept
+        self.max_weight = max_weight
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
@@ -873,6 +773,10 @@ class DPRidge(_LinearRegression):
     alpha : float, default=1.0
         The penalty of squared coefficients in the units of the columns, as in
         scikit-learn's `Ridge`, finite and >= 0.
+    fit_intercept : bool, default=True
+        If False, the intercept is 0.
+    max_weight : float, optional
+        The largest `sample_weight` of a row, from public knowledge. The noise is proportional to it.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -933,6 +837,8 @@ class DPRidge(_LinearRegression):
         bounds: Bounds | None = None,
         target_bounds: tuple[float, float] | Domain | None = None,
         alpha: float = 1.0,
+        fit_intercept: bool = True,
+        max_weight: float | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -942,6 +848,8 @@ class DPRidge(_LinearRegression):
         self.bounds = bounds
         self.target_bounds = target_bounds
         self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.max_weight = max_weight
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state

@@ -15,24 +15,31 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from skdp._arrays import Floats, Indices, Integers
-from skdp.base import Bounds, check_choice, parse_bounds, to_float_columns
+from skdp.base import (
+    Bounds,
+    check_choice,
+    check_flag,
+    parse_bounds,
+    to_float_columns,
+)
 from skdp.central._base import RECORD, TARGET, Plan, check_declared_columns
 from skdp.central._linear_model import (
     GridRows,
     Inference,
     LinearModel,
-    NoisyProducts,
     Units,
-    explain_noise,
-    explain_weak_products,
 )
 from skdp.central._rows import (
     UNIT,
+    NoisyProducts,
     Rows,
     WeightedRows,
     bound_products,
+    explain_noise,
+    explain_weak_products,
     find_limits,
     find_widths,
+    invert,
     to_row_units,
 )
 from skdp.central._supervised import Classes, LogitClassifier
@@ -195,6 +202,7 @@ def infer(
     gradient: Floats,
     error: float,
     noises: InferenceNoises,
+    constraint: Floats | None,
     source: ByteSource,
 ) -> tuple[Inference | None, NoisyProducts]:
     """Measure second derivatives of `BinaryLoss`, and infer coefficients; None if the noise is too large.
@@ -218,7 +226,7 @@ def infer(
         factors[1, block] *= np.abs(residuals) / (RESIDUAL_UNIT // 2)
     sums = rows.measure_products(factors[0], noises.information, source)
     information = NoisyProducts(
-        sums, to_row_units(noises.information.std), np.zeros(sums.shape)
+        sums, to_row_units(noises.information.std), np.zeros(sums.shape), constraint
     )
     scores = rows.measure_products(factors[1], noises.scores, source)
     if information.eigen[0][0] <= MIN_INFORMATION * information.noise_norm:
@@ -227,7 +235,7 @@ def infer(
     inference = Inference.from_gradient(
         measured[:, 0],
         gradient[:, 0],
-        information.sums / 4,
+        4 * information.inverse,
         error=error,
         scores=scores / 4,
     )
@@ -290,8 +298,8 @@ def descend(
         The loss of a row.
     noise : ndarray of shape (n_steps, n_columns + 1, n_outputs)
         Noise that is added to the sum of the gradients in each step.
-    step : ndarray of shape (n_columns + 1, 1)
-        Factors of the gradients.
+    step : ndarray of shape (n_columns + 1, n_columns + 1)
+        Matrix by which the gradients are multiplied.
     start : ndarray of shape (n_columns + 1, n_outputs)
         The first coefficients.
     """
@@ -308,7 +316,7 @@ def descend(
         total = (exact.astype(object) + drawn).astype(float) / (UNIT * RESIDUAL_UNIT)
         # The gradient is not linear, so the noise of the averaged coefficients biases them.
         rate = LATE_RATE if step_number in averaged else RATE
-        velocity = MOMENTUM * velocity + rate * step * total
+        velocity = MOMENTUM * velocity + rate * step @ total
         measured, coefficients = coefficients, coefficients - velocity
         if step_number in averaged:
             means += np.stack([coefficients, measured, total]) / len(averaged)
@@ -332,12 +340,15 @@ class PublicRows:
     inputs: Floats
     # Weights of rows in the loss, at most 1 and less for long rows; shape (n_rows,).
     weights: Floats
+    fit_intercept: bool
 
     @classmethod
-    def read(cls, batches: Batches) -> PublicRows:
+    def read(
+        cls, batches: Batches, weights: Floats, *, fit_intercept: bool
+    ) -> PublicRows:
         """Standardize the public columns of a table in memory, and choose weights that shorten the longest rows."""
         columns = np.stack(to_float_columns(batches.table), axis=1)
-        scaler = StandardScaler()
+        scaler = StandardScaler(with_mean=fit_intercept)
         with np.errstate(over="ignore", invalid="ignore"):
             columns = scaler.fit_transform(columns)
         if not np.isfinite(scaler.var_).all():
@@ -351,8 +362,8 @@ class PublicRows:
         # quantiles from 0.1 to 0.5 give the same AUC; without weights, AUC on nine tables
         # at epsilon 0.1 decreases by up to 0.25 (benchmarks/central_models.py).
         lengths = np.linalg.norm(inputs, axis=1)
-        weights = np.minimum(1.0, np.quantile(lengths, 0.25) / lengths)
-        return cls(scaler, inputs, weights)
+        weights = weights * np.minimum(1.0, np.quantile(lengths, 0.25) / lengths)
+        return cls(scaler, inputs, weights, fit_intercept)
 
     def to_integers(self) -> tuple[Integers, float]:
         """Round the weighted inputs to integers, so that sensitivities are exact; also return the size of a step."""
@@ -401,13 +412,18 @@ class PublicRows:
         # the precision of floats.
         n_columns = len(sums) - 1
         penalty = np.sqrt(n_columns) * unit * to_float(noise.std)
-        model = LogisticRegression(C=1 / (penalty + 2.0**-20 * n_rows), max_iter=1_000)
+        model = LogisticRegression(
+            C=1 / (penalty + 2.0**-20 * n_rows),
+            fit_intercept=self.fit_intercept,
+            max_iter=1_000,
+        )
         model.fit(
             np.tile(self.inputs[:, :-1], (n_classes, 1)),
             np.repeat(np.arange(n_classes), len(self.inputs)),
             sample_weight=class_weights.T.ravel(),
         )
-        coefficients = np.vstack([model.coef_.T, model.intercept_])
+        constants = np.broadcast_to(model.intercept_, len(model.coef_))
+        coefficients = np.vstack([model.coef_.T, constants])
         inference = None
         if n_classes == 2:
             error = unit * to_float(noise.std)
@@ -427,21 +443,15 @@ class PublicRows:
         min_eigenvalue = MIN_TARGET_INFORMATION * math.sqrt(len(sums)) * error
         if np.linalg.eigvalsh(information)[0] <= min_eigenvalue:
             return None
+        # The last coefficient is the intercept.
+        constraint = None if self.fit_intercept else np.eye(len(sums))[-1]
         return Inference.from_gradient(
             coefficients,
             self.inputs.T @ (self.weights * probabilities) - sums,
-            information,
+            invert(information, constraint),
             error=error,
             scores=self.inputs.T * (self.weights * variances) @ self.inputs,
         )
-
-
-class DescentPlan(NamedTuple):
-    """Checked inputs before the charge."""
-
-    grid_rows: GridRows
-    classes: Classes
-    budget: PrivacyBudget
 
 
 class DPLogisticRegression(LogitClassifier, LinearModel):
@@ -466,6 +476,11 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         ``"record"`` protects whole records. ``"target"`` protects the values of the
         target: all columns of X and the number of rows are public, `bounds` are not
         used, and nothing is clipped.
+    fit_intercept : bool, default=True
+        If False, the intercept is 0.
+    max_weight : float, optional
+        The largest `sample_weight` of a row, from public knowledge. The noise is proportional to it. With
+        ``protect="target"``, weights are public, too.
     max_rows_per_person : int, default=1
         Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
         number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
@@ -533,7 +548,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
 
     A further 3/32 of mu**2 are used for noisy sums of the products of two columns, by which the columns are rotated
     and scaled to about equal variances, so that 30 to 80 steps are enough ([4]_), and for counts of the new rows by
-    norm. A 64th is for the numbers of rows by class, from which the descent starts, so that a rare class is predicted
+    norm. A 64th is for the weights of rows by class, from which the descent starts, so that a rare class is predicted
     from the first step. For two classes, 7/32 of mu**2 are used after the descent, for noisy sums of second derivatives
     and of squared gradients, if these numbers are large enough for intervals; otherwise for the gradients. `summary`
     computes intervals from these sums and the noisy gradients ([6]_), and the coefficients are its estimates. An
@@ -603,6 +618,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         bounds: Bounds | None = None,
         classes: list[Any] | None = None,
         protect: Literal["record", "target"] = "record",
+        fit_intercept: bool = True,
+        max_weight: float | None = None,
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
         random_state: int | None = None,
@@ -612,6 +629,8 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         self.bounds = bounds
         self.classes = classes
         self.protect = protect
+        self.fit_intercept = fit_intercept
+        self.max_weight = max_weight
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
         self.random_state = random_state
@@ -627,9 +646,10 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
 
     def _select_bounded(self, rows: Batches) -> Batches:
         """Select the columns with declared bounds: all features, or none if only the target is private."""
+        rows = super()._select_bounded(rows).features
         if not self._protects_target():
-            return rows.features
-        check_declared_columns(self.bounds, rows.names[:-1])
+            return rows
+        check_declared_columns(self.bounds, rows.names)
         return rows.select(())
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
@@ -641,8 +661,10 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
 
         The noises of the gradient descent depend on noisy limits, so `_release` chooses them.
         """
+        check_flag("fit_intercept", self.fit_intercept)
+        rows, weights, _ = self._split_weights(rows)
         if self._protects_target():
-            return self._plan_target(rows, budget)
+            return self._plan_target(rows, weights, budget)
         bounds = parse_bounds(bounds, rows.names[:-1])
         classes = Classes.read(rows, self.classes)
         # The origin of a column is the point between its bounds that is nearest to 0. With
@@ -654,12 +676,16 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         )
         grid_rows = GridRows(rows_on_grid, starts, find_widths(bounds, starts))
         gaussian = replace(budget, kind="mu", amount=budget.mu_squared)
-        exact = DescentPlan(grid_rows, classes, gaussian)
+        exact = grid_rows, classes, weights, gaussian.of_a_row
         return Plan.from_gaussian(exact, budget, "noisy gradient descent")
 
-    def _plan_target(self, rows: Batches, budget: PrivacyBudget) -> Plan:
+    def _plan_target(
+        self, rows: Batches, weights: Floats, budget: PrivacyBudget
+    ) -> Plan:
         """Plan the release of a private target of public rows, by noisy sums of the columns over each class."""
-        public = PublicRows.read(rows.features)
+        public = PublicRows.read(
+            rows.features, weights, fit_intercept=self.fit_intercept
+        )
         classes = Classes.read(rows, self.classes)
         codes = classes.codes(rows.target.table.columns[0])
         n_classes = len(classes.values)
@@ -684,7 +710,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         public, indicators, classes = plan.exact
         fit = public.fit(indicators, plan.noises[0], source)
         scales = public.scaler.scale_
-        means = public.scaler.mean_ / scales
+        means = public.fit_intercept * public.scaler.mean_ / scales
         units = Units(1 / scales, means, np.eye(len(scales)))
         self._set_coefficients(units, fit.coefficients, fit.inference)
         self.classes_, self.domain_ = classes.values, classes.domain
@@ -694,32 +720,39 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         """Limit the norm of rows, fit coefficients by noisy gradient descent, and convert them to original units."""
         if plan.protected:
             return self._release_target(plan, source)
-        exact: DescentPlan = plan.exact
-        classes = exact.classes
-        rows_on_grid, starts, scales = exact.grid_rows
-        budget = exact.budget.of_a_row
+        (rows_on_grid, starts, scales), classes, sample_weights, budget = plan.exact
         # Half or twice as many shortened rows change results by less than their noise.
         centered = find_limits(rows_on_grid, budget, 0.05, source)
         limits, axes = centered.whiten(0.05, source)
-        rows = WeightedRows.of(limits.rows, limits.square)
+        rows = WeightedRows.of(limits.rows, limits.square, sample_weights)
+        units = Units(
+            1 / scales,
+            limits.middle / UNIT + starts / scales,
+            axes,
+            rows.constant / UNIT,
+        )
+        constraint = None if self.fit_intercept else units.to_terms[-1]
         n_classes = len(classes.values)
         loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
-        # An upper bound, because steps are too long if the number of rows is too small.
-        n_rows = max(1.0, limits.n_rows + 2 * limits.error)
+        noise = Noise.gaussian(budget.mu_squared / 64, UNIT**2)
+        class_counts = noise.add_floats(source, rows.count_classes(n_classes)) / UNIT
+        count_error = to_float(noise.std) / UNIT
+        class_counts = np.maximum(class_counts, 2 * count_error)
+        n_rows = class_counts.sum()
         # The variances of the columns, and the square of the constant.
         squares = np.full(len(scales) + 1, 1 / 64)
         squares[-1] = (rows.constant / UNIT) ** 2
-        step = 1 / loss.curvature / n_rows / squares[:, np.newaxis]
+        # Steps are too long if the number of rows is too small.
+        n_upper = n_rows + 2 * count_error * math.sqrt(n_classes)
+        step = invert(np.diag(loss.curvature * n_upper * squares), constraint)
         # With more steps, noise changes the logits more than a step improves them.
-        unlimited = math.sqrt(limits.remaining.mu_squared) * limits.n_rows / 25
+        unlimited = math.sqrt(limits.remaining.mu_squared) * n_rows / 25
         n_steps = int(np.clip(unlimited, 30, 80))
         shape = n_steps, limits.rows.n_columns + 1, loss.n_outputs
-        counts = Noise.gaussian(budget.mu_squared / 64)
-        class_counts = counts.add_floats(source, classes.count(rows_on_grid.codes))
-        class_counts = np.maximum(class_counts, 2 * to_float(counts.std))
         start = np.zeros(shape[1:])
-        start[-1] = find_constants(class_counts) / (rows.constant / UNIT)
+        if self.fit_intercept:
+            start[-1] = find_constants(class_counts) / units.constant
         mu_squared = limits.remaining.mu_squared - budget.mu_squared / 64
         noises = make_inference_noises(rows, class_counts, budget.mu_squared)
         if noises.factor < 1:
@@ -733,7 +766,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
             error = to_float(gradients.std) / (UNIT * RESIDUAL_UNIT)
             error /= math.sqrt(n_averaged)
             inference, information = infer(
-                rows, measured, gradient, error, noises, source
+                rows, measured, gradient, error, noises, constraint, source
             )
             if inference is not None:
                 coefficients = inference.coefficients[:, np.newaxis]
@@ -742,15 +775,13 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
                     information,
                     coefficients[:, 0],
                     axes,
-                    rows.constant / UNIT,
+                    units.constant,
                     class_counts,
-                    self.guarantee_.scope[:-1],
+                    self.guarantee_.scope[: self.n_features_in_],
                 )
         elif n_classes == 2:
-            reason = explain_noise(limits.n_rows, noises.factor)
+            reason = explain_noise(n_rows, noises.factor)
 
-        origin = limits.middle / UNIT + starts / scales
-        units = Units(1 / scales, origin, axes, rows.constant / UNIT)
         self._set_coefficients(units, coefficients, inference, reason)
         self.classes_, self.domain_ = classes.values, classes.domain
         self.n_iter_ = n_steps

@@ -18,6 +18,13 @@ from skdp.central.statistics import Noise, to_float, warn_user
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import ByteSource
 
+# Smallest eigenvalue of the sums of products, in norms of the noise, in Newton steps.
+MIN_EIGENVALUE = 1.5
+
+# Smallest eigenvalue of the sums of products, in norms of the noise, for intervals: the
+# noise then changes standard errors by about a quarter.
+MIN_SUPPORT = 2.0
+
 # Integer that represents the distance from the origin of a column to its farther bound.
 UNIT = 1 << 14
 
@@ -343,9 +350,10 @@ def bound_products(square: int, largest: int) -> int:
 class WeightedRows:
     """Private rows with a constant, and weights that limit the effect of long rows."""
 
-    # The weight of a row is the square of the factor that shortens it. Weights are
-    # functions of the columns only, so the expected gradient at the true coefficients
-    # remains 0. This would not hold for the predictions of shortened rows.
+    # The weight of a row is the square of its factor: the product of its weight in the
+    # sample, and of the factor that shortens it. Weights do not depend on the target, so
+    # the expected gradient at the true coefficients remains 0. This would not hold for the
+    # predictions of shortened rows.
 
     rows: Rows
     # Factor of each row, at most 1; shape (n_rows,).
@@ -356,10 +364,17 @@ class WeightedRows:
     square: int
 
     @classmethod
-    def of(cls, rows: Rows, square: int) -> WeightedRows:
-        """Limit the squared norm of rows to `square`, and append a constant."""
+    def of(cls, rows: Rows, square: int, weights: Floats) -> WeightedRows:
+        """Limit the squared norm of rows to `square`, and append a constant; `weights` are from 0 to 1."""
         constant = max(math.isqrt(square) // 2, 1)
-        return cls(rows, rows.factors(square), constant, square + constant**2)
+        factors = rows.factors(square) * np.sqrt(weights)
+        return cls(rows, factors, constant, square + constant**2)
+
+    def count_classes(self, n_classes: int) -> Integers:
+        """Sum the weights of the rows of each class, in steps of 1 / `UNIT`."""
+        weights = np.rint(UNIT * self.factors**2)
+        sums = np.bincount(self.rows.codes, weights, n_classes)
+        return sums.astype(np.int64)
 
     def sum_gradients(
         self, coefficients: Floats, residuals: Callable[[slice, Floats], Floats]
@@ -407,3 +422,200 @@ class WeightedRows:
         return add_product_noise(
             self.rows.moments(factors, self.constant), noise, source
         )
+
+
+def invert(matrix: Floats, constraint: Floats | None) -> Floats:
+    """Invert the second derivatives of a loss, for Newton steps that do not change ``constraint @ coefficients``."""
+    inverse = np.asarray(np.linalg.inv(matrix), float)
+    if constraint is None:
+        return inverse
+    direction = inverse @ constraint
+    removed: Floats = np.outer(direction, direction) / (constraint @ direction)
+    return inverse - removed
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyProducts:
+    """Noisy sums over rows of the products of columns and a constant, which is last, in units of the columns."""
+
+    # Shape (n_columns + 1, n_columns + 1).
+    sums: Floats
+    # Standard deviation of the noise of one sum.
+    error: float
+    # Penalties of pairs of coefficients, of the shape of `sums`.
+    penalties: Floats
+    # Combination of the coefficients that remains 0: the intercept, in a model without it.
+    constraint: Floats | None = None
+
+    @property
+    def noise_norm(self) -> float:
+        """About half of the spectral norm of the noise."""
+        # The spectral norm of a symmetric matrix with independent entries of standard
+        # deviation s is about 2 sqrt(n) s.
+        return math.sqrt(len(self.sums)) * self.error
+
+    @cached_property
+    def eigen(self) -> tuple[Floats, Floats]:
+        """Eigenvalues of the sums with penalties, ascending, and eigenvectors."""
+        values, vectors = np.linalg.eigh(self.sums + self.penalties)
+        return values, vectors
+
+    @cached_property
+    def matrix(self) -> Floats:
+        """The sums with penalties, and with eigenvalues that exceed their noise."""
+        values, vectors = self.eigen
+        smallest = max(MIN_EIGENVALUE * self.noise_norm, 2.0**-40 * values[-1])
+        return vectors * np.maximum(values, smallest) @ vectors.T
+
+    @cached_property
+    def inverse(self) -> Floats:
+        """The inverse of `matrix`, see `invert`."""
+        return invert(self.matrix, self.constraint)
+
+    def shrink(self, estimate: Floats, variance: float) -> Floats:
+        """Shrink the components of coefficients in the directions of the eigenvectors by their noise.
+
+        `variance` is the variance of the noise of each sum of products with the target.
+        """
+        # W. James, C. Stein (1961). Components that exceed their noise many times remain.
+        # Where the products are not larger than their noise, as for collinear columns, the
+        # eigenvalue is uncertain, too.
+        values, vectors = self.eigen
+        components = vectors.T @ estimate
+        noise = variance * ((vectors.T @ self.inverse) ** 2).sum(axis=1)
+        noise *= np.where(values < MIN_SUPPORT * self.noise_norm, 6, 3)
+        shrunk: Floats = vectors @ (components**3 / (components**2 + noise))
+        return (
+            shrunk if self.constraint is None else self.inverse @ self.matrix @ shrunk
+        )
+
+    def smooth_scores(
+        self, scores: Floats, error: float, row_variance: float, noise_variance: float
+    ) -> Floats:
+        """Shrink noisy sums of products of gradients toward those of residuals with equal variances.
+
+        `error` is the standard deviation of the noise of one sum, `row_variance` the variance of the residuals, and
+        `noise_variance` of the noise of a gradient.
+        """
+        values, vectors = np.linalg.eigh(self.sums)
+        variances = row_variance * np.maximum(values, self.noise_norm)
+        # In these units, the sums are about the identity.
+        units = vectors * np.sqrt(variances)
+        to_units = vectors / np.sqrt(variances)
+        # The noise of the sums matters if it is large compared with the variances of the
+        # gradients due to the rows, and due to the rows and the noise.
+        noise = error / variances / np.sqrt(1 + noise_variance / variances)
+        ratios = np.outer(noise, noise) / 4
+        identity = np.eye(len(scores))
+        excess = (to_units.T @ scores @ to_units - identity) / (1 + ratios)
+        values, vectors = np.linalg.eigh(identity + excess)
+        vectors = units @ vectors
+        smooth: Floats = vectors * np.maximum(values, 1 / 20) @ vectors.T
+        return smooth
+
+
+def explain_noise(n_rows: float, factor: float) -> str:
+    """State that intervals require `factor` times as many rows."""
+    rows = max(math.ceil(factor * n_rows / 100) * 100, 100)
+    return (
+        "The noise is too large for intervals of the coefficients: about "
+        f"{rows:,} rows, or an epsilon that is {math.ceil(10 * factor) / 10} times "
+        "as large, are required. Narrower bounds or fewer columns reduce the noise"
+    )
+
+
+def explain_weak_products(
+    products: NoisyProducts,
+    axes: Floats,
+    n_rows: float,
+    names: Sequence[Any],
+    *,
+    min_support: float,
+    reach: float,
+) -> str:
+    """Explain why the products do not support intervals: by noise, or by columns that are constant or dependent.
+
+    The columns were multiplied by `axes`. The smallest eigenvalue of the products must be `min_support` times the norm
+    of their noise. It is about ``reach * n_rows`` for columns of which none is a combination of others.
+    """
+    required = min_support * products.noise_norm
+    # Sums of products of the centered columns.
+    means = products.sums[-1, :-1] / max(float(products.sums[-1, -1]), required)
+    centered = products.sums[:-1, :-1] - np.outer(means, products.sums[-1, :-1])
+    values, vectors = np.linalg.eigh(centered)
+    smallest = float(values[0])
+    # The smallest eigenvalue of a constant combination of columns is noise.
+    is_certain = reach * n_rows > 1.5 * required and smallest < products.noise_norm
+    if len(names) > 1:
+        # A combination of columns is constant only if another combination is not.
+        is_certain &= float(values[-1]) > 2 * required
+    if not is_certain:
+        expected = min(max(smallest, required / 10), reach * n_rows / 1.5)
+        factor = max(required / max(expected, required / 100), 1.2)
+        return explain_noise(n_rows, factor)
+    # The combination of the columns with the smallest variance, in standard deviations of
+    # the columns, which are at least the smallest one that the noise permits.
+    to_columns = np.linalg.inv(axes)
+    variances = np.diag(to_columns.T @ centered @ to_columns)
+    variances = np.maximum(variances, required * (to_columns**2).sum(axis=0))
+    weights = np.abs(axes @ vectors[:, 0]) * np.sqrt(variances)
+    is_involved = weights > 0.3 * weights.max()
+    involved = [name for name, i in zip(names, is_involved, strict=True) if i]
+    if len(involved) == 1:
+        return (
+            f"Column {involved[0]!r} is constant within its bounds, up to noise, so the "
+            "coefficients have no intervals. Drop the column, or declare narrower bounds"
+        )
+    return (
+        f"Columns {involved} depend on each other, up to noise, so the coefficients have "
+        "no intervals. Drop one of these columns; for the indicators of a column, use "
+        "DPOneHotEncoder(drop='first')"
+    )
+
+
+# Ascending limits of residuals by size, in half widths of the bounds of a target.
+RESIDUAL_LIMITS = 2.0 ** np.arange(-22, 2)
+
+
+def count_by_size(sizes: Floats, weights: Floats | None = None) -> Integers:
+    """Count the residuals up to each of `RESIDUAL_LIMITS`, with integer weights; the last includes larger ones."""
+    classes = np.searchsorted(RESIDUAL_LIMITS[:-1], sizes)
+    return np.bincount(classes, weights, len(RESIDUAL_LIMITS)).astype(np.int64)
+
+
+def choose_residual_limit(
+    counts: Floats, error: float, n_rows: float, n_clipped: float
+) -> tuple[float, float, float]:
+    """Choose a limit of residuals from noisy counts by size, of at most the width of the bounds of the target.
+
+    The sum of the parts beyond the limit is about a quarter of `n_clipped` limits. `error` is the standard deviation of
+    a count. Also return the fraction of the residuals within the limit, and the mean square of clipped residuals, in
+    squared limits.
+    """
+    # Summed from the largest residuals down, which adds the noise of few counts.
+    n_beyond = np.cumsum(counts[:0:-1])[::-1]
+    n_beyond = np.clip(n_beyond, 0.5, 0.8 * n_rows)
+    errors = max(error, 2.0**-40) * np.sqrt(np.arange(len(n_beyond), 0, -1))
+    certainty = (n_beyond - 0.5) / errors
+    # A larger limit, which noise exceeds, would increase all noise.
+    is_certain = certainty >= min(3.0, certainty.max() / 1.2)
+    far = int(np.flatnonzero(is_certain)[-1])
+    # A Weibull distribution has these numbers of residuals beyond two limits. Its tail may
+    # be heavy, so a normal distribution would clip too many large residuals.
+    logs = np.log(n_rows / n_beyond)
+    nearer = np.flatnonzero(is_certain[:far] & (n_beyond[:far] > 0.2 * n_rows))
+    exponent = 1.5
+    if len(nearer) and n_beyond[far] < 0.1 * n_rows:
+        near = int(nearer[-1])
+        octaves = math.log(2) * (far - near)
+        exponent = math.log(logs[far] / logs[near]) / octaves
+        exponent = min(max(exponent, 0.25), 1.5)
+    wanted = math.log(n_rows / max(n_clipped, 0.5))
+    # The mean part of a residual beyond the limit is ``limit / (exponent * wanted)``.
+    wanted -= math.log(min(exponent * wanted / 4, 1.0))
+    limit = float(RESIDUAL_LIMITS[far]) * (wanted / logs[far]) ** (1 / exponent)
+    limit = float(np.clip(limit, RESIDUAL_LIMITS[0], RESIDUAL_LIMITS[-1]))
+    # Between b / 2 and b, the mean square is b**2 / 2 if the density falls with the square.
+    squares = np.minimum(0.5 * (RESIDUAL_LIMITS / limit) ** 2, 1.0)
+    mean_square = max(float(counts @ squares) / n_rows, 1 / 50)
+    return limit, 1 - math.exp(-wanted), mean_square

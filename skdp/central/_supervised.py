@@ -14,7 +14,7 @@ from sklearn.utils import Tags, assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Indices, Integers
+from skdp._arrays import Floats, Indices
 from skdp.base import (
     ColumnLike,
     ColumnName,
@@ -256,10 +256,6 @@ class Classes:
         """Return the index of each row's class among the sorted classes; the number of classes if it is undeclared."""
         (codes,) = self.domain.encode([column])
         return np.append(np.argsort(self.order), len(self.order))[codes]
-
-    def count(self, codes: Indices) -> Integers:
-        """Count the rows of each of the sorted classes."""
-        return np.bincount(codes, minlength=len(self.order)).astype(np.int64)
 
     @classmethod
     def read(cls, rows: Batches, classes: Any) -> Self:

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdp._arrays import Floats, Indices
 from skdp.base import (
     ColumnLike,
+    OrderedScore,
     TableLike,
     check_choice,
     check_confidence_level,
@@ -367,7 +368,7 @@ def _compare_means(
     return float((differences / np.maximum(errors, tiny)).max())
 
 
-class ReportLinearRegression(RegressorMixin, ReportRegression):
+class ReportLinearRegression(OrderedScore, RegressorMixin, ReportRegression):
     """Fit a linear regression on true predictors and on reports.
 
     Parameters
@@ -510,7 +511,7 @@ class ReportLinearRegression(RegressorMixin, ReportRegression):
         return (linear[0] * cells).sum(axis=0)
 
 
-class ReportLogisticRegression(ClassifierMixin, ReportRegression):
+class ReportLogisticRegression(OrderedScore, ClassifierMixin, ReportRegression):
     """Fit a logistic regression whose predictors, target, or both are reports.
 
     Parameters

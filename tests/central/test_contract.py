@@ -197,16 +197,18 @@ QUICK_DATAFRAME_CHECKS = [
 
 
 def expected_failures(estimator):
+    weighted = EXPECTED_OF_WEIGHTED if hasattr(estimator, "max_weight") else {}
     if is_classifier(estimator):
-        return EXPECTED_OF_MODELS
+        if weighted:
+            weighted = weighted | {"check_classifiers_one_label_sample_weights": weighted[WEIGHT_CHECKS[0]]}
+        return EXPECTED_OF_MODELS | weighted
     if is_regressor(estimator):
-        return EXPECTED_FAILURES | EXPECTED_OF_MODELS
+        return EXPECTED_FAILURES | EXPECTED_OF_MODELS | weighted
     if isinstance(estimator, skdp.DPMarginalSynthesizer):
         return EXPECTED_OF_SYNTHESIS
     tags = estimator.__sklearn_tags__().input_tags
     expected = EXPECTED_FAILURES | ({"check_dtype_object": OBJECTS} if tags.allow_nan and not tags.string else {})
-    is_weighted = isinstance(estimator, skdp.DPHistogram | skdp.DPMean | skdp.DPGroupBy)
-    return expected | (EXPECTED_OF_WEIGHTED if is_weighted else {})
+    return expected | weighted
 
 
 @pytest.mark.usefixtures("repeatable_draws")
@@ -226,6 +228,8 @@ def test_scikit_learn_checks_pass(estimator):
         skdp.DPMean(bounds=AROUND_0, max_weight=10),
         skdp.DPHistogram(domain=Interval(-100, 100, bins=2), max_weight=10, handle_unknown="ignore"),
         skdp.DPGroupBy(by=None, bounds=AROUND_0, max_weight=10),
+        skdp.DPRidge(50.0, delta=1e-6, bounds=(-10, 10), target_bounds=(-10, 10), max_weight=10),
+        skdp.DPLogisticRegression(50.0, bounds=(-10, 10), max_weight=10),
     ],
     ids=repr,
 )

@@ -59,17 +59,17 @@ AXES = [*LIMITS, 1 / 16, 1 / 32]
 
 # Products, the number of rows by residual and gradients in turn, and squares of residuals.
 def list_newton_steps(products):
-    gradients = [(0.85 - products) * part / 20 for part in (1, 2, 5, 6, 6)]
-    counts = [1 / 30] * 3
+    gradients = [(49 / 60 - products) * part / 20 for part in (1, 2, 8, 9)]
+    counts = [1 / 60, 1 / 60, 1 / 10]
     first = [draw for pair in zip(counts, gradients[:3], strict=True) for draw in pair]
-    return [products, *first, *gradients[3:], 1 / 20]
+    return [products, *first, gradients[3], 1 / 20]
 
 
 NEWTON = [*AXES, *[25 / 32 * part for part in list_newton_steps(1 / 5)]]
 # Rows by class, gradients in all steps, second derivatives, and squares of residuals.
 DESCENT = [*AXES, 1 / 64, 35 / 64, 3 / 16, 1 / 32]
 SCORES, ROUNDS = [1 / 4, 1 / 32, 19 / 32, 1 / 8], [1 / 100, 3 / 20, *[21 / 600] * 24]
-USED = [*[0.7] * 6, *[0.3] * 8, 0.2]
+USED = [*[0.7] * 6, *[0.2] * 8]
 # For each model: its target, the budgets of its draws, and the smallest fraction of each that a row uses.
 MODELS = {
     "linear": (DPLinearRegression(MU, **NUMBER), "number", NEWTON, USED),

@@ -19,6 +19,7 @@ from skdp.central._logistic_regression import (
     BinaryLoss,
     SoftmaxLoss,
 )
+from skdp.central._rows import choose_residual_limit, count_by_size
 from skdp.central.additive._smoothing import Bins, make_prior_covariances, smooth_sums
 from skdp.central.statistics import (
     Noise,
@@ -126,15 +127,12 @@ def sum_by_bin(codes: NDArray[Any], residuals: Floats, n_bins: int) -> Integers:
     return np.stack(sums, axis=1).astype(np.int64)
 
 
-def count_by_size(residuals: Floats, limits: Integers) -> Integers:
-    """Count residuals by absolute value: for each ascending limit, the residuals between the previous limit and it."""
-    classes = np.searchsorted(limits, np.abs(residuals[0]))
-    return np.bincount(classes, minlength=len(limits))
-
-
 # Epochs that begin with a new bound of the residuals. With a single bound, R2 of three
 # tables at epsilon 0.1 decreases by 0.03 to 0.2 (benchmarks/central_models.py).
 BOUND_EPOCHS = (0, 1, 2, 4)
+
+# Largest fraction of the rows whose residuals are clipped.
+MAX_CLIPPED_FRACTION = 0.02
 
 
 def find_residuals(
@@ -144,34 +142,18 @@ def find_residuals(
     noise: Noise,
     source: ByteSource,
 ) -> NumberResiduals:
-    """Choose a bound that few residuals of a numeric target exceed, and estimate their variance, by noisy counts.
+    """Choose a bound that few residuals of a numeric target exceed, and estimate their mean square, by noisy counts.
 
     `targets` of shape (n_rows,) and `responses` of the model, of shape (n_outputs, n_rows), are integers in steps of
     1 / `TARGET_UNIT`. `n_rows` is the noisy number of rows, and `noise` is for the counts of residuals by size.
     """
-    n_bounds = 32  # half octaves
-    steps = np.arange(n_bounds)[::-1]
-    bounds = (2 * TARGET_UNIT * 2.0 ** (-steps / 2)).astype(np.int64)  # ascending
-    residuals = NumberResiduals(int(bounds[-1])).measure(targets, responses)
-    counts = noise.add_floats(source, count_by_size(residuals, bounds))
-    error = to_float(noise.std)
-    # Summed from the largest residuals down, which adds the noise of few counts.
-    n_beyond = np.cumsum(counts[::-1])[::-1]
-    n_added = np.arange(n_bounds, 0, -1)
-    is_many = n_beyond > 0.02 * n_rows + error * np.sqrt(n_added)
-    # The bound is the largest one that many rows exceed. The True in front, for the case
-    # that there is none, shifts the positions by one.
-    last_many = int(np.flatnonzero(np.append(True, is_many))[-1])
-    index = max(last_many - 1, 0)
-    counts_within = np.maximum(counts[: index + 1], 0.0)
-    n_within = counts_within.sum()
-    # Between b / sqrt(2) and b, the mean square is b**2 / (2 log(2)) = 0.72 b**2 if the
-    # logarithm is uniform. The first interval, from 0, is treated in the same way.
-    squares = 0.72 * (bounds[: index + 1] / TARGET_UNIT) ** 2
-    variance = squares[-1]
-    if n_within > 0:
-        variance = max(float(counts_within @ squares) / n_within, variance / 16)
-    return NumberResiduals(int(bounds[index]), variance)
+    sizes = np.abs(targets - responses[0]) / TARGET_UNIT
+    counts = noise.add_floats(source, count_by_size(sizes))
+    limit, _, mean_square = choose_residual_limit(
+        counts, to_float(noise.std), n_rows, MAX_CLIPPED_FRACTION * n_rows
+    )
+    bound = int(limit * TARGET_UNIT) + 1
+    return NumberResiduals(bound, mean_square * limit**2)
 
 
 def choose_n_epochs(mu_squared: Fraction, n_rows: float, n_columns: int) -> int:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
 
 from skdp._arrays import Floats, Integers
-from skdp.base import Bounds, TableLike, to_float_columns
+from skdp.base import Bounds, OrderedScore, TableLike, to_float_columns
 from skdp.central._base import Plan, Unknown
 from skdp.central._rows import warn_of_few_rows
 from skdp.central._sums import GRID, to_grid
@@ -246,7 +246,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         self.domain_ |= {name: classes.attribute}
 
 
-class DPAdditiveRegressor(RegressorMixin, AdditiveModel):
+class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
     """Predict a number with a sum of one function per column, fitted with differential privacy.
 
     The prediction is a constant plus a function of each column. `shape_` returns the functions with their errors, and
