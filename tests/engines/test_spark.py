@@ -167,11 +167,12 @@ def test_error_of_a_worker_is_returned_as_a_value():
     assert ids["refusal"] == [None] * 3
     assert ids["id"][0] == ids["id"][2] != ids["id"][1]
     reports = ReportSums(transformer.protocol_)
-    for found in (_spark.check_partition(made, odd.to_batches()), _spark.add_up_partition(reports, odd.to_batches())):
+    failed = [_spark.check_partition(made, odd.to_batches()), _spark.sum_partition(reports, ["cell"], odd.to_batches())]
+    for found in failed:
         (refusal,) = values_of(found)["refusal"]
         assert "olumn 'color' " in refusal
         assert "SECRET" not in refusal
-    found = values_of(_spark.add_up_partition(reports, rows.to_batches(max_chunksize=2)))
+    found = values_of(_spark.sum_partition(reports, ["cell"], rows.to_batches(max_chunksize=2)))
     sums = np.concatenate([part.ravel() for part in transformer.tally(rows.select(["color"])).sums()])
     assert dict(zip(found["cell"], found["value"], strict=True)) == {n: sums[n] for n in np.flatnonzero(sums)}
 
