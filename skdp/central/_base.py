@@ -413,8 +413,11 @@ class CentralStatistic(CentralEstimator):
         large = open_large(X)
         if large is not None and self._requires_rows:
             X, large = large.load(), None
-            if y is not None:
-                X, y = without_column(X, y, "y")
+            # Linear models pass the target with its weights, which may be a column, too.
+            target, *weights = y if isinstance(y, tuple) else (y,)
+            if target is not None:
+                X, target = without_column(X, target, "y")
+            y = (target, *weights) if weights else target
         if large is not None:
             columns = large.template
             if person is not None:
