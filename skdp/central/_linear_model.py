@@ -174,10 +174,11 @@ class LinearModel(SupervisedStatistic):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Private features in memory, without missing values.
-        y : array-like of shape (n_samples,)
+            Private features, without missing values. The rows of a large table that `skdp.engines` supports, such as a
+            Polars LazyFrame, are read into memory.
+        y : array-like of shape (n_samples,) or column name
             Private target, without missing values. `guarantee_` lists it under its name, or as ``"target"`` if it has
-            no name or the name of a column of X.
+            no name or the name of a column of X. For a large table, the name of a column of X.
         sample_weight : array-like of shape (n_samples,) or column name, optional
             Private weight of each row, such as the inverse of its sampling probability: a row counts as so many rows.
             Weights are clipped to [0, `max_weight`], and a missing weight is 0. A column name excludes this column from
@@ -195,8 +196,8 @@ class LinearModel(SupervisedStatistic):
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range, a declaration does not fit the columns, X is 1-D, sparse, in an engine, or
-            contains invalid values, or y has another number of rows, a missing value or an undeclared class; or if y,
+            If a parameter is out of range, a declaration does not fit the columns, X is 1-D, sparse, or contains
+            invalid values, or y has another number of rows, a missing value or an undeclared class; or if y,
             `sample_weight` or `person` is a series with the row labels of X in another order.
         BudgetExceeded
             If the ledger does not cover the release.
@@ -826,7 +827,7 @@ class DPRidge(_LinearRegression):
     ...     ).fit(X, y)
     ...     print(model.coef_.round(1))
     [ 2. -1.]
-    [ 1.2 -0.6]
+    [ 1.3 -0.6]
     """
 
     def __init__(

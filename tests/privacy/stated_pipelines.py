@@ -96,7 +96,9 @@ OF_NUMBERS = {
     "private scaler, private model": lambda: make_pipeline(scaler(), classifier(bounds=(-9, 9))),
     "private scaler, plain model": lambda: make_pipeline(scaler(), LOGIT),
     "votes": lambda: VotingClassifier([("one", classifier()), ("two", classifier())]),
-    "bag of parts": lambda: BaggingRegressor(regressor(), 2, bootstrap=False, max_samples=0.7, random_state=0),
+    "bag of parts": lambda: BaggingRegressor(
+        regressor(max_weight=1), 2, bootstrap=False, max_samples=0.7, random_state=0
+    ),
     "search of a model": lambda: GridSearchCV(classifier(), {"epsilon": [1.0, 0.5]}, cv=2),
     "target scaled": lambda: TransformedTargetRegressor(regressor(target_bounds=(-3, 3)), transformer=StandardScaler()),
     "reports of numbers, scaler, model": lambda: make_pipeline(perturber(), StandardScaler(), LOGIT),
