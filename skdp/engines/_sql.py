@@ -47,6 +47,12 @@ class IbisTable(StreamTable):
         backend = self._frame.get_backend().name
         if self.limit is not None or backend not in ("sqlite", "duckdb", "postgres"):
             return None
+        if backend == "sqlite":
+            # The digits of `hex` are those of UTF-8 only in databases with this encoding.
+            query = self._frame.get_backend().raw_sql("PRAGMA encoding")
+            with closing(query) as cursor:
+                if cursor.fetchone() != ("UTF-8",):
+                    return None
         cells: dict[str, Any] = {}
         for index, name in enumerate(keys.columns):
             cell = _find_cell(self._frame[name], keys[name], backend)
@@ -114,10 +120,16 @@ def _make_table(rows: Sequence[tuple[Any, ...]], schema: Any) -> Any:
     for values, field in zip(zip(*rows, strict=True), schema, strict=True):
         # SQLite stores booleans as integers, and dates as text.
         stored = field.type
-        if pyarrow.types.is_boolean(stored):
-            stored = pyarrow.int64()
+        allowed: set[type] = {str}
+        if pyarrow.types.is_boolean(stored) or pyarrow.types.is_integer(stored):
+            stored, allowed = pyarrow.int64(), {int}
+        elif pyarrow.types.is_floating(stored):
+            allowed = {int, float}
         elif pyarrow.types.is_temporal(stored):
             stored = pyarrow.string()
+        # Arrow converts 1.9 to 1, and bytes to text.
+        if not {type(value) for value in values} <= {*allowed, type(None)}:
+            raise TypeError("a value has another type than its column")
         arrays.append(pyarrow.array(values, stored).cast(field.type))
     return pyarrow.table(arrays, schema)
 

@@ -235,6 +235,26 @@ def test_values_of_another_type_in_sqlite_raise_an_error(ibis_sqlite):
         skdp.DPHistogram(1.0, domain={"n": [1, 2]}).fit(stored.select("n"))
 
 
+@pytest.mark.parametrize(("kind", "value"), [("INTEGER", "1.9"), ("TEXT", "x'61'"), ("BOOLEAN", "0.5")])
+def test_values_that_arrow_would_convert_raise_an_error(kind, value, tmp_path):
+    """Arrow converted 1.9 to 1 and bytes to text, so that a mean of 1.9 was 1.0."""
+    connection = ibis.sqlite.connect(tmp_path / "values.db")
+    connection.con.executescript(f"CREATE TABLE t (x {kind}); INSERT INTO t VALUES ({value})")
+    for release in (skdp.DPMean(1.0, bounds=(0, 5)), skdp.DPHistogram(1.0, domain={"x": ["a", "b"]})):
+        with pytest.raises((TypeError, ValueError)):
+            release.fit(connection.table("t"))
+
+
+def test_text_in_utf_16_is_compared_as_text(tmp_path):
+    """The bytes of "\u6162" in UTF-16 are those of "ba" in UTF-8, as which its rows were counted."""
+    connection = ibis.sqlite.connect(tmp_path / "wide.db")
+    connection.con.execute("PRAGMA encoding = 'UTF-16le'")
+    connection.con.execute("CREATE TABLE t (x TEXT)")
+    connection.con.executemany("INSERT INTO t VALUES (?)", [("\u6162",)] * 3 + [("ba",)])
+    histogram = skdp.DPHistogram(1e9, domain={"x": ["ba", "\u6162"]}, random_state=0).fit(connection.table("t"))
+    assert histogram.counts_.tolist() == [1, 3]
+
+
 def test_reports_are_drawn_in_batches(stored, rows, tmp_path, monkeypatch):
     monkeypatch.setattr("skdp.engines._sql.ROWS", 700)
     encoder = skdp.RandomizedResponseEncoder(20.0, categories=DOMAIN.select(["level", "town"]), random_state=0)
