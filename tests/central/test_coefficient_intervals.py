@@ -36,6 +36,10 @@ def draw_classes(rng, n_rows, n_columns=2, correlation=0.3, signal=1.0):
     return X, rng.random(n_rows) < expit(1 + signal * X @ WEIGHTS[1 : n_columns + 1])
 
 
+# Quick tests find a coverage of 0.6, or errors twice as large as stated, with a probability above 0.9.
+N_DRAWS = 30
+
+
 def check_coverage(model, draw, n_draws, wanted=lambda X, y: WEIGHTS, *, excess=1.0):
     """Check all intervals of all draws; a correct interval fails with a probability of at most 2e-4."""
     errors = []
@@ -82,12 +86,12 @@ def test_intervals_cover_coefficients_of_a_target_with_rare_large_values(epsilon
     """Residuals beyond the limit were taken for those of a normal distribution, and 0.48 of the intervals covered."""
     model = partial(DPLinearRegression, epsilon, delta=delta, bounds=(0, 1), target_bounds=(0, 30))
     wanted = np.array([RARE.intercept_, *RARE.coef_])
-    check_coverage(model, partial(draw_rare, n_rows=6_000), 60, lambda X, y: wanted)
+    check_coverage(model, partial(draw_rare, n_rows=6_000), N_DRAWS, lambda X, y: wanted)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_intervals_cover_the_coefficients_of_the_population(name):
-    check_coverage(*SETTINGS[name], n_draws=60)
+    check_coverage(*SETTINGS[name], n_draws=N_DRAWS)
 
 
 @pytest.mark.long
@@ -103,7 +107,7 @@ def test_intervals_of_ridge_regression_cover_the_penalized_coefficients():
         return np.array([ridge.intercept_, *ridge.coef_])
 
     model = partial(DPRidge, 1.0, alpha=200, delta=1e-6, bounds=(-4, 4), target_bounds=(-9, 11))
-    check_coverage(model, partial(draw_numbers, n_rows=3_000), 60, penalized)
+    check_coverage(model, partial(draw_numbers, n_rows=3_000), N_DRAWS, penalized)
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
@@ -119,18 +123,18 @@ def test_intervals_cover_least_squares_of_a_curved_relation_of_clipped_values(ep
     wanted = np.array([population.intercept_, *population.coef_])
     model = partial(DPLinearRegression, epsilon, delta=1e-6, bounds=(0, 10), target_bounds=(-6, 10))
     # Shortened rows bias the slopes with much noise: 0.89 to 0.93 of the intervals of 150 other tables cover.
-    check_coverage(model, draw, 60, lambda X, y: wanted, excess=1.5 if epsilon < 1 else 1.0)
+    check_coverage(model, draw, N_DRAWS, lambda X, y: wanted, excess=1.5 if epsilon < 1 else 1.0)
 
 
 @pytest.mark.parametrize("name", ["linear, 0.5", "linear, 4, pure", "logistic, 4", "logistic, target, 0.5"])
 def test_noise_error_is_the_deviation_of_estimates_of_one_table(name):
     model, draw = SETTINGS[name]
     X, y = draw(np.random.default_rng(0))
-    tables = [model(random_state=seed).fit(X, y).summary() for seed in range(80)]
+    tables = [model(random_state=seed).fit(X, y).summary() for seed in range(N_DRAWS)]
     variances = np.var([table["estimate"] for table in tables], axis=0, ddof=1)
     stated = np.median([table["noise_std_error"] for table in tables], axis=0) ** 2
     # A correct standard error fails with a probability of 1e-4 per coefficient.
-    low, high = chi2.ppf([5e-5, 1 - 5e-5], 79) / 79
+    low, high = chi2.ppf([5e-5, 1 - 5e-5], N_DRAWS - 1) / (N_DRAWS - 1)
     assert (low * stated < variances).all()
     assert (variances < high * stated).all()
 
