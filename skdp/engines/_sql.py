@@ -48,7 +48,7 @@ class IbisTable(StreamTable):
         if self.limit is not None or backend not in ("sqlite", "duckdb", "postgres"):
             return None
         if backend == "sqlite":
-            # The digits of `hex` are those of UTF-8 only in databases with this encoding.
+            # `hex` writes digits of UTF-8 only in databases with this encoding.
             query = self._frame.get_backend().raw_sql("PRAGMA encoding")
             with closing(query) as cursor:
                 if cursor.fetchone() != ("UTF-8",):

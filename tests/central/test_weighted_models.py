@@ -166,7 +166,7 @@ def test_weights_and_persons_of_columns_are_no_features():
     ],
 )
 def test_score_refuses_targets_and_weights_in_another_order(model):
-    """`score` matched permuted rows by position, and the accuracy was that of a random model."""
+    """`score` matched permuted rows by position, with the accuracy of a random model."""
     X, y, weights = draw_table("linear" if hasattr(model, "target_bounds") else "logistic", 2_000)
     fitted = model.set_params(random_state=0).fit(X, y)
     expected = fitted.score(X, y, weights)

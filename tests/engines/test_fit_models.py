@@ -120,7 +120,7 @@ def table_to_lists(result):
 
 
 def find_read(fit, table):
-    """Return what a fit reads of a lazy frame: "rows", "values" or "sums"."""
+    """Return the part of a lazy frame that a fit reads: "rows", "values" or "sums"."""
     with pytest.MonkeyPatch.context() as patch:
         called = []
         engine = type(open_large(pl.LazyFrame({"x": [1]})))

@@ -1,4 +1,4 @@
-"""Tables of Ibis: a database counts and sums groups of rows, and the results are those of the rows in memory."""
+"""Tables of Ibis: a database counts and sums groups of rows, with the results of the rows in memory."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_values_that_arrow_would_convert_raise_an_error(kind, value, tmp_path):
 
 
 def test_text_in_utf_16_is_compared_as_text(tmp_path):
-    """The bytes of "\u6162" in UTF-16 are those of "ba" in UTF-8, as which its rows were counted."""
+    """ "\u6162" in UTF-16 has the bytes of "ba" in UTF-8, as which its rows were counted."""
     connection = ibis.sqlite.connect(tmp_path / "wide.db")
     connection.con.execute("PRAGMA encoding = 'UTF-16le'")
     connection.con.execute("CREATE TABLE t (x TEXT)")
