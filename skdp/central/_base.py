@@ -593,7 +593,8 @@ def split_weights(
     if max_weight is None:
         raise ValueError(
             "`max_weight` must be the largest weight of a row with `sample_weight`, "
-            "from public knowledge such as the design of the sample, got None."
+            "from public knowledge such as the design of the sample, got None. Set "
+            "max_weight=1 in a bagging ensemble, which passes repeated rows as weights."
         )
     if is_large or isinstance(sample_weight, str):
         return without_column(X, sample_weight, "sample_weight")

@@ -53,7 +53,10 @@ def read_probability(value: Any, name: str) -> Fraction:
     if 0 < number < 1:
         exact = Fraction(number).limit_denominator(1_000_000)
     if not 0 < exact < 1:
-        raise ValueError(f"`{name}` must be in [1e-6, 1 - 1e-6], got {value}.")
+        raise ValueError(
+            f"`{name}` must be in [1e-6, 1 - 1e-6], got {value}. Divide a percentile by "
+            "100: the median is 0.5."
+        )
     return exact
 
 

@@ -289,7 +289,11 @@ class Classes:
             raise ValueError(
                 f"`classes` must have at least 2 values, got {n_classes} class."
             )
-        count_cells(target, domain, [(0,)], "error", make_error=_make_class_error)
+        try:
+            count_cells(target, domain, [(0,)], "error", make_error=_make_class_error)
+        except ColumnError as error:
+            text = f"{error} The values of the target are declared by `classes`."
+            raise ColumnError(text) from None
         return cls(domain)
 
 

@@ -58,7 +58,7 @@ def run_draft_domain(options: argparse.Namespace) -> Path:
     """Write a draft of a domain file, and print its remarks."""
     if options.domain.suffix != ".toml":
         raise ValueError(f"`domain` must end in .toml, got {options.domain.name!r}.")
-    check_path(options.domain)
+    check_path(options.domain, "domain")
     file = TableFile(options.data, delimiter=options.delimiter)
     check_header(file, options.delimiter)
     text = draft_domain_toml(
@@ -98,7 +98,7 @@ def check_csv(path: Path | None) -> None:
 
 def check_page(options: argparse.Namespace, name: str) -> None:
     """Raise an error if the option `name` is not a new file in a format of statements; None is allowed."""
-    path = check_path(getattr(options, name))
+    path = check_path(getattr(options, name), name)
     if path is not None and path.suffix.lower() not in (".html", ".json"):
         raise ValueError(f"--{name} must end in .html or .json, got {path.name!r}.")
 
@@ -119,6 +119,7 @@ def format_statement(statement: PrivacyStatement, path: Path) -> str:
 
 def run_privatize(options: argparse.Namespace) -> Path:
     """Privatize the rows of a table and write the reports; return the path of the new file."""
+    check_path(options.out, "out")
     path = _choose_protocol_path(options)
     transformer, columns = _make_transformer(options)
     keep = _choose_kept_columns(options, columns)
@@ -147,7 +148,7 @@ def _choose_protocol_path(options: argparse.Namespace) -> Path | None:
     An error is raised before the charge, because the reports are useless without their protocol.
     """
     if options.save is not None or not is_csv(find_format(options.out.name)):
-        check_path(options.save)
+        check_path(options.save, "save")
         path: Path | None = options.save
         return path
     if not options.has_stream:
@@ -350,6 +351,7 @@ def run_synthesize(options: argparse.Namespace) -> Path:
     if options.model is not None:
         return _sample_model(options)
     _check_synthesis(options)
+    check_path(options.out, "out")
     domain = load_domain_file(options.domain)
     files = _open_tables(options, domain)
     print_unit(options)
@@ -387,6 +389,7 @@ def _sample_model(options: argparse.Namespace) -> Path:
     unused = {action.dest for action in options.parser._actions}
     unused -= {"help", "out", "model", "rows", "random_state"}
     _check_unused(options, sorted(unused), "must not be given with --load")
+    check_path(options.out, "out")
     model = DPMarginalSynthesizer.load(options.model)
     model.set_params(random_state=options.random_state)
     return sample_file(model, options.out, n_samples=options.rows)

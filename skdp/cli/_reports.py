@@ -54,7 +54,7 @@ MODEL = b"PK\x03\x04"
 def run_estimate(options: argparse.Namespace) -> Path | None:
     """Estimate counts or means from reports, and print or write them; return the path of the new file, or None."""
     check_csv(options.out)
-    check_path(options.out)
+    check_path(options.out, "out")
     table = estimate_file(
         options.data,
         _load_protocol(options),
@@ -75,6 +75,7 @@ def run_estimate(options: argparse.Namespace) -> Path | None:
 
 def run_tally(options: argparse.Namespace) -> Path:
     """Sum reports and tallies, and write a tally."""
+    check_path(options.out, "out")
     protocol = _load_protocol(options)
     tally_files(
         options.data, protocol, destination=options.out, delimiter=options.delimiter

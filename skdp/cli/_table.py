@@ -35,7 +35,7 @@ def run_table(options: argparse.Namespace) -> Path:
     _check_options(options)
     _check_bins(options)
     max_weight = _find_max_weight(options.weight, domain)
-    check_path(options.out)
+    check_path(options.out, "out")
     check_page(options, "statement")
     columns = [*options.by, *options.columns]
     others = [options.weight, options.person]
@@ -65,10 +65,9 @@ def run_table(options: argparse.Namespace) -> Path:
 
 def _check_options(options: argparse.Namespace) -> None:
     """Raise an error if options exclude each other, or the new file is not a CSV file."""
-    if not options.columns and options.statistics != ["count"]:
-        raise ValueError(
-            f"`columns` must name the columns of {options.statistics}, got none."
-        )
+    of_columns = [name for name in options.statistics if name != "count"]
+    if of_columns and not options.columns:
+        raise ValueError(f"`columns` must name the columns of {of_columns}, got none.")
     if not (options.by or options.columns):
         raise ValueError("`by` must name the columns of the groups, got none.")
     if options.columns and options.statistics == ["count"]:
@@ -115,7 +114,16 @@ def _find_max_weight(name: str | None, domain: Domain) -> float | None:
             f"`weight` must be a column of the domain, got {name!r}. Declare its public "
             f"bounds: [columns.{name}] with low = 0.0 and high."
         )
-    return float(find_bounds(domain[name], name)[1])
+    return float(_find_bounds(domain, name, "weight")[1])
+
+
+def _find_bounds(domain: Domain, name: str, option: str) -> Any:
+    """Return the declared bounds of a column; errors name the option of the column."""
+    try:
+        return find_bounds(domain[name], name)
+    except ValueError as error:
+        text = str(error).replace("`bounds` of column", f"`{option}`: column")
+        raise ValueError(text) from None
 
 
 def _make_groups(
@@ -126,12 +134,15 @@ def _make_groups(
     for statistic in options.statistics:
         is_number = statistic.replace(".", "", 1).isdecimal()
         statistics.append(float(statistic) if is_number else statistic)
+    bounds = domain.select(options.columns) if options.columns else None
+    for name in options.columns:
+        _find_bounds(domain, name, "columns")
     return DPGroupBy(
         options.epsilon,
         by=options.by or None,
         keys=domain.select(options.by) if options.by else None,
         statistics=statistics,
-        bounds=domain.select(options.columns) if options.columns else None,
+        bounds=bounds,
         max_weight=max_weight,
         totals=options.totals,
         quantile_fraction=options.quantile_fraction,

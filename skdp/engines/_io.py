@@ -127,7 +127,7 @@ def run_check(work: Callable[[], T]) -> T:
 PROTOCOL_SUFFIX = ".protocol.json"
 
 
-def check_path(path: Any) -> Path | None:
+def check_path(path: Any, parameter: str = "path") -> Path | None:
     """Return the absolute path of a new file; raise an error if it exists or its directory does not."""
     if path is None:
         return None
@@ -136,12 +136,12 @@ def check_path(path: Any) -> Path | None:
     for name in (path, f"{path}{PROTOCOL_SUFFIX}"):
         if Path(name).exists():
             raise FileExistsError(
-                f"`path` must be a new file, got {str(name)!r}, which exists. A release "
-                "is never overwritten."
+                f"`{parameter}` must be a new file, got {str(name)!r}, which exists. A "
+                "release is never overwritten."
             )
     if not destination.parent.is_dir():
         raise FileNotFoundError(
-            f"`path` must be in an existing directory, got {str(path)!r}."
+            f"`{parameter}` must be in an existing directory, got {str(path)!r}."
         )
     return destination
 

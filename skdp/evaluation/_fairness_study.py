@@ -337,7 +337,10 @@ def _read_table(
 ) -> _Table:
     """Check the parameters of `fairness_study`, and return its rows, labels and groups."""
     if not isinstance(X, pd.DataFrame):
-        raise TypeError(f"X must be a pandas DataFrame, got {type(X).__name__}.")
+        name = f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}"
+        has_method = hasattr(X, "to_pandas")
+        remedy = "X.to_pandas()" if has_method else "pd.DataFrame(X, columns=...)"
+        raise TypeError(f"X must be a pandas DataFrame, got {name}. Use {remedy}.")
     check_consistent_length(X, y)
     check_row_order(X=X, y=y)
     domain = Domain(domain)
@@ -358,10 +361,13 @@ def _read_table(
                 f"{missing}."
             )
     true = parse_classes(y, "y")
-    is_positive = true.isin([find_positive_label(positive_label, y=true)])
+    positive = find_positive_label(positive_label, y=true)
+    is_positive = true.isin([positive])
     if is_positive.nunique() < 2:
+        shown = true.unique().tolist()[:10]
         raise ValueError(
-            "y must have both the positive label and another label, got one of them."
+            "y must have both the positive label and another label, got "
+            f"`positive_label`={positive!r}, and y with {shown}."
         )
     labels = is_positive.to_numpy().astype(np.int64)
     values = dict(
@@ -377,9 +383,11 @@ def _read_table(
     for names in table.list_comparisons():
         if table.find_privileged(names).nunique() < 2:
             title = ", ".join(map(repr, names))
+            given = {name: values[name] for name in names}
+            declared = {name: domain[name] for name in names}
             raise ValueError(
                 f"Column {title} of X must have both privileged and unprivileged "
-                "values, got only one of them."
+                f"values, got `privileged`={given} with the declared values {declared}."
             )
     for name in X.columns:
         is_number = pd.api.types.is_numeric_dtype(X[name].dtype)

@@ -88,10 +88,17 @@ def link_errors(
     synthetic_names = [*tables[2], *tables[3]]
     names = [person, *tables[0], *tables[1]]
     missing = [name for name in names if name not in synthetic_names]
-    if missing or not all(person in [*table] for table in tables):
+    read = dict(zip(given, tables, strict=True))
+    without = [name for name, table in read.items() if person not in [*table]]
+    if without:
         raise ValueError(
-            f"All tables must have the column `person`={person!r}, and the synthetic "
-            f"tables all columns of the real tables, but lack {sorted(map(str, missing))}."
+            f"All tables must have the column `person`={person!r}, but it is not in "
+            f"{without}."
+        )
+    if missing:
+        raise ValueError(
+            "The synthetic tables must have all columns of the real tables, but lack "
+            f"{sorted(map(str, missing))}."
         )
     shared = {*tables[0]} & {*tables[1]} - {person}
     if shared:

@@ -217,6 +217,7 @@ def test_one_group_of_all_rows_takes_all_statistics(statistics, weighted):
     ("parameters", "match"),
     [
         ({"statistics": [1.0]}, r"`statistics` must be in \[1e-6, 1 - 1e-6\]"),
+        ({"statistics": [50]}, "got 50. Divide a percentile by 100: the median is 0.5"),
         ({"statistics": ["median", 0.25, 0.25]}, "must not name a statistic twice"),
         ({"statistics": ["median", 0.5]}, r"must not name a statistic twice, got \['median', 0.5\]"),
         ({"statistics": [0.1234567, 0.1234568]}, "must not name a statistic twice"),  # both are q12.3457

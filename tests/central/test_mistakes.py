@@ -100,6 +100,10 @@ def test_bounds_are_checked(name, bounds, match):
             (name, {"classes": [0, 2]}, "values that `classes` does not declare")
             for name in ("DPGaussianNB", "DPSelectKBest")
         ),
+        *(
+            (name, {"classes": ["no", "yes"]}, "The values of the target are declared by `classes`")
+            for name in ("DPGaussianNB", "DPLogisticRegression", "DPSelectKBest")
+        ),
         ("DPLogisticRegression", {"classes": [0, 1, None]}, "`classes` must not contain missing values"),
         ("DPRidge", {"target_bounds": 3}, "`target_bounds` of column 'y' must be a pair"),
         ("DPRidge", {"target_bounds": None}, "`target_bounds` must be"),

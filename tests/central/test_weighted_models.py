@@ -128,7 +128,7 @@ def test_mistakes_with_weights_raise_errors_before_the_charge(name):
         model.set_params(ledger=None)
     mistakes = [
         ({"max_weight": 4.0}, None, "`sample_weight` must be given with max_weight=4.0"),
-        ({"max_weight": None}, weights, "`max_weight` must be the largest weight"),
+        ({"max_weight": None}, weights, "`max_weight` must be the largest weight .* Set max_weight=1 in a bagging"),
         ({"max_weight": 4.0}, weights[::-1], "`sample_weight` must have its row labels in the order of X"),
         ({"max_weight": 4.0}, [1.0], "must have one weight for each row"),
         ({"max_weight": 4.0}, "v", "`sample_weight` must be the name of a column of X"),

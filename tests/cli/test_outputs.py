@@ -115,7 +115,7 @@ def test_two_processes_with_one_output_charge_once(command, capsys, monkeypatch)
     assert len(PrivacyLedger(path="ledger").charges()) == 1
     assert path.exists()
     # A file of an earlier release is not replaced.
-    assert "which exists" in refuse(capsys, *words, *KNOWN)
+    assert "OUT must be a new file" in refuse(capsys, *words, *KNOWN)
     assert len(PrivacyLedger(path="ledger").charges()) == 1
 
 

@@ -173,7 +173,7 @@ def test_invalid_options_raise_before_charge(files, capsys):
         "--seed must not be given": [*BASE, "--person", "id", "--secret-key", "key", "--seed", 1],
         "key: File exists.": [*BASE, "--person", "id", "--new-key", "key"],
         "one line of hexadecimal digits": [*BASE, "--person", "id", "--secret-key", "nokey"],
-        "'p.json', which exists": [*BASE, "--save", "p.json"],
+        "--save must be a new file, got 'p.json', which exists": [*BASE, "--save", "p.json"],
     }
     charged = ["--ledger", "ledger", "--budget", 9]
     for text, words in wrong.items():
@@ -218,7 +218,8 @@ def test_other_protocol_beside_a_csv_file_raises_an_error(files, capsys):
     error = refuse(capsys, "estimate", "out.csv", "--protocol", "other.csv.protocol.json")
     assert "out.csv: The metadata of the reports contains the protocol of another" in error
     (files / "out.csv").unlink()
-    charged = ["--ledger", "ledger", "--budget", 9]
+    charged = ["--ledger", "ledger"]
+    PrivacyLedger(9.0, path="ledger")
     for words in ([], ["--save", "p.json"]):
         error = refuse(capsys, "privatize", "in.csv", "out.csv", *OPTIONS, *charged, *words)
         assert "out.csv.protocol.json', which exists" in error

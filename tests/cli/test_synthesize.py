@@ -149,7 +149,8 @@ def test_error_contains_no_value(table, domain, tmp_path, capsys, monkeypatch):
 
 @pytest.mark.parametrize("command", ["synthesize", "privatize"])
 def test_failed_release_charges_no_ledger(table, domain, tmp_path, capsys, command):
-    words = ["--domain", domain, "--epsilon", 1, "--ledger", tmp_path / f"{command}.ledger", "--budget", 3]
+    words = ["--domain", domain, "--epsilon", 1, "--ledger", tmp_path / f"{command}.ledger"]
+    PrivacyLedger(3.0, path=tmp_path / f"{command}.ledger")
     for out in ("no folder/out.csv", "out.txt"):
         shown = refuse(capsys, command, table, tmp_path / out, *words)
         assert PrivacyLedger(path=tmp_path / f"{command}.ledger").spent.epsilon == 0

@@ -106,22 +106,22 @@ def test_weights_and_persons_are_columns(files, capsys):
         (["--by", "sex", "--person", "weight", "--weight", "weight"], "got 'weight' in --weight and --person"),
         (
             ["--by", "sex", "--columns", "region", "--statistics", "mean"],
-            "column 'region' must be an Interval of numbers, got ['n', 's']. Exclude the column, or group by it",
+            "--columns: column 'region' must be an Interval of numbers, got ['n', 's']. Exclude the column",
         ),
         (
             ["--by", "sex", "--statistics", "mean", "0.9"],
             "--columns must name the columns of ['mean', '0.9'], got none",
         ),
-        (["--statistics", "median"], "--columns must name the columns of ['median'], got none"),
+        (["--statistics", "count", "median"], "--columns must name the columns of ['median'], got none"),
         (
             ["--by", "sex", "--columns", "income", "--statistics", "count", "median", "--share", "2"],
             "--share must be in",
         ),
         (["--statistics", "count"], "--by must name the columns of the groups, got none"),
-        (["--by", "sex", "--weight", "region"], "column 'region' must be an Interval of numbers"),
+        (["--by", "sex", "--weight", "region"], "--weight: column 'region' must be an Interval of numbers"),
         (["--by", "sex", "--columns", "income"], "--statistics must contain a statistic of --columns, such as mean"),
         (["--by", "sex", "--statement", "page.txt"], "--statement must end in .html or .json"),
-        (["--by", "sex", "--statement", "old.json"], "must be a new file"),
+        (["--by", "sex", "--statement", "old.json"], "--statement must be a new file"),
     ],
 )
 def test_invalid_options_raise_before_charge(words, match, files, capsys, monkeypatch):

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.linear_model import LogisticRegression
@@ -179,16 +180,18 @@ OF_JOBS = skdp.RandomizedResponseEncoder(categories={"job": DOMAIN["job"]})
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"X": PEOPLE.to_numpy()}, TypeError, "X must be a pandas DataFrame, got ndarray"),
+        ({"X": PEOPLE.to_numpy()}, TypeError, r"got numpy.ndarray. Use pd.DataFrame\(X, columns=...\)"),
+        ({"X": pl.from_pandas(PEOPLE)}, TypeError, r"got polars.DataFrame. Use X.to_pandas\(\)"),
         ({"methods": ["best"]}, ValueError, "`methods.i.` must be one of"),
         ({"methods": "reported"}, TypeError, "`methods` must be a list of names"),
         ({"sensitive_features": "wage"}, ValueError, "Column 'wage' must be in X and declared"),
         ({"encoder": OF_JOBS}, ValueError, r"`sensitive_features` must be a column of encoder, \['job'\], got 'sex'"),
         ({"privileged": "x"}, ValueError, "Column 'sex' of X must have both privileged and unprivileged"),
+        ({"privileged": {"sex": "Male"}}, ValueError, r"`privileged`=.*'Male'.* with the declared values .*'f', 'm'"),
         ({"domain": {"sex": ["f", "m"]}}, ValueError, "Column 'job' must be declared in domain"),
         ({"domain": DOMAIN | {"sex": ["f", "secret"]}}, ValueError, "Column 'sex' must have only values in the domain"),
         ({"y": HIRED.map({True: "yes", False: "no"})}, ValueError, "`positive_label` must be a label"),
-        ({"positive_label": "yes"}, ValueError, "y must have both the positive label"),
+        ({"positive_label": "yes"}, ValueError, r"got `positive_label`='yes', and y with \[(True|False), "),
         (
             {"sensitive_features": ["sex", "sex"]},
             ValueError,

@@ -127,5 +127,7 @@ def test_tables_without_a_column_are_an_error():
         link_errors(people, events, people, events.drop(columns="ward"), person="id")
     with pytest.raises(ValueError, match=r"must have the column `person`=.person."):
         link_errors(people, events, people, events, person="person")
+    with pytest.raises(ValueError, match=r"`person`='id', but it is not in \['synthetic_events'\]"):
+        link_errors(people, events, people, events.drop(columns="id"), person="id")
     with pytest.raises(ValueError, match=r"one of `people` and `events` only, got \['sex'\] in both"):
         link_errors(people, people, people, people, person="id")
