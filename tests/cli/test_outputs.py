@@ -145,6 +145,8 @@ def test_disk_that_becomes_full_leaves_no_cut_file(command, capsys, limit_files)
     assert call(*LARGE_OUTPUTS[command]) == 0
     (path,) = set(list_files()) - set(files)
     assert Path(path).stat().st_size > 70_000
+    name = {"draft-domain": "DOMAIN", "table": "OUT"}.get(command, "--out")
+    assert f"error: {name} must be a new file" in refuse(capsys, *LARGE_OUTPUTS[command])
 
 
 def test_draft_is_readable_by_its_user_only():

@@ -66,6 +66,7 @@ def test_model_is_saved_and_sampled_again(table, domain, tmp_path, capsys):
     assert call("synthesize", out, "--load", model, "--rows", 300, "--seed", 1) == 0
     assert capsys.readouterr().out == f"Wrote {out}\n"
     assert len(pd.read_parquet(out)) == 300
+    assert "OUT must be a new file" in refuse(capsys, "synthesize", out, "--load", model)
     for words, message in [
         (["--load", model, "--epsilon", 1], "--epsilon must not be given with --load"),
         (["--load", model, "--max-rows-per-person", 2], "--max-rows-per-person must not be given with --load"),
