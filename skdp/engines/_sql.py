@@ -127,8 +127,11 @@ def _make_table(rows: Sequence[tuple[Any, ...]], schema: Any) -> Any:
             allowed = {int, float}
         elif pyarrow.types.is_temporal(stored):
             stored = pyarrow.string()
-        # Arrow converts 1.9 to 1, and bytes to text.
-        if not {type(value) for value in values} <= {*allowed, type(None)}:
+        is_boolean = pyarrow.types.is_boolean(field.type)
+        # Arrow converts 1.9 to 1, bytes to text, and 7 to True.
+        if not {type(value) for value in values} <= {*allowed, type(None)} or (
+            is_boolean and not {*values} <= {0, 1, None}
+        ):
             raise TypeError("a value has another type than its column")
         arrays.append(pyarrow.array(values, stored).cast(field.type))
     return pyarrow.table(arrays, schema)

@@ -235,14 +235,22 @@ def test_values_of_another_type_in_sqlite_raise_an_error(ibis_sqlite):
         skdp.DPHistogram(1.0, domain={"n": [1, 2]}).fit(stored.select("n"))
 
 
-@pytest.mark.parametrize(("kind", "value"), [("INTEGER", "1.9"), ("TEXT", "x'61'"), ("BOOLEAN", "0.5")])
-def test_values_that_arrow_would_convert_raise_an_error(kind, value, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "value", "release"),
+    [
+        ("INTEGER", "1.9", skdp.DPMean(1.0, bounds=(0, 5))),
+        ("INTEGER", "1.9", skdp.DPHistogram(1.0, domain={"x": [1, 2]})),
+        ("TEXT", "x'61'", skdp.DPHistogram(1.0, domain={"x": ["a", "b"]})),
+        ("BOOLEAN", "0.5", skdp.DPHistogram(1.0, domain={"x": [False, True]})),
+        ("BOOLEAN", "7", skdp.DPHistogram(1.0, domain={"x": [False, True]})),
+    ],
+)
+def test_values_that_arrow_would_convert_raise_an_error(kind, value, release, tmp_path):
     """Arrow converted 1.9 to 1 and bytes to text, so that a mean of 1.9 was 1.0."""
     connection = ibis.sqlite.connect(tmp_path / "values.db")
     connection.con.executescript(f"CREATE TABLE t (x {kind}); INSERT INTO t VALUES ({value})")
-    for release in (skdp.DPMean(1.0, bounds=(0, 5)), skdp.DPHistogram(1.0, domain={"x": ["a", "b"]})):
-        with pytest.raises((TypeError, ValueError)):
-            release.fit(connection.table("t"))
+    with pytest.raises(ValueError, match="cannot be read"):
+        release.fit(connection.table("t"))
 
 
 def test_text_in_utf_16_is_compared_as_text(tmp_path):
