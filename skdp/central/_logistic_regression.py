@@ -231,6 +231,10 @@ def infer(
     scores = rows.measure_products(factors[1], noises.scores, source)
     if information.eigen[0][0] <= MIN_INFORMATION * information.noise_norm:
         return None, information
+    # Sums with much noise may have negative eigenvalues. Without noise, both sums are about
+    # equal.
+    scores_error = to_row_units(noises.scores.std)
+    scores = information.smooth_scores(scores, scores_error, 1.0, 4 * error**2)
     # Both are at most a quarter of the products.
     inference = Inference.from_gradient(
         measured[:, 0],

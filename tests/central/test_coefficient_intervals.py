@@ -100,6 +100,13 @@ def test_intervals_cover_as_often_as_stated(name):
     check_coverage(*SETTINGS[name], n_draws=400)
 
 
+def test_sampling_error_of_a_logistic_regression_is_positive():
+    """With this seed, the noise made the variance of a gradient negative, and the sampling error 0."""
+    model, draw = SETTINGS["logistic, 1"]
+    table = model(random_state=284).fit(*draw(np.random.default_rng(284))).summary()
+    assert table["sampling_std_error"].min() > 0.3 * table["sampling_std_error"].max()
+
+
 def test_intervals_of_ridge_regression_cover_the_penalized_coefficients():
     def penalized(X, y):
         expected = 1 + X @ WEIGHTS[1:3]
