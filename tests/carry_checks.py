@@ -1,7 +1,5 @@
 """A release depends on the rows by their values only: nothing else of a table, of any library, is carried along."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 

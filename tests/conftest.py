@@ -1,7 +1,5 @@
 """Shared fixtures: dataframes of all libraries, repeatable random bytes, and a source of scripted bytes."""
 
-from __future__ import annotations
-
 import gc
 import os
 import secrets

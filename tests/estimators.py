@@ -1,7 +1,5 @@
 """Estimators of all packages with their tables, and public checks of scikit-learn that `check_estimator` excludes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from sklearn.base import is_classifier, is_regressor

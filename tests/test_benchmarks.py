@@ -1,7 +1,5 @@
 """Each benchmark runs: a small cell of each method, through the runner."""
 
-from __future__ import annotations
-
 import importlib.util
 import math
 import re

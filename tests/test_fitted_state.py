@@ -1,7 +1,5 @@
 """A fit that fails leaves the estimator unchanged: no old statistic with a new guarantee."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

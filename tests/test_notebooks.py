@@ -3,8 +3,6 @@
 The notebooks contain no assertions. Warnings are errors here, as in all tests.
 """
 
-from __future__ import annotations
-
 import math
 import runpy
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A transformer of another package works in engines, files, audits, curves and statements."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

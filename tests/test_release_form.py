@@ -1,7 +1,5 @@
 """The form of a release does not depend on the rows: on every path, for frames of every library."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds

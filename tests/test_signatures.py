@@ -1,7 +1,5 @@
 """Names and defaults of public parameters: one word for each concept (docs/project/decisions.md)."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

@@ -1,7 +1,5 @@
 """Checks of scikit-learn on every estimator."""
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

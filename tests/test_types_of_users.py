@@ -1,7 +1,5 @@
 """README, guides and examples pass type checkers as files of a user, who has no stubs of other packages."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -3,8 +3,6 @@
 A variable has the type dict[str, ...], which is no mapping of hashables: the key type is invariant.
 """
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

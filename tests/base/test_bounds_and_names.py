@@ -1,7 +1,5 @@
 """Errors name the parameter that was given: bounds of targets, and lists in place of names."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

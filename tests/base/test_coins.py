@@ -1,7 +1,5 @@
 """Fresh random bits in all calls, columns, classes, threads, forks, workers and pickles."""
 
-from __future__ import annotations
-
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """Errors of values that are not declared, and of dtypes that cannot represent any declared value."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A series with the row labels of X in another order is refused before any charge; other indexes are positional."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

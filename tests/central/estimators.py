@@ -1,7 +1,5 @@
 """Every estimator of the central model with a table for its fit, and functions that read its release."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from sklearn.base import clone

@@ -1,7 +1,5 @@
 """Additive models: fitted functions, and their errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

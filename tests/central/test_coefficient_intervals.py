@@ -1,7 +1,5 @@
 """Standard errors and intervals of coefficients: coverage, noise and sample apart, and missing support."""
 
-from __future__ import annotations
-
 import warnings
 from functools import partial
 

@@ -1,7 +1,5 @@
 """The contract of skdp and the checks of scikit-learn on every estimator of the central model."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from unittest import SkipTest
 

@@ -1,7 +1,5 @@
 """Domains found with differential privacy."""
 
-from __future__ import annotations
-
 import datetime as dt
 import itertools
 import math

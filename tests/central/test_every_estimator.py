@@ -1,7 +1,5 @@
 """Guarantees and interfaces of every estimator of the central model."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Quantiles by group: the distribution of the endpoints of intervals is enumerated for all small tables."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Tests of released groups, by a method and by a recipe of the guide: sizes over null tables, power, and mistakes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

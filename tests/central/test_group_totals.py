@@ -1,7 +1,5 @@
 """Totals, standard deviations and weighted quantiles of groups: exactness, sums, coverage and replays of neighbors."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

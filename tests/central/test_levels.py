@@ -1,7 +1,5 @@
 """Counts of declared levels, such as cities, regions and countries, which add up."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

@@ -1,7 +1,5 @@
 """Linear and logistic regression with little and with much noise."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Propose-test-release and smooth sensitivity: the exact delta of neighbors, from the draws."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import cache

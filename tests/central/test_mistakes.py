@@ -1,7 +1,5 @@
 """Errors of every estimator: before any charge, and without a value."""
 
-from __future__ import annotations
-
 import math
 
 import duckdb

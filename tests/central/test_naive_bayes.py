@@ -1,7 +1,5 @@
 """Naive Bayes from private sums and counts by class: sensitivities by brute force, charges, accuracy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

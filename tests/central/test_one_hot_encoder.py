@@ -1,7 +1,5 @@
 """Declared and found categories as columns of 0 and 1."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

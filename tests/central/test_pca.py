@@ -1,7 +1,5 @@
 """Principal components from noisy sums: sensitivities by brute force, charges, accuracy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

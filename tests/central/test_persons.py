@@ -1,7 +1,5 @@
 """Persons with several rows: a limited number is used, and the guarantee is for all rows of a person."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

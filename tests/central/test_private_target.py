@@ -1,7 +1,5 @@
 """Logistic regression with a private target only: sensitivity, statements, and accuracy."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Bins, thresholds and scales from noisy quantiles."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Quantiles by bisection: the change by a record or a person is replayed on all small tables, with few candidates."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Change by a row in exact sums over rows of bounded norm: replayed, for each draw of the models."""
 
-from __future__ import annotations
-
 import itertools
 
 import joblib

@@ -1,7 +1,5 @@
 """Any statistic, on random chunks of the rows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Weighted counts, sums and means: the largest weight bounds the contribution of a record."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

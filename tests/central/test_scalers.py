@@ -1,7 +1,5 @@
 """Noisy means; scaling by means and variances, and by noisy or public bounds."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Selected columns: sensitivities by brute force, charges, and accuracy of the selection."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Change by a record or a person in sums between bounds: replayed on all small tables."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from functools import partial

@@ -1,7 +1,5 @@
 """Fractions of a budget in rho or mu: their noise, the change by one record, and the charge."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from fractions import Fraction

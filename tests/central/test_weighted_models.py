@@ -1,7 +1,5 @@
 """Weights, models without an intercept, and scores of linear, ridge and logistic regression."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """The commands of the README and of the guide run as written, on small tables."""
 
-from __future__ import annotations
-
 import io
 import re
 import shlex

@@ -1,7 +1,5 @@
 """``skdp draft-domain``: columns that a release can use, and comments on all other columns."""
 
-from __future__ import annotations
-
 import datetime as dt
 from pathlib import Path
 

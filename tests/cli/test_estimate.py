@@ -1,7 +1,5 @@
 """``skdp estimate`` and ``skdp tally``: files contain their protocol, and options that contradict it are errors."""
 
-from __future__ import annotations
-
 import json
 import os
 import runpy

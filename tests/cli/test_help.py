@@ -1,7 +1,5 @@
 """Usage, help and names of the options of all commands."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

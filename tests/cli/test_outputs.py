@@ -1,7 +1,5 @@
 """Outputs are opened before the charge, and are complete or absent."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Keys of people in text files: equal integers are one person, and other text is compared as written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Progress bars are shown on standard error, on a terminal, in commands, and count blocks only."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

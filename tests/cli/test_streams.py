@@ -1,7 +1,5 @@
 """Delimiters, standard input and output, and exit statuses."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

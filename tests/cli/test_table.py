@@ -1,7 +1,5 @@
 """``skdp table``."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

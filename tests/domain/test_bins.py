@@ -1,7 +1,5 @@
 """Finding bins by arithmetic equals comparison with all edges."""
 
-from __future__ import annotations
-
 import json
 from fractions import Fraction
 from pathlib import Path

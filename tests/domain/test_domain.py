@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import datetime as datetime_module
 import io
 import itertools

@@ -1,7 +1,5 @@
 """Constraints and derived columns of a domain."""
 
-from __future__ import annotations
-
 import pickle
 from datetime import date, datetime
 

@@ -1,7 +1,5 @@
 """Columns of found domains keep their release in domains, estimators, files and statements."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

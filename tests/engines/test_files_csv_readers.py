@@ -1,7 +1,5 @@
 """The two readers of CSV files return the same rows or raise the same error; the writer equals Python's csv module."""
 
-from __future__ import annotations
-
 import csv
 import datetime as dt
 import io

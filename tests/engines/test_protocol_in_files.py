@@ -1,7 +1,5 @@
 """Files of reports contain their protocol on every engine, and are read by it."""
 
-from __future__ import annotations
-
 import json
 
 import pandas as pd

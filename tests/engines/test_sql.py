@@ -1,7 +1,5 @@
 """Tables of Ibis: a database counts and sums groups of rows, with the results of the rows in memory."""
 
-from __future__ import annotations
-
 import datetime as dt
 import sys
 from decimal import Decimal

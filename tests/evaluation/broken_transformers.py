@@ -3,8 +3,6 @@
 They privatize columns of whole numbers, as the originals do; `guarantee_` is the claim.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """The accuracy of an attack and its bound, for each way to report columns."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Audits refute faults of published libraries, and do not refute correct guarantees."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

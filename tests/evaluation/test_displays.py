@@ -1,7 +1,5 @@
 """Displays draw the numbers of their tables, and errors name a mistake without a value."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import re

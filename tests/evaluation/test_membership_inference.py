@@ -1,7 +1,5 @@
 """Members are identified in copied rows, and not in protected rows."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Planned epsilons and numbers of rows: closed forms, intervals of releases, and power by simulation."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from statistics import NormalDist

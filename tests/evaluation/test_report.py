@@ -1,7 +1,5 @@
 """The report: a page without external resources, tables with its numbers, and the command that writes them."""
 
-from __future__ import annotations
-
 import base64
 import re
 from html.parser import HTMLParser

@@ -1,7 +1,5 @@
 """The experiments of a report: errors of counts, and tables of models, fairness, attacks and synthetic rows."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

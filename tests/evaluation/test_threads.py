@@ -1,7 +1,5 @@
 """Studies use one thread for each fit, because threads wait for each other on a busy machine."""
 
-from __future__ import annotations
-
 from pkgutil import resolve_name
 from tempfile import TemporaryDirectory
 

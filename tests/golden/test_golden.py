@@ -1,7 +1,5 @@
 """Files of released versions are read by all later versions, with the results of the version that wrote them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -3,8 +3,6 @@
 They are written once, when a version is released. `expected.json` contains the results of that version.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

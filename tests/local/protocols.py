@@ -1,7 +1,5 @@
 """Local transformers of each field of a protocol, with their tables, by name."""
 
-from __future__ import annotations
-
 from datetime import date
 from fractions import Fraction
 

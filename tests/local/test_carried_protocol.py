@@ -1,7 +1,5 @@
 """Reports carry their protocol as metadata, without secrets, and reports of two protocols are not added."""
 
-from __future__ import annotations
-
 import json
 import pickle
 

@@ -1,7 +1,5 @@
 """Reports are read from any layout of their table, with the same sums."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

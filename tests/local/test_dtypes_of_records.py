@@ -1,7 +1,5 @@
 """Reports have the dtype of the declared values and the container, because one record may determine other dtypes."""
 
-from __future__ import annotations
-
 import datetime as dt
 import pickle
 

@@ -1,7 +1,5 @@
 """Requirements of a protocol on the fields of another package."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pandas as pd

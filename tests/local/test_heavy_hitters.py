@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pickle
 import string
 from itertools import product

@@ -1,7 +1,5 @@
 """Values that no record can have reported are an error wherever reports are read."""
 
-from __future__ import annotations
-
 import datetime as dt
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Permanent reports: equal in all calls, distributed as the channel, and without further loss if they are repeated."""
 
-from __future__ import annotations
-
 import hashlib
 import pickle
 from collections import Counter

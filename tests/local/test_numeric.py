@@ -1,7 +1,5 @@
 """Numbers: all columns share one epsilon; means and distributions."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Encoders of frequency oracles: counts, joint counts and marginals with standard errors; reports and encodings."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import product

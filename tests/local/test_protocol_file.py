@@ -1,7 +1,5 @@
 """`to_json` and `from_json`: complete for reading reports, without secrets, strict with other content."""
 
-from __future__ import annotations
-
 import json
 import pickle
 import shutil

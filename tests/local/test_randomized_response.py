@@ -1,7 +1,5 @@
 """Randomized response on tables: declared values, the channel of a whole record, estimates."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 

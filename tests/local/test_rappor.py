@@ -1,7 +1,5 @@
 """RAPPOR: the ratio of all filters is enumerated, permanent bits are one report, and decoding is unbiased."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Columns of sets: one epsilon per list, unbiased estimates, all dataframes, files and engines."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

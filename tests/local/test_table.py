@@ -1,7 +1,5 @@
 """Tables of any columns under one epsilon: the plan is optimal, its errors are exact, epsilon is spent once."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import combinations, permutations

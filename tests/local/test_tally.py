@@ -1,7 +1,5 @@
 """Sums of reports: addition, storage, estimates equal to estimates of rows, and errors for sums that do not fit."""
 
-from __future__ import annotations
-
 import copy
 import json
 import warnings

@@ -1,7 +1,5 @@
 """Contract of all local transformers: charge, draw, write; no data value is revealed, also not in the row index."""
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 from unittest import SkipTest

@@ -1,7 +1,5 @@
 """Models of reports: rows of fit are privatized and later rows are not, or features are posteriors of the reports."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

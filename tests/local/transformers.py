@@ -1,7 +1,5 @@
 """Local transformers with their tables, by name."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

@@ -1,7 +1,5 @@
 """Errors of links: distances and probabilities within people, against direct computation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

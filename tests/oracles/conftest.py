@@ -1,7 +1,5 @@
 """Fixtures of the tests of oracles: the oracles, all their reports, and the exact distribution of their draws."""
 
-from __future__ import annotations
-
 import math
 import sys
 from collections import Counter

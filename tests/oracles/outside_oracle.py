@@ -1,7 +1,5 @@
 """An oracle as another package would write it: without any default of the base class replaced by a tighter one."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import product

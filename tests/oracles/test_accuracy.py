@@ -1,7 +1,5 @@
 """Errors compared with the literature and with simulations, and the choice of an oracle."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Properties of every oracle, also of one without tighter defaults than the base class."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import combinations, islice

@@ -1,7 +1,5 @@
 """The client's sampler has exactly the channel of the oracle, and its test vectors are fixed."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Local hashing: its hash functions, and estimates over all of them."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import combinations, product

@@ -1,7 +1,5 @@
 """Mechanisms for numbers: exact privacy, bias and draws; accuracy; distributions."""
 
-from __future__ import annotations
-
 import json
 import math
 from fractions import Fraction

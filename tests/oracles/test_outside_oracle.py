@@ -3,8 +3,6 @@
 The tests of every oracle also run on it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

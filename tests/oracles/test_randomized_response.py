@@ -1,7 +1,5 @@
 """Randomized response: every random word is enumerated."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Protocols for sets: every channel is enumerated, and draws follow it."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from itertools import combinations, product
 

@@ -1,7 +1,5 @@
 """Subset selection: its probabilities, and draws of sets."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Permanent bits with fresh noise: single and repeated reports are enumerated exactly."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from itertools import product

@@ -1,7 +1,5 @@
 """Unary encoding: its probabilities, and draws of many records at once."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

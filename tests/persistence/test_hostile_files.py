@@ -1,7 +1,5 @@
 """Damaged or edited files: the same estimator or a ValueError, and no code of the file is executed."""
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

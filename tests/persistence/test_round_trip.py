@@ -1,7 +1,5 @@
 """`skdp.load` reads files of `skdp.save`: equal parameters, fitted attributes and releases."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import re

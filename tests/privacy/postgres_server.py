@@ -1,7 +1,5 @@
 """A PostgreSQL server for tests, in a temporary folder, without a network."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Pipelines of scikit-learn and skdp, and the largest loss of all their outputs, replayed on neighbors."""
 
-from __future__ import annotations
-
 import math
 import unittest.mock
 import warnings

@@ -1,7 +1,5 @@
 """Paths of ledgers: an address of PostgreSQL, a file, or an error that does not show a password."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """An adversary selects each charge by earlier results: the best strategy stays within the budget."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 from functools import cache

@@ -1,7 +1,5 @@
 """A ledger in a file: one for all processes, also if processes are killed, files are lost or edited."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import sqlite3

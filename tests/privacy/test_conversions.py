@@ -1,7 +1,5 @@
 """Epsilon, delta, rho and mu: proven conversions, compared with independent computations."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction

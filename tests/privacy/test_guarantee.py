@@ -1,7 +1,5 @@
 """Guarantees: their numbers, their sums, and their text."""
 
-from __future__ import annotations
-
 import math
 import pickle
 import sys

@@ -1,7 +1,5 @@
 """HTML of guarantees, ledgers, domains and statements in notebooks."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Ledgers: their budgets, lists and errors, in searches and threads; budgets as filters, and their relation."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import os

@@ -1,7 +1,5 @@
 """Each charge of a ledger is one line of the logger "skdp"."""
 
-from __future__ import annotations
-
 import json
 import logging
 

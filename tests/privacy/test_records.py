@@ -1,7 +1,5 @@
 """Records of guarantees, ledgers and statements: exact round trips, nothing private, errors that name the cause."""
 
-from __future__ import annotations
-
 import html
 import json
 import math

@@ -1,7 +1,5 @@
 """Guarantees for the values of named columns, compared with the exact channels of tiny tables."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Sentences of a statement for readers who decide about a publication, such as a data protection officer."""
 
-from __future__ import annotations
-
 import html
 import json
 

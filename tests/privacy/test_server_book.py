@@ -1,7 +1,5 @@
 """A ledger in PostgreSQL: one budget for several machines, also if processes, servers or connections fail."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import logging

@@ -1,7 +1,5 @@
 """Statements of single estimators: the total is the guarantee of `fit` and `sample`."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Trusted classes of a statement: exact classes, and the use of table, target and weights by each; attacks on it."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Titles of charges in lists, statements, logs and errors."""
 
-from __future__ import annotations
-
 import copy
 import json
 import logging

@@ -1,7 +1,5 @@
 """An epsilon above 10, and a delta above 1 / n, warn by public numbers, at the line of the user."""
 
-from __future__ import annotations
-
 import inspect
 import math
 import warnings

@@ -1,7 +1,5 @@
 """Noise of any scale has its distribution and the requested scale."""
 
-from __future__ import annotations
-
 import math
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction

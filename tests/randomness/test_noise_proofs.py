@@ -1,7 +1,5 @@
 """Proofs of the exact distribution of noise: digits, coins and rejection, with the numbers of the code."""
 
-from __future__ import annotations
-
 import decimal
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Draws of real probability: coins of e^-x and of any real number, categories and uniform numbers."""
 
-from __future__ import annotations
-
 import decimal
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Domains of which only the bounds of numbers are declared."""
 
-from __future__ import annotations
-
 from skdp import Domain, Interval
 from skdp.domain import drop_bins
 

@@ -1,7 +1,5 @@
 """Rows with dependent columns, their private counts and budgets."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

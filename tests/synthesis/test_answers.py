@@ -1,7 +1,5 @@
 """Counts of conditions with intervals: measured together, in groups, in part, or not at all."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, date, datetime
 

@@ -1,7 +1,5 @@
 """Marginals that "auto" selects for a workload and a target, and values that it counts together."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Bins from noisy counts of fine cells, and positions of rows within bins: privacy, means, decimals."""
 
-from __future__ import annotations
-
 from datetime import date, datetime
 from functools import partial
 

@@ -1,7 +1,5 @@
 """Private columns of public rows: sensitivity, replay on neighbors, and the resampled rows."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Constraints and derived columns of the domain hold in all synthetic rows."""
 
-from __future__ import annotations
-
 import io
 import pickle
 

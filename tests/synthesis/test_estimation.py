@@ -1,7 +1,5 @@
 """Models from noisy counts: groups, the optimum, scaling, impossible cells."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 

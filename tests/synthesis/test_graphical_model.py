@@ -1,7 +1,5 @@
 """Junction trees, messages, and answers of a model, compared with the table of all cells."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

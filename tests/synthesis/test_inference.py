@@ -1,7 +1,5 @@
 """Statistics of a population from the noisy counts of one marginal: exactness, coverage, unsupported statistics."""
 
-from __future__ import annotations
-
 from datetime import date
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Interactions: rules over several columns that are independent in pairs, found by private choices."""
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 from functools import partial

@@ -1,7 +1,5 @@
 """Means of synthetic measurements under declarations as users write them: unbiased, or an error."""
 
-from __future__ import annotations
-
 import math
 from datetime import date
 from functools import cache

@@ -1,7 +1,5 @@
 """Budgets: fractions and their noise, sensitivities by brute force, rows of a person."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Targets beside a table of another library: no record determines whether the column can be converted."""
 
-from __future__ import annotations
-
 from datetime import date
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows in batches: the distribution of each row, and the variance of counts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

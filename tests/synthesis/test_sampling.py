@@ -1,7 +1,5 @@
 """Distribution of rows drawn from a model."""
 
-from __future__ import annotations
-
 import itertools
 from unittest import mock
 

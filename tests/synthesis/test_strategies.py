@@ -1,7 +1,5 @@
 """All methods to select marginals: valid models, zeros, limits, guarantees, and statements."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

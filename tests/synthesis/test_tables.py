@@ -1,7 +1,5 @@
 """Dtypes of rows follow the declaration, for tables without rows of any dtype; names of targets."""
 
-from __future__ import annotations
-
 from datetime import date, datetime
 
 import joblib

@@ -1,7 +1,5 @@
 """A table of many columns by groups of values with the target: its choice, its counts, and its model."""
 
-from __future__ import annotations
-
 import io
 import itertools
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Numbers and dates within bins: dates are days if the edges are days."""
 
-from __future__ import annotations
-
 from datetime import date, datetime
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A workload is measured, or a warning names the excluded marginals and the reason; paid scores are available."""
 
-from __future__ import annotations
-
 import itertools
 import warnings
 

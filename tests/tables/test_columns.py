@@ -1,7 +1,5 @@
 """Encoding and decoding of a column in all dataframes."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A column is coded by value, or its dtype is an error: no dtype moves a declared value outside the domain."""
 
-from __future__ import annotations
-
 import datetime as dt
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """Any object in a column gives a code, a nan, or an error of skdp without its content."""
 
-from __future__ import annotations
-
 import enum
 from datetime import UTC, date, datetime
 from decimal import Decimal

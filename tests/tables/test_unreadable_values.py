@@ -1,7 +1,5 @@
 """Values without a Python object are outside the domain, and do not affect other rows."""
 
-from __future__ import annotations
-
 from datetime import date, datetime
 
 import pandas as pd

@@ -1,7 +1,5 @@
 """Tables that can be read as an array without column names, such as Arrow batches, raise an error everywhere."""
 
-from __future__ import annotations
-
 import narwhals
 import narwhals.stable.v1 as narwhals_v1
 import numpy as np

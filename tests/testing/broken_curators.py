@@ -1,7 +1,5 @@
 """Statistics of a column of whole numbers from 0 to 10, each with a fault: their loss is larger than stated."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Releases of the central model of this library, with small tables that attain the sensitivity."""
 
-from __future__ import annotations
-
 import warnings
 
 import pandas as pd

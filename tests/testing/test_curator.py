@@ -1,7 +1,5 @@
 """The contract finds common faults of curators; `test_privatizer` has a fault for each of the other checks."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

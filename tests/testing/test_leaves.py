@@ -1,7 +1,5 @@
 """A replay compares all parts of a release, in any container, and ignores addresses of objects."""
 
-from __future__ import annotations
-
 import threading
 from fractions import Fraction
 

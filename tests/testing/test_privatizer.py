@@ -1,7 +1,5 @@
 """Correct transformers pass the contract, and each check finds its fault."""
 
-from __future__ import annotations
-
 import secrets
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Replayed noise measures the sensitivity: every fault is found, and no release of this library fails."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial

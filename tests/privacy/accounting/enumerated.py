@@ -1,7 +1,5 @@
 """The distribution of the privacy loss by enumeration, in integers: a lower bound of delta, within 2**-250."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 from skdp.exact import exp_bounds

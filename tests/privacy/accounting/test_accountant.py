@@ -1,7 +1,5 @@
 """The accountant compared with enumerated losses: never below the truth, on any grid, and close to it."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

@@ -1,7 +1,5 @@
 """Stated losses of mechanisms compared with exact distributions: no neighbors exceed them at any epsilon."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

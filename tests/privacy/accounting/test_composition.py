@@ -1,7 +1,5 @@
 """Composition compared with enumerated losses, closed forms and published numbers, and at the limits of floats."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

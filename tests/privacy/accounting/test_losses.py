@@ -1,7 +1,5 @@
 """Stated losses of mechanisms dominate their channels: inputs are distinguished at most as well as the losses allow."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction
