@@ -3,7 +3,7 @@
 import io
 import itertools
 from fractions import Fraction
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -163,7 +163,7 @@ def count_corrections_in_a_loop(rows, threshold):
 
 
 @pytest.mark.parametrize("threshold", [0, 1])
-def test_record_changes_the_corrected_predictions_by_at_most_one_in_all_tables(threshold):
+def test_record_changes_the_corrected_predictions_of_all_tables_in_one_direction(threshold):
     """All tables of up to three records, and each record beside them."""
     changes = []
     for n in range(4):
@@ -172,8 +172,45 @@ def test_record_changes_the_corrected_predictions_by_at_most_one_in_all_tables(t
             if n < 3:
                 np.testing.assert_array_equal(before, count_corrections_in_a_loop(rows, threshold))
             for row in CELLS:
-                changes.append(np.abs(count_corrections([*rows, row], threshold) - before))
-    assert np.max(changes) == 1
+                changes.append(count_corrections([*rows, row], threshold) - before)
+    directions = np.where(MODEL.predict(np.transpose(CELLS), 2) == np.transpose(CELLS)[2], -1, 1)
+    signed = np.array(changes).reshape(-1, len(CELLS), len(TABLES)) * directions[:, None]
+    assert signed.min() == 0
+    assert signed.max() == 1
+    # Both tables change, or one of them.
+    assert {tuple(change) for change in signed.reshape(-1, len(TABLES))} >= {(0, 1), (1, 0), (1, 1)}
+
+
+@pytest.mark.parametrize("n_rows", [1, 2])
+def test_choice_of_a_table_multiplies_probabilities_by_at_most_the_guarantee(n_rows, monkeypatch):
+    """Exact probabilities for all tables of up to two records, and each person with `n_rows` rows beside them."""
+    chosen = []
+    monkeypatch.setattr(
+        "skdp.central.statistics._noise.exponential_mechanism",
+        lambda source, scores, rate: chosen.append(float(rate) * np.asarray(scores)) or 0,
+    )
+    budget = make_budget("gaussian", 1, n_rows)
+    fraction = Fraction(1, 3)
+    epsilon = float((budget._budget * fraction).choice)
+
+    @cache
+    def log_probabilities(rows):
+        counts = private_counts(list(rows), SIZES, make_budget("gaussian", 1, n_rows))
+        scores = counts.open_corrections(TABLES, MODEL, 2, 0)
+        scores.choose(range(len(TABLES)), np.zeros(len(TABLES)), fraction)
+        return chosen[-1] - np.logaddexp.reduce(chosen[-1])
+
+    widths, losses = [], []
+    for n in range(3):
+        for rows in itertools.combinations_with_replacement(CELLS, n):
+            before = log_probabilities(rows)
+            for person in itertools.combinations_with_replacement(CELLS, n_rows):
+                loss = log_probabilities(tuple(sorted([*rows, *person]))) - before
+                widths.append(np.ptp(loss))
+                losses.append(np.abs(loss).max())
+    assert np.max(losses) < epsilon
+    # The whole interval is used, so a larger rate would exceed it.
+    assert np.max(widths) == pytest.approx(epsilon)
 
 
 def test_measurement_spends_the_whole_budget(monkeypatch):
@@ -206,7 +243,7 @@ def replay_neighbors(n_neighbors, n_rows):
         assert replay.passed, replay.findings
         is_choice = replay.draws["sampler"] == "exponential_mechanism"
         assert is_choice.any()
-        assert replay.draws.loc[is_choice, "difference"].max() <= 2 * n_rows
+        assert replay.draws.loc[is_choice, "difference"].max() <= n_rows
 
 
 @pytest.mark.parametrize("n_rows", [1, 3])

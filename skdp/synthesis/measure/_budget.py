@@ -223,11 +223,19 @@ class NoiseBudget:
         rate = (self._budget * fraction).choice / (2 * self._budget.rows)
         return math.log(n_scores) / float(rate)
 
-    def choose(self, source: ByteSource, scores: Integers, fraction: Fraction) -> int:
-        """Spend a fraction of the budget to choose the index of a large score; a record changes each by at most 1."""
+    def choose(
+        self,
+        source: ByteSource,
+        scores: Integers,
+        fraction: Fraction,
+        difference: int = 2,
+    ) -> int:
+        """Spend a fraction of the budget to choose the index of a large score.
+
+        A record changes the difference of two scores by at most `difference`.
+        """
         self._use_fraction(fraction)
-        # One score may increase by 1 while another one decreases by 1.
-        return choose(source, scores, self._budget * fraction, 2 * self.unit)
+        return choose(source, scores, self._budget * fraction, difference * self.unit)
 
     def _use_fraction(self, fraction: Fraction) -> None:
         """Subtract a fraction from the remaining budget, before noise is drawn."""
@@ -279,12 +287,21 @@ class PrivateScores:
     """Exact scores of marginals, of which only noisy choices and noisy scores leave this object."""
 
     def __init__(
-        self, scores: Integers, budget: NoiseBudget, source: ByteSource
+        self,
+        scores: Integers,
+        budget: NoiseBudget,
+        source: ByteSource,
+        difference: int = 2,
     ) -> None:
-        """Store scores, in units of the budget, each of which a record changes by at most one unit; (n_scores,)."""
+        """Store scores, in units of the budget, each of which a record changes by at most one unit; (n_scores,).
+
+        A record changes the difference of two scores by at most `difference` units: one score may increase by 1 while
+        another one decreases by 1, unless a record can only increase, or only decrease, all scores.
+        """
         self._scores = scores
         self._budget = budget
         self._source = source
+        self._difference = difference
 
     def choose(
         self,
@@ -299,7 +316,8 @@ class PrivateScores:
         units = np.rint(expected * self._budget.unit).astype(np.int64)
         excess = self._scores - units
         scores = excess[list(candidates)]
-        return candidates[self._budget.choose(self._source, scores, fraction)]
+        index = self._budget.choose(self._source, scores, fraction, self._difference)
+        return candidates[index]
 
     def measure(self, index: int, fraction: Fraction) -> float:
         """Measure a score with a fraction of the budget."""
@@ -453,8 +471,9 @@ class PrivateCounts:
         A table has columns, with the group of each of their values. In each cell, its prediction is the most frequent
         target, which counts by how many records more than a `threshold` it is right where the model is not.
         """
-        # A record increases the largest count of a cell, the number of right predictions
-        # of the model, or both, by 1, so it changes their difference by at most 1.
+        # A record that the model predicts right increases the number of right predictions by
+        # 1, and the largest count of a cell by 0 or 1, so it decreases the scores of some
+        # tables by 1. Another record increases the scores of some tables by 1.
         records = self._records.load()
         outcomes, n_outcomes = records.codes[target], records.sizes[target]
         is_right = model.predict(records.codes, target) == outcomes
@@ -473,7 +492,8 @@ class PrivateCounts:
             np.add.at(n_right, cells, weights * is_right)
             corrected = counts.max(axis=1) - n_right - threshold * self.budget.unit
             scores.append(int(np.maximum(corrected, 0).sum()))
-        return PrivateScores(np.array(scores, np.int64), self.budget, self._source)
+        exact = np.array(scores, np.int64)
+        return PrivateScores(exact, self.budget, self._source, difference=1)
 
     def _measure_distance(self, exact: Integers, guess: Floats) -> int:
         """Return the L1 distance of counts from guessed counts, an integer, which a record changes by one unit."""
