@@ -386,23 +386,25 @@ class CentralStatistic(CentralEstimator):
         # Plan.
         handle_unknown = getattr(self, "handle_unknown", "error")
         check_choice("handle_unknown", handle_unknown, get_args(Unknown))
-        names = self._select_bounded(rows).names
-        bounds = self._declared_bounds(names)
+        bounded = self._select_bounded(rows).names
+        bounds = self._declared_bounds(bounded)
         plan = self._plan(rows, budget, bounds)
         if plan.protected and rows.n_rows == 0:
             raise ValueError(
                 "X must have at least one row if the number of rows is public, got 0."
             )
 
-        # Charge.
-        source = self._charge_plan(plan, budget, rows)
+        # Charge. The plan has the integers that a release requires, so the rows are freed.
+        names = rows.names
+        del rows
+        source = self._charge_plan(plan, budget, names)
 
         # Release.
         self._release(plan, source)
         if bounds is None:
             self.__dict__.pop("bounds_", None)  # of an earlier fit
         else:
-            self.bounds_ = parse_bounds(bounds, names)
+            self.bounds_ = parse_bounds(bounds, bounded)
         return self
 
     def _read(self, X: Any, y: Any, person: Any, max_rows: int) -> Batches:
@@ -412,7 +414,7 @@ class CentralStatistic(CentralEstimator):
         """
         large = open_large(X)
         if large is not None and self._requires_rows:
-            X, large = large.load(), None
+            X, large = large.collect(), None
             # Linear models pass the target with its weights, which may be a column, too.
             target, *weights = y if isinstance(y, tuple) else (y,)
             if target is not None:
@@ -439,7 +441,7 @@ class CentralStatistic(CentralEstimator):
         return np.random.default_rng(draw_seed(self.random_state))
 
     def _charge_plan(
-        self, plan: Plan, budget: PrivacyBudget, rows: Batches
+        self, plan: Plan, budget: PrivacyBudget, names: tuple[Any, ...]
     ) -> ByteSource:
         """Charge the ledger for a plan, set `guarantee_`, and return a source of random bits."""
         if plan.free:
@@ -447,7 +449,7 @@ class CentralStatistic(CentralEstimator):
                 0.0,
                 relation="add_remove",
                 trust="central",
-                scope=rows.names,
+                scope=names,
                 mechanism=plan.mechanism,
             )
             return make_source(self.random_state, type(self).__name__)
@@ -460,7 +462,7 @@ class CentralStatistic(CentralEstimator):
         relation: Relation = "replace_values" if plan.protected else "add_remove"
         return self._charge_release(
             budget,
-            plan.protected or rows.names,
+            plan.protected or names,
             mechanism,
             relation=relation,
             losses=losses,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -27,7 +28,9 @@ from skdp.base import (
 from skdp.central._base import charge
 from skdp.central.statistics import (
     MAX_NOISY_COUNT,
+    Batches,
     Noise,
+    limit_persons,
     read_persons,
     rows_within,
     split_persons,
@@ -49,8 +52,8 @@ from skdp.tables import (
     ColumnError,
     Table,
     is_missing,
-    load_large,
     name_of_dtype,
+    open_large,
     to_dates,
     to_numbers,
     to_object_list,
@@ -106,8 +109,8 @@ def discover_domain(
     Parameters
     ----------
     X : dataframe or array-like of shape (n_samples, n_features)
-        Private table, or a large table that `skdp.engines` supports, whose columns are read into memory. The names and
-        dtypes of its columns are public.
+        Private table, or a large table that `skdp.engines` supports, which is read in batches. The names and dtypes of
+        its columns are public.
     epsilon : float
         Privacy loss of all columns together, finite and > 0.
     delta : float
@@ -197,6 +200,7 @@ def discover_domain(
     plan = DomainPlan.allocate(contents, budget, check_delta(delta))
     if plan is None:
         return Domain(contents.declared)
+    names = contents.rows.names
 
     # Charge.
     guarantee, source = charge(
@@ -205,15 +209,15 @@ def discover_domain(
         ledger,
         random_state,
         mechanism=f"{plan.second_noise.name} noise on counts of cells and texts",
-        scope=contents.private,
+        scope=[*contents.numbers, *contents.texts],
         delta=plan.delta,
         losses=plan.losses,
     )
 
     # Release.
     found = contents.declared | plan.find_intervals(source) | plan.find_texts(source)
-    _warn_of_missing_columns([name for name in contents.names if name not in found])
-    domain = Domain({name: found[name] for name in contents.names if name in found})
+    _warn_of_missing_columns([name for name in names if name not in found])
+    domain = Domain({name: found[name] for name in names if name in found})
     words = uniform_integers(source, 1 << 32, 4)
     release_id = "".join(f"{word:08x}" for word in words)
     return domain.with_guarantee(guarantee, release_id=release_id)
@@ -233,71 +237,95 @@ def _warn_of_missing_columns(names: Sequence[Any]) -> None:
 # Reading
 
 
-def _read_rows(X: Any, person: Any, n_rows: int, random_state: int | None) -> Table:
+def _read_rows(X: Any, person: Any, n_rows: int, random_state: int | None) -> Batches:
     """Read the columns of a table, with at most `n_rows` rows of each person."""
-    seed = draw_seed(random_state)
-    X, person = split_persons(load_large(X), person)
+    rng = np.random.default_rng(draw_seed(random_state))
+    large = open_large(X)
+    if large is not None:
+        X = large.template
+        if person is not None:
+            large, X = limit_persons(large, person, n_rows, rng)
+            person = None
+    else:
+        X, person = split_persons(X, person)
     table: Table = check_input(BaseEstimator(), X, reset=True, min_rows=0)
-    if person is None:
-        return table
-    persons = read_persons(person, table)
-    rng = np.random.default_rng(seed)
-    return table.take(np.flatnonzero(rows_within(persons, n_rows, rng)))
+    if person is not None:
+        is_within = rows_within(read_persons(person, table), n_rows, rng)
+        table = table.take(np.flatnonzero(is_within))
+    return Batches(table, large)
 
 
 @dataclass(frozen=True)
 class Contents:
-    """The columns of a private table by type: declared values, numbers and strings."""
+    """The columns of a private table by type, and exact counts of numbers and strings."""
 
-    names: tuple[Any, ...]
+    rows: Batches
     # Columns whose dtype declares their values.
     declared: dict[Any, Categories | Interval]
-    # Numbers, and dates as days since 1970; missing is nan.
-    numbers: dict[Any, Floats]
-    # "real", "whole" or "date" for each of these columns.
+    # "real", "whole" or "date" for each column of numbers or dates.
     types: dict[Any, str]
+    # Exact counts of the numbers of each column in the cells of the first pass.
+    numbers: dict[Any, Integers]
     # Exact counts of the strings of each column, and of None for missing.
     texts: dict[Any, Counter[str | None]]
 
     @classmethod
-    def read(cls, table: Table) -> Contents:
-        """Read which values the dtypes of a table declare, and which columns have numbers, dates or strings."""
-        contents = cls(table.names, {}, {}, {}, {})
-        by_dtype = domains_of_dtypes(table)
-        for name, column in zip(table.names, table.columns, strict=True):
+    def read(cls, rows: Batches) -> Contents:
+        """Find the columns of numbers, dates and strings by their dtypes, and count their values."""
+        contents = cls(rows, {}, {}, {}, {})
+        by_dtype = domains_of_dtypes(rows.table)
+        texts = []
+        for name, column in zip(rows.names, rows.table.columns, strict=True):
+            column_type = type_of_column(column)
             if name in by_dtype:
                 contents.declared[name] = Categories(by_dtype[name], ordered=True)
-                continue
-            try:
-                contents._add(name, column)
-            except ColumnError as error:
-                raise ValueError(f"Column {name!r} {error}.") from None
+            elif column_type == "boolean":
+                contents.declared[name] = Categories([False, True])
+            elif column_type == "number":
+                is_whole = _has_integer_dtype(column)
+                contents.types[name] = "whole" if is_whole else "real"
+            elif column_type in ("date", "datetime"):
+                contents.types[name] = "date"
+            elif column_type in ("string", ANY_TYPE):
+                texts.append(name)
+            else:
+                raise ValueError(
+                    f"Column {name!r} must have numbers, dates, text or booleans, got "
+                    f"dtype {name_of_dtype(column)}. Convert the column, or drop it from "
+                    "X."
+                )
+        cells = dict.fromkeys(contents.types, Cells(FIRST_CELLS_PER_OCTAVE))
+        contents.numbers.update(contents.count_numbers(cells))
+        if texts:
+            counts = rows.select(texts).count_texts(_count_texts_of_table)
+            contents.texts.update(zip(texts, counts, strict=True))
         return contents
 
-    @property
-    def private(self) -> list[Any]:
-        """Names of the columns whose values are counted."""
-        return [*self.numbers, *self.texts]
+    def count_numbers(self, cells: Mapping[Any, Cells]) -> dict[Any, Integers]:
+        """Count the numbers of columns by cell, in one pass over the rows; see `Cells.count`."""
+        if not cells:
+            return {}
+        count = partial(_count_numbers, cells=cells, types=self.types)
+        counts = self.rows.select(list(cells)).add_up(count)
+        return dict(zip(cells, counts, strict=True))
 
-    def _add(self, name: Any, column: Any) -> None:
-        """Add a column whose dtype declares no values, as numbers (days since 1970 for dates) or counts of strings."""
-        column_type = type_of_column(column)
-        if column_type == "boolean":
-            self.declared[name] = Categories([False, True])
-        elif column_type == "number":
-            self.numbers[name] = to_numbers(column).astype(float)
-            self.types[name] = "whole" if _has_integer_dtype(column) else "real"
-        elif column_type in ("date", "datetime"):
-            days = to_dates(column, "datetime64[D]")
-            self.numbers[name] = np.where(np.isnat(days), np.nan, days.astype(int))
-            self.types[name] = "date"
-        elif column_type in ("string", ANY_TYPE):
-            self.texts[name] = _count_texts(column)
-        else:
-            raise ColumnError(
-                "must have numbers, dates, text or booleans, got dtype "
-                f"{name_of_dtype(column)}. Convert the column, or drop it from X"
-            )
+
+def _count_numbers(
+    table: Table, *, cells: Mapping[Any, Cells], types: Mapping[Any, str]
+) -> list[Integers]:
+    """Count the numbers of each column of a table by cell; dates are days since 1970."""
+    counts = []
+    for name, column in zip(table.names, table.columns, strict=True):
+        try:
+            if types[name] == "date":
+                days = to_dates(column, "datetime64[D]")
+                numbers = np.where(np.isnat(days), np.nan, days.astype(int))
+            else:
+                numbers = to_numbers(column).astype(float)
+        except ColumnError as error:
+            raise ValueError(f"Column {name!r} {error}.") from None
+        counts.append(cells[name].count(numbers))
+    return counts
 
 
 def _has_integer_dtype(column: Any) -> bool:
@@ -305,6 +333,11 @@ def _has_integer_dtype(column: Any) -> bool:
     if isinstance(column, np.ndarray):
         return column.dtype.kind in "iu"
     return bool(nw.from_native(column, series_only=True).dtype.is_integer())
+
+
+def _count_texts_of_table(table: Table) -> list[Counter[str | None]]:
+    """Count the strings and missing values of each column of a table."""
+    return list(map(_count_texts, table.columns))
 
 
 def _count_texts(column: Any) -> Counter[str | None]:
@@ -403,24 +436,24 @@ class DomainPlan:
 
     def find_intervals(self, source: ByteSource) -> dict[Any, Interval]:
         """Find noisy bounds of columns of numbers or dates in two passes; a column without clear bounds is excluded."""
-        # Cells of the second pass are narrow near the noisy median of the first one.
-        columns = self.contents.numbers
         first = {}
-        for name, numbers in columns.items():
+        for name, counts in self.contents.numbers.items():
             first[name] = NoisyCellCounts.measure(
-                Cells(FIRST_CELLS_PER_OCTAVE), numbers, self.first_noise, source
+                Cells(FIRST_CELLS_PER_OCTAVE), counts, self.first_noise, source
             )
+        # Cells of the second pass are narrow near the noisy median of the first one.
+        first_bounds = {name: counts.find_bounds() for name, counts in first.items()}
+        cells = {}
+        for name, bounds in first_bounds.items():
+            cells[name] = Cells(SECOND_CELLS_PER_OCTAVE)
+            if bounds is not None and not bounds.low <= 0 <= bounds.high:
+                cells[name] = Cells(SECOND_CELLS_PER_OCTAVE, bounds.median)
         intervals = {}
-        for name, numbers in columns.items():
-            first_bounds = first[name].find_bounds()
-            cells = Cells(SECOND_CELLS_PER_OCTAVE)
-            if (
-                first_bounds is not None
-                and not first_bounds.low <= 0 <= first_bounds.high
-            ):
-                cells = Cells(SECOND_CELLS_PER_OCTAVE, first_bounds.median)
-            second = NoisyCellCounts.measure(cells, numbers, self.second_noise, source)
-            bounds = second.find_bounds() or first_bounds
+        for name, counts in self.contents.count_numbers(cells).items():
+            second = NoisyCellCounts.measure(
+                cells[name], counts, self.second_noise, source
+            )
+            bounds = second.find_bounds() or first_bounds[name]
             if bounds is not None:
                 type_ = self.contents.types[name]
                 intervals[name] = make_interval(type_, bounds, second.has_missing)
@@ -617,10 +650,9 @@ class NoisyCellCounts:
 
     @classmethod
     def measure(
-        cls, cells: Cells, numbers: Floats, noise: Noise, source: ByteSource
+        cls, cells: Cells, counts: Integers, noise: Noise, source: ByteSource
     ) -> NoisyCellCounts:
-        """Count the numbers of a column by cell, and add noise."""
-        counts = cells.count(numbers)
+        """Add noise to the counts of the numbers of a column by cell."""
         noisy = np.clip(
             counts + noise.draw(source, counts.size), -MAX_NOISY_COUNT, MAX_NOISY_COUNT
         )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
 
-from skdp._arrays import Floats
+from skdp._arrays import Floats, Integers
 from skdp.base import Bounds, parse_bounds, to_float_columns
 from skdp.central._base import Columns, InvertibleTransformer, Plan
 from skdp.central._rows import (
@@ -20,6 +21,7 @@ from skdp.central._rows import (
     bound_products,
     find_limits,
     find_widths,
+    read_rows,
     to_row_units,
 )
 from skdp.central.statistics import Batches, Noise, warn_user
@@ -138,7 +140,6 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     """
 
     _takes_missing = False
-    _requires_rows = True
     _delta_is_for_noise = True
 
     components_: Floats
@@ -175,9 +176,12 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         # Schwarz, the product is smallest for u in proportion to sqrt(w).
         distances = find_widths(bounds, starts)
         units = np.sqrt(distances) * np.sqrt(distances.max())
-        columns = to_float_columns(rows.table)
-        no_codes = np.zeros(len(columns[0]), int)
-        rows_on_grid = Rows.of(columns, bounds, starts, no_codes, units)
+        rows_on_grid = read_rows(
+            rows, partial(_round_table, bounds=bounds, starts=starts, units=units)
+        )
+        if rows.large is not None:
+            # An invalid value in any batch raises an error here, before the charge.
+            rows_on_grid.add_up(partial(Rows.counts, limits=[rows_on_grid.square]))
         exact = rows_on_grid, budget, (bounds, starts, units), n_components
         if budget.kind != "epsilon":
             noise = Noise.gaussian(budget.mu_squared)
@@ -277,6 +281,19 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         return list((scores @ self.components_ + self.mean_).T)
 
 
+def _round_table(
+    table: Table, *, bounds: Floats, starts: Floats, units: Floats
+) -> Rows:
+    """Round the columns of a table to integers."""
+    columns = to_float_columns(table)
+    return Rows.of(columns, bounds, starts, np.zeros(len(columns[0]), int), units)
+
+
+def _sum_products(rows: Rows, *, square: int, constant: int) -> Integers:
+    """Sum the products of columns of rows that are shortened to a norm."""
+    return rows.moments(rows.factors(square), constant)
+
+
 def _noisy_covariance(
     rows: Rows, budget: PrivacyBudget, source: ByteSource
 ) -> Covariance:
@@ -296,7 +313,9 @@ def _noisy_covariance(
         limits.remaining, size, limits.square + constant**2, max(2 * UNIT, constant)
     )
     rows = limits.rows
-    moments = rows.moments(rows.factors(limits.square), constant)
+    moments = rows.add_up(
+        partial(_sum_products, square=limits.square, constant=constant)
+    )
     sums = add_product_noise(moments, noise, source)
 
     # The noisy number of rows is at least the size of its noise, and at least 1.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Indices, Integers
 from skdp.central._sums import slice_rows
-from skdp.central.statistics import Noise, to_float, warn_user
+from skdp.central.statistics import Batches, Noise, to_float, warn_user
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import ByteSource
+from skdp.tables import Table
 
 # Smallest eigenvalue of the sums of products, in norms of the noise, in Newton steps.
 MIN_EIGENVALUE = 1.5
@@ -112,6 +113,10 @@ class Rows:
         """The number of values of a row."""
         return self.positions.shape[1]
 
+    def add_up(self, sums_of: Callable[[Rows], Integers]) -> Integers:
+        """Return integer sums over all rows; `sums_of` returns the sums over some rows."""
+        return sums_of(self)
+
     def blocks(self, n_more: int = 0) -> Iterator[tuple[slice, Floats]]:
         """Yield blocks of rows as floats, with `n_more` columns to fill in.
 
@@ -197,6 +202,55 @@ class Rows:
             np.rint(part @ axes, out=positions[rows])
         largest = math.isqrt(square)
         return replace(self, positions=positions, square=square, largest=largest)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LargeRows(Rows):
+    """Rows of a large table, which are read in batches for each sum; `positions` and `codes` have no rows."""
+
+    batches: Batches
+    # Makes the rows of a batch.
+    read: Callable[[Table], Rows]
+
+    def add_up(self, sums_of: Callable[[Rows], Integers]) -> Integers:
+        """Return integer sums over the rows of all batches, in one pass."""
+        (sums,) = self.batches.add_up(partial(_add_up_batch, self.read, sums_of))
+        return sums
+
+    def center(self, middle: NDArray[np.int16]) -> Rows:
+        """Subtract a public row of integers from the rows of each batch."""
+        centered = super().center(middle)
+        assert isinstance(centered, LargeRows)
+        return replace(centered, read=partial(_center_batch, self.read, middle))
+
+
+def read_rows(batches: Batches, read: Callable[[Table], Rows]) -> Rows:
+    """Return the rows that `read` makes of a table in memory, or of the batches of a large table for each sum."""
+    rows = read(batches.table)
+    if batches.large is None:
+        return rows
+    return LargeRows(
+        positions=rows.positions,
+        codes=rows.codes,
+        square=rows.square,
+        largest=rows.largest,
+        batches=batches,
+        read=read,
+    )
+
+
+def _add_up_batch(
+    read: Callable[[Table], Rows], sums_of: Callable[[Rows], Integers], table: Table
+) -> list[Integers]:
+    """Return sums over the rows of a batch."""
+    return [sums_of(read(table))]
+
+
+def _center_batch(
+    read: Callable[[Table], Rows], middle: NDArray[np.int16], table: Table
+) -> Rows:
+    """Return the centered rows of a batch."""
+    return read(table).center(middle)
 
 
 def round_axes(axes: Floats) -> Floats:
@@ -304,7 +358,8 @@ def find_limits(
     means = Noise.from_budget(
         mean_budget, math.isqrt(rows.n_columns * square) + 1, square
     )
-    sums = means.add_floats(source, rows.total(square))
+    total = rows.add_up(partial(Rows.total, square=square))
+    sums = means.add_floats(source, total)
     mean = np.rint(sums / max(n_rows, 3 * error, 1.0))
     middle = np.clip(mean, 1 - UNIT, UNIT - 1).astype(np.int16)
     rows = rows.center(middle)
@@ -328,7 +383,8 @@ def choose_limit(
     # A row is counted between two of the limits, so adding it changes one count by 1.
     largest = min(rows.square, rows.n_columns * (2 * UNIT) ** 2)
     limits = [int(largest * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
-    counts = noise.add(source, rows.counts(limits).tolist())
+    exact = rows.add_up(partial(Rows.counts, limits=limits))
+    counts = noise.add(source, exact.tolist())
     n_rows = to_float(max(sum(counts), 0))
     n_longer = sum(counts) - np.cumsum(np.array(counts, object))
     return limits[

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from skdp.central._base import (
     CentralTransformer,
     Plan,
 )
-from skdp.central._rows import UNIT, Rows, warn_of_few_rows
+from skdp.central._rows import UNIT, Rows, read_rows, warn_of_few_rows
 from skdp.central._sums import (
     GRID,
     GroupSums,
@@ -37,6 +38,7 @@ from skdp.central.statistics import (
     Noise,
     choice_name,
     choose,
+    select_columns,
     to_float,
 )
 from skdp.domain import Domain
@@ -131,7 +133,6 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
     """
 
     _takes_missing = False
-    _requires_rows = True
 
     get_feature_names_out = SelectorMixin.get_feature_names_out
 
@@ -211,7 +212,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
 
         # Noisy numbers of rows by class, each at least the standard deviation of its noise.
         n_classes = 1 if classes is None else len(classes.values)
-        n_of_classes = _count_classes(rows, n_classes)
+        n_of_classes = rows.add_up(partial(_count_classes, n_classes=n_classes))
         counts = counts_noise.add_floats(source, n_of_classes)
         error = to_float(counts_noise.std)
         warn_of_few_rows(counts.sum(), error * math.sqrt(n_classes))
@@ -286,10 +287,8 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         # infinite.
         distances = np.minimum(distances, np.finfo(float).max / 4)
         limits = np.column_stack([centres - distances, centres + distances])
-        if classes is None:
-            return round_with_target(rows.table, limits, centres)
-        codes = classes.codes(rows.table.columns[-1])
-        return Rows.of(to_float_columns(rows.features.table), limits, centres, codes)
+        read = partial(_round_table, classes=classes, limits=limits, starts=centres)
+        return read_rows(rows, read)
 
     def _transform_table(self, table: Table) -> Sequence[Any]:
         to_float_columns(table)  # a missing value is an error, as in `fit`
@@ -300,6 +299,16 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
 
     def _get_support_mask(self) -> Mask:
         return ~np.isnan(self.scores_)
+
+
+def _round_table(
+    table: Table, *, classes: Classes | None, limits: Floats, starts: Floats
+) -> Rows:
+    """Round the features and a numeric target of a table, the last column, to integers; `classes` are None for it."""
+    if classes is None:
+        return round_with_target(table, limits, starts)
+    columns = to_float_columns(select_columns(table, table.names[:-1]))
+    return Rows.of(columns, limits, starts, classes.codes(table.columns[-1]))
 
 
 def _count_classes(rows: Rows, n_classes: int) -> Integers:
@@ -362,7 +371,7 @@ class Contrasts:
 
     def scores(self, rows: Rows) -> list[int]:
         """Return the weighted norm of the sums of each column, rounded down."""
-        squares = self.sums(rows).astype(object) ** 2
+        squares = rows.add_up(self.sums).astype(object) ** 2
         weights = np.array(self.weights, object)
         return [math.isqrt(square) for square in (squares @ weights).tolist()]
 

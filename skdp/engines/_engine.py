@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._arrays import Integers
@@ -192,10 +193,13 @@ class Engine(LargeTable):
     def _collect(self) -> Any:
         """Read all rows as a table of pandas, polars or pyarrow."""
 
+    def collect(self) -> Any:
+        """Read all columns of all rows into memory, as a table of pandas, polars or pyarrow."""
+        return run_safely(self._collect)
+
     def load(self) -> Any:
         """Read all columns of all rows into memory, in the library of results."""
-        rows = run_safely(self._collect)
-        return convert_frame(rows, choose_library(self.template))
+        return convert_frame(self.collect(), choose_library(self.template))
 
     def check_rows(self, release: BatchRelease) -> None:
         """Raise an error if a row has a value outside the domain, or an id of a person is repeated."""
@@ -244,6 +248,11 @@ class StreamTable(Engine):
         tables = self.read(self.column_names())
         return pyarrow.concat_tables([self.sample, *tables])
 
+    def collect(self) -> Any:
+        """Read all columns of all rows into memory, with numbers as NumPy arrays of a table of pandas."""
+        tables = self.read(self.column_names())
+        return run_safely(lambda: collect_batches(chain([self.sample], tables)))
+
     def check_rows(self, release: BatchRelease) -> None:
         """Check the values and the ids of persons of all rows."""
         tables = self.read(release.columns)
@@ -275,6 +284,31 @@ def read_batches(batches: Iterable[Any]) -> Tables:
     """Convert a stream of Arrow batches to tables."""
     for batch in read_safely(batches):
         yield pyarrow.Table.from_batches([batch])
+
+
+def collect_batches(tables: Iterable[Any]) -> pd.DataFrame:
+    """Convert a stream of Arrow tables to a table of pandas; only one column of numbers is in memory twice."""
+    parts: dict[str, list[Any]] = {}
+    for table in tables:
+        for name in table.column_names:
+            column = table[name]
+            is_number = str(column.type).startswith(("int", "uint", "float", "double"))
+            is_complete = is_number and not column.null_count
+            part = column.to_numpy() if is_complete else column.to_pandas()
+            parts.setdefault(name, []).append(part)
+    columns = {}
+    for name in list(parts):
+        arrays = parts.pop(name)
+        is_numpy = all(isinstance(array, np.ndarray) for array in arrays)
+        columns[name] = (np.concatenate if is_numpy else _concat)(arrays)
+    # Arrow would keep its memory.
+    pyarrow.default_memory_pool().release_unused()
+    return pd.DataFrame(columns, copy=False)
+
+
+def _concat(arrays: Sequence[Any]) -> pd.Series:
+    """Concatenate parts of a column, some of which may have missing values."""
+    return pd.concat([pd.Series(array) for array in arrays], ignore_index=True)
 
 
 def add_up_batches(tables: Tables, summary: Summary) -> Sums:

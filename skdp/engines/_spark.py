@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -109,6 +110,18 @@ class SparkTable(Engine):
         """Count pairs of integers in the tasks, and let Spark add the counts of equal pairs."""
         counts = np.stack(self._sum_partitions(names, summary, ["group", "number"]))
         return ValueCounts((counts[:, counts[2] > 0],))
+
+    def count_texts(
+        self, names: Sequence[Any], summary: Any
+    ) -> list[Counter[str | None]]:
+        """Let Spark count the texts of each column."""
+        counts = []
+        for name in names:
+            grouped = self._frame.groupBy(_quote(name)).count()
+            texts, n_rows = run_safely(grouped.toArrow).columns
+            pairs = zip(texts.to_pylist(), n_rows.to_pylist(), strict=True)
+            counts.append(Counter(dict(pairs)))
+        return counts
 
     def _sum_partitions(
         self, names: Sequence[Any], summary: Any, keys: Sequence[str]

@@ -204,6 +204,10 @@ class LargeTable(ABC):
         """Return the sums of a summary over the named columns of all rows, in one pass."""
 
     @abstractmethod
+    def collect(self) -> Any:
+        """Read all columns of all rows into memory, in a library of the engine."""
+
+    @abstractmethod
     def load(self) -> Any:
         """Read all columns of all rows into memory, in the library of results."""
 
@@ -214,6 +218,16 @@ class LargeTable(ABC):
         """
         counts: Any = self.add_up(names, summary)
         return counts[0]
+
+    def count_texts(
+        self, names: Sequence[Any], summary: Any
+    ) -> list[Counter[str | None]]:
+        """Count the texts of each named column over all rows, and None for missing values.
+
+        `summary` is a `Summary` with a `Counter` for each column in place of arrays.
+        """
+        counts: Any = self.add_up(names, summary)
+        return list(counts)
 
     def group_rows(
         self, keys: Any, numbers: Mapping[Any, Any], grid: int

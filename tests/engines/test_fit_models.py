@@ -9,10 +9,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 from sklearn.base import clone
 
 from skdp import (
+    DPPCA,
     Domain,
     DPColumnSynthesizer,
     DPGaussianNB,
@@ -124,7 +126,7 @@ def find_read(fit, table):
     with pytest.MonkeyPatch.context() as patch:
         called = []
         engine = type(open_large(pl.LazyFrame({"x": [1]})))
-        for method, read in (("load", "rows"), ("count_values", "values"), ("add_up", "sums")):
+        for method, read in (("collect", "rows"), ("count_values", "values"), ("add_up", "sums")):
             original = getattr(engine, method)
             patch.setattr(engine, method, lambda *a, read=read, original=original: called.append(read) or original(*a))
         fit(pl.from_pandas(table).lazy())
@@ -145,6 +147,26 @@ def test_page_lists_what_each_estimator_reads():
     for read, line in re.findall(r"^\| (sums|values|rows|nothing): (.*)$", page, re.MULTILINE):
         listed[read] += re.findall(r"`(\w+)`", line)
     assert {read: sorted(names) for read, names in listed.items()} == {read: sorted(found[read]) for read in found}
+
+
+def cut(table, rows):
+    """Open an Arrow table as a dataset of small batches."""
+    return ds.dataset(pa.Table.from_batches(table.to_batches(max_chunksize=rows)))
+
+
+def test_discovery_adds_up_the_counts_of_batches():
+    table = pa.Table.from_pandas(pd.concat([ROWS, ROWS.assign(ward=None)], ignore_index=True))
+    found, expected = (discover_domain(X, 2.0, 1e-6, random_state=0) for X in (cut(table, 300), table.to_pandas()))
+    assert found.to_toml() == expected.to_toml()
+    assert expected["ward"].values == ["er", "gp", "icu", None]
+
+
+def test_missing_value_in_a_later_batch_raises_before_charge():
+    ledger = PrivacyLedger(epsilon=10)
+    table = pa.Table.from_pandas(X.assign(b=X["b"].where(X.index < 1_100)))
+    with pytest.raises(ValueError, match="Column 'b' contains a missing value"):
+        DPPCA(1.0, bounds=(-3, 3), ledger=ledger).fit(cut(table, 300))
+    assert ledger.spent.epsilon == 0
 
 
 @pytest.mark.parametrize("lazy_engine", ["polars_lazy", "duckdb"], indirect=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,8 +27,8 @@ from skdp.tables import (
     wrap_table,
 )
 
-# Computes integer sums over the rows of a table, or counts of pairs of integers. It can be
-# pickled, because engines send it to workers.
+# Computes integer sums over the rows of a table, or counts of pairs of integers or of texts. It
+# can be pickled, because engines send it to workers.
 SumsOf = Callable[[Table], list[Any]]
 
 # Hashes of ids of people. Up to 200,000 persons are counted with an error below 1 %.
@@ -43,12 +45,15 @@ class RowSums:
 
     def zeros(self) -> list[Any]:
         """Return sums over no rows."""
-        return list(self.empty_sums)
+        return list(map(copy, self.empty_sums))
 
     def add(self, sums: list[Any], batch: Any) -> None:
         """Add the sums over the rows of a batch, in place."""
         for index, part in enumerate(self.sums_of(wrap_table(batch))):
-            sums[index] = sums[index] + part
+            if isinstance(part, Counter):
+                sums[index].update(part)  # in place: it may have many values
+            else:
+                sums[index] = sums[index] + part
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +115,13 @@ class Batches:
             counts = self.large.count_values(self.names, RowSums(values_of, [counts]))
         pairs: Integers = counts.merge()
         return pairs
+
+    def count_texts(self, texts_of: SumsOf) -> list[Counter[str | None]]:
+        """Count the texts of each column over all rows; `texts_of` returns a `Counter` of each column of a table."""
+        counts = texts_of(self.table)
+        if self.large is None:
+            return counts
+        return self.large.count_texts(self.names, RowSums(texts_of, counts))
 
 
 def select_columns(table: Table, names: Sequence[Any]) -> Table:
