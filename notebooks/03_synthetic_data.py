@@ -753,7 +753,7 @@ quality.round(4)
 MarginalDisplay.from_tables(
     adult,
     synthetic,
-    ["age", "occupation", "hours-per-week", ("education-num", "occupation")],
+    ["age", "occupation", "hours-per-week", "education-num"],
     domain=domain | {"age": Interval(16, 96, bins=16)},
 )
 plt.show()

@@ -36,7 +36,7 @@ MarginalDisplay.from_tables(table, synthetic, ["age"], domain=domain)
 plt.show()
 
 # %%
-# All columns and pairs:
+# All columns:
 
 MarginalDisplay.from_tables(table, synthetic, domain=domain)
 plt.show()

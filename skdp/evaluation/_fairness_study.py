@@ -102,8 +102,6 @@ def fairness_study(
 
         - ``"without privacy"``: train on the true columns;
         - ``"columns excluded"``: train without the protected columns;
-        - ``"post-processed"``: train on the true columns and choose a threshold for each
-          true group (fairlearn's ``ThresholdOptimizer``, demographic parity);
         - ``"reported"``: train on reports, with a 0/1 feature for each value that a
           report supports [1]_;
         - ``"private parity"``: train without the protected columns, under demographic
@@ -503,15 +501,9 @@ def _compare_groups(
     return {metric: float(values[metric]) for metric in COMPARISONS}
 
 
-METHODS = (
-    "without privacy",
-    "columns excluded",
-    "post-processed",
-    "reported",
-    "private parity",
-)
 # Methods that are trained on reports of an encoder.
 REPORTED = ("reported", "private parity")
+METHODS = ("without privacy", "columns excluded", *REPORTED)
 
 # Predicted labels, and probabilities of label 1 if the model has any.
 Predictions = tuple[NDArray[Any], NDArray[Any] | None]
@@ -521,8 +513,6 @@ def _fit_method(
     name: str, model: Any, train: _Table, test: _Table, encoder: Any
 ) -> Predictions:
     """Fit a method of `METHODS` to the training rows, and predict the test rows."""
-    if name == "post-processed":
-        return _choose_thresholds(model, train, test, encoder.random_state), None
     if name == "private parity":
         return _constrain_parity(model, train, test, encoder), None
     is_known = name == "without privacy"
@@ -533,69 +523,20 @@ def _fit_method(
         # Without features, the best prediction is the most frequent label.
         model = DummyClassifier()
         features, tested = features.assign(constant=0.0), tested.assign(constant=0.0)
-    _fit_weighted(model, features, train)
+    options = {}
+    if train.weights is not None:
+        options[_name_weight_parameter(model)] = train.weights
+    model.fit(features, train.labels, **options)
     probabilities = None
     if hasattr(model, "predict_proba"):
         probabilities = np.asarray(model.predict_proba(tested))[:, -1]
     return np.asarray(model.predict(tested)), probabilities
 
 
-def _fit_weighted(model: Any, features: Any, train: _Table) -> None:
-    """Fit a model to features of training rows, and to their labels and weights."""
-    options = {}
-    if train.weights is not None:
-        options[_name_weight_parameter(model)] = train.weights
-    model.fit(features, train.labels, **options)
-
-
 def _name_weight_parameter(model: Any) -> str:
     """Return the name of the sample weights in `fit` of a model, or of a pipeline's last step."""
     is_pipeline = isinstance(model, Pipeline)
     return f"{model.steps[-1][0]}__sample_weight" if is_pipeline else "sample_weight"
-
-
-def _choose_thresholds(
-    model: Any, train: _Table, test: _Table, seed: int | None
-) -> NDArray[Any]:
-    """Train on the true columns and choose a threshold per group; predict the test rows."""
-    postprocessing = import_optional("fairlearn.postprocessing")
-    names = train.sensitive_features
-    features = train.features(protected=True)
-    # A group that occurs in test rows only has no labels.
-    groups = pd.concat([train.X[names], test.X[names]], ignore_index=True)
-    keys = [groups[name].astype(object) for name in names]
-    n_labels = pd.Series(train.labels, groups.index[: len(train.labels)])
-    n_labels = n_labels.reindex(groups.index).groupby(keys, dropna=False).nunique()
-    for group in n_labels.index[n_labels < 2]:
-        raise EmptyGroupError(
-            f"Group {group!r} of {', '.join(map(str, names))} must have both labels in "
-            "the training rows."
-        )
-    _fit_weighted(model, features, train)
-    positions = np.arange(len(features))
-    if train.weights is not None:
-        # fairlearn has no weights here: rows are repeated in proportion to them, about
-        # 100,000 in all.
-        ends = np.cumsum(train.weights) / train.weights.sum() * 100_000
-        repeats = np.diff(np.rint(ends), prepend=0).astype(np.intp)
-        positions = np.repeat(positions, repeats)
-    optimizer = postprocessing.ThresholdOptimizer(
-        estimator=model,
-        constraints="demographic_parity",
-        predict_method="auto",
-        prefit=True,
-    )
-    optimizer.fit(
-        features.iloc[positions],
-        train.labels[positions],
-        sensitive_features=train.X[names].iloc[positions],
-    )
-    labels = optimizer.predict(
-        test.features(protected=True),
-        sensitive_features=test.X[names],
-        random_state=seed,
-    )
-    return np.asarray(labels)
 
 
 def _add_reports(

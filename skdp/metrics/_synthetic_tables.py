@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Any
@@ -173,32 +172,22 @@ def _total_variation(codes: pd.DataFrame, n_real: int) -> float:
 def marginal_table(
     real: TableLike,
     synthetic: TableLike,
-    columns: Sequence[ColumnName],
+    column: ColumnName,
     *,
     domain: DomainLike | None = None,
 ) -> pd.DataFrame:
-    """Return the proportions of real and synthetic rows in each cell of a marginal.
+    """Return the proportions of real and synthetic rows with each value of a column.
 
-    The table has a row for each combination of the values of `columns`, and the columns "real" and "synthetic".
+    The table has a row for each value, and the columns "real" and "synthetic".
     """
-    names = list(columns)
     tables = _check_table("real", real), _check_table("synthetic", synthetic)
-    labels, codes = _code_columns(tables, names, domain)
-    sizes = list(map(len, labels.values()))
-    n_cells = math.prod(sizes)
-    if n_cells > 1 << 22:  # the table would exceed 100 MB
-        raise ValueError(
-            f"The marginal of {names} must have at most 2**22 cells, got {n_cells}. "
-            "Declare fewer values in domain."
-        )
-    index = pd.MultiIndex.from_product(list(labels.values()), names=names)
-    cells = np.ravel_multi_index(list(codes.to_numpy().T), sizes)
+    labels, codes = _code_columns(tables, [column], domain)
+    index = pd.Index(labels[column], name=column)
     n_real = len(tables[0].columns[0])
+    parts = np.split(codes[column].to_numpy(), [n_real])
     proportions = {}
-    for name, part in {"real": cells[:n_real], "synthetic": cells[n_real:]}.items():
-        proportions[name] = np.bincount(part, minlength=n_cells) / len(part)
-    if len(names) == 1:
-        return pd.DataFrame(proportions, index=index.get_level_values(0))
+    for name, part in zip(("real", "synthetic"), parts, strict=True):
+        proportions[name] = np.bincount(part, minlength=len(index)) / len(part)
     return pd.DataFrame(proportions, index=index)
 
 

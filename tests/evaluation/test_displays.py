@@ -271,13 +271,6 @@ class TestMarginals:
         assert age.get_xlabel() == "outside the domain: 0.0% | 20.0%"
         assert sex.get_title(loc="left").startswith("sex, TVD 0.057")
 
-    def test_two_columns_are_two_heat_maps_of_one_scale(self):
-        display = MarginalDisplay.from_tables(REAL, SYNTHETIC, [("sex", "job")])
-        left, right = (axes.images[0] for axes in display.ax_)
-        assert left.get_array().sum() == pytest.approx(1)
-        assert right.get_array()[0, 0] == pytest.approx(0.4)
-        assert left.get_clim() == right.get_clim()
-
     def test_rare_values_are_drawn_together(self):
         real = pd.DataFrame({"job": [f"j{i}" for i in range(25)] + ["j0"]})
         (axes,) = MarginalDisplay.from_tables(real, real, ["job"]).ax_

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any
@@ -32,29 +31,29 @@ SIDES = {"real": COLORS[5], "synthetic": COLORS[1]}
 class MarginalDisplay(PanelDisplay):
     """Plot of marginals of a real and a synthetic table.
 
-    Use `from_tables` to create the display. A marginal of one column is drawn as bars,
-    or as steps if the column has bins. A marginal of two columns is drawn as two heat
-    maps. Titles state the total variation distance (TVD), which is half the sum of the
-    absolute differences of the proportions.
+    Use `from_tables` to create the display. The proportions of a column are drawn as
+    bars, or as steps if the column has bins. Titles state the total variation distance
+    (TVD), which is half the sum of the absolute differences of the proportions.
 
     Parameters
     ----------
-    marginals : mapping of tuple of column names to DataFrame
-        Proportions of the cells of one or two columns, with the columns ``real`` and
-        ``synthetic`` and a row for each cell.
+    marginals : mapping of column name to DataFrame
+        Proportions of the values of each column, with the columns ``real`` and
+        ``synthetic`` and a row for each value.
     edges : mapping of column name to tuple of numbers or dates, default=None
         Edges of the bins of numeric columns.
 
     Attributes
     ----------
     ax_ : ndarray of matplotlib Axes
-        Axes with the panels, two for a marginal of two columns.
+        Axes with the panels.
     figure_ : matplotlib Figure
         Figure containing the panels.
 
     See Also
     --------
     skdp.metrics.marginal_error : Mean distance over all marginals.
+    skdp.metrics.marginal_errors : Distance of each marginal, also of several columns.
 
     Notes
     -----
@@ -66,30 +65,24 @@ class MarginalDisplay(PanelDisplay):
     >>> from skdp.evaluation import MarginalDisplay
     >>> real = pd.DataFrame({"sex": ["F", "F", "M", "M"], "smokes": [0, 0, 1, 1]})
     >>> synthetic = pd.DataFrame({"sex": ["F", "F", "M", "M"], "smokes": [0, 1, 0, 1]})
-    >>> display = MarginalDisplay.from_tables(real, synthetic, ["sex", ("sex", "smokes")])
+    >>> display = MarginalDisplay.from_tables(real, synthetic)
     >>> [axes.get_title(loc="left") for axes in display.ax_]
-    ['real', 'synthetic, TVD 0.500', 'sex, TVD 0.000']
+    ['sex, TVD 0.000', 'smokes, TVD 0.000']
     """
 
     def __init__(
         self,
-        marginals: Mapping[tuple[Any, ...], pd.DataFrame],
+        marginals: Mapping[Any, pd.DataFrame],
         *,
         edges: Mapping[Any, tuple[Any, ...]] | None = None,
     ) -> None:
-        """Check the tables of proportions by their one or two columns; `edges` has the edges of columns with bins."""
         if not isinstance(marginals, Mapping) or not marginals:
             raise TypeError(
-                "`marginals` must be a mapping of tuples of column names to tables, "
-                f"got {type(marginals).__name__}. Use MarginalDisplay.from_tables."
+                "`marginals` must be a mapping of column names to tables, got "
+                f"{type(marginals).__name__}. Use MarginalDisplay.from_tables."
             )
-        for names, table in marginals.items():
-            if not isinstance(names, tuple) or len(names) not in (1, 2):
-                raise TypeError(
-                    "`marginals` must have tuples of one or two columns, got "
-                    f"{names!r}."
-                )
-            check_table(table, f"marginals[{names}]", SIDES, numbers=SIDES)
+        for name, table in marginals.items():
+            check_table(table, f"marginals[{name!r}]", SIDES, numbers=SIDES)
         self.marginals = dict(marginals)
         self.edges = dict(edges or {})
 
@@ -103,7 +96,7 @@ class MarginalDisplay(PanelDisplay):
         domain: DomainLike | None = None,
         ax: AxesLike | None = None,
     ) -> MarginalDisplay:
-        """Plot the marginals of two tables.
+        """Plot the marginals of columns of two tables.
 
         Parameters
         ----------
@@ -111,15 +104,13 @@ class MarginalDisplay(PanelDisplay):
             Real rows.
         synthetic : dataframe or 2-D array-like of shape (n_synthetic, n_columns)
             Synthetic rows.
-        columns : list of column names and of tuples of two names, default=None
-            Marginals to draw: a name for one column, a tuple for two columns. If None,
-            each column is drawn.
+        columns : list of column names, default=None
+            Columns to draw. If None, each column is drawn.
         domain : Domain or mapping of column name to values or Interval, default=None
             Declared values. If None, the occurring values are used; declare an
             `Interval` for numbers.
         ax : matplotlib Axes or array of Axes, default=None
-            Axes to draw on, two for each marginal of two columns, and then one for each
-            marginal of one column. If None, a new figure is created.
+            Axes to draw on, one for each column. If None, a new figure is created.
 
         Returns
         -------
@@ -134,13 +125,12 @@ class MarginalDisplay(PanelDisplay):
         """
         if columns is None:
             errors = marginal_errors(real, synthetic, order=1, domain=domain)
-            columns = errors["columns"]
+            columns = [name for (name,) in errors["columns"]]
         if isinstance(columns, str):
-            raise TypeError("`columns` must be a list of names and pairs, got str.")
-        marginals: dict[tuple[Any, ...], pd.DataFrame] = {}
+            raise TypeError("`columns` must be a list of names, got str.")
+        marginals = {}
         for name in columns:
-            names = name if isinstance(name, tuple) else (name,)
-            marginals[names] = marginal_table(real, synthetic, names, domain=domain)
+            marginals[name] = marginal_table(real, synthetic, name, domain=domain)
         declared: Any = domain or {}
         edges = {}
         for name, values in declared.items():
@@ -162,34 +152,22 @@ class MarginalDisplay(PanelDisplay):
         MarginalDisplay
             Object that stores the figure.
         """
-        # A marginal has as many panels as columns.
-        panels = self._use_panels(ax, sum(map(len, self.marginals)))
-        remaining = iter(panels)
-        # Pairs are first, so that the two panels of a pair are beside each other.
-        for names in sorted(self.marginals, key=len, reverse=True):
-            table = self.marginals[names]
+        panels = self._use_panels(ax, len(self.marginals))
+        for axes, (name, table) in zip(panels, self.marginals.items(), strict=True):
             error = count_error(
                 true=table["real"],
                 estimate=table["synthetic"],
                 metric="total_variation",
             )
-            title = f"TVD {error:.3f}"
-            if len(names) == 2:
-                pair = [next(remaining), next(remaining)]
-                image = _draw_pair(pair, names, table, title)
-                self.figure_.colorbar(image, ax=pair, label="proportion")
-                continue
-            axes = next(remaining)
-            if names[0] in self.edges:
-                _draw_steps(axes, self.edges[names[0]], table)
+            if name in self.edges:
+                _draw_steps(axes, self.edges[name], table)
             else:
                 _draw_bars(axes, table)
-            tidy_axes(axes, f"{names[0]}, {title}")
+            tidy_axes(axes, f"{name}, TVD {error:.3f}")
         handles = []
         for side, color in SIDES.items():
             handles.append(make_legend_entry(side, color=color, lw=6))
-        if any(len(names) == 1 for names in self.marginals):
-            self._draw_legend(ax, handles)
+        self._draw_legend(ax, handles)
         return self
 
 
@@ -234,32 +212,3 @@ def _draw_steps(axes: Any, edges: Any, table: pd.DataFrame) -> None:
             proportions = f"{row['real']:.1%} | {row['synthetic']:.1%}"
             lines.append(f"{format_label(label)}: {proportions}")
     axes.set_xlabel("\n".join(lines), fontsize="small")
-
-
-def _draw_pair(
-    panels: list[Any], names: tuple[Any, ...], table: pd.DataFrame, title: str
-) -> Any:
-    """Draw the proportions of two columns as heat maps with a common color scale; return the second image.
-
-    `panels` are the axes for the real and the synthetic rows, and `title` describes the synthetic rows.
-    """
-    from matplotlib.colors import PowerNorm
-
-    # On a square-root scale, rare values are visible beside a frequent value.
-    norm = PowerNorm(0.5, vmin=0, vmax=float(table.to_numpy().max()))
-    levels = [table.index.unique(level) for level in (0, 1)]
-    shape = tuple(map(len, levels))
-    for axes, side in zip(panels, SIDES, strict=True):
-        proportions = table[side].to_numpy().reshape(shape)
-        image = axes.imshow(proportions, norm=norm, cmap="Blues", aspect="auto")
-        # Label at most MAX_VALUES values of each column.
-        for axis, values in zip((axes.yaxis, axes.xaxis), levels, strict=True):
-            step = math.ceil(len(values) / MAX_VALUES)
-            positions = range(0, len(values), step)
-            labels = [format_label(values[position])[:20] for position in positions]
-            axis.set_ticks(positions, labels, fontsize="small")
-        axes.xaxis.set_tick_params(rotation=90)
-        axes.set(xlabel=str(names[1]), ylabel=str(names[0]))
-    panels[0].set_title("real", loc="left", fontsize="medium")
-    panels[1].set_title(f"synthetic, {title}", loc="left", fontsize="medium")
-    return image
