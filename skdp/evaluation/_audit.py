@@ -189,7 +189,7 @@ def audit_epsilon(
     else:
         claimed, claimed_delta = _read_claim(audited)
     _check_releases(audited)
-    bound = find_bound(
+    lower, n_used, event = find_bound(
         audited.draw,
         len(audited.tables),
         n_draws or audited.n_draws,
@@ -197,12 +197,12 @@ def audit_epsilon(
         error_probability=1e-6,  # largest probability that a true claim is refuted
     )
     return AuditResult(
-        epsilon_lower=bound.lower,
+        epsilon_lower=lower,
         epsilon_claimed=claimed,
         epsilon_exact=exact_epsilon(audited.fitted),
         delta=claimed_delta,
-        n_draws=bound.n_draws,
-        event=bound.event,
+        n_draws=n_used,
+        event=event,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -167,39 +167,8 @@ Sampler = Callable[[int, int], Draws]
 MIN_OUTCOME_COUNT = 4
 
 
-@dataclass(frozen=True)
-class Bound:
-    """Lower bound on epsilon, with the number of draws and the event."""
-
-    lower: float
-    n_draws: int
-    event: str
-
-
-@dataclass(frozen=True)
-class Feature:
-    """Discrete function of an output; `outcomes` computes it for all draws."""
-
-    name: str
-    outcomes: Callable[[Draws], Hashes]
-
-
-@dataclass(frozen=True)
-class Event:
-    """Set of outcomes of a feature that is more likely under one table than another."""
-
-    feature: Feature
-    members: Hashes
-    # Indices of the two tables.
-    likelier: int
-    unlikelier: int
-    # Conservative estimate of the log ratio of the two probabilities.
-    score: float
-
-    def count(self, draws: Draws) -> int:
-        """Count the draws whose outcome is in the event."""
-        outcomes = self.feature.outcomes(draws)
-        return int(np.isin(outcomes, self.members, kind="sort").sum())
+# Discrete function of all outputs of a sample.
+Outcomes = Callable[[Draws], Hashes]
 
 
 def find_bound(
@@ -209,11 +178,11 @@ def find_bound(
     *,
     delta: float,
     error_probability: float,
-) -> Bound:
+) -> tuple[float, int, str]:
     """Choose an event by two samples of each table, and bound epsilon by new draws.
 
     ``draw(table, n)`` draws n outputs for a table by its index; `n_draws` is the number of all draws. The bound exceeds
-    epsilon with a probability of at most `error_probability`.
+    epsilon with a probability of at most `error_probability`. Also returns the number of draws and the event.
     """
     # 10 % of the draws are used for the choice, and up to 30 % if there are few draws,
     # because a bad choice reduces the bound more than a smaller test.
@@ -224,7 +193,8 @@ def find_bound(
     n_used = 2 * n_choosing * n_tables
     event = choose_event(first, second, delta=delta)
     if event is None:
-        return Bound(0.0, n_used, "")
+        return 0.0, n_used, ""
+    name, outcomes, members, pair = event
     n_trials = (n_draws - n_used) // 2
     # Batches limit memory to some hundred megabytes.
     n_columns = len(first[0])
@@ -232,15 +202,16 @@ def find_bound(
     # Epsilon is at least ``ln((P - delta) / P')``. The Clopper-Pearson bounds of the two
     # probabilities are each wrong with half of the error probability.
     intervals = []
-    for table in (event.likelier, event.unlikelier):
+    for table in pair:
         n_hits = 0
         for start in range(0, n_trials, batch):
-            n_hits += event.count(draw(table, min(batch, n_trials - start)))
+            drawn = outcomes(draw(table, min(batch, n_trials - start)))
+            n_hits += int(np.isin(drawn, members, kind="sort").sum())
         test = binomtest(n_hits, n_trials)
         intervals.append(test.proportion_ci(1 - error_probability))
     low, high = intervals[0].low - delta, intervals[1].high
     lower = math.log(low / high) if low > high else 0.0
-    return Bound(lower, n_used + 2 * n_trials, event.feature.name)
+    return lower, n_used + 2 * n_trials, name
 
 
 def draw_rows(
@@ -259,19 +230,20 @@ def draw_rows(
 
 def choose_event(
     first: Sequence[Draws], second: Sequence[Draws], *, delta: float
-) -> Event | None:
+) -> tuple[str, Outcomes, Hashes, tuple[int, int]] | None:
     """Choose the pair of tables and the event with the largest estimated log ratio.
 
-    `first` and `second` are two samples of the draws of each table.
+    `first` and `second` are two samples of the draws of each table. An event is the name of a feature, its function,
+    the outcomes in the event, and the tables where it is more and less likely.
     """
     # The first sample orders the outcomes by their likelihood ratio, because the best
     # event consists of the first outcomes (Neyman-Pearson lemma). The second
     # sample chooses their number, so that no event is chosen that fits the first sample
     # by chance. The test requires a third sample.
-    best = None
-    for feature in list_features(first):
-        first_outcomes = list(map(feature.outcomes, first))
-        second_outcomes = list(map(feature.outcomes, second))
+    best, best_score = None, 0.0
+    for name, outcomes in list_features(first):
+        first_outcomes = list(map(outcomes, first))
+        second_outcomes = list(map(outcomes, second))
         values = _list_frequent(first_outcomes)
         if not len(values):
             continue
@@ -294,9 +266,10 @@ def choose_event(
             scores = np.log(np.maximum(rates[0] - delta, 1e-300) / rates[1])
             scores[a] = 0.0
             b, position = np.unravel_index(np.argmax(scores), scores.shape)
-            if scores[b, position] > (best.score if best else 0):
+            if scores[b, position] > best_score:
+                best_score = float(scores[b, position])
                 members = values[orders[b, : position + 1]]
-                best = Event(feature, members, a, int(b), float(scores[b, position]))
+                best = name, outcomes, members, (a, int(b))
     return best
 
 
@@ -315,56 +288,48 @@ def _count_outcomes(outcomes: Hashes, values: Hashes) -> Integers:
     return np.bincount(positions[is_listed], minlength=len(values))
 
 
-def list_features(samples: Sequence[Draws]) -> list[Feature]:
-    """List the features of the outputs: values, bins and bits of columns, and joint values."""
+def list_features(samples: Sequence[Draws]) -> list[tuple[str, Outcomes]]:
+    """List the features of the outputs by name: values, bins and bits of columns, and joint values."""
     names = list(dict.fromkeys(chain.from_iterable(samples)))
     features = []
     for name in names:
         # The name of a part that some outputs lack may contain a private value.
         is_public = all(name in sample for sample in samples)
         label = name if is_public else "a part that not every output has"
-        features.append(Feature(f"values of {label}", _make_joint_values([name])))
+        features.append((f"values of {label}", partial(_hash_values, [name])))
         columns = [to_floats(select_column(sample, name)) for sample in samples]
         numbers = np.concatenate(columns)
         numbers = numbers[np.isfinite(numbers)]
         if (numbers != np.floor(numbers)).any():
-            bits = _make_lowest_bits(name)
-            features.append(Feature(f"the lowest bit of {label}", bits))
+            bits = partial(_find_lowest_bits, name)
+            features.append((f"the lowest bit of {label}", bits))
         if len(np.unique(numbers)) > 64:
             # 64 bins with equal numbers of draws.
             edges = np.quantile(numbers, np.linspace(0, 1, 65)[1:-1])
-            features.append(Feature(f"bins of {label}", _make_bins(name, edges)))
+            features.append((f"bins of {label}", partial(_find_bins, name, edges)))
     if len(names) > 1:
-        values = _make_joint_values(names)
-        features.append(Feature("values of all columns together", values))
-        ratios = _make_log_ratios(names, samples[0], samples[-1])
-        features.append(Feature("the sum of log ratios of all columns", ratios))
+        values = partial(_hash_values, names)
+        features.append(("values of all columns together", values))
+        ratios = _list_log_ratios(names, samples[0], samples[-1])
+        sums = partial(_sum_log_ratios, ratios)
+        features.append(("the sum of log ratios of all columns", sums))
     return features
 
 
-def _make_joint_values(names: Sequence[str]) -> Callable[[Draws], Hashes]:
-    """Return a function that hashes the joint values of some columns of draws."""
-
-    def outcomes(draws: Draws) -> Hashes:
-        """Hash the joint values of each draw."""
-        joint = np.zeros(len(next(iter(draws.values()))), np.uint64)
-        for name in names:
-            hashes = hash_column(select_column(draws, name))
-            # The product with an odd number makes the hash depend on the order of the
-            # columns.
-            joint = joint * np.uint64(0x9E3779B97F4A7C15) + hashes
-        return joint
-
-    return outcomes
+def _hash_values(names: Sequence[str], draws: Draws) -> Hashes:
+    """Hash the joint values of some columns of each draw."""
+    joint = np.zeros(len(next(iter(draws.values()))), np.uint64)
+    for name in names:
+        hashes = hash_column(select_column(draws, name))
+        # The product with an odd number makes the hash depend on the order of the columns.
+        joint = joint * np.uint64(0x9E3779B97F4A7C15) + hashes
+    return joint
 
 
-def _make_log_ratios(
+def _list_log_ratios(
     names: Sequence[str], first: Draws, second: Draws
-) -> Callable[[Draws], Hashes]:
-    """Return a function that computes the log likelihood ratio of a draw under two samples.
-
-    The ratios of all columns are added, as if the columns were independent.
-    """
+) -> list[tuple[str, Hashes, Floats]]:
+    """Return for each column the frequent hashes, and the logarithms of the ratios of their numbers in two samples."""
     tables = []
     for name in names:
         first_hashes = hash_column(select_column(first, name))
@@ -376,48 +341,39 @@ def _make_log_ratios(
             second_counts = _count_outcomes(second_hashes, values) + 0.5
             tables.append((name, values, np.log(first_counts / second_counts)))
 
-    def outcomes(draws: Draws) -> Hashes:
-        """Sum the log ratios of the values of each draw."""
-        total = np.zeros(len(next(iter(draws.values()))))
-        for name, values, ratios in tables:
-            hashes = hash_column(select_column(draws, name))
-            positions = np.minimum(np.searchsorted(values, hashes), len(values) - 1)
-            total += np.where(values[positions] == hashes, ratios[positions], 0.0)
-        # Sums are rounded to multiples of 1/4, so that equal outcomes occur.
-        return np.rint(4 * total).astype(np.int64).view(np.uint64)
-
-    return outcomes
+    return tables
 
 
-def _make_bins(name: str, edges: Floats) -> Callable[[Draws], Hashes]:
-    """Return a function that computes the bin of the number in a column for each draw; `edges` separate the bins."""
-
-    def outcomes(draws: Draws) -> Hashes:
-        """Return the bin of the number in each draw."""
-        numbers = to_floats(select_column(draws, name))
-        bins = np.searchsorted(edges, numbers, side="right")
-        # Values that are not finite numbers have a bin of their own.
-        return np.where(np.isfinite(numbers), bins, len(edges) + 1).astype(np.uint64)
-
-    return outcomes
+def _sum_log_ratios(tables: list[tuple[str, Hashes, Floats]], draws: Draws) -> Hashes:
+    """Sum the log ratios of the values of each draw, as if the columns were independent."""
+    total = np.zeros(len(next(iter(draws.values()))))
+    for name, values, ratios in tables:
+        hashes = hash_column(select_column(draws, name))
+        positions = np.minimum(np.searchsorted(values, hashes), len(values) - 1)
+        total += np.where(values[positions] == hashes, ratios[positions], 0.0)
+    # Sums are rounded to multiples of 1/4, so that equal outcomes occur.
+    return np.rint(4 * total).astype(np.int64).view(np.uint64)
 
 
-def _make_lowest_bits(name: str) -> Callable[[Draws], Hashes]:
-    """Return a function that computes the exponent of the lowest set bit of a float in a column.
+def _find_bins(name: str, edges: Floats, draws: Draws) -> Hashes:
+    """Return the bin of the number in a column for each draw; `edges` separate the bins."""
+    numbers = to_floats(select_column(draws, name))
+    bins = np.searchsorted(edges, numbers, side="right")
+    # Values that are not finite numbers have a bin of their own.
+    return np.where(np.isfinite(numbers), bins, len(edges) + 1).astype(np.uint64)
+
+
+def _find_lowest_bits(name: str, draws: Draws) -> Hashes:
+    """Return the exponent of the lowest set bit of the float in a column for each draw.
 
     It reveals the input of noise that is drawn as a float (Mironov 2012, On significance
     of the least significant bits for differential privacy, CCS).
     """
-
-    def outcomes(draws: Draws) -> Hashes:
-        """Return the exponent of the lowest set bit of the float in each draw."""
-        numbers = to_floats(select_column(draws, name))
-        is_usual = np.isfinite(numbers) & (numbers != 0)
-        # A float is fraction * 2**exponent, and fraction * 2**53 is an integer.
-        fraction, exponent = np.frexp(np.where(is_usual, numbers, 1.0))
-        integer = np.abs(np.ldexp(fraction, 53)).astype(np.int64)
-        _, lowest = np.frexp((integer & -integer).astype(float))
-        bit = np.where(is_usual, exponent + lowest, 1 << 20)
-        return bit.astype(np.int64).view(np.uint64)
-
-    return outcomes
+    numbers = to_floats(select_column(draws, name))
+    is_usual = np.isfinite(numbers) & (numbers != 0)
+    # A float is fraction * 2**exponent, and fraction * 2**53 is an integer.
+    fraction, exponent = np.frexp(np.where(is_usual, numbers, 1.0))
+    integer = np.abs(np.ldexp(fraction, 53)).astype(np.int64)
+    _, lowest = np.frexp((integer & -integer).astype(float))
+    bit = np.where(is_usual, exponent + lowest, 1 << 20)
+    return bit.astype(np.int64).view(np.uint64)
