@@ -177,17 +177,6 @@ class Start(NamedTuple):
     mu_squared: Fraction
 
 
-class Shapes(NamedTuple):
-    """Fitted functions of bins, whose mean over records is 0, and the constant."""
-
-    # The constant; shape (n_outputs,).
-    intercept: Floats
-    # The function of each column, and its standard errors; shape (n_bins, n_outputs).
-    values: list[Floats]
-    std_errors: list[Floats]
-    n_epochs: int
-
-
 class _ColumnFunction:
     """The function of a column, and the averages over epochs from which it is estimated."""
 
@@ -224,25 +213,30 @@ class _ColumnFunction:
     def update(
         self,
         noisy: Floats,
-        row_slopes: Floats,
-        variances: Floats,
-        epoch: Epoch,
+        means: Floats,
+        residuals: Residuals,
+        *,
+        error: float,
+        weight: float,
     ) -> None:
         """Update the function by the noisy sums of residuals of an epoch; shape (n_bins, n_outputs).
 
-        `row_slopes` and `variances` are the slopes and the variances of the residual of a row, see
-        `Residuals.linearize`. Residuals and responses are in units of 1 here, not in integer steps.
+        `means` are the mean responses in each bin, and `error` is the standard deviation of the noise. Residuals and
+        responses are in units of 1 here, not in integer steps.
         """
-        self._average(noisy, row_slopes, epoch)
-        values = self._smooth(variances, epoch.row_variance)
+        row_slopes, variances = residuals.linearize(means)
+        self._average(noisy, row_slopes, error, weight)
+        values = self._smooth(variances, residuals.row_variance)
         # Larger responses are noise.
         self.values = _center_classes(np.clip(values, -64, 64))
         n_rows = self.sizes.sum()
         self.mean = self.sizes @ self.values / n_rows
         self.integer_values = self.integer_values.copy()
-        self.integer_values[:-1] = np.rint(self.values * epoch.response_unit)
+        self.integer_values[:-1] = np.rint(self.values * residuals.response_unit)
 
-    def _average(self, noisy: Floats, row_slopes: Floats, epoch: Epoch) -> None:
+    def _average(
+        self, noisy: Floats, row_slopes: Floats, error: float, epoch_weight: float
+    ) -> None:
         """Update the averages by the noisy sums of an epoch and the slopes of the residual of a row.
 
         Both have the shape (n_bins, n_outputs).
@@ -251,12 +245,12 @@ class _ColumnFunction:
         counts = np.maximum(self.sizes, np.sqrt(self.bins.variances))[:, np.newaxis]
         # Slopes of the sums of residuals: of a row, times the number of rows.
         slopes = counts * row_slopes
-        self._epoch_weights += epoch.weight
-        weight = epoch.weight / self._epoch_weights
+        self._epoch_weights += epoch_weight
+        weight = epoch_weight / self._epoch_weights
         self._mean_sums += weight * (slopes * self.values + noisy - self._mean_sums)
         self._mean_slopes += weight * (slopes - self._mean_slopes)
         self._noise_variances *= (1 - weight) ** 2
-        self._noise_variances += weight**2 * epoch.error**2
+        self._noise_variances += weight**2 * error**2
 
     def _smooth(self, variances: Floats, row_variance: float) -> Floats:
         """Return the posterior means of the values, and set their standard errors.
@@ -281,27 +275,17 @@ class _ColumnFunction:
         return values
 
 
-class Epoch(NamedTuple):
-    """Noise and units of the sums of an epoch."""
-
-    # Standard deviation of the noise of a sum, for residuals in units of 1.
-    error: float
-    weight: float
-    response_unit: int
-    # See `Residuals`.
-    row_variance: float
-
-
 def backfit(
     codes: Sequence[NDArray[Any]],
     targets: NDArray[Any],
     bins: Sequence[Bins],
     start: Start,
     source: ByteSource,
-) -> Shapes:
+) -> tuple[Floats, list[_ColumnFunction], int]:
     """Fit a function of each column in turn, from noisy sums of residuals by bin.
 
-    An epoch measures each column once, with an equal part of the budget.
+    An epoch measures each column once, with an equal part of the budget. Returns the
+    constant for functions minus their means, the functions, and the number of epochs.
 
     Parameters
     ----------
@@ -345,12 +329,7 @@ def backfit(
             error *= math.sqrt(1 - 1 / n_outputs)
         # Later epochs are closer to the solution, so their weight is larger. Epochs are
         # weighted by the inverse of their noise variance.
-        epoch = Epoch(
-            error=error,
-            weight=(epoch_index + 1) / error**2,
-            response_unit=residuals.response_unit,
-            row_variance=residuals.row_variance,
-        )
+        weight = (epoch_index + 1) / error**2
         for column, function in enumerate(functions):
             # (n_outputs, n_rows); then all arrays have the shape (n_bins, n_outputs).
             row_residuals = residuals.measure(targets, responses)
@@ -359,22 +338,12 @@ def backfit(
             # The mean response in each bin if columns are independent.
             other_means = [other.mean for other in functions if other is not function]
             means = function.values + start.response + sum(other_means)
-            row_slopes, residual_variances = residuals.linearize(means)
             before = function.integer_values
-            function.update(
-                _center_classes(noisy / residuals.unit),
-                row_slopes,
-                residual_variances,
-                epoch,
-            )
+            centered = _center_classes(noisy / residuals.unit)
+            function.update(centered, means, residuals, error=error, weight=weight)
             responses += (function.integer_values - before).T[:, codes[column]]
     function_means = [function.mean for function in functions]
-    return Shapes(
-        intercept=start.response + np.sum(function_means, axis=0),
-        values=[function.values - function.mean for function in functions],
-        std_errors=[function.std_errors_with_mean() for function in functions],
-        n_epochs=n_epochs,
-    )
+    return start.response + np.sum(function_means, axis=0), functions, n_epochs
 
 
 def _center_classes(values: Floats) -> Floats:

@@ -66,21 +66,6 @@ class ShapeFunction(NamedTuple):
     is_supported: Mask
 
 
-class AdditivePlan(NamedTuple):
-    """Checked inputs before the charge."""
-
-    # Fine cells of each column.
-    domain: Domain
-    codes: list[NDArray[Any]]
-    # The columns of numbers between bounds.
-    numbers: list[Any]
-    # The target of each row, and its classes or bounds.
-    targets: NDArray[Any]
-    target: Any
-    # The budget for one row per person.
-    budget: PrivacyBudget
-
-
 class AdditiveModel(SupervisedStatistic):
     """Base class of models whose response is a constant plus a function of each column."""
 
@@ -181,59 +166,46 @@ class AdditiveModel(SupervisedStatistic):
                     )
         domain = Domain({name: attributes[name] for name in features.names})
         targets, target = self._read_target(rows, bounds)
-        exact = AdditivePlan(
-            domain=domain,
-            codes=encode_by_bins(features, domain, self.handle_unknown),
-            numbers=numbers,
-            targets=targets,
-            target=target,
-            budget=budget.of_a_row,
-        )
+        codes = encode_by_bins(features, domain, self.handle_unknown)
+        exact = domain, codes, numbers, budget.of_a_row, targets, target
         return Plan.from_gaussian(exact, budget, "noisy sums by bin")
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Merge cells into bins by noisy counts, fit a function of the bins of each column, and set attributes."""
-        exact: AdditivePlan = plan.exact
-        start = self._start(exact.targets, exact.target, exact.budget, source)
-        domain = exact.domain
+        domain, codes, numbers, budget, targets, target = plan.exact
+        start = self._start(targets, target, budget, source)
         counts = []
-        for codes, size in zip(exact.codes, domain.sizes, strict=True):
-            counts.append(np.bincount(codes, minlength=size + 1)[:size])
+        for column_codes, size in zip(codes, domain.sizes, strict=True):
+            counts.append(np.bincount(column_codes, minlength=size + 1)[:size])
         # A record is in one cell of each column, so it changes the counts by the root of the
         # number of columns in L2 norm.
-        noise = Noise.gaussian(
-            exact.budget.mu_squared * BINS_FRACTION, len(domain.columns)
-        )
+        noise = Noise.gaussian(budget.mu_squared * BINS_FRACTION, len(domain.columns))
         bins = merge_to_bins(
-            domain,
-            exact.numbers,
-            counts,
-            noise,
-            max_bins=self.max_bins,
-            source=source,
+            domain, numbers, counts, noise, max_bins=self.max_bins, source=source
         )
         start = start._replace(mu_squared=start.mu_squared - noise.amount)
         binned = []
-        for codes, column in zip(exact.codes, bins, strict=True):
-            binned.append(column.bins_of_cells.astype(np.int16)[codes])
-        shapes = backfit(binned, exact.targets, bins, start, source)
-        self.n_iter_ = shapes.n_epochs
+        for column_codes, column in zip(codes, bins, strict=True):
+            binned.append(column.bins_of_cells.astype(np.int16)[column_codes])
+        self.intercept_, functions, self.n_iter_ = backfit(
+            binned, targets, bins, start, source
+        )
         attributes = [column.attribute for column in bins]
         found = Domain(dict(zip(domain.columns, attributes, strict=True)))
         # The bins of numbers have the bounds that a release found.
         self.domain_ = copy_guarantee(found, self.categories, self.bounds)
-        values, errors = shapes.values, shapes.std_errors
-        if len(shapes.intercept) == 1:
+        values = [function.values - function.mean for function in functions]
+        errors = [function.std_errors_with_mean() for function in functions]
+        if len(self.intercept_) == 1:
             # One output: the logit of the second class, or the expected target.
             values = [column[..., 0] for column in values]
             errors = [column[..., 0] for column in errors]
-        self.intercept_ = shapes.intercept
         self.shapes_, self.shapes_std_error_ = values, errors
         self.bin_counts_ = [column.sizes for column in bins]
         # With fewer epochs, functions have not converged: with 3 to 8 independent columns,
         # 95 % intervals covered 50 to 80 % of the bins after 2 epochs, 65 to 95 % after 3,
         # and 80 to 97 % after 5 and more.
-        has_converged = shapes.n_epochs >= 4
+        has_converged = self.n_iter_ >= 4
         self.bin_supported_ = []
         for column in bins:
             is_clear = column.counts > 3 * np.sqrt(column.variances)

@@ -240,7 +240,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Fit the functions of columns, set the classes, and add the target to `domain_`."""
         super()._release(plan, source)
-        classes = plan.exact.target
+        *_, classes = plan.exact
         self.classes_ = classes.values
         name = classes.domain.columns[0]
         self.domain_ |= {name: classes.attribute}
@@ -442,7 +442,8 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Fit the functions of columns, and convert them from half widths of the target bounds to its unit."""
         super()._release(plan, source)
-        low, high = plan.exact.target.tolist()
+        *_, target_bounds = plan.exact
+        low, high = target_bounds.tolist()
         # Responses are from -1 at the lower bound to 1 at the upper one.
         half_width = high / 2 - low / 2
         self.shapes_ = [half_width * values for values in self.shapes_]

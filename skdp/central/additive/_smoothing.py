@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -251,14 +251,11 @@ def smooth_sums(
         variances_of_rotated = 1 + np.outer(prior_variances, np.maximum(values, 0.0))
         misfits = np.log(variances_of_rotated) + rotated_sums**2 / variances_of_rotated
         log_likelihoods.append(log_priors - misfits.sum(axis=1) / 2)
-        fits.append(
-            _Fit(
-                covariance=covariance,
-                to_function=covariance @ (unit_weights[:, np.newaxis] * vectors),
-                rotated_sums=rotated_sums,
-                factors=prior_variances[:, np.newaxis] / variances_of_rotated,
-            )
-        )
+        # From rotated sums to the function (n_bins, n_bins), and the prior variance divided
+        # by the variance of a rotated sum (n_scales, n_bins).
+        to_function = covariance @ (unit_weights[:, np.newaxis] * vectors)
+        factors = prior_variances[:, np.newaxis] / variances_of_rotated
+        fits.append((covariance, to_function, rotated_sums, factors))
     likelihoods = np.exp(np.array(log_likelihoods) - np.max(log_likelihoods))
     likelihoods /= likelihoods.sum()  # (n_covariances, n_scales)
 
@@ -266,25 +263,14 @@ def smooth_sums(
     second_moment = np.zeros((len(sums), len(sums)))
     prior = np.zeros((len(sums), len(sums)))
     for probabilities, fit in zip(likelihoods, fits, strict=True):
-        mean += fit.to_function @ (probabilities @ fit.factors * fit.rotated_sums)
+        prior_covariance, to_function, rotated_sums, factors = fit
+        mean += to_function @ (probabilities @ factors * rotated_sums)
         # The mean for each scale; shape (n_scales, n_bins).
-        means = fit.rotated_sums * fit.factors @ fit.to_function.T
+        means = rotated_sums * factors @ to_function.T
         second_moment += (probabilities * means.T) @ means
         # The prior covariance, minus the covariance that the sums explain.
-        prior += probabilities @ prior_variances * fit.covariance
-        explained = (probabilities * prior_variances) @ fit.factors
-        second_moment -= (fit.to_function * explained) @ fit.to_function.T
+        prior += probabilities @ prior_variances * prior_covariance
+        explained = (probabilities * prior_variances) @ factors
+        second_moment -= (to_function * explained) @ to_function.T
     covariance = prior + second_moment - np.outer(mean, mean)
     return mean, covariance
-
-
-class _Fit(NamedTuple):
-    """Posterior of a function for one prior covariance and all scales."""
-
-    covariance: Floats
-    # The matrix from rotated sums to the function; shape (n_bins, n_bins).
-    to_function: Floats
-    # Sums in the eigenvectors of the signal, in which they are independent; shape (n_bins,).
-    rotated_sums: Floats
-    # The prior variance divided by the variance of a rotated sum; shape (n_scales, n_bins).
-    factors: Floats
