@@ -291,7 +291,7 @@ def _count_outcomes(outcomes: Hashes, values: Hashes) -> Integers:
 def list_features(samples: Sequence[Draws]) -> list[tuple[str, Outcomes]]:
     """List the features of the outputs by name: values, bins and bits of columns, and joint values."""
     names = list(dict.fromkeys(chain.from_iterable(samples)))
-    features = []
+    features: list[tuple[str, Outcomes]] = []
     for name in names:
         # The name of a part that some outputs lack may contain a private value.
         is_public = all(name in sample for sample in samples)

@@ -617,13 +617,13 @@ def _tabulate_metrics(sums: RateSums, groups: Groups, level: float) -> pd.DataFr
             simultaneous = score_rates(sums, make_simultaneous(level, n_groups))
             compare = partial(compare_extremes, rates, simultaneous)
             texts = WITHOUT_PRIVILEGED
-        for metric, comparison in COMPARISONS.items():
-            text = comparison.definition.format(**texts)
-            lines.append((metric, text, None, compare(comparison)))
-    metrics, texts_of_lines, names, values = zip(*lines, strict=True)
+        for metric, (definition, names, is_ratio) in COMPARISONS.items():
+            text = definition.format(**texts)
+            lines.append((metric, text, None, compare(names, is_ratio)))
+    metrics, texts_of_lines, cells, values = zip(*lines, strict=True)
     # The dtype object keeps None and tuples of values.
     columns = {"metric": metrics, "definition": texts_of_lines}
-    table = pd.DataFrame(columns | {"group": pd.Series(names, dtype=object)})
+    table = pd.DataFrame(columns | {"group": pd.Series(cells, dtype=object)})
     for number in ("value", "std_error", "lower", "upper"):
         table[number] = [float(getattr(estimate, number)) for estimate in values]
     return table

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import betaincinv
@@ -34,25 +34,24 @@ RATES: dict[str, tuple[str, Callable[[Mask], Mask]]] = {
 }
 
 
-class Comparison(NamedTuple):
-    """Comparison of groups: the mean of the differences of some rates, or a ratio."""
-
-    # The sides are inserted at {difference} or {ratio}.
-    definition: str
-    rates: tuple[str, ...]
-    is_ratio: bool = False
-
-
-COMPARISONS = {
-    "statistical_parity_difference": Comparison(
-        "P(ŷ=+): {difference}", ("selection_rate",)
+# Comparisons of groups: the definition, where the sides are inserted at {difference} or
+# {ratio}, the rates, and True for a ratio; otherwise the mean of the differences.
+COMPARISONS: dict[str, tuple[str, tuple[str, ...], bool]] = {
+    "statistical_parity_difference": (
+        "P(ŷ=+): {difference}",
+        ("selection_rate",),
+        False,
     ),
-    "disparate_impact": Comparison("P(ŷ=+): {ratio}", ("selection_rate",), True),
-    "equal_opportunity_difference": Comparison(
-        "TPR: {difference}", ("true_positive_rate",)
+    "disparate_impact": ("P(ŷ=+): {ratio}", ("selection_rate",), True),
+    "equal_opportunity_difference": (
+        "TPR: {difference}",
+        ("true_positive_rate",),
+        False,
     ),
-    "average_odds_difference": Comparison(
-        "FPR&TPR: {difference}", ("true_positive_rate", "false_positive_rate")
+    "average_odds_difference": (
+        "FPR&TPR: {difference}",
+        ("true_positive_rate", "false_positive_rate"),
+        False,
     ),
 }
 
@@ -285,11 +284,13 @@ def estimate_rates(sums: RateSums, level: float) -> RateEstimate:
     return replace(rates, lower=lower, upper=upper)
 
 
-def compare_with_privileged(rates: Rates, comparison: Comparison) -> RateEstimate:
-    """Compare group 0 (unprivileged) with group 1 (privileged)."""
-    compare = divide_rates if comparison.is_ratio else average_differences
+def compare_with_privileged(
+    rates: Rates, names: Sequence[str], is_ratio: bool
+) -> RateEstimate:
+    """Compare some rates of group 0 (unprivileged) with group 1 (privileged)."""
+    compare = divide_rates if is_ratio else average_differences
     pair = np.array([0]), np.array([1])
-    return compare(rates.select(comparison.rates), *pair)[0]
+    return compare(rates.select(names), *pair)[0]
 
 
 def make_simultaneous(level: float, n_groups: int) -> float:
@@ -300,19 +301,18 @@ def make_simultaneous(level: float, n_groups: int) -> float:
 
 @IGNORE_DIVISION
 def compare_extremes(
-    pairwise: Rates, simultaneous: Rates, comparison: Comparison
+    pairwise: Rates, simultaneous: Rates, names: Sequence[str], is_ratio: bool
 ) -> RateEstimate:
     """Compare the largest rate with the smallest, by intervals of one pair and of all pairs of groups."""
     # The largest and the smallest estimate differ more than the true rates, so the
     # endpoint next to equality must hold for all pairs of groups. The other endpoint
     # requires the interval of one pair only.
-    pairwise = pairwise.select(comparison.rates)
-    simultaneous = simultaneous.select(comparison.rates)
+    pairwise, simultaneous = pairwise.select(names), simultaneous.select(names)
     n_groups = pairwise.is_bounded.shape[1]
     pairs = np.nonzero(~np.eye(n_groups, dtype=bool))
     # No standard error is stated because the two groups are selected by their estimates.
     values = pairwise.unclipped.value
-    if comparison.is_ratio:
+    if is_ratio:
         low = divide_rates(pairwise, *pairs).lower.min()
         high = divide_rates(simultaneous, *pairs).upper.min()
         ratio = values.min() / values.max()
