@@ -31,15 +31,15 @@ from skdp.exact import round_up
 from skdp.local._memo import Memo, PermanentDraws, PermanentReportsMixin
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.protocol import (
+from skdp.local.protocol._columns import concat_columns
+from skdp.local.protocol._field import (
     Channel,
     ColumnCodes,
     Field,
     Randomness,
-    ReportProtocol,
     RowSelection,
-    concat_columns,
 )
+from skdp.local.protocol._protocol import ReportProtocol
 from skdp.oracles import (
     ClampedLaplace,
     NumericMechanism,

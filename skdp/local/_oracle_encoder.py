@@ -27,19 +27,16 @@ from skdp.local._memo import Memo, PermanentReportsMixin
 from skdp.local._protocol_file import read_and_tally
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import CategoryTransformer
-from skdp.local.protocol import (
+from skdp.local.protocol._debias import estimate_joint_counts
+from skdp.local.protocol._estimation import InferenceTarget, check_columns
+from skdp.local.protocol._oracle_fields import (
     CategoryField,
-    InferenceTarget,
-    ReportProtocol,
-    SampledCounts,
-    Sampling,
     ValueField,
-    check_column_weights,
-    check_columns,
-    estimate_joint_counts,
     make_sampled_guarantee,
     make_total_guarantee,
 )
+from skdp.local.protocol._protocol import ReportProtocol
+from skdp.local.protocol._sampling import SampledCounts, Sampling, check_column_weights
 from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 from skdp.tables import Table, to_objects

@@ -25,16 +25,16 @@ from skdp.local._memo import (
 )
 from skdp.local._tally import ReportTally
 from skdp.local._transformer import ReportTransformer
-from skdp.local.protocol import (
+from skdp.local.protocol._columns import stack_columns
+from skdp.local.protocol._field import (
     Channel,
     ColumnCodes,
     Field,
     Randomness,
-    ReportProtocol,
     RowSelection,
-    make_total_guarantee,
-    stack_columns,
 )
+from skdp.local.protocol._oracle_fields import make_total_guarantee
+from skdp.local.protocol._protocol import ReportProtocol
 from skdp.oracles import (
     TwoRoundUnaryEncoding,
     UnaryEncoding,

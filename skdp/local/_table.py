@@ -27,19 +27,20 @@ from skdp.local._table_plan import (
     plan_table,
 )
 from skdp.local._transformer import CategoryTransformer
-from skdp.local.protocol import (
-    CategoryField,
-    InferenceTarget,
-    ReportProtocol,
-    Sampling,
-    ValueField,
-    check_columns,
+from skdp.local.protocol._columns import concat_columns
+from skdp.local.protocol._debias import (
     check_sample_weight,
-    concat_columns,
-    estimate_counts,
     estimate_weighted_frequencies,
+)
+from skdp.local.protocol._estimation import (
+    InferenceTarget,
+    check_columns,
+    estimate_counts,
     find_fields,
 )
+from skdp.local.protocol._oracle_fields import CategoryField, ValueField
+from skdp.local.protocol._protocol import ReportProtocol
+from skdp.local.protocol._sampling import Sampling
 from skdp.oracles import ORACLES
 from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
 from skdp.tables import Table

@@ -16,7 +16,8 @@ import pandas as pd
 from skdp.base import check_choice, find_bounds, parse_bounds
 from skdp.domain import Domain
 from skdp.local._numeric import make_mechanism
-from skdp.local.protocol import Sampling, check_column_weights, compute_marginal_error
+from skdp.local.protocol._estimation import compute_marginal_error
+from skdp.local.protocol._sampling import Sampling, check_column_weights
 from skdp.oracles import ORACLES, choose_oracle
 
 Workload: TypeAlias = Literal["columns", "pairs"]

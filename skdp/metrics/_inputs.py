@@ -12,7 +12,7 @@ import pandas as pd
 
 from skdp._arrays import Floats, Indices, Mask
 from skdp.base import to_array, to_single_column
-from skdp.local.protocol import check_sample_weight
+from skdp.local import check_sample_weight
 from skdp.pages import warn
 from skdp.tables import ColumnError, call_safely, is_frame, is_missing, wrap_table
 

@@ -8,7 +8,7 @@ Donner 2008). ``benchmarks/fairness.py`` measures the coverage.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any

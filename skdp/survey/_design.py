@@ -21,7 +21,7 @@ from skdp.base import (
     check_confidence_level,
 )
 from skdp.exact import log_upper
-from skdp.local.protocol import check_sample_weight
+from skdp.local import check_sample_weight
 from skdp.privacy import PrivacyGuarantee
 from skdp.survey._proportions import (
     ReportCounts,

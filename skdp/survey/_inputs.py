@@ -17,8 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats, Indices, Mask
 from skdp.base import to_array
-from skdp.local import ReportTransformer, read_and_tally
-from skdp.local.protocol import CategoryField, check_sample_weight
+from skdp.local import (
+    CategoryField,
+    ReportTransformer,
+    check_sample_weight,
+    read_and_tally,
+)
 from skdp.survey._design import (
     ReportDesign,
     check_columns,

@@ -12,7 +12,7 @@ from scipy import stats
 
 from skdp._arrays import Floats, Indices, Mask
 from skdp.base import check_same_order, find_stack_level, to_array
-from skdp.local.protocol import SampledCounts, reject_column_name
+from skdp.local import SampledCounts, reject_column_name
 from skdp.pages import warn
 
 # Distance of an estimate from [0, 1], in standard errors, above which it warns. By chance,

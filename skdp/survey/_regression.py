@@ -24,7 +24,7 @@ from skdp.base import (
     check_confidence_level,
     check_same_order,
 )
-from skdp.local.protocol import reject_column_name
+from skdp.local import reject_column_name
 from skdp.survey._design import to_pandas
 from skdp.survey._inputs import (
     INTERCEPT,
