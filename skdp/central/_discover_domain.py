@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -197,10 +197,19 @@ def discover_domain(
     contents = Contents.read(_read_rows(X, person, n_rows, random_state))
 
     # Plan.
-    plan = DomainPlan.allocate(contents, budget, check_delta(delta))
-    if plan is None:
+    exact_delta = check_delta(delta)
+    if contents.texts and not exact_delta:
+        raise ValueError(
+            "`delta` must be in (0, 1), got 0. The strings of columns "
+            f"{list(contents.texts)} require delta > 0."
+        )
+    counted = [*contents.numbers, *contents.texts]
+    if not counted:
         return Domain(contents.declared)
-    names = contents.rows.names
+    noises, threshold, exact_delta, losses = _divide_budget(
+        contents, budget, exact_delta
+    )
+    first_noise, second_noise, text_noise = noises
 
     # Charge.
     guarantee, source = charge(
@@ -208,14 +217,18 @@ def discover_domain(
         budget,
         ledger,
         random_state,
-        mechanism=f"{plan.second_noise.name} noise on counts of cells and texts",
-        scope=[*contents.numbers, *contents.texts],
-        delta=plan.delta,
-        losses=plan.losses,
+        mechanism=f"{second_noise.name} noise on counts of cells and texts",
+        scope=counted,
+        delta=exact_delta,
+        losses=losses,
     )
 
     # Release.
-    found = contents.declared | plan.find_intervals(source) | plan.find_texts(source)
+    names = contents.rows.names
+    found = contents.declared | find_intervals(
+        contents, first_noise, second_noise, source
+    )
+    found |= find_texts(contents.texts, text_noise, threshold, source)
     _warn_of_missing_columns([name for name in names if name not in found])
     domain = Domain({name: found[name] for name in names if name in found})
     words = uniform_integers(source, 1 << 32, 4)
@@ -376,102 +389,85 @@ def _count_cells(column: Any) -> Iterable[tuple[Any, int]]:
 # Planning and releasing
 
 
-@dataclass(frozen=True)
-class DomainPlan:
-    """The noise of the counts of all columns, each of which has an equal fraction of the budget."""
+def _divide_budget(
+    contents: Contents, budget: PrivacyBudget, delta: Fraction
+) -> tuple[tuple[Noise, Noise, Noise], int, Fraction, tuple[Loss, ...]]:
+    """Divide the budget among the columns of numbers and strings, each of which gets an equal fraction.
 
-    contents: Contents
-    # Noise of the counts of cells in both passes, and of the counts of strings.
-    first_noise: Noise
-    second_noise: Noise
-    text_noise: Noise
-    # Smallest noisy count of a string that is released.
-    threshold: int
-    # Failure probability of the release.
-    delta: Fraction
-    # Privacy losses of the noise; empty if the threshold of strings needs a delta.
-    losses: tuple[Loss, ...]
+    A sixteenth of the budget for numbers is for the first pass of `find_intervals`, and the remainder for the second.
+    Returns the noise of the counts of cells in both passes and of the counts of strings, the smallest noisy count of a
+    string that is released, delta, and the losses of the noise; empty if the threshold of strings needs a delta.
+    """
+    n_numeric, n_texts = len(contents.numbers), len(contents.texts)
+    n_columns = n_numeric + n_texts
+    budget = _choose_noise(budget, delta / 2 if n_texts else delta, n_columns)
+    is_laplace = budget.kind == "epsilon"
+    # A record changes one count of each column by 1, so the sensitivity in L1 norm and
+    # in squared L2 norm is the number of columns.
+    for_numbers = budget * Fraction(n_numeric, n_columns)
+    for_texts = budget * Fraction(n_texts, n_columns)
+    first, second = (
+        Noise.from_budget(for_numbers * part, n_numeric, n_numeric)
+        for part in (Fraction(1, 16), Fraction(15, 16))
+    )
+    text_noise = Noise.from_budget(for_texts, n_texts, n_texts)
+    noises = first, second, text_noise
+    if not n_texts:
+        delta = Fraction(0) if is_laplace else delta
+        return noises, 0, delta, (first.loss, second.loss)
+    # Gaussian noise uses the other half of delta, see `_choose_noise`.
+    threshold_delta = delta if is_laplace else delta / 2
+    threshold = find_threshold(text_noise, budget.rows, n_texts, threshold_delta)
+    return noises, threshold, delta, ()
 
-    @classmethod
-    def allocate(
-        cls, contents: Contents, budget: PrivacyBudget, delta: Fraction
-    ) -> DomainPlan | None:
-        """Divide the budget among the columns of numbers and strings; return None if no column is counted.
 
-        A sixteenth of the budget for numbers is for the first pass of `find_intervals`, and the remainder for the
-        second.
-        """
-        n_numeric, n_texts = len(contents.numbers), len(contents.texts)
-        if n_texts and not delta:
-            raise ValueError(
-                "`delta` must be in (0, 1), got 0. The strings of columns "
-                f"{list(contents.texts)} require delta > 0."
-            )
-        n_columns = n_numeric + n_texts
-        if not n_columns:
-            return None
-        budget = _choose_noise(budget, delta / 2 if n_texts else delta, n_columns)
-        is_laplace = budget.kind == "epsilon"
-        # A record changes one count of each column by 1, so the sensitivity in L1 norm and
-        # in squared L2 norm is the number of columns.
-        for_numbers = budget * Fraction(n_numeric, n_columns)
-        for_texts = budget * Fraction(n_texts, n_columns)
-        first, second = (
-            Noise.from_budget(for_numbers * part, n_numeric, n_numeric)
-            for part in (Fraction(1, 16), Fraction(15, 16))
+def find_intervals(
+    contents: Contents, first_noise: Noise, second_noise: Noise, source: ByteSource
+) -> dict[Any, Interval]:
+    """Find noisy bounds of columns of numbers or dates in two passes; a column without clear bounds is excluded."""
+    first = {}
+    for name, counts in contents.numbers.items():
+        first[name] = NoisyCellCounts.measure(
+            Cells(FIRST_CELLS_PER_OCTAVE), counts, first_noise, source
         )
-        text_noise = Noise.from_budget(for_texts, n_texts, n_texts)
-        threshold = 0
-        losses: tuple[Loss, ...] = ()
-        if n_texts:
-            # Gaussian noise uses the other half of delta, see `_choose_noise`.
-            threshold_delta = delta if is_laplace else delta / 2
-            threshold = find_threshold(
-                text_noise, budget.rows, n_texts, threshold_delta
-            )
-        else:
-            losses = first.loss, second.loss
-            delta = Fraction(0) if is_laplace else delta
-        return cls(contents, first, second, text_noise, threshold, delta, losses)
+    # Cells of the second pass are narrow near the noisy median of the first one.
+    first_bounds = {name: counts.find_bounds() for name, counts in first.items()}
+    cells = {}
+    for name, bounds in first_bounds.items():
+        cells[name] = Cells(SECOND_CELLS_PER_OCTAVE)
+        if bounds is not None:
+            low, high, median = bounds
+            if not low <= 0 <= high:
+                cells[name] = Cells(SECOND_CELLS_PER_OCTAVE, median)
+    intervals = {}
+    for name, counts in contents.count_numbers(cells).items():
+        second = NoisyCellCounts.measure(cells[name], counts, second_noise, source)
+        bounds = second.find_bounds() or first_bounds[name]
+        if bounds is not None:
+            low, high, _ = bounds
+            type_ = contents.types[name]
+            intervals[name] = make_interval(type_, low, high, second.has_missing)
+    return intervals
 
-    def find_intervals(self, source: ByteSource) -> dict[Any, Interval]:
-        """Find noisy bounds of columns of numbers or dates in two passes; a column without clear bounds is excluded."""
-        first = {}
-        for name, counts in self.contents.numbers.items():
-            first[name] = NoisyCellCounts.measure(
-                Cells(FIRST_CELLS_PER_OCTAVE), counts, self.first_noise, source
-            )
-        # Cells of the second pass are narrow near the noisy median of the first one.
-        first_bounds = {name: counts.find_bounds() for name, counts in first.items()}
-        cells = {}
-        for name, bounds in first_bounds.items():
-            cells[name] = Cells(SECOND_CELLS_PER_OCTAVE)
-            if bounds is not None and not bounds.low <= 0 <= bounds.high:
-                cells[name] = Cells(SECOND_CELLS_PER_OCTAVE, bounds.median)
-        intervals = {}
-        for name, counts in self.contents.count_numbers(cells).items():
-            second = NoisyCellCounts.measure(
-                cells[name], counts, self.second_noise, source
-            )
-            bounds = second.find_bounds() or first_bounds[name]
-            if bounds is not None:
-                type_ = self.contents.types[name]
-                intervals[name] = make_interval(type_, bounds, second.has_missing)
-        return intervals
 
-    def find_texts(self, source: ByteSource) -> dict[Any, Categories]:
-        """Find strings whose noisy counts are at least the threshold; a column without any is excluded."""
-        found = {}
-        for name, counts in self.contents.texts.items():
-            # The order must not depend on the rows: alphabetical, with missing last.
-            texts = sorted(counts, key=lambda text: (text is None, text or ""))
-            noisy = np.array([counts[text] for text in texts], np.int64)
-            noisy = noisy + self.text_noise.draw(source, len(texts))
-            is_frequent = noisy >= self.threshold
-            frequent = [texts[index] for index in np.flatnonzero(is_frequent)]
-            if any(text is not None for text in frequent):
-                found[name] = Categories(frequent)
-        return found
+def find_texts(
+    columns: Mapping[Any, Counter[str | None]],
+    noise: Noise,
+    threshold: int,
+    source: ByteSource,
+) -> dict[Any, Categories]:
+    """Find strings whose noisy counts are at least the threshold; a column without any is excluded."""
+    found = {}
+    for name, counts in columns.items():
+        # The order must not depend on the rows: alphabetical, with missing last.
+        texts = sorted(counts, key=lambda text: (text is None, text or ""))
+        noisy = np.array([counts[text] for text in texts], np.int64)
+        noisy = noisy + noise.draw(source, len(texts))
+        is_frequent = noisy >= threshold
+        frequent = [texts[index] for index in np.flatnonzero(is_frequent)]
+        if any(text is not None for text in frequent):
+            found[name] = Categories(frequent)
+    return found
 
 
 def _choose_noise(
@@ -488,24 +484,25 @@ def _choose_noise(
     )
 
 
-def make_interval(type_: str, bounds: NoisyBounds, has_missing: bool) -> Interval:
+def make_interval(type_: str, low: float, high: float, has_missing: bool) -> Interval:
     """Return an `Interval` between two bounds: of numbers without bins, and of days in up to ten bins of equal width.
 
     `type_` is "real", "whole" or "date"; the bounds of dates are days since 1970.
     """
     if type_ == "real":
-        return Interval(bounds.low, bounds.high, missing=has_missing, real=True)
-    low, high = bounds.round_bounds()
-    if type_ == "whole" and high - low >= 10:
-        return Interval(low, high, missing=has_missing, decimals=0)
+        return Interval(low, high, missing=has_missing, real=True)
+    # The smallest and the largest whole number that is at least `low` and less than `high`.
+    first, last = sorted([math.ceil(low), math.ceil(high) - 1])
+    if type_ == "whole" and last - first >= 10:
+        return Interval(first, last, missing=has_missing, decimals=0)
     if type_ == "whole":
         # One bin for each whole number.
-        halves = [number - 0.5 for number in range(low, high + 2)]
+        halves = [number - 0.5 for number in range(first, last + 2)]
         return Interval(edges=halves, missing=has_missing, decimals=0)
-    low = min(max(low, MIN_DAY), MAX_DAY - 1)
-    high = min(max(high, low + 1), MAX_DAY)
-    n_bins = min(10, high - low)
-    days = [low + (high - low) * k // n_bins for k in range(n_bins + 1)]
+    first = min(max(first, MIN_DAY), MAX_DAY - 1)
+    last = min(max(last, first + 1), MAX_DAY)
+    n_bins = min(10, last - first)
+    days = [first + (last - first) * k // n_bins for k in range(n_bins + 1)]
     edges = np.array(days, "datetime64[D]").tolist()
     return Interval(edges=edges, missing=has_missing)
 
@@ -581,19 +578,6 @@ def _bound_tail(noise: Noise, distance: int, delta: Fraction) -> Fraction:
 # Bounds of numbers
 
 
-class NoisyBounds(NamedTuple):
-    """Bounds of the numbers of a column, and their noisy median."""
-
-    low: float
-    high: float
-    median: float
-
-    def round_bounds(self) -> tuple[int, int]:
-        """Return the smallest and the largest whole number that is at least `low` and less than `high`."""
-        low, high = math.ceil(self.low), math.ceil(self.high) - 1
-        return min(low, high), max(low, high)
-
-
 @dataclass(frozen=True)
 class Cells:
     """Cells whose width increases with the distance from a center, which is a separate cell."""
@@ -666,8 +650,8 @@ class NoisyCellCounts:
             self.counts[-1] >= bound_noise_sum(1, FALSE_POSITIVE_RATE) * self.error
         )
 
-    def find_bounds(self) -> NoisyBounds | None:
-        """Return noisy bounds of nearly all numbers; None if no cell other than the center is clearly not empty."""
+    def find_bounds(self) -> tuple[float, float, float] | None:
+        """Return noisy bounds of nearly all numbers, and their median; None if only the center is clearly not empty."""
         n_side_cells, center = self.cells.n_side_cells, self.cells.center
         counts = self.counts[:-1]
         clear = self._find_clear_cells(counts)
@@ -689,7 +673,7 @@ class NoisyCellCounts:
             high = 0.0
         if not has_float_resolution(low, high):
             return None
-        return NoisyBounds(low, high, float(median + center))
+        return low, high, float(median + center)
 
     def _find_clear_cells(self, counts: Floats) -> tuple[int, int] | None:
         """Return the first and the last cell that clearly have numbers; None if there is none.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +22,6 @@ from skdp.central._base import (
 from skdp.central._rows import UNIT, Rows, read_rows, warn_of_few_rows
 from skdp.central._sums import (
     GRID,
-    GroupSums,
     NoisySums,
     from_grid,
     sum_columns,
@@ -190,24 +189,25 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         choice_budget = budget * Fraction(19, 32) / k
         noises = moments_noise, counts_noise
         return Plan(
-            SelectionPlan(rows, sums, classes, choice_budget, scores_budget, k),
+            (rows, sums, classes, choice_budget, scores_budget, k),
             noises,
             f"{moments_noise.name} on sums, {choice_name(budget)}",
             # The sensitivity of the scores depends on noisy counts.
             losses=(),
         )
 
-    def _measure(self, plan: Plan, source: ByteSource) -> MeasuredRows:
-        """Round rows to integers by noisy means and variances, and center the target at its noisy mean."""
-        exact: SelectionPlan = plan.exact
-        sums, classes = exact.sums, exact.classes
+    def _measure(self, plan: Plan, source: ByteSource) -> tuple[Rows, Contrasts, float]:
+        """Round rows to integers by noisy means and variances, and center the target at its noisy mean.
+
+        Returns the rows, the centered target, and the noisy number of rows.
+        """
+        table, sums, classes, *_ = plan.exact
         moments_noise, counts_noise = plan.noises
-        is_numeric = classes is None
         numbers = sums.numbers(squares=True, shared_count=True)
         noisy = NoisySums.draw(numbers, sums.bounds, moments_noise, source)
         moments = noisy.estimate_moments()
         rows = self._round_rows(
-            exact.rows, classes, sums.bounds, moments.mean[0], moments.variance[0]
+            table, classes, sums.bounds, moments.mean[0], moments.variance[0]
         )
 
         # Noisy numbers of rows by class, each at least the standard deviation of its noise.
@@ -219,46 +219,38 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         counts = np.maximum(counts, max(math.ceil(error), 1.0))
 
         contrasts = Contrasts.from_classes(counts)
-        if is_numeric:
+        if classes is None:
             contrasts = Contrasts.for_number()
-        largest = UNIT**2 * contrasts.square
-
-        return MeasuredRows(rows, contrasts, largest, float(counts.sum()))
+        return rows, contrasts, float(counts.sum())
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Choose `k` columns by the exponential mechanism, and measure their correlation ratios with the target."""
-        exact: SelectionPlan = plan.exact
-        is_numeric = exact.classes is None
+        table, _, classes, choice_budget, scores_budget, k = plan.exact
         # 1. Measure the mean and variance of the columns, and the classes of the target.
-        rounded = self._measure(plan, source)
-        rows, contrasts = rounded.rows, rounded.contrasts
+        rows, contrasts, n_rows = self._measure(plan, source)
 
         # 2. Choose the columns with the largest scores, one after the other. By the
         # triangle inequality, a row changes a norm by at most the norm of its own
         # products, and rounding down adds at most 1.
-        change = math.isqrt(rounded.largest_change_squared) + 1
+        change = math.isqrt(UNIT**2 * contrasts.square) + 1
         scores = contrasts.scores(rows)
         candidates = list(range(len(scores)))
         chosen: list[int] = []
-        for _ in range(exact.k):
+        for _ in range(k):
             remaining = [scores[column] for column in candidates]
-            chosen.append(
-                # One score may increase by `change` while another one decreases.
-                candidates.pop(
-                    choose(source, remaining, exact.choice_budget, 2 * change)
-                )
-            )
+            # One score may increase by `change` while another one decreases.
+            index = choose(source, remaining, choice_budget, 2 * change)
+            chosen.append(candidates.pop(index))
 
         # 3. Measure the scores of these columns, as correlation ratios.
-        k = exact.k
-        noise = Noise.from_budget(exact.scores_budget, k * change, k * change**2)
+        noise = Noise.from_budget(scores_budget, k * change, k * change**2)
         exact_scores = np.array([scores[column] for column in chosen], object)
         # UNIT represents MAX_DEVIATIONS standard deviations of a column, and of a numeric
         # target. The root of a weight of 1 is the root of WEIGHT_UNIT.
-        score_unit = MAX_DEVIATIONS**2 if is_numeric else MAX_DEVIATIONS
-        to_ratio = score_unit / (rounded.n_rows * UNIT**2 * math.sqrt(WEIGHT_UNIT))
+        score_unit = MAX_DEVIATIONS**2 if classes is None else MAX_DEVIATIONS
+        to_ratio = score_unit / (n_rows * UNIT**2 * math.sqrt(WEIGHT_UNIT))
         ratios = noise.add_floats(source, exact_scores) * to_ratio
-        self._names = exact.rows.names[:-1]
+        self._names = table.names[:-1]
         self.ranking_ = np.array(chosen)
         self.scores_ = np.full(len(scores), np.nan)
         self.scores_[chosen] = np.clip(ratios, 0.0, 1.0)
@@ -374,28 +366,3 @@ class Contrasts:
         squares = rows.add_up(self.sums).astype(object) ** 2
         weights = np.array(self.weights, object)
         return [math.isqrt(square) for square in (squares @ weights).tolist()]
-
-
-class SelectionPlan(NamedTuple):
-    """Checked inputs before the charge."""
-
-    rows: Batches
-    # Sums of the columns that have bounds.
-    sums: GroupSums
-    # Classes of the target; None if it is a number.
-    classes: Classes | None
-    # The budget of each choice, and of the scores of all chosen columns.
-    choice_budget: PrivacyBudget
-    scores_budget: PrivacyBudget
-    # The number of columns to choose.
-    k: int
-
-
-class MeasuredRows(NamedTuple):
-    """Rows as centered integers, and the target by which columns are scored."""
-
-    rows: Rows
-    contrasts: Contrasts
-    # The square of the largest change of a score by one row.
-    largest_change_squared: int
-    n_rows: float
