@@ -69,11 +69,10 @@ BY_NAME = {
     "skdp": ['f"skdp.{name}"', "_MODULES[name]"],
     "skdp.cli": ['f"skdp.cli.{options.module}"'],
     "skdp.cli._reports": ["path_or_module"],  # of the user
-    "skdp.engines._engine": ["module"],  # in skdp.engines
-    "skdp.engines._io": ["module"],  # another library
+    "skdp.large._engine": ["module"],  # in skdp.large
+    "skdp.large._io": ["module"],  # another library
     "skdp.metrics._aif360": ["module"],  # another library
     "skdp.persistence": ['"skdp"'],  # up
-    "skdp.tables._frames": ['"skdp.engines"'],  # up
 }
 
 

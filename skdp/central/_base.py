@@ -47,6 +47,7 @@ from skdp.central.statistics import (
     without_column,
 )
 from skdp.domain import Domain
+from skdp.large import LargeTable, open_large
 from skdp.privacy import (
     BudgetExceeded,
     Loss,
@@ -62,7 +63,7 @@ from skdp.privacy import (
     parse_budget,
 )
 from skdp.randomness import ByteSource, check_size
-from skdp.tables import LargeTable, Table, is_frame, open_large
+from skdp.tables import Table, is_frame
 
 Unknown = Literal["error", "ignore"]
 Columns = list[NDArray[Any]]

@@ -38,6 +38,7 @@ from skdp.central.statistics import (
 )
 from skdp.domain import Categories, Domain, Interval, domains_of_dtypes
 from skdp.exact import exp_minus_bounds
+from skdp.large import open_large
 from skdp.privacy import (
     Loss,
     PrivacyBudget,
@@ -53,7 +54,6 @@ from skdp.tables import (
     Table,
     is_missing,
     name_of_dtype,
-    open_large,
     to_dates,
     to_numbers,
     to_object_list,

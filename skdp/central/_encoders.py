@@ -34,9 +34,10 @@ from skdp.central.statistics import (
     encode_declared,
 )
 from skdp.domain import Domain, DomainLike
+from skdp.large import open_large
 from skdp.privacy import Mu, PrivacyBudget, PrivacyGuarantee, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
-from skdp.tables import Table, open_large, to_objects
+from skdp.tables import Table, to_objects
 
 
 class DPOneHotEncoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):

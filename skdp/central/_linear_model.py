@@ -57,6 +57,7 @@ from skdp.central.statistics import (
     warn_user,
 )
 from skdp.domain import Domain
+from skdp.large import LargeTable
 from skdp.privacy import (
     Loss,
     Mu,
@@ -67,7 +68,7 @@ from skdp.privacy import (
     gaussian_loss,
 )
 from skdp.randomness import ByteSource
-from skdp.tables import LargeTable, Table
+from skdp.tables import Table
 
 # Integer that represents a residual at its limit.
 RESIDUAL_UNIT = 1 << 14

@@ -27,9 +27,10 @@ from skdp.central.statistics import (
 )
 from skdp.domain import Domain
 from skdp.exact import log_upper
+from skdp.large import ValueCounts
 from skdp.privacy import Loss, PrivacyBudget, exponential_loss
 from skdp.randomness import ByteSource, exponential_mechanism, unimodal_choice
-from skdp.tables import Table, ValueCounts
+from skdp.tables import Table
 
 # Number of parts of a value, which are spread evenly over the cuts of its candidate. It
 # must exceed the largest count of a candidate; the time does not depend on it.

@@ -37,7 +37,8 @@ from skdp.central.statistics import (
     without_column,
 )
 from skdp.domain import Categories, Domain, Interval
-from skdp.tables import ColumnError, LargeTable, Table, call_safely
+from skdp.large import LargeTable
+from skdp.tables import ColumnError, Table, call_safely
 
 
 class SupervisedStatistic(CentralStatistic):

@@ -16,19 +16,17 @@ from sklearn.base import clone
 from skdp.cli._options import TEXTS, print_text
 from skdp.domain import Domain
 from skdp.engines import (
-    PROTOCOL_SUFFIX,
     TableFile,
     check_header,
-    check_path,
     draft_domain_toml,
     find_format,
     is_csv,
-    open_output,
     privatize_file,
     sample_file,
     synthesize_file,
     synthesize_linked_files,
 )
+from skdp.large import PROTOCOL_SUFFIX, check_path, open_output
 from skdp.local import (
     FrequencyOracleEncoder,
     LocalHashingEncoder,

@@ -26,14 +26,13 @@ from skdp.cli._release import (
 )
 from skdp.domain import Domain, Interval
 from skdp.engines import (
-    check_path,
     describe_absent_protocol,
     estimate_file,
     find_protocol,
     list_unprotected_columns,
-    open_output,
     tally_files,
 )
+from skdp.large import check_path, open_output
 from skdp.local import ReportTransformer
 from skdp.persistence import load
 from skdp.privacy import (

@@ -25,7 +25,8 @@ from skdp.cli._release import (
     write_text,
 )
 from skdp.domain import Domain
-from skdp.engines import TableFile, check_path, open_declared, open_output
+from skdp.engines import TableFile, open_declared
+from skdp.large import check_path, open_output
 from skdp.privacy import privacy_statement
 
 

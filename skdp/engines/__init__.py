@@ -41,15 +41,11 @@ skdp and its dependencies must be installed on the workers; set ``PYSPARK_PYTHON
 """
 
 from skdp.engines._draft import draft_domain_toml as draft_domain_toml
-from skdp.engines._engine import open_table as open_table
 from skdp.engines._files import TableFile as TableFile
 from skdp.engines._files import check_header as check_header
 from skdp.engines._files import find_format as find_format
 from skdp.engines._files import is_csv as is_csv
 from skdp.engines._files import open_declared as open_declared
-from skdp.engines._io import PROTOCOL_SUFFIX as PROTOCOL_SUFFIX
-from skdp.engines._io import check_path as check_path
-from skdp.engines._io import open_output as open_output
 from skdp.engines._privatize import privatize, privatize_file, tally
 from skdp.engines._reports import describe_absent_protocol as describe_absent_protocol
 from skdp.engines._reports import estimate_file, read_protocol

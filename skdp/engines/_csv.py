@@ -17,8 +17,8 @@ import numpy as np
 
 from skdp._arrays import Floats
 from skdp.domain import Interval
-from skdp.engines._io import Extra, RefusedBatch
-from skdp.tables import ColumnError, drop_missing, read_key, types_of_values
+from skdp.large import Extra, RefusedBatch
+from skdp.tables import drop_missing, types_of_values
 
 pyarrow, arrow_csv = Extra("pyarrow"), Extra("pyarrow.csv")
 compute = Extra("pyarrow.compute")
@@ -311,16 +311,6 @@ def parse_texts(
                 )
         values.append(value)
     return values
-
-
-def write_keys(name: Any, column: Any) -> Any:
-    """Convert an Arrow column of the ids of people to text, see `read_key`."""
-    coded = column.cast(pyarrow.string()).combine_chunks().dictionary_encode()
-    try:
-        keys = list(map(read_key, coded.dictionary.to_pylist()))
-    except ColumnError as error:
-        raise RefusedBatch(f"Column {name!r} {error}.") from None
-    return pyarrow.array(keys, pyarrow.string()).take(coded.indices)
 
 
 def parse_numbers(column: Any) -> Floats | None:

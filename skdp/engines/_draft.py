@@ -25,7 +25,7 @@ from skdp.engines._csv import (
     parse_texts,
     parse_times,
 )
-from skdp.engines._io import Extra
+from skdp.large import Extra
 from skdp.tables import ColumnError, distinct_values, type_of_value
 
 pyarrow, compute = Extra("pyarrow"), Extra("pyarrow.compute")

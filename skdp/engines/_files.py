@@ -8,7 +8,7 @@ import hashlib
 import io
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from contextlib import closing, suppress
 from copy import copy
 from functools import cached_property
@@ -29,16 +29,25 @@ from skdp.engines._csv import (
     parse_texts,
     read_csv_rows,
     read_regular,
-    write_keys,
 )
-from skdp.engines._engine import ROWS, StreamTable, Tables, write_parquet
-from skdp.engines._io import PROTOCOL_SUFFIX, Extra, RefusedBatch, import_extra
-from skdp.engines._local import find_protocols, read_dataset
+from skdp.large import (
+    PROTOCOL_SUFFIX,
+    ROWS,
+    ArrowTable,
+    Extra,
+    RefusedBatch,
+    StreamTable,
+    check_path,
+    write_keys,
+    write_parquet,
+)
 
 pyarrow, fs, ipc = map(Extra, ("pyarrow", "pyarrow.fs", "pyarrow.ipc"))
 dataset, compute, arrow_csv = map(
     Extra, ("pyarrow.dataset", "pyarrow.compute", "pyarrow.csv")
 )
+
+Tables = Generator[Any, None, None]
 
 # Formats by the suffix of a name. A CSV file may be gzipped.
 FORMATS = {
@@ -80,7 +89,7 @@ def open_filesystem(url: str) -> tuple[Any, str]:
     """Return the pyarrow file system of a path or a URL, and the path in this file system."""
     if "://" not in url:
         return fs.LocalFileSystem(), url
-    filesystem, path = import_extra("fsspec.core", "remote").url_to_fs(url)
+    filesystem, path = Extra("fsspec.core", "remote").url_to_fs(url)
     return fs.PyFileSystem(fs.FSSpecHandler(filesystem)), path
 
 
@@ -212,7 +221,7 @@ class TableFile:
     def protocols(self) -> set[str | None]:
         """Return the protocols (JSON) in the metadata of the files, or for CSV in the files beside them."""
         if not self.is_csv:
-            return find_protocols(self.dataset)
+            return ArrowTable(self.dataset).protocols()
         texts: set[str | None] = set()
         for path in self.paths:
             try:
@@ -241,7 +250,7 @@ class TableFile:
         """Read columns without a progress bar."""
         if not self.is_csv:
             try:
-                yield from read_dataset(self.dataset, columns)
+                yield from ArrowTable(self.dataset).read(columns)
             except RefusedBatch:
                 raise self.describe_damage() from None
             return
@@ -445,6 +454,14 @@ def check_header(file: TableFile, delimiter: str | None) -> None:
 
 
 # Files to write
+
+
+def check_destination(path: Any) -> Path:
+    """Return the absolute path of a new file as `check_path`; raise an error for None."""
+    destination = check_path(path)
+    if destination is None:
+        raise TypeError("`destination` must be a str or a path, got NoneType.")
+    return destination
 
 
 def check_writable(schema: Any, file_format: str) -> None:

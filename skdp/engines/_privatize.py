@@ -12,17 +12,16 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.engines._engine import ReportSums, draw_batches, open_engine
 from skdp.engines._files import (
     FileTable,
     TableFile,
+    check_destination,
     check_readable,
     check_writable,
     find_format,
     is_csv,
     write_file,
 )
-from skdp.engines._io import check_destination, open_output, run_safely
 from skdp.engines._release import (
     BatchRelease,
     check_keep,
@@ -30,6 +29,8 @@ from skdp.engines._release import (
     derive_key,
     prepare_release,
 )
+from skdp.engines._reports import ReportSums
+from skdp.large import open_engine, open_output, run_safely
 from skdp.local import (
     ReportTransformer,
     SecretKey,
@@ -312,8 +313,7 @@ def privatize_file(
         logger.info("charged: %s", transformer.guarantee_)
         if not is_csv(file_format):
             schema = attach_schema_protocol(schema, release.protocol_text)
-        reports = draw_batches(release, rows.read(release.columns))
-        run_safely(lambda: write_file(reports, schema, partial, file_format))
+        run_safely(lambda: write_file(rows.draw(release), schema, partial, file_format))
     logger.info("released")
     return path
 

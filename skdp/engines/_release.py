@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import hmac
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from skdp._arrays import Bytes
 from skdp.domain import Domain
-from skdp.engines._io import Extra, RefusedBatch, run_check
+from skdp.large import Extra, run_check
 from skdp.local import (
     OnFitOnly,
     ReportProtocol,
@@ -33,8 +33,6 @@ pyarrow, types = Extra("pyarrow"), Extra("pyarrow.types")
 # first row of the batch in the partition.
 Position = tuple[int | None, int]
 WHOLE_TABLE: Position = (None, 0)
-
-REPEATED_IDS = "`person` has repeated entries. Pass one row for each record."
 
 
 def count_batch_rows(n_columns: int) -> int:
@@ -188,13 +186,6 @@ class BatchRelease:
         rows = Table(names, tuple(columns[name] for name in names), batch)
         codes = run_check(lambda: self._protocol.prepare(rows))
         return codes, rows, columns.get(self.person)
-
-
-def check_distinct_ids(digests: Iterable[NDArray[np.uint64]]) -> None:
-    """Raise an error if a digest of an id occurs twice in the batches of a table."""
-    ids = np.concatenate([np.zeros(0, np.uint64), *digests])
-    if len(np.unique(ids)) < len(ids):
-        raise RefusedBatch(REPEATED_IDS)
 
 
 def draw_key(transformer: ReportTransformer) -> SecretKey:

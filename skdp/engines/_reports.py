@@ -8,11 +8,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
+from skdp._arrays import Integers
 from skdp._json import parse_json
-from skdp.engines._engine import ReportSums, Tables, add_up_batches, open_engine
 from skdp.engines._files import (
     FileTable,
     TableFile,
@@ -21,10 +22,11 @@ from skdp.engines._files import (
     find_format,
     is_csv,
 )
-from skdp.engines._io import PROTOCOL_SUFFIX, Extra, check_path, open_output
 from skdp.engines._release import check_transformer, fit_on_schema
+from skdp.large import PROTOCOL_SUFFIX, Extra, check_path, open_engine, open_output
 from skdp.local import (
     RapporEncoder,
+    ReportProtocol,
     ReportTransformer,
     check_attached_protocol,
 )
@@ -33,6 +35,37 @@ from skdp.tables import PROTOCOL_KEY
 pyarrow = Extra("pyarrow")
 
 _PROTOCOL_FORMAT = "skdp-protocol"
+
+
+class ReportSums:
+    """Sums of reports over batches of rows, as a `Summary` of `skdp.large`."""
+
+    def __init__(self, protocol: ReportProtocol) -> None:
+        # The summary is sent to workers, which must not receive keys or a ledger.
+        self._protocol = protocol.without_secrets()
+        self.names, self.values = protocol.report_columns, protocol.values
+
+    def zeros(self) -> list[Integers]:
+        """Return the sums of an empty table."""
+        return self._protocol.empty_tally().sums()
+
+    def add(self, sums: list[Integers], batch: Any) -> None:
+        """Add the sums of a batch of reports to `sums`, the arrays of a tally, in place."""
+        if not len(batch):
+            return
+        frame = nw.from_native(batch, eager_only=True).select(*self.names)
+        tally = self._protocol.tally(self._protocol.read(frame.to_native()))
+        for total, part in zip(sums, tally.sums(), strict=True):
+            total += part
+
+    def total(self, sums: list[Integers]) -> Any:
+        """Return the tally with these sums."""
+        # Each report increases a sum, so all sums are 0 only if there are no reports.
+        if not any(part.any() for part in sums):
+            raise ValueError(
+                "Found a table with 0 sample(s) (rows); at least 1 is required."
+            )
+        return self._protocol.empty_tally().with_sums(sums)
 
 
 class ReportFile:
@@ -46,23 +79,25 @@ class ReportFile:
     def tally(self, transformer: ReportTransformer) -> Any:
         """Sum the reports of the file in batches."""
         reports = ReportSums(transformer.protocol_)
-        self._table.check_columns(reports.names)
-        return reports.total(add_up_batches(self._read(reports), reports))
+        names = reports.names
+        self._table.check_columns(names)
+        rows = ReportRows(
+            self._table, names, reports.values, lenient=names, missing_texts=("",)
+        )
+        return reports.total(rows.add_up(names, reports))
 
-    def _read(self, reports: ReportSums) -> Tables:
-        """Read the reports in batches; undeclared columns of a CSV file are parsed as numbers.
 
-        `reports` has the columns that are read and their declared values.
-        """
-        table, domain, names = self._table, reports.values, reports.names
-        rows = FileTable(table, names, domain, lenient=names, missing_texts=("",))
-        declared = () if domain is None else domain.columns
-        for batch in rows.read(names):
-            for index, name in enumerate(names):
-                if table.is_csv and name not in declared:
-                    numbers = _parse_numbers(batch[name], name)
-                    batch = batch.set_column(index, name, numbers)
-            yield batch
+class ReportRows(FileTable):
+    """Rows of a file of reports; undeclared columns of a CSV file are parsed as numbers."""
+
+    def _convert(self, table: Any) -> Any:
+        """Parse the strings of all columns."""
+        table = super()._convert(table)
+        for index, name in enumerate(table.column_names):
+            if name not in self._types:
+                numbers = _parse_numbers(table[name], name)
+                table = table.set_column(index, name, numbers)
+        return table
 
 
 class TallyFile:

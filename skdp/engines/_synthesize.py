@@ -14,15 +14,16 @@ import narwhals.stable.v2 as nw
 
 from skdp.base import track
 from skdp.domain import Domain
-from skdp.engines._csv import MISSING_TEXTS, write_keys
+from skdp.engines._csv import MISSING_TEXTS
 from skdp.engines._files import (
     FileTable,
     TableFile,
+    check_destination,
     check_writable,
     find_format,
     write_file,
 )
-from skdp.engines._io import Extra, check_destination, check_path, open_output
+from skdp.large import Extra, check_path, open_output, write_keys
 from skdp.synthesis import (
     DPLinkedSynthesizer,
     DPMarginalSynthesizer,

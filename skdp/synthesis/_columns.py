@@ -30,6 +30,7 @@ from skdp.base import (
 from skdp.central import CentralEstimator
 from skdp.central.statistics import select_columns
 from skdp.domain import Domain, DomainLike, draft_columns
+from skdp.large import load_large
 from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
 from skdp.synthesis.answers._file import describe_shapes, read_shapes
@@ -56,7 +57,7 @@ from skdp.synthesis.private._table import (
     make_template,
     with_target,
 )
-from skdp.tables import Table, is_frame, load_large, wrap_table
+from skdp.tables import Table, is_frame, wrap_table
 
 # Fitted attributes that `skdp.save` writes, without the model.
 _SAVED_ATTRIBUTES = (

@@ -20,6 +20,7 @@ from skdp.base import (
 )
 from skdp.central import CentralEstimator
 from skdp.domain import Domain, DomainLike
+from skdp.large import load_large
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
 from skdp.synthesis._marginal import (
     DPMarginalSynthesizer,
@@ -52,7 +53,7 @@ from skdp.synthesis.private._table import (
     replace_columns,
     select_present,
 )
-from skdp.tables import Table, load_large, to_column, wrap_table
+from skdp.tables import Table, to_column, wrap_table
 
 
 class DPLinkedSynthesizer(CentralEstimator):

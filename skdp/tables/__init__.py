@@ -40,10 +40,7 @@ from skdp.tables._columns import unwrap as unwrap
 from skdp.tables._frames import ATTRS_KEY as ATTRS_KEY
 from skdp.tables._frames import MAX_REPORTS as MAX_REPORTS
 from skdp.tables._frames import PROTOCOL_KEY as PROTOCOL_KEY
-from skdp.tables._frames import LargeTable as LargeTable
-from skdp.tables._frames import Summary as Summary
 from skdp.tables._frames import Table as Table
-from skdp.tables._frames import ValueCounts as ValueCounts
 from skdp.tables._frames import attach_protocol as attach_protocol
 from skdp.tables._frames import attach_schema_protocol as attach_schema_protocol
 from skdp.tables._frames import check_readable as check_readable
@@ -55,8 +52,6 @@ from skdp.tables._frames import has_metadata as has_metadata
 from skdp.tables._frames import index_to_columns as index_to_columns
 from skdp.tables._frames import is_frame as is_frame
 from skdp.tables._frames import lazy_error as lazy_error
-from skdp.tables._frames import load_large as load_large
 from skdp.tables._frames import nan_to_null as nan_to_null
-from skdp.tables._frames import open_large as open_large
 from skdp.tables._frames import parse_pandas_metadata as parse_pandas_metadata
 from skdp.tables._frames import wrap_table as wrap_table

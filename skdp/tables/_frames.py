@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from skdp._arrays import Indices, Integers
+from skdp._arrays import Indices
 
 # Interfaces by which libraries exchange tables and columns.
 _TABLE_METHODS = ("__arrow_c_stream__", "__arrow_c_array__", "__dataframe__")
@@ -152,135 +150,11 @@ def index_to_columns(table: pd.DataFrame) -> pd.DataFrame:
     return table.reset_index(names=names)
 
 
-class Summary(Protocol):
-    """Interface of sums over rows that workers compute in batches; instances are picklable."""
-
-    def zeros(self) -> list[Integers]:
-        """Return arrays of zeros, the sums over no rows."""
-
-    def add(self, sums: list[Integers], batch: Any) -> None:
-        """Add the sums over the rows of a batch in place."""
-
-
-@dataclass(frozen=True, eq=False)
-class ValueCounts:
-    """The number of rows of each pair of a group and a value, both integers."""
-
-    # Arrays of shape (3, n_pairs): groups, values and numbers of rows. Pairs may be
-    # repeated in several parts.
-    parts: tuple[Integers, ...] = ()
-
-    def __add__(self, other: ValueCounts) -> ValueCounts:
-        """Add the counts of further rows."""
-        added = ValueCounts(self.parts + other.parts)
-        first, *rest = added.parts
-        # So each pair is merged a few times only.
-        if sum(part.shape[1] for part in rest) > first.shape[1]:
-            return ValueCounts((added.merge(),))
-        return added
-
-    def merge(self) -> Integers:
-        """Return the distinct pairs, ascending, and their numbers of rows; shape (3, n_pairs)."""
-        pairs = np.concatenate([np.zeros((3, 0), np.int64), *self.parts], axis=1)
-        pairs = pairs[:, np.lexsort(pairs[1::-1])]
-        is_new = (np.diff(pairs[:2], prepend=pairs[:2, :1] - 1) != 0).any(axis=0)
-        first_rows = np.flatnonzero(is_new)
-        merged = pairs[:, first_rows]
-        if first_rows.size:
-            merged[2] = np.add.reduceat(pairs[2], first_rows)
-        return merged
-
-
-class LargeTable(ABC):
-    """A table on a cluster, in files or in a database; only sums over its rows are loaded into memory."""
-
-    # A table of a few rows, or none, with the columns of the whole table.
-    sample: Any
-    # The same columns without rows, in the library of results.
-    template: Any
-
-    @abstractmethod
-    def add_up(self, names: Sequence[Any], summary: Summary) -> list[Integers]:
-        """Return the sums of a summary over the named columns of all rows, in one pass."""
-
-    @abstractmethod
-    def collect(self) -> Any:
-        """Read all columns of all rows into memory, in a library of the engine."""
-
-    @abstractmethod
-    def load(self) -> Any:
-        """Read all columns of all rows into memory, in the library of results."""
-
-    def count_values(self, names: Sequence[Any], summary: Any) -> ValueCounts:
-        """Count pairs of integers over the named columns of all rows, in one pass.
-
-        `summary` is a `Summary` with one `ValueCounts` in place of arrays.
-        """
-        counts: Any = self.add_up(names, summary)
-        return counts[0]
-
-    def count_texts(
-        self, names: Sequence[Any], summary: Any
-    ) -> list[Counter[str | None]]:
-        """Count the texts of each named column over all rows, and None for missing values.
-
-        `summary` is a `Summary` with a `Counter` for each column in place of arrays.
-        """
-        counts: Any = self.add_up(names, summary)
-        return list(counts)
-
-    def group_rows(
-        self, keys: Any, numbers: Mapping[Any, Any], grid: int
-    ) -> tuple[Table, Integers, Integers] | None:
-        """Count and sum groups of rows in a database; None if the rows must be read.
-
-        Parameters
-        ----------
-        keys : Domain
-            Columns whose values and bins are the groups.
-        numbers : mapping of column name to (low, high)
-            Columns to sum between bounds.
-        grid : int
-            Position of the upper bound, see `sum_groups`.
-
-        Returns
-        -------
-        table : Table
-            A value of each key for each group, which is encoded as all values of the group.
-        n_rows : ndarray of shape (n_groups,)
-            The number of rows of each group.
-        sums : ndarray of shape (4, n_numbers, n_groups)
-            The number of values that are not finite, the number of values, and the sums of positions and squares.
-        """
-        return None
-
-    @abstractmethod
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
-        """Drop the rows of each person beyond a limit, without loading the table."""
-
-
 def choose_library(data: Any) -> str:
     """Return the library of results for an input: polars for its frames, pyarrow for its tables, otherwise pandas."""
     library = type(data).__module__.partition(".")[0]
     is_arrow_table = library == "pyarrow" and type(data).__name__ == "Table"
     return library if library == "polars" or is_arrow_table else "pandas"
-
-
-def open_large(data: Any) -> LargeTable | None:
-    """Open a table of an engine, such as Dask or DuckDB; None for tables in memory."""
-    if isinstance(data, LargeTable):
-        return data
-    # Engines take a long time to import, and are not needed for the usual tables.
-    if type(data).__module__.partition(".")[0] in ("builtins", "numpy", "pandas"):
-        return None
-    # Imported by name, because the engines depend on this package.
-    return import_module("skdp.engines").open_table(data)
-
-
-def load_large(data: Any) -> Any:
-    """Read a table of an engine into memory; return other data unchanged."""
-    large = open_large(data)
-    return data if large is None else large.load()
 
 
 def is_frame(data: Any) -> bool:

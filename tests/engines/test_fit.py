@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from skdp import DPGroupBy, DPHistogram, DPMarginalSynthesizer, PrivacyLedger
 from skdp.engines import synthesize_file
-from skdp.tables import open_large
+from skdp.large import open_large
 from tests.engines.tables import SURVEY, make_synthesizer, survey, write
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")

@@ -11,8 +11,8 @@ import pytest
 
 from skdp import DPHistogram, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import _spark, privatize, tally
-from skdp.engines._engine import ReportSums
 from skdp.engines._release import prepare_release
+from skdp.engines._reports import ReportSums
 from skdp.local import SecretKey
 from tests.engines.tables import DOMAIN, encoder
 

@@ -12,7 +12,8 @@ import pytest
 
 import skdp
 from skdp import Domain, Interval
-from skdp.engines import open_table, privatize, tally
+from skdp.engines import privatize, tally
+from skdp.large import open_large
 from tests.engines.conftest import IBIS
 
 ibis = pytest.importorskip("ibis", reason="ibis is not installed (extra 'sql')")
@@ -71,7 +72,7 @@ def stored(connect, rows):
 def fetched(monkeypatch):
     """List the numbers of rows that are fetched from the database."""
     counts = []
-    engine = sys.modules[type(open_table(ibis.memtable({"x": [1]}))).__module__]
+    engine = sys.modules[type(open_large(ibis.memtable({"x": [1]}))).__module__]
     read_query = engine.read_query
 
     def count_rows(query):
@@ -168,7 +169,7 @@ def test_positions_equal_the_positions_of_numpy(connect, bounds):
     numbers = np.array([*ties, *np.linspace(*bounds, 31), *np.nextafter(bounds, 0), *np.nextafter(bounds, 9)])
     table = pa.table({"x": numbers, "row": range(len(numbers))})
     domain = Domain({"row": range(len(numbers))})
-    groups = open_table(connect(table)).group_rows(domain, {"x": bounds}, 1 << 29)
+    groups = open_large(connect(table)).group_rows(domain, {"x": bounds}, 1 << 29)
     keys, n_rows, sums = groups
     order = np.argsort(keys.columns[0])
     low, high = bounds
@@ -262,7 +263,7 @@ def test_text_in_utf_16_is_compared_as_text(tmp_path):
 
 
 def test_reports_are_drawn_in_batches(stored, rows, tmp_path, monkeypatch):
-    monkeypatch.setattr("skdp.engines._sql.ROWS", 700)
+    monkeypatch.setattr("skdp.large._sql.ROWS", 700)
     encoder = skdp.RandomizedResponseEncoder(20.0, categories=DOMAIN.select(["level", "town"]), random_state=0)
     reports = privatize(stored, encoder, keep=["age"], path=tmp_path / "reports.parquet")
     counts = encoder.estimate_counts(tally(reports, encoder))["count"]

@@ -16,9 +16,9 @@ from pandas.api.types import infer_dtype
 from skdp._arrays import Indices, Integers, Mask
 from skdp.base import check_same_order
 from skdp.central.statistics._noise import warn_user
+from skdp.large import LargeTable
 from skdp.tables import (
     ColumnError,
-    LargeTable,
     Table,
     call_safely,
     is_frame,

@@ -15,6 +15,7 @@ import pandas as pd
 from skdp._arrays import Indices
 from skdp.central.statistics import select_columns
 from skdp.domain import Domain, Interval
+from skdp.large import load_large
 from skdp.synthesis.private._records import CodedRecords
 from skdp.synthesis.private._table import (
     PrivateTable,
@@ -29,7 +30,6 @@ from skdp.tables import (
     Table,
     call_safely,
     is_frame,
-    load_large,
     read_key,
     to_object_list,
     to_objects,

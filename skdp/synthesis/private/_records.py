@@ -23,9 +23,10 @@ from skdp.central.statistics import (
     select_domain,
 )
 from skdp.domain import Categories, Domain, Interval
+from skdp.large import LargeTable
 from skdp.synthesis.model import Clique, n_cells_of, shape_of
 from skdp.synthesis.private._cells import round_numbers
-from skdp.tables import LargeTable, Table, wrap_table
+from skdp.tables import Table, wrap_table
 
 GroupedColumn = tuple[int, Indices]
 """The index of a column, and the group of each of its values in ascending order."""

@@ -28,6 +28,7 @@ from skdp.domain import (
     domains_of_dtypes,
     dtype_of_attribute,
 )
+from skdp.large import LargeTable, open_large
 from skdp.synthesis.private._cells import cut_domain
 from skdp.synthesis.private._records import (
     CodedRecords,
@@ -36,13 +37,7 @@ from skdp.synthesis.private._records import (
     check_policy,
     read_codes,
 )
-from skdp.tables import (
-    LargeTable,
-    Table,
-    empty_column,
-    open_large,
-    wrap_table,
-)
+from skdp.tables import Table, empty_column, wrap_table
 
 MAX_COLUMNS = 500
 """Largest number of modeled columns."""

@@ -4,40 +4,41 @@ from __future__ import annotations
 
 import importlib
 import os
-from abc import abstractmethod
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._arrays import Integers
-from skdp.engines._csv import write_keys
-from skdp.engines._io import (
+from skdp.domain import Domain
+from skdp.large._io import (
     Extra,
+    RefusedBatch,
     check_path,
     make_temporary_path,
     open_output,
     read_safely,
     run_safely,
 )
-from skdp.engines._release import BatchRelease, check_distinct_ids
-from skdp.local import ReportProtocol
 from skdp.tables import (
-    LargeTable,
-    Summary,
+    ColumnError,
+    Table,
     attach_schema_protocol,
     choose_library,
     convert_frame,
     get_protocol_text,
+    read_key,
     type_of_column,
 )
 
@@ -47,22 +48,24 @@ duckdb = Extra("duckdb")
 Tables = Generator[Any, None, None]
 Sums = list[Integers]
 
+REPEATED_IDS = "`person` has repeated entries. Pass one row for each record."
+
 # Rows of a batch that is read. Random bits do not depend on it.
 ROWS = 1 << 17
 
 
 # The engine of a frame
 
-_LOCAL = "skdp.engines._local"
+_LOCAL = "skdp.large._local"
 
 # Module and class of the engine, by the library and the class of a frame.
 _ENGINES = {
-    ("dask", "DataFrame"): ("skdp.engines._dask", "DaskTable"),
-    ("pyspark", "DataFrame"): ("skdp.engines._spark", "SparkTable"),
+    ("dask", "DataFrame"): ("skdp.large._dask", "DaskTable"),
+    ("pyspark", "DataFrame"): ("skdp.large._spark", "SparkTable"),
     ("polars", "LazyFrame"): (_LOCAL, "PolarsTable"),
     ("duckdb", "DuckDBPyRelation"): (_LOCAL, "DuckDBTable"),
     ("_duckdb", "DuckDBPyRelation"): (_LOCAL, "DuckDBTable"),
-    ("ibis", "Table"): ("skdp.engines._sql", "IbisTable"),
+    ("ibis", "Table"): ("skdp.large._sql", "IbisTable"),
     ("pyarrow", "Dataset"): (_LOCAL, "ArrowTable"),
     ("pyarrow", "Table"): (_LOCAL, "ArrowTable"),
     ("polars", "DataFrame"): (_LOCAL, "MemoryTable"),
@@ -79,7 +82,7 @@ def _find_engine(frame: Any) -> tuple[str, str] | None:
     return None
 
 
-def open_engine(frame: Any) -> Engine:
+def open_engine(frame: Any) -> LargeTable:
     """Wrap a frame in the engine of its library; raise an error for other objects."""
     location = _find_engine(frame)
     if location is None:
@@ -105,55 +108,97 @@ def _advise(frame: Any) -> str:
     return ""
 
 
-def open_table(frame: Any) -> LargeTable | None:
-    """Wrap a table that is not in memory in its engine, for `fit`; None for other objects."""
-    location = _find_engine(frame)
+def open_large(frame: Any) -> LargeTable | None:
+    """Open a table that is not in memory, such as Dask or DuckDB; None for other objects."""
+    if isinstance(frame, LargeTable):
+        return frame
     # A pyarrow Table is in memory, although its engine reads it as a stream.
-    is_arrow = choose_library(frame) == "pyarrow"
-    if location is None or is_arrow or location[1] == "MemoryTable":
+    if choose_library(frame) == "pyarrow":
+        return None
+    location = _find_engine(frame)
+    if location is None or location[1] == "MemoryTable":
         return None
     return open_engine(frame)
 
 
-# Sums over batches
-
-
-class ReportSums:
-    """Sums of reports over batches of rows, as a `skdp.tables.Summary`."""
-
-    def __init__(self, protocol: ReportProtocol) -> None:
-        # The summary is sent to workers, which must not receive keys or a ledger.
-        self._protocol = protocol.without_secrets()
-        self.names, self.values = protocol.report_columns, protocol.values
-
-    def zeros(self) -> Sums:
-        """Return the sums of an empty table."""
-        return self._protocol.empty_tally().sums()
-
-    def add(self, sums: Sums, batch: Any) -> None:
-        """Add the sums of a batch of reports to `sums`, the arrays of a tally, in place."""
-        if not len(batch):
-            return
-        frame = nw.from_native(batch, eager_only=True).select(*self.names)
-        tally = self._protocol.tally(self._protocol.read(frame.to_native()))
-        for total, part in zip(sums, tally.sums(), strict=True):
-            total += part
-
-    def total(self, sums: Sums) -> Any:
-        """Return the tally with these sums."""
-        # Each report increases a sum, so all sums are 0 only if there are no reports.
-        if not any(part.any() for part in sums):
-            raise ValueError(
-                "Found a table with 0 sample(s) (rows); at least 1 is required."
-            )
-        return self._protocol.empty_tally().with_sums(sums)
+def load_large(data: Any) -> Any:
+    """Read a table of an engine into memory; return other data unchanged."""
+    large = open_large(data)
+    return data if large is None else large.load()
 
 
 # Engines
 
 
-class Engine(LargeTable):
-    """Base class of engines, each of which wraps a frame of one library."""
+class Summary(Protocol):
+    """Interface of sums over rows that workers compute in batches; instances are picklable."""
+
+    def zeros(self) -> list[Integers]:
+        """Return arrays of zeros, the sums over no rows."""
+
+    def add(self, sums: list[Integers], batch: Any) -> None:
+        """Add the sums over the rows of a batch in place."""
+
+
+@dataclass(frozen=True, eq=False)
+class ValueCounts:
+    """The number of rows of each pair of a group and a value, both integers."""
+
+    # Arrays of shape (3, n_pairs): groups, values and numbers of rows. Pairs may be
+    # repeated in several parts.
+    parts: tuple[Integers, ...] = ()
+
+    def __add__(self, other: ValueCounts) -> ValueCounts:
+        """Add the counts of further rows."""
+        added = ValueCounts(self.parts + other.parts)
+        first, *rest = added.parts
+        # So each pair is merged a few times only.
+        if sum(part.shape[1] for part in rest) > first.shape[1]:
+            return ValueCounts((added.merge(),))
+        return added
+
+    def merge(self) -> Integers:
+        """Return the distinct pairs, ascending, and their numbers of rows; shape (3, n_pairs)."""
+        pairs = np.concatenate([np.zeros((3, 0), np.int64), *self.parts], axis=1)
+        pairs = pairs[:, np.lexsort(pairs[1::-1])]
+        is_new = (np.diff(pairs[:2], prepend=pairs[:2, :1] - 1) != 0).any(axis=0)
+        first_rows = np.flatnonzero(is_new)
+        merged = pairs[:, first_rows]
+        if first_rows.size:
+            merged[2] = np.add.reduceat(pairs[2], first_rows)
+        return merged
+
+
+class Release(Protocol):
+    """Interface of a release of reports of `skdp.engines`, which checks and privatizes the batches of a table."""
+
+    # Columns that are released unchanged, and the column of the ids of persons.
+    keep: tuple[str, ...]
+    # A table of reports without rows, and the protocol as JSON.
+    no_reports: Any
+    protocol_text: str | None
+
+    @property
+    def domain(self) -> Domain | None:
+        """Declared values of the reports."""
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns that are read."""
+
+    @property
+    def batch_rows(self) -> int:
+        """Number of rows of a batch."""
+
+    def check(self, batch: Any) -> NDArray[np.uint64]:
+        """Check the values of a batch; return digests of its ids of persons."""
+
+    def draw(self, batch: Any, position: tuple[int | None, int]) -> Any:
+        """Privatize a batch at a position: the number of its partition or None, and of its first row."""
+
+
+class LargeTable(ABC):
+    """Base class of engines, each of which wraps a frame of one library; only sums over its rows are loaded."""
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
@@ -190,6 +235,53 @@ class Engine(LargeTable):
         return check_path(path) or make_temporary_path()
 
     @abstractmethod
+    def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
+        """Return the sums of a summary over the named columns of all rows, in one pass."""
+
+    def count_values(self, names: Sequence[Any], summary: Any) -> ValueCounts:
+        """Count pairs of integers over the named columns of all rows, in one pass.
+
+        `summary` is a `Summary` with one `ValueCounts` in place of arrays.
+        """
+        counts: Any = self.add_up(names, summary)
+        return counts[0]
+
+    def count_texts(
+        self, names: Sequence[Any], summary: Any
+    ) -> list[Counter[str | None]]:
+        """Count the texts of each named column over all rows, and None for missing values.
+
+        `summary` is a `Summary` with a `Counter` for each column in place of arrays.
+        """
+        counts: Any = self.add_up(names, summary)
+        return list(counts)
+
+    def group_rows(
+        self, keys: Any, numbers: Mapping[Any, Any], grid: int
+    ) -> tuple[Table, Integers, Integers] | None:
+        """Count and sum groups of rows in a database; None if the rows must be read.
+
+        Parameters
+        ----------
+        keys : Domain
+            Columns whose values and bins are the groups.
+        numbers : mapping of column name to (low, high)
+            Columns to sum between bounds.
+        grid : int
+            Position of the upper bound, see `sum_groups`.
+
+        Returns
+        -------
+        table : Table
+            A value of each key for each group, which is encoded as all values of the group.
+        n_rows : ndarray of shape (n_groups,)
+            The number of rows of each group.
+        sums : ndarray of shape (4, n_numbers, n_groups)
+            The number of values that are not finite, the number of values, and the sums of positions and squares.
+        """
+        return None
+
+    @abstractmethod
     def _collect(self) -> Any:
         """Read all rows as a table of pandas, polars or pyarrow."""
 
@@ -201,7 +293,7 @@ class Engine(LargeTable):
         """Read all columns of all rows into memory, in the library of results."""
         return convert_frame(self.collect(), choose_library(self.template))
 
-    def check_rows(self, release: BatchRelease) -> None:
+    def check_rows(self, release: Release) -> None:
         """Raise an error if a row has a value outside the domain, or an id of a person is repeated."""
         raise NotImplementedError
 
@@ -209,11 +301,11 @@ class Engine(LargeTable):
         """Open the output beside its place, before the charge; it is renamed to `path` at the end."""
         return open_output(path)
 
-    def write(self, release: BatchRelease, path: Any) -> None:
+    def write(self, release: Release, path: Any) -> None:
         """Draw the reports of a charged release, and write them to an open output."""
         raise NotImplementedError
 
-    def open_reports(self, release: BatchRelease, path: Any) -> Any:
+    def open_reports(self, release: Release, path: Any) -> Any:
         """Open the reports of a release as a frame of the engine's library."""
         raise NotImplementedError
 
@@ -225,7 +317,7 @@ class Engine(LargeTable):
         )
 
 
-class StreamTable(Engine):
+class StreamTable(LargeTable):
     """Engine of a frame that this process reads as a stream of Arrow tables."""
 
     # Column that identifies people, largest number of rows of a person, and a seed; None
@@ -253,17 +345,20 @@ class StreamTable(Engine):
         tables = self.read(self.column_names())
         return run_safely(lambda: collect_batches(chain([self.sample], tables)))
 
-    def check_rows(self, release: BatchRelease) -> None:
+    def check_rows(self, release: Release) -> None:
         """Check the values and the ids of persons of all rows."""
         tables = self.read(release.columns)
         run_safely(lambda: check_distinct_ids(check_batches(release, tables)))
 
-    def write(self, release: BatchRelease, path: Any) -> None:
+    def write(self, release: Release, path: Any) -> None:
         """Draw the reports in batches and write them to a Parquet file."""
         schema = release.no_reports.schema
         schema = attach_schema_protocol(schema, release.protocol_text)
-        reports = draw_batches(release, self.read(release.columns))
-        run_safely(lambda: write_parquet(reports, schema, path))
+        run_safely(lambda: write_parquet(self.draw(release), schema, path))
+
+    def draw(self, release: Release) -> Iterator[Any]:
+        """Privatize the rows in batches."""
+        return draw_batches(release, self.read(release.columns))
 
     def add_up(self, names: Sequence[Any], summary: Summary) -> Sums:
         """Sum over all rows in one pass."""
@@ -274,6 +369,13 @@ class StreamTable(Engine):
         limited = copy(self)
         limited.limit = person, most, seed
         return limited
+
+
+def check_distinct_ids(digests: Iterable[NDArray[np.uint64]]) -> None:
+    """Raise an error if a digest of an id occurs twice in the batches of a table."""
+    ids = np.concatenate([np.zeros(0, np.uint64), *digests])
+    if len(np.unique(ids)) < len(ids):
+        raise RefusedBatch(REPEATED_IDS)
 
 
 # Streams of Arrow tables. They are also closed after an error, because an open reader of
@@ -320,9 +422,7 @@ def add_up_batches(tables: Tables, summary: Summary) -> Sums:
     return sums
 
 
-def check_batches(
-    release: BatchRelease, tables: Tables
-) -> Iterator[NDArray[np.uint64]]:
+def check_batches(release: Release, tables: Tables) -> Iterator[NDArray[np.uint64]]:
     """Check the rows of a stream of tables; yield the digests of the ids of persons of each table."""
     with closing(tables):
         for table in tables:
@@ -330,7 +430,7 @@ def check_batches(
 
 
 def draw_batches(
-    release: BatchRelease, tables: Tables, partition: int | None = None
+    release: Release, tables: Tables, partition: int | None = None
 ) -> Iterator[Any]:
     """Privatize the rows of a stream of tables, in order and in batches of `release.batch_rows`.
 
@@ -360,6 +460,16 @@ def split_evenly(tables: Tables, n_rows: int) -> Tables:
                 n_collected += len(table)
     if parts:
         yield pyarrow.concat_tables(parts)
+
+
+def write_keys(name: Any, column: Any) -> Any:
+    """Convert an Arrow column of the ids of people to text, see `read_key`."""
+    coded = column.cast(pyarrow.string()).combine_chunks().dictionary_encode()
+    try:
+        keys = list(map(read_key, coded.dictionary.to_pylist()))
+    except ColumnError as error:
+        raise RefusedBatch(f"Column {name!r} {error}.") from None
+    return pyarrow.array(keys, pyarrow.string()).take(coded.indices)
 
 
 def limit_rows(

@@ -12,23 +12,25 @@ from typing import Any
 import numpy as np
 
 from skdp._arrays import Integers
-from skdp.engines._engine import (
-    Engine,
+from skdp.large._engine import (
+    REPEATED_IDS,
+    LargeTable,
+    Release,
+    Summary,
     Sums,
+    ValueCounts,
     add_up_batches,
     check_batches,
     draw_batches,
     read_batches,
 )
-from skdp.engines._io import (
+from skdp.large._io import (
     Extra,
     RefusedBatch,
     make_temporary_path,
     run_check,
     run_safely,
 )
-from skdp.engines._release import REPEATED_IDS, BatchRelease
-from skdp.tables import Summary, ValueCounts
 
 pyarrow = Extra("pyarrow", "spark")
 functions = Extra("pyspark.sql.functions", "spark")
@@ -38,7 +40,7 @@ functions = Extra("pyspark.sql.functions", "spark")
 _WIDER = {"uint8": "int16", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
 
 
-class SparkTable(Engine):
+class SparkTable(LargeTable):
     """Engine of DataFrames of Spark and Spark Connect."""
 
     def _make_empty_table(self) -> Any:
@@ -53,7 +55,7 @@ class SparkTable(Engine):
         """Check the path of the reports; it is required on a cluster."""
         return check_path(self._frame.sparkSession, path)
 
-    def check_rows(self, release: BatchRelease) -> None:
+    def check_rows(self, release: Release) -> None:
         """Check partitions in their tasks, and let Spark count distinct ids of persons."""
         columns = map(_quote, release.columns)
         checked = self._frame.select(*columns).mapInArrow(
@@ -74,7 +76,7 @@ class SparkTable(Engine):
         """Return the path of the output, which may be on another machine: Spark commits it."""
         return contextlib.nullcontext(path)
 
-    def write(self, release: BatchRelease, path: Any) -> None:
+    def write(self, release: Release, path: Any) -> None:
         """Draw the reports of all partitions in their tasks, and store them as Parquet."""
         reports = draw_lazily(self._frame, release)
         try:
@@ -87,7 +89,7 @@ class SparkTable(Engine):
                 os.rmdir(path.removeprefix("file://"))
             raise
 
-    def open_reports(self, release: BatchRelease, path: Any) -> Any:
+    def open_reports(self, release: Release, path: Any) -> Any:
         """Open the folder of reports as a Spark DataFrame."""
         schema = draw_lazily(self._frame, release).schema
         return self._frame.sparkSession.read.schema(schema).parquet(path)
@@ -184,7 +186,7 @@ def _exists(session: Any, path: str) -> bool:
     return True
 
 
-def draw_lazily(frame: Any, release: BatchRelease) -> Any:
+def draw_lazily(frame: Any, release: Release) -> Any:
     """Return a lazy frame of reports, which must be written once: each evaluation draws reports."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -218,7 +220,7 @@ def _quote(column: str) -> str:
 # `RefusedBatch` is returned as a value of the column "refusal".
 
 
-def draw_partition(release: BatchRelease, batches: Iterable[Any]) -> Iterator[Any]:
+def draw_partition(release: Release, batches: Iterable[Any]) -> Iterator[Any]:
     """Privatize a partition of Arrow batches in a task of Spark, with random bits that depend on its number."""
     from pyspark import TaskContext
 
@@ -229,7 +231,7 @@ def draw_partition(release: BatchRelease, batches: Iterable[Any]) -> Iterator[An
         yield from table.cast(convert_schema(table.schema), safe=False).to_batches()
 
 
-def check_partition(release: BatchRelease, batches: Iterable[Any]) -> Iterator[Any]:
+def check_partition(release: Release, batches: Iterable[Any]) -> Iterator[Any]:
     """Check a partition; yield the digests of its ids of persons, or the message of an error."""
     try:
         for digests in check_batches(release, read_batches(batches)):

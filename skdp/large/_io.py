@@ -146,14 +146,6 @@ def check_path(path: Any, parameter: str = "path") -> Path | None:
     return destination
 
 
-def check_destination(path: Any) -> Path:
-    """Return the absolute path of a new file as `check_path`; raise an error for None."""
-    destination = check_path(path)
-    if destination is None:
-        raise TypeError("`destination` must be a str or a path, got NoneType.")
-    return destination
-
-
 # Bytes that are written to a new file and removed again, so that a full disk is found
 # before a charge.
 RESERVED_BYTES = 1 << 16

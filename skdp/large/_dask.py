@@ -11,16 +11,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from skdp.engines._engine import Engine, Sums, add_up_batches
-from skdp.engines._io import (
+from skdp.large._engine import (
+    LargeTable,
+    Release,
+    Summary,
+    Sums,
+    add_up_batches,
+    check_distinct_ids,
+)
+from skdp.large._io import (
     import_extra,
     open_output,
     run_check,
     run_safely,
 )
-from skdp.engines._local import split_frame
-from skdp.engines._release import BatchRelease, check_distinct_ids
-from skdp.tables import ATTRS_KEY, PROTOCOL_KEY, Summary
+from skdp.large._local import split_frame
+from skdp.tables import ATTRS_KEY, PROTOCOL_KEY
 
 dask = import_extra("dask", "dask")
 dataframe = import_extra("dask.dataframe", "dask")
@@ -30,7 +36,7 @@ pyarrow = import_extra("pyarrow", "dask")
 _NO_IDS = pd.Series([], dtype=np.uint64)
 
 
-class DaskTable(Engine):
+class DaskTable(LargeTable):
     """A Dask DataFrame."""
 
     def _make_empty_table(self) -> pd.DataFrame:
@@ -54,7 +60,7 @@ class DaskTable(Engine):
             )
         return super().check_path(path)
 
-    def check_rows(self, release: BatchRelease) -> None:
+    def check_rows(self, release: Release) -> None:
         """Check all partitions in their tasks, and compare the ids of persons of the table."""
         frame = self._frame[release.columns]
         checked = frame.map_partitions(_check_partition, release, meta=_NO_IDS)
@@ -64,7 +70,7 @@ class DaskTable(Engine):
         """Open the folder of the output beside its place."""
         return open_output(path, is_folder=True)
 
-    def write(self, release: BatchRelease, path: Any) -> None:
+    def write(self, release: Release, path: Any) -> None:
         """Draw the reports of all partitions in their tasks, and store them as Parquet."""
         # The tasks write reports to files, because a cluster recomputes the partitions
         # of a lost worker that are in memory. Their rows may be in another order, so that
@@ -90,7 +96,7 @@ class DaskTable(Engine):
         )
         run_safely(writing.compute)
 
-    def open_reports(self, release: BatchRelease, path: Any) -> Any:
+    def open_reports(self, release: Release, path: Any) -> Any:
         """Open the folder of reports as a Dask DataFrame."""
         return dataframe.read_parquet(path)
 
@@ -111,7 +117,7 @@ class DaskTable(Engine):
         return run_safely(total.compute)
 
 
-def _make_report_schema(release: BatchRelease) -> Any:
+def _make_report_schema(release: Release) -> Any:
     """Return the Arrow schema of reports, with declared types for columns of Python objects.
 
     Dask would infer the type of a column of objects from other objects.
@@ -129,13 +135,13 @@ def _make_report_schema(release: BatchRelease) -> Any:
 # Tasks
 
 
-def _check_partition(partition: pd.DataFrame, release: BatchRelease) -> pd.Series:
+def _check_partition(partition: pd.DataFrame, release: Release) -> pd.Series:
     """Check a partition; return the digests of its ids of persons."""
     return pd.Series(release.check(partition))
 
 
 def _draw_partition(
-    partition: pd.DataFrame, release: BatchRelease, partition_info: Any = None
+    partition: pd.DataFrame, release: Release, partition_info: Any = None
 ) -> Any:
     """Privatize a partition, with random bits that depend on its number."""
     return release.draw(partition, (partition_info["number"], 0))

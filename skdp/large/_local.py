@@ -10,19 +10,19 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 
-from skdp.engines._engine import (
+from skdp.large._engine import (
     ROWS,
-    Engine,
+    LargeTable,
+    Release,
     StreamTable,
+    Summary,
     Sums,
     Tables,
     add_up_batches,
     read_batches,
 )
-from skdp.engines._io import Extra, read_safely, run_safely
-from skdp.engines._release import BatchRelease
+from skdp.large._io import Extra, read_safely, run_safely
 from skdp.tables import (
-    Summary,
     drop_missing,
     get_arrow_protocol,
     is_frame,
@@ -42,7 +42,7 @@ def split_frame(frame: Any) -> Tables:
         yield rows[start : start + ROWS].to_native()
 
 
-class MemoryTable(Engine):
+class MemoryTable(LargeTable):
     """Engine of pandas and polars DataFrames, which supports sums but no releases."""
 
     def _make_empty_table(self) -> Any:
@@ -95,7 +95,7 @@ class ArrowTable(StreamTable):
         """Read columns as a stream of Arrow tables."""
         yield from read_dataset(self._frame, columns)
 
-    def open_reports(self, release: BatchRelease, path: Path) -> Any:
+    def open_reports(self, release: Release, path: Path) -> Any:
         """Open a Parquet file as a dataset, or as a table if the frame is a table."""
         reports = dataset.dataset(path)
         is_table = isinstance(self._frame, pyarrow.Table)
@@ -177,7 +177,7 @@ class PolarsTable(StreamTable):
         """Read all rows; an Enum keeps its values."""
         return self._frame.collect(engine="streaming")
 
-    def open_reports(self, release: BatchRelease, path: Path) -> Any:
+    def open_reports(self, release: Release, path: Path) -> Any:
         """Open a Parquet file as a lazy frame, in which columns of categories are Enums."""
         reports = polars.scan_parquet(path)
         # **Privacy.** A Categorical uses a table shared by the whole process, in order of
@@ -206,7 +206,7 @@ class DuckDBTable(StreamTable):
         with run_safely(lambda: selected.to_arrow_reader(ROWS)) as reader:
             yield from read_batches(reader)
 
-    def open_reports(self, release: BatchRelease, path: Path) -> Any:
+    def open_reports(self, release: Release, path: Path) -> Any:
         """Open a Parquet file as a relation in the connection of the frame."""
         quoted = str(path).replace("'", "''")
         select = f"SELECT * FROM read_parquet('{quoted}')"

@@ -13,9 +13,14 @@ import pandas as pd
 
 from skdp._arrays import Integers, Mask
 from skdp.domain import Categories, Domain, Interval
-from skdp.engines._engine import ROWS, StreamTable, Tables, read_batches
-from skdp.engines._io import Extra, run_safely
-from skdp.engines._release import BatchRelease
+from skdp.large._engine import (
+    ROWS,
+    Release,
+    StreamTable,
+    Tables,
+    read_batches,
+)
+from skdp.large._io import Extra, run_safely
 from skdp.tables import Table, to_objects, type_of_value, wrap_table
 
 pyarrow, dataset = Extra("pyarrow", "sql"), Extra("pyarrow.dataset", "sql")
@@ -36,7 +41,7 @@ class IbisTable(StreamTable):
         """Read columns as a stream of Arrow tables."""
         yield from read_query(self._frame.select(*columns))
 
-    def open_reports(self, release: BatchRelease, path: Any) -> Any:
+    def open_reports(self, release: Release, path: Any) -> Any:
         """Open a Parquet file as a dataset of pyarrow."""
         return dataset.dataset(path)
 
