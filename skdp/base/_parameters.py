@@ -423,6 +423,8 @@ def update_parameters(
     # Synthesizers find bins that are not declared; `bins="private"` ignored declared bins.
     if "bins" not in names and updated.pop("bins", None) == "private":
         updated["domain"] = _drop_all_bins(updated["domain"])
+    # The number of bins of additive models, whose fitted bins are attributes.
+    updated.pop("max_bins", None)
     if updated.get("delta", 0.0) is None:
         updated["delta"] = names["delta"].default
     if updated.get("workload") == "margins":

@@ -202,7 +202,7 @@ SUM_STATISTICS: dict[Any, Callable[[NoisySums, float], Estimate]] = {
     "var": NoisySums.estimate_variances,
 }
 OF_SQUARES = {"std", "var"}
-MEDIAN, HALF = "median", Fraction(1, 2)
+MEDIAN = "median"
 COUNT = "count"
 
 # Name of the sum over all values of a key.
@@ -240,8 +240,6 @@ class DPGroupBy(WeightedStatistic):
     totals : bool, default=False
         If True, also release the totals over all values of each key and of all keys, whose key is "total". Counts and
         sums of totals are sums of cells. Keys are text.
-    quantile_fraction : float, default=0.5
-        The fraction of the budget for quantiles if there are other statistics, too.
     intervals : bool, default=True
         If False, quantiles have no intervals, which get two thirds of the budget of quantiles otherwise. Other
         intervals are free.
@@ -302,7 +300,7 @@ class DPGroupBy(WeightedStatistic):
     functions of these sums. Quantiles of totals are released in addition: with j keys, a record is in 2**j groups,
     which share the budget of quantiles equally.
 
-    Quantiles get `quantile_fraction` of the budget, and all other statistics together the rest. Quantiles are chosen by
+    Quantiles get half of the budget, and all other statistics together the other half. Quantiles are chosen by
     the exponential mechanism among all numbers between the bounds, as in `DPKBinsDiscretizer`. With `intervals`, a
     third of their budget is for the quantiles, and the remainder is divided equally among the endpoints of all
     intervals. An endpoint is chosen in the same way among few numbers on one side of the quantile, for a rank that is
@@ -356,7 +354,6 @@ class DPGroupBy(WeightedStatistic):
         bounds: Bounds | None = None,
         statistics: Statistic | Sequence[Statistic] = ("count", "mean"),
         totals: bool = False,
-        quantile_fraction: float = 0.5,
         intervals: bool = True,
         handle_unknown: Unknown = "error",
         max_weight: float | None = None,
@@ -371,7 +368,6 @@ class DPGroupBy(WeightedStatistic):
         self.bounds = bounds
         self.statistics = statistics
         self.totals = totals
-        self.quantile_fraction = quantile_fraction
         self.intervals = intervals
         self.handle_unknown = handle_unknown
         self.max_weight = max_weight
@@ -470,11 +466,11 @@ class DPGroupBy(WeightedStatistic):
             given = [given]
         statistics: dict[str, Fraction | None] = {}
         for name in given:
-            probability = HALF if name == MEDIAN else None
+            probability = Fraction(1, 2) if name == MEDIAN else None
             if isinstance(name, Real):
                 probability = read_probability(name, "statistics")
                 name = f"q{float(100 * probability):g}"
-                name = MEDIAN if probability == HALF else name
+                name = MEDIAN if probability == Fraction(1, 2) else name
             else:
                 check_choice("statistics", name, (COUNT, *SUM_STATISTICS, MEDIAN))
             if name in statistics:
@@ -562,8 +558,7 @@ class DPGroupBy(WeightedStatistic):
             max_weight=max_weight,
         )
 
-        # Quantiles have a fraction of the budget, and sums of all other statistics the rest.
-        fraction = read_probability(self.quantile_fraction, "quantile_fraction")
+        # Quantiles have half of the budget, and sums of all other statistics the rest.
         probabilities = list(self._probabilities.values())
         noises: list[Noise] = []
         mechanisms: list[str] = []
@@ -576,7 +571,7 @@ class DPGroupBy(WeightedStatistic):
             counts = sums.rows[:, np.newaxis] // (GRID // step)
             numbers = np.hstack([counts.astype(object), numbers])
         if numbers.size:
-            part = budget * (1 - fraction) if probabilities else budget
+            part = budget / 2 if probabilities else budget
             noise = Noise.joint(part, step, numbers.shape[1])
             noises.append(noise)
             counted = "counts and sums" if is_summed else "counts"
@@ -590,7 +585,7 @@ class DPGroupBy(WeightedStatistic):
             quantiles = QuantilePlan(
                 read_masses(rows, domain, candidates, max_weight, totals=self.totals),
                 probabilities,
-                (budget * fraction if noises else budget) / n_overlapping,
+                (budget / 2 if noises else budget) / n_overlapping,
                 self.intervals,
                 n_overlapping,
             )

@@ -36,8 +36,6 @@ from skdp.tables import Table
 # must exceed the largest count of a candidate; the time does not depend on it.
 PARTS = 1 << 32
 
-# Largest candidate, in steps. Floats represent all integers up to it.
-MAX_STEPS = 1 << 52
 
 # The largest weight of a row, in units of the counts of weighted rows.
 WEIGHT_UNITS = 1 << 20
@@ -80,7 +78,8 @@ class Candidates:
     def between(cls, low: float, high: float, decimals: int | None = None) -> Self:
         """Make the candidates with at most some decimals; with None, as many as floats allow."""
         largest = max(abs(low), abs(high))
-        max_decimals = math.floor(math.log10(MAX_STEPS) - math.log10(largest))
+        # Floats represent all candidates, in steps.
+        max_decimals = math.floor(math.log10(1 << 52) - math.log10(largest))
         max_decimals = min(max_decimals, 300)  # 10.0**300 is a float
         decimals = max_decimals if decimals is None else min(decimals, max_decimals)
         return cls(low, high, decimals)

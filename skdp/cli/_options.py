@@ -378,17 +378,6 @@ def _add_table_command(command: Any) -> None:
         help="add the totals over all groups of each key, and of all keys",
     )
     add(
-        "--share",
-        dest="quantile_fraction",
-        type=float,
-        metavar="F",
-        default=0.5,
-        help=(
-            "fraction of epsilon for quantiles if there are other statistics"
-            " (default: 0.5)"
-        ),
-    )
-    add(
         "--weight",
         metavar="COLUMN",
         help=(

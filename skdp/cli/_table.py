@@ -146,7 +146,6 @@ def _make_groups(
         bounds=bounds,
         max_weight=max_weight,
         totals=options.totals,
-        quantile_fraction=options.quantile_fraction,
         max_rows_per_person=options.max_rows_per_person,
         handle_unknown=options.handle_unknown,
         ledger=open_ledger(options),

@@ -163,9 +163,6 @@ Hashes = NDArray[np.uint64]
 # ``draw(index, n)`` draws n outputs of the release of the table with this index.
 Sampler = Callable[[int, int], Draws]
 
-# Outcomes that occur less often in the first sample are ignored.
-MIN_OUTCOME_COUNT = 4
-
 
 # Discrete function of all outputs of a sample.
 Outcomes = Callable[[Draws], Hashes]
@@ -274,9 +271,9 @@ def choose_event(
 
 
 def _list_frequent(samples: Sequence[Hashes]) -> Hashes:
-    """Return the sorted outcomes that occur at least MIN_OUTCOME_COUNT times in all samples together."""
+    """Return the sorted outcomes that occur at least four times in all samples together."""
     values, counts = np.unique(np.concatenate(samples), return_counts=True)
-    return values[counts >= MIN_OUTCOME_COUNT]
+    return values[counts >= 4]
 
 
 def _count_outcomes(outcomes: Hashes, values: Hashes) -> Integers:

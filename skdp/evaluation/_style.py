@@ -16,8 +16,6 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 INK = "#333333"
 
-# Largest number of characters of a label in a legend of two columns.
-MAX_LABEL_LENGTH = 30
 
 # Largest number of values of a column in a figure; the most frequent values are drawn.
 MAX_VALUES = 20
@@ -65,7 +63,7 @@ class PanelDisplay:
         # Outside of the axes, a legend could cover other figures of the caller.
         owner = self.figure_ if ax is None else self.ax_[0]
         # Two columns of longer labels would be wider than the figure.
-        is_long = max(len(handle.get_label()) for handle in handles) > MAX_LABEL_LENGTH
+        is_long = max(len(handle.get_label()) for handle in handles) > 30
         n_columns = 1 if is_long else min(len(handles), 2)
         layout = {"loc": "outside lower center", "ncols": n_columns}
         if ax is None:

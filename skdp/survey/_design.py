@@ -33,9 +33,6 @@ from skdp.survey._proportions import (
 )
 from skdp.tables import is_frame, is_missing, wrap_table
 
-# Meaning of a label without a declared meaning. False and 0.0 are equal to 0.
-MEANINGS = {0: "no", 1: "yes", "No": "no", "Yes": "yes"}
-
 # Labels of the values: a list, or a mapping of meaning to label.
 Labels = Sequence[Any] | Mapping[Any, Any]
 
@@ -804,7 +801,9 @@ def _assign_labels(
     # wrong estimates without an error. So its labels must have a known meaning.
     named = labels
     if not isinstance(labels, Mapping):
-        named = {MEANINGS.get(label, label): label for label in labels}
+        # False and 0.0 are equal to 0.
+        known = {0: "no", 1: "yes", "No": "no", "Yes": "yes"}
+        named = {known.get(label, label): label for label in labels}
     if set(named) != set(meanings):
         example = dict(zip(meanings, (2, 1), strict=True))
         raise ValueError(

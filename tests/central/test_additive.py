@@ -95,7 +95,6 @@ def test_value_outside_the_domain_raises_or_adds_nothing():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"max_bins": 1}, "max_bins"),
         ({"handle_unknown": "drop"}, "handle_unknown"),
         ({"categories": {"d": [1]}}, "The keys of `categories` must be columns of X"),
         ({"bounds": None}, "`bounds` must be"),

@@ -205,10 +205,10 @@ def test_columns_of_a_table_do_not_depend_on_empty_groups():
     assert empty["income_mean"].isna().all()
 
 
-def test_budget_of_quantiles_follows_the_parameter():
+def test_quantiles_have_half_of_the_budget():
     people = make_people().drop(columns="w")
-    losses = make_groups(2.0, statistics=["count", "median"], quantile_fraction=0.75, intervals=False).fit(people)
-    assert [(loss.epsilon, loss.count) for loss in losses.guarantee_.losses] == [(0.5, 1), (1.5, 1)]
+    losses = make_groups(2.0, statistics=["count", "median"], intervals=False).fit(people)
+    assert [(loss.epsilon, loss.count) for loss in losses.guarantee_.losses] == [(1.0, 1), (1.0, 1)]
     totals = make_groups(2.0, statistics=["count", "median"], totals=True, intervals=False).fit(people)
     assert [(loss.epsilon, loss.count) for loss in totals.guarantee_.losses] == [(1.0, 1), (0.25, 4)]
 
@@ -219,7 +219,6 @@ def test_budget_of_quantiles_follows_the_parameter():
         ({"by": (), "totals": True}, "`by` must name at least one column"),
         ({"totals": 1}, "`totals` must be True or False"),
         ({"totals": True, "keys": {"region": ["n", "total"], "sex": ["f"]}}, "must not contain 'total'"),
-        ({"quantile_fraction": 1.5}, "`quantile_fraction` must be in"),
         ({"statistics": ["stdev"]}, "`statistics` must be"),
     ],
 )

@@ -111,10 +111,6 @@ def test_weights_and_persons_are_columns(files, capsys):
             "--columns must name the columns of ['mean', '0.9'], got none",
         ),
         (["--statistics", "count", "median"], "--columns must name the columns of ['median'], got none"),
-        (
-            ["--by", "sex", "--columns", "income", "--statistics", "count", "median", "--share", "2"],
-            "--share must be in",
-        ),
         (["--statistics", "count"], "--by must name the columns of the groups, got none"),
         (["--by", "sex", "--weight", "region"], "--weight: column 'region' must be an Interval of numbers"),
         (["--by", "sex", "--columns", "income"], "--statistics must contain a statistic of --columns, such as mean"),
@@ -203,7 +199,7 @@ def test_statistics_of_all_rows_have_one_line(files):
 def test_weighted_totals_and_medians_are_in_one_file(files):
     (files / "weights.toml").write_text(WEIGHTS.to_toml(), encoding="utf-8")
     words = ["--domain", files / "weights.toml", "--epsilon", 40, "--weight", "weight", "--by", "region", "sex"]
-    options = ["--columns", "income", "--statistics", "count", "sum", "std", "median", "--totals", "--share", 0.8]
+    options = ["--columns", "income", "--statistics", "count", "sum", "std", "median", "--totals"]
     assert call("table", files / "people.csv", files / "all.csv", *words, *options) == 0
     found = pd.read_csv(files / "all.csv").set_index(["region", "sex"])
     assert len(found) == 9

@@ -131,9 +131,6 @@ def sum_by_bin(codes: NDArray[Any], residuals: Floats, n_bins: int) -> Integers:
 # tables at epsilon 0.1 decreases by 0.03 to 0.2 (benchmarks/central_models.py).
 BOUND_EPOCHS = (0, 1, 2, 4)
 
-# Largest fraction of the rows whose residuals are clipped.
-MAX_CLIPPED_FRACTION = 0.02
-
 
 def find_residuals(
     targets: Integers,
@@ -149,8 +146,9 @@ def find_residuals(
     """
     sizes = np.abs(targets - responses[0]) / TARGET_UNIT
     counts = noise.add_floats(source, count_by_size(sizes))
+    # At most 2 % of the residuals are clipped.
     limit, _, mean_square = choose_residual_limit(
-        counts, to_float(noise.std), n_rows, MAX_CLIPPED_FRACTION * n_rows
+        counts, to_float(noise.std), n_rows, 0.02 * n_rows
     )
     bound = int(limit * TARGET_UNIT) + 1
     return NumberResiduals(bound, mean_square * limit**2)

@@ -40,7 +40,7 @@ from skdp.domain import (
     domains_of_dtypes,
 )
 from skdp.privacy import PrivacyBudget
-from skdp.randomness import ByteSource, check_size
+from skdp.randomness import ByteSource
 from skdp.tables import Table, name_of_dtype, type_of_column
 
 # Fractions of the budget for the first measurement of the target, and for the counts of
@@ -72,7 +72,6 @@ class AdditiveModel(SupervisedStatistic):
     bounds: Bounds | None
     categories: DomainLike | None
     handle_unknown: Unknown
-    max_bins: int
     shapes_: list[Floats]
     shapes_std_error_: list[Floats]
     bin_counts_: list[Floats]
@@ -140,8 +139,6 @@ class AdditiveModel(SupervisedStatistic):
         `bounds` are the bounds of columns of numbers and, in regression, of the target. `_release` merges the cells
         into bins.
         """
-        # With more bins, the noise exceeds the counts of bins.
-        check_size(self.max_bins, min_val=2, max_val=256, name="max_bins")
         features = self._features(rows).table
         numbers = self._numbers(rows)
         declared_names = [name for name in features.names if name not in numbers]
@@ -180,9 +177,7 @@ class AdditiveModel(SupervisedStatistic):
         # A record is in one cell of each column, so it changes the counts by the root of the
         # number of columns in L2 norm.
         noise = Noise.gaussian(budget.mu_squared * BINS_FRACTION, len(domain.columns))
-        bins = merge_to_bins(
-            domain, numbers, counts, noise, max_bins=self.max_bins, source=source
-        )
+        bins = merge_to_bins(domain, numbers, counts, noise, source)
         start = start._replace(mu_squared=start.mu_squared - noise.amount)
         binned = []
         for column_codes, column in zip(codes, bins, strict=True):

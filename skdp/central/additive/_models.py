@@ -69,8 +69,6 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
     classes : list, optional
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
-    max_bins : int, default=24
-        Approximate maximum number of bins of a numeric column, from 2 to 256. If the noise is large, there are fewer.
     handle_unknown : {"error", "ignore"}, default="error"
         How to handle an undeclared value of a column of `categories`. ``"error"``
         reveals that such a value occurs. ``"ignore"`` excludes it from its column in
@@ -181,7 +179,6 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         categories: DomainLike | None = None,
         bounds: Bounds | None = None,
         classes: list[Any] | None = None,
-        max_bins: int = 24,
         handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -192,7 +189,6 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
         self.categories = categories
         self.bounds = bounds
         self.classes = classes
-        self.max_bins = max_bins
         self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger
@@ -271,8 +267,6 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
     target_bounds : pair of float, or Domain
         The smallest and largest value of the target, from public knowledge. `fit` clips values outside. If the target
         has a long tail, such as a price, fit its logarithm.
-    max_bins : int, default=24
-        Approximate maximum number of bins of a numeric column, from 2 to 256. If the noise is large, there are fewer.
     handle_unknown : {"error", "ignore"}, default="error"
         How to handle an undeclared value of a column of `categories`. ``"error"``
         reveals that such a value occurs. ``"ignore"`` excludes it from its column in
@@ -375,7 +369,6 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
         categories: DomainLike | None = None,
         bounds: Bounds | None = None,
         target_bounds: tuple[float, float] | Domain | None = None,
-        max_bins: int = 24,
         handle_unknown: Unknown = "error",
         max_rows_per_person: int = 1,
         ledger: PrivacyLedger | None = None,
@@ -386,7 +379,6 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
         self.categories = categories
         self.bounds = bounds
         self.target_bounds = target_bounds
-        self.max_bins = max_bins
         self.handle_unknown = handle_unknown
         self.max_rows_per_person = max_rows_per_person
         self.ledger = ledger

@@ -65,8 +65,6 @@ def merge_to_bins(
     numbers: Sequence[Any],
     cell_counts: Sequence[Integers],
     noise: Noise,
-    *,
-    max_bins: int,
     source: ByteSource,
 ) -> list[Bins]:
     """Merge the cells of columns into bins, by noisy counts.
@@ -81,8 +79,6 @@ def merge_to_bins(
         The exact counts of each column.
     noise : Noise
         The noise of a count.
-    max_bins : int
-        Approximate maximum number of bins of a column.
     source : ByteSource
         Random bits for the noise.
     """
@@ -94,8 +90,9 @@ def merge_to_bins(
         attribute = domain[name]
         cells = firsts = np.arange(len(counts))
         if name in numbers and isinstance(attribute, Interval):
-            # The last cell has the missing numbers, and is a bin by itself.
-            min_count = max(counts[:-1].sum() / max_bins, MIN_BIN_ERRORS * error)
+            # The last cell has the missing numbers, and is a bin by itself. With more than
+            # about 24 bins, the noise exceeds the counts of bins.
+            min_count = max(counts[:-1].sum() / 24, MIN_BIN_ERRORS * error)
             joined = _merge_neighbors(counts[:-1], min_count, error)
             firsts = np.append(joined, len(counts) - 1)
             attribute = make_cells(np.array(attribute.edges)[firsts])

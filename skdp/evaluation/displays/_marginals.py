@@ -39,9 +39,8 @@ class MarginalDisplay(PanelDisplay):
     ----------
     marginals : mapping of column name to DataFrame
         Proportions of the values of each column, with the columns ``real`` and
-        ``synthetic`` and a row for each value.
-    edges : mapping of column name to tuple of numbers or dates, default=None
-        Edges of the bins of numeric columns.
+        ``synthetic`` and a row for each value. Bins of numbers or dates have their bounds
+        in the columns ``low`` and ``high``.
 
     Attributes
     ----------
@@ -73,8 +72,6 @@ class MarginalDisplay(PanelDisplay):
     def __init__(
         self,
         marginals: Mapping[Any, pd.DataFrame],
-        *,
-        edges: Mapping[Any, tuple[Any, ...]] | None = None,
     ) -> None:
         if not isinstance(marginals, Mapping) or not marginals:
             raise TypeError(
@@ -84,7 +81,6 @@ class MarginalDisplay(PanelDisplay):
         for name, table in marginals.items():
             check_table(table, f"marginals[{name!r}]", SIDES, numbers=SIDES)
         self.marginals = dict(marginals)
-        self.edges = dict(edges or {})
 
     @classmethod
     def from_tables(
@@ -128,15 +124,17 @@ class MarginalDisplay(PanelDisplay):
             columns = [name for (name,) in errors["columns"]]
         if isinstance(columns, str):
             raise TypeError("`columns` must be a list of names, got str.")
+        declared: Any = domain or {}
         marginals = {}
         for name in columns:
-            marginals[name] = marginal_table(real, synthetic, name, domain=domain)
-        declared: Any = domain or {}
-        edges = {}
-        for name, values in declared.items():
+            table = marginal_table(real, synthetic, name, domain=domain)
+            values = declared.get(name)
             if isinstance(values, Interval):
-                edges[name] = values.edges
-        return cls(marginals, edges=edges).plot(ax)
+                bins = table.index[: len(values.edges) - 1]
+                table["low"] = pd.Series(values.edges[:-1], bins, dtype=object)
+                table["high"] = pd.Series(values.edges[1:], bins, dtype=object)
+            marginals[name] = table
+        return cls(marginals).plot(ax)
 
     @draw_plain_text
     def plot(self, ax: AxesLike | None = None) -> MarginalDisplay:
@@ -159,8 +157,8 @@ class MarginalDisplay(PanelDisplay):
                 estimate=table["synthetic"],
                 metric="total_variation",
             )
-            if name in self.edges:
-                _draw_steps(axes, self.edges[name], table)
+            if "low" in table:
+                _draw_steps(axes, table)
             else:
                 _draw_bars(axes, table)
             tidy_axes(axes, f"{name}, TVD {error:.3f}")
@@ -188,26 +186,27 @@ def _draw_bars(axes: Any, table: pd.DataFrame) -> None:
     axes.set_xlabel("proportion")
 
 
-def _draw_steps(axes: Any, edges: Any, table: pd.DataFrame) -> None:
-    """Draw the proportions of bins as steps; `table` has a row for each bin with the columns "real" and "synthetic".
+def _draw_steps(axes: Any, table: pd.DataFrame) -> None:
+    """Draw the proportions of bins as steps.
 
     Proportions of values without a bin, such as missing values, are written below the axis.
     """
     from matplotlib.dates import date2num
 
     # `stairs` of matplotlib requires dates as numbers.
+    is_bin = table["low"].notna()
+    bins = table[is_bin]
+    edges = [*bins["low"], bins["high"].iloc[-1]]
     if isinstance(edges[0], date):
         edges = date2num(edges)
         axes.xaxis_date()
-    n_bins = len(edges) - 1
     styles = {"real": {"fill": True, "alpha": 0.6}, "synthetic": {"lw": 1.6}}
     for side, style in styles.items():
-        heights = table[side].to_numpy()[:n_bins]
-        axes.stairs(heights, edges, color=SIDES[side], **style)
+        axes.stairs(bins[side].to_numpy(), edges, color=SIDES[side], **style)
     axes.locator_params(axis="x", nbins=5)
     axes.set_ylabel("proportion")
     lines = []
-    for label, row in table[n_bins:].iterrows():
+    for label, row in table.loc[~is_bin, list(SIDES)].iterrows():
         if row.any():
             proportions = f"{row['real']:.1%} | {row['synthetic']:.1%}"
             lines.append(f"{format_label(label)}: {proportions}")

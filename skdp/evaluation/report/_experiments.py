@@ -55,8 +55,6 @@ PARITY, OPPORTUNITY = (
     "statistical parity difference",
     "equal opportunity difference",
 )
-# Proportion of test rows.
-TEST_SIZE = 0.25
 
 # Keys from which the seeds of the experiments are derived.
 MODELS, ATTACKS, SYNTHESIS = 1, 2, 3
@@ -101,7 +99,7 @@ def score_models(study: Study, n_splits: int) -> tuple[pd.DataFrame, pd.Series]:
             sensitive_features=study.sensitive_features,
             privileged=study.privileged,
         ),
-        "cv": StratifiedShuffleSplit(n_splits, test_size=TEST_SIZE, random_state=0),
+        "cv": StratifiedShuffleSplit(n_splits, test_size=0.25, random_state=0),
         "n_jobs": study.n_jobs,
     }
     curve = privacy_curve(
@@ -227,9 +225,7 @@ def synthesize(study: Study, delta: float) -> pd.DataFrame:
     # does not use.
     real, test = study.frame[list(study.domain.columns)], None
     if study.target is not None:
-        real, test = train_test_split(
-            real, test_size=TEST_SIZE, random_state=0, stratify=study.y
-        )
+        real, test = train_test_split(real, random_state=0, stratify=study.y)
     calls = []
     for epsilon in study.epsilons:
         calls.append(delayed(_draw_synthetic)(study, epsilon, delta, real))

@@ -12,12 +12,6 @@ from typing import Any
 from skdp.privacy.ledger._address import SECRETS, strip_secrets
 from skdp.privacy.ledger._book import MISSING, TIMEOUT_SECONDS, Account, Book, lock
 
-# Settings of a connection that an address may replace: seconds, and milliseconds.
-_OPTIONS = {
-    "connect_timeout": TIMEOUT_SECONDS,
-    "tcp_user_timeout": 1000 * TIMEOUT_SECONDS,
-    "application_name": "skdp",
-}
 # Settings that an address cannot replace. Text is in UTF-8, also if the database has no
 # encoding.
 _ENCODING = {"client_encoding": "UTF8"}
@@ -167,8 +161,14 @@ class ServerBook(Book):
             self._connection = None
         if self._connection is None:
             secrets = {name: word for name, word in self._secrets.items() if word}
+            # Settings that an address may replace: seconds, and milliseconds.
+            defaults = {
+                "connect_timeout": TIMEOUT_SECONDS,
+                "tcp_user_timeout": 1000 * TIMEOUT_SECONDS,
+                "application_name": "skdp",
+            }
             self._connection = _import_psycopg().connect(
-                **_OPTIONS | self._options | secrets | _ENCODING,
+                **defaults | self._options | secrets | _ENCODING,
                 autocommit=True,
                 prepare_threshold=None,
             )
