@@ -33,6 +33,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "skdp_accessible",
     "skdp_benchmarks",
     "skdp_names",
     "skdp_repository",
@@ -187,6 +188,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "skdp"
 html_static_path = ["_static"]
 html_css_files = ["skdp.css"]
+html_js_files = ["scroll.js"]
 epub_show_urls = "no"
 html_copy_source = False
 html_show_sourcelink = False

@@ -11,6 +11,13 @@ const QUESTION_WORDS = new Set(
 );
 // Endings of British and American spelling, of stems.
 const SPELLINGS = [[/is$/, ""], [/is$/, "iz"], [/ys$/, "yz"], [/our$/, "or"], [/isat$/, ""]];
+// Words of other libraries and fields, of stems, and the words of these pages.
+const SYNONYMS = {
+  anonym: ["publish"], attribut: ["column"], contribut: ["row"], custom: ["person"], datafram: ["tabl"], dataset: ["tabl"],
+  entri: ["row"], featur: ["column"], individu: ["person"], label: ["target"], outcom: ["target"], particip: ["person", "respond"],
+  protect: ["privat"], subject: ["person"], user: ["person"], variabl: ["column"], zip: ["postcod"],
+};
+const SYNONYM = 0.4; // factor of a word that is not in the question
 const MIN_MISSPELLED_LETTERS = 5;
 const TEXT = 1;
 const HEADING = 2;
@@ -154,10 +161,13 @@ Search.performTermsSearch = (searchTerms, excludedTerms) => {
   const rarities = new Map();
   const scores = docnames.map(() => 0);
   const weights = new Map();
-  for (const word of words) {
+  const add = (word, factor) => {
+    if (weights.has(word)) return;
     weights.set(word, placeWord(word, Search._pages));
-    rarities.set(word, Math.log(1 + docnames.length / Math.max(weights.get(word).size, 1)));
-  }
+    rarities.set(word, factor * Math.log(1 + docnames.length / Math.max(weights.get(word).size, 1)));
+  };
+  for (const word of words) add(word, 1);
+  for (const word of words) (SYNONYMS[word] ?? []).forEach((other) => add(other, SYNONYM));
   weighKeywords(weights, rarities, Search._pages);
   for (const [word, places] of weights) {
     for (const [file, weight] of places) scores[file] += rarities.get(word) * weight;
