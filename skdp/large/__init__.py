@@ -19,4 +19,5 @@ from skdp.large._io import check_path as check_path
 from skdp.large._io import open_output as open_output
 from skdp.large._io import run_check as run_check
 from skdp.large._io import run_safely as run_safely
+from skdp.large._io import show_errors as show_errors
 from skdp.large._local import ArrowTable as ArrowTable

@@ -291,7 +291,8 @@ class LargeTable(ABC):
 
     def load(self) -> Any:
         """Read all columns of all rows into memory, in the library of results."""
-        return convert_frame(self.collect(), choose_library(self.template))
+        rows = run_safely(self._collect)
+        return convert_frame(rows, choose_library(self.template))
 
     def check_rows(self, release: Release) -> None:
         """Raise an error if a row has a value outside the domain, or an id of a person is repeated."""
@@ -393,24 +394,26 @@ def collect_batches(tables: Iterable[Any]) -> pd.DataFrame:
     parts: dict[str, list[Any]] = {}
     for table in tables:
         for name in table.column_names:
-            column = table[name]
-            is_number = str(column.type).startswith(("int", "uint", "float", "double"))
-            is_complete = is_number and not column.null_count
-            part = column.to_numpy() if is_complete else column.to_pandas()
+            column, part = table[name], table.select([name])
+            value_type = column.type
+            is_number = pyarrow.types.is_integer(value_type)
+            is_number |= pyarrow.types.is_floating(value_type)
+            if is_number and not column.null_count:
+                part = column.to_numpy()
             parts.setdefault(name, []).append(part)
-    columns = {}
+    columns: dict[str, Any] = {}
     for name in list(parts):
         arrays = parts.pop(name)
-        is_numpy = all(isinstance(array, np.ndarray) for array in arrays)
-        columns[name] = (np.concatenate if is_numpy else _concat)(arrays)
+        if all(isinstance(part, np.ndarray) for part in arrays):
+            columns[name] = np.concatenate(arrays)
+            continue
+        for index, part in enumerate(arrays):
+            if isinstance(part, np.ndarray):
+                arrays[index] = pyarrow.table({name: part})
+        columns[name] = pyarrow.concat_tables(arrays).to_pandas()[name]
     # Arrow would keep its memory.
     pyarrow.default_memory_pool().release_unused()
     return pd.DataFrame(columns, copy=False)
-
-
-def _concat(arrays: Sequence[Any]) -> pd.Series:
-    """Concatenate parts of a column, some of which may have missing values."""
-    return pd.concat([pd.Series(array) for array in arrays], ignore_index=True)
 
 
 def add_up_batches(tables: Tables, summary: Summary) -> Sums:

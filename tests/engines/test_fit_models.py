@@ -16,6 +16,7 @@ from sklearn.base import clone
 from skdp import (
     DPPCA,
     Domain,
+    DPAdditiveRegressor,
     DPColumnSynthesizer,
     DPGaussianNB,
     DPLinkedSynthesizer,
@@ -126,7 +127,7 @@ def find_read(fit, table):
     with pytest.MonkeyPatch.context() as patch:
         called = []
         engine = type(open_large(pl.LazyFrame({"x": [1]})))
-        for method, read in (("collect", "rows"), ("count_values", "values"), ("add_up", "sums")):
+        for method, read in (("_collect", "rows"), ("count_values", "values"), ("add_up", "sums")):
             original = getattr(engine, method)
             patch.setattr(engine, method, lambda *a, read=read, original=original: called.append(read) or original(*a))
         fit(pl.from_pandas(table).lazy())
@@ -159,6 +160,19 @@ def test_discovery_adds_up_the_counts_of_batches():
     found, expected = (discover_domain(X, 2.0, 1e-6, random_state=0) for X in (cut(table, 300), table.to_pandas()))
     assert found.to_toml() == expected.to_toml()
     assert expected["ward"].values == ["er", "gp", "icu", None]
+
+
+@pytest.mark.filterwarnings("ignore:The noise:UserWarning")
+@pytest.mark.parametrize("kind", ["polars", "dataset"])
+def test_models_read_the_values_that_a_dtype_declares(kind):
+    table = pl.DataFrame({"ward": pl.Series(ROWS["ward"], dtype=pl.Enum(["er", "gp", "icu", "or"]))})
+    table = table.with_columns(
+        stay=pl.when(pl.Series(ROWS["stay"] < 29)).then(pl.Series(ROWS["stay"])), y=X["a"].clip(-1, 1)[:1_000]
+    )
+    model = DPAdditiveRegressor(5.0, bounds={"stay": (0, 30)}, target_bounds=(-1, 1), random_state=0)
+    expected = model.fit(table.drop("y"), table["y"]).shapes_
+    found = model.fit(table.lazy() if kind == "polars" else cut(table.to_arrow(), 300), "y").shapes_
+    assert all(map(np.array_equal, found, expected)), (found, expected)
 
 
 def test_missing_value_in_a_later_batch_raises_before_charge():
