@@ -53,11 +53,13 @@ def pytest_collection_modifyitems(items):
             item.add_marker("long")
 
 
+# Garbage is collected seldom, and never in all that was imported and collected: it takes a sixth of the CPU time.
+gc.set_threshold(50_000, 20, 20)
+
+
 def pytest_collection_finish():
-    """Collect garbage seldom, and never in all that was imported and collected: it takes a sixth of the CPU time."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
 
 
 @contextmanager

@@ -1,4 +1,6 @@
-"""Names of the fairness metrics, and rows of a real and a synthetic table."""
+"""Fairness metrics with their names, and rows of a real and a synthetic table."""
+
+import pytest
 
 METRICS = [
     "statistical_parity_difference",
@@ -6,6 +8,24 @@ METRICS = [
     "equal_opportunity_difference",
     "average_odds_difference",
 ]
+
+
+def compute_fairlearn(y_true, y_pred, sensitive_features, sample_weight=None):
+    """Return fairlearn's values of `METRICS`, in their order."""
+    metrics = pytest.importorskip("fairlearn.metrics")
+    rows = {
+        "y_true": y_true,
+        "y_pred": y_pred,
+        "sensitive_features": sensitive_features,
+        "sample_weight": sample_weight,
+    }
+    return [
+        metrics.demographic_parity_difference(**rows),
+        metrics.demographic_parity_ratio(**rows),
+        metrics.equal_opportunity_difference(**rows),
+        metrics.equalized_odds_difference(**rows, agg="mean"),
+    ]
+
 
 REAL = {
     "sex": ["F", "M", "M", None, "F", "M", "F"],

@@ -10,7 +10,6 @@ from sklearn.base import clone
 
 import skdp
 from skdp import PrivacyGuarantee, PrivacyLedger
-from skdp.cli import main
 from tests.estimators import SUBJECTS
 
 FIELDS = ["ledger", "release", "mechanism", "columns", "relation", "cost", "remaining"]
@@ -99,49 +98,3 @@ def test_each_charge_of_an_estimator_is_logged(estimator, X, log):
         assert charge["columns"] == list(map(str, ledger.charges()["scope"][0].split(", ")))
         assert not values & set(json.dumps(charge).replace('"', " ").split())
         assert str(len(X)) not in json.dumps(charge).split()
-
-
-FUNCTIONS = {
-    "HeavyHitters": lambda ledger: skdp.HeavyHitters(1.0, alphabet="ab", max_length=2, ledger=ledger).report(["ab"]),
-    "discover_domain": lambda ledger: skdp.discover_domain(pd.DataFrame({"x": range(9)}), 1.0, 0.0, ledger=ledger),
-}
-
-
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_each_charge_of_a_function_is_logged(name, log):
-    ledger = PrivacyLedger(9.0, delta=0.5)
-    FUNCTIONS[name](ledger)
-    (charge,) = log()
-    assert [charge["release"]] == ledger.charges()["title"].tolist()
-    assert charge["cost"]["epsilon"] == 1.0
-    assert charge["remaining"]["epsilon"] == 8.0
-
-
-EVENTS = ["--events", "people.csv", "events.csv", "--person", "id", "--max-rows-per-person", "1"]
-COMMANDS = {
-    "privatize": ["privatize", "people.csv", "reports.csv"],
-    "synthesize": ["synthesize", "people.csv", "rows.csv"],
-    "events": ["synthesize", "ids.csv", "rows.csv", *EVENTS],
-    "table": ["table", "people.csv", "counts.csv", "--by", "sex"],
-}
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_each_charge_of_a_command_is_logged(name, tmp_path_factory, caplog):
-    caplog.set_level(logging.INFO, "skdp")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("command"))
-        people = pd.DataFrame({"sex": ["f", "m"] * 50})
-        if name == "events":
-            people["id"] = range(100)
-            people[["id"]].to_csv("ids.csv", index=False)
-        people.to_csv("people.csv", index=False)
-        with open("domain.toml", "w", encoding="utf-8") as file:
-            file.write(skdp.Domain({"sex": ["f", "m"]}).to_toml())
-        options = ["--domain", "domain.toml", "--epsilon", "1", "--ledger", "ledger.sqlite", "--budget", "6"]
-        assert main([*COMMANDS[name], *options]) == 0
-        (charge,) = read_log(caplog)
-        assert "sex" in charge["columns"]
-        assert charge["remaining"]["epsilon"] == 5.0
-        assert charge["ledger"].endswith("ledger.sqlite")

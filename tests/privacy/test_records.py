@@ -173,13 +173,6 @@ def test_error_of_a_later_record_advises_to_upgrade():
         skdp.PrivacyGuarantee.from_json(json.dumps(content))
 
 
-@pytest.mark.parametrize("make", MAKERS.values())
-def test_record_of_a_statement_follows_the_schema(make):
-    statement = skdp.privacy_statement(make())
-    VALID.validate(json.loads(statement.to_json()))
-    assert statement.to_html()
-
-
 def test_record_and_page_contain_nothing_private(tmp_path):
     ledger = skdp.PrivacyLedger(path=tmp_path / "concealed.jsonl", epsilon=9.0)
     ledger.charge(skdp.PrivacyGuarantee(1.0, scope=("sex",)), "survey")
