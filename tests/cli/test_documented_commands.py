@@ -28,7 +28,6 @@ DOMAIN = Domain({"sex": ["f", "m"], "race": ["a", "b"], "age": Interval(0, 120, 
 @pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("block", BLOCKS)
 def test_commands_run(block, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
     people = pd.DataFrame({"sex": ["f", "m"] * 30, "race": ["a", "a", "b"] * 20, "age": range(20, 80)})
     people["patient_id"] = range(60)
     people[["patient_id"]].assign(ward=["er", "gp"] * 30).to_csv("visits.csv", index=False)

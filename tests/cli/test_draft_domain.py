@@ -17,11 +17,6 @@ RNG = np.random.default_rng(0)
 ROWS = 600
 
 
-@pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 def draft(**columns):
     """Draft a table with a column `sex` and further columns; return the text and the domain."""
     frame = pd.DataFrame({"sex": ["f", "m"] * (ROWS // 2)} | columns)

@@ -63,7 +63,6 @@ def test_errors_are_wrapped_on_a_terminal_only(tmp_path, monkeypatch, is_termina
             return is_terminal
 
     monkeypatch.setenv("COLUMNS", "60")
-    monkeypatch.chdir(tmp_path)
     (tmp_path / "people.csv").write_text("sex\nf\nm\n")
     (tmp_path / "domain.toml").write_text('[columns.age]\nvalues = ["young", "old"]\n')
     screen = Screen()

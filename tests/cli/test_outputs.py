@@ -33,15 +33,13 @@ COMMANDS = {
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder():
     Path("domain.toml").write_text(DOMAIN.to_toml(), encoding="utf-8")
     people = pd.DataFrame({"id": range(60), "sex": ["f", "m"] * 30, "ward": ["er", "gp", "gp"] * 20})
     people.to_csv("people.csv", index=False)
     people[["id", "sex"]].to_csv("sexes.csv", index=False)
     people[["id", "ward"]].to_csv("wards.csv", index=False)
     PrivacyLedger(9.0, path="ledger")
-    return tmp_path
 
 
 def replace_out(command, folder):

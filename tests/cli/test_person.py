@@ -16,8 +16,7 @@ PERSON = ["--domain", "domain.toml", "--person", "id"]
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder():
     Path("domain.toml").write_text(DOMAIN.to_toml(), encoding="utf-8")
 
 
@@ -86,17 +85,25 @@ def test_other_text_is_compared_as_written(command):
     assert count_rows(command, keys) == pytest.approx(len(keys), abs=2)
 
 
-@pytest.mark.parametrize("key", ["9007199254740993.0", "1.2345e+30", "-9007199254740993."])
+ROUNDED = "Column 'id' must have exact keys, got numbers of 2**53 or more with a decimal point or an exponent"
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        *((key, ROUNDED) for key in ("9007199254740993.0", "1.2345e+30", "-9007199254740993.")),
+        *((key, "missing values") for key in ("", "NA", "None")),
+    ],
+)
 @pytest.mark.parametrize("command", ["table", "synthesize", "privatize"])
-def test_rounded_keys_raise_before_charge(capsys, key, command):
+def test_rounded_and_missing_keys_raise_before_charge(capsys, key, message, command):
     pd.DataFrame({"id": ["7", key], "sex": "f"}).to_csv("rows.csv", index=False)
     Path("domain.toml").write_text(DOMAIN.select(["sex"]).to_toml(), encoding="utf-8")
     further = {"table": ["--by", "sex"], "privatize": ["--new-key", "key"], "synthesize": []}[command]
     PrivacyLedger(3.0, path="ledger")
-    words = [*PERSON, "--epsilon", 1, "--ledger", "ledger", *further]
-    error = refuse(capsys, command, "rows.csv", "out.csv", *words)
-    assert "Column 'id' must have exact keys, got numbers of 2**53 or more with a decimal point or an exponent" in error
-    assert key not in error
+    error = refuse(capsys, command, "rows.csv", "out.csv", *PERSON, "--epsilon", 1, "--ledger", "ledger", *further)
+    assert message in error
+    assert message != ROUNDED or key not in error
     assert PrivacyLedger(path="ledger").spent.epsilon == 0
 
 
@@ -111,15 +118,3 @@ def test_permanent_report_does_not_depend_on_the_spelling_of_the_person():
         reports.append(Path(f"{spelling}.csv").read_text())
         keys = ["--secret-key", "key"]
     assert reports[0] == reports[1] == reports[2]
-
-
-@pytest.mark.parametrize("command", ["table", "synthesize", "privatize"])
-@pytest.mark.parametrize("key", ["", "NA", "None"])
-def test_missing_person_raises_before_charge(capsys, command, key):
-    pd.DataFrame({"id": ["7", key], "sex": "f"}).to_csv("rows.csv", index=False)
-    Path("domain.toml").write_text(DOMAIN.select(["sex"]).to_toml(), encoding="utf-8")
-    further = {"table": ["--by", "sex"], "privatize": ["--new-key", "key"], "synthesize": []}[command]
-    PrivacyLedger(3.0, path="ledger")
-    words = [*PERSON, "--epsilon", 1, "--ledger", "ledger", *further]
-    assert "missing values" in refuse(capsys, command, "rows.csv", "out.csv", *words)
-    assert PrivacyLedger(path="ledger").spent.epsilon == 0

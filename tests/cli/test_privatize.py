@@ -31,8 +31,7 @@ BASE = ["--domain", "domain.toml", "--epsilon", 4]
 
 
 @pytest.fixture
-def files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def files(tmp_path):
     rows = pd.DataFrame({"id": range(ROWS), "sex": ["F", "M"] * (ROWS // 2), "age": np.arange(ROWS) % 121})
     rows.assign(town="Lyon").to_csv("in.csv", index=False)
     (tmp_path / "domain.toml").write_text(TOML)
@@ -107,8 +106,7 @@ def test_error_of_an_absent_column_does_not_name_the_delimiter(files, capsys, co
 @pytest.mark.parametrize(("name", "command"), [("cut.csv.gz", "privatize"), ("cut.csv.gz", "draft-domain"),
     ("bits.parquet", "privatize"),
     ("bits.parquet", "draft-domain"), ("bits.arrow", "synthesize")])  # fmt: skip
-def test_error_of_a_damaged_file_names_it(tmp_path, monkeypatch, capsys, name, command):
-    monkeypatch.chdir(tmp_path)
+def test_error_of_a_damaged_file_names_it(tmp_path, capsys, name, command):
     sexes = pd.DataFrame({"sex": np.random.default_rng(0).choice(["F", "M"], 30_000), "age": 1})
     if name.endswith("gz"):
         sexes.to_csv(name, index=False)

@@ -27,8 +27,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.fixture(params=["csv", "parquet"])
-def table(request, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def table(request, tmp_path):
     frame = pd.DataFrame({"sex": (["f", "m"] * ROWS)[:ROWS], "age": [row % 100 for row in range(ROWS)]})
     (tmp_path / "domain.toml").write_text(DOMAIN.to_toml())
     name = f"people.{request.param}"
@@ -79,9 +78,8 @@ def test_functions_show_no_bar(table, monkeypatch):
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
-def test_report_shows_a_bar_of_its_parts_on_a_terminal_only(tmp_path, monkeypatch, is_terminal):
+def test_report_shows_a_bar_of_its_parts_on_a_terminal_only(monkeypatch, is_terminal):
     pytest.importorskip("matplotlib")
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("skdp.evaluation.report._report.N_RELEASES", 2)
     stderr = Terminal() if is_terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", stderr)

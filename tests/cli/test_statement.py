@@ -32,7 +32,6 @@ statement = privacy_statement(encoder, people.assign(secret="a value"))
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     for name in ("helper_of_model", "model_of_test"):
         monkeypatch.delitem(sys.modules, name, raising=False)

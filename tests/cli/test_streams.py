@@ -23,8 +23,7 @@ ENCODER = skdp.RandomizedResponseEncoder(3.0, categories={"sex": ["f", "m"]})
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def folder(tmp_path):
     (tmp_path / "domain.toml").write_text('[columns.sex]\nvalues = ["f", "m"]\n')
     PEOPLE.to_csv(tmp_path / "people.csv", index=False)
     PEOPLE.to_csv(tmp_path / "semicolons.csv", index=False, sep=";")

@@ -137,8 +137,7 @@ def test_unit_of_rows_is_not_printed_if_the_options_state_persons(table, domain,
     assert ONE_ROW not in capsys.readouterr().err
 
 
-def test_error_contains_no_value(table, domain, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_error_contains_no_value(table, domain, tmp_path, capsys):
     known = ["--domain", domain, "--handle-unknown", "clip", "--epsilon", 1]
     for message, words in MISTAKES.items():
         shown = refuse(capsys, "synthesize", table, "out.csv", *known, *words)
@@ -174,9 +173,8 @@ LINKED = Domain({"sex": ["f", "m"], "day": Interval(0, 40, bins=4), "ward": ["er
 
 
 @pytest.fixture
-def linked(tmp_path, monkeypatch):
+def linked(tmp_path):
     """Write people and their visits; person 007 is not person 7."""
-    monkeypatch.chdir(tmp_path)
     keys = ["7", "007", *map(str, range(100, 298))]
     people = pd.DataFrame({"id": keys, "sex": ["f", "m"] * 100, "name": "secret"})
     visits = pd.DataFrame({"id": keys * 2, "day": [*range(40)] * 10, "ward": ["er", "gp"] * 200, "later": 0})

@@ -118,8 +118,7 @@ def test_weights_and_persons_are_columns(files, capsys):
         (["--by", "sex", "--statement", "old.json"], "--statement must be a new file"),
     ],
 )
-def test_invalid_options_raise_before_charge(words, match, files, capsys, monkeypatch):
-    monkeypatch.chdir(files)
+def test_invalid_options_raise_before_charge(words, match, files, capsys):
     ledger = files / "ledger.json"
     if not ledger.exists():
         PrivacyLedger(5.0, path=ledger)
@@ -173,8 +172,7 @@ def test_text_in_a_measured_column_raises_before_charge(files, capsys):
 
 @pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.parametrize("command", ["table", "estimate"])
-def test_group_without_a_value_has_a_name(command, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_group_without_a_value_has_a_name(command, tmp_path):
     (tmp_path / "domain.toml").write_text(Domain({"sex": ["NA", "f", None]}).to_toml(), encoding="utf-8")
     pd.DataFrame({"sex": ["NA"] * 100 + ["f"] * 200 + [""] * 300}).to_csv("people.csv", index=False)
     known = ["--domain", "domain.toml", "--epsilon", 30]
