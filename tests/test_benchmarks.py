@@ -40,9 +40,12 @@ def find_scripts():
     return sorted(path.stem for path in paths if "__main__" not in path.read_text())
 
 
+SLOW_SCRIPTS = {"central_statistics", "fairness", "local_speed"}
+
+
 @pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.filterwarnings("ignore")  # As in the runner.
-@pytest.mark.parametrize("name", often(find_scripts(), {*find_scripts()} - {"fairness"}))
+@pytest.mark.parametrize("name", often(find_scripts(), {*find_scripts()} - SLOW_SCRIPTS))
 def test_cell_of_each_benchmark_runs(name, monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)  # As in a script, which imports its neighbors.
     script = load_script(name)
@@ -103,8 +106,8 @@ def test_finding_of_each_benchmark_page_holds(name, monkeypatch):
     extension, script = load_extension(), load_script(name)
     pages = tomllib.loads((FOLDER.parent / "docs" / "benchmarks" / "findings.toml").read_text())
     rows = run.read_rows(pd.read_csv(FOLDER / "results" / f"{name}.csv").to_dict("records"))
-    page = extension.write_page(name, run.select_newest(rows, script), script, pages[name])
-    assert re.search(r"^\*\*[^*]*\d[^*]*\.\*\*$", page.splitlines()[2])
+    finding = extension.write_finding(run.select_newest(rows, script), pages[name])
+    assert re.search(r"^[^*]*\d[^*]*\.$", finding)
 
 
 def test_finding_requires_four_seeds_and_all_tables():

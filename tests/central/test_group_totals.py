@@ -122,7 +122,7 @@ def _is_total(found):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
 @pytest.mark.parametrize("n_rows", [1, 2])
-@pytest.mark.parametrize("seeds", often([range(6, 12), range(12)], [range(6, 12)]))
+@pytest.mark.parametrize("seeds", often([range(6, 9), range(12)], [range(6, 9)]))
 def test_neighbors_by_record_or_person_cost_at_most_epsilon(seeds, epsilon, n_rows, weighted):
     model = make_groups(
         epsilon,
@@ -132,7 +132,7 @@ def test_neighbors_by_record_or_person_cost_at_most_epsilon(seeds, epsilon, n_ro
         handle_unknown="ignore",
         max_weight=2 if weighted else None,
     )
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1)
     used = []
     for seed in seeds:
         people = make_people(3 + n_rows, seed).assign(income=rng.choice([0.0, 500, 1000, math.nan], 3 + n_rows))

@@ -36,7 +36,7 @@ RECORDS = list(itertools.product(["a", "b", "c"], [0.0, 50.0, 100.0, math.nan], 
 @pytest.mark.parametrize("name", list(MODELS))
 @pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
 @pytest.mark.parametrize("n_rows", [1, 2])
-@pytest.mark.parametrize("n_tables", often([5, 16], [5]))
+@pytest.mark.parametrize("n_tables", often([3, 16], [3]))
 def test_neighbors_by_record_or_person_cost_at_most_epsilon(n_tables, name, epsilon, n_rows):
     model = MODELS[name].set_params(epsilon=epsilon, max_rows_per_person=n_rows)
     columns = [*COLUMNS[name], "w"]

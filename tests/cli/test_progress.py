@@ -77,16 +77,14 @@ def test_functions_show_no_bar(table, monkeypatch):
     assert sys.stderr.getvalue() == ""
 
 
-@pytest.mark.parametrize("is_terminal", [True, False])
-def test_report_shows_a_bar_of_its_parts_on_a_terminal_only(monkeypatch, is_terminal):
+def test_report_shows_a_bar_of_its_parts_on_a_terminal(monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr("skdp.evaluation.report._report.N_RELEASES", 2)
-    stderr = Terminal() if is_terminal else io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stderr)
+    monkeypatch.setattr(sys, "stderr", Terminal())
     people = {"sex": ["f", "m", "m"] * 191, "town": [f"secret-{row % 7}" for row in range(573)]}
     domain = Domain({"sex": ["f", "m"]})
     with show_progress():
         study_report(pd.DataFrame(people), domain, "out", columns=["sex"], epsilons=[1.0], n_jobs=1)
-    text = stderr.getvalue()
-    assert re.findall("Running the study: .*? parts", text) if is_terminal else text == ""
+    text = sys.stderr.getvalue()
+    assert re.findall("Running the study: .*? parts", text)
     assert re.search("573|191|382|secret|town", text) is None

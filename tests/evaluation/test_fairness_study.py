@@ -250,7 +250,7 @@ def test_group_without_both_labels_in_a_split_keeps_the_rest_of_the_study(n_jobs
 
 @pytest.mark.filterwarnings("ignore:Setting a value on a Series")
 def test_equal_warnings_of_all_fits_are_one_warning():
-    options = {"methods": ["private parity"], "epsilons": [0.5, 1.0], "n_splits": 3}
+    options = {"methods": ["private parity"], "epsilons": [0.5, 1.0]}
     with pytest.warns(UserWarning, match="Fits: ") as caught:
         study(**options)
     noise = [str(warning.message) for warning in caught if "noise of the reports" in str(warning.message)]

@@ -61,12 +61,12 @@ def test_proportion_of_a_histogram_includes_the_sampling_error(rate):
     assert planned == pytest.approx(0.1, abs=0.004)  # the margin of a count is a whole number
     rng = np.random.default_rng(0)
     errors = []
-    for seed in range(400):
+    for seed in range(150):
         drawn = np.where(rng.random(n_rows) < frequency, *SEX)
         released = histogram.set_params(random_state=seed).fit(pd.DataFrame({"sex": drawn}))
         errors.append(released.counts_[0] / n_rows - frequency)
-    # The standard error of the coverage is 0.011.
-    assert 0.92 < np.mean(np.abs(errors) <= 0.05) < 0.985
+    # The seeds are fixed. The standard error of the coverage is 0.018.
+    assert 0.9 < np.mean(np.abs(errors) <= 0.05) < 0.985
 
 
 def estimators():

@@ -127,9 +127,8 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_each_estimate_takes_weights_or_its_page_states_where_they_go(name):
+def test_each_estimate_takes_weights_or_its_page_states_where_they_go():
     """Weights that are lost without a word give the estimates of the sample, and not of the population."""
-    function = FUNCTIONS[name]
-    takes_weights = "sample_weight" in inspect.signature(function).parameters
-    assert takes_weights or "weight" in inspect.getdoc(function).lower()
+    for name, function in FUNCTIONS.items():
+        takes_weights = "sample_weight" in inspect.signature(function).parameters
+        assert takes_weights or "weight" in inspect.getdoc(function).lower(), name

@@ -297,7 +297,7 @@ def test_differences_are_computed_from_clipped_rates():
     group = pd.DataFrame({"group": ["few"] * 100 + ["many"] * 900})
     selected, true = np.array([0] * 100 + [1, 0] * 450), np.array([1, 1, 0, 0] * 250)
     values, raw, covered = [], [], 0
-    for seed in range(200):
+    for seed in range(80):
         encoder = RandomizedResponseEncoder(2.0, categories={"group": ["few", "many"]}, random_state=seed)
         reports = encoder.fit_transform(group)
         table = debiased_fairness(true, selected, reports, encoder, privileged="many")
@@ -311,7 +311,7 @@ def test_differences_are_computed_from_clipped_rates():
         values.append(few)
     np.testing.assert_allclose(values, np.clip(raw, 0, 1), atol=1e-12)
     # The mean of max(0, normal) is 1 / sqrt(2 pi) standard deviations.
-    np.testing.assert_allclose(np.mean(values), np.std(raw) / np.sqrt(2 * np.pi), rtol=0.25)
-    assert abs(np.mean(raw)) < 4 * np.std(raw) / np.sqrt(200)
-    # The seeds are fixed; 180 of 200 has a probability of 3e-3 for a coverage of 0.95.
-    assert covered >= 181
+    np.testing.assert_allclose(np.mean(values), np.std(raw) / np.sqrt(2 * np.pi), rtol=0.4)
+    assert abs(np.mean(raw)) < 4 * np.std(raw) / np.sqrt(80)
+    # The seeds are fixed; 69 of 80 has a probability of 2e-3 for a coverage of 0.95.
+    assert covered >= 70

@@ -53,18 +53,18 @@ def test_standard_errors_of_weighted_rates_are_linearized():
 
 
 def test_noise_of_weighted_reports_has_the_variance_of_independent_misreports():
-    """The rows are fixed, so that 300 draws of the reports differ by their noise only."""
+    """The rows are fixed, so that 100 draws of the reports differ by their noise only."""
     estimates, errors = [], []
-    for seed in range(300):
+    for seed in range(100):
         inputs = privatize(GROUP, 1.0, seed)
         table = debiased_fairness(TRUE, PREDICTED, *inputs, privileged=1, sample_weight=WEIGHT, rows="table")
         estimates.append(table["value"])
         errors.append(table["std_error"])
     truth = fairness_report(TRUE, PREDICTED, GROUP, privileged=1, sample_weight=WEIGHT)["value"]
     scale = np.std(estimates, axis=0)
-    # The standard deviation of 300 draws has a relative error of 4 %.
-    np.testing.assert_allclose(np.mean(errors, axis=0) / scale, 1, atol=0.2)
-    assert (np.abs(np.mean(estimates, axis=0) - truth) < 5 * scale / np.sqrt(300)).all()
+    # The standard deviation of 100 draws has a relative error of 7 %.
+    np.testing.assert_allclose(np.mean(errors, axis=0) / scale, 1, atol=0.25)
+    assert (np.abs(np.mean(estimates, axis=0) - truth) < 5 * scale / np.sqrt(100)).all()
 
 
 def test_rows_of_weight_zero_are_not_counted():

@@ -33,14 +33,14 @@ TWO_ROUNDS = {"two rounds": lambda k, epsilon: TwoRoundUnaryEncoding(UnaryEncodi
 # Channel: privacy, draws, bias and variance, all exact.
 
 
-@pytest.mark.parametrize("k", [2, 3, 5])
-def test_every_report_is_within_epsilon(make_oracle, k, epsilon):
-    oracle = make_oracle(k, epsilon)
-    for channel in islice(oracle.channels(), 4):
-        assert all(len(row) == oracle.n_reports for row in channel)
-        ratio = check_channel(oracle, channel, epsilon)
-        assert oracle.shows_hash or ratio == oracle.worst_ratio
-    assert oracle.epsilon == log_upper(oracle.worst_ratio)
+def test_every_report_is_within_epsilon(make_oracle, epsilon):
+    for k in (2, 3, 5):
+        oracle = make_oracle(k, epsilon)
+        for channel in islice(oracle.channels(), 4):
+            assert all(len(row) == oracle.n_reports for row in channel)
+            ratio = check_channel(oracle, channel, epsilon)
+            assert oracle.shows_hash or ratio == oracle.worst_ratio
+        assert oracle.epsilon == log_upper(oracle.worst_ratio)
 
 
 SUBSETS = [SubsetSelection(k, 1.0, subset_size=size) for k, size in [(3, 2), (4, 1), (5, 1), (5, 2), (5, 4)]]
@@ -151,15 +151,13 @@ def test_epsilon_may_be_any_positive_number(make_oracle, epsilon):
 TINY = [1e-300, 5e-324, Fraction(1, 10**400)]
 
 
-@pytest.mark.parametrize(
-    ("size", "error"), [(1, ValueError), (2**32, ValueError), (4.0, TypeError), (np.True_, TypeError), ("4", TypeError)]
-)
-@pytest.mark.parametrize("loss", [0, -(10**400), math.nan, math.inf, "1", True, *TINY])
-def test_parameters_out_of_range_raise_an_error(make_oracle, size, error, loss):
-    with pytest.raises(error):
-        make_oracle(size, 1)
-    with pytest.raises((TypeError, ValueError), match=r"`epsilon` must be (a finite number > 0|larger)"):
-        make_oracle(4, loss)
+def test_parameters_out_of_range_raise_an_error(make_oracle):
+    for size in (1, 2**32, 4.0, np.True_, "4"):
+        with pytest.raises(ValueError if type(size) is int else TypeError):
+            make_oracle(size, 1)
+    for loss in (0, -(10**400), math.nan, math.inf, "1", True, *TINY):
+        with pytest.raises((TypeError, ValueError), match=r"`epsilon` must be (a finite number > 0|larger)"):
+            make_oracle(4, loss)
 
 
 @pytest.mark.parametrize("oracle", [UnaryEncoding(17, 1), SubsetSelection(40, 1)])
@@ -182,10 +180,10 @@ def test_parameters_are_plain_json_values(make_oracle):
 CODES = [*map(np.array, ([[0], [1]], 3, [-1, 2], [2**32], [0.0, np.nan], [True, False], ["0"], [None]))]
 
 
-@pytest.mark.parametrize("codes", [np.array([0, 6], np.uint8), np.array([0, 255], np.uint8), *CODES])
-def test_codes_out_of_range_raise_before_drawing(make_oracle, codes):
-    with pytest.raises(ValueError, match="`codes` must be"):
-        make_oracle(6, 1.0).report(codes, ScriptedSource())
+def test_codes_out_of_range_raise_before_drawing(make_oracle):
+    for codes in (np.array([0, 6], np.uint8), np.array([0, 255], np.uint8), *CODES):
+        with pytest.raises(ValueError, match="`codes` must be"):
+            make_oracle(6, 1.0).report(codes, ScriptedSource())
 
 
 @pytest.mark.parametrize("make", [*ORACLES.values(), Optimal, ClampedLaplace, SquareWave])

@@ -33,10 +33,10 @@ def test_misreport_probability_is_the_smallest_within_epsilon(epsilon):
 
 
 @pytest.mark.parametrize("k", [2, 3, 4, 7, 14, 40, 100])
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 1.0, 2.0, 4.0, 8.0])
-def test_subset_size_is_optimal(k, epsilon):
-    errors = [SubsetSelection(k, epsilon, subset_size=size).mean_squared_error for size in range(1, k)]
-    assert SubsetSelection(k, epsilon).mean_squared_error == min(errors)
+def test_subset_size_is_optimal(k):
+    for epsilon in (0.01, 0.5, 1.0, 2.0, 4.0, 8.0):
+        errors = [SubsetSelection(k, epsilon, subset_size=size).mean_squared_error for size in range(1, k)]
+        assert SubsetSelection(k, epsilon).mean_squared_error == min(errors)
 
 
 @pytest.mark.parametrize("epsilon", [1e-9, 2.0, 700.0])

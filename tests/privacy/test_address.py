@@ -1,5 +1,6 @@
 """Paths of ledgers: an address of PostgreSQL, a file, or an error that does not show a password."""
 
+import itertools
 import os
 from pathlib import Path
 
@@ -52,13 +53,12 @@ def in_empty_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-@pytest.mark.parametrize("make", [str, Path])
-@pytest.mark.parametrize("budget", [{}, {"epsilon": 1.0}])
-def test_other_addresses_are_no_files(address, make, budget, tmp_path):
-    with pytest.raises(ValueError, match="`path` must be a file, or an address as 'postgresql://user@host") as raised:
-        PrivacyLedger(path=make(address), **budget)
-    assert WORD not in str(raised.getrepr(style="long"))
-    assert list(tmp_path.iterdir()) == []
+def test_other_addresses_are_no_files(address, tmp_path):
+    for make, budget in itertools.product((str, Path), ({}, {"epsilon": 1.0})):
+        with pytest.raises(ValueError, match="`path` must be a file, or an address as 'postgresql://user@") as raised:
+            PrivacyLedger(path=make(address), **budget)
+        assert WORD not in str(raised.getrepr(style="long"))
+        assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("address", ADDRESSES)

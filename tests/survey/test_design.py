@@ -415,7 +415,7 @@ def test_rows_in_their_own_cluster_are_independent():
 
 def test_intervals_with_non_compliance_cover_the_proportions_of_clusters():
     """Half of the clusters have no one with the attribute; without clusters, 86 % of the intervals cover "yes"."""
-    rng, n_draws, covered = np.random.default_rng(0), 200, np.zeros(2)
+    rng, n_draws, covered = np.random.default_rng(0), 120, np.zeros(2)
     design = HALVES.with_cheaters("no")
     clusters = np.arange(2000) // 20
     for _ in range(n_draws):
