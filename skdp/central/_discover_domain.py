@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
@@ -85,9 +85,6 @@ FIRST_CELLS_PER_OCTAVE, SECOND_CELLS_PER_OCTAVE = 16, 4
 # errors of means of normal numbers, of triangular numbers and of rare numbers beside zeros
 # are 2.5 to 3.5 times as large.
 FALSE_POSITIVE_RATE, NEARBY_FALSE_POSITIVE_RATE = 1e-4, 1e-3
-
-# Smallest ratio of two bounds of the same sign at which the smaller one is replaced by 0.
-MIN_RATIO_TO_SNAP = 8
 
 
 def discover_domain(
@@ -194,22 +191,28 @@ def discover_domain(
     budget = PrivacyBudget(
         "epsilon", check_epsilon(epsilon), None, n_rows, person is not None
     )
-    contents = Contents.read(_read_rows(X, person, n_rows, random_state))
+    rows = _read_rows(X, person, n_rows, random_state)
+    found, types, texts = _find_types(rows.table)
+    first_cells = dict.fromkeys(types, Cells(FIRST_CELLS_PER_OCTAVE))
+    number_counts = _count_by_cell(rows, first_cells, types)
+    text_counts: dict[Any, Counter[str | None]] = {}
+    if texts:
+        counts = rows.select(texts).count_texts(_count_texts_of_table)
+        text_counts.update(zip(texts, counts, strict=True))
 
     # Plan.
     exact_delta = check_delta(delta)
-    if contents.texts and not exact_delta:
+    if texts and not exact_delta:
         raise ValueError(
             "`delta` must be in (0, 1), got 0. The strings of columns "
-            f"{list(contents.texts)} require delta > 0."
+            f"{texts} require delta > 0."
         )
-    counted = [*contents.numbers, *contents.texts]
+    counted = [*types, *texts]
     if not counted:
-        return Domain(contents.declared)
+        return Domain(found)
     noises, threshold, exact_delta, losses = _divide_budget(
-        contents, budget, exact_delta
+        len(types), len(texts), budget, exact_delta
     )
-    first_noise, second_noise, text_noise = noises
 
     # Charge.
     guarantee, source = charge(
@@ -217,18 +220,18 @@ def discover_domain(
         budget,
         ledger,
         random_state,
-        mechanism=f"{second_noise.name} noise on counts of cells and texts",
+        mechanism=f"{noises[1].name} noise on counts of cells and texts",
         scope=counted,
         delta=exact_delta,
         losses=losses,
     )
 
     # Release.
-    names = contents.rows.names
-    found = contents.declared | find_intervals(
-        contents, first_noise, second_noise, source
-    )
-    found |= find_texts(contents.texts, text_noise, threshold, source)
+    names = rows.names
+    *passes, text_noise = noises
+    count = partial(_count_by_cell, rows, types=types)
+    found |= find_intervals(number_counts, count, types, passes, source)
+    found |= find_texts(text_counts, text_noise, threshold, source)
     _warn_of_missing_columns([name for name in names if name not in found])
     domain = Domain({name: found[name] for name in names if name in found})
     words = uniform_integers(source, 1 << 32, 4)
@@ -268,59 +271,46 @@ def _read_rows(X: Any, person: Any, n_rows: int, random_state: int | None) -> Ba
     return Batches(table, large)
 
 
-@dataclass(frozen=True)
-class Contents:
-    """The columns of a private table by type, and exact counts of numbers and strings."""
+def _find_types(
+    table: Table,
+) -> tuple[dict[Any, Categories | Interval], dict[Any, str], list[Any]]:
+    """Find the columns whose dtypes declare their values, the numbers and dates, and the strings of a table.
 
-    rows: Batches
-    # Columns whose dtype declares their values.
-    declared: dict[Any, Categories | Interval]
-    # "real", "whole" or "date" for each column of numbers or dates.
-    types: dict[Any, str]
-    # Exact counts of the numbers of each column in the cells of the first pass.
-    numbers: dict[Any, Integers]
-    # Exact counts of the strings of each column, and of None for missing.
-    texts: dict[Any, Counter[str | None]]
+    Columns of numbers and dates have the type "real", "whole" or "date".
+    """
+    declared: dict[Any, Categories | Interval] = {}
+    types, texts = {}, []
+    by_dtype = domains_of_dtypes(table)
+    for name, column in zip(table.names, table.columns, strict=True):
+        column_type = type_of_column(column)
+        if name in by_dtype:
+            declared[name] = Categories(by_dtype[name], ordered=True)
+        elif column_type == "boolean":
+            declared[name] = Categories([False, True])
+        elif column_type == "number":
+            types[name] = "whole" if _has_integer_dtype(column) else "real"
+        elif column_type in ("date", "datetime"):
+            types[name] = "date"
+        elif column_type in ("string", ANY_TYPE):
+            texts.append(name)
+        else:
+            raise ValueError(
+                f"Column {name!r} must have numbers, dates, text or booleans, got "
+                f"dtype {name_of_dtype(column)}. Convert the column, or drop it from "
+                "X."
+            )
+    return declared, types, texts
 
-    @classmethod
-    def read(cls, rows: Batches) -> Contents:
-        """Find the columns of numbers, dates and strings by their dtypes, and count their values."""
-        contents = cls(rows, {}, {}, {}, {})
-        by_dtype = domains_of_dtypes(rows.table)
-        texts = []
-        for name, column in zip(rows.names, rows.table.columns, strict=True):
-            column_type = type_of_column(column)
-            if name in by_dtype:
-                contents.declared[name] = Categories(by_dtype[name], ordered=True)
-            elif column_type == "boolean":
-                contents.declared[name] = Categories([False, True])
-            elif column_type == "number":
-                is_whole = _has_integer_dtype(column)
-                contents.types[name] = "whole" if is_whole else "real"
-            elif column_type in ("date", "datetime"):
-                contents.types[name] = "date"
-            elif column_type in ("string", ANY_TYPE):
-                texts.append(name)
-            else:
-                raise ValueError(
-                    f"Column {name!r} must have numbers, dates, text or booleans, got "
-                    f"dtype {name_of_dtype(column)}. Convert the column, or drop it from "
-                    "X."
-                )
-        cells = dict.fromkeys(contents.types, Cells(FIRST_CELLS_PER_OCTAVE))
-        contents.numbers.update(contents.count_numbers(cells))
-        if texts:
-            counts = rows.select(texts).count_texts(_count_texts_of_table)
-            contents.texts.update(zip(texts, counts, strict=True))
-        return contents
 
-    def count_numbers(self, cells: Mapping[Any, Cells]) -> dict[Any, Integers]:
-        """Count the numbers of columns by cell, in one pass over the rows; see `Cells.count`."""
-        if not cells:
-            return {}
-        count = partial(_count_numbers, cells=cells, types=self.types)
-        counts = self.rows.select(list(cells)).add_up(count)
-        return dict(zip(cells, counts, strict=True))
+def _count_by_cell(
+    rows: Batches, cells: Mapping[Any, Cells], types: Mapping[Any, str]
+) -> dict[Any, Integers]:
+    """Count the numbers of columns by cell, in one pass over the rows; see `Cells.count`."""
+    if not cells:
+        return {}
+    count = partial(_count_numbers, cells=cells, types=types)
+    counts = rows.select(list(cells)).add_up(count)
+    return dict(zip(cells, counts, strict=True))
 
 
 def _count_numbers(
@@ -390,7 +380,7 @@ def _count_cells(column: Any) -> Iterable[tuple[Any, int]]:
 
 
 def _divide_budget(
-    contents: Contents, budget: PrivacyBudget, delta: Fraction
+    n_numeric: int, n_texts: int, budget: PrivacyBudget, delta: Fraction
 ) -> tuple[tuple[Noise, Noise, Noise], int, Fraction, tuple[Loss, ...]]:
     """Divide the budget among the columns of numbers and strings, each of which gets an equal fraction.
 
@@ -398,7 +388,6 @@ def _divide_budget(
     Returns the noise of the counts of cells in both passes and of the counts of strings, the smallest noisy count of a
     string that is released, delta, and the losses of the noise; empty if the threshold of strings needs a delta.
     """
-    n_numeric, n_texts = len(contents.numbers), len(contents.texts)
     n_columns = n_numeric + n_texts
     budget = _choose_noise(budget, delta / 2 if n_texts else delta, n_columns)
     is_laplace = budget.kind == "epsilon"
@@ -422,31 +411,36 @@ def _divide_budget(
 
 
 def find_intervals(
-    contents: Contents, first_noise: Noise, second_noise: Noise, source: ByteSource
+    first_counts: Mapping[Any, Integers],
+    counts_of: Callable[[Mapping[Any, Cells]], Mapping[Any, Integers]],
+    types: Mapping[Any, str],
+    noises: Sequence[Noise],
+    source: ByteSource,
 ) -> dict[Any, Interval]:
-    """Find noisy bounds of columns of numbers or dates in two passes; a column without clear bounds is excluded."""
-    first = {}
-    for name, counts in contents.numbers.items():
-        first[name] = NoisyCellCounts.measure(
-            Cells(FIRST_CELLS_PER_OCTAVE), counts, first_noise, source
-        )
+    """Find noisy bounds of columns of numbers or dates in two passes; a column without clear bounds is excluded.
+
+    `first_counts` are the exact counts of the first pass, `counts_of` returns the counts of other cells, and `noises`
+    has the noise of the counts of each pass.
+    """
+    first_noise, second_noise = noises
+    first_cells = Cells(FIRST_CELLS_PER_OCTAVE)
     # Cells of the second pass are narrow near the noisy median of the first one.
-    first_bounds = {name: counts.find_bounds() for name, counts in first.items()}
-    cells = {}
-    for name, bounds in first_bounds.items():
+    first_bounds, cells = {}, {}
+    for name, counts in first_counts.items():
+        first = NoisyCellCounts.measure(first_cells, counts, first_noise, source)
+        bounds = first_bounds[name] = first.find_bounds()
         cells[name] = Cells(SECOND_CELLS_PER_OCTAVE)
         if bounds is not None:
             low, high, median = bounds
             if not low <= 0 <= high:
                 cells[name] = Cells(SECOND_CELLS_PER_OCTAVE, median)
     intervals = {}
-    for name, counts in contents.count_numbers(cells).items():
+    for name, counts in counts_of(cells).items():
         second = NoisyCellCounts.measure(cells[name], counts, second_noise, source)
         bounds = second.find_bounds() or first_bounds[name]
         if bounds is not None:
             low, high, _ = bounds
-            type_ = contents.types[name]
-            intervals[name] = make_interval(type_, low, high, second.has_missing)
+            intervals[name] = make_interval(types[name], low, high, second.has_missing)
     return intervals
 
 
@@ -666,10 +660,11 @@ class NoisyCellCounts:
         last += self._count_tail(counts[last + 1 :])
         first -= self._count_tail(counts[:first][::-1])
         low, high = float(edges[first] + center), float(edges[last + 1] + center)
-        # 0 is the bound of many columns, and cells near 0 are narrow.
-        if center == 0 and 0 < low < high / MIN_RATIO_TO_SNAP:
+        # 0 is the bound of many columns, and cells near 0 are narrow: the smaller of two
+        # bounds of the same sign is replaced by 0 if their ratio is above 8.
+        if center == 0 and 0 < low < high / 8:
             low = 0.0
-        if center == 0 and 0 > high > low / MIN_RATIO_TO_SNAP:
+        if center == 0 and 0 > high > low / 8:
             high = 0.0
         if not has_float_resolution(low, high):
             return None

@@ -32,10 +32,6 @@ N_STEPS = 1 << 60
 # factor of at most 1 + 2**-24.
 MIN_SMOOTH_STEPS = 1 << 24
 
-# Fraction of epsilon for the test of propose-test-release. The test passes for distances of
-# more than about ``log(1 / delta) / (TEST_FRACTION * epsilon)`` records.
-TEST_FRACTION = Fraction(1, 10)
-
 
 def propose_test_release(
     statistic: Callable[[Any], float] | Literal["mean"],
@@ -121,7 +117,9 @@ def propose_test_release(
     table = _PrivateStatistic.read(statistic, X, bounds, local_sensitivity)
     exact_epsilon, exact_delta = _read_epsilon_delta(epsilon, delta)
     proposed = Fraction(check_epsilon(sensitivity, name="sensitivity"))
-    test_epsilon = TEST_FRACTION * exact_epsilon
+    # A tenth of epsilon is for the test, which passes for distances of more than about
+    # ``log(1 / delta) / test_epsilon`` records.
+    test_epsilon = exact_epsilon / 10
     threshold = math.ceil(Fraction(log_upper(1 / exact_delta)) / test_epsilon)
     # One more step, because the statistic is rounded to whole steps.
     scale = (proposed / table.step + 1) / (exact_epsilon - test_epsilon)

@@ -471,18 +471,15 @@ class DPGaussianNB(NaiveBayes):
         # The classes are sorted.
         numbers = sums.numbers(squares=True, shared_count=True)[classes.order]
         noisy = NoisySums.draw(numbers, sums.bounds, noise, source)
-        moments = noisy.estimate_moments()  # (n_classes, n_columns)
+        # Arrays of shape (n_classes, n_columns).
+        mean, mean_error, variance, variance_error = noisy.estimate_moments()
         counts = noisy.counts[:, 0] / GRID
         self._set_class_counts(classes, counts, noise.std / GRID)
         self.domain_ = classes.domain
         n_rows = np.maximum(counts, 1.0)
         proportions = (n_rows / n_rows.sum())[:, np.newaxis]
-        mean, mean_variance = _shrink_to_mean(
-            moments.mean, moments.mean_error, proportions
-        )
-        variance, _ = _shrink_to_mean(
-            moments.variance, moments.variance_error, proportions
-        )
+        mean, mean_variance = _shrink_to_mean(mean, mean_error, proportions)
+        variance, _ = _shrink_to_mean(variance, variance_error, proportions)
         self.theta_ = from_grid(mean, sums.bounds)
         width = sums.bounds[:, 1] - sums.bounds[:, 0]
         limits = np.finfo(float)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
@@ -28,17 +28,6 @@ from skdp.central.statistics import Batches, Noise, warn_user
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource, check_size
 from skdp.tables import Table
-
-
-class Covariance(NamedTuple):
-    """A noisy covariance of rows, in units of the rows."""
-
-    matrix: Floats
-    mean: Floats
-    # Standard deviation of the noise of an element of the matrix, and of the number of
-    # rows relative to it.
-    error: float
-    error_of_count: float
 
 
 class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
@@ -194,17 +183,18 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Measure the covariance with noise, and set the mean and the components, in the units of the columns."""
         rows, budget, (bounds, starts, units), n_components = plan.exact
-        covariance = _noisy_covariance(rows, budget, source)
-        self.mean_ = np.clip(starts + units * covariance.mean, *bounds.T)
-        self._set_components(covariance, units, n_components)
+        matrix, mean, errors = _noisy_covariance(rows, budget, source)
+        self.mean_ = np.clip(starts + units * mean, *bounds.T)
+        self._set_components(matrix, errors, units, n_components)
 
     def _set_components(
         self,
-        covariance: Covariance,
+        matrix: Floats,
+        errors_of_matrix: tuple[float, float],
         units: Floats,
         n_components: int | float,
     ) -> None:
-        """Set the components and variances of a noisy covariance, converted to the original units.
+        """Set the components and variances of a noisy covariance matrix, converted to the original units.
 
         `units` has the unit of each column in the covariance. A fraction as `n_components` is the part of the variance
         that the components must explain.
@@ -212,7 +202,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         # Relative to the largest unit, whose square may exceed the largest float.
         largest = float(units.max())
         relative_units = units / largest
-        matrix = covariance.matrix * np.outer(relative_units, relative_units)
+        matrix = matrix * np.outer(relative_units, relative_units)
         values, vectors = np.linalg.eigh(matrix)
         values, vectors = values[::-1], vectors[:, ::-1].T
         # The noise of the variance along a component v is the sum of v_i v_j E_ij, where
@@ -220,15 +210,15 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         # sum(v_i**4) + 4 sum over i < j of (v_i v_j)**2 = 2 (sum v_i**2)**2 - sum(v_i**4).
         squares = vectors**2 * relative_units**2
         noise_factors = 2 * squares.sum(axis=1) ** 2 - (squares**2).sum(axis=1)
-        errors = covariance.error * np.sqrt(noise_factors)
-        errors = np.hypot(errors, covariance.error_of_count * values)
+        error, error_of_count = errors_of_matrix
+        errors = np.hypot(error * np.sqrt(noise_factors), error_of_count * values)
         # A noisy variance may be 0 or negative; a smaller variance than its standard error
         # cannot be measured.
         explained = np.maximum(values, errors)
         # The sum is 0 without rows and noise.
         ratios = explained / max(explained.sum(), np.finfo(float).tiny)
         # The spectral norm of symmetric noise is about twice the norm of one of its rows.
-        if 3 * covariance.error * float(np.linalg.norm(relative_units)) > values[0]:
+        if 3 * error * float(np.linalg.norm(relative_units)) > values[0]:
             warn_user(
                 "The noise exceeds the variance of the first component. Use more rows "
                 "or a larger epsilon",
@@ -296,8 +286,12 @@ def _sum_products(rows: Rows, *, square: int, constant: int) -> Integers:
 
 def _noisy_covariance(
     rows: Rows, budget: PrivacyBudget, source: ByteSource
-) -> Covariance:
-    """Measure the covariance of rows that are shortened to a limit of their norm, which is chosen from noisy counts."""
+) -> tuple[Floats, Floats, tuple[float, float]]:
+    """Measure the covariance of rows that are shortened to a limit of their norm, which is chosen from noisy counts.
+
+    Returns the matrix and the mean, in units of the rows, and standard deviations of the noise: of an element of the
+    matrix, and of the number of rows relative to it.
+    """
     size = rows.n_columns + 1
     # The number of rows that may be shortened is proportional to the norm of the noise of
     # the products: with less noise, fewer rows are shortened. Half or twice the factor of
@@ -325,7 +319,7 @@ def _noisy_covariance(
     matrix = sums[:-1, :-1] / n_rows - np.outer(mean_shift, mean_shift)
     error = to_row_units(noise.std) / n_rows
     mean = limits.middle / UNIT + mean_shift
-    return Covariance(matrix, mean, error, min(error / constant_value**2, 1.0))
+    return matrix, mean, (error, min(error / constant_value**2, 1.0))
 
 
 def _noise_of_products(

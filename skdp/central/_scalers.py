@@ -21,6 +21,7 @@ from skdp.central._base import CentralTransformer, Columns, InvertibleTransforme
 from skdp.central._quantiles import plan_quantiles, read_probability
 from skdp.central._sums import (
     GRID,
+    UNIFORM_VARIANCE,
     NoisySums,
     from_grid,
     read_values,
@@ -166,18 +167,16 @@ class DPStandardScaler(AffineScaler):
         """Add noise to the sums of all columns, and set their means, standard deviations and standard errors."""
         (noise,), sums, bounds = plan.noises, plan.exact, plan.exact.bounds
         noisy = NoisySums.draw(sums.numbers(squares=True), bounds, noise, source)
-        moments = noisy.estimate_moments()
+        mean, mean_error, variance, variance_error = noisy.estimate_moments()
         half_widths = (bounds[:, 1] - bounds[:, 0]) / 2
-        self.mean_ = from_grid(moments.mean[0], bounds)
-        self.mean_std_error_ = half_widths * moments.mean_error[0]
-        roots = np.sqrt(moments.variance[0])
+        self.mean_ = from_grid(mean[0], bounds)
+        self.mean_std_error_ = half_widths * mean_error[0]
+        roots = np.sqrt(variance[0])
         self.scale_ = half_widths * roots
         with np.errstate(over="ignore"):  # the square of the widest bounds is infinite
             self.var_ = self.scale_**2
-        self.scale_std_error_ = half_widths * _errors_of_roots(
-            roots, moments.variance_error[0]
-        )
-        self.noise_exceeds_variance_ = moments.is_noise[0]
+        self.scale_std_error_ = half_widths * _errors_of_roots(roots, variance_error[0])
+        self.noise_exceeds_variance_ = variance_error[0] >= UNIFORM_VARIANCE
         _warn_of_noisy_variances(self.guarantee_.scope, self.noise_exceeds_variance_)
 
     def _shift_and_scale(self) -> tuple[Floats, Floats]:

@@ -205,10 +205,8 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         moments_noise, counts_noise = plan.noises
         numbers = sums.numbers(squares=True, shared_count=True)
         noisy = NoisySums.draw(numbers, sums.bounds, moments_noise, source)
-        moments = noisy.estimate_moments()
-        rows = self._round_rows(
-            table, classes, sums.bounds, moments.mean[0], moments.variance[0]
-        )
+        mean, _, variance, _ = noisy.estimate_moments()
+        rows = self._round_rows(table, classes, sums.bounds, mean[0], variance[0])
 
         # Noisy numbers of rows by class, each at least the standard deviation of its noise.
         n_classes = 1 if classes is None else len(classes.values)

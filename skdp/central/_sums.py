@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -279,24 +279,6 @@ def clip_floats(numbers: NDArray[Any]) -> Floats:
     return np.clip(numbers.astype(object), -limit, limit).astype(float)
 
 
-class Moments(NamedTuple):
-    """Noisy means and variances, in half widths of the bounds from their middle, and standard errors."""
-
-    # An error is at most the half width, or its square for a variance. A variance is at
-    # least its error; where the error is too large, it is the variance of a uniform
-    # distribution.
-
-    mean: Floats
-    mean_error: Floats
-    variance: Floats
-    variance_error: Floats
-
-    @property
-    def is_noise(self) -> Mask:
-        """True where the error of the variance is at least the variance of a uniform distribution."""
-        return self.variance_error >= UNIFORM_VARIANCE
-
-
 @dataclass(frozen=True, eq=False)
 class NoisySums:
     """Noisy sums of groups as floats, in steps of the grid, and estimates: arrays (n_groups, n_columns)."""
@@ -434,8 +416,13 @@ class NoisySums:
         margin = norm * to_float(self.noise.margin_of_error(level))
         return Estimate(value, error, value - margin, value + margin)
 
-    def estimate_moments(self) -> Moments:
-        """Estimate means from -1 to 1 between the bounds, and variances in squared half widths of the bounds."""
+    def estimate_moments(self) -> tuple[Floats, Floats, Floats, Floats]:
+        """Estimate means from -1 to 1 between the bounds, and variances in squared half widths of the bounds.
+
+        Returns the means, their standard errors, the variances and their standard errors. An error is at most the half
+        width, or its square for a variance. A variance is at least its error; where the error is at least
+        `UNIFORM_VARIANCE`, it is this variance of a uniform distribution.
+        """
         mean, noisy_variance, a, c = self._find_variances()
         # Positions are rounded by up to half a step.
         errors = self._find_errors(noisy_variance, a, c)
@@ -446,9 +433,7 @@ class NoisySums:
         variance = np.where(
             is_known, np.maximum(noisy_variance, variance_error), UNIFORM_VARIANCE
         )
-        return Moments(
-            mean, self._find_errors(mean, 1.0, 0.0), variance, variance_error
-        )
+        return mean, self._find_errors(mean, 1.0, 0.0), variance, variance_error
 
 
 def shrink_shifts(

@@ -10,7 +10,6 @@ import pandas as pd
 from skdp.metrics._inputs import parse_columns
 from skdp.tables import is_frame
 
-MAX_VALUES = 20
 """Largest number of different numbers that are not cut into bins."""
 
 
@@ -187,10 +186,10 @@ def _describe(
 
 
 def _cut(table: pd.DataFrame, real: pd.DataFrame) -> pd.DataFrame:
-    """Cut the columns of a real table that are numbers with many values at the deciles of the real table."""
+    """Cut the columns of a real table that are numbers with more than 20 values at the deciles of the real table."""
     cut = table.copy()
     for name, column in real.items():
-        if pd.api.types.is_numeric_dtype(column) and column.nunique() > MAX_VALUES:
+        if pd.api.types.is_numeric_dtype(column) and column.nunique() > 20:
             deciles = column.quantile(np.arange(1, 10) / 10)
             cut[name] = np.searchsorted(deciles, table[name], "right")
     return cut

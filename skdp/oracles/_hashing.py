@@ -28,8 +28,7 @@ from skdp.randomness import (
 
 # Moduli of the hash functions: the largest prime below 2**16, whose residues fit in 16
 # bits, and a Mersenne prime for more values.
-_SMALL_PRIME = 65_521
-_LARGE_PRIME = (1 << 31) - 1
+_SMALL_PRIME, _LARGE_PRIME = 65_521, (1 << 31) - 1
 
 # The best number of buckets is e^epsilon + 1, so this is enough up to an epsilon of 11.
 MAX_BUCKETS = _SMALL_PRIME

@@ -27,8 +27,6 @@ from skdp.randomness import uniform_integers
 from skdp.survey._design import ReportDesign
 from skdp.tables import Table, is_frame
 
-HALVES = (0, 1)
-
 # Output column with the half of each record.
 GROUP = "half"
 
@@ -173,8 +171,8 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
                 f"strategy={encoder.strategy!r} and memoize={encoder.memoize!r}."
             )
         epsilons = self.epsilons
-        is_pair = isinstance(epsilons, tuple | list) and len(epsilons) == len(HALVES)
-        if not is_pair or len(set(map(check_epsilon, epsilons))) < len(HALVES):
+        is_pair = isinstance(epsilons, tuple | list) and len(epsilons) == 2
+        if not is_pair or len(set(map(check_epsilon, epsilons))) < 2:
             raise ValueError(
                 f"`epsilons` must be two different floats > 0, got {epsilons!r}."
             )
@@ -214,10 +212,10 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         encoder._charge()
         randomness = encoder._randomness()
         n_rows = len(table.columns[0])
-        is_second = uniform_integers(randomness("half"), len(HALVES), n_rows) == 1
+        is_second = uniform_integers(randomness("half"), 2, n_rows) == 1
         # Each row is randomized with both epsilons, and one of the reports is released.
         drawn = []
-        for half, protocol in zip(HALVES, protocols, strict=True):
+        for half, protocol in enumerate(protocols):
             drawn.append(protocol.randomize(codes, [], randomness.part(half)))
         reports = []
         for first, second in zip(*drawn, strict=True):
@@ -288,7 +286,7 @@ class PerHalf(MetaEstimatorMixin, TransformerMixin, BaseEstimator):
         index = list(domain.columns).index(column)
         channels = {
             half: np.array(encoder.channel()[index], float)
-            for half, encoder in zip(HALVES, self.encoders_, strict=True)
+            for half, encoder in enumerate(self.encoders_)
         }
         values = list(domain[column].values)
         design = ReportDesign(column, channels, values=values, group=GROUP)

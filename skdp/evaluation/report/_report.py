@@ -44,11 +44,7 @@ from skdp.tables import index_to_columns
 
 # Number of releases of the counts at each epsilon, number of splits of the rows for
 # classifiers, and delta of synthetic rows.
-N_RELEASES, N_SPLITS = 500, 5
-DELTA = 1e-9
-
-# Number of findings and figures at the top of the page.
-N_FINDINGS = 3
+N_RELEASES, N_SPLITS, DELTA = 500, 5, 1e-9
 
 
 @dataclass
@@ -188,6 +184,7 @@ def study_report(
     tables: dict[str, pd.DataFrame] = {}
     for section in sections:
         tables |= section.files
+    n_findings = 3  # at the top of the page
     page = _render_page(
         title=f"The cost of privacy: {study.names}",
         n_rows=f"{len(study.frame):,}",
@@ -195,8 +192,8 @@ def study_report(
         n_cells=study.protected.size,
         others=", ".join(map(str, study.others)) or "none",
         sections=sections,
-        figures=[_draw_lines(section) for section in sections[:N_FINDINGS]],
-        n_findings=N_FINDINGS,
+        figures=[_draw_lines(section) for section in sections[:n_findings]],
+        n_findings=n_findings,
         format_cell=_format_cell,
         files=[f"{name}.csv" for name in tables],
     )
