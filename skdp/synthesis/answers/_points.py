@@ -70,7 +70,7 @@ def make_point_table(fitted: FittedTable, columns: Sequence[int]) -> PointTable:
             axes.append(Axis(points, np.arange(size), np.ones(size)))
             continue
         shape = fitted.counts.shapes.get(column) or Shape.uniform(values)
-        axes.append(_make_point_axis(values, shape))
+        axes.append(_represent_bins(values, shape))
     proportions = fitted.counts.model.marginal(columns)
     n_points = [axis.value_of.size for axis in axes]
     if math.prod(n_points) > MAX_CALLS:
@@ -127,56 +127,72 @@ def _estimate_slopes(
     return np.moveaxis(slopes, 0, axis_number)[values]
 
 
-def _make_point_axis(values: Interval, shape: Shape) -> Axis:
-    """Represent each bin by two points with its mean and standard deviation, and missing by one point."""
-    n_bins = len(values.edges) - 1
-    missing = int(values.missing)
-    cells, bins, proportions = shape.cells, shape.bins, shape.proportions
-    # Numbers and dates are relative to the first edge of their bin, because dates cannot
+def _represent_bins(values: Interval, shape: Shape) -> Axis:
+    """Represent the numbers of each bin by two points, with their mean and variance, and missing by one point."""
+    edges = np.array(values.edges, values.dtype)[:-1]
+    n_bins, n_missing = len(edges), int(values.missing)
+    n_points = 2 * n_bins + n_missing
+    value_of = np.repeat(np.arange(n_bins + n_missing), [2] * n_bins + [1] * n_missing)
+
+    def list_by_point(lower: Floats, upper: Floats, missing: float) -> Floats:
+        """List a number of the lower and the upper point of each bin, and of the point of missing."""
+        by_bin = np.column_stack([lower, upper]).ravel()
+        return np.append(by_bin, [missing] * n_missing)
+
+    # Numbers and dates are offsets from the first edge of their bin, because dates cannot
     # be added.
-    starts = np.array(values.edges, values.dtype)[:-1]
-    middles = (find_middles(cells) - starts[bins]).astype(float)
-    means = np.bincount(bins, proportions * middles)
-    steps = Steps.of(cells)
-    widths = steps.n_values * (float(steps.size) or 1.0)
-    variances = (middles - means[bins]) ** 2 + (widths**2 - float(steps.size) ** 2) / 12
-    variances = np.maximum(np.bincount(bins, proportions * variances), 0)
+    bin_of = shape.bins
+    cell_offsets = (find_middles(shape.cells) - edges[bin_of]).astype(float)
+    means, variances = _compute_moments(shape, cell_offsets)
     limits = Steps.of(values)
-    below = means - (limits.first - starts).astype(float)
-    above = (limits.last - starts).astype(float) - means
+    below = means - (limits.first - edges).astype(float)
+    above = (limits.last - edges).astype(float) - means
     down, up = _find_distances(variances, below, above)
+
+    # The points of numbers; a point of missing has no number.
     offsets = np.column_stack([means - down, means + up]).ravel()
     if values.dtype.kind == "M":
         unit = np.datetime_data(values.dtype)[0]
         offsets = np.rint(offsets).astype(f"timedelta64[{unit}]")
-    n_points = 2 * n_bins + missing
-    numbers = np.repeat(starts, 2) + offsets
+    numbers = np.repeat(edges, 2) + offsets
     numbers = np.clip(numbers, np.repeat(limits.first, 2), np.repeat(limits.last, 2))
-    points = pd.Series(numbers).reindex(range(n_points))
-    value_of = np.repeat(np.arange(n_bins + missing), [2] * n_bins + [1] * missing)
-    # A smaller distance from the mean has a larger proportion.
-    width = down + up
-    largest = np.maximum(np.maximum(down, up), MIN_DIVISOR)
-    lower = np.divide(up, width, out=np.full(n_bins, 0.5), where=width > 0)
-    point_proportions = np.column_stack([lower, 1 - lower]).ravel()
-    point_proportions = np.append(point_proportions, [1.0] * missing)
-    # A record of a cell at a distance from the mean adds this part of the distance of both
-    # points to the upper point and subtracts it from the lower point, which preserves the
-    # mean to first order.
-    parts = (middles - means[bins]) / np.maximum(width[bins], MIN_DIVISOR)
-    scores = np.zeros((bins.size, n_points))
-    scores[np.arange(bins.size), 2 * bins] = -parts
-    scores[np.arange(bins.size), 2 * bins + 1] = parts
+
+    # The point nearer to the mean has the larger proportion.
+    gaps = down + up
+    lower_parts = np.divide(up, gaps, out=np.full(n_bins, 0.5), where=gaps > 0)
+    max_slopes = 1 / np.maximum(np.maximum(down, up), MIN_DIVISOR)
+
+    # A record of a cell at some distance from the mean moves this distance, divided by the
+    # gap between the points, from the lower to the upper point, which preserves the mean to
+    # first order.
+    moved = (cell_offsets - means[bin_of]) / np.maximum(gaps[bin_of], MIN_DIVISOR)
+    scores = np.zeros((bin_of.size, n_points))
+    scores[np.arange(bin_of.size), 2 * bin_of] = -moved
+    scores[np.arange(bin_of.size), 2 * bin_of + 1] = moved
     return Axis(
-        points,
+        pd.Series(numbers).reindex(range(n_points)),
         value_of,
-        point_proportions,
+        list_by_point(lower_parts, 1 - lower_parts, 1.0),
         shape=shape,
-        means=means + (starts - starts[0]).astype(float),
-        positions=np.append(np.column_stack([-down, up]).ravel(), [0.0] * missing),
-        max_slopes=np.append(np.repeat(1 / largest, 2), [0.0] * missing),
+        means=means + (edges - edges[0]).astype(float),
+        positions=list_by_point(-down, up, 0.0),
+        max_slopes=list_by_point(max_slopes, max_slopes, 0.0),
         scores=scores,
     )
+
+
+def _compute_moments(shape: Shape, cell_offsets: Floats) -> tuple[Floats, Floats]:
+    """Compute the mean and the variance of the numbers of each bin, which are uniform within the cells of a shape.
+
+    `cell_offsets` are the middles of the cells, and means are relative to the same number as they.
+    """
+    bins, weights = shape.bins, shape.proportions
+    means = np.asarray(np.bincount(bins, weights * cell_offsets), float)
+    steps = Steps.of(shape.cells)
+    step = float(steps.size)
+    widths = steps.n_values * (step or 1.0)
+    variances = (cell_offsets - means[bins]) ** 2 + (widths**2 - step**2) / 12
+    return means, np.maximum(np.bincount(bins, weights * variances), 0)
 
 
 def _find_distances(
