@@ -243,9 +243,7 @@ class DPCategoricalNB(NaiveBayes):
         domain = Domain(attributes | {rows.names[-1]: classes.attribute})
         n_columns = len(columns.names)
         pairs = [(column, n_columns) for column in range(n_columns)]
-        counts = count_cells(
-            rows, domain, pairs, self.handle_unknown, name="categories"
-        )
+        counts = count_cells(rows, domain, pairs, self.handle_unknown)
         tables = []
         for cells in counts:
             by_value = cells.reshape(-1, len(classes.values))

@@ -224,9 +224,7 @@ class DPSimpleImputer(CentralTransformer):
         domain = declared_domain(rows.table, self.categories, "categories")
         # A record with a missing value in one column counts in all other columns.
         cliques = [(column,) for column in range(len(domain.columns))]
-        counts = count_cells(
-            rows, domain, cliques, self.handle_unknown, name="categories", missing=True
-        )
+        counts = count_cells(rows, domain, cliques, self.handle_unknown, missing=True)
         values: list[list[Any]] = []
         empty = rows.table.take(np.arange(0))
         for index, name in enumerate(domain.columns):

@@ -148,9 +148,9 @@ class GroupSums:
 def sum_groups(
     columns: Sequence[Floats],
     bounds: Floats,
-    groups: NDArray[Any] | None = None,
-    n_groups: int = 1,
-    weights: Floats | None = None,
+    groups: NDArray[Any] | None,
+    n_groups: int,
+    weights: Floats | None,
 ) -> list[Integers]:
     """Compute the exact sums of `GroupSums`.
 
@@ -160,11 +160,11 @@ def sum_groups(
         The numbers of each column.
     bounds : ndarray of shape (n_columns, 2)
         The public bounds.
-    groups : ndarray of shape (n_rows,), optional
-        The group of each row; rows without a group have the code `n_groups`. By default, all rows are one group.
-    n_groups : int, default=1
+    groups : ndarray of shape (n_rows,) or None
+        The group of each row; rows without a group have the code `n_groups`. None if all rows are one group.
+    n_groups : int
         The number of groups.
-    weights : ndarray of shape (n_rows,), optional
+    weights : ndarray of shape (n_rows,) or None
         Weights from 0 to 1.
 
     Returns

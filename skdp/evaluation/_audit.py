@@ -428,7 +428,7 @@ def _read_attributes(fitted: Any) -> dict[str, Any]:
     return attributes
 
 
-def _list_parameters(estimator: Any, name: str, *, only_set: bool = False) -> list[str]:
+def _list_parameters(estimator: Any, name: str, *, only_set: bool) -> list[str]:
     """List the nested parameters with a name; with `only_set`, without parameters that are None."""
     keys = []
     if hasattr(estimator, "get_params"):

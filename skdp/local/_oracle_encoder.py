@@ -410,9 +410,7 @@ def split_epsilon(
         weights = [Fraction(attribute.size) for attribute in attributes]
     else:
         names = [attribute.columns[0] for attribute in attributes]
-        weights = check_column_weights(
-            "weights", weights, names, "'uniform', 'proportional'"
-        )
+        weights = check_column_weights(weights, names, "'uniform', 'proportional'")
     if epsilon is None:
         raise ValueError("`weights` must be 'uniform' with p and q.")
     total = sum(weights)

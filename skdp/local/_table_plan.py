@@ -278,7 +278,7 @@ def check_weights(weights: Any, names: Sequence[Any]) -> dict[Any, float]:
     """Check the weights of the errors of the columns, and return them by column."""
     if isinstance(weights, str) and weights == "uniform":
         return dict.fromkeys(names, 1.0)
-    checked = check_column_weights("weights", weights, names, "'uniform'")
+    checked = check_column_weights(weights, names, "'uniform'")
     return dict(zip(names, map(float, checked), strict=True))
 
 

@@ -36,6 +36,10 @@ _BLOCK = 1 << 13
 # leading zero bits.
 _MAX_EXPONENT = Fraction(1 << 10)
 
+# Error of a comparison in floats: a word of 32 bits is up to 2**-32 below its uniform
+# number, and the error of e**-x is far below another 2**-32.
+_MAX_ERROR = 2.0**-31
+
 # Number of digits of a probability, to the base 256, that are computed in advance. A draw
 # requires further digits with probability 2**-64.
 _N_DIGITS = 8
@@ -133,11 +137,10 @@ def bernoulli_of_exponents(
         words = source.bytes(4 * exponents.size).view("<u4")
         # x e**-x < 1 bounds the effect of a relative error of x, and NumPy's exp errs by
         # at most 4 units in the last place: together less than 2**-34.
-        # A word is up to 2**-32 below its uniform number, so the error is below 2**-31.
         gap = np.exp(-exponents) - words * 2.0**-32
         block = out[start : start + _BLOCK]
         np.greater(gap, 0, out=block)
-        for index in np.flatnonzero(np.abs(gap) <= 2.0**-31).tolist():
+        for index in np.flatnonzero(np.abs(gap) <= _MAX_ERROR).tolist():
             uniform = Uniform(source, int(words[index]), 32)
             block[index] = uniform.is_below(bounds(start + index))
     return out

@@ -187,7 +187,7 @@ def convert_target_reports(y: Any, design: Any) -> Any:
         raise TypeError(
             f"y must be a dataframe with the columns {columns}, got {type(y).__name__}."
         )
-    return pd.DataFrame({columns[0]: validate_column("y", y)})
+    return pd.DataFrame({columns[0]: validate_column(y)})
 
 
 def check_reported_together(questions: Sequence[Question], weights: Floats) -> None:
@@ -323,11 +323,11 @@ def _list_cells(questions: Sequence[Question]) -> pd.DataFrame:
     return cells
 
 
-def validate_column(name: str, values: Any) -> NDArray[Any]:
-    """Check that values are a column of real numbers or labels, and return a 1-D array."""
-    check_real(name, values)
+def validate_column(y: Any) -> NDArray[Any]:
+    """Check that a target is a column of real numbers or labels, and return a 1-D array."""
+    check_real("y", y)
     # NumPy would convert a nan in a list of text to the text "nan".
-    column = column_or_1d(to_array(values, name), warn=True)
+    column = column_or_1d(to_array(y, "y"), warn=True)
     return pd.Series(column).infer_objects().to_numpy()
 
 

@@ -471,7 +471,7 @@ class ReportLinearRegression(OrderedScore, RegressorMixin, ReportRegression):
         a target with few values does not have. Without them, the fit is least squares,
         which any numbers permit.
         """
-        column = validate_column("y", y)
+        column = validate_column(y)
         # Text with numbers is not converted, because an error of float() contains the text.
         is_numeric = pd.api.types.is_numeric_dtype(pd.Series(column).infer_objects())
         if not is_numeric:
@@ -633,7 +633,7 @@ class ReportLogisticRegression(OrderedScore, ClassifierMixin, ReportRegression):
         the target is true.
         """
         if self.target_design is None:
-            values = validate_column("y", y)
+            values = validate_column(y)
             if values.dtype.kind == "f":
                 assert_all_finite(values, input_name="y")
             elif pd.isna(values).any():

@@ -13,8 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from skdp._arrays import Codes, Integers, Mask
-from skdp.base import make_domain
-from skdp.base import undeclared_error as error_of_undeclared
+from skdp.base import make_domain, undeclared_error
 from skdp.central.statistics._batches import Batches, find_missing
 from skdp.domain import (
     Categories,
@@ -160,7 +159,6 @@ def count_cells(
     cliques: Sequence[Sequence[int]],
     handle_unknown: str,
     *,
-    name: str = "",
     missing: bool = False,
     make_error: ErrorMaker | None = None,
 ) -> list[Integers]:
@@ -176,8 +174,6 @@ def count_cells(
         Indices of the columns of each marginal.
     handle_unknown : {"error", "ignore"}
         If "error", undeclared values raise an error.
-    name : str
-        Name of the parameter that declares the domain, for this error.
     missing : bool, default=False
         If True, missing values are excluded without an error.
     make_error : callable, optional
@@ -194,7 +190,7 @@ def count_cells(
         # One pass per marginal, so that undeclared values in other columns do not matter.
         marginal_domain = select_domain(domain, clique)
         all_columns = [range(len(marginal_domain.columns))]
-        default = partial(undeclared_error, domain=marginal_domain, name=name)
+        default = partial(undeclared_error, domain=marginal_domain)
         counts += count_marginals(
             rows,
             marginal_domain,
@@ -236,24 +232,12 @@ def encode_columns(
     return codes, undeclared
 
 
-def encode_declared(
-    table: Table, domain: Domain, handle_unknown: str, name: str = "categories"
-) -> list[Codes]:
+def encode_declared(table: Table, domain: Domain, handle_unknown: str) -> list[Codes]:
     """Encode the columns of a table; undeclared values raise an error unless ``handle_unknown="ignore"``."""
     codes, undeclared = encode_columns(table, domain, handle_unknown)
     if undeclared:
-        raise undeclared_error(undeclared[0], table.columns, domain, name)
+        raise undeclared_error(undeclared[0], table.columns, domain)
     return codes
-
-
-def undeclared_error(
-    column: Any,
-    columns: Sequence[Any],
-    domain: Domain,
-    name: str,
-) -> ValueError:
-    """Make the error for a column with an undeclared value, without the value."""
-    return error_of_undeclared(column, columns, domain, where=f"declared {name}")
 
 
 def is_ordered(attribute: Categories | Interval) -> bool:

@@ -50,27 +50,25 @@ def make_selection_mask(indices: NDArray[np.integer], n_fields: int) -> Mask:
 
 
 def check_column_weights(
-    parameter: str, weights: Any, names: Sequence[Any], alternatives: str
+    weights: Any, names: Sequence[Any], alternatives: str
 ) -> list[Fraction]:
-    """Check that a parameter maps each column to a positive number, and return the numbers.
+    """Check that `weights` maps each column to a positive number, and return the numbers.
 
     `alternatives` are the other values of the parameter, for the error message.
     """
     if not isinstance(weights, Mapping):
         got = repr(weights) if isinstance(weights, str) else type(weights).__name__
         raise ValueError(
-            f"`{parameter}` must be {alternatives} or a dict of column to number, got "
-            f"{got}."
+            f"`weights` must be {alternatives} or a dict of column to number, got {got}."
         )
     if set(weights) != set(names):
         raise ValueError(
-            f"`{parameter}` must have the columns {list(names)}, got {list(weights)}."
+            f"`weights` must have the columns {list(names)}, got {list(weights)}."
         )
-    noun = parameter.removesuffix("s")
     checked = []
     for name in names:
         # A weight has the type and range of epsilon: a finite number > 0.
-        title = f"the {noun} of column {name!r}"
+        title = f"the weight of column {name!r}"
         checked.append(check_epsilon(weights[name], name=title))
     return checked
 
