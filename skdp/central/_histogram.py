@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Integers, Mask
+from skdp._arrays import Floats, Indices, Integers, Mask
 from skdp.base import (
     check_choice,
     check_confidence_level,
@@ -23,12 +23,12 @@ from skdp.central._base import (
     check_unique_names,
 )
 from skdp.central._ranges import (
-    DeclaredLevels,
     Hierarchy,
     count_interval,
     count_std,
     find_range,
     plan_hierarchy,
+    read_levels,
 )
 from skdp.central._sums import GRID, sum_by_cells
 from skdp.central.statistics import (
@@ -208,12 +208,14 @@ class DPHistogram(WeightedStatistic):
         if library != "pandas":
             check_unique_names([*domain.columns, *_COLUMNS])
         method = _choose_method(self.method, domain, has_levels=self.levels is not None)
-        levels = None
+        order: Indices | None = None
+        levels: dict[Any, Any] = {}
         if self.levels is None:
             tree = plan_hierarchy(domain.size, budget, method)
         else:
-            levels = DeclaredLevels.read(domain, self.levels)
-            tree = Hierarchy(domain.size) if method == "flat" else levels.tree
+            tree, order, levels = read_levels(domain, self.levels)
+            if method == "flat":
+                tree = Hierarchy(domain.size)
         n_levels = len(tree.sizes)
         step = 1 if max_weight is None else GRID
         noise = Noise.from_budget(budget / n_levels, step)
@@ -229,8 +231,11 @@ class DPHistogram(WeightedStatistic):
         mechanism = noise.name
         if n_levels > 1:
             mechanism += f" on {n_levels} levels"
+        counts = sums.rows // (GRID // step)
+        if order is not None:
+            counts = counts[order]
         return Plan(
-            (domain, library, tree, sums.rows // (GRID // step), levels, max_weight),
+            (domain, library, tree, counts, order, levels, max_weight),
             (noise,),
             mechanism,
             # One record changes one count of each level by 1.
@@ -239,10 +244,9 @@ class DPHistogram(WeightedStatistic):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the counts of all levels, and set the counts of cells that fit them best."""
-        self.domain_, self._library, tree, counts, levels, max_weight = plan.exact
+        self.domain_, self._library, *exact = plan.exact
+        tree, counts, order, levels, max_weight = exact
         (noise,) = plan.noises
-        if levels is not None:
-            counts = counts[levels.order]
         noisy = tree.measure(counts, noise, source)
         is_flat = len(tree.sizes) == 1
         self.method_ = "flat" if is_flat else "hierarchical"
@@ -258,17 +262,16 @@ class DPHistogram(WeightedStatistic):
         else:
             self.counts_ = _round_all_ranges(estimates)
         self._levels: dict[Any, tuple[list[Any], Any, Any]] = {}
-        if levels is not None:
-            for level, (name, labels) in enumerate(levels.labels.items()):
-                totals = np.add.reduceat(self.counts_, levels.cell_starts[level])
-                variances = np.add.reduceat(
-                    tree.cell_variances, levels.cell_starts[level]
-                )
-                if not is_flat:
-                    variances = tree.level_variances[level + 1]
-                errors = np.sqrt(std_error**2 * variances) * unit
-                self._levels[name] = labels, totals, errors
-            in_order = np.argsort(levels.order)
+        for level, (name, (labels, starts)) in enumerate(levels.items(), 1):
+            totals = np.add.reduceat(self.counts_, starts)
+            if is_flat:
+                variances = np.add.reduceat(tree.cell_variances, starts)
+            else:
+                variances = tree.level_variances[level]
+            errors = np.sqrt(std_error**2 * variances) * unit
+            self._levels[name] = labels, totals, errors
+        if order is not None:
+            in_order = np.argsort(order)
             self.counts_ = self.counts_[in_order]
             self.std_error_ = self.std_error_[in_order]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -247,64 +246,50 @@ class Hierarchy:
         return float(np.mean(variances))
 
 
-@dataclass(frozen=True, eq=False)
-class DeclaredLevels:
-    """Groups of the values of a column on several levels, such as the regions and countries of cities."""
+def read_levels(
+    domain: Domain, levels: Any
+) -> tuple[Hierarchy, Indices, dict[Any, tuple[list[Any], Indices]]]:
+    """Check the parameter `levels` of a histogram: groups of the values of a column, such as the regions of cities.
 
-    # The order of the cells in which each group has neighboring cells.
-    order: Indices
-    # For each level from the bottom, its name and the labels of its groups.
-    labels: dict[Any, list[Any]]
-    # The index of the first cell of each group, for each level.
-    cell_starts: list[Indices]
-
-    @classmethod
-    def read(cls, domain: Domain, levels: Any) -> DeclaredLevels:
-        """Check the parameter `levels` of a histogram."""
-        if not isinstance(levels, Mapping) or not levels or len(domain.columns) != 1:
+    Returns the tree of all levels, the order of the cells in which each group has neighboring cells, and for each level
+    from the bottom the labels of its groups and the index of the first cell of each.
+    """
+    if not isinstance(levels, Mapping) or not levels or len(domain.columns) != 1:
+        raise ValueError(
+            "`levels` must be a nonempty mapping of level name to mapping for a "
+            f"histogram of one column, got {type(levels).__name__} for the columns "
+            f"{list(domain.columns)}."
+        )
+    (column,) = domain.columns
+    # The group of each cell on each level, and the rank of the first cell of the group.
+    names = list(domain[column].labels)
+    paths, ranks = [names], [list(range(len(names)))]
+    for level, groups in levels.items():
+        missing = [value for value in paths[-1] if value not in groups]
+        if missing:
             raise ValueError(
-                "`levels` must be a nonempty mapping of level name to mapping for a "
-                f"histogram of one column, got {type(levels).__name__} for the columns "
-                f"{list(domain.columns)}."
+                f"`levels` must map all values below level {level!r} to their "
+                f"groups, got no group of {missing[0]!r}."
             )
-        (column,) = domain.columns
-        # The group of each cell on each level, and the rank of the first cell of the group.
-        names = list(domain[column].labels)
-        paths, ranks = [names], [list(range(len(names)))]
-        for level, groups in levels.items():
-            missing = [value for value in paths[-1] if value not in groups]
-            if missing:
-                raise ValueError(
-                    f"`levels` must map all values below level {level!r} to their "
-                    f"groups, got no group of {missing[0]!r}."
-                )
-            values = [groups[value] for value in paths[-1]]
-            if not all(isinstance(value, Hashable) for value in values):
-                raise TypeError(
-                    f"`levels` must map each value below level {level!r} to one group, "
-                    "such as text, got a list."
-                )
-            first = {value: rank for rank, value in enumerate(dict.fromkeys(values))}
-            paths.append(values)
-            ranks.append([first[value] for value in values])
-        order = np.lexsort(ranks)
-        labels, cell_starts = {}, []
-        for name, values, rank in zip(levels, paths[1:], ranks[1:], strict=True):
-            starts = np.flatnonzero(np.diff(np.array(rank)[order], prepend=-1))
-            cell_starts.append(starts)
-            labels[name] = [values[index] for index in order[starts]]
-        return cls(order, labels, cell_starts)
-
-    @property
-    def tree(self) -> Hierarchy:
-        """The tree of all levels."""
-        starts = []
-        below = np.arange(len(self.order))
-        for cells in self.cell_starts:
-            # The index of each first cell among the first cells of the level below.
-            starts.append(np.searchsorted(below, cells))
-            below = cells
-        return Hierarchy(len(self.order), starts)
+        values = [groups[value] for value in paths[-1]]
+        if not all(isinstance(value, Hashable) for value in values):
+            raise TypeError(
+                f"`levels` must map each value below level {level!r} to one group, "
+                "such as text, got a list."
+            )
+        first = {value: rank for rank, value in enumerate(dict.fromkeys(values))}
+        paths.append(values)
+        ranks.append([first[value] for value in values])
+    order = np.lexsort(ranks)
+    groups_of, starts = {}, []
+    below = np.arange(len(order))
+    for name, values, rank in zip(levels, paths[1:], ranks[1:], strict=True):
+        cells = np.flatnonzero(np.diff(np.array(rank)[order], prepend=-1))
+        groups_of[name] = [values[index] for index in order[cells]], cells
+        # The index of each first cell among the first cells of the level below.
+        starts.append(np.searchsorted(below, cells))
+        below = cells
+    return Hierarchy(len(order), starts), order, groups_of
 
 
 def count_std(budget: PrivacyBudget, n_levels: int) -> float:

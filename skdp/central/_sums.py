@@ -39,6 +39,9 @@ GRID = 1 << 29
 # products of rows are exact (2**(15 + 15 + 16) < 2**53).
 BLOCK = 1 << 16
 
+# Fewer rows of wide tables take longer, because each column is sliced.
+MIN_ROWS_PER_BLOCK = 256
+
 
 # The variance of a uniform distribution between the bounds, in squared half widths.
 UNIFORM_VARIANCE = 1 / 3
@@ -216,8 +219,7 @@ def read_weights(table: Table, max_weight: float) -> Floats:
 
 def slice_rows(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Divide rows into blocks whose numbers fit into the cache."""
-    # Fewer rows of wide tables take longer, because each column is sliced.
-    step = max(256, BLOCK // max(n_columns, 1))
+    step = max(MIN_ROWS_PER_BLOCK, BLOCK // max(n_columns, 1))
     return (slice(start, start + step) for start in range(0, n_rows, step))
 
 

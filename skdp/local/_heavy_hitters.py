@@ -38,6 +38,9 @@ from skdp.tables import to_object_list
 # Modulus of the polynomial hash of the symbols before a step, a Mersenne prime.
 PREFIX_HASH_PRIME = (1 << 31) - 1
 
+# The server sorts blocks of at most 32 MB of sums of words.
+MAX_BLOCK_WORDS = 1 << 22
+
 
 class HeavyHitters(BaseEstimator):
     """Find the most frequent strings of an open vocabulary.
@@ -417,8 +420,7 @@ def sort_words(
     higher bits, sorted by tail, and the end of each tail.
     """
     n_words = seeds.shape[1]
-    # Blocks have at most 32 MB of sums of words.
-    step = max(1, (1 << 22) >> n_words)
+    step = max(1, MAX_BLOCK_WORDS >> n_words)
     for start in range(0, len(seeds), step):
         words = np.zeros((1, len(seeds[start : start + step])), np.int64)
         for bit, word in enumerate(seeds[start : start + step].T):

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from skdp import DPHistogram, Interval, PrivacyLedger
-from skdp.central._ranges import DeclaredLevels
+from skdp.central._ranges import read_levels
 from skdp.domain import Domain
 from skdp.privacy import Rho
 from skdp.testing import replay_release
@@ -46,7 +46,7 @@ def test_counts_of_all_levels_are_whole_and_add_up(method, epsilon):
 
 
 def test_estimates_are_the_least_squares_solution():
-    tree = DeclaredLevels.read(Domain(CITY), LEVELS).tree
+    tree = read_levels(Domain(CITY), LEVELS)[0]
     # The counts of all levels are a linear function of the counts of the cells.
     totals = [tree.totals(row) for row in np.eye(9)]
     design = np.vstack([np.column_stack([row[level] for row in totals]) for level in range(3)])

@@ -46,6 +46,8 @@ from skdp.privacy.guarantees._losses import (
 # Largest number of grid points. The standard deviation of a sum is then above 200 steps.
 MAX_POINTS = 1 << 13
 
+# Divisor of the smaller step if distributions with different steps are added.
+N_SUBSTEPS = 1 << 9
 
 # Bound of the relative error of a sum of two distributions: a convolution has up to
 # `MAX_POINTS` = 2**13 roundings of 2**-53 each, and a few follow.
@@ -201,7 +203,7 @@ class LossDistribution:
         ) * other.step
         finest = min(self.step, other.step)
         if self.step != other.step:
-            finest /= 512
+            finest /= N_SUBSTEPS
         step = max(finest, width / MAX_POINTS)
         first, second = self._to_grid(step), other._to_grid(step)
         count = self.count + other.count
