@@ -3,6 +3,7 @@
 import datetime as dt
 import sys
 from decimal import Decimal
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -277,3 +278,27 @@ def test_rows_of_persons_are_limited(stored, rows):
     found = histogram.fit(stored.select("level", "person"), person="person")
     sizes = pd.Series(rows["person"].to_pylist()).value_counts()
     assert found.counts_.sum() == pytest.approx(sizes.clip(upper=2).sum(), abs=1)
+
+
+@pytest.mark.long
+def test_rows_and_ledger_are_in_one_database_of_a_server(ibis_postgres):
+    table = ibis_postgres(ROWS.select(["level", "age"]))
+    server = table.get_backend().con.info
+    address = f"postgresql://{server.user}@/{server.dbname}?host={quote(server.host, safe='')}"
+    ledger = skdp.PrivacyLedger(3.0, path=address)
+    skdp.DPMean(1.0, bounds=(0, 100), ledger=ledger).fit(table)
+    skdp.DPHistogram(1.5, domain={"level": range(5)}, ledger=ledger).fit(table.select("level"))
+    with pytest.raises(skdp.BudgetExceeded):
+        skdp.DPMean(1.0, bounds=(0, 100), ledger=ledger).fit(table)
+    assert skdp.PrivacyLedger(path=address).spent.epsilon == 2.5
+
+
+def test_ledger_is_not_written_into_a_file_of_rows(tmp_path):
+    connection = ibis.sqlite.connect(tmp_path / "rows.sqlite")
+    connection.con.executescript("CREATE TABLE t (x INTEGER); INSERT INTO t VALUES (1)")
+    with pytest.raises(ValueError, match="its tables are not the tables of a ledger"):
+        skdp.PrivacyLedger(1.0, path=tmp_path / "rows.sqlite")
+    assert connection.list_tables() == ["t"]
+    ledger = skdp.PrivacyLedger(1.0, path=tmp_path / "ledger.sqlite")
+    skdp.DPMean(1.0, bounds=(0, 1), ledger=ledger).fit(connection.table("t"))
+    assert ledger.spent.epsilon == 1
