@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import cache, partial
 from importlib import import_module
 from io import BytesIO
+from numbers import Integral
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any, BinaryIO
@@ -402,7 +403,8 @@ class RecordConverter:
         self.has_ledger = False
         # Objects in several places, by their ids: the object and its conversion.
         self._converted: dict[int, tuple[Any, Any]] = {}
-        self._n_seeds = 0
+        # Numbers of packed estimators of skdp, and of those with a seed.
+        self._n_packed = self._n_seeds = 0
 
     def pack(self, value: Any) -> Any:
         """Return a copy of an object in which all objects of skdp are records.
@@ -465,6 +467,7 @@ class RecordConverter:
         if _find_public_class(name) is not type(estimator):
             # An estimator of another library, which may contain estimators of skdp.
             return self._pack_attributes(estimator)
+        self._n_packed += 1
         self._n_seeds += getattr(estimator, "random_state", None) is not None
         try:
             record = Record(name, self.pack(_dump_estimator(estimator)))
@@ -477,7 +480,7 @@ class RecordConverter:
         """Return a copy of an object of another library with packed attributes."""
         packed = copy(value)
         self._converted[id(value)] = value, packed
-        n_seeds = self._n_seeds
+        n_packed, n_seeds = self._n_packed, self._n_seeds
         attributes = dict(vars(value))
         if isinstance(value, BaseEstimator) and _REQUESTS in attributes:
             attributes[_REQUESTS] = _list_requests(value)
@@ -491,6 +494,9 @@ class RecordConverter:
             vars(packed).pop("_seeds", None)
             if "random_state" in attributes:
                 attributes["random_state"] = None
+        if self._n_packed > n_packed:
+            # A search has seeds of estimators in its grid and results.
+            attributes = {name: _drop_seeds(x) for name, x in attributes.items()}
         vars(packed).update(attributes)
         return packed
 
@@ -521,6 +527,31 @@ def _map_items(convert: Callable[[Any], Any], value: Any) -> Any:
         items = np.fromiter(map(convert, value.ravel()), object, value.size)
         return items.reshape(value.shape)
     return value
+
+
+def _drop_seeds(value: Any) -> Any:
+    """Replace the seeds in dicts of parameters, such as grids of a search, by None."""
+    if type(value) in (list, tuple):
+        return type(value)(map(_drop_seeds, value))
+    if not isinstance(value, dict):
+        return value
+    kept = copy(value)
+    for name, item in value.items():
+        if not str(name).endswith("random_state"):
+            kept[name] = _drop_seeds(item)
+        elif isinstance(item, list | tuple):
+            kept[name] = [None] * len(item)
+        elif isinstance(item, np.ndarray):
+            seeds = np.full(item.shape, None, object)
+            is_masked = isinstance(item, np.ma.MaskedArray)
+            kept[name] = (
+                np.ma.MaskedArray(seeds, np.ma.getmaskarray(item))
+                if is_masked
+                else seeds
+            )
+        elif isinstance(item, Integral):
+            kept[name] = None
+    return kept
 
 
 # Metadata routing.

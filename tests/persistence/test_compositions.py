@@ -25,7 +25,7 @@ from sklearn.ensemble import (
 from sklearn.feature_selection import SelectKBest, chi2
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import fbeta_score, make_scorer
-from sklearn.model_selection import GridSearchCV, KFold, TunedThresholdClassifierCV
+from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, TunedThresholdClassifierCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -108,6 +108,9 @@ def raise_errors(estimator):
         skdp.OnFitOnly(skdp.UnaryEncodingTransformer(1.0, categories={"x0": [0, 1], "x1": [0, 1]}, random_state=SEED)),
         VotingClassifier([("a", bayes(random_state=SEED))]),
         BaggingClassifier(bayes(), 2, random_state=SEED),
+        GridSearchCV(bayes(), {"random_state": [SEED]}, cv=2),
+        GridSearchCV(make_pipeline(bayes()), [{"dpgaussiannb__random_state": np.array([SEED])}], cv=2),
+        RandomizedSearchCV(bayes(), {"random_state": (SEED, SEED)}, n_iter=2, cv=2, random_state=3),
     ],
     ids=lambda value: type(value).__name__,
 )
