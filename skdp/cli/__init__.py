@@ -174,6 +174,9 @@ def _format(text: str, parser: argparse.ArgumentParser, level: str = "error") ->
             name = action.option_strings[0]
             text = re.sub(rf"\b{action.dest}=", f"{name} ", text)
         text = text.replace(f"`{action.dest}`", name)
+        if isinstance(action.metavar, tuple):
+            for value in action.metavar:
+                text = text.replace(f"`{value.lower()}`", value)
     line = escape_text(f"{parser.prog}: {level}: {' '.join(text.split())}")
     return f"{wrap_text(line) if sys.stderr.isatty() else line}\n"
 

@@ -359,6 +359,7 @@ def run_synthesize(options: argparse.Namespace) -> Path:
     n_rows = options.max_rows_per_person
     parameters["max_rows_per_person"] = 1 if n_rows is None else n_rows
     if options.events is not None:
+        check_path(options.events[1], "events_out")
         linked = DPLinkedSynthesizer(
             **parameters, person=options.person, order_by=options.order_by
         )

@@ -183,8 +183,8 @@ def open_output(
         _create(partial, mode, is_folder=is_folder)
     except FileExistsError:
         raise FileExistsError(
-            f"`path` must not be written by two processes, got {str(path)!r}. If a "
-            f"process was killed, delete {str(partial)!r}."
+            f"{str(path)!r} must not be written by two processes. If a process was "
+            f"killed, delete {str(partial)!r}."
         ) from None
     except OSError as error:
         raise OSError(error.errno, os.strerror(error.errno or 0), str(path)) from None

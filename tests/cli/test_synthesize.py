@@ -236,7 +236,7 @@ LINKED_MISTAKES = {
     "--order-by must name a column of events, got 'hour'": ["--order-by", "hour"],
     "--save must not be given with --events": ["--save", "model"],
     "must be in different files": ["--events", "visits.csv", "out.csv"],
-    "must be a new file, got 'people.csv'": ["--events", "visits.csv", "people.csv"],
+    "EVENTS_OUT must be a new file, got 'people.csv'": ["--events", "visits.csv", "people.csv"],
     "visits.csv must have the columns ['town'], which its header lacks": ["--domain", "other.toml"],
     "must have a different id in each row, got missing ids": ["--events", "visits.csv", "events.csv"],
 }
