@@ -144,7 +144,9 @@ def test_error_of_a_pair_is_weighted_by_target_and_number_of_values(kind, power,
     Pairs with the target have the weight 10, and pairs with a column of two values, such as column 0, have 1.5.
     """
     table = measure_pairs(target, kind=kind, amount=Fraction(1, 4))
-    assert table.budget.remaining == 0
+    # With Laplace noise, a part is kept for interactions with the target.
+    is_kept = kind == "laplace" and target is not None
+    assert table.budget.remaining <= Fraction(is_kept, 8)
     scaled = {1: [], 1.5: [], 10: []}
     for marginal in table.marginals:
         if len(marginal.clique) == 2:

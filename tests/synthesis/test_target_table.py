@@ -49,6 +49,20 @@ def test_label_of_five_columns_is_kept():
     assert (label_of(rows[NAMES]) == rows["label"]).mean() > 0.8
 
 
+def test_rule_of_three_columns_is_a_table_of_three_columns():
+    """Columns of a rule have no dependent pairs, so a search among interactions finds them."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 9, (10_000, 6))
+    table = pd.DataFrame(codes, columns=list("abcdef"))
+    table["label"] = (codes[:, [1, 3, 4]].sum(axis=1) % 3 == 0).astype(int)
+    domain = {name: list(range(9)) for name in "abcdef"} | {"label": [0, 1]}
+    synthesizer = fit(table, domain=domain)
+    assert ("b", "d", "e", "label") in synthesizer.selected_cliques_
+    rows = synthesizer.sample(20_000)
+    is_zero = rows[["b", "d", "e"]].sum(axis=1) % 3 == 0
+    assert (is_zero == rows["label"]).mean() > 0.75
+
+
 def test_pairs_within_a_table_of_groups_are_not_measured():
     synthesizer = fit()
     scores = synthesizer.pair_scores_
@@ -243,7 +257,8 @@ def replay_neighbors(n_neighbors, n_rows):
         assert replay.passed, replay.findings
         is_choice = replay.draws["sampler"] == "exponential_mechanism"
         assert is_choice.any()
-        assert replay.draws.loc[is_choice, "difference"].max() <= n_rows
+        # Interactions are chosen, too.
+        assert replay.draws.loc[is_choice, "difference"].max() <= 2 * n_rows
 
 
 @pytest.mark.parametrize("n_rows", [1, 3])

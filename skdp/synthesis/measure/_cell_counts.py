@@ -177,7 +177,9 @@ def _choose_bins(
     sizes = [s for c, s in enumerate(domain.sizes) if c not in found] or [1]
     n_beside = max(n_equal, 2 * n_cells / float(np.minimum(sizes, n_equal).mean()))
     proportion = (len(found) - 1) / max(1, len(domain.columns) - 1)
-    n_bins = round(proportion * n_equal + (1 - proportion) * n_beside)
+    n_bins = proportion * n_equal + (1 - proportion) * n_beside
+    # An even number of bins keeps the sign of symmetric numbers.
+    n_bins = 2 * max(1, round(n_bins / 2))
     columns = dict(domain)
     for column in found:
         fine = numbers.cells[column]

@@ -16,7 +16,13 @@ from skdp._arrays import Floats, Indices
 from skdp.synthesis.measure._budget import PrivateCounts, PrivateScores
 from skdp.synthesis.measure._plan import MarginalPlan
 from skdp.synthesis.measure._scores import MEAN_ABSOLUTE, NOISE_COST
-from skdp.synthesis.model import Clique, GraphicalModel, ValueGroups, estimate_total
+from skdp.synthesis.model import (
+    Clique,
+    GraphicalModel,
+    ValueGroups,
+    estimate_counts,
+    estimate_total,
+)
 from skdp.synthesis.private._records import MAX_LOADED_CELLS, CodedRecords
 
 # A rule over several columns, such as a parity, changes no pair of columns, so pairs do not
@@ -52,7 +58,8 @@ CHOICE_FRACTION, MAX_CHOICE_FRACTION = Fraction(1, 256), Fraction(1, 32)
 MAX_CHOICE_ERROR = 0.15
 """Largest error of a choice, relative to the number of scored records."""
 
-MAX_CHOICES = 8
+MAX_CHOICES, MAX_CHOICES_FRACTION = 8, Fraction(1, 8)
+"""Largest number of choices, and fraction of the budget for all of them."""
 
 
 Level = tuple[int, int]
@@ -78,21 +85,24 @@ def plan_search(
     if not private.can_sample:  # all rows are counted
         n_rows = min(total, MAX_LOADED_CELLS)
         max_listed = min(MAX_LISTED, int(MAX_COUNTED / n_rows))
-    cliques = list_interactions(plan, max_listed)
-    if not cliques:
-        return None
-    budget = private.budget
-    required = budget.choice_error(CHOICE_FRACTION, len(cliques)) / MAX_CHOICE_ERROR
-    if private.can_sample:
-        most = min(total, MAX_ROWS, MAX_COUNTED / len(cliques) - MODEL_ROWS)
-        n_records = min(max(MODEL_ROWS, required), most)
-    # The error of a choice is proportional to a power of its fraction of the budget.
-    scale = (required / n_records) ** (1 / budget.error_power)
-    fraction = CHOICE_FRACTION * max(1, math.ceil(scale))
-    if fraction > MAX_CHOICE_FRACTION:
-        return None
-    rate = Fraction(n_records / total).limit_denominator(1 << 20)
-    return Search(cliques, fraction, rate)
+    listed = list_interactions(plan, max_listed)
+    # With much noise, only marginals with the target.
+    for cliques in (listed, [c for c in listed if plan.target in c]):
+        if not cliques:
+            break
+        budget = private.budget
+        required = budget.choice_error(CHOICE_FRACTION, len(cliques)) / MAX_CHOICE_ERROR
+        if private.can_sample:
+            most = min(total, MAX_ROWS, MAX_COUNTED / len(cliques) - MODEL_ROWS)
+            n_records = min(max(MODEL_ROWS, required), most)
+        # The error of a choice is proportional to a power of its fraction of the budget.
+        scale = (required / n_records) ** (1 / budget.error_power)
+        fraction = CHOICE_FRACTION * max(1, math.ceil(scale))
+        # The number of records has an error, too.
+        if fraction <= MAX_CHOICE_FRACTION * Fraction(3, 2):
+            rate = Fraction(n_records / total).limit_denominator(1 << 20)
+            return Search(cliques, min(fraction, MAX_CHOICE_FRACTION), rate)
+    return None
 
 
 def list_interactions(plan: MarginalPlan, max_listed: int) -> list[Clique]:
@@ -141,18 +151,26 @@ class Comparison:
         search: Search,
         *,
         model: GraphicalModel,
-        lacking: Mapping[Clique, float],
+        excess: Mapping[Clique, float],
     ) -> None:
-        """Draw rows of the model, and records; `lacking` has the excess of pairs that the model lacks."""
+        """Draw rows of the model, and records; `excess` has the dependence of pairs, in records."""
         self._rate = float(search.sampling_rate)
-        self._lacking = lacking
+        self._lacking = dict(excess)
+        self._noise: dict[Clique, float] = {}
+        for marginal in private.marginals:
+            noise = MEAN_ABSOLUTE * marginal.std_error * marginal.counts.size
+            pair = marginal.clique
+            if len(pair) == 2:
+                self._lacking.pop(pair, None)
+                # Noise that exceeds the dependence of a pair is not in the model.
+                self._noise[pair] = min(noise, excess.get(pair, 0.0))
+        for column, size in enumerate(plan.sizes):
+            _, std_error = estimate_counts(private.marginals, (column,))
+            self._noise[(column,)] = MEAN_ABSOLUTE * std_error * size
         self._is_ordered = plan.is_ordered
         total, _ = estimate_total(private.marginals)
         self.n_records = self._rate * total
         self._scale = self.n_records / MODEL_ROWS
-        # The squared error of a pair in one cell, by the noise of its cells.
-        squares = [m.std_error**2 * m.counts.size for m in private.marginals]
-        self._square = self._rate**2 * float(np.mean(squares))
         self._counts = [total * model.marginal(clique) for clique in plan.columns]
         self._private = private.draw_sample(search.sampling_rate)
         rows = model.sample(MODEL_ROWS, np.random.default_rng(0))
@@ -202,11 +220,12 @@ class Comparison:
 
     def _expect(self, clique: Clique, model_counts: NDArray[np.floating]) -> float:
         """Return the expected score of a marginal by errors of samples, noise of the model, and pairs that it lacks."""
+        parts = [(column,) for column in clique]
+        parts += itertools.combinations(sorted(clique), 2)
         sampling = math.sqrt(1 + self._scale) * float(np.sqrt(model_counts).sum())
-        noise = math.sqrt(self._square * model_counts.size)
-        pairs = itertools.combinations(sorted(clique), 2)
-        lacking = math.fsum(self._lacking.get(pair, 0.0) for pair in pairs)
-        return MEAN_ABSOLUTE * math.hypot(sampling, noise) + self._rate * lacking
+        noise = [self._rate * self._noise.get(part, 0.0) for part in parts]
+        lacking = math.fsum(self._lacking.get(part, 0.0) for part in parts)
+        return math.hypot(MEAN_ABSOLUTE * sampling, *noise) + self._rate * lacking
 
     def limit_of_chance(self, n: int) -> float:
         """Return the largest excess of n marginals that sampling errors explain."""
@@ -244,13 +263,21 @@ class Comparison:
         return parts
 
 
+def choose_columns(search: Search, compared: Comparison, target: int) -> Clique:
+    """Choose a marginal with the target that probably differs from the model most."""
+    cliques = [clique for clique in search.cliques if target in clique]
+    levels = map(compared.find_level, cliques)
+    scores, expected = compared.score(list(zip(cliques, levels, strict=True)))
+    return cliques[scores.choose(range(len(cliques)), expected, search.fraction)]
+
+
 def find_interactions(
     private: PrivateCounts,
     search: Search,
     compared: Comparison,
     fraction: Fraction,
 ) -> tuple[dict[Clique, float], dict[Clique, ValueGroups]]:
-    """Choose marginals that differ from the model, and measure by how many records; keep a quarter of the budget.
+    """Choose marginals that differ from the model, and measure by how many records.
 
     Return this excess, and the groups of values with which marginals of at least three columns are measured.
     An interaction is measured later with about a `fraction` of the remaining budget.
@@ -266,7 +293,8 @@ def find_interactions(
     all_excess: dict[Clique, float] = {}
     groups: dict[Clique, ValueGroups] = {}
     part_fraction = search.fraction * Fraction(3, 4)
-    min_remaining = budget.remaining / 4 + search.fraction + part_fraction
+    kept = max(budget.remaining / 4, budget.remaining - MAX_CHOICES_FRACTION)
+    min_remaining = kept + search.fraction + part_fraction
     while (
         candidates
         and len(all_excess) < MAX_CHOICES

@@ -35,6 +35,7 @@ from skdp.synthesis.measure._interactions import (
     ORDERS,
     Comparison,
     Search,
+    choose_columns,
     find_interactions,
     plan_search,
 )
@@ -82,8 +83,10 @@ MAX_SECOND_ROUND_COLUMNS = 60
 INTERACTION_FRACTION = Fraction(1, 8)
 """Fraction of the counts of the second round with which an interaction is measured, about."""
 
-MAX_UNSPENT_FRACTION = Fraction(1, 32)
-"""Largest fraction of the counts that is kept for interactions if the noise is Laplace: its rest is not spent."""
+MAX_UNSPENT_FRACTION, MAX_TARGET_UNSPENT_FRACTION = Fraction(1, 32), Fraction(1, 8)
+"""Largest fraction of the counts that is kept for interactions if the noise is Laplace, and with a target.
+
+It is not spent if no interaction is found."""
 
 INTERACTIONS_FRACTION = Fraction(1, 32)
 """Largest fraction of the budget for the counts of interactions if there are no second scores."""
@@ -435,7 +438,10 @@ def measure_again(
     # With Gaussian noise, two measurements with parts of a budget are as good as one.
     plan, budget = candidates.plan, private.budget
     seeks_table = seeks_table and budget.is_gaussian
-    if search and not budget.is_gaussian and 4 * search.fraction > MAX_UNSPENT_FRACTION:
+    max_unspent = MAX_UNSPENT_FRACTION
+    if plan.target is not None:
+        max_unspent = MAX_TARGET_UNSPENT_FRACTION
+    if search and not budget.is_gaussian and 4 * search.fraction > max_unspent:
         search = None
     reserve = 4 * search.fraction if search else Fraction(0)
     first = candidates
@@ -448,16 +454,27 @@ def measure_again(
     spent = measure_marginals(private, replace(candidates, fraction=fraction), chosen)
     fitted = fit_counts(plan.structure, private.marginals, numbers)
     coarse: dict[Clique, ValueGroups] = {}
+    compared = None
+    if search:
+        compared = Comparison(
+            private, plan, search, model=fitted.model, excess=candidates.excess
+        )
     if seeks_table:
+        found: Clique = ()
+        if search and compared:
+            found = choose_columns(search, compared, plan.target)
         coarse = measure_target_table(
-            private, plan, model=fitted.model, gains=scores.excess, measured=chosen
+            private,
+            plan,
+            model=fitted.model,
+            gains=scores.excess,
+            measured=chosen,
+            found=found,
         )
     added = list(coarse)
-    if coarse:
-        search = None
-    if search:
+    if search and compared and not coarse:
         added, coarse = measure_interactions(
-            private, candidates, search, model=fitted.model, measured=chosen
+            private, candidates, search, compared, measured=chosen
         )
     if budget.is_gaussian and reserve:
         # Pairs for which the first model had no room.
@@ -481,18 +498,16 @@ def measure_interactions(
     private: PrivateCounts,
     candidates: Candidates,
     search: Search,
+    compared: Comparison,
     *,
-    model: GraphicalModel,
     measured: Sequence[Clique],
 ) -> tuple[list[Clique], dict[Clique, ValueGroups]]:
     """Search marginals that a model lacks, and measure them; return them, and their groups of values."""
     plan = candidates.plan
-    lacking = {**candidates.excess}
-    for clique in measured:
-        lacking.pop(clique, None)
-    compared = Comparison(private, plan, search, model=model, lacking=lacking)
     found, groups = find_interactions(private, search, compared, Fraction(1, 2))
-    fraction = min(private.budget.remaining / 2, INTERACTIONS_FRACTION)
+    fraction = private.budget.remaining
+    if private.budget.is_gaussian:  # the rest is for pairs again
+        fraction = min(fraction / 2, INTERACTIONS_FRACTION)
     interactions = Candidates(
         plan=plan,
         budget=private.budget,
@@ -525,9 +540,6 @@ def measure_in_rounds(
     measure_marginals(private, candidates, first)
     model = fit_counts(plan.structure, private.marginals, numbers).model
     measured = [clique for clique in first if clique not in candidates.deferred]
-    lacking = scores.excess
-    for clique in measured:
-        lacking.pop(clique)
     total, _ = estimate_total(private.marginals)
     counts = [total * model.marginal(clique) for clique in plan.columns]
     groups = group_columns(private, plan, counts, private.budget.remaining)
@@ -536,8 +548,8 @@ def measure_in_rounds(
     found: dict[Clique, float] = {}
     interactions: dict[Clique, ValueGroups] = {}
     if search:
-        lacking |= second.excess
-        compared = Comparison(private, plan, search, model=model, lacking=lacking)
+        excess = {**scores.excess, **second.excess}
+        compared = Comparison(private, plan, search, model=model, excess=excess)
         found, interactions = find_interactions(
             private, search, compared, INTERACTION_FRACTION
         )

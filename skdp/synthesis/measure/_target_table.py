@@ -11,7 +11,7 @@ import numpy as np
 
 from skdp._arrays import Floats, Indices
 from skdp.synthesis.measure._budget import PrivateCounts
-from skdp.synthesis.measure._interactions import group_values
+from skdp.synthesis.measure._interactions import LEVELS, group_values
 from skdp.synthesis.measure._plan import CLIQUES_PER_MODEL, MarginalPlan
 from skdp.synthesis.model import (
     Clique,
@@ -28,9 +28,6 @@ TABLE_FRACTION = Fraction(2, 3)
 CHOICE_FRACTION, SCORE_FRACTION = Fraction(1, 32), Fraction(1, 64)
 """Fractions of the remaining budget for the choice of a table, and for the score of the chosen table."""
 
-LEVELS = (2, 3, 4, 6, 8)
-"""Numbers of groups of the values of a column."""
-
 MAX_COLUMNS = 16
 """Largest number of columns of a table."""
 
@@ -42,17 +39,19 @@ def measure_target_table(
     model: GraphicalModel,
     gains: Mapping[Clique, float],
     measured: Sequence[Clique],
+    found: Clique = (),
 ) -> dict[Clique, ValueGroups]:
     """Choose a table, and measure it if it corrects many predictions of a model; return it, or nothing.
 
-    `gains` has the noisy scores of pairs, and `measured` has the marginals of the model.
+    `gains` has the noisy scores of pairs, `measured` has the marginals of the model, and `found` the columns of a
+    marginal that the model probably lacks.
     """
     target = plan.target
     assert target is not None
     total, _ = estimate_total(private.marginals)
     counts = [total * model.marginal(clique) for clique in plan.columns]
     tables: list[tuple[Clique, tuple[Indices, ...]]] = []
-    for table in list_tables(plan, target, counts, gains):
+    for table in list_tables(plan, target, counts, gains, found):
         clique = tuple(sorted(table))
         groups = tuple(table[column] for column in clique)
         graph, columns = plan.start_elimination(measured, {clique: groups})
@@ -88,21 +87,24 @@ def list_tables(
     target: int,
     counts: Sequence[Floats],
     gains: Mapping[Clique, float],
+    found: Clique,
 ) -> Iterator[dict[int, Indices]]:
-    """List tables of the columns with the largest gains, with the groups of values of each column."""
+    """List tables of the columns with the largest gains, and of the columns that are `found`, by groups of values."""
     columns = [c for c in range(len(plan.sizes)) if c != target and plan.sizes[c] > 1]
     columns.sort(key=lambda c: -gains.get(tuple(sorted((c, target))), 0.0))
     # Columns with larger gains have as many or more groups.
     levels = [(level, level) for level in LEVELS]
     levels += list(itertools.pairwise(LEVELS))
     listed = set()
-    for n_columns in range(2, min(MAX_COLUMNS, len(columns)) + 1):
-        for low, high in levels:
-            table = {target: np.arange(plan.sizes[target])}
-            for rank, column in enumerate(columns[:n_columns]):
-                level = high if 2 * rank < n_columns else low
-                table[column] = group_values(counts[column], level)
-            n_groups = tuple(int(members.max()) + 1 for members in table.values())
-            if math.prod(n_groups) <= plan.max_cells and n_groups not in listed:
-                listed.add(n_groups)
-                yield table
+    for ranked in (columns[:MAX_COLUMNS], [c for c in columns if c in found]):
+        for n_columns in range(2, len(ranked) + 1):
+            for low, high in levels:
+                table = {target: np.arange(plan.sizes[target])}
+                for rank, column in enumerate(ranked[:n_columns]):
+                    level = high if 2 * rank < n_columns else low
+                    table[column] = group_values(counts[column], level)
+                n_groups = tuple((c, int(m.max()) + 1) for c, m in table.items())
+                n_cells = math.prod(n for _, n in n_groups)
+                if n_cells <= plan.max_cells and n_groups not in listed:
+                    listed.add(n_groups)
+                    yield table
