@@ -220,7 +220,7 @@ class Comparison:
 
     def _expect(self, clique: Clique, model_counts: NDArray[np.floating]) -> float:
         """Return the expected score of a marginal by errors of samples, noise of the model, and pairs that it lacks."""
-        parts = [(column,) for column in clique]
+        parts: list[Clique] = [(column,) for column in clique]
         parts += itertools.combinations(sorted(clique), 2)
         sampling = math.sqrt(1 + self._scale) * float(np.sqrt(model_counts).sum())
         noise = [self._rate * self._noise.get(part, 0.0) for part in parts]
@@ -263,7 +263,7 @@ class Comparison:
         return parts
 
 
-def choose_columns(search: Search, compared: Comparison, target: int) -> Clique:
+def choose_columns(search: Search, compared: Comparison, target: int | None) -> Clique:
     """Choose a marginal with the target that probably differs from the model most."""
     cliques = [clique for clique in search.cliques if target in clique]
     levels = map(compared.find_level, cliques)
