@@ -50,28 +50,12 @@ class IbisTable(StreamTable):
     ) -> tuple[Table, Integers, Integers] | None:
         """Count and sum the rows of each combination of bins or values in the database."""
         backend = self._frame.get_backend().name
-        if self.limit is not None or backend not in ("sqlite", "duckdb", "postgres"):
+        if self.limit is not None or not self._can_group(backend):
             return None
-        if backend == "sqlite":
-            # `hex` writes digits of UTF-8 only in databases with this encoding.
-            query = self._frame.get_backend().raw_sql("PRAGMA encoding")
-            with closing(query) as cursor:
-                if cursor.fetchone() != ("UTF-8",):
-                    return None
-        cells: dict[str, Any] = {}
-        for index, name in enumerate(keys.columns):
-            cell = _find_cell(self._frame[name], keys[name], backend)
-            if cell is None:
-                return None
-            cells[f"cell{index}"], is_missing = cell
-            cells[f"missing{index}"] = is_missing.ifelse(1, 0)
-        summands = {"n_rows": ibis.literal(1, "int64")}
-        for index, (name, (low, high)) in enumerate(numbers.items()):
-            column = _convert_number(self._frame[name], backend)
-            if column is None:
-                return None
-            for kind, summand in enumerate(_place(column, low, high, grid)):
-                summands[f"sum{kind}_{index}"] = summand
+        cells = self._find_cells(keys, backend)
+        summands = self._find_summands(numbers, grid, backend)
+        if cells is None or summands is None:
+            return None
         if backend == "sqlite":
             for index, name in enumerate((*keys.columns, *numbers)):
                 summands[f"other{index}"] = _find_other_type(self._frame[name])
@@ -84,19 +68,55 @@ class IbisTable(StreamTable):
         # an error.
         if any(totals[name].any() for name in totals if name.startswith("other")):
             return None
-        table = {}
-        for index, name in enumerate(keys.columns):
-            found_cells = found[f"cell{index}"].to_pylist()
-            is_missing = found[f"missing{index}"].to_numpy() > 0
-            is_whole = self._frame[name].type().is_integer()
-            table[name] = _represent(
-                keys[name], found_cells, is_missing, is_whole=is_whole
-            )
-        by_group = np.zeros((4, len(numbers), found.num_rows), np.int64)
+        sums_by_group = np.zeros((4, len(numbers), found.num_rows), np.int64)
         for kind, index in np.ndindex(4, len(numbers)):
-            by_group[kind, index] = totals[f"sum{kind}_{index}"]
-        frame = pd.DataFrame(table, index=range(found.num_rows))
-        return wrap_table(frame), totals["n_rows"], by_group
+            sums_by_group[kind, index] = totals[f"sum{kind}_{index}"]
+        return self._represent_keys(keys, found), totals["n_rows"], sums_by_group
+
+    def _can_group(self, backend: str) -> bool:
+        """Return True for databases whose expressions equal the conversions of Python."""
+        if backend == "sqlite":
+            # `hex` writes digits of UTF-8 only in databases with this encoding.
+            query = self._frame.get_backend().raw_sql("PRAGMA encoding")
+            with closing(query) as cursor:
+                return bool(cursor.fetchone() == ("UTF-8",))
+        return backend in ("duckdb", "postgres")
+
+    def _find_cells(self, keys: Domain, backend: str) -> dict[str, Any] | None:
+        """Return the expressions of the cell of each key, and if it is missing; None if one may not be exact."""
+        cells: dict[str, Any] = {}
+        for index, name in enumerate(keys.columns):
+            cell = _find_cell(self._frame[name], keys[name], backend)
+            if cell is None:
+                return None
+            cells[f"cell{index}"], is_missing = cell
+            cells[f"missing{index}"] = is_missing.ifelse(1, 0)
+        return cells
+
+    def _find_summands(
+        self, numbers: Mapping[Any, Any], grid: int, backend: str
+    ) -> dict[str, Any] | None:
+        """Return the expressions to sum, see `_place`; None if one may not be exact."""
+        summands = {"n_rows": ibis.literal(1, "int64")}
+        for index, (name, (low, high)) in enumerate(numbers.items()):
+            column = _convert_number(self._frame[name], backend)
+            if column is None:
+                return None
+            for kind, summand in enumerate(_place(column, low, high, grid)):
+                summands[f"sum{kind}_{index}"] = summand
+        return summands
+
+    def _represent_keys(self, keys: Domain, found: Any) -> Table:
+        """Return a value of each key for each group, which is encoded as all values of the group."""
+        columns = {}
+        for index, name in enumerate(keys.columns):
+            columns[name] = _represent(
+                keys[name],
+                found[f"cell{index}"].to_pylist(),
+                found[f"missing{index}"].to_numpy() > 0,
+                is_whole=self._frame[name].type().is_integer(),
+            )
+        return wrap_table(pd.DataFrame(columns, index=range(found.num_rows)))
 
 
 def read_query(query: Any) -> Tables:
@@ -216,48 +236,52 @@ def _find_cell(column: Any, values: Categories | Interval, backend: str) -> Any:
 
     The value is null if it is not declared, and the index is -1 below and the number of bins above the bounds.
     """
-    dtype = column.type()
     listed = values.edges if isinstance(values, Interval) else values.values
     present = [value for value in listed if value is not None]
-    value_type = type_of_value(present[0]) if present else None
-    cells: Any = None
-    literals = []
-    if value_type == "number":
-        # Floats of 32 bits are not compared, because declared numbers would be rounded.
-        is_exact = not dtype.is_float32() and max(map(abs, present)) < 1 << 53
-        if is_exact:
-            cells = _convert_number(column, backend)
-        literals = list(map(_exact, present)) if cells is not None else []
-    elif value_type == "string" and dtype.is_string():
-        # Text in hexadecimal digits is compared without the collation of the column.
-        cells = _write_hex(column, backend)
-        literals = [value.encode().hex() for value in present]
-    elif backend != "sqlite":
-        is_time = dtype.is_timestamp() and dtype.timezone is None
-        is_time = is_time and dtype.scale in (None, 6)
-        is_day = dtype.is_date()
-        if isinstance(values, Interval):
-            is_day = is_time = is_day or is_time
-        stored = {"boolean": dtype.is_boolean(), "date": is_day, "datetime": is_time}
-        if stored.get(value_type or "", False):
-            cells, literals = column, [ibis.literal(value, dtype) for value in present]
-    if cells is None:
+    has_bins = isinstance(values, Interval)
+    comparable = _make_comparable(column, present, backend, has_bins=has_bins)
+    if comparable is None:
         return None
+    cells, literals = comparable
     if isinstance(values, Categories):
         return cells.isin(literals).ifelse(cells, None), cells.isnull()
     if values.decimals is not None and not (
-        dtype.is_integer() or value_type != "number"
+        column.type().is_integer() or values.dtype.kind == "M"
     ):
         return None  # a number with more decimals than declared is an error
-    last = literals[-1]
-    is_above = cells > last
-    if value_type == "date":
+    is_above = cells > literals[-1]
+    if values.dtype == np.dtype("datetime64[D]"):
         # A day includes all its times.
-        is_above = cells >= ibis.literal(present[-1] + timedelta(days=1), dtype)
+        is_above = cells >= ibis.literal(present[-1] + timedelta(days=1), column.type())
     n_bins = len(literals) - 1
     bins = _search(cells, literals, 0, n_bins)
     bin_of_row = ibis.cases((cells < literals[0], -1), (is_above, n_bins), else_=bins)
     return bin_of_row, cells.isnull()
+
+
+def _make_comparable(
+    column: Any, values: Sequence[Any], backend: str, *, has_bins: bool
+) -> tuple[Any, list[Any]] | None:
+    """Return expressions of a column and of declared values that compare as in Python; None without exact ones."""
+    dtype = column.type()
+    value_type = type_of_value(values[0]) if values else ""
+    if value_type == "number":
+        # Floats of 32 bits are not compared, because declared numbers would be rounded.
+        is_exact = not dtype.is_float32() and max(map(abs, values)) < 1 << 53
+        numbers = _convert_number(column, backend) if is_exact else None
+        return None if numbers is None else (numbers, list(map(_exact, values)))
+    if value_type == "string" and dtype.is_string():
+        # Text in hexadecimal digits is compared without the collation of the column.
+        return _write_hex(column, backend), [value.encode().hex() for value in values]
+    is_time = dtype.is_timestamp() and dtype.timezone is None
+    is_time = is_time and dtype.scale in (None, 6)
+    is_day = dtype.is_date()
+    if has_bins:  # of days or of times
+        is_day = is_time = is_day or is_time
+    stored = {"boolean": dtype.is_boolean(), "date": is_day, "datetime": is_time}
+    if backend == "sqlite" or not stored.get(value_type, False):
+        return None
+    return column, [ibis.literal(value, dtype) for value in values]
 
 
 def _search(column: Any, edges: Sequence[Any], first: int, stop: int) -> Any:
