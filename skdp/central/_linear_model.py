@@ -80,12 +80,14 @@ MAX_CLIPPED_FRACTION = 0.2
 # residual before each of the first steps, and for the sums of products of columns. Without
 # a delta, the noise of the latter grows with the square of the number of columns.
 SCORES = Fraction(1, 20)
-COUNTS = Fraction(1, 60), Fraction(1, 60), Fraction(1, 10)
+COUNTS = Fraction(1, 60), Fraction(1, 60), Fraction(3, 20)
 PRODUCTS, PURE_PRODUCTS = Fraction(1, 5), Fraction(3, 10)
 
 # Parts of the remaining budget for the gradients of each step, in twentieths. The estimate
-# is the mean of the steps that have the last limit of the residuals.
+# is the mean of the steps that have the last limit of the residuals. Without a delta, two
+# gradients with half of a budget have twice the variance of one gradient with all of it.
 GRADIENTS = (1, 2, 8, 9)
+PURE_GRADIENTS = (1, 2, 5, 12)
 
 
 class GridRows(NamedTuple):
@@ -407,7 +409,8 @@ class TargetRows:
 
         estimate = coefficients = np.zeros(self.size)
         distance = 0.0
-        for step, part in enumerate(GRADIENTS):
+        parts = PURE_GRADIENTS if self.budget.kind == "epsilon" else GRADIENTS
+        for step, part in enumerate(parts):
             noise = self.gradient_noise(part)
             if step < len(COUNTS):
                 # Rows of the largest norm with the largest residual that change a sum by
@@ -477,7 +480,9 @@ class TargetRows:
         weights = np.rint(UNIT * self.rows.factors**2)
         noise = Noise.from_budget(self.budget * fraction, UNIT)
         counts = noise.add_floats(source, count_by_size(sizes, weights))
-        return counts / UNIT, to_float(noise.std) / UNIT
+        # Laplace noise, without a delta, has heavier tails.
+        tail = 1.25 if self.budget.kind == "epsilon" else 1.0
+        return counts / UNIT, tail * to_float(noise.std) / UNIT
 
     def _measure_scores(
         self, coefficients: Floats, limit: float, source: ByteSource
@@ -688,7 +693,7 @@ class DPLinearRegression(_LinearRegression):
     the number of columns, divided by mu.
 
     The rest of the budget has three uses. A fifth of it (without delta, 3/10) is for noisy sums of products of two
-    columns, the second derivatives of the loss. Two 15ths are for three noisy histograms of the residuals by size,
+    columns, the second derivatives of the loss. 11/60 are for three noisy histograms of the residuals by size,
     which determine a limit of the residuals. The other parts are for four noisy sums of the products of rows and
     clipped residuals, and for sums of their squares. Each sum gives a Newton step, and the noise of these sums is
     proportional to the limit, not to `target_bounds`. The result is the mean of the last two steps, weighted by their
@@ -696,7 +701,8 @@ class DPLinearRegression(_LinearRegression):
     eigenvectors of the products are shrunk by their noise ([3]_), which matters for collinear columns and for few rows.
 
     Clipped residuals change the coefficients if they are not symmetric. The limit is an extrapolation of the histogram:
-    the clipped parts of residuals of a heavy tail add up to about a quarter of the noise of a sum.
+    the clipped parts of residuals of a heavy tail add up to about a quarter of the noise of a sum. A group of rows far
+    from all others that the noise of the histogram hides, of up to about ``50 / epsilon`` rows, is clipped.
 
     With `sample_weight`, all sums are weighted by `sample_weight` / `max_weight`. Without an intercept, the
     coefficients of each step are those with an intercept of 0.

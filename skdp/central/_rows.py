@@ -561,12 +561,18 @@ class NoisyProducts:
         # The noise of the sums matters if it is large compared with the variances of the
         # gradients due to the rows, and due to the rows and the noise.
         noise = error / variances / np.sqrt(1 + noise_variance / variances)
-        ratios = np.outer(noise, noise) / 4
-        identity = np.eye(len(scores))
-        excess = (to_units.T @ scores @ to_units - identity) / (1 + ratios)
-        values, vectors = np.linalg.eigh(identity + excess)
+        scores = to_units.T @ scores @ to_units
+        # The mean of the variances, of which `row_variance` has an error of about 0.3.
+        identity, ratios = np.eye(len(noise)), np.outer(noise, noise)
+        weights = np.append(noise**-2, 10)
+        level = max(float(np.average([*np.diag(scores), 1], weights=weights)), 1 / 4)
+        excess = (scores - level * identity) * np.exp(ratios * (identity / 2 - 1))
+        excess, vectors = np.linalg.eigh(excess)
+        # Much smaller variances than those of equal residuals are more likely noise.
+        square = float(np.mean(noise)) ** 2
+        excess[excess < 0] *= (1 + square / 2) / (1 + 4 * square)
         vectors = units @ vectors
-        smooth: Floats = vectors * np.maximum(values, 1 / 20) @ vectors.T
+        smooth: Floats = vectors * np.maximum(level + excess, 1 / 20) @ vectors.T
         return smooth
 
 
@@ -639,6 +645,24 @@ def count_by_size(sizes: Floats, weights: Floats | None = None) -> Integers:
     return np.bincount(classes, weights, len(RESIDUAL_LIMITS)).astype(np.int64)
 
 
+def find_last_count(counts: Floats, error: float, n_rows: float) -> int:
+    """Return the index of the last noisy count beyond which no residuals are certain."""
+    # A limit above all residuals increases the noise. So the range of residuals is extended
+    # by sums of adjacent counts that exceed their noise, the more the farther they are.
+    totals, index = np.cumsum(counts), np.arange(len(counts))
+    lengths = np.maximum(index + 1 - index[:, np.newaxis], 0)
+    sums = np.where(lengths, totals - (totals - counts)[:, np.newaxis], 0)
+    certainty = sums / (max(error, 2.0**-40) * np.sqrt(np.maximum(lengths, 1)))
+    far = max(int(np.argmax(totals >= n_rows / 2)), 2)
+    while True:
+        best = certainty[far + 1 :, far + 1 :].max(axis=0, initial=0.0)
+        is_certain = best >= 2.5 + 0.2 * np.arange(len(best))
+        if not is_certain.any():
+            break
+        far += 1 + int(np.argmax(is_certain))
+    return far
+
+
 def choose_residual_limit(
     counts: Floats, error: float, n_rows: float, n_clipped: float
 ) -> tuple[float, float, float]:
@@ -648,30 +672,24 @@ def choose_residual_limit(
     a count. Also return the fraction of the residuals within the limit, and the mean square of clipped residuals, in
     squared limits.
     """
-    # Summed from the largest residuals down, which adds the noise of few counts.
-    n_beyond = np.cumsum(counts[:0:-1])[::-1]
-    n_beyond = np.clip(n_beyond, 0.5, 0.8 * n_rows)
-    errors = max(error, 2.0**-40) * np.sqrt(np.arange(len(n_beyond), 0, -1))
-    certainty = (n_beyond - 0.5) / errors
-    # A larger limit, which noise exceeds, would increase all noise.
-    is_certain = certainty >= min(3.0, certainty.max() / 1.2)
-    far = int(np.flatnonzero(is_certain)[-1])
+    far = find_last_count(counts, error, n_rows)
+    counts = counts[: far + 1]
     # A Weibull distribution has these numbers of residuals beyond two limits. Its tail may
     # be heavy, so a normal distribution would clip too many large residuals.
-    logs = np.log(n_rows / n_beyond)
-    nearer = np.flatnonzero(is_certain[:far] & (n_beyond[:far] > 0.2 * n_rows))
+    n_beyond = np.array([counts[-1], counts[-2:].sum()])
+    log_far, log_near = np.log(n_rows / np.clip(n_beyond, 0.5, 0.8 * n_rows))
     exponent = 1.5
-    if len(nearer) and n_beyond[far] < 0.1 * n_rows:
-        near = int(nearer[-1])
-        octaves = math.log(2) * (far - near)
-        exponent = math.log(logs[far] / logs[near]) / octaves
-        exponent = min(max(exponent, 0.25), 1.5)
+    if n_beyond[0] < 0.2 * n_rows:
+        exponent = math.log2(max(log_far / log_near, 1.0))
+        exponent = min(max(exponent, 0.5), 1.5)
     wanted = math.log(n_rows / max(n_clipped, 0.5))
     # The mean part of a residual beyond the limit is ``limit / (exponent * wanted)``.
     wanted -= math.log(min(exponent * wanted / 4, 1.0))
-    limit = float(RESIDUAL_LIMITS[far]) * (wanted / logs[far]) ** (1 / exponent)
-    limit = float(np.clip(limit, RESIDUAL_LIMITS[0], RESIDUAL_LIMITS[-1]))
-    # Between b / 2 and b, the mean square is b**2 / 2 if the density falls with the square.
-    squares = np.minimum(0.5 * (RESIDUAL_LIMITS / limit) ** 2, 1.0)
+    near_limit, far_limit = RESIDUAL_LIMITS[far - 1 : far + 1]
+    limit = float(near_limit) * (wanted / log_far) ** (1 / exponent)
+    largest = min(far_limit if n_beyond[0] > n_rows / 2 else 1.4 * far_limit, 2.0)
+    limit = float(np.clip(limit, RESIDUAL_LIMITS[0], largest))
+    # Between b / 2 and b, the mean square is 0.46 b**2 if the density falls with the cube.
+    squares = np.minimum(0.46 * (RESIDUAL_LIMITS[: far + 1] / limit) ** 2, 1.0)
     mean_square = max(float(counts @ squares) / n_rows, 1 / 50)
     return limit, 1 - math.exp(-wanted), mean_square

@@ -56,14 +56,14 @@ AXES = [*LIMITS, 1 / 16, 1 / 32]
 
 
 # Products, the number of rows by residual and gradients in turn, and squares of residuals.
-def list_newton_steps(products):
-    gradients = [(49 / 60 - products) * part / 20 for part in (1, 2, 8, 9)]
-    counts = [1 / 60, 1 / 60, 1 / 10]
+def list_newton_steps(products, parts):
+    gradients = [(23 / 30 - products) * part / 20 for part in parts]
+    counts = [1 / 60, 1 / 60, 3 / 20]
     first = [draw for pair in zip(counts, gradients[:3], strict=True) for draw in pair]
     return [products, *first, gradients[3], 1 / 20]
 
 
-NEWTON = [*AXES, *[25 / 32 * part for part in list_newton_steps(1 / 5)]]
+NEWTON = [*AXES, *[25 / 32 * part for part in list_newton_steps(1 / 5, (1, 2, 8, 9))]]
 # Rows by class, gradients in all steps, second derivatives, and squares of residuals.
 DESCENT = [*AXES, 1 / 64, 35 / 64, 3 / 16, 1 / 32]
 SCORES, ROUNDS = [1 / 4, 1 / 32, 19 / 32, 1 / 8], [1 / 100, 3 / 20, *[21 / 600] * 24]
@@ -71,7 +71,7 @@ USED = [*[0.7] * 6, *[0.2] * 8]
 # For each model: its target, the budgets of its draws, and the smallest fraction of each that a row uses.
 MODELS = {
     "linear": (DPLinearRegression(MU, **NUMBER), "number", NEWTON, USED),
-    "linear, epsilon": (DPLinearRegression(EPSILON, **NUMBER), "number", list_newton_steps(3 / 10), 0.5),
+    "linear, epsilon": (DPLinearRegression(EPSILON, **NUMBER), "number", list_newton_steps(3 / 10, (1, 2, 5, 12)), 0.5),
     "ridge": (DPRidge(MU, **NUMBER), "number", NEWTON, USED),
     "logistic, two classes": (DPLogisticRegression(MU, **BOUNDS, **TWO), "two", DESCENT, [*[0.8] * 7, 0.05, 0.3]),
     "logistic, three classes": (DPLogisticRegression(MU, **BOUNDS, **THREE), "three", [*AXES, 1 / 64, 49 / 64], 0.8),
@@ -138,7 +138,7 @@ def test_rows_of_large_leverage_lose_at_most_the_budget_of_each_draw(name):
 
 def test_draws_of_an_additive_regression_lose_the_budget_by_a_row():
     worst = losses_of_rows(DPAdditiveRegressor(MU, **NUMBER), "number", TABLES[:2])
-    assert 0.97 < max(draws.sum() for draws in worst.values()) <= 1
+    assert 0.9 < max(draws.sum() for draws in worst.values()) <= 1
 
 
 @pytest.mark.parametrize("name", MODELS)
