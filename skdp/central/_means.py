@@ -208,9 +208,6 @@ COUNT = "count"
 # Name of the sum over all values of a key.
 TOTAL = "total"
 
-# Tables that `test_independence` simulates; a p-value is a multiple of 1 / 2,000.
-N_SIMULATIONS = 1_999
-
 
 class DPGroupBy(WeightedStatistic):
     """Estimate statistics of groups and of their totals with differential privacy.
@@ -440,8 +437,9 @@ class DPGroupBy(WeightedStatistic):
         n_rows = round(max(counts.sum(), 1.0))
         margins = [np.maximum(counts.sum(axis), 1e-9) for axis in (1, 0)]
         expected = np.outer(*(margin / margin.sum() for margin in margins))
-        tables = rng.multinomial(n_rows, expected.ravel(), N_SIMULATIONS)
-        shape = N_SIMULATIONS, *counts.shape
+        n_tables = 1_999  # so that a p-value is a multiple of 1 / 2,000
+        tables = rng.multinomial(n_rows, expected.ravel(), n_tables)
+        shape = n_tables, *counts.shape
         noise = errors[0, 0] / math.sqrt(2) * rng.laplace(size=shape)
         if isinstance(self.epsilon, Rho | Mu):
             noise = errors[0, 0] * rng.normal(size=shape)

@@ -27,9 +27,6 @@ from skdp.tables import (
     type_of_value,
 )
 
-# Length of the keyed hash of a message: the random bits of a report, or their seed.
-DIGEST_BYTES = 32
-
 # Length of the keyed hash that replaces the id of a person or a long value. Among 10 million
 # hashes, two are equal with probability 2**-82.
 PSEUDONYM_BYTES = 16
@@ -226,13 +223,14 @@ def compute_digests(
     # The number of parts of the purpose and their lengths precede the message, so that
     # different purposes and messages have different bytes.
     prefix = b"%d" % len(purpose) + join_parts(*purpose)
-    prefix_hash = hashlib.blake2b(prefix, key=key, digest_size=DIGEST_BYTES)
+    # A digest has the random bits of a report, or their seed.
+    prefix_hash = hashlib.blake2b(prefix, key=key, digest_size=32)
     digests = []
     for message in messages:
         message_hash = prefix_hash.copy()
         message_hash.update(message)
         digests.append(message_hash.digest())
-    return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, DIGEST_BYTES)
+    return np.frombuffer(b"".join(digests), np.uint8).reshape(-1, 32)
 
 
 def encode_integers(numbers: NDArray[Any]) -> Bytes:

@@ -23,10 +23,6 @@ ORACLES: dict[str, Callable[[int, Any], FrequencyOracle]] = {
     "binary_local_hashing": partial(LocalHashing, n_buckets=2),
 }
 
-# Size of a report with a bit for each of 8,192 values. For more values, local hashing has
-# reports of a few bytes and a similar error.
-MAX_REPORT_BYTES = 1024
-
 
 def choose_oracle(
     k: int,
@@ -36,13 +32,15 @@ def choose_oracle(
 ) -> tuple[str, FrequencyOracle]:
     """Return the oracle with the smallest error, and its name.
 
-    Oracles whose reports have more than `MAX_REPORT_BYTES` are excluded.
+    Oracles whose reports have more than 1,024 bytes are excluded.
     """
     # The mean squared error does not depend on the data, so the choice is public.
     oracles: dict[str, FrequencyOracle] = {}
     for name in names:
         oracle = ORACLES[name](k, epsilon)
-        if oracle.report_bytes <= MAX_REPORT_BYTES:
+        # A report with a bit for each of 8,192 values has 1,024 bytes. For more values,
+        # local hashing has reports of a few bytes and a similar error.
+        if oracle.report_bytes <= 1024:
             oracles[name] = oracle
     best = min(oracles, key=lambda name: oracles[name].mean_squared_error)
     return best, oracles[best]

@@ -17,9 +17,6 @@ BLOCK = 1 << 16
 # blocks, and the bytes of a row would then depend on the other rows.
 MAX_ROWS = 1 << 12
 
-# Bytes that SHAKE-256 computes at once (FIPS 202: rate of 1,088 bits).
-_SHAKE_BYTES = 136
-
 
 class ByteSource(Protocol):
     """Interface of a source of random bytes.
@@ -111,8 +108,9 @@ def _shake_length(n_bytes: int) -> int:
     """Return the length of a digest that has at least `n_bytes`."""
     # A longer digest begins with the shorter one and is computed from its beginning, so
     # the length doubles: a stream of n bytes costs O(n).
-    n_blocks = -(-n_bytes // _SHAKE_BYTES)
-    return _SHAKE_BYTES << (n_blocks - 1).bit_length()
+    rate = 136  # bytes that SHAKE-256 computes at once (FIPS 202: 1,088 bits)
+    n_blocks = -(-n_bytes // rate)
+    return rate << (n_blocks - 1).bit_length()
 
 
 class RowStreams(ByteSource):
