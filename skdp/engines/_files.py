@@ -43,9 +43,7 @@ from skdp.large import (
 )
 
 pyarrow, fs, ipc = map(Extra, ("pyarrow", "pyarrow.fs", "pyarrow.ipc"))
-dataset, compute, arrow_csv = map(
-    Extra, ("pyarrow.dataset", "pyarrow.compute", "pyarrow.csv")
-)
+dataset, compute = Extra("pyarrow.dataset"), Extra("pyarrow.compute")
 
 Tables = Generator[Any, None, None]
 
@@ -504,32 +502,10 @@ def write_file(
 
 def _write_csv(tables: Iterable[Any], schema: Any, file: Any, delimiter: str) -> None:
     """Write a stream of Arrow tables as CSV; Python formats numbers, and dates and times in ISO 8601."""
-    options = arrow_csv.WriteOptions(
-        include_header=False, delimiter=delimiter, quoting_style="none"
-    )
     for table in chain([None], tables):
         rows: Iterable[Any] = [schema.names]
         if table is not None:
-            # Arrow writes text without quotes, delimiters and line breaks only. Empty
-            # values of a single column are quoted.
-            buffer = pyarrow.BufferOutputStream()
-            with suppress(pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError):
-                texts = pyarrow.table(list(map(_to_text, table.columns)), schema.names)
-                if len(schema) > 1:
-                    arrow_csv.write_csv(texts, buffer, options)
-                    file.write(buffer.getvalue())
-                    continue
             rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
         text = io.StringIO(newline="")
         csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
         file.write(text.getvalue().encode())
-
-
-def _to_text(column: Any) -> Any:
-    """Convert an Arrow column to strings, each distinct value once."""
-    if pyarrow.types.is_string(column.type):
-        return column
-    coded = column.combine_chunks().dictionary_encode()
-    values = coded.dictionary.to_pylist()
-    texts = [None if value is None else str(value) for value in values]
-    return pyarrow.array(texts, pyarrow.string()).take(coded.indices)

@@ -30,6 +30,10 @@ Encoder = Callable[[Table, Domain], tuple[list[Codes], list[Any]]]
 ErrorMaker = Callable[[Any, Sequence[Any]], ValueError]
 
 
+# Largest number of groups of all columns that a database counts and returns.
+MAX_GROUPS = 1 << 16
+
+
 def select_domain(domain: Domain, clique: Iterable[int]) -> Domain:
     """Select some columns of a domain by their indices."""
     return domain.select([domain.columns[column] for column in clique])
@@ -80,6 +84,14 @@ def _count_groups(
     if rows.large is None:
         return None
     n_columns = len(domain.columns)
+    if domain.size <= MAX_GROUPS:
+        # All marginals are sums of the groups of all columns, in one query.
+        groups = rows.group(domain)
+        if groups is None:
+            return None
+        table, n_rows, _ = groups
+        options: dict[str, Any] = {"domain": domain, "cliques": cliques}
+        return _count_table(table, **options, encode=encode, n_rows=n_rows)
     counted = list(map(tuple, cliques))
     # A row with an undeclared value in another column is excluded from a marginal, too.
     single = [(column,) for column in range(n_columns)]
