@@ -153,7 +153,7 @@ AROUND_0 = (-100, 100)
 ESTIMATORS = [
     skdp.DPKBinsDiscretizer(bounds=AROUND_0),
     skdp.DPMinMaxScaler(bounds=AROUND_0, quantile_range=(1, 99), clip=True),
-    skdp.DPQuantileTransformer(n_quantiles=20, bounds=AROUND_0),
+    skdp.DPQuantileTransformer(n_quantiles=5, bounds=AROUND_0),
     skdp.DPStandardScaler(bounds=AROUND_0),
     skdp.DPPCA(bounds=AROUND_0),
     skdp.DPSelectKBest(k=1, bounds=AROUND_0, target_bounds=(-10, 10)),
