@@ -5,7 +5,10 @@ test rows divided by their variance (1 - R2). "explained" is the variance that t
 explain, divided by the variance that the best components explain. "missed" is the
 proportion of the k best columns that are not selected. Each seed uses another split.
 "coverage" is the proportion of 95 % intervals of coefficients that contain the coefficient
-of the population; each seed draws 50 tables.
+of the population; each seed draws 50 tables. "error" of coefficients is the root mean squared
+error of slopes, in standard deviations of the columns, divided by the error of least squares
+without privacy; "width" is the mean width of intervals; each seed draws 10 or 25 tables. In
+the task "BinAgg", epsilon is mu, and the figures of BinAgg are those that it published.
 
 scikit-learn's models do not depend on epsilon, so they are separate tasks. Peers are DP-EBM
 of interpret-core, and diffprivlib in a separate environment (see `_peers.py`). Both treat
@@ -24,6 +27,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from _coefficients import (
+    BINAGG,
+    BINAGG_PUBLISHED,
+    Coefficients,
+    draw_normal,
+    fit_least_squares,
+)
+from _coefficients import SETTINGS as COEFFICIENTS
 from _peers import run_peer
 from _tables import (
     Table,
@@ -550,6 +561,146 @@ INTERVALS: dict[str, Callable[..., Any]] = {
     ),
 }
 
+# Errors and intervals of coefficients
+
+
+def coefficient_settings(quick: bool) -> dict[str, Callable[[], Coefficients]]:
+    if quick:
+        return {"line": lambda: COEFFICIENTS["one column, 5,000 x 1"]}
+    return {name: lambda s=s: s for name, s in COEFFICIENTS.items()}
+
+
+def row_settings(quick: bool) -> dict[str, Callable[[], Coefficients]]:
+    """Tables of several sizes, whose columns explain half of the variance of the target."""
+    sizes = [(500, 2)] if quick else [(n, d) for d in (2, 5, 20) for n in N_ROWS]
+    return {f"{n:,} x {d}": partial(make_normal_setting, n, d) for n, d in sizes}
+
+
+N_ROWS = 500, 1_000, 2_000, 5_000, 10_000, 50_000
+
+
+def make_normal_setting(n_rows: int, n_columns: int) -> Coefficients:
+    draw = partial(draw_normal, n_columns=n_columns)
+    slopes = (n_columns**-0.5,) * n_columns
+    return Coefficients(draw, n_rows, (-4, 4), (-10, 10), slopes)
+
+
+def draw_repeats(setting: Coefficients, seed: int, n_repeats: int) -> list[Any]:
+    """Draw tables, of clipped columns and a clipped target."""
+    tables = []
+    for repeat in list_seeds(seed, n_repeats):
+        rows, target = setting.draw(np.random.default_rng(repeat), setting.n_rows)
+        clipped = rows.clip(*setting.bounds), target.clip(*setting.target_bounds)
+        tables.append(clipped)
+    return tables
+
+
+def measure_errors(
+    setting: Coefficients, tables: list[Any], found: Any
+) -> dict[str, float]:
+    """Return the error of slopes, divided by the error of least squares on the same tables."""
+    slopes, scales = setting.find_slopes()
+    squares = [
+        np.mean(np.square((np.asarray(estimates) - slopes) * scales))
+        for estimates in (found, [fit_least_squares(*table) for table in tables])
+    ]
+    return {"error": math.sqrt(squares[0] / squares[1])}
+
+
+def measure_coefficients(
+    setting: Coefficients,
+    epsilon: Any,
+    seed: int,
+    delta: float = DELTA,
+    n_repeats: int = 25,
+) -> dict[str, float]:
+    """Fit DPLinearRegression to tables, and measure its coefficients and intervals."""
+    from skdp import DPLinearRegression
+
+    tables = draw_repeats(setting, seed, n_repeats)
+    slopes, _ = setting.find_slopes()
+    found, covered, widths, noise = [], [], [], []
+    for repeat, table in zip(list_seeds(seed, n_repeats), tables, strict=True):
+        model = DPLinearRegression(
+            epsilon,
+            delta=delta,
+            bounds=setting.bounds,
+            target_bounds=setting.target_bounds,
+            random_state=repeat,
+        ).fit(*table)
+        found.append(model.coef_)
+        intervals = model.summary().iloc[1:]
+        if intervals.notna().all(axis=None):
+            covered.append(measure_coverage(intervals, slopes))
+            widths.append((intervals["upper"] - intervals["lower"]).mean())
+            fractions = intervals["noise_std_error"] / intervals["sampling_std_error"]
+            noise.append(fractions.mean())
+    scores = measure_errors(setting, tables, found)
+    scores["with_intervals"] = len(covered) / n_repeats
+    if covered:
+        scores["coverage"] = float(np.mean(covered))
+        scores["width"] = float(np.mean(widths))
+        scores["noise_to_sampling"] = float(np.mean(noise))
+    return scores
+
+
+def fit_mu(setting: Coefficients, mu: float, seed: int) -> dict[str, float]:
+    """Fit DPLinearRegression with a budget in mu."""
+    from skdp.privacy import Mu
+
+    scores = measure_coefficients(setting, Mu(mu, delta=DELTA), seed, delta=0.0)
+    return {name: scores[name] for name in ("coverage", "width")}
+
+
+def read_binagg(setting: Coefficients, mu: float, seed: int) -> dict[str, float]:
+    """Return the published coverage and width of BinAgg."""
+    return dict(zip(("coverage", "width"), BINAGG_PUBLISHED[mu], strict=True))
+
+
+def fit_diffprivlib_lines(
+    setting: Coefficients, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Fit linear regressions with diffprivlib."""
+    tables = draw_repeats(setting, seed, 25)
+    columns, targets = map(np.array, zip(*tables, strict=True))
+    bounds = np.array([setting.bounds, setting.target_bounds])
+    given = {"columns": columns, "targets": targets, "bounds": bounds}
+    options = {"release": "lines", "epsilon": epsilon, "seed": seed}
+    found = run_peer("diffprivlib", given, **options)["slopes"]
+    return measure_errors(setting, tables, found)
+
+
+def fit_theil_sen(
+    setting: Coefficients, epsilon: float, seed: int, n_repeats: int = 25
+) -> dict[str, float]:
+    """Fit OpenDP's Theil-Sen estimator, which takes one column and no seed."""
+    import opendp.prelude as dp
+
+    if len(setting.slopes or ()) != 1:
+        raise ImportError("OpenDP's linear regression takes one column")
+    dp.enable_features("contrib", "idealized-numerics", "honest-but-curious")
+    tables = draw_repeats(setting, seed, n_repeats)
+    found = []
+    for columns, target in tables:
+        options = {"x_bounds": [setting.bounds], "y_bounds": setting.target_bounds}
+        make = partial(
+            dp.sklearn.linear_model.LinearRegression, dp.max_divergence(), **options
+        )
+        scale = dp.binary_search(
+            lambda scale, make=make: make(scale=scale).measurement.map(1) <= epsilon,
+            bounds=(1e-3, 1e6),
+        )
+        found.append(make(scale=scale).fit(columns, target).coef_)
+    return measure_errors(setting, tables, found)
+
+
+COEFFICIENT_METHODS: dict[str, Callable[..., Any]] = {
+    "DPLinearRegression": measure_coefficients,
+    "DPLinearRegression, pure": partial(measure_coefficients, delta=0.0),
+    "diffprivlib, linear": fit_diffprivlib_lines,
+    "OpenDP, Theil-Sen": fit_theil_sen,
+}
+
 # Speed of `fit`, compared with scikit-learn
 
 
@@ -614,6 +765,27 @@ TASKS = {
     ),
     "intervals": Task(
         interval_settings, INTERVALS, keep_scores, epsilons=(0.5, 1.0, 4.0), n_seeds=4
+    ),
+    "coefficients": Task(
+        coefficient_settings,
+        COEFFICIENT_METHODS,
+        keep_scores,
+        epsilons=(1.0, 0.3, 4.0),
+        n_seeds=4,
+    ),
+    "rows": Task(
+        row_settings,
+        {"DPLinearRegression": partial(measure_coefficients, n_repeats=5)},
+        keep_scores,
+        epsilons=(1.0, 0.3, 4.0),
+        n_seeds=4,
+    ),
+    "BinAgg": Task(
+        lambda quick: {"2,000 x 3, epsilon is mu": lambda: BINAGG},
+        {"DPLinearRegression": fit_mu, "BinAgg, published": read_binagg},
+        keep_scores,
+        epsilons=(1.0, 0.5, 2.0, 5.0),
+        n_seeds=4,
     ),
     "speed": Task(
         speed_tables,

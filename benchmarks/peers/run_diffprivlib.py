@@ -47,7 +47,31 @@ def fit_model(given: dict, epsilon: float, seed: int, name: str) -> dict:
     return {"prediction": model.predict_proba(test)[:, 1]}
 
 
-RELEASES = {"means": release_means, "medians": release_medians, "model": fit_model}
+def fit_lines(given: dict, epsilon: float, seed: int) -> dict:
+    """Slopes of linear regressions of several tables."""
+    ends, target_ends = map(tuple, given["bounds"])
+    slopes = [
+        models.LinearRegression(
+            epsilon=epsilon,
+            bounds_X=ends,
+            bounds_y=target_ends,
+            random_state=1_000 * seed + index,
+        )
+        .fit(columns, target)
+        .coef_
+        for index, (columns, target) in enumerate(
+            zip(given["columns"], given["targets"], strict=True)
+        )
+    ]
+    return {"slopes": np.array(slopes)}
+
+
+RELEASES = {
+    "means": release_means,
+    "medians": release_medians,
+    "model": fit_model,
+    "lines": fit_lines,
+}
 
 
 def main(source: str, target: str, options: dict) -> None:

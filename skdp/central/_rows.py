@@ -645,7 +645,7 @@ def count_by_size(sizes: Floats, weights: Floats | None = None) -> Integers:
     return np.bincount(classes, weights, len(RESIDUAL_LIMITS)).astype(np.int64)
 
 
-def find_last_count(counts: Floats, error: float, n_rows: float) -> int:
+def find_last_count(counts: Floats, error: float) -> int:
     """Return the index of the last noisy count beyond which no residuals are certain."""
     # A limit above all residuals increases the noise. So the range of residuals is extended
     # by sums of adjacent counts that exceed their noise, the more the farther they are.
@@ -653,7 +653,7 @@ def find_last_count(counts: Floats, error: float, n_rows: float) -> int:
     lengths = np.maximum(index + 1 - index[:, np.newaxis], 0)
     sums = np.where(lengths, totals - (totals - counts)[:, np.newaxis], 0)
     certainty = sums / (max(error, 2.0**-40) * np.sqrt(np.maximum(lengths, 1)))
-    far = max(int(np.argmax(totals >= n_rows / 2)), 2)
+    far = max(int(np.argmax(counts)), 2)
     while True:
         best = certainty[far + 1 :, far + 1 :].max(axis=0, initial=0.0)
         is_certain = best >= 2.5 + 0.2 * np.arange(len(best))
@@ -672,7 +672,7 @@ def choose_residual_limit(
     a count. Also return the fraction of the residuals within the limit, and the mean square of clipped residuals, in
     squared limits.
     """
-    far = find_last_count(counts, error, n_rows)
+    far = find_last_count(counts, error)
     counts = counts[: far + 1]
     # A Weibull distribution has these numbers of residuals beyond two limits. Its tail may
     # be heavy, so a normal distribution would clip too many large residuals.

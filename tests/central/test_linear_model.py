@@ -160,3 +160,13 @@ def test_noisy_counts_of_large_residuals_do_not_increase_the_noise():
         model = DPLinearRegression(1.0, bounds=(0, 1), target_bounds=(0, 1e6), random_state=seed).fit(X, y)
         errors.append(model.summary().loc["x0", "noise_std_error"])
     assert max(errors) < 5 * np.median(errors)
+
+
+def test_noisy_counts_of_few_rows_do_not_hide_most_residuals():
+    """With this seed, noise in counts of small residuals added up to half of the rows, and the limit was about 0."""
+    draw = np.random.default_rng(1_017)
+    X = draw.uniform(0, 10, (800, 1))
+    y = 2 * X[:, 0] + 2 * draw.normal(size=800)
+    model = DPLinearRegression(0.3, delta=1e-6, bounds=(0, 10), target_bounds=(-100, 100), random_state=17).fit(X, y)
+    slope = model.summary().loc["x0"]
+    assert abs(slope["estimate"] - 2) < 3 * slope["std_error"]
