@@ -11,7 +11,8 @@ Arrow, a relation of DuckDB or a lazy frame of Polars. `seconds_of_process` is t
 included, and `relative_time` its ratio to a process that runs plain queries of the same columns: a GROUP BY of each
 column for estimates, tallies and histograms, of each pair of columns in DuckDB for synthesizers, and a copy of three
 columns for privatization. `peak_megabytes` and `peak_megabytes_of_query` are the largest memory of both processes on
-Linux. The command `synthesize` also writes as many synthetic rows.
+Linux. The command `synthesize` also writes as many synthetic rows, and "discovery" is `discover_domain` of five columns
+of text, compared with a GROUP BY of each.
 """
 
 from __future__ import annotations
@@ -248,7 +249,8 @@ WAYS = {
     "privatize": ("command", "pyarrow", "duckdb", "polars"),
     "estimate": ("command", "pyarrow", "duckdb", "polars"),
     "tally": ("command", "pyarrow", "duckdb", "polars"),
-    "histogram": ("pyarrow", "duckdb", "polars"),
+    "histogram": ("pyarrow", "duckdb", "polars", "dask"),
+    "discovery": ("pyarrow", "duckdb", "polars", "dask"),
     "synthesizer": ("command", "pyarrow", "duckdb", "polars"),
 }
 
@@ -322,6 +324,9 @@ def run_alone(work: str, way: str, folder: Path) -> None:
             group_pairs(rows)
         elif work == "privatize":
             copy_rows("pyarrow" if way == "command" else way, rows, target)
+        elif work == "discovery":
+            for name in FIVE_COLUMNS:
+                group_rows(engine, rows, name)
         else:
             source = folder / "column.parquet" if work == "histogram" else reports
             for name in COLUMNS[: 1 if work == "histogram" else 3]:
@@ -339,6 +344,10 @@ def run_alone(work: str, way: str, folder: Path) -> None:
         counts = tally(open_rows(way, reports), encoder)
         if work == "estimate":
             encoder.estimate_counts(counts)
+    elif work == "discovery":
+        from skdp import discover_domain
+
+        discover_domain(open_rows(way, rows), 2.0, 1e-9)
     else:
         from skdp import DPHistogram, DPMarginalSynthesizer
 

@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from skdp import DPHistogram, RandomizedResponseEncoder, UnaryEncodingTransformer
-from skdp.engines import _spark, privatize, tally
+from skdp.engines import privatize, tally
 from skdp.engines._release import prepare_release
 from skdp.engines._reports import ReportSums
+from skdp.large import _spark
 from skdp.local import SecretKey
 from tests.engines.tables import DOMAIN, encoder
 
