@@ -2,8 +2,8 @@
 A private pipeline, from columns to predictions
 ===============================================
 
-`DPLogisticRegression` adds noise to each step of its gradient descent. Encoders with declared categories do not read
-the data, so the guarantee of the model covers the whole pipeline, including the target.
+`DPLogisticRegression` adds noise to the gradient of each of its Newton steps. Encoders with declared categories do not
+read the data, so the guarantee of the model covers the whole pipeline, including the target.
 """
 
 # %%

@@ -1,4 +1,4 @@
-"""Logistic regression by noisy gradient descent, or from noisy sums if only the target is private."""
+"""Logistic regression by noisy Newton steps, or from noisy sums if only the target is private."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, logit, softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
@@ -35,11 +36,14 @@ from skdp.central._rows import (
     Rows,
     WeightedRows,
     bound_products,
+    choose_limit,
+    count_norms,
+    explain_dependence,
     explain_noise,
-    explain_weak_products,
     find_limits,
     find_widths,
     invert,
+    shrink_jointly,
     to_row_units,
 )
 from skdp.central._supervised import Classes, LogitClassifier
@@ -62,24 +66,33 @@ LOGIT_UNIT = 1 << 10
 # step of residuals.
 MAX_LOGIT = 16
 
-# Smallest eigenvalue of noisy second derivatives, in norms of their noise, for intervals.
-# A standard error is then wrong by about a quarter because of this noise.
-MIN_INFORMATION = 2.5
+# Smallest eigenvalue of second derivatives, in norms of their noise, for intervals. They are
+# shrunk toward expected ones, so less is required than for products of linear models.
+MIN_INFORMATION = 0.7
 
-# Fractions of the budget for second derivatives and squared gradients.
-INFORMATION, SCORES = Fraction(3, 16), Fraction(1, 32)
+# Fractions of the budget: for sums of weights by class, and, for intervals, for numbers of
+# rows by size of their second derivatives, second derivatives, and squared gradients.
+COUNTS, SIZES = Fraction(1, 64), Fraction(1, 64)
+INFORMATION, SCORES = Fraction(1, 8), Fraction(1, 32)
 
 # As `MIN_INFORMATION` for a private target, where second derivatives are computed from the
 # noisy coefficients: at 5, 0.93 of the intervals of few rows covered, and 0.82 at worst.
 MIN_TARGET_INFORMATION = 12.0
 
-# Momentum and rate of the gradient steps, for a loss whose second derivative is at most 1
-# after scaling. Gradient descent on a quadratic loss converges below a rate of ``2 (1 +
-# MOMENTUM)`` (B. T. Polyak, 1964). Tuned by benchmarks/central_models.py.
-MOMENTUM, RATE = 0.7, 1.5
+# Parts of the budget of the gradients for each step, in twentieths. The estimate is the mean
+# of the last `N_AVERAGED` steps, weighted by their precision.
+GRADIENTS, N_AVERAGED = (1, 1, 1, 2, 4, 11), 2
 
-# Rate of the steps whose coefficients are averaged.
-LATE_RATE = 0.75
+# Largest change of logits by a step, in root mean squares over rows.
+MAX_STEP = 2.0
+
+# Nodes for means over the standard normal distribution, and their weights.
+NODES = np.linspace(-6, 6, 97)
+NODE_WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
+
+
+# Largest fraction of the rows whose second derivatives are clipped.
+MAX_CLIPPED_FRACTION = 0.05
 
 
 # Rows are weighted such that the residuals of a row are not longer than at equal logits.
@@ -91,8 +104,7 @@ class BinaryLoss:
     """Weighted logistic loss of two classes, a function of one logit."""
 
     n_outputs = 1
-    # The largest second derivative.
-    curvature = 0.25
+    rate = 1.0
     # The square of the largest residual, in units of `RESIDUAL_UNIT`.
     square = (RESIDUAL_UNIT // 2) ** 2
 
@@ -117,18 +129,23 @@ class BinaryLoss:
         # Indexing a flat array takes half the time.
         return self._residuals.take(indices)
 
+    def find_log_odds(self, coefficients: Floats, constant: float) -> Floats:
+        """Return the coefficients of the log odds of the second class; shape (n_columns + 1, 1)."""
+        return coefficients
+
 
 class SoftmaxLoss:
     """Weighted logistic loss of several classes, a function of as many logits."""
 
     # For two classes, `BinaryLoss` gives the same models in a tenth of the time.
 
-    # The largest second derivative.
-    curvature = 0.5
-
     def __init__(self, n_classes: int) -> None:
         """Tabulate the exponentials of differences of logits, in steps."""
         self.n_outputs = n_classes
+        # A step for one logit changes the others, too. At equal probabilities, the second
+        # derivatives of all logits have the eigenvalue 1 / n_classes, and those of one
+        # logit are (1 - 1 / n_classes) / n_classes.
+        self.rate = 1 - 1 / n_classes
         # The square of the norm of the residuals at equal logits.
         self.square = RESIDUAL_UNIT**2 * (n_classes - 1) // n_classes
         differences = np.arange(2 * MAX_LOGIT * LOGIT_UNIT + 1)
@@ -152,6 +169,13 @@ class SoftmaxLoss:
         # The weight of the row reduces this largest norm to the norm at equal logits.
         return np.trunc(residuals * np.sqrt(self.square / largest_squares))
 
+    def find_log_odds(self, coefficients: Floats, constant: float) -> Floats:
+        """Approximate the coefficients of the log odds of each class against the others, near the mean of the rows."""
+        mean = softmax(constant * coefficients[-1]).clip(2.0**-30, 1 - 2.0**-30)
+        log_odds = (coefficients - (coefficients @ mean)[:, np.newaxis]) / (1 - mean)
+        log_odds[-1] = logit(mean) / constant
+        return log_odds
+
 
 def to_logits(products: Floats) -> Integers:
     """Round products of rows and coefficients to logits in steps of 1 / `LOGIT_UNIT`, and clip them."""
@@ -169,162 +193,221 @@ def find_constants(class_counts: Floats) -> Floats:
     return logits[1:] - logits[0] if len(logits) == 2 else logits - logits.mean()
 
 
-class InferenceNoises(NamedTuple):
-    """Noises for the inference of coefficients, and the number of rows that is required for it."""
+def predict_information(coefficients: Floats, n_rows: float, constant: float) -> Floats:
+    """Predict sums of second derivatives from the coefficients of a logit, for whitened normal columns.
 
-    # Noise of the sums of second derivatives and of squared gradients.
-    information: Noise
-    scores: Noise
-    # Required number of rows, divided by the number of rows.
-    factor: float
-
-
-def make_inference_noises(
-    rows: WeightedRows, class_counts: Floats, mu_squared: Fraction
-) -> InferenceNoises:
-    """Return the noises of `infer`, and the number of rows for intervals by noisy numbers of rows by class."""
-    square = bound_products(rows.square, math.isqrt(rows.square) + 1)
-    information = Noise.gaussian(mu_squared * INFORMATION, square)
-    scores = Noise.gaussian(mu_squared * SCORES, square)
-    if len(class_counts) > 2:
-        return InferenceNoises(information, scores, math.inf)
-    # The variance of a column is 1 / 64, and the mean second derivative (times 4) without
-    # columns is twice the fraction of the smaller class. With columns, it is smaller.
-    eigenvalue = 0.6 * 2 * float(class_counts.min()) / 64
-    size = rows.rows.n_columns + 1
-    required = MIN_INFORMATION * math.sqrt(size) * to_row_units(information.std)
-    return InferenceNoises(information, scores, required / eigenvalue)
-
-
-def infer(
-    rows: WeightedRows,
-    measured: Floats,
-    gradient: Floats,
-    error: float,
-    noises: InferenceNoises,
-    constraint: Floats | None,
-    source: ByteSource,
-) -> tuple[Inference | None, NoisyProducts]:
-    """Measure second derivatives of `BinaryLoss`, and infer coefficients; None if the noise is too large.
-
-    Also return the second derivatives, times 4.
-
-    `measured` are mean coefficients, and `gradient` the mean noisy gradient at them, whose noise has the standard
-    deviation `error`; shapes (n_columns + 1, 1).
+    The columns have standard deviations of 1 / 8, and the constant is last; shape (n_columns + 1, n_columns + 1).
     """
-    # The mean gradient is linear in the mean coefficients. So a Newton step is
-    # unbiased even if the gradient descent has not converged.
-    loss = BinaryLoss()
-    factors = np.stack([rows.factors, rows.factors**2])
-    for block, _, products in rows.predict(measured):
-        logits = to_logits(products)
-        # A second derivative is half of the smaller probability. A ufunc of SciPy
-        # computes each number alone, so the sums remain exact.
-        smaller = expit(-np.abs(logits[:, 0]) / LOGIT_UNIT)
-        residuals = loss.residuals(logits, rows.rows.codes[block])[:, 0]
-        factors[0, block] *= np.sqrt(2 * smaller)
-        factors[1, block] *= np.abs(residuals) / (RESIDUAL_UNIT // 2)
-    sums = rows.measure_products(factors[0], noises.information, source)
-    information = NoisyProducts(
-        sums, to_row_units(noises.information.std), np.zeros(sums.shape), constraint
-    )
-    scores = rows.measure_products(factors[1], noises.scores, source)
-    if information.eigen[0][0] <= MIN_INFORMATION * information.noise_norm:
-        return None, information
-    # Sums with much noise may have negative eigenvalues. Without noise, both sums are about
-    # equal.
-    scores_error = to_row_units(noises.scores.std)
-    scores = information.smooth_scores(scores, scores_error, 1.0, 4 * error**2)
-    # Both are at most a quarter of the products.
-    inference = Inference.from_gradient(
-        measured[:, 0],
-        gradient[:, 0],
-        4 * information.inverse,
-        error=error,
-        scores=scores / 4,
-    )
-    return inference, information
+    slopes = coefficients[:-1] / 8
+    norm = max(float(np.linalg.norm(slopes)), 2.0**-100)
+    logits = constant * coefficients[-1] + norm * NODES
+    # A smaller probability would be uncertain.
+    derivatives = NODE_WEIGHTS * np.maximum(expit(-np.abs(logits)), 2.0**-12) / 2
+    # Only the combination of the columns with these slopes depends on the logit.
+    basis = np.zeros((2, len(coefficients)))
+    basis[0, :-1], basis[1, -1] = slopes / norm / 8, constant
+    nodes = np.stack([NODES, np.ones(len(NODES))])
+    others = np.diag(np.append(np.full(len(slopes), 1 / 64), 0.0))
+    others -= np.outer(basis[0], basis[0])
+    along: Floats = basis.T @ (nodes * derivatives @ nodes.T) @ basis
+    return n_rows * (derivatives.sum() * others + along)
 
 
-def explain_weak_information(
-    information: NoisyProducts,
-    coefficients: Floats,
-    axes: Floats,
-    constant: float,
-    class_counts: Floats,
-    names: Sequence[Any],
-) -> str:
-    """Explain why the second derivatives do not support intervals: by separated classes, or as for linear models.
+def move_sums(sums: Floats, start: Floats, end: Floats) -> Floats:
+    """Multiply sums of products by the change of expected ones from `start` to `end`."""
+    change = np.linalg.cholesky(end) @ np.linalg.inv(np.linalg.cholesky(start))
+    moved: Floats = change @ sums @ change.T
+    return moved
 
-    `information` has the second derivatives times 4. `coefficients` are of columns that were multiplied by `axes`, and
-    of a constant.
-    """
-    n_rows = float(class_counts.sum())
-    # Four times the mean second derivative, with the coefficients, and without columns.
-    weight = float(information.sums[-1, -1]) / n_rows / constant**2
-    weight_of_classes = 2 * float(class_counts.min()) / n_rows
-    if weight < weight_of_classes / 4:
-        # Effects of the columns, in standard deviations.
-        deviations = np.linalg.norm(np.linalg.inv(axes), axis=0)
-        effects = np.abs(axes @ coefficients[:-1]) * deviations
-        return (
-            f"Column {names[int(np.argmax(effects))]!r} and the other columns separate the "
-            "classes, up to noise: nearly all predicted probabilities are 0 or 1, so the "
-            "coefficients have no intervals. Drop a column that determines the class"
+
+@dataclass(frozen=True, eq=False)
+class Descent:
+    """Noisy Newton steps from start coefficients, of the shape (n_columns + 1, n_outputs), with the constant last."""
+
+    rows: WeightedRows
+    loss: BinaryLoss | SoftmaxLoss
+    start: Floats
+    # The noisy sum of the weights of the rows.
+    n_rows: float
+    # The combination of coefficients that remains 0.
+    constraint: Floats | None
+
+    @property
+    def constant(self) -> float:
+        """The value of the constant."""
+        return self.rows.constant / UNIT
+
+    def run(
+        self, mu_squared: Fraction, source: ByteSource
+    ) -> tuple[Floats, Floats, Floats, float]:
+        """Return the new coefficients, mean coefficients, the mean noisy gradient at these, and its standard error."""
+        coefficients = mean = gradient = self.start
+        n_parts = 0
+        for step, part in enumerate(GRADIENTS):
+            noise = Noise.gaussian(
+                mu_squared * Fraction(part, sum(GRADIENTS)),
+                self.rows.square * self.loss.square,
+            )
+            exact = self.rows.sum_gradients(coefficients, self._find_residuals)
+            drawn = noise.add_floats(source, exact) / (UNIT * RESIDUAL_UNIT)
+            if step <= len(GRADIENTS) - N_AVERAGED:
+                n_parts = 0
+            n_parts += part
+            mean = mean + (coefficients - mean) * part / n_parts
+            gradient = gradient + (drawn - gradient) * part / n_parts
+            error = to_float(noise.std) / (UNIT * RESIDUAL_UNIT)
+            error *= math.sqrt(part / n_parts)
+            is_final = step == len(GRADIENTS) - 1
+            coefficients = self._step(
+                coefficients, mean, gradient, error, is_final=is_final
+            )
+        return coefficients, mean, gradient, error
+
+    def _find_residuals(self, block: slice, products: Floats) -> Floats:
+        """Return the residuals of a block of rows."""
+        return self.loss.residuals(to_logits(products), self.rows.rows.codes[block])
+
+    def _step(
+        self,
+        coefficients: Floats,
+        mean: Floats,
+        gradient: Floats,
+        error: float,
+        *,
+        is_final: bool,
+    ) -> Floats:
+        """Return coefficients near the minimum of the loss, shrunk toward the start in proportion to their noise."""
+        log_odds = self.loss.find_log_odds(coefficients, self.constant)
+        none = np.zeros((len(log_odds), len(log_odds)))
+        products = [
+            NoisyProducts(self._predict(logit), 0.0, none, self.constraint)
+            for logit in log_odds.T
+        ]
+        changes = [one.inverse @ g for one, g in zip(products, gradient.T, strict=True)]
+        shifts = mean - self.loss.rate * np.stack(changes, axis=1) - self.start
+        shifts = shrink_jointly(products, shifts, error**2, is_final=is_final)
+        change = self.start + shifts - coefficients
+        sizes = np.hypot(
+            np.linalg.norm(change[:-1], axis=0) / 8, self.constant * change[-1]
         )
-    return explain_weak_products(
-        information,
-        axes,
-        n_rows,
-        names,
-        min_support=MIN_INFORMATION,
-        reach=max(weight, 0.0) / 64,
-    )
+        moved: Floats = coefficients + change / np.maximum(sizes / MAX_STEP, 1.0)
+        return moved
 
+    def infer(
+        self,
+        coefficients: Floats,
+        mean: Floats,
+        gradient: Floats,
+        error: float,
+        *,
+        mu_squared: Fraction,
+        source: ByteSource,
+    ) -> tuple[Inference, NoisyProducts, NoisyProducts]:
+        """Measure second derivatives and squared gradients of two classes, and infer coefficients by results of `run`.
 
-def descend(
-    rows: WeightedRows,
-    loss: BinaryLoss | SoftmaxLoss,
-    noise: NDArray[np.object_],
-    step: Floats,
-    start: Floats,
-) -> Floats:
-    """Minimize the loss by gradient descent with momentum and noise.
-
-    Return means over the second half of the steps: of the new coefficients, the coefficients at which the gradient was
-    measured, and the noisy gradient; shape (3, n_columns + 1, n_outputs).
-
-    Parameters
-    ----------
-    rows : WeightedRows
-        Private rows.
-    loss : BinaryLoss or SoftmaxLoss
-        The loss of a row.
-    noise : ndarray of shape (n_steps, n_columns + 1, n_outputs)
-        Noise that is added to the sum of the gradients in each step.
-    step : ndarray of shape (n_columns + 1, n_columns + 1)
-        Matrix by which the gradients are multiplied.
-    start : ndarray of shape (n_columns + 1, n_outputs)
-        The first coefficients.
-    """
-    coefficients, velocity = start, np.zeros(start.shape)
-    means = np.zeros((3, *coefficients.shape))
-    averaged = range(len(noise) // 2, len(noise))
-    for step_number, drawn in enumerate(noise):
-        exact = rows.sum_gradients(
-            coefficients,
-            lambda block, products: loss.residuals(
-                to_logits(products), rows.rows.codes[block]
-            ),
+        Also return the second derivatives at the mean coefficients, and those shrunk toward expected ones.
+        """
+        rows = self.rows
+        smaller, residuals = np.empty((2, len(rows.factors)))
+        for block, _, products in rows.predict(mean):
+            logits = to_logits(products)
+            # A ufunc of SciPy computes each number alone, so the sums remain exact.
+            smaller[block] = expit(-np.abs(logits[:, 0]) / LOGIT_UNIT)
+            residuals[block] = self._find_residuals(block, products)[:, 0]
+        # A second derivative is half of the smaller probability, and few are large.
+        factors = rows.factors * np.sqrt(2 * smaller)
+        squares = rows.rows.squares + rows.constant**2
+        noise = Noise.gaussian(mu_squared * SIZES)
+        # With few rows, noise must not hide that many of them are clipped.
+        n_clipped = MAX_CLIPPED_FRACTION * self.n_rows - 2 * to_float(noise.std)
+        square, _ = choose_limit(
+            partial(count_norms, squares=factors**2 * squares),
+            4 * rows.square,
+            noise,
+            1.0,
+            source,
+            n_clipped,
         )
-        total = (exact.astype(object) + drawn).astype(float) / (UNIT * RESIDUAL_UNIT)
-        # The gradient is not linear, so the noise of the averaged coefficients biases them.
-        rate = LATE_RATE if step_number in averaged else RATE
-        velocity = MOMENTUM * velocity + rate * step @ total
-        measured, coefficients = coefficients, coefficients - velocity
-        if step_number in averaged:
-            means += np.stack([coefficients, measured, total]) / len(averaged)
-    return means
+        factors = np.minimum(factors, np.sqrt(square / squares) * (1 - 2.0**-40))
+        information = self._measure(factors, square, mu_squared * INFORMATION, source)
+        factors = rows.factors**2 * np.abs(residuals) / (RESIDUAL_UNIT // 2)
+        scores = self._measure(factors, rows.square, mu_squared * SCORES, source)
+
+        # Expected second derivatives change with the coefficients: from the mean to the
+        # middle of the Newton step, and to its end.
+        middle = self._predict((mean + coefficients)[:, 0] / 2)
+        expected = self._predict(mean[:, 0])
+        shrunk = information.shrink_toward(expected)
+        inverse = invert(move_sums(shrunk.sums, expected, middle), self.constraint)
+        estimate = mean[:, 0] - inverse @ gradient[:, 0]
+        end = self._predict(estimate)
+        scores = scores.shrink_toward(shrunk.sums)
+        sampling = move_sums(scores.sums, expected, end)
+        inverse = invert(move_sums(shrunk.sums, expected, end), self.constraint)
+        inference = Inference(
+            estimate, error**2 * inverse @ inverse, inverse @ sampling @ inverse
+        )
+        return inference, information, shrunk
+
+    def _predict(self, coefficients: Floats) -> Floats:
+        """Predict the second derivatives of normal columns, see `predict_information`."""
+        return predict_information(coefficients, self.n_rows, self.constant)
+
+    def _measure(
+        self, factors: Floats, square: int, mu_squared: Fraction, source: ByteSource
+    ) -> NoisyProducts:
+        """Measure a quarter of the products of rows whose norms are at most the root of `square`."""
+        square = bound_products(square, math.isqrt(square) + 1)
+        noise = Noise.gaussian(mu_squared, square)
+        sums = self.rows.measure_products(factors, noise, source) / 4
+        return NoisyProducts(
+            sums, to_row_units(noise.std) / 4, np.zeros(sums.shape), self.constraint
+        )
+
+    def explain(
+        self,
+        mean: Floats,
+        inference: Inference,
+        information: NoisyProducts,
+        shrunk: NoisyProducts,
+        *,
+        min_class: float,
+        axes: Floats,
+        names: Sequence[Any],
+    ) -> str:
+        """Explain why the second derivatives do not support intervals; return an empty text if they do.
+
+        The columns were multiplied by `axes`, and `min_class` is the least number of rows of the smaller class.
+        """
+        expected = float(np.linalg.eigvalsh(self._predict(mean[:, 0]))[0])
+        support = min(float(shrunk.eigen[0][0]), expected) / information.noise_norm
+        reason = explain_dependence(information, axes, names, expected / 3)
+        if reason:
+            return reason
+        is_supported = support > MIN_INFORMATION and min_class > 0
+        # The sum of the smaller probabilities of the rows, at most, up to noise.
+        n_uncertain = float(information.sums[-1, -1]) + 2 * information.error
+        is_certain = 2 * n_uncertain / self.constant**2 < min_class / 5
+        # Root mean squares of the last change of logits, and of its noise. Coefficients of
+        # separated classes have no limit, so the steps do not become smaller.
+        weights = np.append(np.full(len(mean) - 1, 1 / 64), self.constant**2)
+        change = float(weights @ (inference.coefficients - mean[:, 0]) ** 2)
+        noise = float(weights @ np.diag(inference.noise))
+        is_growing = math.sqrt(change) > 1 + 2 * math.sqrt(noise)
+        if is_certain and (is_growing or not is_supported):
+            # Effects of the columns, in standard deviations.
+            deviations = np.linalg.norm(np.linalg.inv(axes), axis=0)
+            effects = np.abs(axes @ mean[:-1, 0]) * deviations
+            return (
+                f"Column {names[int(np.argmax(effects))]!r} and the other columns separate "
+                "the classes, up to noise: nearly all predicted probabilities are 0 or 1, "
+                "so the coefficients have no intervals. Drop a column that determines the "
+                "class"
+            )
+        if is_supported:
+            return ""
+        factor = max(1.2, MIN_INFORMATION / max(support, 0.01))
+        return explain_noise(self.n_rows, factor)
 
 
 class LogisticFit(NamedTuple):
@@ -459,7 +542,7 @@ class PublicRows:
 
 
 class DPLogisticRegression(LogitClassifier, LinearModel):
-    """Fit a logistic regression by gradient descent with noise, with differential privacy for whole records.
+    """Fit a logistic regression by noisy Newton steps, with differential privacy for whole records.
 
     Parameters
     ----------
@@ -509,8 +592,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     domain_ : Domain
         The target and its classes.
     n_iter_ : int
-        The number of gradient steps; with a private target alone, the number of Newton steps, which read only released
-        sums.
+        The number of Newton steps; with a private target alone, of iterations that read only released sums.
     bounds_ : ndarray of shape (n_features, 2)
         The bounds of the columns. Not set with ``protect="target"``.
     guarantee_ : PrivacyGuarantee
@@ -533,14 +615,17 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     table is allowed. Not covered: an error reveals that a value is missing or infinite, or that a class is not
     declared.
 
-    An eighth of mu**2 is used before the descent, for noisy counts of rows by norm, and for a noisy mean of the rows,
-    at which they are centered. Counts determine a limit of the norm that about a twentieth of the rows exceed.
-    These rows have smaller weights in the loss: the square of the limit divided by the square of their norm. The counts
-    also determine the number of steps T, and the step size of the intercept. Each step then releases the sum of the
-    gradients of all rows with rounded Gaussian noise; the gradient of a row is the row times its residual and its
-    weight. Values of rows, logits and residuals are integers, so a row changes the sum by exactly its own gradient.
-    Each step uses 1 / T of its part of mu**2 ([2]_). Momentum compensates for the small rate, and the coefficients are
-    the mean of the second half of the steps ([3]_).
+    An eighth of mu**2 is used for noisy counts of rows by norm, and for a noisy mean of the rows, at which they are
+    centered. A further 3/32 are used for noisy sums of the products of two columns, by which the columns are rotated
+    and scaled to about equal variances ([4]_), and for counts of the new rows by norm. About a twentieth of the rows
+    exceed the chosen limit of the norm. These rows have smaller weights in the loss: the limit divided by their norm.
+
+    A 64th of mu**2 is for the weights of rows by class, from which the start follows, so that a rare class is predicted
+    from the first step. Each of six steps then releases the sum of the gradients of all rows with rounded Gaussian
+    noise ([2]_); the gradient of a row is the row times its residual and its weight. Values of rows, logits and
+    residuals are integers, so a row changes the sum by exactly its own gradient. The second derivatives of these steps
+    are predicted from the coefficients, for normal columns. The results of the last two steps, which have three
+    quarters of the budget of the gradients, are averaged.
 
     Confident wrong predictions have the largest residuals, and the noise is proportional to the largest possible
     residual. Rows are therefore weighted by their predictions. For two classes, if the more probable class of a row
@@ -550,13 +635,10 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     large, and rows with confident predictions contribute half of the information ([5]_). If the model is misspecified,
     it fits rows with uncertain predictions better than maximum likelihood does.
 
-    A further 3/32 of mu**2 are used for noisy sums of the products of two columns, by which the columns are rotated
-    and scaled to about equal variances, so that 30 to 80 steps are enough ([4]_), and for counts of the new rows by
-    norm. A 64th is for the weights of rows by class, from which the descent starts, so that a rare class is predicted
-    from the first step. For two classes, 7/32 of mu**2 are used after the descent, for noisy sums of second derivatives
-    and of squared gradients, if these numbers are large enough for intervals; otherwise for the gradients. `summary`
-    computes intervals from these sums and the noisy gradients ([6]_), and the coefficients are its estimates. An
-    interval requires that the smallest eigenvalue of the second derivatives exceeds their noise 2.5 times.
+    For two classes, 11/64 of mu**2 are used for noisy sums of second derivatives and of squared gradients. `summary`
+    computes intervals from these sums and the noisy gradients ([3]_). `coef_` has the estimates of `summary`, shrunk in
+    proportion to their noise. An interval requires that the smallest eigenvalue of the second derivatives exceeds 0.7
+    times their noise.
 
     With ``protect="target"``, the guarantee is for replacing the values of the target in one record ("replace_values";
     label differential privacy): X, the number of rows and, with ``person``, the people are public, and a ledger must
@@ -575,14 +657,12 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
        84(1), corollary 3.3.
     .. [2] R. Bassily, A. Smith, A. Thakurta (2014). Private empirical risk minimization: efficient algorithms and tight
        error bounds. FOCS.
-    .. [3] B. T. Polyak, A. B. Juditsky (1992). Acceleration of stochastic approximation by averaging. SIAM Journal on
-       Control and Optimization 30(4).
+    .. [3] P. J. Huber (1967). The behavior of maximum likelihood estimates under nonstandard conditions. Fifth Berkeley
+       Symposium on Mathematical Statistics and Probability 1.
     .. [4] A. Ganesh, M. Haghifam, T. Steinke, A. Thakurta (2023). Faster differentially private convex optimization via
        second-order methods. NeurIPS.
     .. [5] H. R. Künsch, L. A. Stefanski, R. J. Carroll (1989). Conditionally unbiased bounded-influence estimation in
        general regression models. Journal of the American Statistical Association 84(406).
-    .. [6] P. J. Huber (1967). The behavior of maximum likelihood estimates under nonstandard conditions. Fifth Berkeley
-       Symposium on Mathematical Statistics and Probability 1.
 
     Examples
     --------
@@ -663,7 +743,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Round the private rows to integers between their bounds, with the class of each row.
 
-        The noises of the gradient descent depend on noisy limits, so `_release` chooses them.
+        The noises of the steps depend on noisy limits, so `_release` chooses them.
         """
         check_flag("fit_intercept", self.fit_intercept)
         rows, weights, _ = self._split_weights(rows)
@@ -681,7 +761,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         grid_rows = GridRows(rows_on_grid, starts, find_widths(bounds, starts))
         gaussian = replace(budget, kind="mu", amount=budget.mu_squared)
         exact = grid_rows, classes, weights, gaussian.of_a_row
-        return Plan.from_gaussian(exact, budget, "noisy gradient descent")
+        return Plan.from_gaussian(exact, budget, "noisy Newton steps")
 
     def _plan_target(
         self, rows: Batches, weights: Floats, budget: PrivacyBudget
@@ -721,7 +801,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         self.n_iter_ = fit.n_steps
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
-        """Limit the norm of rows, fit coefficients by noisy gradient descent, and convert them to original units."""
+        """Limit the norm of rows, fit coefficients by noisy Newton steps, and convert them to original units."""
         if plan.protected:
             return self._release_target(plan, source)
         (rows_on_grid, starts, scales), classes, sample_weights, budget = plan.exact
@@ -729,6 +809,10 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         centered = find_limits(rows_on_grid, budget, 0.05, source)
         limits, axes = centered.whiten(0.05, source)
         rows = WeightedRows.of(limits.rows, limits.square, sample_weights)
+        # A row adds its weight, the square of its factor, times itself to a gradient. So
+        # the weight of a longer row is the factor that shortens it, not its square.
+        factors = np.sqrt(limits.rows.factors(limits.square) * sample_weights)
+        rows = replace(rows, factors=factors)
         units = Units(
             1 / scales,
             limits.middle / UNIT + starts / scales,
@@ -739,53 +823,50 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         n_classes = len(classes.values)
         loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
-        noise = Noise.gaussian(budget.mu_squared / 64, UNIT**2)
+        noise = Noise.gaussian(budget.mu_squared * COUNTS, UNIT**2)
         class_counts = noise.add_floats(source, rows.count_classes(n_classes)) / UNIT
         count_error = to_float(noise.std) / UNIT
+        # Differences that do not exceed their noise would determine all predictions.
+        deviations = class_counts - class_counts.mean()
+        noise_fraction = (
+            2 * n_classes * count_error**2 / max((deviations**2).sum(), 1e-9)
+        )
+        class_counts -= min(noise_fraction, 1.0) * deviations
         class_counts = np.maximum(class_counts, 2 * count_error)
-        n_rows = class_counts.sum()
-        # The variances of the columns, and the square of the constant.
-        squares = np.full(len(scales) + 1, 1 / 64)
-        squares[-1] = (rows.constant / UNIT) ** 2
-        # Steps are too long if the number of rows is too small.
-        n_upper = n_rows + 2 * count_error * math.sqrt(n_classes)
-        step = invert(np.diag(loss.curvature * n_upper * squares), constraint)
-        # With more steps, noise changes the logits more than a step improves them.
-        unlimited = math.sqrt(limits.remaining.mu_squared) * n_rows / 25
-        n_steps = int(np.clip(unlimited, 30, 80))
-        shape = n_steps, limits.rows.n_columns + 1, loss.n_outputs
-        start = np.zeros(shape[1:])
+        start = np.zeros((len(scales) + 1, loss.n_outputs))
         if self.fit_intercept:
             start[-1] = find_constants(class_counts) / units.constant
-        mu_squared = limits.remaining.mu_squared - budget.mu_squared / 64
-        noises = make_inference_noises(rows, class_counts, budget.mu_squared)
-        if noises.factor < 1:
-            mu_squared -= (INFORMATION + SCORES) * budget.mu_squared
-        gradients = Noise.gaussian(mu_squared / n_steps, rows.square * loss.square)
-        drawn = gradients.draw(source, math.prod(shape)).reshape(shape)
-        coefficients, measured, gradient = descend(rows, loss, drawn, step, start)
+        descent = Descent(rows, loss, start, float(class_counts.sum()), constraint)
+        mu_squared = limits.remaining.mu_squared - budget.mu_squared * COUNTS
         inference, reason = None, ""
-        if noises.factor < 1:
-            n_averaged = n_steps - n_steps // 2
-            error = to_float(gradients.std) / (UNIT * RESIDUAL_UNIT)
-            error /= math.sqrt(n_averaged)
-            inference, information = infer(
-                rows, measured, gradient, error, noises, constraint, source
+        if n_classes > 2:
+            coefficients, *_ = descent.run(mu_squared, source)
+        else:
+            mu_squared -= (SIZES + INFORMATION + SCORES) * budget.mu_squared
+            coefficients, mean, gradient, error = descent.run(mu_squared, source)
+            inference, information, shrunk = descent.infer(
+                coefficients,
+                mean,
+                gradient,
+                error,
+                mu_squared=budget.mu_squared,
+                source=source,
             )
-            if inference is not None:
-                coefficients = inference.coefficients[:, np.newaxis]
+            reason = descent.explain(
+                mean,
+                inference,
+                information,
+                shrunk,
+                min_class=float(class_counts.min()) - 2 * count_error,
+                axes=axes,
+                names=self.guarantee_.scope[: self.n_features_in_],
+            )
+            if reason:
+                inference = None
             else:
-                reason = explain_weak_information(
-                    information,
-                    coefficients[:, 0],
-                    axes,
-                    units.constant,
-                    class_counts,
-                    self.guarantee_.scope[: self.n_features_in_],
-                )
-        elif n_classes == 2:
-            reason = explain_noise(n_rows, noises.factor)
+                shift = inference.coefficients[:, np.newaxis] - start
+                coefficients = start + shrink_jointly([shrunk], shift, error**2)
 
         self._set_coefficients(units, coefficients, inference, reason)
         self.classes_, self.domain_ = classes.values, classes.domain
-        self.n_iter_ = n_steps
+        self.n_iter_ = len(GRADIENTS)

@@ -131,6 +131,11 @@ class Rows:
             values[:, : self.n_columns] = part
             yield rows, values
 
+    @property
+    def largest_square(self) -> int:
+        """The square of the largest norm, or of a norm that only rotated rows exceed."""
+        return min(self.square, self.n_columns * (2 * UNIT) ** 2)
+
     @cached_property
     def squares(self) -> Floats:
         """The squared norm of each row."""
@@ -151,10 +156,12 @@ class Rows:
         )
 
     def counts(self, limits: Sequence[int]) -> Integers:
-        """Count the rows by squared norm: between successive ascending limits; the last count includes longer rows."""
-        # Faster than a search for each row.
-        within = [np.count_nonzero(self.squares <= limit) for limit in limits[:-1]]
-        return np.diff([0, *within, len(self.squares)])
+        """Count the rows by squared norm, see `count_norms`."""
+        return count_norms(limits, self.squares)
+
+    def count_all(self, limits: Sequence[int]) -> Integers:
+        """Count all rows by squared norm."""
+        return self.add_up(partial(Rows.counts, limits=limits))
 
     def total(self, square: int) -> Integers:
         """Sum the rows shortened to a norm: a row changes the sum by at most the root of `square` in L2 norm."""
@@ -325,7 +332,14 @@ class CenteredRows:
         axes = round_axes(vectors / np.sqrt(64 * damped) @ vectors.T)
         rows = self.rows.rotate(axes)
         counts = Noise.gaussian(self.remaining.mu_squared / 28)
-        square, _ = choose_limit(rows, counts, max_fraction, source, max_longer)
+        square, _ = choose_limit(
+            rows.count_all,
+            rows.largest_square,
+            counts,
+            max_fraction,
+            source,
+            max_longer,
+        )
         remaining = self.remaining * Fraction(25, 28)
         return replace(self, rows=rows, square=square, remaining=remaining), axes
 
@@ -350,7 +364,9 @@ def find_limits(
     mean_budget = budget * Fraction(1, 16)
     remaining = budget * Fraction(7, 8)
     sizes = Noise.from_budget(sizes_budget)
-    square, n_rows = choose_limit(rows, sizes, max_fraction, source, max_longer)
+    square, n_rows = choose_limit(
+        rows.count_all, rows.largest_square, sizes, max_fraction, source, max_longer
+    )
     error = math.sqrt(_N_NORMS) * to_float(sizes.std)
     warn_of_few_rows(n_rows, error)
     # By the inequality of Cauchy and Schwarz, the L1 norm of a row is at most the root of
@@ -363,33 +379,41 @@ def find_limits(
     mean = np.rint(sums / max(n_rows, 3 * error, 1.0))
     middle = np.clip(mean, 1 - UNIT, UNIT - 1).astype(np.int16)
     rows = rows.center(middle)
-    square, _ = choose_limit(rows, sizes, max_fraction, source, max_longer)
+    square, _ = choose_limit(
+        rows.count_all, rows.largest_square, sizes, max_fraction, source, max_longer
+    )
     return CenteredRows(rows, square, middle, n_rows, error, remaining)
 
 
+def count_norms(limits: Sequence[int], squares: Floats) -> Integers:
+    """Count the squared norms between successive ascending limits; the last count includes longer rows."""
+    # Faster than a search for each row.
+    within = [np.count_nonzero(squares <= limit) for limit in limits[:-1]]
+    return np.diff([0, *within, len(squares)])
+
+
 def choose_limit(
-    rows: Rows,
+    count: Callable[[Sequence[int]], Integers],
+    largest: int,
     noise: Noise,
     max_fraction: float,
     source: ByteSource,
     max_longer: float = math.inf,
 ) -> tuple[int, float]:
-    """Choose the smallest limit of the norm that few rows exceed, by noisy counts.
+    """Choose the smallest limit of the norm that few rows exceed, by noisy counts of their squared norms.
 
-    At most `max_fraction` of the rows and at most `max_longer` rows exceed it, up to noise. The squares of the limits
-    are the largest limit divided by powers of 2**(1/3). Longer rows than the largest limit are only possible after
-    `Rows.rotate`. Return the square of the limit, and the noisy number of rows.
+    `count` counts the rows between successive limits; the last count includes longer rows. At most `max_fraction` of
+    the rows and at most `max_longer` rows exceed the limit, up to noise. The squares of the limits are `largest`
+    divided by powers of 2**(1/3). Return the square of the limit, and the noisy number of rows.
     """
-    # A row is counted between two of the limits, so adding it changes one count by 1.
-    largest = min(rows.square, rows.n_columns * (2 * UNIT) ** 2)
     limits = [int(largest * 2 ** (-step / 3)) for step in reversed(range(_N_NORMS))]
-    exact = rows.add_up(partial(Rows.counts, limits=limits))
-    counts = noise.add(source, exact.tolist())
+    # A row is counted between two of the limits, or above the last but one, so adding it
+    # changes one count by 1.
+    counts = noise.add(source, count(limits).tolist())
     n_rows = to_float(max(sum(counts), 0))
     n_longer = sum(counts) - np.cumsum(np.array(counts, object))
-    return limits[
-        int(np.argmax(n_longer <= min(max_fraction * n_rows, max_longer)))
-    ], n_rows
+    is_rare = n_longer <= min(max_fraction * n_rows, max_longer)
+    return limits[int(np.argmax(is_rare))], n_rows
 
 
 def bound_products(square: int, largest: int) -> int:
@@ -545,6 +569,26 @@ class NoisyProducts:
             shrunk if self.constraint is None else self.inverse @ self.matrix @ shrunk
         )
 
+    def shrink_toward(self, expected: Floats) -> NoisyProducts:
+        """Shrink the sums toward a multiple of expected sums, in proportion to their noise."""
+        values, vectors = np.linalg.eigh(expected)
+        # In these units, the expected sums are the identity.
+        scales = np.sqrt(np.outer(values, values))
+        sums, variances = vectors.T @ self.sums @ vectors, (self.error / scales) ** 2
+        weights = 1 / np.diag(variances)
+        factor = max(float(np.diag(sums / scales) @ weights / weights.sum()), 0.2)
+        identity = np.eye(len(values))
+        excess, variances = sums / scales / factor - identity, variances / factor**2
+        # The variance of the excess without noise, by moments (empirical Bayes).
+        weights = 1 / (variances + 0.05) ** 2
+        prior = float(((excess**2 - variances) * weights).sum() / weights.sum())
+        prior = min(max(prior, 0.01), 4.0)
+        shrunk, rotation = np.linalg.eigh(
+            identity + excess * prior / (prior + variances)
+        )
+        rotation = vectors * np.sqrt(factor * values) @ rotation
+        return replace(self, sums=rotation * np.maximum(shrunk, 1 / 20) @ rotation.T)
+
     def smooth_scores(
         self, scores: Floats, error: float, row_variance: float, noise_variance: float
     ) -> Floats:
@@ -576,6 +620,40 @@ class NoisyProducts:
         return smooth
 
 
+def shrink_jointly(
+    products: Sequence[NoisyProducts],
+    estimates: Floats,
+    variance: float,
+    *,
+    is_final: bool = True,
+) -> Floats:
+    """Shrink the coefficients of each logit by the variance of all of them, which their squares determine.
+
+    `estimates` have the shape (n_columns + 1, n_outputs), and `variance` is the variance of the noise of a gradient.
+    Coefficients that do not clearly exceed their noise become 0 unless they are final.
+    """
+    vectors = np.stack([one.eigen[1] for one in products])
+    components = np.einsum("oji,jo->oi", vectors, estimates)
+    inverses = np.stack([one.inverse for one in products])
+    noise = variance * (np.swapaxes(vectors, 1, 2) @ inverses) ** 2
+    noise = noise.sum(axis=2)
+    # Squares in variances of their noise: chi-squared without a signal. Final coefficients
+    # keep their direction, which determines the order of predictions.
+    size = components.size
+    excess = float((components**2 / noise).sum()) - size
+    excess = max(excess, 0.05 * size) if is_final else excess - 2 * math.sqrt(size)
+    prior = max(excess, 0.0) / (1 / noise).sum()
+    # The largest square of noise is about ``2 log(size)`` variances (D. L. Donoho, I. M.
+    # Johnstone, 1994), so larger components are hardly shrunk.
+    own = (3 + 2 * math.log(size)) * noise / np.maximum(components**2, 2.0**-100)
+    factors = np.maximum(prior / (prior + noise), 1 - own)
+    shrunk = np.einsum("oji,oi->jo", vectors, components * factors)
+    for output, one in enumerate(products):
+        if one.constraint is not None:
+            shrunk[:, output] = one.inverse @ one.matrix @ shrunk[:, output]
+    return shrunk
+
+
 def explain_noise(n_rows: float, factor: float) -> str:
     """State that intervals require `factor` times as many rows."""
     rows = max(math.ceil(factor * n_rows / 100) * 100, 100)
@@ -595,26 +673,36 @@ def explain_weak_products(
     min_support: float,
     reach: float,
 ) -> str:
-    """Explain why the products do not support intervals: by noise, or by columns that are constant or dependent.
+    """Explain why the smallest eigenvalue of the products is not `min_support` times the norm of their noise.
 
-    The columns were multiplied by `axes`. The smallest eigenvalue of the products must be `min_support` times the norm
-    of their noise. It is about ``reach * n_rows`` for columns of which none is a combination of others.
+    It is about ``reach * n_rows`` for columns of which none is a combination of others.
     """
-    required = min_support * products.noise_norm
+    expected, required = reach * n_rows, min_support * products.noise_norm
+    reason = explain_dependence(products, axes, names, expected)
+    smallest = float(products.eigen[0][0])
+    eigenvalue = min(max(smallest, required / 10), expected / 1.5)
+    factor = max(required / max(eigenvalue, required / 100), 1.2)
+    return reason or explain_noise(n_rows, factor)
+
+
+def explain_dependence(
+    products: NoisyProducts, axes: Floats, names: Sequence[Any], expected: float
+) -> str:
+    """Name the columns that are constant or depend on each other; return an empty text if noise may be the reason.
+
+    The columns were multiplied by `axes`. `expected` is the smallest eigenvalue of the products for columns of which
+    none is a combination of others.
+    """
+    required = MIN_SUPPORT * products.noise_norm
     # Sums of products of the centered columns.
     means = products.sums[-1, :-1] / max(float(products.sums[-1, -1]), required)
     centered = products.sums[:-1, :-1] - np.outer(means, products.sums[-1, :-1])
     values, vectors = np.linalg.eigh(centered)
-    smallest = float(values[0])
     # The smallest eigenvalue of a constant combination of columns is noise.
-    is_certain = reach * n_rows > 1.5 * required and smallest < products.noise_norm
-    if len(names) > 1:
-        # A combination of columns is constant only if another combination is not.
-        is_certain &= float(values[-1]) > 2 * required
-    if not is_certain:
-        expected = min(max(smallest, required / 10), reach * n_rows / 1.5)
-        factor = max(required / max(expected, required / 100), 1.2)
-        return explain_noise(n_rows, factor)
+    is_certain = expected > 1.5 * required and values[0] < products.noise_norm
+    # A combination of columns is constant only if another combination is not.
+    if not is_certain or (len(names) > 1 and values[-1] <= 2 * required):
+        return ""
     # The combination of the columns with the smallest variance, in standard deviations of
     # the columns, which are at least the smallest one that the noise permits.
     to_columns = np.linalg.inv(axes)

@@ -64,8 +64,9 @@ def list_newton_steps(products, parts):
 
 
 NEWTON = [*AXES, *[25 / 32 * part for part in list_newton_steps(1 / 5, (1, 2, 8, 9))]]
-# Rows by class, gradients in all steps, second derivatives, and squares of residuals.
-DESCENT = [*AXES, 1 / 64, 35 / 64, 3 / 16, 1 / 32]
+# Rows by class, gradients, numbers of rows by size of second derivatives, these, and squares of residuals.
+GRADIENTS = np.array([1, 1, 1, 2, 4, 11]) / 20
+DESCENT = [*AXES, 1 / 64, *GRADIENTS * 19 / 32, 1 / 64, 1 / 8, 1 / 32]
 SCORES, ROUNDS = [1 / 4, 1 / 32, 19 / 32, 1 / 8], [1 / 100, 3 / 20, *[21 / 600] * 24]
 USED = [*[0.7] * 6, *[0.2] * 8]
 # For each model: its target, the budgets of its draws, and the smallest fraction of each that a row uses.
@@ -73,8 +74,13 @@ MODELS = {
     "linear": (DPLinearRegression(MU, **NUMBER), "number", NEWTON, USED),
     "linear, epsilon": (DPLinearRegression(EPSILON, **NUMBER), "number", list_newton_steps(3 / 10, (1, 2, 5, 12)), 0.5),
     "ridge": (DPRidge(MU, **NUMBER), "number", NEWTON, USED),
-    "logistic, two classes": (DPLogisticRegression(MU, **BOUNDS, **TWO), "two", DESCENT, [*[0.8] * 7, 0.05, 0.3]),
-    "logistic, three classes": (DPLogisticRegression(MU, **BOUNDS, **THREE), "three", [*AXES, 1 / 64, 49 / 64], 0.8),
+    "logistic, two classes": (DPLogisticRegression(MU, **BOUNDS, **TWO), "two", DESCENT, 0.05),
+    "logistic, three classes": (
+        DPLogisticRegression(MU, **BOUNDS, **THREE),
+        "three",
+        [*AXES, 1 / 64, *GRADIENTS * 49 / 64],
+        0.05,
+    ),
     "components": (DPPCA(epsilon=MU, **BOUNDS), None, [*LIMITS, 7 / 8], 0.8),
     "components, epsilon": (DPPCA(epsilon=EPSILON, **BOUNDS), None, [*LIMITS, 7 / 8], 0.8),
     "columns for classes": (DPSelectKBest(MU, k=1, **BOUNDS, **THREE), "three", SCORES, 0.25),
