@@ -226,7 +226,10 @@ def score(data: Linked, made: Any) -> dict[str, float]:
     """Compute the errors of the links."""
     from skdp.metrics import link_errors
 
-    return link_errors(data.people, data.events, *made, person="person").to_dict()
+    order_by = None if data.order is None else "row"
+    events = data.events.assign(row=np.arange(len(data.events)))
+    errors = link_errors(data.people, events, *made, person="person", order_by=order_by)
+    return errors.to_dict()
 
 
 METHODS = {"DPLinkedSynthesizer": synthesize, "joined rows": join}

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import csr_array, diags_array
 
 from skdp.metrics._inputs import parse_columns
 from skdp.tables import is_frame
@@ -20,6 +21,7 @@ def link_errors(
     synthetic_events: Any,
     *,
     person: Any,
+    order_by: Any = None,
 ) -> pd.Series:
     """Compare the dependence within people in synthetic and in real linked tables.
 
@@ -28,23 +30,34 @@ def link_errors(
     people : dataframe
         One row per person, with the id in the column `person`.
     events : dataframe
-        Real events with the id of their person. The events of each person are in their order.
+        Real events with the id of their person, in any order.
     synthetic_people : dataframe
         Synthetic people, as returned by `DPLinkedSynthesizer`.
     synthetic_events : dataframe
         Events of the synthetic people.
     person : column name
         Column that identifies the person.
+    order_by : column name, optional
+        Column that orders the events of a person, such as a date. The rows of synthetic events without this column are
+        in their order, as rows of `DPLinkedSynthesizer` are.
 
     Returns
     -------
     pandas.Series
-        Errors from 0 (equal) to 1, as means over columns. ``count`` is the total variation distance of the numbers of
-        events, ``column`` of single columns of events, ``person`` of pairs of columns of events and of people, and
-        ``next`` of pairs of an event and the next one. ``equal`` is the error of the probability that two events of a
-        person are equal, and ``icc`` of the intraclass correlation of numbers, the correlation of two events of a
-        person; both as means over people with at least two events. Numbers with more than 20 values are cut at the
-        deciles of the real tables. Dates are numbers.
+        Errors from 0 (equal) to 1, as means over columns:
+
+        - ``count``: distance of the distributions of the number of events of a person,
+        - ``column``: of the values of a column of events,
+        - ``person``: of the pairs of a column of events and a column of people,
+        - ``next``: of the pairs of a value and the value of the person's next event. Events of equal order, and all
+          events without `order_by`, are in random order: these pairs have their probabilities.
+        - ``equal``: difference of the probabilities that two different events of a person have the same value,
+        - ``icc``: difference of the intraclass correlations of a number: the mean product of its standardized values at
+          two different events of a person.
+
+        Distances are total variation distances. The last two are means over people with at least two events.
+        Numbers with more than 20 values are cut at the deciles of the real tables, except for ``icc``. Dates are
+        numbers.
 
     Raises
     ------
@@ -77,33 +90,39 @@ def link_errors(
     person    0.5
     dtype: float64
     """
-    given = {
+    read = {
         "people": people,
         "events": events,
         "synthetic_people": synthetic_people,
         "synthetic_events": synthetic_events,
     }
-    tables = [_read_table(table, name) for name, table in given.items()]
-    synthetic_names = [*tables[2], *tables[3]]
-    names = [person, *tables[0], *tables[1]]
-    missing = [name for name in names if name not in synthetic_names]
-    read = dict(zip(given, tables, strict=True))
+    read = {name: _read_table(table, name) for name, table in read.items()}
     without = [name for name, table in read.items() if person not in [*table]]
     if without:
         raise ValueError(
             f"All tables must have the column `person`={person!r}, but it is not in "
             f"{without}."
         )
-    if missing:
+    tables = [*read.values()]
+    if order_by is not None and order_by not in [*tables[1]]:
         raise ValueError(
-            "The synthetic tables must have all columns of the real tables, but lack "
-            f"{sorted(map(str, missing))}."
+            f"`order_by` must name a column of `events`, got {order_by!r}. The columns "
+            f"are {[*tables[1]]}."
         )
-    shared = {*tables[0]} & {*tables[1]} - {person}
+    real_columns, synthetic_columns = dict(tables[0]), dict(tables[2])
+    shared = real_columns.keys() & {*tables[1]} - {person}
     if shared:
         raise ValueError(
             "A column must be in one of `people` and `events` only, got "
             f"{sorted(map(str, shared))} in both."
+        )
+    real_columns |= dict(tables[1])
+    synthetic_columns |= dict(tables[3])
+    missing = real_columns.keys() - synthetic_columns.keys()
+    if missing - {order_by}:
+        raise ValueError(
+            "The synthetic tables must have all columns of the real tables, but lack "
+            f"{sorted(map(str, missing))}."
         )
     for kind, pair in (("real", tables[:2]), ("synthetic", tables[2:])):
         if not pair[0][person].is_unique:
@@ -112,12 +131,12 @@ def link_errors(
                 f"column {person!r}."
             )
         _check_types(person, [table[person] for table in pair])
-    synthetic_columns = dict(tables[2]) | dict(tables[3])
-    for table in tables[:2]:
-        for name in table.columns.drop(person):
-            _check_types(name, [table[name], synthetic_columns[name]])
-    real = _describe(*tables[:2], *tables[:2], person=person)
-    synthetic = _describe(*tables[2:], *tables[:2], person=person)
+    for name in real_columns.keys() - {person, *missing}:
+        _check_types(name, [real_columns[name], synthetic_columns[name]])
+    excluded = [person, *missing]
+    compared = [table.drop(columns=excluded, errors="ignore") for table in tables[:2]]
+    real = _describe(*tables[:2], *compared, person=person, order_by=order_by)
+    synthetic = _describe(*tables[2:], *compared, person=person, order_by=order_by)
     errors = {}
     for index, proportions in real.items():
         both = pd.concat([proportions, synthetic[index]], axis=1, sort=False).fillna(0)
@@ -150,20 +169,25 @@ def _check_types(name: Any, columns: list[pd.Series]) -> None:
 def _describe(
     people: pd.DataFrame,
     events: pd.DataFrame,
-    real_people: pd.DataFrame,
-    real_events: pd.DataFrame,
+    person_columns: pd.DataFrame,
+    event_columns: pd.DataFrame,
     *,
     person: Any,
+    order_by: Any,
 ) -> dict[tuple[str, Any, Any], pd.Series]:
-    """Return proportions by measure and columns; numbers with many values are cut at deciles of real tables."""
+    """Return proportions by measure and columns, for the columns of real people and events to compare.
+
+    Numbers with many values are cut at deciles of these columns.
+    """
+    events = events[events[person].isin(people[person])]
     groups = events[person].rename("person")
     sizes = groups.value_counts()
-    later = groups.groupby(groups).cumcount(ascending=False) > 0
     counts = sizes.reindex(people[person], fill_value=0)
     described: dict[tuple[str, Any, Any], pd.Series] = {}
     described["count", None, None] = counts.value_counts(normalize=True)
-    event_columns = real_events.drop(columns=person)
-    person_columns = real_people.drop(columns=person)
+    # All events of a person are equal without an order.
+    order = person if order_by is None else order_by
+    orders = events[order] if order in events else np.arange(len(events))
     cut = _cut(events, event_columns)
     joined = cut.merge(_cut(people, person_columns), on=person)
     for name in event_columns:
@@ -172,8 +196,7 @@ def _describe(
             described["person", name, column] = _count(joined[[name, column]])
         # pandas would take an integer as the name of a column for a level of the index.
         values = cut[name].rename("value")
-        pairs = pd.DataFrame({0: values, 1: values.groupby(groups).shift(-1)})
-        described["next", name, None] = _count(pairs[later])
+        described["next", name, None] = _count_next(values, groups, orders)
         # Pairs of different events of a person with n events: n (n - 1).
         cells = values.groupby([groups, values], dropna=False).size()
         described["equal", name, None] = _mean_pairs(cells**2, cells, sizes)
@@ -183,6 +206,23 @@ def _describe(
             squares = (scores**2).groupby(groups).sum()
             described["icc", name, None] = _mean_pairs(sums**2, squares, sizes)
     return described
+
+
+def _count_next(values: pd.Series, persons: pd.Series, orders: Any) -> pd.Series:
+    """Return the proportions of pairs of a value and the person's next value, with equal orders in random order."""
+    codes, labels = pd.factorize(values, use_na_sentinel=False)
+    steps = values.groupby([persons, orders], dropna=False)
+    step, sizes = steps.ngroup().to_numpy(), steps.size().to_numpy(float)
+    owners = np.empty(sizes.size, int)
+    owners[step] = pd.factorize(persons)[0]
+    is_same = owners[1:] == owners[:-1]
+    # Values by step, as proportions. Among n events of a step, each of two different
+    # events follows the other one with probability 1 / n.
+    at = csr_array((1 / sizes[step], (step, codes)))
+    pairs = at.T @ diags_array(sizes) @ at - diags_array(at.sum(axis=0))
+    pairs = (pairs + at[:-1][is_same].T @ at[1:][is_same]).tocoo()
+    index = pd.MultiIndex.from_arrays([labels[pairs.row], labels[pairs.col]])
+    return pd.Series(pairs.data / pairs.data.sum(), index)
 
 
 def _cut(table: pd.DataFrame, real: pd.DataFrame) -> pd.DataFrame:

@@ -379,7 +379,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         people = self._write(fitted.template, rows, np.arange(n), self._features[0])
         events = {}
         for index, (name, model) in enumerate(self._models.items(), 1):
-            persons, drawn = model.draw(rows, model.joint, rng)
+            persons, drawn = model.draw(rows, model.joint, rng, model._ranks)
             n_planned = int(rows.numbers[name_number(name)].sum())
             check_omitted(name, model.joint, persons.size, n_planned)
             if self.order_by in drawn.domain.columns:

@@ -39,10 +39,10 @@ def test_events_of_other_people_change_links_only():
 
 def test_errors_equal_direct_computation():
     people = pd.DataFrame({"id": [1, 2, 3], "sex": ["f", "f", "m"]})
-    events = pd.DataFrame({"id": [1, 1, 1, 2, 2], "x": [0, 0, 1, 5, 5]})
+    events = pd.DataFrame({"id": [1, 2, 1, 2, 1, 9], "x": [1, 5, 0, 5, 0, 3], "day": [7, 2, 3, 3, 1, 1]})
     other_people = pd.DataFrame({"id": [7, 8], "sex": ["f", "m"]})
     other_events = pd.DataFrame({"id": [7, 7, 8, 8], "x": [0, 1, 5, 0]})
-    errors = link_errors(people, events, other_people, other_events, person="id")
+    errors = link_errors(people, events, other_people, other_events, person="id", order_by="day")
     # Numbers of events: 3, 2, 0 and 2, 2.
     assert errors["count"] == pytest.approx(2 / 3)
     # 0, 1, 5: 2, 1, 2 of 5, and 2, 1, 1 of 4.
@@ -53,6 +53,19 @@ def test_errors_equal_direct_computation():
     assert errors["equal"] == pytest.approx((1 / 3 + 1) / 2)
     # (0, 0), (0, 1), (5, 5) and (0, 1), (5, 0).
     assert errors["next"] == pytest.approx((1 / 3 + 1 / 6 + 1 / 3 + 1 / 2) / 2)
+
+
+@pytest.mark.parametrize(("order_by", "error"), [(None, 5 / 8), ("hour", 5 / 8), ("day", 1 / 2)])
+def test_next_is_the_mean_over_orders_of_equal_events(order_by, error):
+    # Of the three pairs of the first person, 1 / 2 is (0, 0) in a random order, and 1 if the values are ordered. So is
+    # the pair of the second person. All four pairs of constant values are (0, 0).
+    people = pd.DataFrame({"id": [0, 2]})
+    events = pd.DataFrame({"id": [0, 0, 0, 0, 2, 2], "x": [0, 0, 1, 1, 0, 0], "day": [1, 1, 2, 2, 1, 1], "hour": 0})
+    for seed in range(3):
+        real, constant = (events.assign(x=x).sample(frac=1, random_state=seed) for x in (events["x"], 0))
+        errors = link_errors(people, real, people, constant, person="id", order_by=order_by)
+        # The other two columns have no error.
+        assert errors["next"] == pytest.approx(error / 3)
 
 
 def test_polars_tables_with_missing_values_have_equal_errors():
@@ -125,6 +138,8 @@ def test_tables_without_a_column_are_an_error():
         link_errors(people, events, people, events.drop(columns="ward"), person="id")
     with pytest.raises(ValueError, match=r"must have the column `person`=.person."):
         link_errors(people, events, people, events, person="person")
+    with pytest.raises(ValueError, match="`order_by` must name a column of `events`, got 'day'"):
+        link_errors(people, events, people, events, person="id", order_by="day")
     with pytest.raises(ValueError, match=r"`person`='id', but it is not in \['synthetic_events'\]"):
         link_errors(people, events, people, events.drop(columns="id"), person="id")
     with pytest.raises(ValueError, match=r"one of `people` and `events` only, got \['sex'\] in both"):

@@ -1,3 +1,4 @@
+import io
 import itertools
 import warnings
 
@@ -15,6 +16,8 @@ from skdp.synthesis.measure import measure_and_fit
 from skdp.synthesis.model import Marginal, Structure, fit_model
 from skdp.testing import replay_release
 from tests.conftest import often
+from tests.persistence.forgery import save_bytes
+from tests.persistence.test_compositions import list_members
 from tests.synthesis.bounds import bounds_only
 
 DOMAIN = Domain(
@@ -263,6 +266,32 @@ def test_synthetic_events_depend_on_the_person(tables, fitted):
         assert abs(n_synthetic / n_real - 1) < 0.08
 
 
+def test_found_bins_of_events_and_people_fit_into_one_model():
+    # Without a limit, 40 bins are found for each number, so the model has no room for pairs of events and people.
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"id": range(1_000), "age": rng.integers(18, 95, 1_000)})
+    events = people.loc[people.index.repeat(rng.poisson(people["age"] / 30)), ["id"]]
+    usual = 105 + people["age"] / 2 + rng.normal(0, 12, 1_000)
+    events["pressure"] = np.clip(usual.loc[events.index] + rng.normal(0, 6, len(events)), 80, 220)
+    events["fee"] = rng.gamma(3, 20, len(events))
+    domain = {"age": Interval(18, 95), "pressure": Interval(80.0, 220.0), "fee": Interval(0.0, 400.0)}
+    drawn = make_synthesizer(epsilon=1e3, domain=domain, max_rows_per_person=8).fit(people, events).sample()
+    real, synthetic = (table[0].merge(table[1], on="id") for table in ((people, events), drawn))
+    assert synthetic["age"].corr(synthetic["pressure"]) == pytest.approx(real["age"].corr(real["pressure"]), abs=0.06)
+
+
+def test_number_within_a_found_bin_depends_on_the_earlier_number():
+    # The model has room for nine bins, in which independent numbers would differ by 3.
+    rng = np.random.default_rng(0)
+    persons = np.repeat(np.arange(400), 5)
+    height = np.clip(rng.uniform(0, 100, 400)[persons] + rng.normal(0, 0.5, 2_000), 0, 100)
+    events = pd.DataFrame({"id": persons, "height": height})
+    options = {"domain": {"height": Interval(0.0, 100.0)}, "max_rows_per_person": 5, "max_cells": 700}
+    _, drawn = make_synthesizer(epsilon=1e3, **options).fit(pd.DataFrame({"id": range(400)}), events).sample()
+    distances = drawn.groupby("id")["height"].diff().abs()
+    assert distances.median() < 2
+
+
 def test_rows_keep_the_frequency_of_a_trait_of_people_with_many_events():
     # Chronic patients have twice as many visits, so the frequency in rows is 0.1 above the mean of patients.
     rng = np.random.default_rng(0)
@@ -464,11 +493,14 @@ def test_link_quality_lists_measured_marginals(fitted):
 
 
 @pytest.mark.parametrize("bins", ["declared", "found"])
-def test_saved_synthesizer_draws_the_same_tables(bins, tables, tmp_path):
-    path = tmp_path / "linked.skops"
-    synthesizer = make_synthesizer(domain=bounds_only(DOMAIN, bins), order_by="day").fit(*tables)
-    skdp.save(synthesizer, path)
-    loaded = skdp.load(path).set_params(random_state=0)  # a file has no seed
+def test_saved_synthesizer_draws_the_same_tables_without_ids_or_seed(bins, tables):
+    named = [table.assign(id="patient-" + table["id"].astype(str)) for table in tables]
+    domain = bounds_only(DOMAIN, bins)
+    synthesizer = make_synthesizer(domain=domain, order_by="day", random_state=987_654_321).fit(*named)
+    content = list_members(data := save_bytes(synthesizer))
+    assert b"patient-" not in content
+    assert b"987654321" not in content
+    loaded = skdp.load(io.BytesIO(data)).set_params(random_state=987_654_321)
     assert loaded.guarantee_ == synthesizer.guarantee_
     assert privacy_statement(loaded).total == synthesizer.guarantee_
     for table, expected in zip(loaded.sample(100), synthesizer.sample(100), strict=True):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from skdp._arrays import Codes, Indices
+from skdp._arrays import Codes, Floats, Indices
 from skdp.base import find_stack_level
 from skdp.central.statistics import select_columns
 from skdp.domain import Domain
@@ -16,9 +17,11 @@ from skdp.pages import warn
 from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.answers._rows import (
     DrawnRows,
+    Ranks,
     draw_numbers,
     draw_valid,
     find_invalid,
+    learn_ranks,
 )
 from skdp.synthesis.measure import (
     CLIQUES_PER_MODEL,
@@ -36,6 +39,9 @@ N_SIMULATED = 20_000
 
 N_SIMULATIONS = 2
 """Number of simulations; the first one is of a model without these marginals."""
+
+POSITION = "position"
+"""Key of the positions of numbers within their bins."""
 
 MAX_OMITTED, MIN_PLANNED = 0.05, 100
 """Largest proportion of omitted events without a warning, and smallest number of events of which one must be valid."""
@@ -164,8 +170,21 @@ class EventModel:
         """A table without rows of the columns of people and of events."""
         return select_columns(self.fitted.template, self.joint.columns)
 
+    @cached_property
+    def _ranks(self) -> Ranks | None:
+        """The dependence of numbers within found bins on each other, and on the numbers of the history."""
+        ranked = {}
+        for column, shape in self.fitted.counts.shapes.items():
+            if self.columns.domain.columns[column] in self.fitted.found:
+                ranked[column] = ranked[self.columns.n_events + column] = shape
+        return learn_ranks(self.fitted.counts.model, ranked)
+
     def draw(
-        self, people: DrawnRows, joint: Domain, rng: np.random.Generator
+        self,
+        people: DrawnRows,
+        joint: Domain,
+        rng: np.random.Generator,
+        ranks: Ranks | None = None,
     ) -> tuple[Indices, DrawnRows]:
         """Draw the events of people; return the person of each event, ascending, and events with the columns of people.
 
@@ -178,6 +197,8 @@ class EventModel:
             are omitted.
         rng : Generator
             Draws the events, one of each person at a time.
+        ranks : Ranks, optional
+            Dependence of numbers within bins; by default, they are independent.
         """
         columns = self.columns
         n_events = people.numbers[columns.number].astype(np.intp)
@@ -192,8 +213,16 @@ class EventModel:
             given[len(sizes) + number] = columns.encode_numbers(
                 n_events[waiting], n_earlier
             )
-            valid, events = self._draw_next(rows, given, joint, rng)
-            histories.add_event(waiting[valid], events.codes[-len(sizes) :])
+            positions = {c: p[waiting] for c, p in histories.positions.items()}
+            valid, events = self._draw_next(
+                rows, given, joint, rng, ranks=ranks, positions=positions
+            )
+            codes = events.codes[-len(sizes) :]
+            drawn = {}
+            for column in range(len(sizes)):
+                if (POSITION, column) in events.numbers:
+                    drawn[column] = events.numbers[POSITION, column]
+            histories.add_event(waiting[valid], codes, drawn)
             batches.append((waiting[valid], events))
         persons = np.concatenate([batch for batch, _ in batches])
         order = np.argsort(persons, kind="stable")
@@ -206,8 +235,14 @@ class EventModel:
         given: list[Codes],
         joint: Domain,
         rng: np.random.Generator,
+        *,
+        ranks: Ranks | None,
+        positions: Mapping[int, Floats],
     ) -> tuple[Indices, DrawnRows]:
-        """Draw an event of each person, given codes; return the persons whose event is valid, and these events."""
+        """Draw an event of each person, given codes, and positions of numbers of the history within bins.
+
+        Return the persons whose event is valid, and these events.
+        """
         n_events = self.columns.n_events
         names = self.columns.domain.columns
         event_domain = self.columns.domain.select(names[:n_events])
@@ -215,8 +250,13 @@ class EventModel:
         def draw(persons: Indices) -> DrawnRows:
             values = {n_events + index: c[persons] for index, c in enumerate(given)}
             drawn = self.fitted.counts.model.sample(persons.size, rng, values)
-            shapes = self.fitted.counts.shapes
-            events = draw_numbers(event_domain, list(drawn[:n_events]), rng, shapes)
+            within = {}
+            if ranks is not None:
+                known = {n_events + c: p[persons] for c, p in positions.items()}
+                within = ranks.draw(drawn, rng, known)
+            codes, shapes = list(drawn[:n_events]), self.fitted.counts.shapes
+            events = draw_numbers(event_domain, codes, rng, shapes, within)
+            events.numbers.update({(POSITION, c): p for c, p in within.items()})
             return people.take(persons).join(events, joint)
 
         events, invalid = draw_valid(

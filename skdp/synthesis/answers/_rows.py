@@ -139,9 +139,23 @@ class Ranks:
     correlations: Floats
     """Correlations of normal scores; shape (n_columns, n_columns)."""
 
-    def draw(self, rows: Codes, rng: np.random.Generator) -> dict[int, Floats]:
-        """Draw the position of each row within its bins, from 0 to 1, by column."""
+    def draw(
+        self,
+        rows: Codes,
+        rng: np.random.Generator,
+        given: Mapping[int, Floats] | None = None,
+    ) -> dict[int, Floats]:
+        """Draw the position of each row within its bins, from 0 to 1, by column.
+
+        `given` has the positions of some columns, NaN if they are unknown.
+        """
         low, high = self._find_limits(rows)
+        for index, column in enumerate(self.columns):
+            if given and column in given:
+                ranks = low[index] + (high[index] - low[index]) * given[column]
+                low[index] = np.where(np.isnan(ranks), low[index], ranks)
+                above = np.minimum(ranks + MIN_RANK_DISTANCE, 1 - MIN_RANK_DISTANCE)
+                high[index] = np.where(np.isnan(ranks), high[index], above)
         scores = ndtri(low + (high - low) * rng.random(low.shape))
         for _ in range(4):
             self._sweep(scores, ndtri(low), ndtri(high), rng)
@@ -156,8 +170,10 @@ class Ranks:
         lows = []
         highs = []
         for column, edges in zip(self.columns, self.edges, strict=True):
-            lows.append(np.append(edges[:-1], 0.0)[rows[column]])
-            highs.append(np.append(edges[1:], 1.0)[rows[column]])
+            # Codes after the bins are missing values, or histories before an event.
+            bins = np.minimum(rows[column], edges.size - 1)
+            lows.append(np.append(edges[:-1], 0.0)[bins])
+            highs.append(np.append(edges[1:], 1.0)[bins])
         low = np.clip(lows, MIN_RANK_DISTANCE, 1 - 2 * MIN_RANK_DISTANCE)
         high = np.clip(highs, low + MIN_RANK_DISTANCE, 1 - MIN_RANK_DISTANCE)
         return low, high

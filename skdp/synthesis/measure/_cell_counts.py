@@ -58,12 +58,15 @@ MIN_PROPORTION = 1e-9
 
 
 def measure_cells(
-    private: PrivateCounts, domain: Domain, cells: Mapping[int, Interval]
+    private: PrivateCounts,
+    domain: Domain,
+    cells: Mapping[int, Interval],
+    max_bins: int = MAX_BINS,
 ) -> tuple[Domain, NumberCounts]:
     """Count fine cells of numbers with noise; return the domain with its final bins, and these counts.
 
-    `cells` has the fine cells of each column, by index. Columns without declared bins get bins with about equal counts.
-    From here on, `private` counts records by bins.
+    `cells` has the fine cells of each column, by index. Columns without declared bins get at most `max_bins` bins with
+    about equal counts. From here on, `private` counts records by bins.
     """
     intervals = find_intervals(domain)
     declared = [column for column in cells if intervals[column].has_bins]
@@ -78,7 +81,7 @@ def measure_cells(
         levels |= private.measure_levels(found, Fraction(1, 5 * len(cells)))
     numbers = NumberCounts(intervals, cells, levels, private.budget.is_gaussian)
     if found:
-        domain = _choose_bins(private, domain, numbers, found)
+        domain = _choose_bins(private, domain, numbers, found, max_bins)
         numbers = replace(numbers, intervals=find_intervals(domain))
     private.coarsen(domain, numbers.bins)
     return domain, numbers
@@ -161,6 +164,7 @@ def _choose_bins(
     domain: Domain,
     numbers: NumberCounts,
     found: Sequence[int],
+    max_bins: int,
 ) -> Domain:
     """Cut the intervals of columns into bins with about equal noisy counts, and return a domain with these bins.
 
@@ -186,7 +190,7 @@ def _choose_bins(
         edges = np.array(fine.edges, fine.dtype)
         one_bin = np.array([0, edges.size - 1])
         proportions, _, _ = counts[column].estimate_proportions(one_bin)
-        cuts = _cut(proportions, min(MAX_BINS, n_bins))
+        cuts = _cut(proportions, min(max_bins, n_bins))
         columns[domain.columns[column]] = with_edges(fine, edges[cuts])
     return Domain(columns, constraints=domain.constraints, derived=domain.derived)
 

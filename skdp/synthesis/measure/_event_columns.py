@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skdp._arrays import Codes, Indices
+from skdp._arrays import Codes, Floats, Indices
 from skdp.domain import Domain
 from skdp.randomness import ByteSource
 from skdp.synthesis.measure._budget import NoiseBudget, PrivateCounts
-from skdp.synthesis.measure._cell_counts import measure_cells
+from skdp.synthesis.measure._cell_counts import MAX_BINS, measure_cells
 from skdp.synthesis.measure._plan import MarginalPlan, make_plan
 from skdp.synthesis.measure._selection import FittedCounts, measure_and_fit
 from skdp.synthesis.model import Clique, Marginal, Structure
@@ -43,12 +43,18 @@ class Histories:
     def __init__(self, sizes: Sequence[int], n_persons: int, has_order: bool) -> None:
         """Start with people without events; `sizes` are the numbers of values of the event columns."""
         self.codes = [np.full(n_persons, size, np.int32) for size in sizes]
+        self.positions: dict[int, Floats] = {}
         self._counts: list[NDArray[np.int32]] = []
         if not has_order:
             self._counts = [np.zeros((n_persons, size), np.int32) for size in sizes]
 
-    def add_event(self, persons: Indices, events: Sequence[Codes]) -> None:
-        """Add one event of each of some people: the codes of its columns."""
+    def add_event(
+        self,
+        persons: Indices,
+        events: Sequence[Codes],
+        positions: Mapping[int, Floats] | None = None,
+    ) -> None:
+        """Add one event of each of some people: the codes of its columns, and positions of numbers within bins."""
         for column, codes in enumerate(events):
             is_changed = np.ones(persons.size, bool)
             if self._counts:
@@ -57,6 +63,11 @@ class Histories:
                 counts[persons, codes] += 1
                 is_changed = counts[persons, codes] == counts[persons].max(axis=1)
             self.codes[column][persons[is_changed]] = codes[is_changed]
+            if positions and column in positions:
+                known = self.positions.setdefault(
+                    column, np.full(self.codes[column].size, np.nan)
+                )
+                known[persons[is_changed]] = positions[column][is_changed]
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,6 +175,21 @@ class EventColumns:
         return [*{tuple(sorted(c)): None for c in cliques if len(c) == 2}]
 
 
+def limit_bins(tables: LinkedTables, n_numbers: int, max_cells: int) -> int:
+    """Return the largest number of bins of a column such that models of events carry pairs of such columns.
+
+    A clique of any column of an event, its history, the number of events, with `n_numbers` values, and any column of
+    people then has at most `max_cells` cells.
+    """
+    persons = max(tables.people.fine.sizes, default=1)
+    events = max(max(table.fine.sizes) for table in tables.events.values())
+    for n_bins in range(MAX_BINS, 2, -1):
+        size = min(n_bins, events)
+        if size * (size + 1) * n_numbers * min(n_bins, persons) <= max_cells:
+            return n_bins
+    return 2
+
+
 def measure_linked(
     tables: LinkedTables,
     plan: MarginalPlan,
@@ -181,7 +207,8 @@ def measure_linked(
     columns of `domain`, and `events` the records of events. The result has the table of people first, for None.
     """
     private = PrivateCounts(people, budget.split(PEOPLE_FRACTION), source)
-    domain, cells = measure_cells(private, domain, tables.people.cells)
+    max_bins = limit_bins(tables, domain.sizes[-1], plan.max_cells)
+    domain, cells = measure_cells(private, domain, tables.people.cells, max_bins)
     persons = people.coarsen(domain, cells.bins).codes
     counts = measure_and_fit(private, plan.with_domain(domain), cells)
     measured: dict[Any, tuple[Domain, FittedCounts]] = {None: (domain, counts)}
@@ -189,7 +216,7 @@ def measure_linked(
     for name, table in tables.events.items():
         rows, records = events[name]
         private = PrivateCounts(records, budget.split(fraction, UNIT), source)
-        cut, cells = measure_cells(private, table.domain, table.cells)
+        cut, cells = measure_cells(private, table.domain, table.cells, max_bins)
         columns = EventColumns.join(
             cut,
             domain,
