@@ -1,6 +1,7 @@
 """Files of `skdp.save` with forged content."""
 
 import io
+import zipfile
 
 import skops.io
 
@@ -14,6 +15,12 @@ def save_bytes(estimator):
     file = io.BytesIO()
     skdp.save(estimator, file)
     return file.getvalue()
+
+
+def list_members(data):
+    """Return the contents of the members of a ZIP file as one string of bytes."""
+    file = zipfile.ZipFile(io.BytesIO(data))
+    return b"".join(map(file.read, file.namelist()))
 
 
 def content_of(data):

@@ -34,7 +34,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import skdp
 from skdp.privacy import Rho
-from tests.persistence.forgery import save_bytes
+from tests.persistence.forgery import list_members, save_bytes
 
 X = np.random.default_rng(0).uniform(size=(300, 2))
 Y = (X[:, 0] + X[:, 1] > 1).astype(int)
@@ -67,12 +67,6 @@ def ledger(tmp_path):
     folder = tmp_path / "folder-of-the-ledger"
     folder.mkdir()
     return skdp.PrivacyLedger(1e4, delta=0.1, path=folder / "budget.sqlite")
-
-
-def list_members(data):
-    """Return the contents of the members of a ZIP file as one string of bytes."""
-    file = zipfile.ZipFile(io.BytesIO(data))
-    return b"".join(map(file.read, file.namelist()))
 
 
 @pytest.mark.usefixtures("repeatable_draws")

@@ -16,8 +16,7 @@ from skdp.synthesis.measure import measure_and_fit
 from skdp.synthesis.model import Marginal, Structure, fit_model
 from skdp.testing import replay_release
 from tests.conftest import often
-from tests.persistence.forgery import save_bytes
-from tests.persistence.test_compositions import list_members
+from tests.persistence.forgery import list_members, save_bytes
 from tests.synthesis.bounds import bounds_only
 
 DOMAIN = Domain(
