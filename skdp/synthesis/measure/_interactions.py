@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -109,7 +109,7 @@ def list_interactions(plan: MarginalPlan, max_listed: int) -> list[Clique]:
     """List marginals of three to five columns; only with the target, or else with columns of two values, if many."""
     listed: list[Clique] = []
     columns = [column for column, size in enumerate(plan.sizes) if size > 1]
-    labels = sorted(plan.labels) if plan.target is None else [plan.target]
+    labels = plan.labels if plan.target is None else {plan.target}
     max_unlabeled = max_listed // 3 if labels else max_listed
     for order in () if plan.workload else ORDERS:  # a workload has larger marginals
         cliques: Iterable[Clique] = itertools.combinations(columns, order)
@@ -117,19 +117,9 @@ def list_interactions(plan: MarginalPlan, max_listed: int) -> list[Clique]:
         if len(listed) + math.comb(len(columns), order) > max_unlabeled:
             if len(listed) + n_labeled > max_listed:
                 continue
-            cliques = _list_labeled(columns, labels, order)
+            cliques = (c for c in cliques if not labels.isdisjoint(c))
         listed += [c for c in cliques if plan.n_cells(c) <= plan.max_cells]
     return listed
-
-
-def _list_labeled(
-    columns: Sequence[int], labels: Sequence[int], order: int
-) -> Iterator[Clique]:
-    """List the marginals of some columns with a label, which is the first column of each."""
-    for index, label in enumerate(labels):
-        others = [column for column in columns if column not in labels[: index + 1]]
-        for rest in itertools.combinations(others, order - 1):
-            yield (label, *rest)
 
 
 def group_values(counts: Floats, n_groups: int) -> Indices:

@@ -103,9 +103,6 @@ MAX_SEARCH_ERROR = 0.03
 MAX_COLUMN_WEIGHT = 20.0
 """Largest cost of the noise of a column, relative to the noise of a pair."""
 
-MAX_LISTED_MARGINALS = 50_000
-"""Largest number of marginals of three columns that are all listed as candidates."""
-
 
 @dataclass(frozen=True, eq=False)
 class FittedCounts:
@@ -256,17 +253,16 @@ def estimate_column_error(
 def plan_scores(
     private: PrivateCounts, plan: MarginalPlan, counts: Sequence[Floats]
 ) -> list[tuple[list[Clique], Fraction]]:
-    """List the marginals to score: with the target, with columns of two values, and without both.
+    """List the marginals to score: with the target, and without it.
 
     Returns
     -------
     list of tuple
         Lists of marginals, each with its fraction of the budget. Lists whose scores would be noise are excluded.
     """
-    partition: tuple[list[Clique], ...] = [], [], []
+    partition: tuple[list[Clique], ...] = [], []
     for clique in plan.first_candidates:
-        part = 1 + plan.labels.isdisjoint(clique)
-        partition[0 if plan.target in clique else part].append(clique)
+        partition[plan.target not in clique].append(clique)
     # Scores are only useful if their noise is far below the largest possible score,
     # which is twice the number of records.
     lists = []
@@ -603,9 +599,7 @@ def list_second_candidates(
     in_cliques = set[Clique]()
     for clique in model.tree.cliques:
         in_cliques.update(itertools.combinations(clique, 3))
-    larger = dict.fromkeys(sorted(in_cliques), 1)
-    if plan.workload or math.comb(len(plan.sizes), 3) <= MAX_LISTED_MARGINALS:
-        larger = plan.candidates(3)
+    larger = plan.candidates(3)
 
     def rank(clique: Clique) -> tuple[bool, int, int]:
         return clique not in in_cliques, len(clique), plan.n_cells(clique)

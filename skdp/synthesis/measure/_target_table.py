@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -50,13 +50,14 @@ def measure_target_table(
     assert target is not None
     total, _ = estimate_total(private.marginals)
     counts = [total * model.marginal(clique) for clique in plan.columns]
-    tables: list[tuple[Clique, tuple[Indices, ...]]] = []
-    for table in list_tables(plan, target, counts, gains, found):
-        clique = tuple(sorted(table))
-        groups = tuple(table[column] for column in clique)
-        graph, columns = plan.start_elimination(measured, {clique: groups})
+    columns = [c for c in range(len(plan.sizes)) if c != target and plan.sizes[c] > 1]
+    columns.sort(key=lambda c: -gains.get(tuple(sorted((c, target))), 0.0))
+    ranked = columns[:MAX_COLUMNS], [c for c in columns if c in found]
+    tables = []
+    for clique, groups in dict(list_tables(plan, target, counts, ranked)).values():
+        graph, refined = plan.start_elimination(measured, {clique: groups})
         largest = plan.max_cells
-        if graph.add(columns[clique], largest, CLIQUES_PER_MODEL * largest):
+        if graph.add(refined[clique], largest, CLIQUES_PER_MODEL * largest):
             tables.append((clique, groups))
     if not tables:
         return {}
@@ -66,9 +67,8 @@ def measure_target_table(
     noise = budget.std_error(fraction * TABLE_FRACTION)
     grouped = []
     for clique, groups in tables:
-        members_of = dict(zip(clique, groups, strict=True))
-        members_of.pop(target)
-        grouped.append(list(members_of.items()))
+        members = zip(clique, groups, strict=True)
+        grouped.append([part for part in members if part[0] != target])
     scores = private.open_corrections(grouped, model, target, math.ceil(noise))
     expected = np.zeros(len(tables))
     index = scores.choose(range(len(tables)), expected, fraction * CHOICE_FRACTION)
@@ -86,25 +86,21 @@ def list_tables(
     plan: MarginalPlan,
     target: int,
     counts: Sequence[Floats],
-    gains: Mapping[Clique, float],
-    found: Clique,
-) -> Iterator[dict[int, Indices]]:
-    """List tables of the columns with the largest gains, and of the columns that are `found`, by groups of values."""
-    columns = [c for c in range(len(plan.sizes)) if c != target and plan.sizes[c] > 1]
-    columns.sort(key=lambda c: -gains.get(tuple(sorted((c, target))), 0.0))
-    # Columns with larger gains have as many or more groups.
+    ranked: Iterable[Sequence[int]],
+) -> Iterator[tuple[Hashable, tuple[Clique, tuple[Indices, ...]]]]:
+    """List tables of the first of some ranked columns with the target, by groups of values, each with a key."""
+    # The first columns have as many or more groups.
     levels = [(level, level) for level in LEVELS]
-    levels += list(itertools.pairwise(LEVELS))
-    listed = set()
-    for ranked in (columns[:MAX_COLUMNS], [c for c in columns if c in found]):
-        for n_columns in range(2, len(ranked) + 1):
+    levels += itertools.pairwise(LEVELS)
+    for columns in ranked:
+        for n_columns in range(2, len(columns) + 1):
             for low, high in levels:
                 table = {target: np.arange(plan.sizes[target])}
-                for rank, column in enumerate(ranked[:n_columns]):
+                for rank, column in enumerate(columns[:n_columns]):
                     level = high if 2 * rank < n_columns else low
                     table[column] = group_values(counts[column], level)
-                n_groups = tuple((c, int(m.max()) + 1) for c, m in table.items())
-                n_cells = math.prod(n for _, n in n_groups)
-                if n_cells <= plan.max_cells and n_groups not in listed:
-                    listed.add(n_groups)
-                    yield table
+                clique = tuple(sorted(table))
+                groups = tuple(table[column] for column in clique)
+                n_groups = [int(members.max()) + 1 for members in groups]
+                if math.prod(n_groups) <= plan.max_cells:
+                    yield (clique, *n_groups), (clique, groups)
