@@ -48,6 +48,7 @@ from skdp.central._rows import (
 from skdp.central._sums import read_weights
 from skdp.central._supervised import (
     SupervisedStatistic,
+    declare_indicators,
     parse_all_bounds,
 )
 from skdp.central.statistics import (
@@ -541,7 +542,10 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
         return 0.0
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
-        return parse_all_bounds(self.bounds, self.target_bounds, names)
+        bounds = declare_indicators(
+            self.bounds, names[:-1], fit_intercept=bool(self.fit_intercept)
+        )
+        return parse_all_bounds(bounds, self.target_bounds, names)
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Round the rows to integers between their bounds.

@@ -46,7 +46,7 @@ from skdp.central._rows import (
     shrink_jointly,
     to_row_units,
 )
-from skdp.central._supervised import Classes, LogitClassifier
+from skdp.central._supervised import Classes, LogitClassifier, declare_indicators
 from skdp.central.statistics import (
     Batches,
     Noise,
@@ -554,8 +554,9 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         `epsilon` that includes a delta replaces it.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
-        outside. The origin of a column is the position between its bounds that is nearest to 0. The column is scaled
-        by the distance of the origin from the farther bound, so bounds of (0, 1) leave indicators unchanged.
+        outside. A Domain may declare the columns before `DPOneHotEncoder`. The origin of a column is the position
+        between its bounds that is nearest to 0. The column is scaled by the distance of the origin from the farther
+        bound, so bounds of (0, 1) leave indicators unchanged.
     classes : list, optional
         The classes that the target may have, from public knowledge. None reads them from the target, with a
         `PrivacyLeakWarning`.
@@ -738,7 +739,11 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         # Public columns need no bounds.
-        return None if self._protects_target() else self.bounds
+        if self._protects_target():
+            return None
+        return declare_indicators(
+            self.bounds, names, fit_intercept=bool(self.fit_intercept)
+        )
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Round the private rows to integers between their bounds, with the class of each row.

@@ -413,6 +413,7 @@ def choose_limit(
     n_rows = to_float(max(sum(counts), 0))
     n_longer = sum(counts) - np.cumsum(np.array(counts, object))
     is_rare = n_longer <= min(max_fraction * n_rows, max_longer)
+    is_rare[-1] = True  # no row is longer than the largest limit
     return limits[int(np.argmax(is_rare))], n_rows
 
 

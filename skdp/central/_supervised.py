@@ -184,6 +184,35 @@ class LogitClassifier(ProbabilisticClassifier):
         return np.stack([log_expit(-logits), log_expit(logits)], axis=1)
 
 
+def declare_indicators(
+    bounds: Any, names: Sequence[Any], *, fit_intercept: bool
+) -> Any:
+    """Add bounds of (0, 1) for the indicators that `DPOneHotEncoder` makes of the columns of a Domain.
+
+    All indicators of a column add up to 1, as the constant of a model: then the Domain alone determines that the
+    coefficients have no unique values, which is an error before the charge.
+    """
+    if not isinstance(bounds, Domain):
+        return bounds
+    pairs = {name: bounds[name] for name in names if name in bounds}
+    complete = []
+    for column in bounds:
+        labels = [f"{column}_{label}" for label in bounds[column].labels]
+        present = [label for label in labels if label in names and label not in bounds]
+        pairs |= dict.fromkeys(present, (0.0, 1.0))
+        if present == labels:
+            complete.append((column, labels))
+    if len(complete) > (not fit_intercept):
+        column, labels = complete[0]
+        raise ValueError(
+            f"Columns {labels} are all indicators of column {column!r}, which add up to "
+            "1, so a regression has no unique coefficients. Use "
+            "DPOneHotEncoder(drop='first')."
+        )
+    # `parse_bounds` names the columns of a Domain in its error about other columns.
+    return pairs if len(pairs) == len(names) else bounds
+
+
 def parse_all_bounds(bounds: Any, target_bounds: Any, names: Sequence[Any]) -> Floats:
     """Check the bounds of features and of a target, which is the last of `names`; shape (n_columns, 2)."""
     *columns, target = names

@@ -326,6 +326,17 @@ def test_logistic_regression_of_5000_rows_has_correct_intervals(name):
     assert (squares < 1.4).all(), squares
 
 
+def test_second_derivatives_of_few_rows_are_not_clipped():
+    """The smallest limit was chosen in half of the fits, and the median width of the intervals was 224."""
+    widths = []
+    for seed in range(12):
+        X, y = draw_classes(np.random.default_rng(seed), 600)
+        table = LOGISTIC(1.0, random_state=seed).fit(X, y)
+        widths.append(2 * 1.96 * table.coef_std_error_.max())
+    assert np.isfinite(widths).any()
+    assert np.nanmedian(widths) < 3
+
+
 def test_rows_of_a_rare_level_are_hardly_shortened():
     """Their weight was the square of the factor that shortens a row: the root mean squared error was 0.53."""
     draw, wanted, *_ = LOGISTIC_SETTINGS["a level of 3 %"]

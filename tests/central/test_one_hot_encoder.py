@@ -4,9 +4,18 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
-from skdp import Domain, DPOneHotEncoder, Interval
+from skdp import (
+    Domain,
+    DPLinearRegression,
+    DPLogisticRegression,
+    DPOneHotEncoder,
+    Interval,
+    PrivacyLedger,
+)
 
 DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
 rng = np.random.default_rng(0)
@@ -67,3 +76,33 @@ def test_first_categories_are_dropped_as_in_scikit_learn():
     assert (encoder.transform(X).to_numpy() == expected.transform(X)).all()
     with pytest.raises(ValueError, match="`drop` must be"):
         DPOneHotEncoder(categories=categories, drop="last").fit(X)
+
+
+@pytest.mark.parametrize("name", ["linear", "logistic"])
+def test_all_indicators_of_a_column_are_an_error_before_the_charge(name):
+    """The reason was known from the Domain, but only `summary` of the fitted model stated it."""
+    ages = np.random.default_rng(1).uniform(18, 80, 400)
+    X, y = WORDS.assign(age=ages), (ages > 50).astype(int)
+    domain = Domain({**DECLARED, "age": Interval(0, 100)})
+    ledger = PrivacyLedger(epsilon=2.0, delta=2e-6)
+    common = {"delta": 1e-6, "bounds": domain, "ledger": ledger, "random_state": 0}
+    model = (
+        DPLinearRegression(target_bounds=(0, 1), **common)
+        if name == "linear"
+        else DPLogisticRegression(classes=[0, 1], **common)
+    )
+    encoder = DPOneHotEncoder(categories=domain.select(list(DECLARED)))
+    columns = make_column_transformer(
+        (encoder, list(DECLARED)), remainder="passthrough", verbose_feature_names_out=False
+    ).set_output(transform="pandas")
+    pipeline = make_pipeline(columns, model)
+    match = r"\['job_clerk', 'job_nurse', 'job_smith'\] are all indicators of column 'job', .*drop='first'"
+    for fit_intercept in (True, False):  # the indicators of two columns depend on each other
+        with pytest.raises(ValueError, match=match):
+            pipeline.set_params(**{f"{pipeline.steps[1][0]}__fit_intercept": fit_intercept}).fit(X, y)
+    assert ledger.spent == (0, 0)
+    encoder.set_params(drop="first")
+    model.set_params(fit_intercept=True)
+    fitted = pipeline.fit(X, y)[-1]
+    assert fitted.feature_names_in_.tolist() == ["job_nurse", "job_smith", "sex_m", "age"]
+    assert fitted.bounds_[:4].tolist() == [[0, 1]] * 3 + [[0, 100]]
