@@ -327,14 +327,13 @@ def test_logistic_regression_of_5000_rows_has_correct_intervals(name):
 
 
 def test_second_derivatives_of_few_rows_are_not_clipped():
-    """The smallest limit was chosen in half of the fits, and the median width of the intervals was 224."""
-    widths = []
-    for seed in range(12):
-        X, y = draw_classes(np.random.default_rng(seed), 600)
-        table = LOGISTIC(1.0, random_state=seed).fit(X, y)
-        widths.append(2 * 1.96 * table.coef_std_error_.max())
-    assert np.isfinite(widths).any()
-    assert np.nanmedian(widths) < 3
+    """The smallest limit was chosen in half of the fits, with standard errors of 130 to 3,600."""
+    errors = []
+    for seed in range(16):
+        X, y = draw_classes(np.random.default_rng(seed), 600, correlation=0.0)
+        errors.append(LOGISTIC(1.0, random_state=seed).fit(X, y).coef_std_error_.max())
+    assert np.isfinite(errors).any()
+    assert np.nanmax(errors) < 5
 
 
 def test_rows_of_a_rare_level_are_hardly_shortened():
