@@ -226,8 +226,9 @@ def score(data: Linked, made: Any) -> dict[str, float]:
     """Compute the errors of the links."""
     from skdp.metrics import link_errors
 
-    order_by = None if data.order is None else "row"
-    events = data.events.assign(row=np.arange(len(data.events)))
+    events, order_by = data.events, None
+    if data.order is not None:
+        events, order_by = events.assign(row=np.arange(len(events))), "row"
     errors = link_errors(data.people, events, *made, person="person", order_by=order_by)
     return errors.to_dict()
 

@@ -135,7 +135,8 @@ class DPLinkedSynthesizer(CentralEstimator):
 
     A model of events has the dependence between two columns of an event, of a column and the person, and of a column
     and its history: the previous value, and the number of remaining events, if `order_by` is given, otherwise the most
-    frequent earlier value. Dependence beyond these is preserved only as far as it follows from them, such as trends
+    frequent earlier value. Numbers within bins that are found depend on each other and on the number of the history.
+    Dependence beyond these is preserved only as far as it follows from them, such as trends
     over more than one event, or the composition of households.
 
     References
