@@ -362,19 +362,29 @@ class TargetRows:
 
     def product_noise(self, fraction: Fraction) -> Noise:
         """Return the noise of sums of products of all pairs of columns and the constant."""
-        budget, square = self.budget * fraction, self.rows.square
-        if budget.kind == "epsilon":
-            return Noise.joint(budget, UNIT**2, self.size * (self.size + 1) // 2)
-        largest = math.isqrt(square) + 1
-        return Noise.gaussian(budget.mu_squared, bound_products(square, largest))
+        largest = math.isqrt(self.rows.square) + 1
+        square = bound_products(self.rows.square, largest)
+        n_pairs = self.size * (self.size + 1) // 2
+        return self._bound_noise(fraction, UNIT**2, n_pairs, square)
 
     def gradient_noise(self, part: int) -> Noise:
         """Return the noise of sums of products of rows and clipped residuals, for a part of `GRADIENTS`."""
         remaining = 1 - self.products_fraction - SCORES - sum(COUNTS)
-        budget = self.budget * (remaining * part / sum(GRADIENTS))
+        return self._bound_noise(
+            remaining * part / sum(GRADIENTS),
+            UNIT * RESIDUAL_UNIT,
+            self.size,
+            self.rows.square * RESIDUAL_UNIT**2,
+        )
+
+    def _bound_noise(
+        self, fraction: Fraction, largest: int, n_sums: int, square: int
+    ) -> Noise:
+        """Return the noise of sums that a row changes by at most `largest` each, with a squared norm of `square`."""
+        budget = self.budget * fraction
         if budget.kind == "epsilon":
-            return Noise.joint(budget, UNIT * RESIDUAL_UNIT, self.size)
-        return Noise.gaussian(budget.mu_squared, self.rows.square * RESIDUAL_UNIT**2)
+            return Noise.joint(budget, largest, n_sums)
+        return Noise.gaussian(budget.mu_squared, square)
 
     def fit(
         self,
@@ -454,19 +464,20 @@ class TargetRows:
             )
         return coefficients, inference, products, n_rows
 
-    def _clip_residuals(self, block: slice, products: Floats, limit: float) -> Floats:
-        """Return residuals clipped at a limit, as integers up to `RESIDUAL_UNIT`; shape (n_rows, 1)."""
-        residuals = self.target[block, np.newaxis] - products
-        residuals *= RESIDUAL_UNIT / limit
-        return np.rint(np.clip(residuals, -RESIDUAL_UNIT, RESIDUAL_UNIT))
+    def _find_residuals(self, coefficients: Floats) -> Floats:
+        """Return the residuals of all rows, each of which depends on one row only."""
+        residuals = np.empty(len(self.target))
+        for block, _, products in self.rows.predict(coefficients[:, np.newaxis]):
+            residuals[block] = self.target[block] - products[:, 0]
+        return residuals
 
     def _measure_gradient(
         self, coefficients: Floats, limit: float, noise: Noise, source: ByteSource
     ) -> Floats:
         """Measure the sum of the products of rows and residuals clipped at a limit, in units of the columns."""
+        clipped = clip_residuals(self._find_residuals(coefficients), limit)
         exact = self.rows.sum_gradients(
-            coefficients[:, np.newaxis],
-            lambda block, products: self._clip_residuals(block, products, limit),
+            coefficients[:, np.newaxis], lambda block, _: clipped[block, np.newaxis]
         )
         noisy = noise.add_floats(source, exact[:, 0])
         return noisy * (limit / (UNIT * RESIDUAL_UNIT))
@@ -475,9 +486,7 @@ class TargetRows:
         self, coefficients: Floats, fraction: Fraction, source: ByteSource
     ) -> tuple[Floats, float]:
         """Measure the weights of the rows by the size of their residuals; also return the error of one number."""
-        sizes = np.empty(len(self.target))
-        for block, _, products in self.rows.predict(coefficients[:, np.newaxis]):
-            sizes[block] = np.abs(self.target[block] - products[:, 0])
+        sizes = np.abs(self._find_residuals(coefficients))
         weights = np.rint(UNIT * self.rows.factors**2)
         noise = Noise.from_budget(self.budget * fraction, UNIT)
         counts = noise.add_floats(source, count_by_size(sizes, weights))
@@ -489,13 +498,17 @@ class TargetRows:
         self, coefficients: Floats, limit: float, source: ByteSource
     ) -> tuple[Floats, float]:
         """Measure sums of products of clipped gradients, in units of the limit, and the error of one sum."""
-        factors = self.rows.factors**2
-        for block, _, products in self.rows.predict(coefficients[:, np.newaxis]):
-            residuals = self._clip_residuals(block, products, limit)[:, 0]
-            factors[block] *= np.abs(residuals) / RESIDUAL_UNIT
+        clipped = clip_residuals(self._find_residuals(coefficients), limit)
+        factors = self.rows.factors**2 * np.abs(clipped) / RESIDUAL_UNIT
         noise = self.product_noise(SCORES)
         scores = self.rows.measure_products(factors, noise, source)
         return scores, to_row_units(noise.std)
+
+
+def clip_residuals(residuals: Floats, limit: float) -> Floats:
+    """Clip residuals at a limit, and convert them to integers up to `RESIDUAL_UNIT`."""
+    scaled = residuals * (RESIDUAL_UNIT / limit)
+    return np.rint(np.clip(scaled, -RESIDUAL_UNIT, RESIDUAL_UNIT))
 
 
 def weigh_rows(
