@@ -165,11 +165,9 @@ def test_discovery_adds_up_the_counts_of_batches():
 @pytest.mark.filterwarnings("ignore:The noise:UserWarning")
 @pytest.mark.parametrize("kind", ["polars", "dataset"])
 def test_models_read_the_values_that_a_dtype_declares(kind):
-    table = pl.DataFrame({"ward": pl.Series(ROWS["ward"], dtype=pl.Enum(["er", "gp", "icu", "or"]))})
-    table = table.with_columns(
-        stay=pl.when(pl.Series(ROWS["stay"] < 29)).then(pl.Series(ROWS["stay"])),
-        y=pl.Series(X["a"].clip(-1, 1)[:1_000]),
-    )
+    stay = [None if days == 30 else days for days in ROWS["stay"].tolist()]
+    columns = {"ward": ROWS["ward"].tolist(), "stay": stay, "y": X["a"].clip(-1, 1)[:1_000].tolist()}
+    table = pl.DataFrame(columns, schema_overrides={"ward": pl.Enum(["er", "gp", "icu", "or"])})
     model = DPAdditiveRegressor(5.0, bounds={"stay": (0, 30)}, target_bounds=(-1, 1), random_state=0)
     expected = model.fit(table.drop("y"), table["y"]).shapes_
     found = model.fit(table.lazy() if kind == "polars" else cut(table.to_arrow(), 300), "y").shapes_
