@@ -751,7 +751,7 @@ class DPLinearRegression(_LinearRegression):
     >>> model.coef_.round(1), round(model.score(X, y), 1)
     (array([ 2., -1.]), 1.0)
     >>> model.coef_std_error_.round(3)
-    array([0.006, 0.006])
+    array([0.007, 0.006])
     >>> print(model.guarantee_)
     epsilon = 1, delta = 0.000001, rho = 0.0280145, central model, adding or removing one record's values of: x0,
     x1, target, NOT SECURE: ...
