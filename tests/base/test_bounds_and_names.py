@@ -13,6 +13,7 @@ from skdp import (
     DPLinkedSynthesizer,
     DPSelectKBest,
     Interval,
+    NumericPerturber,
     RandomizedResponseEncoder,
 )
 from skdp.metrics import fairness_report, joint_distribution
@@ -21,6 +22,12 @@ pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
 X = pd.DataFrame({"age": np.linspace(0, 1, 50)})
 INCOME = pd.Series(np.linspace(0, 1, 50), name="income")
+
+
+def test_bounds_are_found_by_name():
+    table = pd.DataFrame({"age": [40.0], "hours": [30.0]})
+    perturber = NumericPerturber(1.0, bounds={"hours": (0, 80), "age": (0, 100)}).fit(table)
+    assert perturber.bounds_.tolist() == [[0, 100], [0, 80]]
 
 
 @pytest.mark.parametrize("model", [DPLinearRegression, DPAdditiveRegressor, DPSelectKBest])

@@ -49,6 +49,11 @@ def test_seeded_streams_differ_by_class_column_call_and_seed():
     assert all_different([make_source(seed, *key).bytes(16).tobytes() for seed, *key in keys])
 
 
+def test_equal_columns_of_a_seeded_call_have_different_noise():
+    reports = fit_encoder(0).transform(ROWS)
+    assert not (reports["a"] == reports["b"]).all()
+
+
 @pytest.mark.parametrize("strategy", ["split", "joint"])
 def test_seeded_neighbor_differs_in_more_than_its_row(strategy):
     """The stream advances by call, so two releases of one encoder do not reveal which row changed."""

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import skdp
+from skdp.central import propose_test_release
 from skdp.metrics import fairness_report
 from skdp.survey import ReportLinearRegression, ReportLogisticRegression, survey_mean
 
@@ -36,3 +37,9 @@ def test_missing_class_in_a_list_is_no_class():
     with pytest.raises(ValueError, match="y must have no missing values"):
         model.fit(REPORTS, [np.nan, *classes[1:]])
     assert model.fit(REPORTS, classes).classes_.tolist() == ["no", "yes"]
+
+
+def test_text_among_objects_is_no_missing_number():
+    table, options = pd.DataFrame({"x": [1, "a"]}, dtype=object), {"bounds": (0, 9), "epsilon": 1.0, "delta": 1e-6}
+    with pytest.raises(TypeError, match="Column 'x' contains text or other objects"):
+        propose_test_release("mean", table, sensitivity=1.0, **options)

@@ -30,6 +30,11 @@ def test_every_library_gives_the_same_draft():
         assert draft(frame) == Domain.from_toml(draft_frame(frame, bins=32)) == expected
 
 
+def test_missing_value_of_ordered_categories_is_declared():
+    levels = pd.Categorical(["low", None], ["low", "high"], ordered=True)
+    assert draft(pd.DataFrame({"level": levels})) == Domain({"level": ["low", "high", None]})
+
+
 NUMBERS = st.floats(-1e12, 1e12) | st.integers(-1000, 1000).map(float)
 
 

@@ -156,6 +156,13 @@ def test_derived_columns_are_computed_in_the_library_of_the_table(make_frame, va
     assert domain.check_constraints(table).tolist() == [False, False, True]
 
 
+def test_fractions_of_days_are_rounded_to_microseconds():
+    """In floats, 7 / 5 days are slightly less than 120,960,000,000 microseconds."""
+    domain = Domain({"start": Interval(date(2020, 1, 1), date(2021, 1, 1))}, derived={"end": "start + 7 / 5"})
+    table = domain.add_derived(pd.DataFrame({"start": pd.to_datetime(["2020-01-01"])}))
+    assert table["end"].tolist() == [pd.Timestamp("2020-01-02 09:36")]
+
+
 def test_dtype_of_a_derived_column_follows_from_declared_dtypes():
     whole = Domain({"x": Interval(0, 20), "y": Interval(0, 1)}, derived={"d": "x + 1", "e": "x + y", "f": "x / 2"})
     for x in ([1, 2], [1.0, 2.0]):

@@ -10,7 +10,7 @@ from sklearn.base import clone
 
 import skdp
 from skdp import Domain, Interval, PrivacyGuarantee, privacy_statement
-from skdp.domain import Categories
+from skdp.domain import Categories, drop_bins
 from tests.conftest import often
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -106,6 +106,11 @@ def test_toml_keeps_the_release_of_each_column():
     assert [read[name].releases for name in read] == [one.releases, other.releases, ()]
     assert read.to_toml() == mixed.to_toml()
     assert Domain.from_toml(one.to_toml())["age"].releases == one.releases
+
+
+def test_interval_without_its_bins_keeps_the_release():
+    one, _ = found_twice()
+    assert drop_bins(one["age"]).releases == one.releases
 
 
 def test_toml_keeps_all_releases_of_a_column():

@@ -131,6 +131,22 @@ def test_model_is_fitted_to_reports_and_predicts_true_rows():
     assert "roc_auc" not in set(result["metric"])
 
 
+def test_rows_that_report_another_column_support_no_value():
+    _Watched.matrices.clear()
+    categories = {name: DOMAIN[name] for name in ("sex", "job")}
+    encoder = skdp.RandomizedResponseEncoder(strategy="sample", categories=categories)
+    study(encoder=encoder, estimator=_Watched(), methods=["reported"], epsilons=[0.1])
+    train, _ = _Watched.matrices[0]
+    assert (train.filter(like="protected").sum(axis=1) == 1).all()
+
+
+def test_encoders_of_a_study_have_noise_of_their_own():
+    encoder = skdp.RandomizedResponseEncoder()
+    result = study(encoder={"one": encoder, "other": encoder}, methods=["reported"], epsilons=[0.1])
+    areas = result[result["metric"] == "roc_auc"].pivot(index="split", columns="encoder", values="value")
+    assert (areas["one"] != areas["other"]).any()
+
+
 @pytest.mark.long
 def test_seeds_repeat_a_study():
     """Several processes give equal numbers, added fits change none, and secure randomness differs."""

@@ -131,6 +131,13 @@ class TestScores:
             curve(pipeline(encoder), n_jobs=2)
 
 
+def test_scorer_may_predict_other_rows():
+    def count(estimator, X, y):
+        return len(estimator.predict(X)) - len(estimator.predict(X[:7]))
+
+    assert values(curve(scoring=count, epsilons=[1.0]), "score", 1.0) == [113.0] * 2
+
+
 @pytest.mark.parametrize("wrap", ["vote", "posterior"])
 def test_all_scorers_use_one_release_of_the_test_rows(wrap):
     """Labels and probabilities of one release agree; with two releases at a small epsilon, they differ."""

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from scipy.stats import binom, chisquare
+from scipy.stats import binom, chisquare, norm
 from sklearn.base import clone
 
 from skdp import PrivacyLedger
@@ -196,3 +196,20 @@ def test_standard_error_is_the_error_of_misreports():
     share = estimates["count"].to_numpy() / n
     variance = n * (share * p * (1 - p) + (1 - share) * q * (1 - q)) / (p - q) ** 2
     assert estimates["std_error"].to_numpy() == pytest.approx(np.sqrt(variance), rel=1e-9)
+
+
+def test_errors_of_words_in_one_group_are_scaled_to_all_records():
+    """Words of nine symbols are in the reports of the last group only."""
+    words = np.repeat(["a" * 9, "b" * 9], [3_000, 1_000])
+    finder = HeavyHitters(2.0, max_length=9, alphabet="ab", random_state=0)
+    reports = finder.report(words)
+    estimates = finder.fit(reports).top_
+    n, size, k = len(words), np.count_nonzero(reports[:, 0]), 2 ** (reports.shape[1] - 2)
+    p, q = float(RandomizedResponse(k, 2.0).p), 1 / k
+    share = estimates["count"].to_numpy() / n
+    noise = (share * p * (1 - p) + (1 - share) * q * (1 - q)) / (p - q) ** 2
+    errors = np.sqrt((noise + share * (1 - share) * (n - size) / (n - 1)) / size) * n
+    assert estimates["std_error"].to_numpy() == pytest.approx(errors, rel=1e-9)
+    # Each of two steps considers 2**16 tails of 20 candidates.
+    margins = norm.isf(0.05 / 2 / (20 * 2 << 16)) * errors
+    assert (estimates["upper"] - estimates["count"]).to_numpy() == pytest.approx(margins, rel=1e-6)

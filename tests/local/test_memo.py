@@ -142,6 +142,21 @@ def test_reports_depend_on_each_part_of_the_context(change):
     assert 40 < agreement(**change) < 120
 
 
+def test_all_bytes_of_a_long_key_are_used():
+    """BLAKE2b takes keys of 64 bytes."""
+    first, other = (make(secret_key=bytes(99) + end).fit_transform(ROWS, person=IDS) for end in (b"0", b"1"))
+    assert not same(first, other)
+
+
+def test_reports_of_bins_depend_on_the_edges():
+    """The midpoints are equal. Two independent reports agree with probability 1/2."""
+    rows, reports = pd.DataFrame({"x": [1.0] * 400}), []
+    for edges in ([0, 2, 4], [-0.5, 2.5, 3.5]):
+        encoder = make(epsilon=0.1, categories={"x": skdp.Interval(edges)})
+        reports.append(encoder.fit_transform(rows, person=range(400))["x"])
+    assert 140 < (reports[0] == reports[1]).sum() < 260
+
+
 def test_rows_columns_and_values_are_independent():
     """Pairs of reports at a small epsilon: all combinations are equally frequent."""
     ids = list(range(5_000))

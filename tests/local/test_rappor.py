@@ -213,3 +213,15 @@ def test_candidates_with_equal_bits_have_no_standard_errors():
     encoder = RapporEncoder(8.0, n_bits=2, n_hashes=1, n_cohorts=1, random_state=0)
     estimates = encoder.decode(encoder.fit_transform(words), ["a", "b", "c"])
     assert estimates.loc[estimates["count"] > 0, "std_error"].isna().all()
+
+
+def test_standard_errors_contain_the_errors_of_cohorts():
+    """At this epsilon, nearly all of the error is the random choice of the cohorts."""
+    words = pd.DataFrame({"x": ["a"] * 300 + ["b"] * 100})
+    counts, errors = [], []
+    for seed in range(30):
+        encoder = RapporEncoder(9.0, n_bits=4, n_hashes=1, n_cohorts=2, random_state=seed)
+        table = encoder.decode(encoder.fit_transform(words), ["a", "b"])
+        counts.append(table["count"])
+        errors.append(table["std_error"])
+    assert (np.std(counts, axis=0) < 1.5 * np.mean(errors, axis=0)).all()

@@ -43,6 +43,11 @@ def test_tables_of_all_libraries_give_equal_datasets(library):
     assert dataset.instance_names == ["0", "1", "2", "3"]
 
 
+def test_maps_name_the_privileged_value():
+    dataset = to_aif360(COLUMNS_TABLE, LABELS, "sex", privileged="Female", positive_label="yes")
+    assert dataset.metadata["protected_attribute_maps"] == [{1.0: "Female", 0.0: "Male"}]
+
+
 def test_several_sensitive_features_and_privileged_values_are_accepted():
     privileged = {"member": True, "sex": ("Male", "Other")}
     dataset = to_aif360(COLUMNS_TABLE, LABELS, ["sex", "member"], privileged=privileged, positive_label="yes")

@@ -42,10 +42,11 @@ def test_interval_of_a_difference_equals_newcombes_example():
     assert [round(parity[name], 4) for name in ("value", "lower", "upper")] == [0.2, 0.0524, 0.3339]
 
 
-def test_lower_bound_of_the_largest_difference_holds_for_all_pairs():
-    """Newcombe's method 10 at the Bonferroni level for three pairs: a lower bound fails on one side only."""
-    high, low = (stats.binomtest(n, 100).proportion_ci(1 - 0.05 / 3, "wilson") for n in (60, 30))
-    lower = report_counts([(60, 40), (45, 55), (30, 70)]).loc["statistical_parity_difference", "lower"]
+@pytest.mark.parametrize(("between", "n_pairs"), [([(45, 55)], 3), ([(45, 55), (40, 60)], 6)])
+def test_lower_bound_of_the_largest_difference_holds_for_all_pairs(between, n_pairs):
+    """Newcombe's method 10 at the Bonferroni level for all pairs: a lower bound fails on one side only."""
+    high, low = (stats.binomtest(n, 100).proportion_ci(1 - 0.05 / n_pairs, "wilson") for n in (60, 30))
+    lower = report_counts([(60, 40), *between, (30, 70)]).loc["statistical_parity_difference", "lower"]
     assert lower == pytest.approx(0.3 - np.hypot(0.6 - high.low, low.high - 0.3))
 
 

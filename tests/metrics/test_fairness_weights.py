@@ -67,6 +67,16 @@ def test_noise_of_weighted_reports_has_the_variance_of_independent_misreports():
     assert (np.abs(np.mean(estimates, axis=0) - truth) < 5 * scale / np.sqrt(100)).all()
 
 
+def test_noise_of_weighted_reports_is_a_sum_of_squared_weights():
+    reports, encoder = privatize(GROUP, 1.0)
+    table = debiased_fairness(TRUE, PREDICTED, reports, encoder, privileged=1, sample_weight=WEIGHT, rows="table")
+    indicators = encoder.debias(reports).to_numpy()
+    totals = WEIGHT @ indicators
+    deviations = PREDICTED[:, np.newaxis] - (WEIGHT * PREDICTED) @ indicators / totals
+    variances = WEIGHT**2 @ ((indicators**2 - indicators) * deviations**2)
+    np.testing.assert_allclose(table["std_error"][:2], np.sqrt(variances) / totals)
+
+
 def test_rows_of_weight_zero_are_not_counted():
     keep = np.arange(900) % 3 > 0
     table = fairness_report(TRUE, PREDICTED, GROUP, privileged=1, sample_weight=WEIGHT * keep)

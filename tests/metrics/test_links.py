@@ -68,6 +68,13 @@ def test_next_is_the_mean_over_orders_of_equal_events(order_by, error):
         assert errors["next"] == pytest.approx(error / 3)
 
 
+def test_numbers_are_cut_at_the_deciles_of_the_real_table():
+    people, events = make_tables(0)
+    events = events[["id", "dose"]]
+    errors = link_errors(people, events, people, events.assign(dose=events["dose"] + 100), person="id")
+    assert errors["column"] == pytest.approx(0.9, abs=0.01)
+
+
 def test_polars_tables_with_missing_values_have_equal_errors():
     people, events = make_tables(0)
     events["ward"] = events["ward"].where(events.index % 5 > 0)

@@ -127,6 +127,11 @@ def test_tiny_noise_is_0(name, scale):
     assert not cube_noise(SecureSource(), scale, 30, 50).any()
 
 
+def test_tail_of_geometric_noise_is_not_cut(scripted_source):
+    """Bytes of 0 exceed the binary digits several times, so that the number is larger than their sum can be."""
+    assert geometric(scripted_source(np.zeros(40), filler=255), 1, 1) > 64
+
+
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("size", [0, 1, 2, (1 << 14) + 1, (1 << 16) + 3])
 def test_number_of_draws_is_the_requested_size(name, size):

@@ -119,6 +119,23 @@ def test_fit_without_reports_equals_logistic_regression(n_classes):
     assert model.summary().shape == (3 * (n_classes - 1), 5)
 
 
+@pytest.mark.filterwarnings("ignore:X and y are treated as true values")
+def test_weighted_fit_without_reports_has_the_sandwich_of_weighted_least_squares():
+    X, _, y, _ = generate_rows(500)
+    weights = np.arange(500) % 4.0
+    model = ReportLinearRegression().fit(X, y, weights)
+    used = weights > 0
+    design = np.column_stack([np.ones(used.sum()), X[used]])
+    inverse = np.linalg.inv(design.T @ (design * weights[used, np.newaxis]))
+    residuals = y[used] - design @ inverse @ design.T @ (weights[used] * y[used])
+    scores = design * (weights[used] * residuals.to_numpy())[:, np.newaxis]
+    errors = np.sqrt(np.diag(inverse @ scores.T @ scores @ inverse))
+    np.testing.assert_allclose(model.summary()["std_error"], errors, rtol=2e-3)
+    # Rows of weight 0 do not count.
+    subset = ReportLinearRegression().fit(X[used], y[used], weights[used])
+    assert model.log_likelihood_ == pytest.approx(subset.log_likelihood_)
+
+
 THREE = ReportDesign("a", np.full((3, 3), 0.1) + 0.7 * np.eye(3), values=[10, 20, 50])
 TWO = ReportDesign("b", [[0.8, 0.2], [0.3, 0.7]], values=["f", "m"])
 TARGET = ReportDesign("y", [[0.9, 0.1], [0.2, 0.8]], values=[0, 1])
