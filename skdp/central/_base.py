@@ -434,7 +434,6 @@ class CentralStatistic(CentralEstimator):
             return Batches(table)
         persons = read_persons(person, table)
         is_within = rows_within(persons, max_rows, self._make_row_generator())
-        table = replace(table, persons=persons)
         return Batches(table.take(np.flatnonzero(is_within)))
 
     def _make_row_generator(self) -> np.random.Generator:

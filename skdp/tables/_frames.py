@@ -29,16 +29,13 @@ class Table:
     names: tuple[Any, ...]
     columns: tuple[Any, ...]
     native: Any
-    # Index of the person of each row, from 0; None if each person has one row.
-    persons: Indices | None = None
     # False if the dtypes were inferred from the values of a list of rows.
     has_dtypes: bool = True
 
     def take(self, rows: Indices) -> Self:
         """Return a table with the columns of some rows; `native` remains the whole table."""
         columns = tuple(take_rows(column, rows) for column in self.columns)
-        persons = None if self.persons is None else self.persons[rows]
-        return replace(self, columns=columns, persons=persons)
+        return replace(self, columns=columns)
 
     def rebuild(self, columns: Sequence[Any], names: Sequence[Any]) -> Any:
         """Build a table of the same library and row index from new columns.
