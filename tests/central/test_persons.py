@@ -189,8 +189,9 @@ def test_person_as_column_name_equals_person_as_array(library):
     assert by_name.mean_.tolist() == by_array.mean_.tolist()
     assert list(by_name.feature_names_in_) == ["x"]
     domain = {"x": skdp.Interval(0.0, 1.0, bins=2)}
-    synthesizer = skdp.DPMarginalSynthesizer(50.0, domain=domain, random_state=0).fit(frame, person="id")
-    assert synthesizer.guarantee_.unit == by_name.guarantee_.unit
+    parameters = {"domain": domain, "max_rows_per_person": 2, "random_state": 0}
+    guarantee = skdp.DPMarginalSynthesizer(50.0, **parameters).fit(frame, person="id").guarantee_
+    assert (guarantee.unit, guarantee.max_rows_per_person) == (by_name.guarantee_.unit, 2)
     many = pd.DataFrame({"id": np.repeat(range(400), 2), "x": np.tile([0.25, 0.75], 400)})
     assert list(skdp.discover_domain(many, 5.0, 0.0, person="id", random_state=0)) == ["x"]
 

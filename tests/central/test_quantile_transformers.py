@@ -67,3 +67,9 @@ def test_transform_is_close_to_scikit_learn(quantile_range):
     theirs.center_, theirs.scale_ = ours.center_, ours.scale_
     assert ours.transform(ROWS) == pytest.approx(theirs.transform(ROWS))
     assert ours.inverse_transform(ours.transform(ROWS)) == pytest.approx(ROWS)
+
+
+def test_quantiles_at_a_large_epsilon_are_those_of_scikit_learn():
+    ours = DPQuantileTransformer(1e6, n_quantiles=9, bounds=BOUNDS, random_state=0).fit(ROWS)
+    expected = np.quantile(ROWS, ours.references_, axis=0)[1:-1]  # the ends are the bounds
+    np.testing.assert_allclose(ours.quantiles_[1:-1], expected, atol=0.2)

@@ -280,7 +280,7 @@ def test_csv_file_without_text_or_header_raises_an_error(tmp_path, content, mess
 @pytest.mark.parametrize("form", FORMATS)
 def test_repeated_run_with_a_key_has_equal_reports_and_one_charge(people, source, tmp_path, form):
     run, options = SecretKey.generate(), {"keep": ["number"]}
-    ledger = PrivacyLedger(path=tmp_path / "ledger", epsilon=1)  # enough for one charge
+    ledger = PrivacyLedger(path=tmp_path / "ledger", epsilon=1).with_title("May")  # enough for one charge
     made = []
     for name in "ab":
         transformer = encoder(random_state=None, ledger=ledger)
@@ -315,6 +315,9 @@ def test_run_with_another_input_has_other_random_bits_and_a_charge(people, sourc
         path = privatize_file(destination=tmp_path / f"{number}.parquet", **given)
         reports.append(repr(read(path)["color"].to_pylist()[:9_000]))
     assert len(set(reports)) == len(ledger.charges()) == len(releases)
+    write(people.slice(2), source)  # other rows in a file of the same name
+    privatize_file(source, tmp_path / "again.parquet", encoder(random_state=None, ledger=ledger), run=run)
+    assert len(ledger.charges()) == len(releases) + 1
 
 
 def test_file_of_another_process_is_not_overwritten(source, tmp_path, monkeypatch):

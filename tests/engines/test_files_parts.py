@@ -136,7 +136,10 @@ def test_columns_of_parts_may_have_another_order(form):
     assert read_declared("parts", DOMAIN)["age"].tolist() == ROWS["age"].to_pylist() * 2
 
 
-@pytest.mark.parametrize("names", [["id", "sex", "note"], [*ROWS.column_names, "more"]])
+NAMES = [["id", "sex", "note"], [*ROWS.column_names, "more"], ["id", "sex", "note", "more"]]
+
+
+@pytest.mark.parametrize("names", NAMES)
 def test_parts_with_other_columns_raise_an_error(form, names):
     write(ROWS.append_column("more", ROWS["id"]).select(names), Path(f"parts/part-9.{form}"))
     same = "part-9.csv must have the same columns as part-0.csv"

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
-from skdp.engines import sample_file, synthesize_file
-from tests.engines.tables import FORMATS, SURVEY, make_synthesizer, read, survey, write
+from skdp.engines import privatize_file, sample_file, synthesize_file
+from tests.engines.tables import FORMATS, SURVEY, encoder, make_synthesizer, read, survey, write
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -169,6 +169,9 @@ def test_rows_without_a_person_raise_an_error(tmp_path, person):
     (tmp_path / "in.csv").write_text("color,person\n" + "red,7\n" * 3_000 + f"red,{person}\n")
     message = "`person` must not contain missing"
     refuse(tmp_path / "in.csv", message, person="person", domain={"color": ["red"]})
+    made = encoder(categories={"color": ["red", "blue"]}, memoize=True, secret_key=b"k" * 32, random_state=None)
+    with pytest.raises(ValueError, match="contains missing values"):
+        privatize_file(tmp_path / "in.csv", tmp_path / "out.csv", made, person="person")
 
 
 @pytest.mark.parametrize("form", FORMATS)

@@ -305,3 +305,10 @@ def test_output_that_cannot_be_written_raises_before_charge(lazy_engine, people,
         with pytest.raises(OSError, match=r"Permission denied|two processes|Operation not permitted"):
             privatize(lazy_engine.frame(people), encoder(ledger=ledger), path=path)
         assert len(ledger.charges()) == 0
+
+
+def test_kept_dictionaries_contain_their_rows_only():
+    notes = pa.array(["a", "of another row"]).dictionary_encode().slice(0, 1)
+    reports = privatize(pa.table({"color": ["red"], "size": [0], "note": notes}), encoder(), keep=["note"])
+    assert reports["note"].type == pa.string()
+    assert reports["note"].to_pylist() == ["a"]

@@ -5,10 +5,11 @@ import json
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
 from skdp import NumericPerturber, RandomizedResponseEncoder, RapporEncoder, UnaryEncodingTransformer, read_protocol
-from skdp.engines import estimate_file, privatize, privatize_file, tally_files
+from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_files
 from skdp.local import SecretKey
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -99,3 +100,13 @@ def test_file_without_a_protocol_raises_an_error(tmp_path):
             read_protocol(source)
     with pytest.raises(ValueError, match="does not contain the protocol of its reports"):
         tally_files(tmp_path / "reports.csv")
+
+
+def test_table_with_two_protocols_raises_an_error(tmp_path):
+    encoders = [RandomizedResponseEncoder(epsilon, categories=VALUES).fit(PEOPLE) for epsilon in (1.0, 2.0)]
+    for number, one in enumerate(encoders):
+        one.transform(PEOPLE).to_parquet(tmp_path / f"reports{number}.parquet")
+    table = ds.dataset([tmp_path / f"reports{number}.parquet" for number in range(2)])
+    for one in encoders:
+        with pytest.raises(ValueError, match="protocol"):
+            tally(table, one)

@@ -88,6 +88,8 @@ def test_cells_other_than_lists_raise_an_error(cells):
     with pytest.raises(ValueError, match="'tags'") as caught:
         fitted.transform(pd.DataFrame({"tags": column}))
     assert caught.value.__context__ is None
+    with pytest.raises(ValueError, match="a missing list"):
+        fitted.transform(pa.table({"tags": [["a"], None]}))
     assert ledger.charges().empty
 
 

@@ -211,6 +211,11 @@ def test_secret_keys_raise_an_error(key):
         assert "nobody" not in str(caught.value)
 
 
+def test_names_of_columns_keep_their_types():
+    mean = skdp.DPMean(bounds=(0, 2)).fit(pd.DataFrame({b"a": np.ones(40), 1: np.ones(40)}))
+    assert passed_through(mean).guarantee_.scope == mean.guarantee_.scope == (b"a", 1)
+
+
 def test_files_name_public_types():
     """A file of this version can be loaded after private modules move."""
     for estimator, X in [(one, X) for _, one, X in OURS[:40]]:

@@ -205,7 +205,7 @@ def test_fit_charges_the_ledger_once(tables):
     children = {"visits": visits[["id", "ward", "day"]], "doses": visits[["id", "dose"]]}
     synthesizer = make_synthesizer(ledger=ledger).fit(patients, children)
     assert ledger.spent.epsilon == synthesizer.guarantee_.epsilon == 3
-    assert synthesizer.guarantee_.unit == "person"
+    assert synthesizer.guarantee_.unit == synthesizer.people_.guarantee_.unit == "person"
     assert privacy_statement(synthesizer).total == synthesizer.guarantee_
     with pytest.raises(BudgetExceeded):
         synthesizer.fit(patients, children)
@@ -442,6 +442,12 @@ def test_missing_values_are_drawn_and_unknown_events_are_ignored():
     assert 0.2 < events["ward"].isna().mean() < 0.45
     _, events = make_synthesizer(handle_unknown="ignore").fit(patients, visits).sample()
     assert events["ward"].notna().all()
+    known = patients["sex"] == "f"
+    visits = visits.assign(ward=np.where(visits["id"].map(known), "er", "gp"))
+    patients.loc[::3, "sex"] = None
+    model = make_synthesizer(epsilon=1e5, domain=DOMAIN.select(["sex", "ward"]), handle_unknown="ignore")
+    people, events = model.fit(patients[["id", "sex"]], visits[["id", "ward"]]).sample()
+    assert ((events.merge(people, on="id")["sex"] == "f") == (events["ward"] == "er")).mean() > 0.95
 
 
 # Tables
@@ -555,7 +561,7 @@ def test_tables_without_rows_are_synthesized(n_people, n_events, tables):
     assert list(events) == list(visits)
 
 
-def test_events_beyond_the_limit_are_excluded_at_random():
+def test_events_are_ordered_and_events_beyond_the_limit_are_excluded_at_random():
     people = pd.DataFrame({"id": range(300), "sex": ["f", "m"] * 150})
     events = pd.DataFrame({"id": np.repeat(range(300), 3), "day": [1, 2, 3] * 300, "ward": ["er", "gp", "lab"] * 300})
     domain = DOMAIN.select(["sex", "ward"])
@@ -563,3 +569,6 @@ def test_events_beyond_the_limit_are_excluded_at_random():
     _, drawn = model.sample(300)
     assert drawn["ward"].value_counts(normalize=True).between(0.2, 0.47).all()
     assert drawn["ward"].nunique() == 3
+    model.set_params(max_rows_per_person=3).fit(people, events.sample(frac=1, random_state=0))
+    wards = model.sample(300)[1].groupby("id")["ward"].agg("".join)
+    assert (wards == "ergplab").mean() > 0.95  # in the order of the days

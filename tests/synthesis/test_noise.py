@@ -193,3 +193,12 @@ def test_selected_rows_of_each_person_are_uniform_and_independent(most):
     choices = [list(itertools.combinations(own, min(most, len(own)))) for own in rows]
     assert set(law) == {tuple(sorted(itertools.chain(*parts))) for parts in itertools.product(*choices)}
     assert len(set(law.values())) == 1
+
+
+@pytest.mark.parametrize("kind", ["epsilon", "gaussian"])
+def test_choices_do_not_depend_on_the_unit(kind):
+    scores, unit = np.array([0, 3, 5]), 1 << 20
+    for seed in range(30):
+        one, many = (make_budget(kind, 1).split(Fraction(1, 2), size) for size in (1, unit))
+        chosen = one.choose(SeededSource(seed), scores, Fraction(1))
+        assert many.choose(SeededSource(seed), scores * unit, Fraction(1)) == chosen

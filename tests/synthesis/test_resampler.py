@@ -8,7 +8,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import OneHotEncoder
 
-from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler
+from skdp import DPColumnSynthesizer, DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler
 
 DOMAIN = {"sex": ["F", "M"], "age": Interval(0, 100, bins=10), "ill": ["no", "yes"]}
 DATA = {"sex": ["F", "M"] * 100, "age": [20, 40, 60, 80] * 50}
@@ -23,6 +23,15 @@ def resampler(epsilon=50.0, *, n_samples=None, **options):
 
 def make_one_hot():
     return make_column_transformer((OneHotEncoder(handle_unknown="ignore"), ["sex"]), remainder="passthrough")
+
+
+def test_resampled_columns_depend_on_the_target():
+    table, target = pd.DataFrame({"sex": ["F", "M"] * 200}), pd.Series(ILL * 2, name="ill")
+    domain = {name: DOMAIN[name] for name in ("sex", "ill")}
+    step = SyntheticResampler(DPColumnSynthesizer(["sex"], 100.0, domain=domain, random_state=0))
+    rows, same = step.fit_resample(table, target)
+    assert same is target
+    assert ((rows["sex"] == "M") == (target == "yes")).mean() > 0.9
 
 
 def test_model_is_fitted_to_synthetic_rows_and_predicts_real_rows():

@@ -72,6 +72,8 @@ def test_declared_numbers_beyond_the_dtype_are_not_found():
     assert ValueCoder([300, 1]).encode(np.array([44, 1], np.uint8)).tolist() == [2, 1]
     assert ValueCoder([-1, 1]).encode(np.array([255, 1], np.uint8)).tolist() == [2, 1]
     assert ValueCoder([2**53 + 1]).encode(np.array([2.0**53])).tolist() == [1]
+    assert ValueCoder([2**53, 2**53 + 1]).encode(to_objects([Decimal(2**53 + 1)])).tolist() == [1]
+    assert ValueCoder([pd.Timestamp(0.5, unit="s")]).encode(np.array([0], "datetime64[s]")).tolist() == [1]
     assert ValueCoder([2**63]).encode(np.array([2**63], np.uint64)).tolist() == [0]
     assert ValueCoder([0.5, 1]).encode(np.array([0, 1])).tolist() == [2, 1]
     assert ValueCoder([0.1, 0.2]).encode(np.array([0.2, 0.1], np.float32)).tolist() == [1, 0]
