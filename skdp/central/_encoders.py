@@ -371,9 +371,9 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
     def _sums(
         self, rows: Batches, domain: Domain, bounds: Floats
     ) -> tuple[int, NDArray[np.object_]]:
-        """Return the sum of squares of the target, and sums of its distances to both bounds by category.
+        """Return the sum of squared positions of the target, and sums of its distances to both bounds by category.
 
-        Distances are in steps of the grid; shape (n_categories of all columns, 2).
+        Squares are divided by `GRID`. Distances are in steps of the grid; shape (n_categories of all columns, 2).
         """
         # An empty marginal for all rows, and one marginal per column.
         cliques = [(), *((column,) for column in range(len(domain.columns)))]
@@ -385,8 +385,9 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         for sums in by_column:
             # A position p, from -`GRID` to `GRID`, has the distances `GRID` + p and
             # `GRID` - p to the bounds.
-            n, positions = sums.counts, sums.position_sums
-            distances.append(np.hstack([n + positions, n - positions]))
+            # Counts are multiplied by `GRID`.
+            counts, positions = sums.counts, sums.position_sums
+            distances.append(np.hstack([counts + positions, counts - positions]))
         return int(total.squares[0, 0]), np.concatenate(distances).astype(object)
 
     def _release(self, plan: Plan, source: ByteSource) -> None:

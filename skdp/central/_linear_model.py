@@ -345,7 +345,8 @@ class TargetRows:
     """Private rows with a numeric target, and the budget for noisy sums over them."""
 
     rows: WeightedRows
-    # The target of each row, from -1 at the lower to 1 at the upper bound.
+    # The target of each row, from -1 to 1, in units of the distance from its origin to the
+    # farther bound.
     target: Floats
     # In epsilon, or the budget of a single row in mu.
     budget: PrivacyBudget
@@ -561,7 +562,7 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
         return parse_all_bounds(bounds, self.target_bounds, names)
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
-        """Round the rows to integers between their bounds.
+        """Round the features to integers between their bounds, and scale the target to [-1, 1].
 
         `_release` divides the budget: epsilon, or the square of mu.
         """

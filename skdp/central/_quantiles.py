@@ -467,7 +467,8 @@ class CutScores:
     def _find_first_cut(self, excess: int) -> int:
         """Return the first cut whose mass exceeds the target by at least `excess`; ``high + 1`` if there is none.
 
-        The target and `excess` are multiplied by the denominator of the fraction.
+        A cut is a position on the line of candidates in units of ``1 / PARTS``, and a value has the mass `PARTS`. The
+        target and `excess` are multiplied by the denominator of the fraction.
         """
         mass = -(-(self._target + excess) // self.fraction.denominator)  # rounded up
         if mass > self.masses.mass_of(self.high):

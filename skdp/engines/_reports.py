@@ -91,7 +91,7 @@ class ReportRows(FileTable):
     """Rows of a file of reports; undeclared columns of a CSV file are parsed as numbers."""
 
     def _convert(self, table: Any) -> Any:
-        """Parse the strings of all columns."""
+        """Parse the strings of declared columns by their type, and of other columns as numbers."""
         table = super()._convert(table)
         for index, name in enumerate(table.column_names):
             if name not in self._types:

@@ -174,7 +174,7 @@ def open_output(
 ) -> Iterator[Path]:
     """Create a new file or folder beside `path`, yield its path, and rename it to `path` at the end.
 
-    It is entered before a charge: a folder that cannot be written, a full disk, and another process that writes the
+    Enter the context before a charge: a folder that cannot be written, a full disk, and another process that writes the
     same output raise an error, and later errors leave no file.
     """
     check_path(path)

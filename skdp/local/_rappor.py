@@ -250,6 +250,7 @@ class BloomField(Field):
         # The worst case: two filters without a common bit, if there are enough bits.
         first = [1] * self.n_hashes + [0] * (self.n_bits - self.n_hashes)
         filters = [first, first[::-1]]
+        # Probabilities of a reported 1, for a bit that is 0 (q) and for a bit that is 1 (p).
         q, p = self.first_round.q, self.first_round.p
         return [iter([channel_of_bits(filters, self.n_bits, q, p)])]
 

@@ -500,8 +500,8 @@ class FrequencyOracle(LocalMechanism):
             raise ValueError(
                 f"`reports` must be integers from 0 to {self.n_reports - 1}."
             )
-        # Codes have this dtype, because it also represents k, the code of values outside
-        # the domain.
+        # The dtype also represents `n_reports`. If this is k, it is the code of values
+        # outside the domain.
         return columns.astype(np.min_scalar_type(self.n_reports))
 
     def _check_codes(self, codes: NDArray[Any]) -> None:

@@ -134,11 +134,11 @@ def test_tallies_of_two_protocols_raise_an_error(parts, capsys):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no poll")
 def test_closed_pipe_is_no_error(capsys, monkeypatch):
-    """As ``python -m skdp``, without a process, which takes seconds to start."""
+    """Run ``python -m skdp`` in this process, because a new process takes seconds to start."""
     monkeypatch.setattr(sys, "argv", ["skdp", "estimate", "split.parquet"])
     reader, writer = os.pipe()
     os.close(reader)
-    with os.fdopen(writer, "w") as closed:  # the rest is written at exit
+    with os.fdopen(writer, "w") as closed:  # main redirects it, so closing it raises no error
         monkeypatch.setattr(sys, "stdout", closed)
         with pytest.raises(SystemExit) as caught:
             runpy.run_module("skdp", run_name="__main__")

@@ -126,17 +126,17 @@ def test_invalid_number_or_missing_word_raises_before_charge(lazy_engine, bad, t
 
 
 @pytest.mark.parametrize(
-    ("make", "strange", "match"),
+    ("make", "invalid", "match"),
     [
         (encoder, {"color": ["red", "SECRET"], "size": [0, 0]}, "Column 'color' must contain reports of this encoder"),
         (perturber, {"size": [12.3456]}, "Column 'size' must contain reports of this transformer"),
         (rappor, {"size_cohort": [77]}, "Column 'size_cohort' must have integers"),
     ],
 )
-def test_unknown_value_among_reports_raises_an_error(engine, people, make, strange, match):
+def test_invalid_report_raises_an_error_without_its_value(engine, people, make, invalid, match):
     fitted = make()
-    released = privatize(people.slice(0, len(next(iter(strange.values())))), fitted)
-    for name, values in strange.items():
+    released = privatize(people.slice(0, len(next(iter(invalid.values())))), fitted)
+    for name, values in invalid.items():
         released = released.set_column(released.column_names.index(name), name, pa.array(values))
     with pytest.raises(ValueError, match=match) as caught:
         tally(engine.frame(released), fitted)

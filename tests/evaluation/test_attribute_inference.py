@@ -87,13 +87,14 @@ def test_bound_of_several_columns_depends_on_the_strategy(strategy):
     released = encoder.fit_transform(truth)
     prior = truth["sex"].value_counts(normalize=True).loc[["F", "M"]].to_numpy()
     cells = truth.value_counts(normalize=True).to_numpy()
-    assert attack(released, truth["sex"], encoder=encoder).bayes_bound == pytest.approx(best_protocol(prior, 2.0))
+    # Reports of both columns are released, so the bound for sex is of any protocol with epsilon 2.
+    assert attack(released, truth["sex"], encoder=encoder).bayes_bound == pytest.approx(best_accuracy(prior, 2.0))
     of_both = attack(released, truth, encoder=encoder).bayes_bound
     if strategy == "joint":
         counts = [((truth["sex"] == s) & (truth["job"] == j)).mean() for s in ("F", "M") for j in ("a", "b", "c")]
         assert of_both == pytest.approx(bayes_accuracy(encoder.oracles_[0], counts))
         return
-    assert of_both == pytest.approx(best_protocol(cells, encoder.guarantee_.epsilon))
+    assert of_both == pytest.approx(best_accuracy(cells, encoder.guarantee_.epsilon))
     exact = bayes_accuracy(encoder.oracles_[0], prior)
     own = ["sex"] if strategy == "split" else ["sex", "sampled"]
     alone = attack(released[own], truth["sex"], encoder=encoder)
@@ -110,7 +111,7 @@ def test_reports_of_copies_stay_below_the_bound(kind):
     released = encoder.fit_transform(truth)
     result = attack(released, truth["a"], encoder=encoder)
     prior = np.unique(value, return_counts=True)[1] / n_rows
-    assert result.bayes_bound == pytest.approx(best_protocol(prior, 3.0))
+    assert result.bayes_bound == pytest.approx(best_accuracy(prior, 3.0))
     assert not result.exceeds_bound
     if kind is not LocalHashingEncoder:
         own = released[[name for name in released if name.startswith("a")]]
@@ -206,11 +207,12 @@ def test_error_does_not_contain_unknown_values(sex):
         attribute_inference(both, sex.rename("gender"), encoder=two)
 
 
-def best_protocol(prior, epsilon):
-    """Solve for the best protocol: extreme columns of a channel are e^epsilon on some values and 1 on the other values.
+def best_accuracy(prior, epsilon):
+    """Return the accuracy of the best attack on any protocol with epsilon.
 
-    Any column of a channel is a positive combination of these, and the best guess has at most the same accuracy for the
-    sum of columns as for each column separately.
+    Extreme columns of a channel are e^epsilon on some values and 1 on the other values. Any column of a
+    channel is a positive combination of these, and the best guess has at most the same accuracy for the sum of columns
+    as for each column separately.
     """
     k, ratio = len(prior), math.exp(epsilon)
     columns = np.array([[ratio if high else 1 for high in subset] for subset in product((0, 1), repeat=k)], float)
@@ -234,7 +236,7 @@ def attained_bound(weights, epsilon):
 def test_bound_is_the_maximum_over_all_protocols(weights, epsilon):
     assume(np.count_nonzero(weights) > 1 and sum(weights) >= 5)
     bound, epsilon = attained_bound(weights, epsilon)
-    assert bound == pytest.approx(best_protocol(np.array(weights) / sum(weights), epsilon), rel=1e-7)
+    assert bound == pytest.approx(best_accuracy(np.array(weights) / sum(weights), epsilon), rel=1e-7)
 
 
 def test_large_channels_and_hashing_have_no_exact_accuracy():

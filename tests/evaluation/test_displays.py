@@ -279,7 +279,7 @@ class TestMarginals:
 
 
 class TestShapes:
-    def test_steps_and_dots_are_the_function(self):
+    def test_steps_and_dots_equal_the_shape_function(self):
         regressor = clone(UNFITTED).fit(X, NUMBER)
         display = ShapeDisplay.from_estimator(regressor)
         of_age, of_job = display.ax_
@@ -292,6 +292,7 @@ class TestShapes:
         assert line.get_xdata().tolist() == job.values.tolist()
         lengths = [np.ptp(segment[:, 0]) for segment in bars.get_segments()]
         assert lengths == pytest.approx(2 * 1.96 * job.std_error, rel=1e-3)
+        # No row is missing, so the standard error of "missing", at position 2, is not reliable.
         (hatched,) = [patch for patch in of_job.patches if patch.get_hatch()]
         assert (hatched.get_y(), hatched.get_height()) == (1.5, 1.0)
         assert of_age.get_ylabel() == of_job.get_xlabel() == "added to the prediction"

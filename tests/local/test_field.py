@@ -29,7 +29,7 @@ def test_guarantee_for_unreported_columns_raises_an_error():
 
 
 def test_permanent_reports_of_two_fields_share_no_random_bits():
-    """Their context consists of class, parameters, columns and declared values."""
+    """The context of a permanent report consists of class, parameters, columns and declared values."""
     (field,) = OutsideTransformer(categories={"a": ["x", "y"]}).fit(TABLE).protocol_.fields
     other_fields = [replace(field, columns=("b",)), replace(field, lie=field.lie + 1)]
     Memo(bytes(32), "Outside", [field, *other_fields])

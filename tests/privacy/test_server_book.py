@@ -425,7 +425,7 @@ def test_charge_within_a_charge_is_refused(address):
     "budget", [{"epsilon": 3.0, "delta": 1e-6}, {"rho": 1.0}, {"epsilon": 3.0, "relation": "add_remove"}]
 )
 def test_budget_moves_from_a_file_to_a_server(budget, server, tmp_path_factory):
-    """The rights are in docs/guide/production.md."""
+    """The code is in docs/guide/production.md."""
     page = Path(__file__).parents[2].joinpath("docs/guide/production.md").read_text(encoding="utf-8")
     code = re.search(r"epsilon, delta = old.spent.*?moved from a file\"\)", page, re.DOTALL)[0]
     schema = next(schemas)

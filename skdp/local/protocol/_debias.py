@@ -108,8 +108,9 @@ def _debias_group(
 ) -> Floats:
     """Compute the unbiased values of a group of columns for each record; shape (n_records, n_cells).
 
-    `cells` are the codes of the chosen combinations of values. If several fields
-    contain the columns, the result is a weighted sum over the fields.
+    `cells` are the codes of the chosen combinations of values, or None for a column of
+    numbers. If several fields contain the columns, the result is a weighted sum over the
+    fields.
     """
     indices = find_fields(protocol, *group)
     inclusions = [1.0] * len(protocol.fields)

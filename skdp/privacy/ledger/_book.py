@@ -409,8 +409,8 @@ class Book(ABC):
     ) -> AbstractContextManager[Any]:
         """Connect for a transaction, which an error rolls back.
 
-        With `writes`, other processes wait until it ends. With `create`, tables that do
-        not exist may be created.
+        With `writes`, charges of other processes wait until it ends. With `create`, tables
+        that do not exist may be created.
         """
 
     @abstractmethod

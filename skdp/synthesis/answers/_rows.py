@@ -147,7 +147,8 @@ class Ranks:
     ) -> dict[int, Floats]:
         """Draw the position of each row within its bins, from 0 to 1, by column.
 
-        `given` has the positions of some columns, NaN if they are unknown.
+        `given` has the positions of some columns, NaN if they are unknown. Use the result for the other columns only: a
+        given column has a random position.
         """
         low, high = self._find_limits(rows)
         for index, column in enumerate(self.columns):

@@ -205,9 +205,9 @@ class _Side:
 
 
 def _walk(beyond: Floats, first: float) -> Floats:
-    """Return the covariances by which the proportions of a column deviate from a distribution.
+    """Return the prior covariance of deviations of tail proportions from a distribution.
 
-    The logarithms of the proportions `beyond` edges deviate by a random walk, whose time is the logarithm of the
+    The logarithms of the proportions beyond each edge deviate by a random walk, whose time is the logarithm of the
     proportion relative to `first`, where the deviation is 0.
     """
     times = np.abs(np.log(np.maximum(beyond, 1e-300) / first))
