@@ -140,13 +140,6 @@ def test_rows_that_report_another_column_support_no_value():
     assert (train.filter(like="protected").sum(axis=1) == 1).all()
 
 
-def test_encoders_of_a_study_have_noise_of_their_own():
-    encoder = skdp.RandomizedResponseEncoder()
-    result = study(encoder={"one": encoder, "other": encoder}, methods=["reported"], epsilons=[0.1])
-    areas = result[result["metric"] == "roc_auc"].pivot(index="split", columns="encoder", values="value")
-    assert (areas["one"] != areas["other"]).any()
-
-
 @pytest.mark.long
 def test_seeds_repeat_a_study():
     """Several processes give equal numbers, added fits change none, and secure randomness differs."""

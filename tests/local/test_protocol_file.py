@@ -223,3 +223,10 @@ def test_sentence_in_a_file_is_not_printed(tmp_path):
     tally_files(tmp_path / "reports.parquet", destination=tmp_path / "tally.json")
     stated = json.loads((tmp_path / "tally.json").read_text())["skdp.protocol"]["guarantee"]
     assert stated == json.loads(encoder.to_json())["guarantee"]
+
+
+def test_a_dict_changed_after_fit_does_not_change_the_protocol():
+    sizes = {"x": 2}
+    encoder = skdp.SetValuedEncoder(categories={"x": ["a", "b", "c"]}, max_size=sizes).fit(pd.DataFrame({"x": [["a"]]}))
+    sizes["x"] = 1
+    assert skdp.SetValuedEncoder.from_json(encoder.to_json()).oracles_[0].max_size == 2

@@ -134,6 +134,11 @@ def test_weighted_fit_without_reports_has_the_sandwich_of_weighted_least_squares
     # Rows of weight 0 do not count.
     subset = ReportLinearRegression().fit(X[used], y[used], weights[used])
     assert model.log_likelihood_ == pytest.approx(subset.log_likelihood_)
+    # Rows that occur twice in their cluster have the errors of one, and clusters of weight 0 do not count.
+    rows = np.repeat(np.arange(500), 2)
+    twice = ReportLinearRegression().fit(X.iloc[rows], y.iloc[rows], weights[rows], clusters=rows)
+    np.testing.assert_allclose(twice.summary()["std_error"], model.summary()["std_error"], rtol=2e-3)
+    assert twice.degrees_of_freedom_ == used.sum() - 1
 
 
 THREE = ReportDesign("a", np.full((3, 3), 0.1) + 0.7 * np.eye(3), values=[10, 20, 50])
