@@ -157,7 +157,7 @@ def cut(table, rows):
 
 def test_discovery_adds_up_the_counts_of_batches():
     table = pa.Table.from_pandas(pd.concat([ROWS, ROWS.assign(ward=None)], ignore_index=True))
-    found, expected = (discover_domain(X, 2.0, 1e-6, random_state=0) for X in (cut(table, 300), table.to_pandas()))
+    found, expected = (discover_domain(X, 2.0, 1e-6, random_state=0) for X in (cut(table, 20), table.to_pandas()))
     assert found.to_toml() == expected.to_toml()
     assert expected["ward"].values == ("er", "gp", "icu", None)
 
