@@ -139,6 +139,14 @@ def test_medians_are_compared_by_a_cut_at_the_median():
         assert (groups.test_independence() < 0.01) == is_found
 
 
+def test_totals_are_no_cells_of_a_test_of_independence():
+    """Nearly without noise, the p-value is equal to the p-value without totals."""
+    rows = make_counts(np.random.default_rng(3), 500, 0.02)
+    p_value = release_p_value(1e6, rows)
+    assert 0.01 < p_value < 0.99
+    assert release_p_value(1e6, rows, totals=True) == pytest.approx(p_value, abs=0.01)
+
+
 def test_mistakes_raise_errors():
     rows = make_counts(np.random.default_rng(0), 200).assign(x=1.0)
     options = {"by": ["region", "sex"], "keys": KEYS, "bounds": {"x": (0, 2)}}

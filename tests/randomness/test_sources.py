@@ -69,6 +69,13 @@ def test_bytes_read_by_some_rows_are_not_read_again():
     assert (np.concatenate([some, rest]) == alone).all()
 
 
+def test_bytes_of_a_repeated_row_are_not_read_again():
+    streams, alone = RowStreams(SEEDS[:3]), RowStreams(SEEDS[1:2]).bytes(4)
+    repeated = streams.read(np.array([0, 1, 1]), 3)[1:]
+    rest = streams.read(np.array([1]), 2)
+    assert (np.concatenate([repeated, rest]) == alone).all()
+
+
 def test_unsupported_draws_of_rows_raise_an_error():
     with pytest.raises(ValueError, match="a multiple of the"):
         RowStreams(SEEDS[:3]).bytes(4)
