@@ -638,9 +638,11 @@ def shrink_jointly(
     inverses = np.stack([one.inverse for one in products])
     noise = variance * (np.swapaxes(vectors, 1, 2) @ inverses) ** 2
     noise = noise.sum(axis=2)
+    # A combination of coefficients that remains 0 has no noise.
+    noise[noise <= 2.0**-40 * noise.max()] = np.inf
     # Squares in variances of their noise: chi-squared without a signal. Final coefficients
     # keep their direction, which determines the order of predictions.
-    size = components.size
+    size = np.isfinite(noise).sum()
     excess = float((components**2 / noise).sum()) - size
     excess = max(excess, 0.05 * size) if is_final else excess - 2 * math.sqrt(size)
     prior = max(excess, 0.0) / (1 / noise).sum()

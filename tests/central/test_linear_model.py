@@ -35,6 +35,14 @@ def test_fit_with_little_noise_equals_linear_and_ridge_regression():
         assert model.intercept_ == pytest.approx(expected.intercept_, abs=0.002)
 
 
+def test_logistic_regression_without_intercept_of_a_column_with_a_noisy_mean_of_zero():
+    X = np.repeat([[-1.0], [-0.5], [0.5], [1.0]], 5_000, axis=0)
+    y = np.arange(20_000) % 4 < 1 + 2 * (X[:, 0] > 0)
+    declared = {"bounds": (-1.0, 1.0), "classes": [False, True], "fit_intercept": False}
+    model = DPLogisticRegression(Mu(100, delta=1e-6), **declared, random_state=0).fit(X, y)
+    assert model.coef_ == pytest.approx(LogisticRegression(fit_intercept=False).fit(X, y).coef_, rel=0.1)
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("size", [1e-6, 1e-200])
 def test_penalty_of_a_small_column_does_not_shrink_other_columns(size, delta):
