@@ -8,7 +8,14 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from skdp import NumericPerturber, RandomizedResponseEncoder, RapporEncoder, UnaryEncodingTransformer, read_protocol
+from skdp import (
+    LocalHashingEncoder,
+    NumericPerturber,
+    RandomizedResponseEncoder,
+    RapporEncoder,
+    UnaryEncodingTransformer,
+    read_protocol,
+)
 from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_files
 from skdp.local import SecretKey
 
@@ -100,6 +107,14 @@ def test_file_without_a_protocol_raises_an_error(tmp_path):
             read_protocol(source)
     with pytest.raises(ValueError, match="does not contain the protocol of its reports"):
         tally_files(tmp_path / "reports.csv")
+
+
+def test_seeds_beyond_the_integers_of_floats_are_read_from_csv_files(tmp_path):
+    """Hash functions of more than 65,521 values have seeds of 62 bits."""
+    values = range(65_522)
+    encoder = LocalHashingEncoder(8.0, categories={"place": values})
+    encoder.fit_transform(pd.DataFrame({"place": [values[-1]] * 30})).to_csv(tmp_path / "reports.csv", index=False)
+    assert estimate_file(tmp_path / "reports.csv", encoder)["count"].iloc[-1] > 15
 
 
 def test_table_with_two_protocols_raises_an_error(tmp_path):

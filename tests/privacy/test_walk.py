@@ -217,6 +217,12 @@ def test_columns_within_a_column_transformer_are_protected():
         assert statement.unprotected_columns == ["job", *NUMBERS]
 
 
+def test_total_with_protected_values_excludes_columns_of_other_estimators():
+    private = skdp.DPColumnSynthesizer(["sex"], domain=DECLARED, random_state=0).fit(TABLE[TEXT])
+    for other, columns in ((scaler(), NUMBERS), (response(categories={"job": DECLARED["job"]}), ["job"])):
+        assert privacy_statement([private, other.fit(TABLE[columns])]).total.scope == ("sex",)
+
+
 def test_partly_fitted_pipeline_has_no_plan():
     pipeline = make_pipeline(response(), OneHotEncoder(), LogisticRegression()).fit(TABLE[TEXT], SICK)
     pipeline.set_params(randomizedresponseencoder=response(epsilon=0.1))

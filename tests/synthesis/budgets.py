@@ -10,10 +10,10 @@ from skdp.synthesis.measure import NoiseBudget, PrivateCounts
 from skdp.synthesis.private._records import CodedRecords
 
 
-def private_counts(codes, sizes, budget, seed=0):
-    """Make private records of rows of codes."""
+def private_counts(codes, sizes, budget, seed=0, weights=None):
+    """Make private records of rows of codes, or of combinations of codes with their numbers of records."""
     columns = np.asarray(codes, np.int64).reshape(-1, len(sizes)).T
-    return PrivateCounts(CodedRecords(list(columns), sizes), budget, SeededSource(seed))
+    return PrivateCounts(CodedRecords(list(columns), sizes, weights), budget, SeededSource(seed))
 
 
 def make_budget(kind, amount, rows=1):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import skdp.engines  # noqa: F401 registers the engines for `fit`
-from skdp import Domain, DPMarginalSynthesizer, Interval
+from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyGuarantee
 from skdp.base import update_parameters
 from skdp.synthesis.private._cells import cut_domain
 from skdp.testing import replay_release
@@ -40,6 +40,14 @@ def test_bounds_and_number_of_bins_are_declared():
         assert 4 <= len(found) <= len(interval)
         assert found.real == interval.real
         assert {*found.edges} <= {*cells_of(interval).edges}
+
+
+def test_found_bins_keep_the_release_of_the_bounds():
+    guarantee = PrivacyGuarantee(0.25, relation="add_remove", trust="central", scope=("age",))
+    domain = Domain({"age": Interval(16, 80)}).with_guarantee(guarantee)
+    table = pd.DataFrame({"age": np.arange(16, 80)})
+    synthesizer = DPMarginalSynthesizer(1.0, domain=domain, random_state=0).fit(table)
+    assert synthesizer.domain_["age"].releases == domain["age"].releases
 
 
 def make_amounts(name):

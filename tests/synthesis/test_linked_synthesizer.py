@@ -349,6 +349,20 @@ def test_sample_has_new_keys_and_sorted_events(tables, fitted):
         assert (events.groupby("id")["day"].diff().dropna() >= 0).all()
 
 
+def test_events_of_a_table_without_an_order_depend_on_the_number_of_all_events():
+    rng = np.random.default_rng(0)
+    people = pd.DataFrame({"id": range(600), "sex": ["f", "m"] * 300})
+    n_events = rng.integers(1, 4, 600)
+    doses = pd.DataFrame({"id": np.repeat(people["id"], n_events)})
+    is_frequent = np.repeat(n_events == 3, n_events)
+    doses["ward"] = np.where(is_frequent | (rng.random(len(doses)) < 0.5), "er", "gp")
+    domain = {"sex": ["f", "m"], "day": [0, 1], "ward": ["er", "gp"]}
+    synthesizer = make_synthesizer(epsilon=100.0, domain=domain, order_by="day")
+    _, drawn = synthesizer.fit(people, {"visits": doses[["id"]].assign(day=0), "doses": doses}).sample()
+    n_drawn = drawn["doses"].groupby("id")["id"].transform("size")
+    assert (drawn["doses"]["ward"] == "er")[n_drawn == 2].mean() == pytest.approx(0.5, abs=0.15)
+
+
 def test_constraints_and_derived_columns_use_the_person():
     patients, visits = make_tables(500)
     visits = visits.merge(patients[["id", "age"]], on="id")

@@ -154,9 +154,9 @@ TABLES = [[(0, np.array([0, 1])), (1, np.array([0, 0, 1]))], [(1, np.arange(3))]
 MODEL, _ = fit_model(Structure(SIZES), [Marginal((0, 2), np.array([[5.0, 1.0], [2.0, 4.0]]), 1.0)])
 
 
-def count_corrections(rows, threshold=0):
+def count_corrections(rows, threshold=0, weights=None):
     """Compute the exact scores of all tables, without the noise."""
-    counts = private_counts(rows, SIZES, make_budget("laplace", 1))
+    counts = private_counts(rows, SIZES, make_budget("laplace", 1), weights=weights)
     return counts.open_corrections(TABLES, MODEL, 2, threshold)._scores
 
 
@@ -193,6 +193,13 @@ def test_record_changes_the_corrected_predictions_of_all_tables_in_one_direction
     assert signed.max() == 1
     # Both tables change, or one of them.
     assert {tuple(change) for change in signed.reshape(-1, len(TABLES))} >= {(0, 1), (1, 0), (1, 1)}
+
+
+def test_combinations_of_a_large_table_count_as_their_records():
+    weights = np.where(MODEL.predict(np.transpose(CELLS), 2) == np.transpose(CELLS)[2], 1, 3)
+    expected = count_corrections(np.repeat(CELLS, weights, axis=0), 1)
+    assert expected.min() > 0
+    np.testing.assert_array_equal(count_corrections(CELLS, 1, weights), expected)
 
 
 @pytest.mark.parametrize("n_rows", [1, 2])
