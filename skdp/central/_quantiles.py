@@ -18,7 +18,6 @@ from skdp._arrays import Floats, Integers
 from skdp.base import find_decimals, parse_bounds
 from skdp.central._sums import read_values, read_weights, warn_of_objects
 from skdp.central.statistics import (
-    MAX_NOISY_COUNT,
     Batches,
     Estimate,
     encode_columns,
@@ -558,7 +557,6 @@ def score_endpoints(
     rate = budget.choice / (2 * masses.unit * max(a, b - a) * budget.rows)
     odds = max(len(candidates) - 1, 1) * (1 - tail) / tail
     n_added = math.ceil(Fraction(log_upper(odds)) / (rate * b))
-    n_added = min(n_added, MAX_NOISY_COUNT)
     # The first candidate has no value below it, so that some candidate has the distance 0.
     numbers = [0, *(n_added + n for n in (*below.tolist()[1:], masses.total))]
     target = a * masses.total

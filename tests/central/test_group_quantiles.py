@@ -46,7 +46,7 @@ def exceedance(scores, rate, counts, probability, total=None):
 
 @pytest.mark.parametrize("is_upper", [False, True])
 @pytest.mark.parametrize("probability", PROBABILITIES)
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 4.0])
+@pytest.mark.parametrize("epsilon", [1e-20, 0.01, 0.5, 4.0])
 @pytest.mark.parametrize("tail", [Fraction(1, 40), Fraction(1, 4)])
 def test_endpoint_exceeds_the_quantile_of_no_table_more_often_than_stated(probability, epsilon, tail, is_upper):
     budget = PrivacyBudget("epsilon", Fraction(epsilon))
@@ -55,7 +55,7 @@ def test_endpoint_exceeds_the_quantile_of_no_table_more_often_than_stated(probab
         scores, rate = make_scores(counts, probability, budget, tail, is_upper=is_upper)
         assert max(scores) == 0
         largest = max(largest, exceedance(scores, rate, counts, probability))
-    assert largest <= tail
+    assert largest <= tail * (1 + 1e-12)  # rounding of floats
     if epsilon < 1:
         assert largest >= tail / 8
 
