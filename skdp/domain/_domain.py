@@ -28,6 +28,7 @@ from skdp.domain._attributes import (
 )
 from skdp.domain._draft import check_draft, draft_columns
 from skdp.domain._expressions import (
+    Expression,
     Operand,
     declare_operand,
     parse_constraints,
@@ -62,8 +63,9 @@ class Domain(Mapping[Any, Categories | Interval]):
         and `constraints` and `derived` are added to them.
     constraints : list of str, default=()
         Expressions that are true in every row, such as ``"end >= start"`` or
-        ``"not (sex == 'male' and pregnant == 'yes')"``. They are true in all rows of
-        `DPMarginalSynthesizer`; other estimators ignore them.
+        ``"not (sex == 'male' and pregnant == 'yes')"``, or for every person with events
+        (``"count(ward == 'birth') <= 1"``, for `DPLinkedSynthesizer`). They are true in
+        all rows of synthesizers; other estimators ignore them.
     derived : mapping of column name to str, optional
         Columns that are computed from declared columns, such as
         ``{"total": "a + b"}``. `DPMarginalSynthesizer` computes them in synthetic rows;
@@ -99,7 +101,8 @@ class Domain(Mapping[Any, Categories | Interval]):
     -----
     **Expressions** consist of names of columns, numbers, ``+ - * /``, comparisons (also
     ``0 <= a <= b``), ``and``, ``or`` and ``not``. Calls, attributes and indexing are
-    errors. Names that are not identifiers require backquotes:
+    errors, except that constraints compare ``count(expression)``, the number of events
+    of a person for which the expression is true, with whole numbers. Names that are not identifiers require backquotes:
     ``"`hours per week` < 100"``. Text in quotes and truth values can be compared by
     ``==`` and ``!=``. The difference of two dates is a number of days, and a number added
     to a date is a number of days. A comparison with a missing value is false: for a
@@ -520,7 +523,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         return write_toml(self._attributes, comments or {}, options)
 
     def check_constraints(self, X: Any) -> Mask:
-        """Mark the rows of a table that satisfy all constraints.
+        """Mark the rows of a table that satisfy all constraints, except numbers of events of a person.
 
         The result is not private, because it depends on the values of each row.
 
@@ -552,7 +555,8 @@ class Domain(Mapping[Any, Categories | Interval]):
         get_operand = self._make_reader(table)
         is_valid = np.ones(len(table.columns[0]), bool)
         for constraint in self._constraints:
-            is_valid &= constraint.evaluate(get_operand).to_truth()
+            if not constraint.counts:
+                is_valid &= constraint.evaluate(get_operand).to_truth()
         return is_valid
 
     def add_derived(self, X: Any) -> Any:
@@ -826,6 +830,19 @@ def _set_releases(
         found._attributes[name].releases = by_column.get(name, ())
     found.releases = tuple(dict.fromkeys(chain(releases, *by_column.values())))
     return found
+
+
+def list_counts(domain: Domain) -> list[Expression]:
+    """List the constraints of a domain on the number of events of a person."""
+    return [constraint for constraint in domain._constraints if constraint.counts]
+
+
+def mark_events(domain: Domain, X: Any) -> Mask:
+    """Mark the events that each constraint of `list_counts` counts, in an array of shape (n_counts, n_events)."""
+    table = wrap_table(X)
+    get_operand = domain._make_reader(table)
+    marked = [c.evaluate(get_operand).to_truth() for c in list_counts(domain)]
+    return np.reshape(marked, (len(marked), len(table.columns[0]))).astype(bool)
 
 
 def guarantee_fields(declared: Mapping[Any, Any]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +20,8 @@ from skdp.tables import drop_missing, to_dates, to_numbers, to_object_list, to_o
 
 _ALLOWED = (
     "Use columns (in backquotes unless they are identifiers), numbers, + - * /, "
-    "comparisons, and, or, not, and text in quotes beside == or !=."
+    "comparisons, and, or, not, and text in quotes beside == or !=. A constraint may "
+    "compare count(EXPRESSION) with whole numbers."
 )
 
 # A string in quotes, or the name of a column in backquotes.
@@ -120,7 +122,11 @@ class Expression:
     `columns` are the names of the columns that it reads; `title` names it in errors.
     """
 
-    def __init__(self, text: Any, title: str) -> None:
+    counts = False
+    """True for "low <= count(expression) <= high", on the events of a person for which the expression is true."""
+    low, high = 0, math.inf
+
+    def __init__(self, text: Any, title: str, *, may_count: bool = False) -> None:
         # `text` is Python syntax with column names, and `title` its name in errors.
         # `_tree` is the syntax tree of the text, and `columns` are the names in it.
         self.text = text
@@ -142,12 +148,48 @@ class Expression:
             self._tree = ast.parse(source, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise ValueError(f"{self.title}: not an expression. {_ALLOWED}") from None
+        if may_count and isinstance(self._tree, ast.Compare):
+            self._read_limits(self._tree)
         identifiers = {f"_column_{index}_": name for index, name in enumerate(names)}
         self.columns = set()
         for node in ast.walk(self._tree):
             if isinstance(node, ast.Name):
                 node.id = identifiers.get(node.id, node.id)
                 self.columns.add(node.id)
+
+    def _read_limits(self, tree: ast.Compare) -> None:
+        """Read "1 <= count(expression) <= 2"; other comparisons remain expressions of a row."""
+        parts = [tree.left, *tree.comparators]
+        counted, numbers = [], []
+        for part in parts:
+            match part:
+                case ast.Call(func=ast.Name(id="count"), args=[event], keywords=[]):
+                    counted.append(event)
+                case ast.Constant(value=int() as number):
+                    numbers.append(number)
+        types = [type(op) for op in tree.ops]
+        if (
+            len(counted) != 1
+            or len(numbers) != len(types)
+            or {*types} - {*_COMPARISONS}
+        ):
+            return
+        # The truth values change beside these numbers only.
+        beside = {max(0, number + step) for number in numbers for step in (-1, 0, 1)}
+        tried = np.array(sorted({0, *beside}))
+        values = [getattr(part, "value", tried) for part in parts]
+        pairs = zip(types, pairwise(values), strict=True)
+        truths = [_COMPARISONS[op](*pair) for op, pair in pairs]
+        is_true = np.logical_and.reduce(truths)
+        true = np.flatnonzero(is_true)
+        if true.size == 0 or np.ptp(true) >= true.size:
+            raise ValueError(
+                f"{self.title}: expected a smallest and a largest number of events that "
+                "is not below it, such as '1 <= count(...) <= 2'."
+            )
+        self._tree, self.counts, self.low = counted[0], True, int(tried[true[0]])
+        if not is_true[-1]:
+            self.high = int(tried[true[-1]])
 
     def check(self, operands: Mapping[Any, Operand]) -> Operand:
         """Check the names and types of an expression on columns without rows, and return its result.
@@ -215,7 +257,7 @@ def parse_constraints(
     """
     constraints = []
     for text in texts:
-        constraint = Expression(text, "Constraint ")
+        constraint = Expression(text, "Constraint ", may_count=True)
         if constraint.check(operands).family != _TRUTH:
             raise ValueError(
                 f"{constraint.title}: expected a comparison, such as 'end >= start'."

@@ -50,6 +50,7 @@ from skdp.synthesis.private._column_records import (
     encode_public,
 )
 from skdp.synthesis.private._table import (
+    check_rows_alone,
     complete_domain,
     find_ordered,
     list_undeclared,
@@ -384,6 +385,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         included = [name for name in modeled.names if name not in excluded]
         modeled = select_columns(modeled, included)
         domain = complete_domain(modeled, self.domain, public_values)
+        check_rows_alone(domain)
         is_ordered = find_ordered(domain, public_values)
         ordered = dict(zip(included, is_ordered, strict=True))
         return ColumnRecords(table, modeled, domain, private, ordered), excluded

@@ -72,7 +72,8 @@ class DPLinkedSynthesizer(CentralEstimator):
         discrete Laplace; otherwise it is Gaussian, which is more accurate for many marginals.
     domain : Domain or mapping of column name to values
         Public values of the columns of all tables, except the column `person`. Constraints and derived columns of an
-        event may also read columns of its person.
+        event may also read columns of its person. ``"count(ward == 'birth') <= 1"`` limits the number of such events of
+        a person; people without events satisfy it.
     person : column name
         Column of every table that identifies the person. Synthetic people have new ids 0, 1, 2 and so on.
     order_by : column name, optional
@@ -137,7 +138,7 @@ class DPLinkedSynthesizer(CentralEstimator):
     and its history: the previous value, and the number of remaining events, if `order_by` is given, otherwise the most
     frequent earlier value. Numbers within bins that are found depend on each other and on the number of the history.
     Dependence beyond these is preserved only as far as it follows from them, such as trends
-    over more than one event, or the composition of households.
+    over more than one event.
 
     References
     ----------
@@ -215,7 +216,8 @@ class DPLinkedSynthesizer(CentralEstimator):
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range, a table is not a dataframe or lacks the column `person`, a column
+            If a parameter is out of range, a constraint cannot be satisfied by declared values or by
+            `max_rows_per_person` events, a table is not a dataframe or lacks the column `person`, a column
             is in two tables or is not declared, an id is missing or occurs twice in `people`, a column of
             `person_columns` varies within a person, or undeclared values are not handled.
         BudgetExceeded
@@ -237,7 +239,7 @@ class DPLinkedSynthesizer(CentralEstimator):
         numbers = declare_numbers(person_budget.rows)
         rng = make_generator(self.random_state, "contribution")
         domain, people_records, event_records = encode_tables(
-            tables, numbers, self.handle_unknown, rng
+            tables, self._declared, numbers, self.handle_unknown, rng
         )
         plan = make_plan(domain, "auto", None, None, self.max_cells)
         for table in tables.events.values():

@@ -169,7 +169,11 @@ def test_ledger_keeps_the_charge_of_a_stopped_run(table, domain, tmp_path, monke
     assert PrivacyLedger(path=ledger).spent.epsilon == 1
 
 
-LINKED = Domain({"sex": ["f", "m"], "day": Interval(0, 40, bins=4), "ward": ["er", "gp"]}, derived={"later": "day + 1"})
+LINKED = Domain(
+    {"sex": ["f", "m"], "day": Interval(0, 40, bins=4), "ward": ["er", "gp"]},
+    constraints=["count(ward == 'er') <= 1"],
+    derived={"later": "day + 1"},
+)
 
 
 @pytest.fixture
@@ -177,7 +181,8 @@ def linked(tmp_path):
     """Write people and their visits; person 007 is not person 7."""
     keys = ["7", "007", *map(str, range(100, 298))]
     people = pd.DataFrame({"id": keys, "sex": ["f", "m"] * 100, "name": "secret"})
-    visits = pd.DataFrame({"id": keys * 2, "day": [*range(40)] * 10, "ward": ["er", "gp"] * 200, "later": 0})
+    wards = ["er", "gp"] * 100 + ["er", "er", "gp", "gp"] * 50
+    visits = pd.DataFrame({"id": keys * 2, "day": [*range(40)] * 10, "ward": wards, "later": 0})
     for suffix in ("csv", "parquet"):
         for name, table in (("people", people), ("visits", visits)):
             getattr(table, f"to_{suffix}")(f"{name}.{suffix}", index=False)
@@ -210,6 +215,7 @@ def test_linked_files_are_synthesized_as_tables_in_memory(linked, suffix, order,
         written = getattr(pd, f"read_{suffix}")(f"{name}.{suffix}")
         assert written.astype(str).values.tolist() == table.astype(str).values.tolist()
         assert list(written) == list(table)
+    assert (written["ward"] == "er").groupby(written["id"]).sum().max() == 1
 
 
 def test_linked_release_charges_ledger_once(linked, capsys, monkeypatch):

@@ -96,6 +96,14 @@ def test_constraints_select_the_expected_rows(make_frame):
         ("2 * start > start", "arithmetic requires two numbers"),
         ("-start > start", "requires a number"),
         ("a > 1" + "0" * 400, "too large"),
+        ("3 <= count(a > 1) < 3", "expected a smallest and a largest number of events"),
+        ("count(a > 1) != 1", "expected a smallest and a largest number of events"),
+        ("count(c > 1) == 1", "'c' is not a column of the domain"),
+        ("count(a) == 1", "expected a comparison"),
+        ("count(a > 1) <= count(b > 1)", "is not allowed"),
+        ("count(a > 1) == 1 and a > 1", "is not allowed"),
+        ("count(a > 1, 2) <= 1.5", "is not allowed"),
+        ("count(a > 1) >= b", "is not allowed"),
     ],
 )
 def test_unsupported_expressions_raise_when_the_domain_is_made(constraint, message):
@@ -113,6 +121,7 @@ def test_unsupported_expressions_raise_when_the_domain_is_made(constraint, messa
         ({"derived": {"a": "b + 1"}}, ValueError, r"must not be declared columns, got \['a'\]"),
         ({"derived": {"t": "u + 1", "u": "b + 1"}}, ValueError, "Derived column 't', 'u . 1': 'u' is not a column"),
         ({"derived": {"t": "sex"}}, ValueError, "Derived column 't', 'sex': expected numbers, dates or a comparison"),
+        ({"derived": {"t": "count(a > 1) == 1"}}, ValueError, "Derived column 't', .*is not allowed"),
         ({"derived": {"t": "w + 1"}}, ValueError, "Derived column 't', 'w . 1': 'w' is not a column"),
     ],
 )

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from skdp._arrays import Codes, Floats, Indices
+from skdp._arrays import Codes, Floats, Indices, Mask
 from skdp.base import find_stack_level
 from skdp.central.statistics import select_columns
-from skdp.domain import Domain
+from skdp.domain import Domain, list_counts, mark_events
 from skdp.pages import warn
 from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.answers._rows import (
@@ -22,6 +22,7 @@ from skdp.synthesis.answers._rows import (
     draw_valid,
     find_invalid,
     learn_ranks,
+    write_frame,
 )
 from skdp.synthesis.measure import (
     CLIQUES_PER_MODEL,
@@ -67,6 +68,44 @@ def check_omitted(table: str, domain: Domain, n_drawn: int, n_planned: int) -> N
         about="guide/linked_tables",
         stacklevel=find_stack_level(),
     )
+
+
+class EventCounts:
+    """The number of events of each person that each constraint counts, of shape (n_counts, n_persons)."""
+
+    def __init__(self, joint: Domain, template: Table, n_persons: int) -> None:
+        """Start with people without events, which have the columns of `joint`."""
+        counts = list_counts(joint)
+        self._lows = np.array([[count.low] for count in counts]).reshape(-1, 1)
+        self._highs = np.array([[count.high] for count in counts]).reshape(-1, 1)
+        self._counts = np.zeros((len(counts), n_persons))
+        self._template = template
+
+    def _mark(self, drawn: DrawnRows) -> Mask:
+        if self._lows.size == 0:
+            return np.zeros((0, drawn.n_rows), bool)
+        return mark_events(drawn.domain, write_frame(self._template, drawn))
+
+    def find_invalid(
+        self, waiting: Indices, n_later: Indices, rows: Indices, drawn: DrawnRows
+    ) -> Mask:
+        """Return True for each event that violates a constraint, or after which the limits cannot be met.
+
+        The events are of the people `waiting[rows]`, and `n_later` events of the people `waiting` follow.
+        """
+        counts = self._counts[:, waiting[rows]] + self._mark(drawn)
+        n_missing = np.maximum(self._lows - counts, 0).sum(axis=0)
+        is_beyond = (counts > self._highs).any(axis=0)
+        is_invalid = find_invalid(self._template, drawn)
+        return is_invalid | is_beyond | (n_missing > n_later[rows])
+
+    def add_event(self, persons: Indices, drawn: DrawnRows) -> None:
+        """Add one event of each of some people."""
+        self._counts[:, persons] += self._mark(drawn)
+
+    def are_met(self, persons: Indices) -> Mask:
+        """Return True for each person with enough events."""
+        return np.all(self._counts[:, persons] >= self._lows, axis=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +233,7 @@ class EventModel:
             The people, with their numbers of events.
         joint : Domain
             The columns of people and of events, with the constraints. Events that violate a constraint in all draws
-            are omitted.
+            are omitted, and all events of a person whose events contradict a limit of their number.
         rng : Generator
             Draws the events, one of each person at a time.
         ranks : Ranks, optional
@@ -202,6 +241,7 @@ class EventModel:
         """
         columns = self.columns
         n_events = people.numbers[columns.number].astype(np.intp)
+        counts = EventCounts(joint, self.template, n_events.size)
         sizes = columns.domain.sizes[: columns.n_events]
         histories = Histories(sizes, n_events.size, columns.has_order)
         number = people.domain.columns.index(columns.number)
@@ -214,9 +254,17 @@ class EventModel:
                 n_events[waiting], n_earlier
             )
             positions = {c: p[waiting] for c, p in histories.positions.items()}
+            n_later = n_events[waiting] - n_earlier - 1
             valid, events = self._draw_next(
-                rows, given, joint, rng, ranks=ranks, positions=positions
+                rows,
+                given,
+                joint,
+                rng,
+                reject=partial(counts.find_invalid, waiting, n_later),
+                ranks=ranks,
+                positions=positions,
             )
+            counts.add_event(waiting[valid], events)
             codes = events.codes[-len(sizes) :]
             drawn = {}
             for column in range(len(sizes)):
@@ -226,6 +274,7 @@ class EventModel:
             batches.append((waiting[valid], events))
         persons = np.concatenate([batch for batch, _ in batches])
         order = np.argsort(persons, kind="stable")
+        order = order[counts.are_met(persons[order])]
         events = DrawnRows.concatenate([batch for _, batch in batches])
         return persons[order], events.take(order)
 
@@ -236,12 +285,13 @@ class EventModel:
         joint: Domain,
         rng: np.random.Generator,
         *,
+        reject: Callable[[Indices, DrawnRows], Mask],
         ranks: Ranks | None,
         positions: Mapping[int, Floats],
     ) -> tuple[Indices, DrawnRows]:
         """Draw an event of each person, given codes, and positions of numbers of the history within bins.
 
-        Return the persons whose event is valid, and these events.
+        Return the persons whose event is not rejected, and these events.
         """
         n_events = self.columns.n_events
         names = self.columns.domain.columns
@@ -259,8 +309,6 @@ class EventModel:
             events.numbers.update({(POSITION, c): p for c, p in within.items()})
             return people.take(persons).join(events, joint)
 
-        events, invalid = draw_valid(
-            draw, lambda _, drawn: find_invalid(self.template, drawn), people.n_rows
-        )
+        events, invalid = draw_valid(draw, reject, people.n_rows)
         persons = np.setdiff1d(np.arange(people.n_rows), invalid)
         return persons, events.take(persons)

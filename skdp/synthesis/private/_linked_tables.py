@@ -14,7 +14,7 @@ import pandas as pd
 
 from skdp._arrays import Indices
 from skdp.central.statistics import select_columns
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain, Interval, list_counts
 from skdp.large import load_large
 from skdp.synthesis.private._records import CodedRecords
 from skdp.synthesis.private._table import (
@@ -224,6 +224,11 @@ def _check_tables(
     """Check the columns of all tables together."""
     people = tables.people
     n_tables = Counter(people.features)
+    if counts := [constraint.text for constraint in list_counts(people.domain)]:
+        raise ValueError(
+            f"Constraints on the number of events must read a column of events, got {counts}. "
+            "Add a comparison with such a column."
+        )
     facts = select_present(declared, tables.features)
     unused = {*facts.constraints, *facts.derived}
     for name, table in tables.events.items():
@@ -264,6 +269,7 @@ EventRecords = tuple[Indices, CodedRecords]
 
 def encode_tables(
     tables: LinkedTables,
+    declared: Domain,
     numbers: Interval,
     handle_unknown: Any,
     rng: np.random.Generator,
@@ -296,9 +302,30 @@ def encode_tables(
         chosen = [column[rows] for column in event_codes]
         weights = UNIT // n_events[persons]
         events[name] = persons, CodedRecords(chosen, table.fine.sizes, weights)
-    domain = replace_columns(people.domain, columns)
+    domain = _require_events(
+        replace_columns(people.domain, columns), tables, declared, numbers
+    )
     sizes = refine_domain(domain, people.cells).sizes
     return domain, CodedRecords(codes, sizes), events
+
+
+def _require_events(
+    domain: Domain, tables: LinkedTables, declared: Domain, numbers: Interval
+) -> Domain:
+    """Constrain people with events to as many events as the constraints on these require."""
+    constraints = []
+    for name, table in tables.events.items():
+        columns = {*domain.columns, *table.domain.columns}
+        for count in list_counts(select_present(declared, columns)):
+            if count.low > numbers.edges[-1]:
+                raise ValueError(
+                    f"{count.title}: a person must have at most `max_rows_per_person` "
+                    f"events, got {count.low}. Increase it, or correct the constraint."
+                )
+            if count.low > 1:
+                number = f"`{name_number(name)}`"
+                constraints.append(f"{number} == 0 or {number} >= {count.low}")
+    return Domain(domain, constraints=constraints)
 
 
 def _find_persons(people: pd.Index, ids: pd.Index) -> Indices:

@@ -27,6 +27,7 @@ from skdp.domain import (
     Interval,
     domains_of_dtypes,
     dtype_of_attribute,
+    list_counts,
 )
 from skdp.large import LargeTable, open_large
 from skdp.synthesis.private._cells import cut_domain
@@ -137,6 +138,7 @@ def open_table(
     if large is None and person is not None:
         is_used = rows_within(read_persons(person, table), max_rows, rng)
     domain = complete_domain(table, declared)
+    check_rows_alone(domain)
     return PrivateTable.of(features, table, domain, is_used=is_used, large=large)
 
 
@@ -225,6 +227,15 @@ def derived_from(domain: Domain, columns: Collection[Any]) -> list[Any]:
     independent = [name for name in domain.columns if name not in columns]
     computed = domain.select(independent).derived
     return [name for name in domain.derived if name not in computed]
+
+
+def check_rows_alone(domain: Domain) -> None:
+    """Check that all constraints of a domain are on single rows."""
+    if counts := [constraint.text for constraint in list_counts(domain)]:
+        raise ValueError(
+            f"The constraints {counts} of `domain` limit the events of a person, which "
+            "requires DPLinkedSynthesizer. Use it, or remove them."
+        )
 
 
 def check_computable(

@@ -1,0 +1,151 @@
+"""Constraints on the number of events of a person hold in all synthetic tables, and read nothing from the real ones."""
+
+import io
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import skdp
+from skdp import Domain, DPColumnSynthesizer, DPLinkedSynthesizer, DPMarginalSynthesizer, Interval, PrivacyLedger
+
+COLUMNS = {"region": ["n", "s"], "role": ["head", "partner", "child"], "age": Interval(0, 90, bins=6)}
+ONE_HEAD = "count(role == 'head') == 1"
+
+
+def make_households(n=600, seed=0):
+    """Make households with one to five members in random order, of whom the oldest is the head."""
+    rng = np.random.default_rng(seed)
+    households = pd.DataFrame({"id": np.arange(n), "region": rng.choice(["n", "s"], n)})
+    persons = np.repeat(households["id"], rng.integers(1, 6, n)).to_numpy()
+    members = pd.DataFrame({"id": persons, "role": "child", "age": rng.integers(0, 90, persons.size)})
+    members.loc[members.groupby("id")["age"].idxmax(), "role"] = "head"
+    others = members.index[(members["role"] == "child") & (members["age"] > 20)]
+    members.loc[rng.permutation(others)[: len(others) // 2], "role"] = "partner"
+    return households, members
+
+
+def fit(*constraints, tables=None, epsilon=2.0, columns=COLUMNS, **options):
+    options = {"delta": 1e-6, "max_rows_per_person": 5, "random_state": 0} | options
+    domain = Domain(columns, constraints=list(constraints))
+    model = DPLinkedSynthesizer(epsilon, domain=domain, person="id", **options)
+    return model.fit(*tables or make_households())
+
+
+def count(events, **values):
+    """Count the events of each person with one of some values, by column."""
+    chosen = np.all([events[name].isin(listed) for name, listed in values.items()], axis=0)
+    return pd.Series(chosen, events.index).groupby(events["id"]).sum()
+
+
+@pytest.mark.filterwarnings("ignore:.*of 'events' are omitted")
+@pytest.mark.parametrize(
+    ("constraints", "limits", "order_by"),
+    [
+        (["count(kind == 1) == 1"], [("kind == 1", 1, 1)], None),
+        (["2 > count(kind == 1)"], [("kind == 1", 0, 1)], "step"),
+        (["0 < count(`kind` == 1) <= 2"], [("kind == 1", 1, 2)], None),
+        (["count(kind == 1) >= 2"], [("kind == 1", 2, 3)], "step"),
+        (
+            ["count(kind == 1) <= 2", "count(kind == 1) > 0", "count(kind == 0) >= 1"],
+            [("kind == 1", 1, 2), ("kind == 0", 1, 3)],
+            "step",
+        ),
+        (
+            ["count(kind == 1) >= 1", "count(step == sex) <= 1", "kind == 1 or step == 1"],
+            [("kind == 1", 1, 3), ("step == sex", 0, 1), ("kind == 0 and step == 0", 0, 0)],
+            None,
+        ),
+    ],
+)
+def test_all_persons_hold_the_limits(constraints, limits, order_by):
+    # Two persons have each multiset of at most three events, so that most real persons contradict the limits.
+    kinds = [*itertools.product(range(2), repeat=2)]
+    own = [e for n in range(4) for e in itertools.combinations_with_replacement(kinds, n)] * 2
+    people = pd.DataFrame({"id": range(len(own)), "sex": [0, 1] * (len(own) // 2)})
+    rows = [(person, *event) for person, events in enumerate(own) for event in events]
+    tables = people, pd.DataFrame(rows, columns=["id", "kind", "step"])
+    columns = {"sex": range(2), "kind": range(2), "step": range(2)}
+    model = fit(*constraints, tables=tables, columns=columns, max_rows_per_person=3, order_by=order_by)
+    people, events = model.sample(1_000)
+    assert events["id"].nunique() > 300
+    events = events.merge(people)
+    for event, low, high in limits:
+        assert events.eval(event).groupby(events["id"]).sum().between(low, high).all(), event
+
+
+def test_limits_are_post_processing():
+    ledger = PrivacyLedger(2.0, delta=1e-6)
+    limited = fit("count(role == 'head') == 2", "count(age > 60) <= 1", ledger=ledger)
+    free = fit()
+    assert limited.guarantee_ == free.guarantee_
+    assert ledger.spent.epsilon == 2
+    pd.testing.assert_frame_equal(limited.link_quality_, free.link_quality_)
+    columns = ["region", "n_events"]
+    pd.testing.assert_frame_equal(limited.people_.marginal(columns), free.people_.marginal(columns))
+    _, events = limited.sample()
+    # No real household has two heads.
+    assert (count(events, role=["head"]) == 2).all()
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 1e4])
+def test_limits_keep_the_distribution_of_other_columns(epsilon):
+    tables = make_households(2_000)
+    (people, events), (_, free) = (fit(*limits, tables=tables, epsilon=epsilon).sample() for limits in ([ONE_HEAD], []))
+    assert (count(free, role=["head"]) == 1).mean() < 0.8
+    assert events["id"].nunique() > 0.98 * len(people)
+    assert len(events) == pytest.approx(len(free), rel=0.01)
+    for role, members in free.groupby("role"):
+        drawn = events[events["role"] == role]
+        assert len(drawn) / len(events) == pytest.approx(len(members) / len(free), abs=0.02)
+        assert drawn["age"].mean() == pytest.approx(members["age"].mean(), abs=1)
+
+
+def test_limits_hold_in_each_table_after_loading():
+    households, members = make_households()
+    members = members[members["id"] < 400]
+    limits = [ONE_HEAD, "count(age > 50) <= 1"]
+    tables = {"roles": members[["id", "role"]], "ages": members[["id", "age"]]}
+    model = fit(*limits, tables=(households, tables))
+    saved = io.BytesIO()
+    skdp.save(model, saved)
+    loaded = skdp.load(io.BytesIO(saved.getvalue())).set_params(random_state=0)
+    (people, events), (_, again) = model.sample(), loaded.sample()
+    for name, table in events.items():
+        pd.testing.assert_frame_equal(table, again[name])
+    assert (count(events["roles"], role=["head"]) == 1).all()
+    assert count(events["ages"], age=range(51, 91)).max() == 1
+    # People without events satisfy the limits.
+    assert events["roles"]["id"].nunique() < 0.8 * len(people)
+
+
+@pytest.mark.parametrize(
+    ("constraints", "message"),
+    [
+        (["count(role == 'head') >= 6"], r"at most `max_rows_per_person` events, got 6\. Increase it"),
+        (["count(region == 'n') <= 1"], r"must read a column of events, got \[.count"),
+        (["count(role == 'head' and role == 'child') == 1"], "some combination of declared values must be counted"),
+        ([ONE_HEAD, "role != 'head'"], "Constraint .count.role == 'head'. == 1.: some combination of declared values"),
+        (["count(role == 'head' and age > 9) == 1", "count(age > 9) <= 2", "role != 'head'"], None),
+    ],
+)
+def test_limits_that_cannot_be_met_raise_an_error(constraints, message):
+    ledger = PrivacyLedger(9.0, delta=1e-5)
+    if message is None:  # only draws show that no head is older than 9
+        with pytest.raises(ValueError, match=r"satisfied by some events of 'events', got \[.count"):
+            fit(*constraints, tables=make_households(80)).sample()
+        return
+    with pytest.raises(ValueError, match=message):
+        fit(*constraints, ledger=ledger)
+    assert ledger.spent.epsilon == 0
+
+
+def test_synthesizers_of_single_rows_refuse_limits():
+    _, members = make_households(50)
+    rows, domain = members[["role", "age"]], Domain(COLUMNS, constraints=[ONE_HEAD])
+    for synthesizer in (DPMarginalSynthesizer(domain=domain), DPColumnSynthesizer(columns=["role"], domain=domain)):
+        with pytest.raises(ValueError, match="limit the events of a person, which requires DPLinkedSynthesizer"):
+            synthesizer.fit(rows)
+    assert domain.check_constraints(rows).all()
+    DPMarginalSynthesizer(domain=domain, random_state=0).fit(rows[["age"]])
