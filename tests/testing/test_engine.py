@@ -1,5 +1,7 @@
 """Checks of engines, with faults put into an engine."""
 
+import warnings
+
 import duckdb
 import polars as pl
 import pytest
@@ -15,8 +17,13 @@ def make_lazy(rows):
 
 
 @pytest.mark.parametrize("make_frame", [make_lazy, duckdb.from_arrow], ids=["polars", "duckdb"])
-def test_engines_pass(make_frame):
-    check_engine(make_frame)
+def test_engines_pass_without_a_warning(make_frame):
+    with warnings.catch_warnings(action="error"):
+        check_engine(make_frame)
+
+
+def round_floats(self):
+    return self.original_load().with_columns(pl.col("weight").cast(pl.Float32).cast(pl.Float64))
 
 
 def read_all_but_one(self, columns):
@@ -33,6 +40,7 @@ def check_nothing(self, release):
     ("method", "fault", "message"),
     [
         ("column_names", lambda self: ["size"], "column_names"),
+        ("load", round_floats, "values of all rows"),
         ("read", read_all_but_one, "statistics"),
         ("check_rows", check_nothing, "before a charge"),
     ],
@@ -40,6 +48,7 @@ def check_nothing(self, release):
 def test_faults_are_found(method, fault, message, monkeypatch):
     engine = type(open_engine(pl.LazyFrame({"x": [1]})))
     monkeypatch.setattr(engine, "original_read", engine.read, raising=False)
+    monkeypatch.setattr(engine, "original_load", engine.load, raising=False)
     monkeypatch.setattr(engine, method, fault)
     with pytest.raises(AssertionError, match=message):
         check_engine(make_lazy)
