@@ -10,7 +10,7 @@ SITE: str | None = None
 
 
 def address(page: str) -> str:
-    """Return the URL of a page, such as ``"guide/tables"`` or ``"guide/tables#in-code"``."""
+    """Return the URL of a page, such as ``"guide/tables"`` or ``"guide/tables#options"``."""
     name, hash_sign, section = page.partition("#")
     if SITE is None:
         # An installed package has the pages as HTML, and a source checkout has their sources.

@@ -69,7 +69,7 @@ def warn_of_objects(table: Table) -> None:
             f"Columns {names} have dtype object: values that are not numbers are read "
             "as missing, because an error would reveal them. Convert the columns to a "
             "numeric dtype",
-            "guide/preprocessing#missing-values",
+            "guide/preprocessing",
         )
 
 
