@@ -7,7 +7,8 @@
 
 // Words of a question that do not describe its subject.
 const QUESTION_WORDS = new Set(
-  ["can", "does", "get", "make", "mean", "need", "put", "realli", "see", "specifi", "thing", "use", "veri", "want", "way", "without", "work"],
+  ["anybodi", "anyon", "better", "can", "does", "equival", "get", "know", "make", "mean", "must", "need", "put", "realli", "see",
+   "someon", "someth", "specifi", "thing", "use", "veri", "want", "way", "without", "work"],
 );
 // Endings of British and American spelling, of stems.
 const SPELLINGS = [[/is$/, ""], [/is$/, "iz"], [/ys$/, "yz"], [/our$/, "or"], [/isat$/, ""]];
@@ -15,11 +16,11 @@ const SPELLINGS = [[/is$/, ""], [/is$/, "iz"], [/ys$/, "yz"], [/our$/, "or"], [/
 const SYNONYMS = {
   accuraci: ["error"], anonym: ["publish"], area: ["region"], attribut: ["column"], chart: ["plot"], contribut: ["row"],
   custom: ["person"], datafram: ["tabl"], dataset: ["tabl"], delet: ["remov"], diagram: ["plot"], employe: ["person"], ep: ["epsilon"],
-  entri: ["row"], ethnic: ["race"], featur: ["column"], field: ["column"], folder: ["file"], gender: ["sex"], graph: ["plot"],
+  entri: ["row"], evad: ["evas"], ethnic: ["race"], featur: ["column"], field: ["column"], folder: ["file"], gender: ["sex"], graph: ["plot"],
   hack: ["attack"], individu: ["person"], label: ["target"], leak: ["reveal"], legal: ["law"], member: ["person"],
-  men: ["sex"], noisi: ["nois"], observ: ["record"], outcom: ["target"], particip: ["person", "respond"], percent: ["proport"],
-  percentag: ["proport"], protect: ["privat"], rule: ["constraint"], salari: ["incom"], subject: ["person"],
-  synthes: ["synthet"], synthesi: ["synthet"], user: ["person"], variabl: ["column"], wage: ["incom"], women: ["sex"], zip: ["postcod"],
+  men: ["sex"], noisi: ["nois"], observ: ["record"], outcom: ["target"], particip: ["person", "respond"], pay: ["incom"], percent: ["proport"],
+  percentag: ["proport"], protect: ["privat"], rule: ["constraint"], salari: ["incom"], subject: ["person"], staff: ["person"],
+  synthes: ["synthet"], synthesi: ["synthet"], user: ["person"], variabl: ["column"], verifi: ["check"], wage: ["incom"], women: ["sex"], zip: ["postcod"],
 };
 const SYNONYM = 0.4; // factor of a word that is not in the question
 const MIN_MISSPELLED_LETTERS = 5;
