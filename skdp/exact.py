@@ -10,15 +10,15 @@ import sys
 from fractions import Fraction
 from functools import lru_cache
 
-# Fractional bits: the bounds of e^700 agree in their first 290 bits.
-_PRECISION = 320
-
 
 @lru_cache(maxsize=128)
 def exp_bounds(
-    exponent: Fraction | float, *, precision: int = _PRECISION
+    exponent: Fraction | float, *, precision: int = 320
 ) -> tuple[Fraction, Fraction]:
-    """Return a lower and an upper bound of ``e**exponent``, for an exponent of at least 0."""
+    """Return a lower and an upper bound of ``e**exponent``, for an exponent of at least 0.
+
+    With 320 fractional bits, the bounds of e^700 agree in their first 290 bits.
+    """
     # Cached, because every fit of an estimator needs the bounds of the same epsilon.
     lower, upper = _fixed_point_exp(Fraction(exponent), precision)
     return Fraction(lower, 1 << precision), Fraction(upper, 1 << precision)

@@ -35,13 +35,13 @@ def pytest_addoption(parser):
 # Examples of docstrings that take seconds are `long`, because quick tests run their code on smaller tables.
 LONG_EXAMPLES = {
     "skdp.datasets._adult.load_adult_aif360",
-    "skdp.evaluation._attribute_inference.attribute_inference",
+    "skdp.evaluation._attacks.attribute_inference",
     "skdp.evaluation._audit.audit_epsilon",
     "skdp.evaluation._privacy_curve.privacy_curve",
     "skdp.evaluation.report._report.study_report",
     "skdp.metrics._mitigation.private_parity",
     "skdp.synthesis._resampler.SyntheticResampler",
-    "skdp.testing._curator.check_curator",
+    "skdp.testing._checks.check_curator",
     "skdp.testing._privatizer.check_privatizer",
 }
 

@@ -75,10 +75,6 @@ def collect_output() -> Iterator[list[str]]:
             texts.append(f"printed: {printed.getvalue()}")
 
 
-# Largest epsilon without a warning. In randomized response with two values, one of
-# 1 + e^10 = 22,027 reports is then not the true value.
-_MAX_EPSILON = 10
-
 # Number of rows assumed for a warning before n is known. Few tables are smaller.
 _MIN_ROWS = 1_000
 
@@ -88,7 +84,9 @@ def warn_of_epsilon(epsilon: float, requested: float | None = None) -> None:
 
     `requested` is the parameter of the user, from which epsilon may be rounded down.
     """
-    if epsilon <= _MAX_EPSILON:
+    # In randomized response with two values and an epsilon of 10, one of 1 + e^10 = 22,027
+    # reports is not the true value.
+    if epsilon <= 10:
         return
     # The best test of two equally likely inputs errs with probability 1 / (1 + e^epsilon)
     # (P. Kairouz, S. Oh, P. Viswanath 2017).
@@ -102,8 +100,7 @@ def warn_of_epsilon(epsilon: float, requested: float | None = None) -> None:
         )
     warn_at_caller(
         f"{stated} gives weak protection: the best attack on two equally likely inputs "
-        f"succeeds with a probability of up to 1 - {failure:.2g}. Use epsilon <= "
-        f"{_MAX_EPSILON}",
+        f"succeeds with a probability of up to 1 - {failure:.2g}. Use epsilon <= 10",
         WeakGuaranteeWarning,
         about="answers/which_epsilon",
     )

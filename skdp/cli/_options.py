@@ -601,7 +601,7 @@ COMMANDS = {
         " read. The names of the files state their formats: CSV, Parquet or Arrow.",
     ),
     "table": (
-        "_table",
+        "_release",
         _add_table_command,
         ("out", ".csv"),
         "write noisy counts, means and quantiles of groups",

@@ -64,7 +64,6 @@ def load_adult(
     subset: Literal["train", "test", "all"] = "train",
     dropna: bool = False,
     return_X_y: bool = False,
-    as_frame: bool = True,
 ) -> Any:
     """Load the Adult ("Census Income") dataset (classification of incomes above 50,000 dollars a year).
 
@@ -79,18 +78,16 @@ def load_adult(
         remain.
     return_X_y : bool, default=False
         If True, return ``(data, target)`` instead of a Bunch.
-    as_frame : bool, default=True
-        If True, data and target are pandas objects. Otherwise, they are arrays of Python objects.
 
     Returns
     -------
     :class:`~sklearn.utils.Bunch` or (data, target)
         Dictionary-like object with the entries
 
-        - data: DataFrame or ndarray of shape (n_samples, 14). Text columns are categorical, with the sorted values
+        - data: DataFrame of shape (n_samples, 14). Text columns are categorical, with the sorted values
           that the documentation of the data lists. A missing value is nan, which is not a category.
-        - target: Series or ndarray of shape (n_samples,) with the ``income``, "<=50K" or ">50K".
-        - frame: DataFrame of shape (n_samples, 15) with data and target; None if `as_frame` is False.
+        - target: Series of shape (n_samples,) with the ``income``, "<=50K" or ">50K".
+        - frame: DataFrame of shape (n_samples, 15) with data and target.
         - feature_names: names of the columns of the data.
         - target_names: the two labels.
         - domain: `Domain` of all columns of the frame, from the documentation of the data. Numeric columns have bins.
@@ -146,17 +143,12 @@ def load_adult(
         frame = frame.dropna()
     frame = frame.reset_index(drop=True)
     data, target = frame.drop(columns="income"), frame["income"].copy()
-    entries: dict[str, Any] = {"frame": frame, "data": data, "target": target}
-    if not as_frame:
-        entries = {
-            "frame": None,
-            "data": data.to_numpy(dtype=object),
-            "target": target.to_numpy(dtype=object),
-        }
     if return_X_y:
-        return entries["data"], entries["target"]
+        return data, target
     return Bunch(
-        **entries,
+        frame=frame,
+        data=data,
+        target=target,
         feature_names=data.columns.to_list(),
         target_names=_LEVELS["income"].split(),
         domain=_make_domain(frame.columns, missing=not dropna),

@@ -13,11 +13,11 @@ from skdp.domain._domain import copy_guarantee as copy_guarantee
 from skdp.domain._domain import guarantee_fields as guarantee_fields
 from skdp.domain._domain import list_counts as list_counts
 from skdp.domain._domain import mark_events as mark_events
-from skdp.domain._draft import are_date_codes as are_date_codes
-from skdp.domain._draft import check_draft as check_draft
-from skdp.domain._draft import describe_texts as describe_texts
-from skdp.domain._draft import domains_of_dtypes as domains_of_dtypes
-from skdp.domain._draft import draft_columns as draft_columns
-from skdp.domain._draft import list_or_cut as list_or_cut
+from skdp.domain._toml import are_date_codes as are_date_codes
+from skdp.domain._toml import check_draft as check_draft
+from skdp.domain._toml import describe_texts as describe_texts
+from skdp.domain._toml import domains_of_dtypes as domains_of_dtypes
+from skdp.domain._toml import draft_columns as draft_columns
+from skdp.domain._toml import list_or_cut as list_or_cut
 
 __all__ = ["Categories", "Domain", "Interval"]

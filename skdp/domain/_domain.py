@@ -26,7 +26,6 @@ from skdp.domain._attributes import (
     name_column_in_errors,
     type_of_attribute,
 )
-from skdp.domain._draft import check_draft, draft_columns
 from skdp.domain._expressions import (
     Expression,
     Operand,
@@ -34,7 +33,7 @@ from skdp.domain._expressions import (
     parse_constraints,
     parse_derived,
 )
-from skdp.domain._toml import parse_toml, write_toml
+from skdp.domain._toml import check_draft, draft_columns, parse_toml, write_toml
 from skdp.privacy import PrivacyGuarantee, format_html, list_releases
 from skdp.tables import (
     Table,

@@ -1,9 +1,12 @@
 """Cost of privacy and remaining leakage: curves, studies, attacks, audits, displays and the report."""
 
-from skdp.evaluation._attribute_inference import attribute_inference, bayes_accuracy
+from skdp.evaluation._attacks import (
+    attribute_inference,
+    bayes_accuracy,
+    membership_inference,
+)
 from skdp.evaluation._audit import audit_epsilon
 from skdp.evaluation._fairness_study import fairness_study
-from skdp.evaluation._membership_inference import membership_inference
 from skdp.evaluation._planning import plan_epsilon, plan_rows
 from skdp.evaluation._privacy_curve import compare_to_baseline, privacy_curve
 from skdp.evaluation.displays import (

@@ -27,11 +27,6 @@ from skdp.survey import ReportDesign
 LEVEL = 0.95
 Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
-# Candidates: all numbers with three significant digits from 0.001 to 64.
-EPSILONS = np.unique(
-    np.minimum(np.arange(100, 1000) * 10.0 ** np.arange(-5, 0)[:, None], 64)
-)
-
 
 def plan_epsilon(
     source: Any,
@@ -123,14 +118,17 @@ def plan_epsilon(
         error = _margin_of_error(release, quantity, n, rates)
         return error <= margin * (1 + 1e-9)  # rounding errors of floats
 
+    # All numbers with three significant digits from 0.001 to 64.
+    decades = 10.0 ** np.arange(-5, 0)[:, None]
+    epsilons = np.unique(np.minimum(np.arange(100, 1000) * decades, 64))
     # Bisection, because the margin of error decreases with epsilon.
-    position = bisect_left(EPSILONS, True, key=is_sufficient)
-    if position == len(EPSILONS):
+    position = bisect_left(epsilons, True, key=is_sufficient)
+    if position == len(epsilons):
         raise ValueError(
-            f"No epsilon up to {EPSILONS[-1]:g} achieves this precision with "
-            f"{n:,} rows. Use plan_rows to find the number of rows."
+            f"No epsilon up to 64 achieves this precision with {n:,} rows. Use "
+            "plan_rows to find the number of rows."
         )
-    return float(EPSILONS[position])
+    return float(epsilons[position])
 
 
 def plan_rows(

@@ -60,8 +60,8 @@ _LOCAL = "skdp.large._local"
 
 # Module and class of the engine, by the library and the class of a frame.
 _ENGINES = {
-    ("dask", "DataFrame"): ("skdp.large._dask", "DaskTable"),
-    ("pyspark", "DataFrame"): ("skdp.large._spark", "SparkTable"),
+    ("dask", "DataFrame"): ("skdp.large._clusters", "DaskTable"),
+    ("pyspark", "DataFrame"): ("skdp.large._clusters", "SparkTable"),
     ("polars", "LazyFrame"): (_LOCAL, "PolarsTable"),
     ("duckdb", "DuckDBPyRelation"): (_LOCAL, "DuckDBTable"),
     ("_duckdb", "DuckDBPyRelation"): (_LOCAL, "DuckDBTable"),

@@ -163,11 +163,6 @@ def check_path(path: Any, parameter: str = "path") -> Path | None:
     return destination
 
 
-# Bytes that are written to a new file and removed again, so that a full disk is found
-# before a charge.
-RESERVED_BYTES = 1 << 16
-
-
 @contextmanager
 def open_output(
     path: Path, *, mode: int = 0o666, is_folder: bool = False
@@ -207,7 +202,8 @@ def _create(path: Path, mode: int, *, is_folder: bool) -> None:
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(bytes(RESERVED_BYTES))
+            # A full disk is found before a charge.
+            file.write(bytes(1 << 16))
             file.flush()
             os.fsync(file.fileno())
             file.truncate(0)

@@ -18,9 +18,8 @@ from skdp.local._protocol_file import check_attached_protocol as check_attached_
 from skdp.local._protocol_file import read_and_tally as read_and_tally
 from skdp.local._rappor import RapporEncoder
 from skdp.local._sets import SetValuedEncoder
-from skdp.local._shuffle import shuffle_reports
 from skdp.local._table import LocalTableEncoder
-from skdp.local._tally import ReportTally
+from skdp.local._tally import ReportTally, shuffle_reports
 from skdp.local._transformer import ReportTransformer
 from skdp.local._transformer import warn_of_reports as warn_of_reports
 from skdp.local._wrappers import OnFitOnly, PosteriorFeatures

@@ -16,12 +16,6 @@ from skdp.local import check_sample_weight
 from skdp.pages import warn
 from skdp.tables import ColumnError, call_safely, is_frame, is_missing, wrap_table
 
-# Largest number of classes that are compared one by one, each with its own table.
-MAX_CLASSES = 100
-
-# Largest number of classes that are whole numbers without a warning.
-MAX_INTEGER_CLASSES = 20
-
 # Combinations of values of the sensitive columns; None represents a missing value.
 CellLabels = list[tuple[Any, ...]]
 
@@ -157,16 +151,17 @@ def list_positive_labels(
             "to the same labels."
         )
     if positive_label is None and len(labels) > 2:
-        if len(labels) > MAX_CLASSES:
+        # Each class has its own table.
+        if len(labels) > 100:
             raise ValueError(
-                f"`y_true` and `y_pred` must have at most {MAX_CLASSES} labels, got "
+                "`y_true` and `y_pred` must have at most 100 labels, got "
                 f"{len(labels)}. Compare numbers with a threshold, such as y >= 1000, or "
                 "set positive_label."
             )
-        if len(labels) > MAX_INTEGER_CLASSES and labels.dtype.kind in "iuf":
+        if len(labels) > 20 and labels.dtype.kind in "iuf":
             # Whole numbers are classes, but so many may be ages.
             warn(
-                f"`y_true` and `y_pred` have more than {MAX_INTEGER_CLASSES} whole "
+                "`y_true` and `y_pred` have more than 20 whole "
                 "numbers, which are compared as classes. Compare other numbers with a "
                 "threshold, such as y >= 1000, and pass classes as text",
                 UserWarning,

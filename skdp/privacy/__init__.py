@@ -31,11 +31,11 @@ from skdp.privacy.guarantees._losses import pure_mu as pure_mu
 from skdp.privacy.guarantees._report_pair import ReportPair as ReportPair
 from skdp.privacy.guarantees._shuffled import Released as Released
 from skdp.privacy.guarantees._shuffled import local_epsilon, shuffled_guarantee
-from skdp.privacy.ledger._address import is_database_text as is_database_text
-from skdp.privacy.ledger._address import is_server_address as is_server_address
-from skdp.privacy.ledger._address import strip_secrets as strip_secrets
 from skdp.privacy.ledger._book import BudgetExceeded
 from skdp.privacy.ledger._ledger import PrivacyLedger
+from skdp.privacy.ledger._server_book import is_database_text as is_database_text
+from skdp.privacy.ledger._server_book import is_server_address as is_server_address
+from skdp.privacy.ledger._server_book import strip_secrets as strip_secrets
 from skdp.privacy.statement._result import PrivacyStatement
 from skdp.privacy.statement._statement import privacy_statement
 from skdp.privacy.statement._steps import list_releases as list_releases

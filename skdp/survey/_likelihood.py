@@ -75,15 +75,15 @@ def log_sum(logs: Floats) -> Floats:
     return largest + np.log(np.exp(logs - largest).sum(axis=0))
 
 
-@dataclass(frozen=True, eq=False)
 class ClassTarget:
     """Target with classes, a multinomial logit whose reference is the first class."""
 
-    # Log probability of the target, or of its report, given each class, up to a constant
-    # for each row; shape (n_classes, n_rows).
-    log_likelihoods: Floats
-
     n_scale_parameters = 0
+
+    def __init__(self, log_likelihoods: Floats) -> None:
+        # Log probability of the target, or of its report, given each class, up to a
+        # constant for each row; shape (n_classes, n_rows).
+        self.log_likelihoods = log_likelihoods
 
     @property
     def n_columns(self) -> int:
@@ -118,15 +118,15 @@ class ClassTarget:
         return list(is_certain) if is_true else [np.ones(is_certain.shape[1], bool)]
 
 
-@dataclass(frozen=True, eq=False)
 class NumberTarget:
     """Numeric target with normal errors. The scale is the log of their standard deviation."""
 
-    # (n_rows,), with mean 0 and variance 1.
-    values: Floats
-
     n_scale_parameters = 1
     n_columns = 1
+
+    def __init__(self, values: Floats) -> None:
+        # (n_rows,), with mean 0 and variance 1.
+        self.values = values
 
     def log_densities(self, linear: Floats, scale: Floats) -> Floats:
         """Compute the log density of the target; shape (1, n_cells, n_rows)."""

@@ -51,10 +51,6 @@ from skdp.survey._likelihood import (
 from skdp.survey._proportions import encode_labels, warn_of_reports
 from skdp.tables import is_frame, to_objects
 
-# Smallest number of distinct values of a numeric target. With 2 to 9 values, whose errors
-# are not normal, coefficients had biases of up to 13 standard errors.
-MIN_DISTINCT_VALUES = 10
-
 # Distance between the proportions of a fit and of its reports, in standard errors, above
 # which it warns. By chance, fewer than one in a million fits exceed it.
 MAX_STD_ERRORS = 5.0
@@ -482,11 +478,12 @@ class ReportLinearRegression(OrderedScore, RegressorMixin, ReportRegression):
                 "y must be finite. Drop rows with missing or infinite targets."
             )
         n_distinct = len(np.unique(values[weights > 0]))
-        n_required = max(2, min(MIN_DISTINCT_VALUES, len(values)))
+        # With 2 to 9 values, coefficients had biases of up to 13 standard errors.
+        n_required = max(2, min(10, len(values)))
         if self.predictor_designs is not None and n_distinct < n_required:
             raise ValueError(
-                f"y must have at least {MIN_DISTINCT_VALUES} distinct values, because "
-                f"its errors are normal; got {n_distinct}. Use "
+                "y must have at least 10 distinct values, because its errors are "
+                f"normal; got {n_distinct}. Use "
                 "ReportLogisticRegression for classes."
             )
         return values

@@ -1,4 +1,4 @@
-"""Checks of all private estimators: guarantee, charges, errors and random bits."""
+"""Checks of all private estimators (guarantee, charges, errors and random bits), of curators, and of engines."""
 
 from __future__ import annotations
 
@@ -14,22 +14,33 @@ from functools import partial
 from typing import Any
 from unittest import SkipTest
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
+from sklearn.base import BaseEstimator
 
+from skdp.central import DPGroupBy
+from skdp.domain import Domain
+from skdp.engines import privatize, tally
 from skdp.exact import round_up
+from skdp.large import LargeTable, open_engine, show_errors
+from skdp.local import RandomizedResponseEncoder
 from skdp.privacy import (
     BudgetExceeded,
     Mu,
+    PrivacyLedger,
     Rho,
+    WeakGuaranteeWarning,
     check_epsilon,
     parse_budget,
     privacy_statement,
 )
 from skdp.testing._recording import RecordingLedger, record_random_bytes
+from skdp.testing._replay import replay_release
 from skdp.testing._subject import (
     SECRET_NUMBER,
     SECRET_TEXT,
+    Curator,
     Subject,
     list_fitted_attributes,
     require,
@@ -426,3 +437,210 @@ def tabulate_checks(checks: Iterator[tuple[str, Callable[[], None]]]) -> pd.Data
             status, reason = "skipped", str(skipped)
         results.append((name, status, reason, time.perf_counter() - start))
     return pd.DataFrame(results, columns=["check", "status", "reason", "seconds"])
+
+
+def check_noise(subject: Curator) -> None:
+    """Check that the noise covers the last row, for all rows, 4 rows and a single row.
+
+    All outputs must follow from noisy numbers (see `replay_release`).
+    """
+    # A sensitivity that depends on the rows is largest for small tables.
+    is_of_values = subject.guarantee().relation == "replace_values"
+    for size in (len(subject.X), 4, 1):
+        X, neighbor = subject.X[:size], subject.X[: size - 1]
+        if is_of_values:
+            # The protected values of the last row are replaced by values of another row.
+            neighbor = subject.replace_protected(size - 1)[:size]
+        replay = replay_release(subject.estimator, X, neighbor)
+        if replay.guarantee.epsilon and replay.draws.empty and not replay.epsilon:
+            raise SkipTest("the noise is not drawn by skdp.randomness")
+        require(
+            replay.passed,
+            f"the noise must cover the last of {size} rows, got:"
+            f" {'; '.join(replay.findings)}. See `replay_release`.",
+        )
+
+
+CURATOR_CHECKS = (*CHECKS, check_noise)
+
+
+def curator_checks(
+    estimator: BaseEstimator, X: pd.DataFrame
+) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Yield the checks of `check_curator` and their names, for a test runner."""
+    return bind_checks(Curator(estimator, X), CURATOR_CHECKS)
+
+
+def check_curator(
+    estimator: BaseEstimator,
+    X: pd.DataFrame,
+) -> pd.DataFrame:
+    """Check that an estimator adheres to the conventions of central-model estimators.
+
+    This is the counterpart of `check_privatizer` for estimators whose `fit` releases statistics of a table. The checks
+    cover the guarantee and its statement, charges, errors, random bits, and the noise of neighboring tables (by
+    `replay_release`).
+
+    Parameters
+    ----------
+    estimator : estimator
+        Estimator instance with the attribute `guarantee_` after `fit`, and the parameters `ledger` and `random_state`.
+        It is cloned and not fitted itself.
+
+    X : pandas.DataFrame
+        Public rows, at least 20. The last column is the target of an estimator that requires a target.
+
+    Returns
+    -------
+    pandas.DataFrame
+        One row per check, with the columns 'check', 'status' ('passed' or 'skipped'), 'reason' and
+        'seconds'.
+
+    Raises
+    ------
+    AssertionError
+        If a check fails. The message has the name of the check, the expected and the actual result, and a remedy.
+
+    See Also
+    --------
+    check_privatizer : Checks of a transformer that privatizes each row.
+    replay_release : Replay of the noise on a neighboring table.
+
+    Notes
+    -----
+    **Privacy.** X is not protected, so it must be public. The checks find common mistakes, but they do not prove that
+    an estimator is private. For a guarantee of some columns ("replace_values"), the neighboring tables differ in the
+    values of these columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdp import DPMean
+    >>> from skdp.testing import check_curator
+    >>> X = pd.DataFrame({"a": np.linspace(0, 1, 30)})
+    >>> set(check_curator(DPMean(bounds=(0, 1)), X)["status"])
+    {'passed'}
+    """
+    return tabulate_checks(curator_checks(estimator, X))
+
+
+_COLORS = Domain({"color": ["red", "green", None]})
+
+
+def check_engine(make_frame: Callable[[Any], Any]) -> None:
+    """Check an engine of large tables on made-up rows, and show the errors of its code.
+
+    Elsewhere, the text of an error of an engine is omitted, because it may contain values of a row. Here, errors are
+    raised unchanged with their tracebacks. `CONTRIBUTING.md` lists the methods of an engine.
+
+    Parameters
+    ----------
+    make_frame : callable
+        Returns a frame of the engine's library with the rows of a `pyarrow.Table`.
+
+    Raises
+    ------
+    AssertionError
+        If a result differs from the result of the rows in memory.
+
+    See Also
+    --------
+    skdp.engines.privatize : Privatize a table of any engine.
+
+    Notes
+    -----
+    **Privacy.** No private data are read: all rows are made up by this function.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from skdp.testing import check_engine
+    >>> print(check_engine(lambda rows: pl.from_arrow(rows).lazy()))
+    None
+    """
+    import pyarrow
+
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        {
+            "color": rng.choice(np.array(["red", "green", None], object), 3_000),
+            "size": rng.integers(0, 10, 3_000),
+            "weight": rng.random(3_000),
+        }
+    )
+    table = pyarrow.Table.from_pandas(rows, preserve_index=False)
+    with (
+        show_errors(),
+        # The reports are true values, which are compared with the rows.
+        warnings.catch_warnings(action="ignore", category=WeakGuaranteeWarning),
+    ):
+        frame = make_frame(table)
+        _check_rows(frame, rows)
+        _check_statistics(frame, rows)
+        _check_reports(frame, rows)
+        _check_charge(frame)
+
+
+def _check_rows(frame: Any, rows: pd.DataFrame) -> None:
+    """Check the names of the columns, the table without rows, and all rows."""
+    engine = open_engine(frame)
+    names = engine.column_names()
+    require(names == list(rows), f"column_names() must be {list(rows)}, got {names}.")
+    require(len(engine.sample) == 0, "`sample` must have no rows.")
+    require(
+        _list_weights(engine) == sorted(rows["weight"]),
+        "load() must return the values of all rows.",
+    )
+
+
+def _list_weights(engine: LargeTable) -> list[float]:
+    """Return the sorted weights of all rows, which are distinct."""
+    loaded = nw.from_native(engine.load(), eager_only=True)
+    return sorted(loaded.get_column("weight").to_list())
+
+
+def _check_statistics(frame: Any, rows: pd.DataFrame) -> None:
+    """Check that counts, sums and quantiles equal those of the rows in memory, with the same seed."""
+    groups = DPGroupBy(
+        1.0,
+        by="color",
+        keys=_COLORS,
+        bounds={"size": (0, 9), "weight": (0.0, 1.0)},
+        statistics=["count", "mean", "median"],
+        random_state=0,
+    )
+    expected = groups.fit(rows).to_frame()
+    found = nw.from_native(groups.fit(frame).to_frame()).select(*expected.columns)
+    require(
+        np.array_equal(found.to_numpy(), expected.to_numpy()),
+        "statistics of groups must equal the statistics of the rows in memory.",
+    )
+
+
+def _check_reports(frame: Any, rows: pd.DataFrame) -> None:
+    """Check the numbers of reports, which are true values with this epsilon, and a column that is kept."""
+    encoder = RandomizedResponseEncoder(60.0, categories=_COLORS, random_state=0)
+    reports = privatize(frame, encoder, keep=["weight"])
+    counts = encoder.estimate_counts(tally(reports, encoder))["count"].round()
+    expected = rows["color"].value_counts(dropna=False)
+    require(
+        sorted(counts) == sorted(expected), "each row must have exactly one report."
+    )
+    kept = _list_weights(open_engine(reports))
+    require(kept == sorted(rows["weight"]), "kept columns must be unchanged.")
+
+
+def _check_charge(frame: Any) -> None:
+    """Check that an undeclared value raises an error before the charge."""
+    ledger = PrivacyLedger(1.0)
+    encoder = RandomizedResponseEncoder(
+        1.0, categories={"color": ["red", "green"]}, ledger=ledger
+    )
+    try:
+        privatize(frame, encoder)
+    except ValueError:
+        pass
+    else:
+        raise AssertionError("an undeclared value must raise an error.")
+    require(not ledger.spent.epsilon, "an undeclared value must raise before a charge.")

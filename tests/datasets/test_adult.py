@@ -71,7 +71,7 @@ def test_domain_declares_every_value_of_every_column(subset, dropna):
     assert adult.domain.columns == tuple(adult.frame.columns)
     codes = adult.domain.encode([adult.frame[name] for name in adult.frame])
     assert all((code < size).all() for code, size in zip(codes, adult.domain.sizes, strict=True))
-    assert adult.domain == load_adult(dropna=dropna, as_frame=False).domain  # public: independent of the loaded rows
+    assert adult.domain == load_adult(dropna=dropna).domain  # public: independent of the loaded rows
     missing = {name for name in adult.domain.columns if None in adult.domain[name].values}
     assert missing == (set() if dropna else set(MISSING))
     assert set(adult.privileged) < set(adult.protected) < set(adult.feature_names)
@@ -83,15 +83,11 @@ def test_domain_declares_every_value_of_every_column(subset, dropna):
         assert not adult.frame[name].cat.ordered
 
 
-@pytest.mark.parametrize("as_frame", [False, True])
-def test_options_return_arrays_or_frames_and_the_target_alone(as_frame):
-    expected = load_adult(subset="test", dropna=True)
-    loaded = load_adult(subset="test", dropna=True, as_frame=as_frame)
-    X, y = load_adult(subset="test", dropna=True, as_frame=as_frame, return_X_y=True)
-    assert np.array_equal(X, expected.data.astype(object))
-    assert np.array_equal(y, expected.target.astype(object))
-    assert isinstance(X, pd.DataFrame if as_frame else np.ndarray)
-    assert (loaded.frame is None) == (not as_frame)
+def test_data_and_target_are_returned_alone():
+    loaded = load_adult(subset="test", dropna=True)
+    X, y = load_adult(subset="test", dropna=True, return_X_y=True)
+    assert X.equals(loaded.data)
+    assert y.equals(loaded.target)
     assert loaded.feature_names == NAMES
     assert loaded.target_names == ["<=50K", ">50K"]
     assert "CC BY 4.0" in loaded.DESCR

@@ -13,7 +13,7 @@ from skdp import DPHistogram, RandomizedResponseEncoder, UnaryEncodingTransforme
 from skdp.engines import privatize, tally
 from skdp.engines._release import prepare_release
 from skdp.engines._reports import ReportSums
-from skdp.large import _spark
+from skdp.large import _clusters
 from skdp.local import SecretKey
 from tests.engines.tables import DOMAIN, encoder
 
@@ -76,7 +76,7 @@ def test_repeated_attempt_draws_the_same_reports(spark, frame, tmp_path):
     notes = str(tmp_path / "notes")
     made = encoder(random_state=None)
     release = prepare_release(frame.limit(0).toArrow(), made, keep=["number"])
-    lazy = _spark.draw_lazily(frame, release.charge(made))
+    lazy = _clusters.draw_lazily(frame, release.charge(made))
 
     def note_and_fail(batches):
         from pyspark import TaskContext
@@ -138,20 +138,20 @@ class Session:
 @pytest.mark.parametrize("master", ["yarn", None])
 @pytest.mark.parametrize("place", ["hdfs:/data/out", "dbfs:/out", "s3a://bucket/out", "/data/on/the/cluster", "out"])
 def test_cluster_writes_where_all_machines_can_read(master, place):
-    assert _spark.check_path(Session(master), place) == place
+    assert _clusters.check_path(Session(master), place) == place
     with pytest.raises(FileExistsError, match="never overwritten"):
-        _spark.check_path(Session(master, [place]), place)
+        _clusters.check_path(Session(master, [place]), place)
     with pytest.raises(ValueError, match="`path` is required on a cluster"):
-        _spark.check_path(Session(master), None)
+        _clusters.check_path(Session(master), None)
 
 
 def test_local_session_writes_to_local_paths(tmp_path):
     here = Session("local[2]")
-    assert _spark.check_path(here, tmp_path / "out") == str(tmp_path / "out")
-    assert _spark.check_path(here, None).startswith("file:///")
-    assert _spark.check_path(here, "hdfs:/data/out") == "hdfs:/data/out"
+    assert _clusters.check_path(here, tmp_path / "out") == str(tmp_path / "out")
+    assert _clusters.check_path(here, None).startswith("file:///")
+    assert _clusters.check_path(here, "hdfs:/data/out") == "hdfs:/data/out"
     with pytest.raises(FileExistsError):
-        _spark.check_path(Session("local[2]", [str(tmp_path)]), tmp_path)
+        _clusters.check_path(Session("local[2]", [str(tmp_path)]), tmp_path)
 
 
 def values_of(batches):
@@ -164,16 +164,19 @@ def test_error_of_a_worker_is_returned_as_a_value():
     rows = pa.table({"color": ["red", "red", "red"], "id": [1, 2, 1]})
     odd = pa.table({"color": ["red", "SECRET"], "id": [1, 2]})
     made = prepare_release(rows[:0], transformer, person="id")
-    ids = values_of(_spark.check_partition(made, rows.to_batches(max_chunksize=2)))
+    ids = values_of(_clusters.check_partition(made, rows.to_batches(max_chunksize=2)))
     assert ids["refusal"] == [None] * 3
     assert ids["id"][0] == ids["id"][2] != ids["id"][1]
     reports = ReportSums(transformer.protocol_)
-    failed = [_spark.check_partition(made, odd.to_batches()), _spark.sum_partition(reports, ["cell"], odd.to_batches())]
+    failed = [
+        _clusters.check_partition(made, odd.to_batches()),
+        _clusters.sum_partition(reports, ["cell"], odd.to_batches()),
+    ]
     for found in failed:
         (refusal,) = values_of(found)["refusal"]
         assert "olumn 'color' " in refusal
         assert "SECRET" not in refusal
-    found = values_of(_spark.sum_partition(reports, ["cell"], rows.to_batches(max_chunksize=2)))
+    found = values_of(_clusters.sum_partition(reports, ["cell"], rows.to_batches(max_chunksize=2)))
     sums = np.concatenate([part.ravel() for part in transformer.tally(rows.select(["color"])).sums()])
     assert dict(zip(found["cell"], found["value"], strict=True)) == {n: sums[n] for n in np.flatnonzero(sums)}
 

@@ -22,7 +22,7 @@ def few_trees():
         return HistGradientBoostingClassifier(**{**parameters, "max_iter": 10})
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("skdp.evaluation._attribute_inference.HistGradientBoostingClassifier", few)
+        patched.setattr("skdp.evaluation._attacks.HistGradientBoostingClassifier", few)
         patched.setattr("skdp.evaluation.report._report.N_RELEASES", 4)
         patched.setattr("skdp.evaluation.report._report.N_SPLITS", 2)
         yield

@@ -71,7 +71,7 @@ def report():
         (curve, "sklearn.linear_model.LogisticRegression.fit"),
         (fairness, "sklearn.linear_model.LogisticRegression.fit"),
         (report, "sklearn.linear_model.LogisticRegression.fit"),
-        (members, "skdp.evaluation._membership_inference.pairwise_distances_argmin_min"),
+        (members, "skdp.evaluation._attacks.pairwise_distances_argmin_min"),
     ],
 )
 def test_study_limits_each_fit_to_one_thread(study, fitted):

@@ -26,7 +26,7 @@ from sklearn.utils import Bunch
 
 from skdp._arrays import Integers
 from skdp.domain import Domain
-from skdp.evaluation._attribute_inference import AttackResult, attribute_inference
+from skdp.evaluation._attacks import AttackResult, attribute_inference
 from skdp.evaluation._privacy_curve import check_epsilons, privacy_curve
 from skdp.evaluation.report._study import PARAM_NAME, Study, encode_declared
 from skdp.local import RandomizedResponseEncoder
@@ -55,9 +55,6 @@ PARITY, OPPORTUNITY = (
     "statistical parity difference",
     "equal opportunity difference",
 )
-
-# Keys from which the seeds of the experiments are derived.
-MODELS, ATTACKS, SYNTHESIS = 1, 2, 3
 
 
 def score_model(
@@ -108,7 +105,7 @@ def score_models(study: Study, n_splits: int) -> tuple[pd.DataFrame, pd.Series]:
         study.y,
         param_name=PARAM_NAME,
         epsilons=study.epsilons,
-        random_state=study.seed(MODELS),
+        random_state=study.seed(1),
         **options,
     )
     scores = cross_validate(
@@ -141,7 +138,7 @@ def audit_fairness(study: Study) -> dict[float, dict[str, pd.DataFrame]]:
     true = _compute_metrics(fairness_report, study.y, predicted, true_groups, **labels)
     audits = {}
     for epsilon in study.epsilons:
-        encoder = study.encoder(epsilon, MODELS, 100)
+        encoder = study.encoder(epsilon, 1, 100)
         reports = encoder.transform(study.frame[study.columns])
         groups = reports[study.sensitive_features]
         naive = _compute_metrics(fairness_report, study.y, predicted, groups, **labels)
@@ -205,7 +202,7 @@ def attack_releases(study: Study) -> dict[float, AttackResult]:
 def _attack(study: Study, rows: pd.DataFrame, epsilon: float) -> AttackResult:
     """Predict the attacked column of the study from a release of `rows` with one epsilon."""
     column = choose_attacked_column(study)
-    encoder = study.encoder(epsilon, ATTACKS)
+    encoder = study.encoder(epsilon, 2)
     reports = encoder.transform(rows[study.columns])
     released = rows[[*study.columns, *study.others]].copy()
     # Protected columns are replaced by reports; other columns are released unchanged.
@@ -247,7 +244,7 @@ def _draw_synthetic(
     study: Study, epsilon: float, delta: float, real: pd.DataFrame
 ) -> pd.DataFrame:
     """Fit a synthesizer and draw as many synthetic rows as there are real rows."""
-    seed = study.seed(SYNTHESIS, study.epsilons.index(epsilon))
+    seed = study.seed(3, study.epsilons.index(epsilon))
     synthesizer = DPMarginalSynthesizer(
         epsilon, delta=delta, domain=study.domain, random_state=seed
     )

@@ -67,17 +67,13 @@ class Section:
 
 # A style has one meaning in all figures: the position of its color and marker. Numbers
 # without privacy are black and dashed.
-STYLES = {
-    "reports": 0,
-    DEBIASED: 0,
-    "with the report": 0,
-    NAIVE: 1,
-    "trusted curator": 2,
-    "without the columns": 3,
-    "without the report": 3,
-    "shuffled reports": 4,
-    "most frequent value": 4,
-}
+STYLES = (
+    ("reports", DEBIASED, "with the report"),
+    (NAIVE,),
+    ("trusted curator",),
+    ("without the columns", "without the report"),
+    ("shuffled reports", "most frequent value"),
+)
 WITHOUT_PRIVACY = ("without privacy", TRUE_GROUPS)
 
 
@@ -430,7 +426,8 @@ def _draw_lines(section: Section) -> str:
     figure, axes = pyplot.subplots(figsize=(4.4, 3.8), layout="constrained")
     table = section.table.sort_index(axis="columns")
     for position, (label, name) in enumerate(section.lines.items()):
-        style = choose_series_style(STYLES.get(label, position))
+        own = (index for index, labels in enumerate(STYLES) if label in labels)
+        style = choose_series_style(next(own, position))
         if label in WITHOUT_PRIVACY:
             style = {"color": INK, "ls": "--"}
         axes.plot(table.loc[name].astype(float), label=label, **style)

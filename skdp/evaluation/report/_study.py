@@ -123,7 +123,10 @@ class Study:
         return min(self.epsilons, key=lambda epsilon: abs(np.log(epsilon)))
 
     def seed(self, *key: int) -> int | None:
-        """Derive a seed from `random_state` and a key; None for secure randomness."""
+        """Derive a seed from `random_state` and a key; None for secure randomness.
+
+        The keys of counts, models, attacks and synthetic rows begin with 0, 1, 2 and 3.
+        """
         if self.random_state is None:
             return None
         # The length of the key is included, because NumPy ignores trailing zeros.

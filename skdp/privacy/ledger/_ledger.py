@@ -25,7 +25,6 @@ from skdp.privacy.guarantees._guarantee import (
     Relation,
     join_names,
 )
-from skdp.privacy.ledger._address import is_server_address
 from skdp.privacy.ledger._book import (
     MEASURES,
     Account,
@@ -36,7 +35,7 @@ from skdp.privacy.ledger._book import (
     round_down,
     to_float,
 )
-from skdp.privacy.ledger._server_book import ServerBook
+from skdp.privacy.ledger._server_book import ServerBook, is_server_address
 
 _COLUMNS = "title epsilon delta rho relation unit trust scope mechanism secure time"
 
