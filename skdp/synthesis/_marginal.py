@@ -124,8 +124,8 @@ class DPMarginalSynthesizer(
         pairs. A warning lists the marginals that are not measured, with the reason.
     target : column name, optional
         Column that downstream models predict; ``"target"`` for a y without a name. Pairs with it get a larger fraction
-        of the budget. If delta > 0 and the noise is large, one table of up to 16 columns by groups of their values is
-        also measured if it improves predictions of the target.
+        of the budget. If delta > 0, one table of up to 16 columns by groups of their values is also measured if it
+        improves predictions of the target.
     max_cells : int, default=100_000
         Largest number of cells of a clique of the model. Time and memory are proportional to it. ``"auto"`` does not
         select marginals with more cells.
@@ -194,9 +194,9 @@ class DPMarginalSynthesizer(
     Otherwise it has Gaussian noise of variance ``k**2 / (f * mu**2)``, drawn exactly and rounded, where mu is the
     largest number for which mu-Gaussian privacy implies (epsilon, delta) ([2]_). With ``marginals="auto"``,
     interactions are chosen by permute-and-flip if delta = 0, and otherwise by the exponential mechanism, as is a table
-    with the target, by the number of records whose target it predicts and a first model does not. The fractions
-    of counts, scores and choices add up to at most 1. The model, samples and all other methods are post-processing,
-    without privacy loss.
+    with the target, by the number of records whose target it predicts and a first model does not (of two targets, the
+    more frequent one counts less). The fractions of counts, scores and choices add up to at most 1. The model, samples
+    and all other methods are post-processing, without privacy loss.
 
     Of d columns, each with declared bins of several values spends 3/(20 d) of the budget on counts of fine cells. If k
     columns have fine cells, each whose bins are found spends 1/(5 k) of the budget on them. The fine cells depend on

@@ -63,6 +63,20 @@ def test_rule_of_three_columns_is_a_table_of_three_columns():
     assert (is_zero == rows["label"]).mean() > 0.75
 
 
+def test_rule_of_a_rare_label_is_kept():
+    """A table that predicts the more frequent value everywhere corrects no prediction."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.uniform(-1, 1, (20_000, 6)), columns=list("abcdef"))
+    is_odd = table[["b", "d", "e"]].prod(axis=1) > 0
+    table["label"] = (rng.random(len(table)) < np.where(is_odd, 0.09, 0.01)).astype(int)
+    domain = {name: Interval(-1.0, 1.0, bins=8) for name in "abcdef"} | {"label": [0, 1]}
+    synthesizer = fit(table, domain=domain)
+    rows = synthesizer.sample(20_000)
+    is_odd = rows[["b", "d", "e"]].prod(axis=1) > 0
+    assert 0.04 < rows["label"].mean() < 0.06
+    assert rows["label"][is_odd].mean() > 3 * rows["label"][~is_odd].mean()
+
+
 def test_pairs_within_a_table_of_groups_are_not_measured():
     synthesizer = fit()
     scores = synthesizer.pair_scores_
@@ -154,13 +168,20 @@ TABLES = [[(0, np.array([0, 1])), (1, np.array([0, 0, 1]))], [(1, np.arange(3))]
 MODEL, _ = fit_model(Structure(SIZES), [Marginal((0, 2), np.array([[5.0, 1.0], [2.0, 4.0]]), 1.0)])
 
 
-def count_corrections(rows, threshold=0, weights=None):
+WEIGHTS = [np.ones(2), np.array([0.375, 1.0])]
+
+
+def count_corrections(rows, threshold, outcome_weights=WEIGHTS[0], weights=None):
     """Compute the exact scores of all tables, without the noise."""
     counts = private_counts(rows, SIZES, make_budget("laplace", 1), weights=weights)
-    return counts.open_corrections(TABLES, MODEL, 2, threshold)._scores
+    return counts.open_corrections(TABLES, MODEL, 2, threshold, outcome_weights)._scores
 
 
-def count_corrections_in_a_loop(rows, threshold):
+def predict(row, weights):
+    return MODEL.predict([[value] for value in row], 2, weights)[0]
+
+
+def count_corrections_in_a_loop(rows, threshold, weights):
     scores = []
     for columns in TABLES:
         cells = {}
@@ -169,25 +190,26 @@ def count_corrections_in_a_loop(rows, threshold):
             cells.setdefault(key, []).append(row)
         score = 0
         for members in cells.values():
-            n_right = sum(row[2] == MODEL.predict([[value] for value in row], 2)[0] for row in members)
-            largest = max(sum(row[2] == label for row in members) for label in range(2))
+            n_right = sum(weights[row[2]] for row in members if row[2] == predict(row, weights))
+            largest = max(weights[label] * sum(row[2] == label for row in members) for label in range(2))
             score += max(0, largest - n_right - threshold)
-        scores.append(score)
+        scores.append(int(score))
     return scores
 
 
+@pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("threshold", [0, 1])
-def test_record_changes_the_corrected_predictions_of_all_tables_in_one_direction(threshold):
+def test_record_changes_the_corrected_predictions_of_all_tables_in_one_direction(threshold, weights):
     """All tables of up to three records, and each record beside them."""
     changes = []
     for n in range(4):
         for rows in itertools.combinations_with_replacement(CELLS, n):
-            before = count_corrections(list(rows), threshold)
+            before = count_corrections(list(rows), threshold, weights)
             if n < 3:
-                np.testing.assert_array_equal(before, count_corrections_in_a_loop(rows, threshold))
+                np.testing.assert_array_equal(before, count_corrections_in_a_loop(rows, threshold, weights))
             for row in CELLS:
-                changes.append(count_corrections([*rows, row], threshold) - before)
-    directions = np.where(MODEL.predict(np.transpose(CELLS), 2) == np.transpose(CELLS)[2], -1, 1)
+                changes.append(count_corrections([*rows, row], threshold, weights) - before)
+    directions = np.where(MODEL.predict(np.transpose(CELLS), 2, weights) == np.transpose(CELLS)[2], -1, 1)
     signed = np.array(changes).reshape(-1, len(CELLS), len(TABLES)) * directions[:, None]
     assert signed.min() == 0
     assert signed.max() == 1
@@ -199,11 +221,12 @@ def test_combinations_of_a_large_table_count_as_their_records():
     weights = np.where(MODEL.predict(np.transpose(CELLS), 2) == np.transpose(CELLS)[2], 1, 3)
     expected = count_corrections(np.repeat(CELLS, weights, axis=0), 1)
     assert expected.min() > 0
-    np.testing.assert_array_equal(count_corrections(CELLS, 1, weights), expected)
+    np.testing.assert_array_equal(count_corrections(CELLS, 1, weights=weights), expected)
 
 
+@pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("n_rows", [1, 2])
-def test_choice_of_a_table_multiplies_probabilities_by_at_most_the_guarantee(n_rows, monkeypatch):
+def test_choice_of_a_table_multiplies_probabilities_by_at_most_the_guarantee(n_rows, weights, monkeypatch):
     """Exact probabilities for all tables of up to two records, and each person with `n_rows` rows beside them."""
     chosen = []
     monkeypatch.setattr(
@@ -217,7 +240,7 @@ def test_choice_of_a_table_multiplies_probabilities_by_at_most_the_guarantee(n_r
     @cache
     def log_probabilities(rows):
         counts = private_counts(list(rows), SIZES, make_budget("gaussian", 1, n_rows))
-        scores = counts.open_corrections(TABLES, MODEL, 2, 0)
+        scores = counts.open_corrections(TABLES, MODEL, 2, 0, weights)
         scores.choose(range(len(TABLES)), np.zeros(len(TABLES)), fraction)
         return chosen[-1] - np.logaddexp.reduce(chosen[-1])
 

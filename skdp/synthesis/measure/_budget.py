@@ -465,21 +465,26 @@ class PrivateCounts:
         model: GraphicalModel,
         target: int,
         threshold: int,
+        outcome_weights: Floats,
     ) -> PrivateScores:
         """Count the records whose target a table predicts in place of a model, for private choices.
 
-        A table has columns, with the group of each of their values. In each cell, its prediction is the most frequent
-        target, which counts by how many records more than a `threshold` it is right where the model is not.
+        A table has columns, with the group of each of their values. In each cell, its prediction is the target with the
+        largest weighted count, which counts by how many records more than a `threshold` it is right where the model is
+        not. `outcome_weights` are the weights of records by their target, at most 1.
         """
         # A record that the model predicts right increases the number of right predictions by
-        # 1, and the largest count of a cell by 0 or 1, so it decreases the scores of some
-        # tables by 1. Another record increases the scores of some tables by 1.
+        # its weight, and the largest count of a cell by at most that, so it decreases the
+        # scores of some tables by at most 1. Another record increases the scores of some
+        # tables by at most 1. Scores are rounded down, which keeps both.
         records = self._records.load()
         outcomes, n_outcomes = records.codes[target], records.sizes[target]
-        is_right = model.predict(records.codes, target) == outcomes
-        weights = np.ones(is_right.size, np.int64)
+        predicted = model.predict(records.codes, target, outcome_weights)
+        is_right = predicted == outcomes
+        one = 1 << 16
+        weights = np.ceil(one * outcome_weights).astype(np.int64)[outcomes]
         if records.weights is not None:
-            weights = records.weights
+            weights = weights * records.weights
         scores = []
         for columns in tables:
             grouped = records.group(columns)
@@ -490,8 +495,9 @@ class PrivateCounts:
             np.add.at(counts, (cells, outcomes), weights)
             n_right = np.zeros(values.size, np.int64)
             np.add.at(n_right, cells, weights * is_right)
-            corrected = counts.max(axis=1) - n_right - threshold * self.budget.unit
-            scores.append(int(np.maximum(corrected, 0).sum()))
+            corrected = counts.max(axis=1) - n_right
+            corrected -= one * threshold * self.budget.unit
+            scores.append(int(np.maximum(corrected, 0).sum()) // one)
         exact = np.array(scores, np.int64)
         return PrivateScores(exact, self.budget, self._source, difference=1)
 

@@ -4,7 +4,8 @@
 # 2. scores: compare all pairs with independent columns.
 # 3. choice: choose pairs whose gain exceeds the noise that they add to all marginals ([2]_).
 # 4. counts: measure these pairs and, again, the columns; fit a model.
-# 5. second scores: compare pairs and marginals of three columns with the model, and search interactions.
+# 5. second scores: measure one table with the target, compare pairs and marginals of three columns with the model, and
+#    search interactions.
 # 6. second counts: choose and measure as before; fit the model again.
 # With much noise, steps 5 and 6 are one table with the target or interactions, and the pairs again.
 # .. [1] R. McKenna, B. Mullins, D. Sheldon, G. Miklau (2022). AIM: an adaptive and
@@ -191,13 +192,12 @@ def _measure_selected(
     scores, candidates = score_pairs(
         private, plan, counts, lists, is_precise=is_precise
     )
-    if is_precise:
-        fitted = measure_in_rounds(private, candidates, scores, search, numbers)
-    else:
-        seeks_table = is_loaded and plan.target is not None and not plan.workload
-        fitted = measure_again(
-            private, candidates, scores, search, numbers, seeks_table=seeks_table
-        )
+    seeks_table = is_loaded and plan.target is not None and not plan.workload
+    seeks_table = seeks_table and private.budget.is_gaussian
+    measure = measure_in_rounds if is_precise else measure_again
+    fitted = measure(
+        private, candidates, scores, search, numbers, seeks_table=seeks_table
+    )
     noisy_scores: dict[Clique, tuple[float, float]] = {}
     for clique, score in scores.noisy.items():
         if len(clique) == 2:
@@ -429,11 +429,10 @@ def measure_again(
 ) -> FittedCounts:
     """Measure pairs, then one table with the target, or else interactions, and the pairs again; fit a model.
 
-    `seeks_table` states whether a table is chosen, if the noise is Gaussian.
+    `seeks_table` states whether a table is chosen.
     """
     # With Gaussian noise, two measurements with parts of a budget are as good as one.
     plan, budget = candidates.plan, private.budget
-    seeks_table = seeks_table and budget.is_gaussian
     max_unspent = MAX_UNSPENT_FRACTION
     if plan.target is not None:
         max_unspent = MAX_TARGET_UNSPENT_FRACTION
@@ -529,6 +528,8 @@ def measure_in_rounds(
     scores: Scores,
     search: Search | None,
     numbers: NumberCounts,
+    *,
+    seeks_table: bool,
 ) -> FittedCounts:
     """Measure pairs, score marginals against a model of them, and measure marginals with large errors; fit a model."""
     plan = candidates.plan
@@ -536,6 +537,14 @@ def measure_in_rounds(
     measure_marginals(private, candidates, first)
     model = fit_counts(plan.structure, private.marginals, numbers).model
     measured = [clique for clique in first if clique not in candidates.deferred]
+    coarse: dict[Clique, ValueGroups] = {}
+    if seeks_table:
+        coarse = measure_target_table(
+            private, plan, model=model, gains=scores.excess, measured=measured
+        )
+    if coarse:
+        measured += coarse
+        model = fit_counts(plan.structure, private.marginals, numbers).model
     total, _ = estimate_total(private.marginals)
     counts = [total * model.marginal(clique) for clique in plan.columns]
     groups = group_columns(private, plan, counts, private.budget.remaining)
@@ -561,7 +570,7 @@ def measure_in_rounds(
         gains={**gains, **found},
         excess={**_weigh(second.excess, n_uses), **found},
         measured=measured,
-        interactions=interactions,
+        interactions={**coarse, **interactions},
     )
     chosen = candidates.choose() or measured or plan.columns
     measure_marginals(private, candidates, chosen)

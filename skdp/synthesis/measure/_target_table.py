@@ -69,11 +69,18 @@ def measure_target_table(
     for clique, groups in tables:
         members = zip(clique, groups, strict=True)
         grouped.append([part for part in members if part[0] != target])
-    scores = private.open_corrections(grouped, model, target, math.ceil(noise))
+    # With two values, errors of the rare value count as much as errors of the other one:
+    # no table predicts a rare value as the more frequent one.
+    weights = np.ones(plan.sizes[target])
+    if weights.size == 2:
+        weights = counts[target].min() / counts[target]
+    threshold = math.ceil(noise)
+    scores = private.open_corrections(grouped, model, target, threshold, weights)
     expected = np.zeros(len(tables))
     index = scores.choose(range(len(tables)), expected, fraction * CHOICE_FRACTION)
     corrected = scores.measure(index, fraction * SCORE_FRACTION)
-    error = math.hypot(budget.std_error(fraction * SCORE_FRACTION), math.sqrt(total))
+    sampling_error = math.sqrt(counts[target] @ weights**2)
+    error = math.hypot(budget.std_error(fraction * SCORE_FRACTION), sampling_error)
     if corrected < 3 * error:
         return {}
     clique, groups = tables[index]

@@ -186,8 +186,10 @@ class GraphicalModel:
                 self._draw_column(rows, column, parents, weights, rng)
         return rows[: self.n_columns]
 
-    def predict(self, rows: Sequence[Codes], column: int) -> Indices:
-        """Return the most probable value of a column given all other columns, for each row."""
+    def predict(
+        self, rows: Sequence[Codes], column: int, weights: Floats | float = 1.0
+    ) -> Indices:
+        """Return the value of a column with the largest weighted probability given all other columns, for each row."""
         # Logarithms of the tables that depend on the column: cliques minus separators.
         factors = []
         tables = [*self.beliefs, *self._separators]
@@ -196,8 +198,8 @@ class GraphicalModel:
             if column in clique:
                 others = tuple(other for other in clique if other != column)
                 sign = 1 if index < len(self.beliefs) else -1
-                weights = np.moveaxis(table, clique.index(column), -1)
-                logs = sign * np.log(np.maximum(weights, np.finfo(float).tiny))
+                factor = np.moveaxis(table, clique.index(column), -1)
+                logs = sign * np.log(np.maximum(factor, np.finfo(float).tiny))
                 factors.append((others, logs))
         n_rows = len(rows[0])
         predicted = np.empty(n_rows, np.intp)
@@ -206,7 +208,7 @@ class GraphicalModel:
             sums = sum(
                 logs[tuple(rows[c][part] for c in others)] for others, logs in factors
             )
-            predicted[part] = np.argmax(sums, axis=-1)
+            predicted[part] = np.argmax(sums + np.log(weights), axis=-1)
         return predicted
 
     def _draw_column(
