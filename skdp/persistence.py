@@ -245,9 +245,9 @@ def load(
     Notes
     -----
     **Privacy.** The file is not signed. The guarantee of a local transformer is computed
-    from its parameters. For other estimators, the epsilon, delta and rho of the guarantee
-    are compared with the parameters. All other fields of the guarantee, and all
-    statistics, are as in the file.
+    from its parameters. For other estimators, the epsilon and delta of the guarantee, and
+    the rho with a `Rho` or `Mu`, are compared with the parameters. All other fields of
+    the guarantee, and all statistics, are as in the file.
 
     Examples
     --------
