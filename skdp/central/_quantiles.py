@@ -65,8 +65,8 @@ class Candidates:
     # Candidate k is the number ``k / 10**decimals``. The candidates have intervals on a line
     # of integers: 10**i units for each power 100**i, up to their range, that divides k. A cut
     # of the line, chosen by the exponential mechanism, is the candidate of its interval.
-    # Many people have the same round value, such as 0. With n candidates, it has the
-    # fraction 1 / sqrt(n) of the line and not 1 / n, so that it is found with half of the
+    # Many people have the same round value, such as 0. With n candidates, it has up to
+    # 1 / sqrt(n) of the line and not 1 / n, so that it is found with half of the
     # epsilon. The other candidates together have nine tenths of the line or more.
 
     low: float
