@@ -836,12 +836,14 @@ def list_counts(domain: Domain) -> list[Expression]:
     return [constraint for constraint in domain._constraints if constraint.counts]
 
 
-def mark_events(domain: Domain, X: Any) -> Mask:
-    """Mark the events that each constraint of `list_counts` counts, in an array of shape (n_counts, n_events)."""
-    table = wrap_table(X)
-    get_operand = domain._make_reader(table)
-    marked = [c.evaluate(get_operand).to_truth() for c in list_counts(domain)]
-    return np.reshape(marked, (len(marked), len(table.columns[0]))).astype(bool)
+def mark_limited(domain: Domain, X: Any) -> Mask:
+    """Mark the events that each constraint limits, of shape (n_constraints, n_events): all violations, or it counts."""
+    get_operand = domain._make_reader(wrap_table(X))
+    marked = []
+    for constraint in domain._constraints:
+        is_true = constraint.evaluate(get_operand).to_truth()
+        marked.append(is_true == constraint.counts)
+    return np.array(marked)
 
 
 def guarantee_fields(declared: Mapping[Any, Any]) -> list[dict[str, Any]]:

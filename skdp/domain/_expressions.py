@@ -21,7 +21,7 @@ from skdp.tables import drop_missing, to_dates, to_numbers, to_object_list, to_o
 _ALLOWED = (
     "Use columns (in backquotes unless they are identifiers), numbers, + - * /, "
     "comparisons, and, or, not, and text in quotes beside == or !=. A constraint may "
-    "compare count(EXPRESSION) with whole numbers."
+    "be count(EXPRESSION) <= 1, == 1, >= 1 or 1 <= count(EXPRESSION) <= 2."
 )
 
 # A string in quotes, or the name of a column in backquotes.
@@ -57,6 +57,13 @@ _COMPARISONS: dict[type, Callable[..., Any]] = {
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
+}
+
+# The smallest and largest number of events for a comparison with n.
+_LIMITS: dict[type, Callable[[int], tuple[int, float]]] = {
+    ast.Eq: lambda n: (n, n),
+    ast.LtE: lambda n: (0, n),
+    ast.GtE: lambda n: (n, math.inf),
 }
 
 _TIMES = np.dtype("datetime64[us]")
@@ -124,7 +131,8 @@ class Expression:
 
     counts = False
     """True for "low <= count(expression) <= high", on the events of a person for which the expression is true."""
-    low, high = 0, math.inf
+    low: int = 0
+    high: float = 0
 
     def __init__(self, text: Any, title: str, *, may_count: bool = False) -> None:
         # `text` is Python syntax with column names, and `title` its name in errors.
@@ -148,8 +156,8 @@ class Expression:
             self._tree = ast.parse(source, mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             raise ValueError(f"{self.title}: not an expression. {_ALLOWED}") from None
-        if may_count and isinstance(self._tree, ast.Compare):
-            self._read_limits(self._tree)
+        if may_count:
+            self._read_limits()
         identifiers = {f"_column_{index}_": name for index, name in enumerate(names)}
         self.columns = set()
         for node in ast.walk(self._tree):
@@ -157,39 +165,29 @@ class Expression:
                 node.id = identifiers.get(node.id, node.id)
                 self.columns.add(node.id)
 
-    def _read_limits(self, tree: ast.Compare) -> None:
-        """Read "1 <= count(expression) <= 2"; other comparisons remain expressions of a row."""
-        parts = [tree.left, *tree.comparators]
-        counted, numbers = [], []
-        for part in parts:
-            match part:
-                case ast.Call(func=ast.Name(id="count"), args=[event], keywords=[]):
-                    counted.append(event)
-                case ast.Constant(value=int() as number):
-                    numbers.append(number)
-        types = [type(op) for op in tree.ops]
-        if (
-            len(counted) != 1
-            or len(numbers) != len(types)
-            or {*types} - {*_COMPARISONS}
-        ):
-            return
-        # The truth values change beside these numbers only.
-        beside = {max(0, number + step) for number in numbers for step in (-1, 0, 1)}
-        tried = np.array(sorted({0, *beside}))
-        values = [getattr(part, "value", tried) for part in parts]
-        pairs = zip(types, pairwise(values), strict=True)
-        truths = [_COMPARISONS[op](*pair) for op, pair in pairs]
-        is_true = np.logical_and.reduce(truths)
-        true = np.flatnonzero(is_true)
-        if true.size == 0 or np.ptp(true) >= true.size:
+    def _read_limits(self) -> None:
+        """Read "count(expression) <= 1" and "1 <= count(expression) <= 2"; all other texts remain expressions."""
+        match self._tree:
+            case ast.Compare(
+                ast.Call(ast.Name("count"), [event], []),
+                [op],
+                [ast.Constant(int() as number)],
+            ) if type(op) in _LIMITS:
+                self.low, self.high = _LIMITS[type(op)](number)
+            case ast.Compare(
+                ast.Constant(int() as low),
+                [ast.LtE(), ast.LtE()],
+                [ast.Call(ast.Name("count"), [event], []), ast.Constant(int() as high)],
+            ):
+                self.low, self.high = low, high
+            case _:
+                return
+        if self.low > self.high:
             raise ValueError(
-                f"{self.title}: expected a smallest and a largest number of events that "
-                "is not below it, such as '1 <= count(...) <= 2'."
+                f"{self.title}: the smallest number of events must be at most the largest "
+                f"one, got {self.low} and {self.high}."
             )
-        self._tree, self.counts, self.low = counted[0], True, int(tried[true[0]])
-        if not is_true[-1]:
-            self.high = int(tried[true[-1]])
+        self._tree, self.counts = event, True
 
     def check(self, operands: Mapping[Any, Operand]) -> Operand:
         """Check the names and types of an expression on columns without rows, and return its result.

@@ -44,11 +44,11 @@ def count(events, **values):
     ("constraints", "limits", "order_by"),
     [
         (["count(kind == 1) == 1"], [("kind == 1", 1, 1)], None),
-        (["2 > count(kind == 1)"], [("kind == 1", 0, 1)], "step"),
-        (["0 < count(`kind` == 1) <= 2"], [("kind == 1", 1, 2)], None),
+        (["count(kind == 1) <= 1"], [("kind == 1", 0, 1)], "step"),
+        (["1 <= count(`kind` == 1) <= 2"], [("kind == 1", 1, 2)], None),
         (["count(kind == 1) >= 2"], [("kind == 1", 2, 3)], "step"),
         (
-            ["count(kind == 1) <= 2", "count(kind == 1) > 0", "count(kind == 0) >= 1"],
+            ["count(kind == 1) <= 2", "count(kind == 1) >= 1", "count(kind == 0) >= 1"],
             [("kind == 1", 1, 2), ("kind == 0", 1, 3)],
             "step",
         ),

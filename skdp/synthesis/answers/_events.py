@@ -12,7 +12,7 @@ import numpy as np
 from skdp._arrays import Codes, Floats, Indices, Mask
 from skdp.base import find_stack_level
 from skdp.central.statistics import select_columns
-from skdp.domain import Domain, list_counts, mark_events
+from skdp.domain import Domain, mark_limited
 from skdp.pages import warn
 from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.answers._rows import (
@@ -20,7 +20,6 @@ from skdp.synthesis.answers._rows import (
     Ranks,
     draw_numbers,
     draw_valid,
-    find_invalid,
     learn_ranks,
     write_frame,
 )
@@ -71,20 +70,21 @@ def check_omitted(table: str, domain: Domain, n_drawn: int, n_planned: int) -> N
 
 
 class EventCounts:
-    """The number of events of each person that each constraint counts, of shape (n_counts, n_persons)."""
+    """The number of events of each person that each constraint limits, of shape (n_constraints, n_persons)."""
 
     def __init__(self, joint: Domain, template: Table, n_persons: int) -> None:
         """Start with people without events, which have the columns of `joint`."""
-        counts = list_counts(joint)
-        self._lows = np.array([[count.low] for count in counts]).reshape(-1, 1)
-        self._highs = np.array([[count.high] for count in counts]).reshape(-1, 1)
-        self._counts = np.zeros((len(counts), n_persons))
+        limits = [(limit.low, limit.high) for limit in joint._constraints]
+        self._lows, self._highs = np.reshape(limits, (-1, 2)).T[..., np.newaxis]
+        self._counts = np.zeros((len(limits), n_persons))
         self._template = template
 
-    def _mark(self, drawn: DrawnRows) -> Mask:
-        if self._lows.size == 0:
-            return np.zeros((0, drawn.n_rows), bool)
-        return mark_events(drawn.domain, write_frame(self._template, drawn))
+    def _add(self, persons: Indices, drawn: DrawnRows) -> Floats:
+        """Return the numbers of some people after one more event of each."""
+        counts = self._counts[:, persons]
+        if len(counts):
+            counts += mark_limited(drawn.domain, write_frame(self._template, drawn))
+        return counts
 
     def find_invalid(
         self, waiting: Indices, n_later: Indices, rows: Indices, drawn: DrawnRows
@@ -93,15 +93,13 @@ class EventCounts:
 
         The events are of the people `waiting[rows]`, and `n_later` events of the people `waiting` follow.
         """
-        counts = self._counts[:, waiting[rows]] + self._mark(drawn)
+        counts = self._add(waiting[rows], drawn)
         n_missing = np.maximum(self._lows - counts, 0).sum(axis=0)
-        is_beyond = (counts > self._highs).any(axis=0)
-        is_invalid = find_invalid(self._template, drawn)
-        return is_invalid | is_beyond | (n_missing > n_later[rows])
+        return np.any(counts > self._highs, axis=0) | (n_missing > n_later[rows])
 
     def add_event(self, persons: Indices, drawn: DrawnRows) -> None:
         """Add one event of each of some people."""
-        self._counts[:, persons] += self._mark(drawn)
+        self._counts[:, persons] = self._add(persons, drawn)
 
     def are_met(self, persons: Indices) -> Mask:
         """Return True for each person with enough events."""
