@@ -11,8 +11,6 @@ from skdp.domain._domain import DomainLike as DomainLike
 from skdp.domain._domain import add_guarantee as add_guarantee
 from skdp.domain._domain import copy_guarantee as copy_guarantee
 from skdp.domain._domain import guarantee_fields as guarantee_fields
-from skdp.domain._domain import list_counts as list_counts
-from skdp.domain._domain import mark_limited as mark_limited
 from skdp.domain._toml import are_date_codes as are_date_codes
 from skdp.domain._toml import check_draft as check_draft
 from skdp.domain._toml import describe_texts as describe_texts

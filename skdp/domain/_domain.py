@@ -27,7 +27,6 @@ from skdp.domain._attributes import (
     type_of_attribute,
 )
 from skdp.domain._expressions import (
-    Expression,
     Operand,
     declare_operand,
     parse_constraints,
@@ -558,6 +557,15 @@ class Domain(Mapping[Any, Categories | Interval]):
                 is_valid &= constraint.evaluate(get_operand).to_truth()
         return is_valid
 
+    def _mark_limited(self, X: Any) -> Mask:
+        """Mark the events that each constraint limits, or that violate it, in shape (n_constraints, n_events)."""
+        get_operand = self._make_reader(wrap_table(X))
+        marked = []
+        for constraint in self._constraints:
+            is_true = constraint.evaluate(get_operand).to_truth()
+            marked.append(is_true == constraint.counts)
+        return np.array(marked)
+
     def add_derived(self, X: Any) -> Any:
         """Add the derived columns to a table, or replace them.
 
@@ -829,21 +837,6 @@ def _set_releases(
         found._attributes[name].releases = by_column.get(name, ())
     found.releases = tuple(dict.fromkeys(chain(releases, *by_column.values())))
     return found
-
-
-def list_counts(domain: Domain) -> list[Expression]:
-    """List the constraints of a domain on the number of events of a person."""
-    return [constraint for constraint in domain._constraints if constraint.counts]
-
-
-def mark_limited(domain: Domain, X: Any) -> Mask:
-    """Mark the events that each constraint limits, of shape (n_constraints, n_events): all violations, or it counts."""
-    get_operand = domain._make_reader(wrap_table(X))
-    marked = []
-    for constraint in domain._constraints:
-        is_true = constraint.evaluate(get_operand).to_truth()
-        marked.append(is_true == constraint.counts)
-    return np.array(marked)
 
 
 def guarantee_fields(declared: Mapping[Any, Any]) -> list[dict[str, Any]]:

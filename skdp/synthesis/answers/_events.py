@@ -12,7 +12,7 @@ import numpy as np
 from skdp._arrays import Codes, Floats, Indices, Mask
 from skdp.base import find_stack_level
 from skdp.central.statistics import select_columns
-from skdp.domain import Domain, mark_limited
+from skdp.domain import Domain
 from skdp.pages import warn
 from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.answers._rows import (
@@ -83,7 +83,7 @@ class EventCounts:
         """Return the numbers of some people after one more event of each."""
         counts = self._counts[:, persons]
         if len(counts):
-            counts += mark_limited(drawn.domain, write_frame(self._template, drawn))
+            counts += drawn.domain._mark_limited(write_frame(self._template, drawn))
         return counts
 
     def find_invalid(

@@ -14,7 +14,7 @@ import pandas as pd
 
 from skdp._arrays import Mask
 from skdp.base import check_choice, find_stack_level
-from skdp.domain import Categories, Domain, Interval, mark_limited
+from skdp.domain import Categories, Domain, Interval
 from skdp.pages import warn
 from skdp.randomness import check_size
 from skdp.synthesis.model import (
@@ -278,7 +278,7 @@ def find_masks(domain: Domain, max_cells: int) -> tuple[tuple[Clique, Mask], ...
             columns[name] = pd.Series(values[codes.ravel()], dtype=object)
         constrained, cells = domain.select(names), pd.DataFrame(columns)
         is_valid = constrained.check_constraints(cells)
-        marked = mark_limited(constrained, cells)
+        marked = constrained._mark_limited(cells)
         for limit, is_limited in zip(constrained._constraints, marked, strict=True):
             if limit.low and not (is_limited & is_valid).any():
                 raise ValueError(

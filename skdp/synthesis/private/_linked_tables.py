@@ -14,7 +14,7 @@ import pandas as pd
 
 from skdp._arrays import Indices
 from skdp.central.statistics import select_columns
-from skdp.domain import Domain, Interval, list_counts
+from skdp.domain import Domain, Interval
 from skdp.large import load_large
 from skdp.synthesis.private._records import CodedRecords
 from skdp.synthesis.private._table import (
@@ -224,7 +224,7 @@ def _check_tables(
     """Check the columns of all tables together."""
     people = tables.people
     n_tables = Counter(people.features)
-    if counts := [constraint.text for constraint in list_counts(people.domain)]:
+    if counts := [c.text for c in people.domain._constraints if c.counts]:
         raise ValueError(
             f"Constraints on the number of events must read a column of events, got {counts}. "
             "Add a comparison with such a column."
@@ -316,15 +316,15 @@ def _require_events(
     constraints = []
     for name, table in tables.events.items():
         columns = {*domain.columns, *table.domain.columns}
-        for count in list_counts(select_present(declared, columns)):
-            if count.low > numbers.edges[-1]:
+        for limit in select_present(declared, columns)._constraints:
+            if limit.low > numbers.edges[-1]:
                 raise ValueError(
-                    f"{count.title}: a person must have at most `max_rows_per_person` "
-                    f"events, got {count.low}. Increase it, or correct the constraint."
+                    f"{limit.title}: a person must have at most `max_rows_per_person` "
+                    f"events, got {limit.low}. Increase it, or correct the constraint."
                 )
-            if count.low > 1:
+            if limit.low > 1:
                 number = f"`{name_number(name)}`"
-                constraints.append(f"{number} == 0 or {number} >= {count.low}")
+                constraints.append(f"{number} == 0 or {number} >= {limit.low}")
     return Domain(domain, constraints=constraints)
 
 

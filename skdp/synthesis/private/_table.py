@@ -27,7 +27,6 @@ from skdp.domain import (
     Interval,
     domains_of_dtypes,
     dtype_of_attribute,
-    list_counts,
 )
 from skdp.large import LargeTable, open_large
 from skdp.synthesis.private._cells import cut_domain
@@ -231,7 +230,7 @@ def derived_from(domain: Domain, columns: Collection[Any]) -> list[Any]:
 
 def check_rows_alone(domain: Domain) -> None:
     """Check that all constraints of a domain are on single rows."""
-    if counts := [constraint.text for constraint in list_counts(domain)]:
+    if counts := [limit.text for limit in domain._constraints if limit.counts]:
         raise ValueError(
             f"The constraints {counts} of `domain` limit the events of a person, which "
             "requires DPLinkedSynthesizer. Use it, or remove them."
