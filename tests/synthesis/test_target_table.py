@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdp import DPMarginalSynthesizer, Interval
+from skdp import Domain, DPMarginalSynthesizer, Interval
 from skdp.synthesis.measure import _target_table as target_table
 from skdp.synthesis.model import Marginal, Structure, _estimation, fit_model
 from skdp.testing import replay_release
@@ -75,6 +75,14 @@ def test_rule_of_a_rare_label_is_kept():
     is_odd = rows[["b", "d", "e"]].prod(axis=1) > 0
     assert 0.04 < rows["label"].mean() < 0.06
     assert rows["label"][is_odd].mean() > 3 * rows["label"][~is_odd].mean()
+
+
+def test_target_with_an_excluded_value_has_weights_of_at_most_1():
+    """The estimated count of a value that a constraint excludes is 0."""
+    codes = np.random.default_rng(0).integers(0, 3, (2_000, 5))
+    table = pd.DataFrame(codes, columns=NAMES).assign(label=0)
+    domain = Domain({name: range(3) for name in NAMES} | {"label": [0, 1]}, constraints=["label == 0"])
+    assert not fit(table, domain=domain).sample(100)["label"].any()
 
 
 def test_pairs_within_a_table_of_groups_are_not_measured():

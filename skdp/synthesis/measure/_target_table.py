@@ -73,7 +73,9 @@ def measure_target_table(
     # no table predicts a rare value as the more frequent one.
     weights = np.ones(plan.sizes[target])
     if weights.size == 2:
-        weights = counts[target].min() / counts[target]
+        # A constraint may exclude a value, whose count is then 0.
+        likely = np.maximum(counts[target], 1.0)
+        weights = likely.min() / likely
     threshold = math.ceil(noise)
     scores = private.open_corrections(grouped, model, target, threshold, weights)
     expected = np.zeros(len(tables))
