@@ -137,7 +137,7 @@ class EventModel:
         has_order : bool
             True if the events of a person are ordered.
         max_cells : int
-            Largest number of cells of a clique with known marginals.
+            Largest number of cells of a clique with simulated marginals.
         """
         domain = fitted.domain
         # Each column of events has a history, and the columns of people follow.
@@ -158,23 +158,26 @@ class EventModel:
         # Given columns depend on each other. Without their marginals, the effect of one of
         # them on an event would be counted again for each column that depends on it.
         for _ in range(N_SIMULATIONS):
-            model = model._fit(model._estimate_known(people), max_cells)
+            model = model._fit(model._simulate_given_pairs(people), max_cells)
         return model
 
-    def _fit(self, known: list[Marginal], max_cells: int) -> EventModel:
-        """Fit the model to the noisy counts, and to known marginals as far as the model still has few cells."""
+    def _fit(self, simulated: list[Marginal], max_cells: int) -> EventModel:
+        """Fit the model to the noisy counts, and to simulated marginals as far as the model still has few cells."""
         counts = self.fitted.counts
         structure = self.columns.structure
         cliques = {marginal.clique for marginal in counts.marginals}
         graph = Elimination(structure.sizes, cliques, structure.given)
         max_total = CLIQUES_PER_MODEL * max_cells
-        added = [m for m in known if graph.add(m.clique, max_cells, max_total)]
+        added = [m for m in simulated if graph.add(m.clique, max_cells, max_total)]
         fit = fit_counts(structure, counts.marginals, counts.numbers, added)
         fit = replace(fit, scores=counts.scores)
         return EventModel(self.columns, replace(self.fitted, counts=fit))
 
-    def _estimate_known(self, people: FittedTable) -> list[Marginal]:
-        """Estimate the marginals of pairs of given columns from the events of simulated people."""
+    def _simulate_given_pairs(self, people: FittedTable) -> list[Marginal]:
+        """Estimate marginals of pairs of columns on which an event is conditioned, from simulated people and events.
+
+        A cell counts people: each of n events of a person has the weight 1 / n.
+        """
         # The seed is fixed, so that a loaded synthesizer has the same model.
         rng = np.random.default_rng(0)
         codes = list(people.counts.model.sample(N_SIMULATED, rng))
@@ -183,17 +186,18 @@ class EventModel:
         n_events = self.columns.n_events
         records = self.columns.make_records(persons, events.codes[-n_events:], codes)
         marginals = self.fitted.counts.marginals
-        cliques = self.columns.list_known(marginals, people.counts.marginals)
+        cliques = self.columns.list_given_pairs(marginals, people.counts.marginals)
         n_people, _ = people.n_rows
         scale = n_people / (N_SIMULATED * UNIT)
         noise = min(marginal.std_error for marginal in marginals)
-        known = []
+        simulated = []
         for clique, counts in zip(cliques, records.count(cliques), strict=True):
             # The sampling error of a cell with the average count, and the smallest noise.
             sampling_error = n_people / math.sqrt(N_SIMULATED * counts.size)
             std_error = math.hypot(sampling_error, noise)
-            known.append(Marginal(clique, scale * counts.astype(float), std_error))
-        return known
+            estimates = scale * counts.astype(float)
+            simulated.append(Marginal(clique, estimates, std_error))
+        return simulated
 
     @cached_property
     def joint(self) -> Domain:

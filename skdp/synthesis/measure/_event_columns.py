@@ -161,7 +161,7 @@ class EventColumns:
         codes[number] = self.encode_numbers(n_events[persons], n_earlier)
         return CodedRecords(codes, self.domain.sizes, UNIT // n_events[persons])
 
-    def list_known(
+    def list_given_pairs(
         self, events: Iterable[Marginal], people: Iterable[Marginal]
     ) -> list[Clique]:
         """List the pairs of given columns whose dependence the marginals of events and people contain.

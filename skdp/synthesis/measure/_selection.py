@@ -161,12 +161,12 @@ def fit_counts(
     structure: Structure,
     marginals: list[Marginal],
     numbers: NumberCounts,
-    known: Sequence[Marginal] = (),
+    simulated: Sequence[Marginal] = (),
 ) -> FittedCounts:
-    """Fit a model to noisy marginals and to `known` ones, with tails and distributions within bins."""
+    """Fit a model to noisy and to simulated marginals, with tails and distributions within bins."""
     tails, shapes = numbers.estimate(marginals)
     with limit_blas_threads():
-        model, n_steps = fit_model(structure, [*marginals, *known], tails)
+        model, n_steps = fit_model(structure, [*marginals, *simulated], tails)
     return FittedCounts(marginals, numbers, model, n_steps, shapes)
 
 
@@ -263,8 +263,8 @@ def plan_scores(
     partition: tuple[list[Clique], ...] = [], []
     for clique in plan.first_candidates:
         partition[plan.target not in clique].append(clique)
-    # Scores are only useful if their noise is far below the largest possible score,
-    # which is twice the number of records.
+    # The standard error of a score is at most a fifth of the number of records with the
+    # fraction 1/14, and all of it with 1/70. The largest possible score is twice it.
     lists = []
     for cliques in partition:
         if not cliques:
