@@ -479,9 +479,10 @@ def _choose_noise(
 
 
 def make_interval(type_: str, low: float, high: float, has_missing: bool) -> Interval:
-    """Return an `Interval` between two bounds: of numbers without bins, and of days in up to ten bins of equal width.
+    """Return an `Interval` from `low` to `high`, with bins for dates and for up to ten whole numbers.
 
-    `type_` is "real", "whole" or "date"; the bounds of dates are days since 1970.
+    `type_` is "real", "whole" or "date". Whole numbers and dates are at least `low` and less than `high`; dates are in
+    days since 1970, in up to ten bins of about equal numbers of days.
     """
     if type_ == "real":
         return Interval(low, high, missing=has_missing, real=True)

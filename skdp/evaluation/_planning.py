@@ -268,7 +268,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _check_source(source: Any, quantity: str) -> None:
-    """Raise an error unless the error of `quantity` has a closed form for the source."""
+    """Raise an error unless the margin of error of a quantity (see `_read_precision`) has a closed form."""
     types = OracleEncoder, DPHistogram, ReportDesign
     if isinstance(source, type) or not isinstance(source, types):
         raise TypeError(

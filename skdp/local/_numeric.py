@@ -80,7 +80,7 @@ class NumberField(Field):
     name: Any
     bounds: tuple[float, float]
     mechanism: NumericMechanism
-    # The fraction of epsilon of the column, which `epsilon` does not exceed.
+    # The epsilon of the column, which `epsilon` does not exceed.
     requested_epsilon: Fraction
 
     # The numbers that may be reported, ascending. A report of the field is an index of

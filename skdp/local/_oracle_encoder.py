@@ -139,7 +139,7 @@ class OracleEncoder(PermanentReportsMixin, CategoryTransformer):
     def _make_fields(
         self, domain: Domain, epsilon: Fraction | None
     ) -> tuple[CategoryField, ...]:
-        """Make the field of each attribute, which has its declared values, its oracle and its fraction of epsilon.
+        """Make the field of each attribute, which has its declared values, its oracle and its epsilon.
 
         An attribute is a column, or with strategy="joint" the combination of all
         columns. Epsilon is None if the oracle has other parameters.
@@ -392,7 +392,7 @@ def encode_handle_unknown(handle_unknown: Any, domain: Domain) -> str | dict[Any
 def split_epsilon(
     epsilon: Fraction | None, attributes: Sequence[Domain], strategy: str, weights: Any
 ) -> list[Fraction | None]:
-    """Return the fraction of epsilon of each attribute; None if p and q determine it.
+    """Return the epsilon of each attribute; None if p and q determine it.
 
     An attribute is the domain of one column, or of the combination of all columns. With
     strategy="split", `weights` divides epsilon: equally, in proportion to the number of

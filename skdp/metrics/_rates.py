@@ -137,7 +137,7 @@ class RateSums:
 def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
     """Sum the weights of the rows of each group for the selection rate, the true and the false positive rate.
 
-    `is_true` marks the truly positive rows, and `is_predicted` the rows that are predicted to be.
+    `is_true` marks the truly positive rows, and `is_predicted` the rows that are predicted to be; shape (n_rows,).
     """
     weights, n_groups = groups.weights, len(groups.names)
     rows = np.stack([find_rows(is_true) for _, find_rows in RATES.values()])
@@ -145,7 +145,7 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
     parts = np.stack([rows & is_predicted, rows & ~is_predicted])
 
     def sum_parts(function: Any, weights: Floats) -> Floats:
-        """Sum the weights of each part by a method of the groups."""
+        """Sum the weights of each part by a method of the groups; shape (2, n_rates, n_groups, ...)."""
         return np.array([[function(weights * part) for part in half] for half in parts])
 
     sums = sum_parts(groups.sum, weights)
@@ -157,8 +157,8 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
     covariance = np.stack([noise[0], noise[0], noise.sum(axis=0)])
     total = sums.sum(axis=0)
     if groups.rows == "population":
-        # The binomial variance ``n t (1 - t)`` of the sample; n is 0 if the estimated
-        # number of rows is negative.
+        # Add the binomial variance ``n t (1 - t)`` of a rate t by its coefficients ``c`` (see
+        # `RateSums`); n is 0 if the estimated number of rows is negative.
         binomial = (np.maximum(total, 0) * effect)[..., np.newaxis] * diagonal
         covariance -= np.multiply.outer([0, 0.5, 1], binomial)
     extra: Any = 0.0

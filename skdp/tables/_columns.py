@@ -44,8 +44,8 @@ def call_safely(function: Callable[..., Any], *arguments: Any) -> Any:
 def mask_errors(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Decorate a function that reads a column, so that its errors reveal no value of the column.
 
-    `call_safely` replaces any error by a `ColumnError` without the text and context of
-    the original error.
+    `call_safely` replaces any other error by a `ColumnError` without its text and context.
+    A `ColumnError` keeps its text, which must not contain a value.
     """
 
     @wraps(function)

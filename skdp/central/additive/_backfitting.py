@@ -95,16 +95,15 @@ class ClassResiduals:
 
 
 class NumberResiduals:
-    """The difference of a number and its prediction, clipped to a bound."""
+    """The difference of a number and its prediction, clipped to a bound; 1 is half the width of the target's bounds."""
 
     unit = TARGET_UNIT
     response_unit = TARGET_UNIT
 
     def __init__(self, bound: int, variance: float = 1.0) -> None:
-        """Set the bound of residuals, in steps of 1 / `TARGET_UNIT`, and the variance of residuals of 1."""
+        """Set the bound of residuals, in steps of 1 / `TARGET_UNIT`, and their mean square, not in steps."""
         self.bound = bound
         self.square = bound**2
-        # The mean square of residuals of 1.
         self.row_variance = variance
 
     def measure(self, targets: NDArray[Any], responses: Integers) -> Floats:

@@ -208,7 +208,7 @@ class CellCounts:
     widths: Floats
     """The number of possible numbers of each cell, or its width for real numbers; shape (n_cells,)."""
     clear_std_errors: float
-    """Standard errors above which a single cell has records."""
+    """Number of standard errors above which the count of a single cell is clearly positive."""
 
     @classmethod
     def of(
@@ -286,8 +286,8 @@ class CellCounts:
         widths = np.array([block.widths.sum() for block in blocks])
         limits = np.where(np.diff(stops) > 1, CLEAR_STD_ERRORS, self.clear_std_errors)
         is_clear = sums >= limits * std_errors
-        # If no block is far from its part by width, the blocks that are clear by chance
-        # would take the records of the others.
+        # If no block differs clearly from its proportion of the width, blocks that are clear
+        # by chance would take the records of the others.
         even = sums.sum() * widths / widths.sum()
         is_uneven = np.abs(sums - even) >= CLEAR_STD_ERRORS * std_errors
         if not (is_clear.any() and is_uneven.any()):

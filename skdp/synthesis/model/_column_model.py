@@ -117,7 +117,7 @@ class ColumnModel:
         return probabilities
 
     def describe(self) -> list[dict[str, Any]]:
-        """Return the tables as plain mappings, for a file."""
+        """Return the fields of the `Cross` of each table, and its logits (n_cells, n_values), for `read`."""
         tables = []
         for cross, logits in zip(self.crosses, self.logits, strict=True):
             tables.append({**vars(cross), "logits": np.array(logits)})

@@ -82,7 +82,7 @@ class LinkedTables(NamedTuple):
 
     @property
     def features(self) -> list[Any]:
-        """The names of all columns."""
+        """The names of the columns of all tables, including ids and derived columns."""
         tables = (self.people, *self.events.values())
         return list(dict.fromkeys(n for table in tables for n in table.features))
 
