@@ -7,6 +7,7 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -66,6 +67,7 @@ class Server:
                 ready = [self.programs / "pg_isready", "-q", "-h", self.folder, "-U", "postgres"]
                 if subprocess.run(ready).returncode == 0:
                     return
+                time.sleep(0.02)
 
     def kill(self):
         """Kill the server; its other processes end when they notice it."""

@@ -47,6 +47,17 @@ def server():
         server.stop()
 
 
+@pytest.fixture(scope="module")
+def killed_server():
+    """A server that tests kill and start again."""
+    server = postgres_server.Server()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
 @pytest.fixture
 def schema(server):
     name = next(schemas)
@@ -174,25 +185,20 @@ def test_connection_waits_for_the_disk(address, server):
             database.execute("ALTER ROLE postgres RESET ALL")
 
 
-def test_unreachable_server_draws_nothing(server, schema):
+def test_unreachable_server_draws_nothing(killed_server):
     with tempfile.TemporaryDirectory() as folder, pytest.raises(OSError, match="the server cannot be reached"):
-        PrivacyLedger(1.0, path=server.address(schema, host=folder))
-    own = postgres_server.Server()
-    try:
-        own.start()
-        ledger = PrivacyLedger(3.0, path=own.address())
-        fitted = encoder(ledger)
-        fitted.transform(FRAME)
-        own.kill()
-        for _ in range(2):
-            with pytest.raises(OSError, match="cannot be used"), counted_draws() as drawn:
-                fitted.transform(FRAME)
-            assert drawn == [0]
-        own.start()
-        fitted.transform(FRAME)  # the ledger connects again
-        assert (ledger.spent.epsilon, len(ledger.charges())) == (2.0, 2)
-    finally:
-        own.stop()
+        PrivacyLedger(1.0, path=killed_server.address(host=folder))
+    ledger = PrivacyLedger(3.0, path=killed_server.address())
+    fitted = encoder(ledger)
+    fitted.transform(FRAME)
+    killed_server.kill()
+    for _ in range(2):
+        with pytest.raises(OSError, match="cannot be used"), counted_draws() as drawn:
+            fitted.transform(FRAME)
+        assert drawn == [0]
+    killed_server.start()
+    fitted.transform(FRAME)  # the ledger connects again
+    assert (ledger.spent.epsilon, len(ledger.charges())) == (2.0, 2)
 
 
 def test_charge_whose_answer_is_lost_counts(server, schema, address):
@@ -454,35 +460,31 @@ def test_edited_sums_and_charges_raise_an_error(edit, server):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.parametrize("kills", [8, pytest.param(104, marks=pytest.mark.long)])
-def test_kills_leave_no_release_without_its_charge_and_no_charge_above_the_budget(tmp_path, kills):
+def test_kills_leave_no_release_without_its_charge_and_no_charge_above_the_budget(killed_server, tmp_path, kills):
     """Eight processes are killed, and in the middle the server, which is started again."""
-    server = postgres_server.Server()
-    try:
-        server.start()
-        n_rounds = kills // ledger_users.PROCESSES
-        with server.connect() as database:
-            for number in range(n_rounds):
-                database.execute(f"CREATE SCHEMA round{number}")
-        command = [sys.executable, ledger_users.__file__, str(tmp_path), str(kills), "1"]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        with subprocess.Popen([*command, server.address("round{number}")], **pipes) as program:
-            words = []
-            for line in program.stdout:
-                words += line.split()
-                if words[-1] == "restart":
-                    server.kill()
-                    server.start()
-                    program.stdin.write("\n")
-                    program.stdin.flush()
-        assert program.returncode == 0
-        assert words == ["restart", *["-9"] * ledger_users.PROCESSES] * n_rounds
+    n_rounds = kills // ledger_users.PROCESSES
+    with killed_server.connect() as database:
         for number in range(n_rounds):
-            # Each process loses a charge when it is killed, and one when the server is.
-            n_lost = 2 * ledger_users.PROCESSES
-            ledger = PrivacyLedger(path=server.address(f"round{number}"))
-            ledger_users.check_round(Path(tmp_path, str(number)), ledger, n_lost)
-    finally:
-        server.stop()
+            database.execute(f"CREATE SCHEMA round{kills}_{number}")
+    address = killed_server.address(f"round{kills}_{{number}}")
+    command = [sys.executable, ledger_users.__file__, str(tmp_path), str(kills), "1", address]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as program:
+        words = []
+        for line in program.stdout:
+            words += line.split()
+            if words[-1] == "restart":
+                killed_server.kill()
+                killed_server.start()
+                program.stdin.write("\n")
+                program.stdin.flush()
+    assert program.returncode == 0
+    assert words == ["restart", *["-9"] * ledger_users.PROCESSES] * n_rounds
+    for number in range(n_rounds):
+        # Each process loses a charge when it is killed, and one when the server is.
+        n_lost = 2 * ledger_users.PROCESSES
+        ledger = PrivacyLedger(path=address.format(number=number))
+        ledger_users.check_round(Path(tmp_path, str(number)), ledger, n_lost)
 
 
 @pytest.fixture
