@@ -34,7 +34,6 @@ def pytest_addoption(parser):
 
 # Examples of docstrings that take seconds are `long`, because quick tests run their code on smaller tables.
 LONG_EXAMPLES = {
-    "skdp.datasets._adult.load_adult_aif360",
     "skdp.evaluation._attacks.attribute_inference",
     "skdp.evaluation._audit.audit_epsilon",
     "skdp.evaluation._privacy_curve.privacy_curve",

@@ -1,5 +1,5 @@
 """Adult, a public table with protected columns."""
 
-from skdp.datasets._adult import load_adult, load_adult_aif360
+from skdp.datasets._adult import load_adult
 
-__all__ = ["load_adult", "load_adult_aif360"]
+__all__ = ["load_adult"]

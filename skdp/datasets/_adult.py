@@ -11,7 +11,6 @@ import pandas as pd
 from sklearn.utils import Bunch
 
 from skdp.domain import Domain, Interval
-from skdp.metrics import to_aif360
 
 # Public values of the text columns, as listed in the documentation of the data (adult.names),
 # separated by spaces.
@@ -105,7 +104,7 @@ def load_adult(
 
     See Also
     --------
-    load_adult_aif360 : The same data as a dataset of aif360.
+    skdp.metrics.to_aif360 : Convert any table to a dataset of aif360.
 
     Notes
     -----
@@ -159,62 +158,6 @@ def load_adult(
         .joinpath("data/adult.rst")
         .read_text(encoding="utf-8"),
     )
-
-
-def load_adult_aif360() -> Any:
-    """Load the Adult dataset as ``aif360.datasets.AdultDataset()`` returns it.
-
-    aif360 does not include the data, and its class fails for strings of pandas 3. The dataset has the same numbers and
-    names: 45,222 rows without a missing value, with the test rows first; race ("White" or not) and sex ("Male" or not)
-    as protected attributes; one-hot encoded text columns; no ``fnlwgt``. The data are by B. Becker and R. Kohavi ([1]_,
-    licensed under CC BY 4.0).
-
-    Returns
-    -------
-    aif360.datasets.BinaryLabelDataset
-        Dataset that is equal to the dataset of aif360.
-
-    Raises
-    ------
-    ImportError
-        If aif360 is not installed.
-
-    See Also
-    --------
-    load_adult : The data as a table.
-    skdp.metrics.to_aif360 : Convert any table.
-
-    References
-    ----------
-    .. [1] B. Becker, R. Kohavi (1996). Adult [Dataset]. UCI Machine Learning Repository. doi:10.24432/C5XW20
-
-    Examples
-    --------
-    >>> from skdp.datasets import load_adult_aif360
-    >>> dataset = load_adult_aif360()
-    >>> dataset.features.shape, dataset.protected_attribute_names
-    ((45222, 98), ['race', 'sex'])
-    """
-    # aif360 has the test rows before the training rows.
-    frames = [load_adult(subset=subset).frame for subset in ("test", "train")]
-    frame = pd.concat(frames, ignore_index=True).dropna()
-    for name in frame.columns[frame.dtypes == "category"]:
-        # aif360 has a column for each occurring value. "Never-worked" does not occur in
-        # rows without missing values.
-        frame[name] = frame[name].cat.remove_unused_categories()
-    # aif360 has two races, and no feature with the other ones.
-    race = frame["race"].astype(object)
-    frame["race"] = race.where(race == "White", "Non-white")
-    dataset = to_aif360(
-        frame.drop(columns=["fnlwgt", "income"]),
-        frame["income"],
-        ["race", "sex"],
-        privileged={"race": "White", "sex": "Male"},
-        positive_label=">50K",
-    )
-    # The name in aif360's own dataset.
-    dataset.label_names = ["income-per-year"]
-    return dataset
 
 
 def _make_domain(columns: Iterable[str], *, missing: bool) -> Domain:

@@ -307,11 +307,9 @@ def _exists(session: Any, path: str) -> bool:
     try:
         _ = session.read.format("binaryFile").load(path).schema
     except Exception as error:
-        # The name of the error is returned by one of these methods in Spark 4 and 3.
-        for method in ("getCondition", "getErrorClass"):
-            get_condition = getattr(error, method, None)
-            if get_condition is not None and get_condition() == "PATH_NOT_FOUND":
-                return False
+        get_condition = getattr(error, "getCondition", None)
+        if get_condition is not None and get_condition() == "PATH_NOT_FOUND":
+            return False
         raise ValueError(
             f"`path` must be writable for Spark, got {path!r} "
             f"({type(error).__name__}). Use a path that all its machines can write to."

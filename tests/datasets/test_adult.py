@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from sklearn.utils import Bunch
 
-from skdp.datasets import load_adult, load_adult_aif360
+from skdp.datasets import load_adult
+from skdp.metrics import to_aif360
 
 NAMES = [
     *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
@@ -99,10 +100,17 @@ def test_unknown_subset_raises_an_error(subset):
         load_adult(subset=subset)
 
 
-def test_metrics_of_aif360_accept_the_dataset():
+def test_dataset_of_aif360_is_equal():
     from aif360.metrics import BinaryLabelDatasetMetric
 
-    dataset = load_adult_aif360()
+    # The test rows are first, two races remain, and only values that occur have a column.
+    frame = pd.concat([load_adult(subset=subset).frame for subset in ("test", "train")], ignore_index=True).dropna()
+    for name in frame.columns[frame.dtypes == "category"]:
+        frame[name] = frame[name].cat.remove_unused_categories()
+    frame["race"] = frame["race"].astype(object).where(frame["race"] == "White", "Non-white")
+    features, privileged = frame.drop(columns=["fnlwgt", "income"]), {"race": "White", "sex": "Male"}
+    options = {"privileged": privileged, "positive_label": ">50K"}
+    dataset = to_aif360(features, frame["income"], ["race", "sex"], **options)
     metric = BinaryLabelDatasetMetric(dataset, [{"sex": 0}], [{"sex": 1}])
     frame = load_adult(subset="all", dropna=True).frame
     rate = (frame["income"] == ">50K").groupby(frame["sex"], observed=True).mean()
