@@ -16,7 +16,6 @@ from skdp.evaluation.displays import (
     PrivacyCurveDisplay,
     ShapeDisplay,
 )
-from skdp.evaluation.report import count_study as count_study
 from skdp.evaluation.report import study_report
 
 __all__ = [

@@ -6,7 +6,8 @@ import pytest
 from scipy.stats import binom
 
 from skdp import Domain
-from skdp.evaluation import count_study, study_report
+from skdp.evaluation import study_report
+from skdp.evaluation.report import count_study
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
