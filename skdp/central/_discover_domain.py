@@ -646,7 +646,10 @@ class NoisyCellCounts:
         )
 
     def find_bounds(self) -> tuple[float, float, float] | None:
-        """Return noisy bounds of nearly all numbers, and their median; None if only the center is clearly not empty."""
+        """Return noisy bounds of nearly all numbers, and their median: (low, high, median).
+
+        None if no cell beside the center clearly has numbers, or if floats are too coarse between the bounds.
+        """
         n_side_cells, center = self.cells.n_side_cells, self.cells.center
         counts = self.counts[:-1]
         clear = self._find_clear_cells(counts)

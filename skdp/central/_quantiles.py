@@ -196,7 +196,10 @@ class Masses:
         return PARTS * n_before + part * (n_until - n_before)
 
     def find_first_cut(self, mass: int) -> int:
-        """Return the first cut with at least `mass` on its left; the number of cuts if there is none."""
+        """Return the first cut with at least `mass` on its left; `last_cut` + 1 if there is none.
+
+        A value has the mass `PARTS`, and cuts are in units of ``1 / PARTS`` of the line.
+        """
         if mass <= 0:
             return 0
         n_values = -(-mass // PARTS)  # rounded up

@@ -197,7 +197,7 @@ class Rows:
         )
 
     def rotate(self, axes: Floats) -> Rows:
-        """Multiply the rows by a public matrix of `round_axes`, and round the products to integers.
+        """Multiply the rows by a public (n_columns, n_columns) matrix of `round_axes`, and round to integers.
 
         The matrix must not increase the norm of a row to 2**26 or more, so that its square is exact.
         """

@@ -221,7 +221,7 @@ def check_parameters(subject: Subject) -> None:
 
 
 def check_errors(subject: Subject) -> None:
-    """Check that no error, warning, release or attribute contains an odd value, without a charge."""
+    """Check that tables with a secret value raise before a charge or are released, without this value in any output."""
     guarantee = subject.guarantee()
     for label, X in subject.odd_tables():
         require_no_secret(subject, label, X, guarantee)

@@ -340,9 +340,10 @@ def group_columns(
     counts: Sequence[Floats],
     fraction: Fraction,
 ) -> ValueGroups:
-    """Group the rare values of each column, with the noise of pairs to be measured with a fraction of the budget.
+    """Group the values of each column that are rare compared with the noise of pairs.
 
-    `counts` are the estimated counts of the values of each column.
+    `counts` are the estimated counts of the values of each column, and `fraction` of the budget is for all pairs. The
+    result has the group of each value, of shape (n_values,), or None for a column without rare values.
     """
     # About twice as many pairs as columns are measured.
     noise = private.budget.std_error(fraction / (2 * len(plan.sizes)))
