@@ -11,8 +11,6 @@ from scipy.sparse import csr_array, diags_array
 from skdp.metrics._inputs import parse_columns
 from skdp.tables import is_frame
 
-"""Largest number of different numbers that are not cut into bins."""
-
 
 def link_errors(
     people: Any,

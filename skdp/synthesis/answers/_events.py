@@ -31,6 +31,7 @@ from skdp.synthesis.measure import (
 )
 from skdp.synthesis.model import Elimination, Marginal
 from skdp.synthesis.private._linked_tables import UNIT, name_number
+from skdp.synthesis.private._records import CodedRecords
 from skdp.tables import Table
 
 # benchmarks/linked.py varies both.
@@ -183,21 +184,46 @@ class EventModel:
         codes = list(people.counts.model.sample(N_SIMULATED, rng))
         rows = draw_numbers(people.domain, codes, rng, people.counts.shapes)
         persons, events = self.draw(rows, Domain(dict(self.joint)), rng)
-        n_events = self.columns.n_events
-        records = self.columns.make_records(persons, events.codes[-n_events:], codes)
+        n = self.columns.n_events
+        records = self.columns.make_records(persons, events.codes[-n:], codes)
         marginals = self.fitted.counts.marginals
         cliques = self.columns.list_given_pairs(marginals, people.counts.marginals)
+        counted = [*records.count(cliques)]
+        if self.columns.has_order:
+            weight = UNIT * np.unique(persons).size // N_SIMULATED
+            followed = self._follow_events(weight, rng).count(cliques)
+            for index, counts in enumerate(followed):
+                if cliques[index][0] < 2 * n <= cliques[index][1]:
+                    # First events have the last code of a history.
+                    counted[index][:-1] = counts[:-1]
         n_people, _ = people.n_rows
         scale = n_people / (N_SIMULATED * UNIT)
         noise = min(marginal.std_error for marginal in marginals)
         simulated = []
-        for clique, counts in zip(cliques, records.count(cliques), strict=True):
+        for clique, counts in zip(cliques, counted, strict=True):
             # The sampling error of a cell with the average count, and the smallest noise.
             sampling_error = n_people / math.sqrt(N_SIMULATED * counts.size)
             std_error = math.hypot(sampling_error, noise)
             estimates = scale * counts.astype(float)
             simulated.append(Marginal(clique, estimates, std_error))
         return simulated
+
+    def _follow_events(self, weight: int, rng: np.random.Generator) -> CodedRecords:
+        """Draw the histories and persons of ordered events that follow events of the model, with equal weights.
+
+        Simulated events would differ more from the model with each simulation, which repeats their errors.
+        """
+        columns, n = self.columns, self.columns.n_events
+        number = columns.domain.columns.index(columns.number)
+        codes = list(self.fitted.counts.model.sample(N_SIMULATED, rng))
+        numbers = columns.domain.select([columns.number])
+        drawn = draw_numbers(numbers, [codes[number]], rng)
+        n_left = drawn.numbers[columns.number] - 1
+        codes[number] = columns.encode_numbers(n_left, 0)
+        codes[n : 2 * n] = codes[:n]
+        later = np.flatnonzero(n_left > 0)
+        weights = np.full(later.size, weight)
+        return CodedRecords([c[later] for c in codes], columns.domain.sizes, weights)
 
     @cached_property
     def joint(self) -> Domain:
