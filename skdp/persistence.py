@@ -432,7 +432,7 @@ class RecordConverter:
         return _map_items(self.pack, value)
 
     def unpack(self, value: Any) -> Any:
-        """Return the packed object of an estimator or container with records."""
+        """Restore the objects of skdp from the records in an object of `pack`; other objects change in place."""
         if id(value) in self._converted:
             return self._converted[id(value)][1]
         if _has_attributes(value) and not isinstance(value, Record):

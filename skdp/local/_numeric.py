@@ -348,7 +348,7 @@ def estimate_frequencies(channel: Floats, counts: NDArray[np.integer]) -> Floats
 
 
 def _compute_numbers(mechanism: NumericMechanism, low: float, high: float) -> Floats:
-    """Convert the estimate of each report, a position 0, ..., steps, to a number between low and high."""
+    """Convert the estimate of each report, a position in steps from `low`, to a number, which may exceed the bounds."""
     # Fractions are exact, so each number is rounded once.
     step = (Fraction(high) - Fraction(low)) / mechanism.steps
     try:

@@ -43,8 +43,8 @@ class Predictors:
     def compute_linear(self, coefficients: Floats) -> Floats:
         """Compute the linear predictors of each row if it is in each cell.
 
-        The coefficients have the shape (n_terms, n_columns), and the result the shape
-        (n_columns, n_cells, n_rows).
+        The coefficients have the shape (n_terms, n_outputs), and the result the shape
+        (n_outputs, n_cells, n_rows).
         """
         n_known = self.known.shape[1]
         row_effects = (self.known @ coefficients[:n_known]).T
@@ -86,14 +86,14 @@ class ClassTarget:
         self.log_likelihoods = log_likelihoods
 
     @property
-    def n_columns(self) -> int:
+    def n_outputs(self) -> int:
         """Number of linear predictors: one for each class except the reference."""
         return len(self.log_likelihoods) - 1
 
     def log_densities(self, linear: Floats, scale: Floats) -> Floats:
         """Compute the log probability of class and report; shape (n_classes, n_cells, n_rows).
 
-        `linear` has the shape (n_columns, n_cells, n_rows), without the reference class.
+        `linear` has the shape (n_outputs, n_cells, n_rows), without the reference class.
         """
         return log_softmax(linear) + self.log_likelihoods[:, np.newaxis]
 
@@ -103,7 +103,7 @@ class ClassTarget:
         """Compute the gradient of the log likelihood with respect to `linear` and `scale`.
 
         `posterior` has the shape (n_classes, n_cells, n_rows). `linear` and the first result
-        have the shape (n_columns, n_cells, n_rows), without the reference class. There is no
+        have the shape (n_outputs, n_cells, n_rows), without the reference class. There is no
         scale, so the second result is empty.
         """
         # The gradient of a log softmax: indicator of the class, minus its probability.
@@ -122,7 +122,7 @@ class NumberTarget:
     """Numeric target with normal errors. The scale is the log of their standard deviation."""
 
     n_scale_parameters = 1
-    n_columns = 1
+    n_outputs = 1
 
     def __init__(self, values: Floats) -> None:
         # (n_rows,), with mean 0 and variance 1.
@@ -170,7 +170,7 @@ class HiddenModel:
     @property
     def n_coefficients(self) -> int:
         """Number of coefficients of all linear predictors."""
-        return self.predictors.n_terms * self.target.n_columns
+        return self.predictors.n_terms * self.target.n_outputs
 
     def make_initial(self) -> Floats:
         """Make the initial parameters of the search: 0, or least squares on true predictors for a numeric target.
@@ -192,7 +192,7 @@ class HiddenModel:
     def split(self, parameters: Floats) -> tuple[Floats, Floats, Floats]:
         """Split a vector of parameters: coefficients, scale, and the parameters of the distribution of the cells.
 
-        The coefficients have the shape (n_terms, n_columns), and the last parameters have the shape `cells_shape`.
+        The coefficients have the shape (n_terms, n_outputs), and the last parameters have the shape `cells_shape`.
         """
         bounds = np.cumsum([self.n_coefficients, self.target.n_scale_parameters])
         coefficients, scale, cell_parameters = np.split(parameters, bounds)

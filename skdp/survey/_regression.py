@@ -175,7 +175,8 @@ class ReportRegression(BaseEstimator):
         """Maximize the likelihood, and set the fitted attributes of both regressions.
 
         `rows` has the true predictors and the reports. Return the coefficients and
-        their standard errors, (n_terms, n_columns), and the scale of the target.
+        their standard errors, (n_terms, n_outputs), with an output for each class except
+        the first, and the scale parameters of the target, see `NumberTarget`.
         `hidden_coef_` are the coefficients of the distribution of the latent true
         values.
         """
@@ -195,7 +196,7 @@ class ReportRegression(BaseEstimator):
                 "that are constant, collinear or determine the target",
                 ConvergenceWarning,
             )
-        coefficients, scale, cells = model.split(parameters)
+        coefficients, scale, hidden = model.split(parameters)
         # The coefficients of X are a linear map of the coefficients of standardized columns:
         # each is divided by the unit of its column, and the intercept subtracts the effects
         # of the centers.
@@ -206,7 +207,7 @@ class ReportRegression(BaseEstimator):
         jacobian = np.kron(restore, np.eye(coefficients.shape[1]))
         covariance = covariance[: len(jacobian), : len(jacobian)]
         variances = np.diag(jacobian @ covariance @ jacobian.T)
-        self.hidden_coef_ = restore[: len(cells), : len(cells)] @ cells
+        self.hidden_coef_ = restore[: len(hidden), : len(hidden)] @ hidden
         self.feature_names_out_ = np.array(rows.terms[1:], dtype=object)
         self.log_likelihood_ = log_likelihood
         self.n_parameters_ = len(parameters)
@@ -229,7 +230,7 @@ class ReportRegression(BaseEstimator):
         """Compute the linear predictors in each cell, and the probability of each cell in each row.
 
         A cell is a combination of latent true values of the reported predictors. The
-        linear predictors have the shape (n_columns, n_cells, n_rows). The probability,
+        linear predictors have the shape (n_outputs, n_cells, n_rows). The probability,
         (n_cells, n_rows), is the posterior given the true predictors and the reports.
         """
         check_is_fitted(self)
