@@ -203,7 +203,6 @@ def attack_reports(name: str, table: Any, epsilon: float, seed: int) -> Any:
         rows[column],
         encoder=encoder,
         estimator=attacker,
-        cv=3,
         random_state=seed,
     )
 

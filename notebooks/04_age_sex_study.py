@@ -432,7 +432,6 @@ def attack(table, columns=("age_group", "sex")):
         table.assign(income=income).iloc[some],
         cells.iloc[some][list(columns)],
         encoder=release,
-        cv=3,
         random_state=0,
     )
 

@@ -51,7 +51,6 @@ def attribute_inference(
     *,
     encoder: ReportTransformer | None = None,
     estimator: BaseEstimator | None = None,
-    cv: int = 5,
     random_state: int | None = None,
 ) -> AttackResult:
     """Measure how well the true values of a column are predicted from a release.
@@ -73,10 +72,8 @@ def attribute_inference(
     estimator : classifier, default=None
         Model of the attacker. Its features are numbers, and integer codes of other
         values. If None, a `HistGradientBoostingClassifier` is used.
-    cv : int, default=5
-        Number of folds.
     random_state : int, default=None
-        Seed of the folds and of the default estimator.
+        Seed of the three folds and of the default estimator.
 
     Returns
     -------
@@ -181,7 +178,7 @@ def attribute_inference(
 
     baseline = float(proportions.max())
     seed = draw_seed(random_state)
-    is_correct = _predict_values(features, truth, estimator, cv, seed) == truth
+    is_correct = _predict_values(features, truth, estimator, seed) == truth
     bound = accuracy_without = np.nan
     labels = list(occurring)
     if encoder is not None:
@@ -194,7 +191,7 @@ def attribute_inference(
         accuracy_without = baseline
         if any(is_other):
             other_features = features.loc[:, is_other]
-            predicted = _predict_values(other_features, truth, estimator, cv, seed)
+            predicted = _predict_values(other_features, truth, estimator, seed)
             accuracy_without = float((predicted == truth).mean())
     accuracy = float(is_correct.mean())
     return AttackResult(
@@ -236,14 +233,12 @@ def _tabulate_recall(truth: Codes, is_correct: Mask, labels: list[Any]) -> pd.Da
 
 
 def _predict_values(
-    features: pd.DataFrame, truth: Codes, estimator: Any, cv: int, seed: int | None
+    features: pd.DataFrame, truth: Codes, estimator: Any, seed: int | None
 ) -> Any:
-    """Predict the sensitive value of each row by cross-validation: codes of shape (n_rows,).
-
-    `truth` has the code of the true value of each row, and `cv` is the number of folds.
-    """
+    """Predict the sensitive value of each row, with code in `truth`, by cross-validation: codes of shape (n_rows,)."""
     # Folds cannot be stratified if a value has fewer rows than folds.
-    splitter = StratifiedKFold if np.bincount(truth).min() >= cv else KFold
+    n_folds = 3
+    splitter = StratifiedKFold if np.bincount(truth).min() >= n_folds else KFold
     if estimator is None:
         # Early stopping uses a stratified validation set, which fails for rare values.
         estimator = HistGradientBoostingClassifier(
@@ -253,7 +248,7 @@ def _predict_values(
             early_stopping=False,
             random_state=seed,
         )
-    folds = splitter(cv, shuffle=True, random_state=seed)
+    folds = splitter(n_folds, shuffle=True, random_state=seed)
     return cross_val_predict(estimator, features, truth, cv=folds)
 
 

@@ -166,7 +166,6 @@ class TestRecall:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"cv": N + 1}, ValueError, "n_splits=601"),
         ({"estimator": LinearRegression()}, TypeError, "`estimator` must be a classifier, got LinearRegression"),
         ({"encoder": LinearRegression()}, TypeError, "`encoder` must be a fitted encoder of categories, got LinearReg"),
         ({"encoder": RandomizedResponseEncoder()}, TypeError, "`encoder` must be a fitted encoder"),

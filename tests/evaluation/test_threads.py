@@ -27,7 +27,7 @@ def list_thread_counts():
 
 
 def attack():
-    evaluation.attribute_inference(PEOPLE, PEOPLE["sex"], estimator=HistGradientBoostingClassifier(max_iter=2), cv=2)
+    evaluation.attribute_inference(PEOPLE, PEOPLE["sex"], estimator=HistGradientBoostingClassifier(max_iter=2))
 
 
 def curve():

@@ -212,7 +212,7 @@ def _attack(study: Study, rows: pd.DataFrame, epsilon: float) -> AttackResult:
         released[study.target] = rows[study.target]
     # All epsilons have the same folds, so that only the reports differ.
     return attribute_inference(
-        released, rows[[column]], encoder=encoder, cv=3, random_state=0
+        released, rows[[column]], encoder=encoder, random_state=0
     )
 
 
