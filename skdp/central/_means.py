@@ -458,7 +458,7 @@ class DPGroupBy(WeightedStatistic):
 
     @property
     def _statistics(self) -> dict[str, Fraction | None]:
-        """The names of the statistics, with the probability of each quantile."""
+        """The names of the statistics, with the probability of each quantile; None for other statistics."""
         given: Any = self.statistics
         if isinstance(given, str | Real):
             given = [given]

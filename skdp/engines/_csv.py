@@ -268,7 +268,7 @@ def _parse_time(text: str) -> datetime | None:
 
 
 def _parse_date(text: str) -> date | None:
-    """Parse the date of an ISO 8601 date or datetime."""
+    """Parse the date of an ISO 8601 date or datetime; None for other text."""
     time = _parse_time(text)
     return None if time is None else time.date()
 

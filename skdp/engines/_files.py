@@ -217,7 +217,7 @@ class TableFile:
         return self.is_csv and any(others & set(name) for name in self.header)
 
     def protocols(self) -> set[str | None]:
-        """Return the protocols (JSON) in the metadata of the files, or for CSV in the files beside them."""
+        """Return the protocols (JSON) in the files, or for CSV beside them; None for a file without one."""
         if not self.is_csv:
             return ArrowTable(self.dataset).protocols()
         texts: set[str | None] = set()

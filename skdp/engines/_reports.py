@@ -315,7 +315,7 @@ def find_protocol(source: Any) -> ReportTransformer | None:
 
 
 def _read_protocol_text(source: str | os.PathLike[str]) -> str | None:
-    """Return the protocol (JSON) in a protocol file, a tally or a file of reports."""
+    """Return the protocol (JSON) in a protocol file, a tally or a file of reports; None if it has none."""
     path = Path(source)
     if path.suffix == ".json" and path.is_file():
         content = _read_json(path, "a protocol")

@@ -228,7 +228,7 @@ def draw_rows(
 def choose_event(
     first: Sequence[Draws], second: Sequence[Draws], *, delta: float
 ) -> tuple[str, Outcomes, Hashes, tuple[int, int]] | None:
-    """Choose the pair of tables and the event with the largest estimated log ratio.
+    """Choose the pair of tables and the event with the largest estimated log ratio; None if none is above 0.
 
     `first` and `second` are two samples of the draws of each table. An event is the name of a feature, its function,
     the outcomes in the event, and the tables where it is more and less likely.

@@ -103,7 +103,7 @@ class ArrowTable(StreamTable):
 
 
 def find_protocols(data: Any) -> set[str | None]:
-    """Return the protocols (JSON) in the metadata of the files of a dataset."""
+    """Return the protocols (JSON) in the metadata of the files of a dataset; None for a file without one."""
     texts = set()
     try:
         files = list(data.get_fragments())

@@ -48,7 +48,7 @@ class IbisTable(StreamTable):
     def group_rows(
         self, keys: Domain, numbers: Mapping[Any, Any], grid: int
     ) -> tuple[Table, Integers, Integers] | None:
-        """Count and sum the rows of each combination of bins or values in the database."""
+        """Count and sum the rows of each combination of bins or values; None if the rows must be read."""
         backend = self._frame.get_backend().name
         if self.limit is not None or not self._can_group(backend):
             return None

@@ -337,7 +337,7 @@ def check_attached_protocol(text: str | None, transformer: Any) -> None:
 
 
 def _pack_meaning(protocol: Any) -> str | None:
-    """Return the parts of a protocol that determine the meaning of reports, as text."""
+    """Return the parts of a protocol that determine the meaning of reports, as text; None if it is no mapping."""
     if not isinstance(protocol, dict):
         return None
     # The treatment of values outside the domain does not change the meaning.

@@ -202,7 +202,7 @@ class ReportDesign(SavedByArguments):
         """
         if not isinstance(designs, Mapping) or not designs:
             raise TypeError(
-                "`designs` must be a mapping of group to ReportDesign, got "
+                "`designs` must be a mapping of at least one group to a ReportDesign, got "
                 f"{type(designs).__name__}."
             )
         # The groups are one column of a table, with the same labels.

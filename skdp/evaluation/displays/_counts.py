@@ -255,7 +255,7 @@ class MarginalDisplay(PanelDisplay):
     ) -> None:
         if not isinstance(marginals, Mapping) or not marginals:
             raise TypeError(
-                "`marginals` must be a mapping of column names to tables, got "
+                "`marginals` must be a mapping of at least one column name to a table, got "
                 f"{type(marginals).__name__}. Use MarginalDisplay.from_tables."
             )
         for name, table in marginals.items():

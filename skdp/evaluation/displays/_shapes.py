@@ -75,7 +75,7 @@ class ShapeDisplay(PanelDisplay):
     ) -> None:
         if not isinstance(shapes, Mapping) or not shapes:
             raise TypeError(
-                "`shapes` must be a mapping of column names to shapes, got "
+                "`shapes` must be a mapping of at least one column name to a shape, got "
                 f"{type(shapes).__name__}."
             )
         self.shapes = shapes

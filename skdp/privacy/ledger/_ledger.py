@@ -229,27 +229,27 @@ class PrivacyLedger:
 
     @property
     def epsilon(self) -> float | None:
-        """The largest total epsilon of all charges."""
+        """The largest total epsilon of all charges; None for a budget of rho or mu."""
         return self._book.budget.epsilon
 
     @property
     def delta(self) -> float | None:
-        """The budget of failure probability."""
+        """The budget of failure probability; None for a budget of rho or mu."""
         return self._book.budget.delta
 
     @property
     def rho(self) -> float | None:
-        """The budget of zero-concentrated privacy loss."""
+        """The budget of zero-concentrated privacy loss; None for other budgets."""
         return self._book.budget.rho
 
     @property
     def mu(self) -> float | None:
-        """The budget of Gaussian privacy loss."""
+        """The budget of Gaussian privacy loss; None for other budgets."""
         return self._book.budget.mu
 
     @property
     def path(self) -> Path | str | None:
-        """The file, or the address of the database without a password."""
+        """The file, or the address of the database without a password; None in memory."""
         return self._book.address
 
     @property

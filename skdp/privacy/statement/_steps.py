@@ -250,7 +250,7 @@ def fitted_names(estimator: Any) -> tuple[Any, ...] | None:
 
 
 def column_names_of(X: Any) -> tuple[Any, ...] | None:
-    """Return the column names of a table, without reading a value."""
+    """Return the column names of a table, without reading a value; None if X is None."""
     if X is None:
         return None
     # Attributes of the class are checked, because a column of a pandas table may have the

@@ -239,7 +239,7 @@ class EventModel:
 
     @cached_property
     def _ranks(self) -> Ranks | None:
-        """The dependence of numbers within found bins on each other, and on the numbers of the history."""
+        """The dependence of numbers within found bins on each other and on the history; None without such numbers."""
         ranked = {}
         for column, shape in self.fitted.counts.shapes.items():
             if self.columns.domain.columns[column] in self.fitted.found:

@@ -202,7 +202,7 @@ def _read_marginals(marginals: Any, domain: Domain) -> tuple[Clique, ...] | None
 
 
 def _read_target(target: Any, marginals: Any, domain: Domain) -> int | None:
-    """Return the index of the column that the parameter `target` names."""
+    """Return the index of the column that the parameter `target` names; None without a target."""
     if target is None:
         return None
     if not isinstance(marginals, str) or marginals != "auto":

@@ -145,7 +145,7 @@ class Marginal:
         return float(self.counts.sum()), self.counts.size * self.std_error**2
 
     def groups_of(self, column: int) -> Indices | None:
-        """Return the groups of the values of one of its columns."""
+        """Return the groups of the values of one of its columns; None if each value is counted."""
         return self.groups[self.clique.index(column)] if self.groups else None
 
     def has_cells_of(self, columns: Iterable[int]) -> bool:
