@@ -49,7 +49,7 @@ from skdp.central.statistics import (
     to_float,
 )
 from skdp.domain import Domain, DomainLike
-from skdp.privacy import Loss, Mu, PrivacyBudget, PrivacyLedger, Rho
+from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
 from skdp.tables import choose_library, to_objects
 
@@ -555,43 +555,47 @@ class DPGroupBy(WeightedStatistic):
             missing=True,
             max_weight=max_weight,
         )
-
-        # Quantiles have half of the budget, and sums of all other statistics the rest.
-        probabilities = list(self._probabilities.values())
-        noises: list[Noise] = []
-        mechanisms: list[str] = []
-        losses: tuple[Loss, ...] = ()
-        has_count = COUNT in self._statistics
-        # The first number of a group is its number of rows, and all numbers have this unit.
+        # All numbers of a group have this unit.
         step = GRID if is_summed or max_weight is not None else 1
         numbers = sums.numbers(squares=not OF_SQUARES.isdisjoint(self._statistics))
-        if has_count:
+        if COUNT in self._statistics:
             counts = sums.rows[:, np.newaxis] // (GRID // step)
             numbers = np.hstack([counts.astype(object), numbers])
+
+        # Quantiles have half of the budget, and sums of all other statistics the rest.
+        part = budget / 2 if numbers.size and self._probabilities else budget
+        noises: tuple[Noise, ...] = ()
+        mechanisms: list[str] = []
         if numbers.size:
-            part = budget / 2 if probabilities else budget
-            noise = Noise.joint(part, step, numbers.shape[1])
-            noises.append(noise)
+            noises = (Noise.joint(part, step, numbers.shape[1]),)
             counted = "counts and sums" if is_summed else "counts"
-            mechanisms.append(f"{noise.name} on {counted} of groups")
-            losses += (noise.loss,)
+            mechanisms.append(f"{noises[0].name} on {counted} of groups")
+        losses = tuple(noise.loss for noise in noises)
         quantiles = None
-        if probabilities:
-            candidates = make_candidates(bounds, find_decimals(self.bounds, names))
-            # The groups with a total of the same keys do not overlap.
-            n_overlapping = 2 ** len(domain.columns) if self.totals else 1
-            quantiles = QuantilePlan(
-                read_masses(rows, domain, candidates, max_weight, totals=self.totals),
-                probabilities,
-                (budget / 2 if noises else budget) / n_overlapping,
-                self.intervals,
-                n_overlapping,
-            )
+        if self._probabilities:
+            quantiles = self._plan_quantiles(rows, domain, bounds, part)
             mechanisms.append(quantiles.mechanism)
             losses = (*losses, *quantiles.losses) if quantiles.losses else ()
         unit = (max_weight or 1.0) / step
         exact = numbers, bounds, unit, quantiles, (groups, library, names)
-        return Plan(exact, tuple(noises), "; ".join(mechanisms), losses)
+        return Plan(exact, noises, "; ".join(mechanisms), losses)
+
+    def _plan_quantiles(
+        self, rows: Batches, domain: Domain, bounds: Floats, budget: PrivacyBudget
+    ) -> QuantilePlan:
+        """Read the values of each group, and plan the release of their quantiles."""
+        names = rows.names[len(domain.columns) :][: len(bounds)]
+        candidates = make_candidates(bounds, find_decimals(self.bounds, names))
+        # The groups with a total of the same keys do not overlap.
+        n_overlapping = 2 ** len(domain.columns) if self.totals else 1
+        max_weight = self._check_max_weight(rows)
+        return QuantilePlan(
+            read_masses(rows, domain, candidates, max_weight, totals=self.totals),
+            list(self._probabilities.values()),
+            budget / n_overlapping,
+            self.intervals,
+            n_overlapping,
+        )
 
     def _make_groups(self, domain: Domain) -> Domain:
         """Check the parameter `totals`, and return the keys of groups: with totals, texts and the name of a total."""
@@ -622,44 +626,48 @@ class DPGroupBy(WeightedStatistic):
         level = check_confidence_level(self.confidence_level)
         self.estimates_ = {}
         estimates: dict[str, Estimate] = {}
-        is_known: Mask | None = None
+        is_known = np.ones((self._domain.size, 1), bool)
         for noise in plan.noises:
             noisy = clip_floats(numbers + noise.draw_each(source, *numbers.shape))
-            n_cells = self._add_totals(np.ones((len(noisy), 1)))
-            options = {"noise": noise, "n_cells": n_cells, "unit": unit}
-            if COUNT in self._statistics:
-                rows = NoisySums.of(
-                    self._add_totals(noisy[:, :1]), bounds[:0], **options
-                )
-                is_known = rows.is_measured(level)
-                error = to_float(noise.std) * unit * np.sqrt(n_cells)
-                counts = self._add_totals(
-                    self._round_counts(noisy[:, :1] * unit, error[0])
-                )
-                lower, upper = count_interval(counts, error, level)
-                self.estimates_[COUNT] = np.hstack([counts, error, lower, upper])
-                noisy = noisy[:, 1:]
-            if noisy.size:
-                sums = NoisySums.of(self._add_totals(noisy), bounds, **options)
-                is_known = sums.is_measured(level)
-                for name in self._sum_statistics:
-                    estimates[name] = SUM_STATISTICS[name](sums, level)
-            if "sum" in estimates:
-                # Rounded cells add up to their totals.
-                cells = NoisySums.of(noisy, bounds, noise, unit=unit)
-                value, _, lower, upper = cells.estimate_sums(level)
-                value = self._add_totals(_round_to_width(value, (upper - lower)[0]))
-                estimates["sum"] = estimates["sum"]._replace(value=value)
+            estimates, is_known = self._estimate_sums(noisy, bounds, noise, unit)
         if quantiles is not None:
             drawn = quantiles.draw(level, source)
             for index, name in enumerate(self._probabilities):
                 estimates[name] = Estimate(*(part[:, :, index] for part in drawn))
+        is_known = np.broadcast_to(is_known, (len(is_known), max(len(names), 1)))
         for column, name in enumerate(names):
             for statistic, estimate in estimates.items():
                 parts = np.column_stack([part[:, column] for part in estimate])
-                if is_known is not None and statistic != "sum":
-                    parts[~is_known[:, min(column, is_known.shape[1] - 1)], :2] = np.nan
+                if statistic != "sum":
+                    parts[~is_known[:, column], :2] = np.nan
                 self.estimates_[f"{name}_{statistic}"] = parts
+
+    def _estimate_sums(
+        self, noisy: Floats, bounds: Floats, noise: Noise, unit: float
+    ) -> tuple[dict[str, Estimate], Mask]:
+        """Set the counts of groups, and return statistics of sums and where the number of values exceeds its noise."""
+        level = check_confidence_level(self.confidence_level)
+        n_cells = self._add_totals(np.ones((len(noisy), 1)))
+        options: dict[str, Any] = {"noise": noise, "n_cells": n_cells, "unit": unit}
+        estimates: dict[str, Estimate] = {}
+        if COUNT in self._statistics:
+            counts, noisy = noisy[:, :1], noisy[:, 1:]
+            sums = NoisySums.of(self._add_totals(counts), bounds[:0], **options)
+            error = to_float(noise.std) * unit * np.sqrt(n_cells)
+            counts = self._add_totals(self._round_counts(counts * unit, error[0]))
+            lower, upper = count_interval(counts, error, level)
+            self.estimates_[COUNT] = np.hstack([counts, error, lower, upper])
+        if noisy.size:
+            sums = NoisySums.of(self._add_totals(noisy), bounds, **options)
+            for name in self._sum_statistics:
+                estimates[name] = SUM_STATISTICS[name](sums, level)
+        if "sum" in estimates:
+            # Rounded cells add up to their totals.
+            cells = NoisySums.of(noisy, bounds, noise, unit=unit)
+            value, _, lower, upper = cells.estimate_sums(level)
+            value = self._add_totals(_round_to_width(value, (upper - lower)[0]))
+            estimates["sum"] = estimates["sum"]._replace(value=value)
+        return estimates, sums.is_measured(level)
 
     def _round_counts(self, counts: Floats, error: Floats) -> Any:
         """Round counts to whole numbers, or sums of weights by their standard error."""
