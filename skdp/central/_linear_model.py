@@ -39,7 +39,8 @@ from skdp.central._rows import (
     bound_products,
     choose_residual_limit,
     count_by_size,
-    explain_weak_products,
+    explain_dependence,
+    explain_noise,
     find_limits,
     find_widths,
     to_row_units,
@@ -79,7 +80,8 @@ MAX_CLIPPED_FRACTION = 0.2
 
 # Fractions of the budget for the sums of products of gradients, for the numbers of rows by
 # residual before each of the first steps, and for the sums of products of columns. Without
-# a delta, the noise of the latter grows with the square of the number of columns.
+# a delta, the noise of the latter grows with the square of the number of columns: with a
+# fifth, the noise of a target with wide bounds is twice as large.
 SCORES = Fraction(1, 20)
 COUNTS = Fraction(1, 60), Fraction(1, 60), Fraction(3, 20)
 PRODUCTS, PURE_PRODUCTS = Fraction(1, 5), Fraction(3, 10)
@@ -91,43 +93,13 @@ GRADIENTS = (1, 2, 8, 9)
 PURE_GRADIENTS = (1, 2, 5, 12)
 
 
-class GridRows(NamedTuple):
-    """Private rows as integers, and the values that these represent."""
-
-    rows: Rows
-    # For each column, the value of 0 and the distance of `UNIT`; shape (n_columns,).
-    starts: Floats
-    units: Floats
-
-
 class Inference(NamedTuple):
     """Coefficients, corrected for the bias of the penalty, and their covariances; the constant is last."""
 
     coefficients: Floats
-    # Covariances due to the noise, and due to the rows as a sample.
+    # Covariances due to the noise, and due to the rows as a sample (P. J. Huber, 1967).
     noise: Floats
     sampling: Floats
-
-    @classmethod
-    def from_gradient(
-        cls,
-        coefficients: Floats,
-        gradient: Floats,
-        inverse: Floats,
-        *,
-        error: float,
-        scores: Floats,
-    ) -> Inference:
-        """Find the coefficients at which the gradient of a loss is 0, by a Newton step from `coefficients`.
-
-        `inverse` is the inverse of the sum of second derivatives (see `invert`), `error` the standard deviation of the
-        noise of `gradient`, and `scores` the sum of products of the gradients of each row (P. J. Huber, 1967).
-        """
-        return cls(
-            coefficients - inverse @ gradient,
-            error**2 * inverse @ inverse,
-            inverse @ scores @ inverse,
-        )
 
 
 class Units(NamedTuple):
@@ -178,19 +150,15 @@ class LinearModel(SupervisedStatistic):
         Parameters
         ----------
         X : dataframe or array-like of shape (n_samples, n_features)
-            Private features, without missing values. The rows of a large table that `skdp.engines` supports, such as a
-            Polars LazyFrame, are read into memory.
+            Private features, without missing values. The rows of a large table are read into memory.
         y : array-like of shape (n_samples,) or column name
-            Private target, without missing values. `guarantee_` lists it under its name, or as ``"target"`` if it has
-            no name or the name of a column of X. For a large table, the name of a column of X.
+            Private target, without missing values, which `guarantee_` lists under its name, or as ``"target"``.
         sample_weight : array-like of shape (n_samples,) or column name, optional
             Private weight of each row, such as the inverse of its sampling probability: a row counts as so many rows.
-            Weights are clipped to [0, `max_weight`], and a missing weight is 0. A column name excludes this column from
-            the features.
+            Weights are clipped to [0, `max_weight`], and a missing weight is 0.
         person : array-like of shape (n_samples,) or column name, optional
-            Person of each row: an array, or the name of a column of X, which is then not used as a feature. At most
-            `max_rows_per_person` rows of each person are used, chosen at random, and the guarantee covers all rows of
-            one person.
+            Person of each row, who is protected with all rows. At most `max_rows_per_person` rows of each person are
+            used, chosen at random. A column that `y`, `sample_weight` or `person` names is not a feature.
 
         Returns
         -------
@@ -200,9 +168,7 @@ class LinearModel(SupervisedStatistic):
         Raises
         ------
         TypeError, ValueError
-            If a parameter is out of range, a declaration does not fit the columns, X is 1-D, sparse, or contains
-            invalid values, or y has another number of rows, a missing value or an undeclared class; or if y,
-            `sample_weight` or `person` is a series with the row labels of X in another order.
+            If a parameter, X, y, `sample_weight` or `person` is invalid.
         BudgetExceeded
             If the ledger does not cover the release.
 
@@ -401,69 +367,60 @@ class TargetRows:
         by ``units.axes``. Also return an inference, which is None if the noise is too large, the noisy sums of products
         of columns, and the noisy sum of the weights of the rows.
         """
-        noise = self.product_noise(self.products_fraction)
-        sums = self.rows.measure_products(self.rows.factors, noise, source)
-        largest = max(float(np.diag(sums).max()), to_row_units(noise.std))
-        # A larger penalty would exceed the precision of floats.
-        penalties = np.minimum(penalties, 2.0**30 * largest)
-        penalties = block_diag(units.axes.T * penalties @ units.axes, 0.0)
-        products = NoisyProducts(
-            sums,
-            # Rounding of values to integers causes errors of up to one step.
-            to_row_units(max(noise.std, Fraction(1))),
-            penalties,
-            None if fit_intercept else units.to_terms[-1],
-        )
-        constant_square = (self.rows.constant / UNIT) ** 2
-        n_rows = max(float(sums[-1, -1]) / constant_square, 1.0)
-        if self.budget.kind == "epsilon":
-            warn_of_few_rows(n_rows, products.error)
-
+        constraint = None if fit_intercept else units.to_terms[-1]
+        products, n_rows = self._measure_products(penalties, units.axes, source)
+        products = replace(products, constraint=constraint)
         estimate = coefficients = np.zeros(self.size)
         distance = 0.0
         parts = PURE_GRADIENTS if self.budget.kind == "epsilon" else GRADIENTS
         for step, part in enumerate(parts):
             noise = self.gradient_noise(part)
             if step < len(COUNTS):
-                # Rows of the largest norm with the largest residual that change a sum by
-                # its noise.
-                largest = math.sqrt(self.rows.square) * RESIDUAL_UNIT
-                n_clipped = math.sqrt(self.size) * to_float(noise.std) / largest
-                n_clipped = min(n_clipped, MAX_CLIPPED_FRACTION * n_rows)
-                counts, error = self._count_residuals(
-                    coefficients, COUNTS[step], source
+                limit, row_variance = self._choose_limit(
+                    coefficients, COUNTS[step], noise, n_rows, source
                 )
-                limit, within, row_variance = choose_residual_limit(
-                    counts, error, n_rows, n_clipped
-                )
-                # Earlier steps clip more residuals.
-                variance = math.inf
+                precision = 0.0  # earlier steps clip more residuals
             gradient = self._measure_gradient(coefficients, limit, noise, source)
-            gradient = gradient / within - products.penalties @ coefficients
-            change = products.inverse @ gradient
+            change = products.inverse @ (gradient - products.penalties @ coefficients)
             error = to_float(max(noise.std, Fraction(1))) / (UNIT * RESIDUAL_UNIT)
-            error *= limit / within
             # The noise of the products is multiplied by the distance from the solution.
             distance = max(distance, float(change @ change))
-            step_variance = error**2 + products.error**2 * distance
+            variance = (limit * error) ** 2 + products.error**2 * distance
             # The mean of the results, weighted by their precision.
-            weight = 1 / (1 + step_variance / variance)
+            precision += 1 / variance
+            weight = 1 / (variance * precision)
             estimate = estimate + weight * (coefficients + change - estimate)
-            variance = 1 / (1 / variance + 1 / step_variance)
-            distance = variance * float((products.inverse**2).sum())
-            coefficients = products.shrink(estimate, variance)
+            distance = float((products.inverse**2).sum()) / precision
+            coefficients = products.shrink(estimate, 1 / precision)
 
-        scores, error = self._measure_scores(coefficients, limit, source)
+        scores = self._measure_scores(coefficients, limit, source)
         inference = None
         if products.eigen[0][0] > MIN_SUPPORT * products.noise_norm:
-            noise_variance = variance * (within / limit) ** 2
-            scores = products.smooth_scores(scores, error, row_variance, noise_variance)
-            scores *= (limit / within) ** 2 * n_rows / max(n_rows - self.size, 1.0)
+            expected = row_variance * replace(products, penalties=0.0).matrix
+            squares = scores.shrink_toward(expected).sums * limit**2
+            squares *= n_rows / max(n_rows - self.size, 1.0)
             inverse = products.inverse
             inference = Inference(
-                estimate, variance * inverse @ inverse, inverse @ scores @ inverse
+                estimate, inverse @ inverse / precision, inverse @ squares @ inverse
             )
         return coefficients, inference, products, n_rows
+
+    def _measure_products(
+        self, penalties: Floats, axes: Floats, source: ByteSource
+    ) -> tuple[NoisyProducts, float]:
+        """Measure the sums of products of columns; also return the noisy sum of the weights of the rows."""
+        noise = self.product_noise(self.products_fraction)
+        sums = self.rows.measure_products(self.rows.factors, noise, source)
+        # Rounding of values to integers causes errors of up to one step.
+        error = to_row_units(max(noise.std, Fraction(1)))
+        # A larger penalty would exceed the precision of floats.
+        largest = max(float(np.diag(sums).max()), error)
+        penalties = np.minimum(penalties, 2.0**30 * largest)
+        penalties = block_diag(axes.T * penalties @ axes, 0.0)
+        n_rows = max(float(sums[-1, -1]) * (UNIT / self.rows.constant) ** 2, 1.0)
+        if self.budget.kind == "epsilon":
+            warn_of_few_rows(n_rows, error)
+        return NoisyProducts(sums, error, penalties), n_rows
 
     def _find_residuals(self, coefficients: Floats) -> Floats:
         """Return the residuals of all rows, each of which depends on one row only."""
@@ -483,27 +440,37 @@ class TargetRows:
         noisy = noise.add_floats(source, exact[:, 0])
         return noisy * (limit / (UNIT * RESIDUAL_UNIT))
 
-    def _count_residuals(
-        self, coefficients: Floats, fraction: Fraction, source: ByteSource
-    ) -> tuple[Floats, float]:
-        """Measure the weights of the rows by the size of their residuals; also return the error of one number."""
+    def _choose_limit(
+        self,
+        coefficients: Floats,
+        fraction: Fraction,
+        gradient_noise: Noise,
+        n_rows: float,
+        source: ByteSource,
+    ) -> tuple[float, float]:
+        """Choose a limit of residuals by noisy sums of the weights of rows by size, see `choose_residual_limit`."""
+        # Rows of the largest norm with the largest residual that change a sum by its noise.
+        largest = math.sqrt(self.rows.square) * RESIDUAL_UNIT
+        n_clipped = math.sqrt(self.size) * to_float(gradient_noise.std) / largest
+        n_clipped = min(n_clipped, MAX_CLIPPED_FRACTION * n_rows)
         sizes = np.abs(self._find_residuals(coefficients))
         weights = np.rint(UNIT * self.rows.factors**2)
         noise = Noise.from_budget(self.budget * fraction, UNIT)
-        counts = noise.add_floats(source, count_by_size(sizes, weights))
+        counts = noise.add_floats(source, count_by_size(sizes, weights)) / UNIT
         # Laplace noise, without a delta, has heavier tails.
         tail = 1.25 if self.budget.kind == "epsilon" else 1.0
-        return counts / UNIT, tail * to_float(noise.std) / UNIT
+        error = tail * to_float(noise.std) / UNIT
+        return choose_residual_limit(counts, error, n_rows, n_clipped)
 
     def _measure_scores(
         self, coefficients: Floats, limit: float, source: ByteSource
-    ) -> tuple[Floats, float]:
-        """Measure sums of products of clipped gradients, in units of the limit, and the error of one sum."""
+    ) -> NoisyProducts:
+        """Measure sums of products of clipped gradients, in units of the limit."""
         clipped = clip_residuals(self._find_residuals(coefficients), limit)
         factors = self.rows.factors**2 * np.abs(clipped) / RESIDUAL_UNIT
         noise = self.product_noise(SCORES)
         scores = self.rows.measure_products(factors, noise, source)
-        return scores, to_row_units(noise.std)
+        return NoisyProducts(scores, to_row_units(noise.std))
 
 
 def clip_residuals(residuals: Floats, limit: float) -> Floats:
@@ -513,35 +480,30 @@ def clip_residuals(residuals: Floats, limit: float) -> Floats:
 
 
 def weigh_rows(
-    rows: Rows,
-    target: Floats,
-    weights: Floats,
-    budget: PrivacyBudget,
-    source: ByteSource,
-) -> tuple[TargetRows, Units]:
-    """Weigh rows and, for a budget in mu, center, rotate and shorten them; also return the units of the columns."""
-    n_columns = rows.n_columns
-    units = Units(np.ones(n_columns), np.zeros(n_columns), np.eye(n_columns))
-    if budget.kind == "epsilon":
-        # Noise is proportional to the largest value, and the norm of rows does not matter.
-        factors, square = np.sqrt(weights), rows.square + UNIT**2
-        return TargetRows(
-            WeightedRows(rows, factors, UNIT, square), target, budget
-        ), units
-    centered = find_limits(rows, budget.of_a_row, 0.2, source)
-    # The rows that exceed the limit change a sum by about as much as the noise. If twice
-    # as many do, they bias the coefficients of curved relations by more than the noise
-    # does; if half as many do, the noise is larger.
-    noise_norm = math.sqrt((n_columns + 1) / centered.remaining.mu_squared)
-    limits, axes = centered.whiten(0.2, source, max_longer=20 * noise_norm)
-    # A longer row is multiplied by one factor together with its constant and its target,
-    # as in weighted least squares. So a linear model of the rows is also a linear model of
-    # the shortened rows.
-    weighted = WeightedRows.of(limits.rows, limits.square, weights)
-    units = units._replace(
-        origin=limits.middle / UNIT, axes=axes, constant=weighted.constant / UNIT
-    )
-    return TargetRows(weighted, target, limits.remaining), units
+    rows: Rows, weights: Floats, budget: PrivacyBudget, source: ByteSource
+) -> tuple[WeightedRows, Units, PrivacyBudget]:
+    """Weigh rows and, for a budget in mu, center, rotate and shorten them.
+
+    Also return the units of their columns, and the remaining budget.
+    """
+    # Without a delta, noise is proportional to the largest value, and the norm of rows does
+    # not matter.
+    middle, axes = np.zeros(rows.n_columns), np.eye(rows.n_columns)
+    square, constant = rows.square, UNIT
+    if budget.kind != "epsilon":
+        limits, axes = find_limits(rows, budget.of_a_row, 0.2, source).whiten(source)
+        rows, square, middle = limits.rows, limits.square, limits.middle / UNIT
+        constant, budget = max(math.isqrt(square) // 2, 1), limits.remaining
+    # A longer row is multiplied by one factor together with its constant and its target, as
+    # in weighted least squares. So a linear model of the rows is also a linear model of the
+    # shortened rows.
+    factors = rows.factors(square) * np.sqrt(weights)
+    weighted = WeightedRows(rows, factors, constant, square + constant**2)
+    # With extremely narrow bounds, slopes exceed the largest float.
+    with np.errstate(over="ignore"):
+        origin = middle + rows.starts / rows.units
+        units = Units(1 / rows.units, origin, axes, constant / UNIT)
+    return weighted, units, budget
 
 
 class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
@@ -579,8 +541,8 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
         no_codes = np.zeros(len(target), int)
         on_grid = Rows.of(columns, bounds[:-1], starts[:-1], no_codes)
         target = (np.clip(target, *bounds[-1]) - starts[-1]) / units[-1]
-        grid_rows = GridRows(on_grid, starts, units)
-        exact = grid_rows, target, weights, penalty / max_weight, budget
+        scale = float(starts[-1]), float(units[-1])
+        exact = on_grid, target, scale, weights, penalty / max_weight, budget
         name = Noise.joint(budget, UNIT, len(units)).name
         losses: tuple[Loss, ...] = ()
         if budget.kind != "epsilon":
@@ -589,33 +551,28 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Fit ridge regression by noisy Newton steps, and convert its coefficients to the units of the columns."""
-        (rows, starts, scales), target, weights, penalty, budget = plan.exact
-        target_rows, units = weigh_rows(rows, target, weights, budget, source)
-        column_scales, target_scale = scales[:-1], float(scales[-1])
-        # With extremely narrow bounds, penalties and slopes exceed the largest float.
+        on_grid, target, scale, weights, penalty, budget = plan.exact
+        rows, units, budget = weigh_rows(on_grid, weights, budget, source)
+        target_start, target_scale = scale
         with np.errstate(over="ignore"):
-            penalties = penalty / column_scales / column_scales
-            slopes = target_scale / column_scales
+            penalties = penalty / on_grid.units / on_grid.units
+            slopes = target_scale / on_grid.units
         units = units._replace(
-            slopes=slopes,
-            origin=units.origin + starts[:-1] / column_scales,
-            target=target_scale,
-            target_start=float(starts[-1]),
+            slopes=slopes, target=target_scale, target_start=target_start
         )
+        target_rows = TargetRows(rows, target, budget)
         coefficients, inference, products, n_rows = target_rows.fit(
             penalties, units, source, fit_intercept=self.fit_intercept
         )
         reason = ""
         if inference is None:
-            reason = explain_weak_products(
-                products,
-                units.axes,
-                n_rows,
-                self.guarantee_.scope[: self.n_features_in_],
-                min_support=MIN_SUPPORT,
-                # The variance of a new column, or of a column that varies within its bounds.
-                reach=1 / 16 if budget.kind == "epsilon" else 1 / 64,
-            )
+            # The variance of a new column, or of a column that varies within its bounds.
+            expected = n_rows / (16 if budget.kind == "epsilon" else 64)
+            names = self.guarantee_.scope[: self.n_features_in_]
+            support = min(products.eigen[0][0], expected) / products.noise_norm
+            reason = explain_dependence(
+                products, units.axes, names, expected
+            ) or explain_noise(n_rows, support, MIN_SUPPORT)
         self._set_coefficients(units, coefficients, inference, reason)
 
     def predict(self, X: TableLike) -> Floats:
@@ -711,8 +668,8 @@ class DPLinearRegression(_LinearRegression):
     the number of columns, divided by mu.
 
     The rest of the budget has three uses. A fifth of it (without delta, 3/10) is for noisy sums of products of two
-    columns, the second derivatives of the loss. 11/60 are for three noisy histograms of the residuals by size,
-    which determine a limit of the residuals. The other parts are for four noisy sums of the products of rows and
+    columns, the second derivatives of the loss. 11/60 are for three noisy histograms of the residuals by size, which
+    determine a limit of the residuals. The other parts are for four noisy sums of the products of rows and
     clipped residuals, and for sums of their squares. Each sum gives a Newton step, and the noise of these sums is
     proportional to the limit, not to `target_bounds`. The result is the mean of the last two steps, weighted by their
     precision. Noisy sums of products were proposed in [2]_. The components of the coefficients in the directions of the
@@ -752,7 +709,7 @@ class DPLinearRegression(_LinearRegression):
     >>> model.coef_.round(1), round(model.score(X, y), 1)
     (array([ 2., -1.]), 1.0)
     >>> model.coef_std_error_.round(3)
-    array([0.007, 0.006])
+    array([0.006, 0.006])
     >>> print(model.guarantee_)
     epsilon = 1, delta = 0.000001, rho = 0.0280145, central model, adding or removing one record's values of: x0,
     x1, target, NOT SECURE: ...
@@ -852,7 +809,7 @@ class DPRidge(_LinearRegression):
     ...     ).fit(X, y)
     ...     print(model.coef_.round(1))
     [ 2. -1.]
-    [ 1.3 -0.6]
+    [ 1.2 -0.6]
     """
 
     def __init__(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +25,10 @@ from skdp.base import (
 )
 from skdp.central._base import RECORD, TARGET, Plan, check_declared_columns
 from skdp.central._linear_model import (
-    GridRows,
     Inference,
     LinearModel,
     Units,
+    weigh_rows,
 )
 from skdp.central._rows import (
     UNIT,
@@ -40,8 +40,6 @@ from skdp.central._rows import (
     count_norms,
     explain_dependence,
     explain_noise,
-    find_limits,
-    find_widths,
     invert,
     shrink_jointly,
     to_row_units,
@@ -83,9 +81,6 @@ MIN_TARGET_INFORMATION = 12.0
 # Parts of the budget of the gradients for each step, in twentieths. The estimate is the mean
 # of the last `N_AVERAGED` steps, weighted by their precision.
 GRADIENTS, N_AVERAGED = (1, 1, 1, 2, 4, 11), 2
-
-# Largest change of logits by a step, in root mean squares over rows.
-MAX_STEP = 2.0
 
 # Nodes for means over the standard normal distribution, and their weights.
 NODES = np.linspace(-6, 6, 97)
@@ -205,13 +200,13 @@ def predict_information(coefficients: Floats, n_rows: float, constant: float) ->
     # A smaller probability would be uncertain.
     derivatives = NODE_WEIGHTS * np.maximum(expit(-np.abs(logits)), 2.0**-12) / 2
     # Only the combination of the columns with these slopes depends on the logit.
-    basis = np.zeros((2, len(coefficients)))
-    basis[0, :-1], basis[1, -1] = slopes / norm / 8, constant
-    nodes = np.stack([NODES, np.ones(len(NODES))])
-    others = np.diag(np.append(np.full(len(slopes), 1 / 64), 0.0))
-    others -= np.outer(basis[0], basis[0])
-    along: Floats = basis.T @ (nodes * derivatives @ nodes.T) @ basis
-    return n_rows * (derivatives.sum() * others + along)
+    direction = np.append(slopes / norm / 8, 0.0)
+    last = np.append(np.zeros(len(slopes)), constant)
+    total, mean, square = derivatives @ NODES[:, np.newaxis] ** np.arange(3)
+    squares = np.append(np.full(len(slopes), 1 / 64), constant**2)
+    sums = total * np.diag(squares) + (square - total) * np.outer(direction, direction)
+    cross = mean * np.outer(direction, last)
+    return n_rows * (sums + cross + cross.T)
 
 
 def move_sums(sums: Floats, start: Floats, end: Floats) -> Floats:
@@ -230,8 +225,20 @@ class Descent:
     start: Floats
     # The noisy sum of the weights of the rows.
     n_rows: float
-    # The combination of coefficients that remains 0.
+    # The combination of coefficients that remains 0; None with an intercept.
     constraint: Floats | None
+
+    @classmethod
+    def of(
+        cls, rows: WeightedRows, class_counts: Floats, constraint: Floats | None
+    ) -> Descent:
+        """Start at the noisy sums of weights of classes, without effects of columns."""
+        n_classes = len(class_counts)
+        loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
+        start = np.zeros((rows.rows.n_columns + 1, loss.n_outputs))
+        if constraint is None:
+            start[-1] = find_constants(class_counts) * UNIT / rows.constant
+        return cls(rows, loss, start, float(class_counts.sum()), constraint)
 
     @property
     def constant(self) -> float:
@@ -254,14 +261,12 @@ class Descent:
             if step <= len(GRADIENTS) - N_AVERAGED:
                 n_parts = 0
             n_parts += part
-            mean = mean + (coefficients - mean) * part / n_parts
-            gradient = gradient + (drawn - gradient) * part / n_parts
-            error = to_float(noise.std) / (UNIT * RESIDUAL_UNIT)
-            error *= math.sqrt(part / n_parts)
+            weight = part / n_parts
+            mean = mean + weight * (coefficients - mean)
+            gradient = gradient + weight * (drawn - gradient)
+            error = math.sqrt(weight) * to_float(noise.std) / (UNIT * RESIDUAL_UNIT)
             is_final = step == len(GRADIENTS) - 1
-            coefficients = self._step(
-                coefficients, mean, gradient, error, is_final=is_final
-            )
+            coefficients = self._step(mean, gradient, error, is_final=is_final)
         return coefficients, mean, gradient, error
 
     def _find_residuals(self, block: slice, products: Floats) -> Floats:
@@ -269,34 +274,21 @@ class Descent:
         return self.loss.residuals(to_logits(products), self.rows.rows.codes[block])
 
     def _step(
-        self,
-        coefficients: Floats,
-        mean: Floats,
-        gradient: Floats,
-        error: float,
-        *,
-        is_final: bool,
+        self, mean: Floats, gradient: Floats, error: float, *, is_final: bool
     ) -> Floats:
         """Return coefficients near the minimum of the loss, shrunk toward the start in proportion to their noise."""
-        log_odds = self.loss.find_log_odds(coefficients, self.constant)
-        none = np.zeros((len(log_odds), len(log_odds)))
+        log_odds = self.loss.find_log_odds(mean, self.constant)
         products = [
-            NoisyProducts(self._predict(logit), 0.0, none, self.constraint)
+            NoisyProducts(self._predict(logit), 0.0, constraint=self.constraint)
             for logit in log_odds.T
         ]
         changes = [one.inverse @ g for one, g in zip(products, gradient.T, strict=True)]
         shifts = mean - self.loss.rate * np.stack(changes, axis=1) - self.start
         shifts = shrink_jointly(products, shifts, error**2, is_final=is_final)
-        change = self.start + shifts - coefficients
-        sizes = np.hypot(
-            np.linalg.norm(change[:-1], axis=0) / 8, self.constant * change[-1]
-        )
-        moved: Floats = coefficients + change / np.maximum(sizes / MAX_STEP, 1.0)
-        return moved
+        return self.start + shifts
 
     def infer(
         self,
-        coefficients: Floats,
         mean: Floats,
         gradient: Floats,
         error: float,
@@ -304,13 +296,35 @@ class Descent:
         mu_squared: Fraction,
         source: ByteSource,
     ) -> tuple[Inference, NoisyProducts, NoisyProducts]:
-        """Measure second derivatives and squared gradients of two classes, and infer coefficients by results of `run`.
+        """Infer the coefficients of two classes by results of `run`, and measurements at the mean coefficients.
 
-        Also return the second derivatives at the mean coefficients, and those shrunk toward expected ones.
+        Also return the second derivatives there, and those shrunk toward expected ones.
         """
+        information, scores = self._measure(mean, mu_squared, source)
+        # Expected second derivatives change with the coefficients: from the mean to the
+        # middle of the Newton step, and to its end.
+        (mean,), (gradient,) = mean.T, gradient.T
+        expected = self._predict(mean)
+        shrunk = information.shrink_toward(expected)
+        middle = self._predict(mean - shrunk.inverse @ gradient / 2)
+        inverse = invert(move_sums(shrunk.sums, expected, middle), self.constraint)
+        estimate = mean - inverse @ gradient
+        end = self._predict(estimate)
+        scores = scores.shrink_toward(shrunk.sums)
+        sampling = move_sums(scores.sums, expected, end)
+        inverse = invert(move_sums(shrunk.sums, expected, end), self.constraint)
+        inference = Inference(
+            estimate, error**2 * inverse @ inverse, inverse @ sampling @ inverse
+        )
+        return inference, information, shrunk
+
+    def _measure(
+        self, coefficients: Floats, mu_squared: Fraction, source: ByteSource
+    ) -> tuple[NoisyProducts, NoisyProducts]:
+        """Measure the sums of second derivatives and of squared gradients of two classes."""
         rows = self.rows
         smaller, residuals = np.empty((2, len(rows.factors)))
-        for block, _, products in rows.predict(mean):
+        for block, _, products in rows.predict(coefficients):
             logits = to_logits(products)
             # A ufunc of SciPy computes each number alone, so the sums remain exact.
             smaller[block] = expit(-np.abs(logits[:, 0]) / LOGIT_UNIT)
@@ -323,47 +337,31 @@ class Descent:
         n_clipped = MAX_CLIPPED_FRACTION * self.n_rows - 2 * to_float(noise.std)
         square, _ = choose_limit(
             partial(count_norms, squares=factors**2 * squares),
-            4 * rows.square,
+            rows.square,
             noise,
             1.0,
             source,
             n_clipped,
         )
         factors = np.minimum(factors, np.sqrt(square / squares) * (1 - 2.0**-40))
-        information = self._measure(factors, square, mu_squared * INFORMATION, source)
+        information = self._sum(factors, square, mu_squared * INFORMATION, source)
         factors = rows.factors**2 * np.abs(residuals) / (RESIDUAL_UNIT // 2)
-        scores = self._measure(factors, rows.square, mu_squared * SCORES, source)
+        scores = self._sum(factors, rows.square, mu_squared * SCORES, source)
+        return information, scores
 
-        # Expected second derivatives change with the coefficients: from the mean to the
-        # middle of the Newton step, and to its end.
-        middle = self._predict((mean + coefficients)[:, 0] / 2)
-        expected = self._predict(mean[:, 0])
-        shrunk = information.shrink_toward(expected)
-        inverse = invert(move_sums(shrunk.sums, expected, middle), self.constraint)
-        estimate = mean[:, 0] - inverse @ gradient[:, 0]
-        end = self._predict(estimate)
-        scores = scores.shrink_toward(shrunk.sums)
-        sampling = move_sums(scores.sums, expected, end)
-        inverse = invert(move_sums(shrunk.sums, expected, end), self.constraint)
-        inference = Inference(
-            estimate, error**2 * inverse @ inverse, inverse @ sampling @ inverse
-        )
-        return inference, information, shrunk
-
-    def _predict(self, coefficients: Floats) -> Floats:
-        """Predict the second derivatives of normal columns, see `predict_information`."""
-        return predict_information(coefficients, self.n_rows, self.constant)
-
-    def _measure(
+    def _sum(
         self, factors: Floats, square: int, mu_squared: Fraction, source: ByteSource
     ) -> NoisyProducts:
         """Measure a quarter of the products of rows whose norms are at most the root of `square`."""
         square = bound_products(square, math.isqrt(square) + 1)
         noise = Noise.gaussian(mu_squared, square)
         sums = self.rows.measure_products(factors, noise, source) / 4
-        return NoisyProducts(
-            sums, to_row_units(noise.std) / 4, np.zeros(sums.shape), self.constraint
-        )
+        error = to_row_units(noise.std) / 4
+        return NoisyProducts(sums, error, constraint=self.constraint)
+
+    def _predict(self, coefficients: Floats) -> Floats:
+        """Predict the second derivatives of normal columns, see `predict_information`."""
+        return predict_information(coefficients, self.n_rows, self.constant)
 
     def explain(
         self,
@@ -407,16 +405,7 @@ class Descent:
             )
         if is_supported:
             return ""
-        factor = max(1.2, MIN_INFORMATION / max(support, 0.01))
-        return explain_noise(self.n_rows, factor)
-
-
-class LogisticFit(NamedTuple):
-    """Coefficients of standardized columns and a constant, which is last; shape (n_columns + 1, n_outputs)."""
-
-    coefficients: Floats
-    n_steps: int
-    inference: Inference | None
+        return explain_noise(self.n_rows, support, MIN_INFORMATION)
 
 
 @dataclass(frozen=True, eq=False)
@@ -470,10 +459,12 @@ class PublicRows:
 
     def fit(
         self, indicators: Integers, noise: Noise, source: ByteSource
-    ) -> LogisticFit:
+    ) -> tuple[Floats, int, Inference | None]:
         """Fit a logistic model to noisy sums of inputs over the rows of each class.
 
-        `indicators` has a column of 0 and 1 for each class; for two classes, only a column for the second one.
+        `indicators` has a column of 0 and 1 for each class; for two classes, only a column for the second one. Return
+        the coefficients of standardized columns and a constant, of shape (n_columns + 1, n_outputs), the number of
+        steps and the inference.
         """
         # The sums of up to 2**32 rows are integers of 64 bits.
         inputs, unit = self.to_integers()
@@ -516,7 +507,7 @@ class PublicRows:
         if n_classes == 2:
             error = unit * to_float(noise.std)
             inference = self._infer(coefficients[:, 0], sums[:, 1], error)
-        return LogisticFit(coefficients, int(model.n_iter_[0]), inference)
+        return coefficients, int(model.n_iter_[0]), inference
 
     def _infer(
         self, coefficients: Floats, sums: Floats, error: float
@@ -533,12 +524,13 @@ class PublicRows:
             return None
         # The last coefficient is the intercept.
         constraint = None if self.fit_intercept else np.eye(len(sums))[-1]
-        return Inference.from_gradient(
-            coefficients,
-            self.inputs.T @ (self.weights * probabilities) - sums,
-            invert(information, constraint),
-            error=error,
-            scores=self.inputs.T * (self.weights * variances) @ self.inputs,
+        inverse = invert(information, constraint)
+        gradient = self.inputs.T @ (self.weights * probabilities) - sums
+        scores = self.inputs.T * (self.weights * variances) @ self.inputs
+        return Inference(
+            coefficients - inverse @ gradient,
+            error**2 * inverse @ inverse,
+            inverse @ scores @ inverse,
         )
 
 
@@ -619,8 +611,9 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
 
     An eighth of mu**2 is used for noisy counts of rows by norm, and for a noisy mean of the rows, at which they are
     centered. A further 3/32 are used for noisy sums of the products of two columns, by which the columns are rotated
-    and scaled to about equal variances ([4]_), and for counts of the new rows by norm. About a twentieth of the rows
-    exceed the chosen limit of the norm. These rows have smaller weights in the loss: the limit divided by their norm.
+    and scaled to about equal variances ([4]_), and for counts of the new rows by norm. Rows that exceed a norm are
+    multiplied by a factor that shortens them to it, as in `DPLinearRegression`, and have the square of this factor as
+    their weight. These are only as many rows as change the sums by about as much as the noise.
 
     A 64th of mu**2 is for the weights of rows by class, from which the start follows, so that a rare class is predicted
     from the first step. Each of six steps then releases the sum of the gradients of all rows with rounded Gaussian
@@ -761,12 +754,9 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         # the origin 0, differences between large numbers would be lost by rounding.
         starts = np.clip(0.0, *bounds.T)
         codes = classes.codes(rows.table.columns[-1])
-        rows_on_grid = Rows.of(
-            to_float_columns(rows.features.table), bounds, starts, codes
-        )
-        grid_rows = GridRows(rows_on_grid, starts, find_widths(bounds, starts))
-        gaussian = replace(budget, kind="mu", amount=budget.mu_squared)
-        exact = grid_rows, classes, weights, gaussian.of_a_row
+        columns = to_float_columns(rows.features.table)
+        on_grid = Rows.of(columns, bounds, starts, codes)
+        exact = on_grid, classes, weights, budget.of_a_row
         return Plan.from_gaussian(exact, budget, "noisy Newton steps")
 
     def _plan_target(
@@ -798,81 +788,50 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     def _release_target(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the sums of `_plan_target`, fit a model to them, and set the fitted attributes."""
         public, indicators, classes = plan.exact
-        fit = public.fit(indicators, plan.noises[0], source)
+        fitted = public.fit(indicators, plan.noises[0], source)
+        coefficients, self.n_iter_, inference = fitted
         scales = public.scaler.scale_
         means = public.fit_intercept * public.scaler.mean_ / scales
         units = Units(1 / scales, means, np.eye(len(scales)))
-        self._set_coefficients(units, fit.coefficients, fit.inference)
+        self._set_coefficients(units, coefficients, inference)
         self.classes_, self.domain_ = classes.values, classes.domain
-        self.n_iter_ = fit.n_steps
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Limit the norm of rows, fit coefficients by noisy Newton steps, and convert them to original units."""
         if plan.protected:
             return self._release_target(plan, source)
-        (rows_on_grid, starts, scales), classes, sample_weights, budget = plan.exact
-        # Half or twice as many shortened rows change results by less than their noise.
-        centered = find_limits(rows_on_grid, budget, 0.05, source)
-        limits, axes = centered.whiten(0.05, source)
-        rows = WeightedRows.of(limits.rows, limits.square, sample_weights)
-        # A row adds its weight, the square of its factor, times itself to a gradient. So
-        # the weight of a longer row is the factor that shortens it, not its square.
-        factors = np.sqrt(limits.rows.factors(limits.square) * sample_weights)
-        rows = replace(rows, factors=factors)
-        units = Units(
-            1 / scales,
-            limits.middle / UNIT + starts / scales,
-            axes,
-            rows.constant / UNIT,
-        )
-        constraint = None if self.fit_intercept else units.to_terms[-1]
+        on_grid, classes, weights, budget = plan.exact
+        rows, units, remaining = weigh_rows(on_grid, weights, budget, source)
         n_classes = len(classes.values)
-        loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
-
         noise = Noise.gaussian(budget.mu_squared * COUNTS, UNIT**2)
-        class_counts = noise.add_floats(source, rows.count_classes(n_classes)) / UNIT
-        count_error = to_float(noise.std) / UNIT
-        # Differences that do not exceed their noise would determine all predictions.
-        deviations = class_counts - class_counts.mean()
-        noise_fraction = (
-            2 * n_classes * count_error**2 / max((deviations**2).sum(), 1e-9)
-        )
-        class_counts -= min(noise_fraction, 1.0) * deviations
-        class_counts = np.maximum(class_counts, 2 * count_error)
-        start = np.zeros((len(scales) + 1, loss.n_outputs))
-        if self.fit_intercept:
-            start[-1] = find_constants(class_counts) / units.constant
-        descent = Descent(rows, loss, start, float(class_counts.sum()), constraint)
-        mu_squared = limits.remaining.mu_squared - budget.mu_squared * COUNTS
+        counts = noise.add_floats(source, rows.count_classes(n_classes)) / UNIT
+        min_count = 2 * to_float(noise.std) / UNIT
+        counts = np.maximum(counts, min_count)
+        constraint = None if self.fit_intercept else units.to_terms[-1]
+        descent = Descent.of(rows, counts, constraint)
+        mu_squared = remaining.mu_squared - noise.amount
         inference, reason = None, ""
         if n_classes > 2:
             coefficients, *_ = descent.run(mu_squared, source)
         else:
             mu_squared -= (SIZES + INFORMATION + SCORES) * budget.mu_squared
             coefficients, mean, gradient, error = descent.run(mu_squared, source)
-            inference, information, shrunk = descent.infer(
-                coefficients,
-                mean,
-                gradient,
-                error,
-                mu_squared=budget.mu_squared,
-                source=source,
+            found, information, shrunk = descent.infer(
+                mean, gradient, error, mu_squared=budget.mu_squared, source=source
             )
             reason = descent.explain(
                 mean,
-                inference,
+                found,
                 information,
                 shrunk,
-                min_class=float(class_counts.min()) - 2 * count_error,
-                axes=axes,
+                min_class=float(counts.min()) - min_count,
+                axes=units.axes,
                 names=self.guarantee_.scope[: self.n_features_in_],
             )
-            if reason:
-                inference = None
-            else:
-                shift = inference.coefficients[:, np.newaxis] - start
-                coefficients = start + shrink_jointly([shrunk], shift, error**2)
-
+            if not reason:
+                inference = found
+                shift = found.coefficients[:, np.newaxis] - descent.start
+                coefficients = descent.start + shrink_jointly([shrunk], shift, error**2)
         self._set_coefficients(units, coefficients, inference, reason)
         self.classes_, self.domain_ = classes.values, classes.domain
         self.n_iter_ = len(GRADIENTS)

@@ -171,7 +171,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
         if rows.large is not None:
             # An invalid value in any batch raises an error here, before the charge.
             rows_on_grid.add_up(partial(Rows.counts, limits=[rows_on_grid.square]))
-        exact = rows_on_grid, budget, (bounds, starts, units), n_components
+        exact = rows_on_grid, budget, bounds, n_components
         if budget.kind != "epsilon":
             noise = Noise.gaussian(budget.mu_squared)
             return Plan(exact, (noise,), f"noisy sums of products, {noise.name}")
@@ -182,10 +182,10 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Measure the covariance with noise, and set the mean and the components, in the units of the columns."""
-        rows, budget, (bounds, starts, units), n_components = plan.exact
+        rows, budget, bounds, n_components = plan.exact
         matrix, mean, errors = _noisy_covariance(rows, budget, source)
-        self.mean_ = np.clip(starts + units * mean, *bounds.T)
-        self._set_components(matrix, errors, units, n_components)
+        self.mean_ = np.clip(rows.starts + rows.units * mean, *bounds.T)
+        self._set_components(matrix, errors, rows.units, n_components)
 
     def _set_components(
         self,

@@ -66,6 +66,9 @@ class Rows:
     codes: Indices
     # The square of the largest possible norm of a row.
     square: int
+    # The value of 0 and the distance of `UNIT`; shape (n_columns,).
+    starts: Floats
+    units: Floats
     # The largest absolute value of each column.
     largest: int | Integers = UNIT
 
@@ -94,7 +97,8 @@ class Rows:
             The distances that are represented by `UNIT`, at least the default `find_widths(bounds, starts)`.
         """
         positions = np.empty((len(codes), len(columns)), np.int16)
-        scale = (find_widths(bounds, starts) if units is None else units) / UNIT
+        units = find_widths(bounds, starts) if units is None else units
+        scale = units / UNIT
         lows, highs = (np.trunc((numbers - starts) / scale) for numbers in bounds.T)
         largest = np.maximum(-lows, highs).astype(np.int64)
         for block in slice_rows(*positions.shape):
@@ -104,9 +108,8 @@ class Rows:
                 values = (values - starts) / scale
             # The conversion to integers truncates toward 0.
             positions[block] = np.clip(values, lows, highs)
-        return cls(
-            positions, codes.astype(np.intp), int((largest**2).sum()), largest=largest
-        )
+        square = int((largest**2).sum())
+        return cls(positions, codes.astype(np.intp), square, starts, units, largest)
 
     @property
     def n_columns(self) -> int:
@@ -236,14 +239,7 @@ def read_rows(batches: Batches, read: Callable[[Table], Rows]) -> Rows:
     rows = read(batches.table)
     if batches.large is None:
         return rows
-    return LargeRows(
-        positions=rows.positions,
-        codes=rows.codes,
-        square=rows.square,
-        largest=rows.largest,
-        batches=batches,
-        read=read,
-    )
+    return LargeRows(**vars(rows), batches=batches, read=read)
 
 
 def _add_up_batch(
@@ -304,19 +300,12 @@ class CenteredRows:
     # The budget that is not spent, in mu if its noise is Gaussian.
     remaining: PrivacyBudget
 
-    def whiten(
-        self,
-        max_fraction: float,
-        source: ByteSource,
-        *,
-        max_longer: float = math.inf,
-    ) -> tuple[CenteredRows, Floats]:
+    def whiten(self, source: ByteSource) -> tuple[CenteredRows, Floats]:
         """Rotate and scale the rows by noisy sums of their products, and choose another limit of their norm.
 
         Also return the matrix by which the rows are multiplied. The new columns are about uncorrelated and have a
         standard deviation of `UNIT` / 8, or less if the noise exceeds it, so the noise has about the same effect on all
-        of them. At most `max_fraction` of the rows and at most `max_longer` rows exceed the limit, up to noise. The
-        budget must be in mu; 25 of 28 parts of it remain.
+        of them. The budget must be in mu; 25 of 28 parts of it remain.
         """
         n_columns = self.rows.n_columns
         square = bound_products(self.square, 2 * UNIT)
@@ -332,13 +321,12 @@ class CenteredRows:
         axes = round_axes(vectors / np.sqrt(64 * damped) @ vectors.T)
         rows = self.rows.rotate(axes)
         counts = Noise.gaussian(self.remaining.mu_squared / 28)
+        # The rows that exceed the limit change a sum by about as much as the noise. If twice
+        # as many do, they bias the coefficients of curved relations by more than the noise
+        # does; if half as many do, the noise is larger.
+        max_longer = 20 * math.sqrt((n_columns + 1) / self.remaining.mu_squared)
         square, _ = choose_limit(
-            rows.count_all,
-            rows.largest_square,
-            counts,
-            max_fraction,
-            source,
-            max_longer,
+            rows.count_all, rows.largest_square, counts, 0.2, source, max_longer
         )
         remaining = self.remaining * Fraction(25, 28)
         return replace(self, rows=rows, square=square, remaining=remaining), axes
@@ -376,7 +364,7 @@ def find_limits(
     )
     total = rows.add_up(partial(Rows.total, square=square))
     sums = means.add_floats(source, total)
-    mean = np.rint(sums / max(n_rows, 3 * error, 1.0))
+    mean = np.rint(sums / max(n_rows, error, 1.0))
     middle = np.clip(mean, 1 - UNIT, UNIT - 1).astype(np.int16)
     rows = rows.center(middle)
     square, _ = choose_limit(
@@ -443,13 +431,6 @@ class WeightedRows:
     constant: int
     # The square of the largest possible norm of a shortened row with its constant.
     square: int
-
-    @classmethod
-    def of(cls, rows: Rows, square: int, weights: Floats) -> WeightedRows:
-        """Limit the squared norm of rows to `square`, and append a constant; `weights` are from 0 to 1."""
-        constant = max(math.isqrt(square) // 2, 1)
-        factors = rows.factors(square) * np.sqrt(weights)
-        return cls(rows, factors, constant, square + constant**2)
 
     def count_classes(self, n_classes: int) -> Integers:
         """Sum the weights of the rows of each class, in steps of 1 / `UNIT`."""
@@ -524,7 +505,7 @@ class NoisyProducts:
     # Standard deviation of the noise of one sum.
     error: float
     # Penalties of pairs of coefficients, of the shape of `sums`.
-    penalties: Floats
+    penalties: Floats | float = 0.0
     # Combination of the coefficients that remains 0: the intercept, in a model without it.
     constraint: Floats | None = None
 
@@ -574,51 +555,23 @@ class NoisyProducts:
         """Shrink the sums toward a multiple of expected sums, in proportion to their noise."""
         values, vectors = np.linalg.eigh(expected)
         # In these units, the expected sums are the identity.
-        scales = np.sqrt(np.outer(values, values))
-        sums, variances = vectors.T @ self.sums @ vectors, (self.error / scales) ** 2
-        weights = 1 / np.diag(variances)
-        factor = max(float(np.diag(sums / scales) @ weights / weights.sum()), 0.2)
-        identity = np.eye(len(values))
-        excess, variances = sums / scales / factor - identity, variances / factor**2
+        units, identity = vectors / np.sqrt(values), np.eye(len(values))
+        sums = units.T @ self.sums @ units
+        variances = self.error**2 / np.outer(values, values)
+        # The expected factor of 1 has an error of about 0.3.
+        weights = np.append(1 / np.diag(variances), 10)
+        mean = float(np.average(np.append(np.diag(sums), 1), weights=weights))
+        factor = max(mean, 0.2)
+        excess, variances = sums / factor - identity, variances / factor**2
         # The variance of the excess without noise, by moments (empirical Bayes).
         weights = 1 / (variances + 0.05) ** 2
-        prior = float(((excess**2 - variances) * weights).sum() / weights.sum())
+        prior = float(np.average(excess**2 - variances, weights=weights))
         prior = min(max(prior, 0.01), 4.0)
         shrunk, rotation = np.linalg.eigh(
             identity + excess * prior / (prior + variances)
         )
         rotation = vectors * np.sqrt(factor * values) @ rotation
         return replace(self, sums=rotation * np.maximum(shrunk, 1 / 20) @ rotation.T)
-
-    def smooth_scores(
-        self, scores: Floats, error: float, row_variance: float, noise_variance: float
-    ) -> Floats:
-        """Shrink noisy sums of products of gradients toward those of residuals with equal variances.
-
-        `error` is the standard deviation of the noise of one sum, `row_variance` the variance of the residuals, and
-        `noise_variance` of the noise of a gradient.
-        """
-        values, vectors = np.linalg.eigh(self.sums)
-        variances = row_variance * np.maximum(values, self.noise_norm)
-        # In these units, the sums are about the identity.
-        units = vectors * np.sqrt(variances)
-        to_units = vectors / np.sqrt(variances)
-        # The noise of the sums matters if it is large compared with the variances of the
-        # gradients due to the rows, and due to the rows and the noise.
-        noise = error / variances / np.sqrt(1 + noise_variance / variances)
-        scores = to_units.T @ scores @ to_units
-        # The mean of the variances, of which `row_variance` has an error of about 0.3.
-        identity, ratios = np.eye(len(noise)), np.outer(noise, noise)
-        weights = np.append(noise**-2, 10)
-        level = max(float(np.average([*np.diag(scores), 1], weights=weights)), 1 / 4)
-        excess = (scores - level * identity) * np.exp(ratios * (identity / 2 - 1))
-        excess, vectors = np.linalg.eigh(excess)
-        # Much smaller variances than those of equal residuals are more likely noise.
-        square = float(np.mean(noise)) ** 2
-        excess[excess < 0] *= (1 + square / 2) / (1 + 4 * square)
-        vectors = units @ vectors
-        smooth: Floats = vectors * np.maximum(level + excess, 1 / 20) @ vectors.T
-        return smooth
 
 
 def shrink_jointly(
@@ -633,6 +586,7 @@ def shrink_jointly(
     `estimates` have the shape (n_columns + 1, n_outputs), and `variance` is the variance of the noise of a gradient.
     Coefficients that do not clearly exceed their noise become 0 unless they are final.
     """
+    # Components in the directions of the eigenvectors; shape (n_outputs, n_columns + 1).
     vectors = np.stack([one.eigen[1] for one in products])
     components = np.einsum("oji,jo->oi", vectors, estimates)
     inverses = np.stack([one.inverse for one in products])
@@ -640,15 +594,17 @@ def shrink_jointly(
     noise = noise.sum(axis=2)
     # A combination of coefficients that remains 0 has no noise.
     noise[noise <= 2.0**-40 * noise.max()] = np.inf
+    squares = np.maximum(components**2, 2.0**-100)
     # Squares in variances of their noise: chi-squared without a signal. Final coefficients
-    # keep their direction, which determines the order of predictions.
+    # keep their direction, which determines the order of predictions. In linear regression,
+    # the constant would determine the variance.
     size = np.isfinite(noise).sum()
-    excess = float((components**2 / noise).sum()) - size
+    excess = float((squares / noise).sum()) - size
     excess = max(excess, 0.05 * size) if is_final else excess - 2 * math.sqrt(size)
     prior = max(excess, 0.0) / (1 / noise).sum()
     # The largest square of noise is about ``2 log(size)`` variances (D. L. Donoho, I. M.
     # Johnstone, 1994), so larger components are hardly shrunk.
-    own = (3 + 2 * math.log(size)) * noise / np.maximum(components**2, 2.0**-100)
+    own = (3 + 2 * math.log(size)) * noise / squares
     factors = np.maximum(prior / (prior + noise), 1 - own)
     shrunk = np.einsum("oji,oi->jo", vectors, components * factors)
     for output, one in enumerate(products):
@@ -657,35 +613,15 @@ def shrink_jointly(
     return shrunk
 
 
-def explain_noise(n_rows: float, factor: float) -> str:
-    """State that intervals require `factor` times as many rows."""
+def explain_noise(n_rows: float, support: float, required: float) -> str:
+    """State how many rows are required for intervals, if the smallest eigenvalue in norms of the noise is `support`."""
+    factor = max(required / max(support, required / 100), 1.2)
     rows = max(math.ceil(factor * n_rows / 100) * 100, 100)
     return (
         "The noise is too large for intervals of the coefficients: about "
         f"{rows:,} rows, or an epsilon that is {math.ceil(10 * factor) / 10} times "
         "as large, are required. Narrower bounds or fewer columns reduce the noise"
     )
-
-
-def explain_weak_products(
-    products: NoisyProducts,
-    axes: Floats,
-    n_rows: float,
-    names: Sequence[Any],
-    *,
-    min_support: float,
-    reach: float,
-) -> str:
-    """Explain why the smallest eigenvalue of the products is not `min_support` times the norm of their noise.
-
-    It is about ``reach * n_rows`` for columns of which none is a combination of others.
-    """
-    expected, required = reach * n_rows, min_support * products.noise_norm
-    reason = explain_dependence(products, axes, names, expected)
-    smallest = float(products.eigen[0][0])
-    eigenvalue = min(max(smallest, required / 10), expected / 1.5)
-    factor = max(required / max(eigenvalue, required / 100), 1.2)
-    return reason or explain_noise(n_rows, factor)
 
 
 def explain_dependence(
@@ -698,8 +634,9 @@ def explain_dependence(
     """
     required = MIN_SUPPORT * products.noise_norm
     # Sums of products of the centered columns.
-    means = products.sums[-1, :-1] / max(float(products.sums[-1, -1]), required)
-    centered = products.sums[:-1, :-1] - np.outer(means, products.sums[-1, :-1])
+    total = products.sums[-1]
+    means = total[:-1] / max(float(total[-1]), required)
+    centered = products.sums[:-1, :-1] - np.outer(means, total[:-1])
     values, vectors = np.linalg.eigh(centered)
     # The smallest eigenvalue of a constant combination of columns is noise.
     is_certain = expected > 1.5 * required and values[0] < products.noise_norm
@@ -712,8 +649,8 @@ def explain_dependence(
     variances = np.diag(to_columns.T @ centered @ to_columns)
     variances = np.maximum(variances, required * (to_columns**2).sum(axis=0))
     weights = np.abs(axes @ vectors[:, 0]) * np.sqrt(variances)
-    is_involved = weights > 0.3 * weights.max()
-    involved = [name for name, i in zip(names, is_involved, strict=True) if i]
+    indices = np.flatnonzero(weights > 0.3 * weights.max())
+    involved = [names[index] for index in indices.tolist()]
     if len(involved) == 1:
         return (
             f"Column {involved[0]!r} is constant within its bounds, up to noise, so the "
@@ -739,7 +676,8 @@ def count_by_size(sizes: Floats, weights: Floats | None = None) -> Integers:
 def find_last_count(counts: Floats, error: float) -> int:
     """Return the index of the last noisy count beyond which no residuals are certain."""
     # A limit above all residuals increases the noise. So the range of residuals is extended
-    # by sums of adjacent counts that exceed their noise, the more the farther they are.
+    # by sums of adjacent counts that exceed their noise, the more the farther they are. By
+    # single counts or all larger ones, 0.78 of the intervals of a lognormal target cover.
     totals, index = np.cumsum(counts), np.arange(len(counts))
     lengths = np.maximum(index + 1 - index[:, np.newaxis], 0)
     sums = np.where(lengths, totals - (totals - counts)[:, np.newaxis], 0)
@@ -756,12 +694,11 @@ def find_last_count(counts: Floats, error: float) -> int:
 
 def choose_residual_limit(
     counts: Floats, error: float, n_rows: float, n_clipped: float
-) -> tuple[float, float, float]:
+) -> tuple[float, float]:
     """Choose a limit of residuals from noisy counts by size, of at most the width of the bounds of the target.
 
     The sum of the parts beyond the limit is about a quarter of `n_clipped` limits. `error` is the standard deviation of
-    a count. Also return the fraction of the residuals within the limit, and the mean square of clipped residuals, in
-    squared limits.
+    a count. Also return the mean square of clipped residuals, in squared limits.
     """
     far = find_last_count(counts, error)
     counts = counts[: far + 1]
@@ -778,9 +715,8 @@ def choose_residual_limit(
     wanted -= math.log(min(exponent * wanted / 4, 1.0))
     near_limit, far_limit = RESIDUAL_LIMITS[far - 1 : far + 1]
     limit = float(near_limit) * (wanted / log_far) ** (1 / exponent)
-    largest = min(far_limit if n_beyond[0] > n_rows / 2 else 1.4 * far_limit, 2.0)
+    largest = min(1.4 * float(far_limit), 2.0)
     limit = float(np.clip(limit, RESIDUAL_LIMITS[0], largest))
     # Between b / 2 and b, the mean square is 0.46 b**2 if the density falls with the cube.
     squares = np.minimum(0.46 * (RESIDUAL_LIMITS[: far + 1] / limit) ** 2, 1.0)
-    mean_square = max(float(counts @ squares) / n_rows, 1 / 50)
-    return limit, 1 - math.exp(-wanted), mean_square
+    return limit, max(float(counts @ squares) / n_rows, 1 / 50)

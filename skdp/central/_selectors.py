@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.feature_selection import SelectorMixin
 
 from skdp._arrays import Floats, Indices, Integers, Mask
@@ -30,7 +30,6 @@ from skdp.central._supervised import (
     Classes,
     SupervisedStatistic,
     parse_all_bounds,
-    round_with_target,
 )
 from skdp.central.statistics import (
     Batches,
@@ -294,11 +293,17 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
 def _round_table(
     table: Table, *, classes: Classes | None, limits: Floats, starts: Floats
 ) -> Rows:
-    """Round the features and a numeric target of a table, the last column, to integers; `classes` are None for it."""
+    """Round the features of a table to integers, with the class or the rounded target, the last column, as the code."""
     if classes is None:
-        return round_with_target(table, limits, starts)
-    columns = to_float_columns(select_columns(table, table.names[:-1]))
-    return Rows.of(columns, limits, starts, classes.codes(table.columns[-1]))
+        *columns, target = to_float_columns(table)
+        no_codes = np.zeros(len(target), int)
+        rounded = Rows.of([target], limits[-1:], starts[-1:], no_codes)
+        codes: NDArray[Any] = rounded.positions[:, 0]
+    else:
+        columns = to_float_columns(select_columns(table, table.names[:-1]))
+        codes = classes.codes(table.columns[-1])
+    n_columns = len(columns)
+    return Rows.of(columns, limits[:n_columns], starts[:n_columns], codes)
 
 
 def _count_classes(rows: Rows, n_classes: int) -> Integers:

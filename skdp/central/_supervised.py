@@ -27,10 +27,8 @@ from skdp.base import (
     make_domain,
     parse_bounds,
     restore_on_error,
-    to_float_columns,
 )
 from skdp.central._base import RECORD, TARGET, CentralStatistic
-from skdp.central._rows import Rows
 from skdp.central.statistics import (
     Batches,
     count_cells,
@@ -333,14 +331,3 @@ def _make_class_error(*_: Any) -> ValueError:
         "y must not have missing values or values that `classes` does not declare. "
         "Declare all classes that can occur, and drop the rows without a class."
     )
-
-
-def round_with_target(table: Table, bounds: Floats, starts: Floats) -> Rows:
-    """Round features and a numeric target, the last column, to integers; the target is in the `codes` of the rows.
-
-    `bounds` of shape (n_columns, 2) and the origins `starts` of shape (n_columns,) include the target.
-    """
-    *columns, target = to_float_columns(table)
-    no_codes = np.zeros(len(target), int)
-    codes = Rows.of([target], bounds[-1:], starts[-1:], no_codes).positions[:, 0]
-    return Rows.of(columns, bounds[:-1], starts[:-1], codes)

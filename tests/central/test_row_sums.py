@@ -67,7 +67,7 @@ NEWTON = [*AXES, *[25 / 32 * part for part in list_newton_steps(1 / 5, (1, 2, 8,
 # Rows by class, gradients, numbers of rows by size of second derivatives, these, and squares of residuals.
 GRADIENTS = np.array([1, 1, 1, 2, 4, 11]) / 20
 DESCENT = [*AXES, 1 / 64, *GRADIENTS * 19 / 32, 1 / 64, 1 / 8, 1 / 32]
-SCORES, ROUNDS = [1 / 4, 1 / 32, 19 / 32, 1 / 8], [1 / 100, 3 / 20, *[21 / 600] * 24]
+SCORES, ROUNDS = [1 / 4, 1 / 32, 19 / 32, 1 / 8], [1 / 100, 3 / 20, *[21 / 300] * 12]
 USED = [*[0.7] * 6, *[0.2] * 8]
 # For each model: its target, the budgets of its draws, and the smallest fraction of each that a row uses.
 MODELS = {
@@ -129,7 +129,7 @@ def test_each_draw_loses_at_most_its_budget_by_two_rows_of_a_person(name):
 @pytest.mark.parametrize("name", ["linear", "linear, epsilon", "ridge", "logistic, two classes"])
 def test_rows_of_large_leverage_lose_at_most_the_budget_of_each_draw(name):
     model, target, parts, _ = MODELS[name]
-    for seed in range(125):
+    for seed in range(250 if name.startswith("linear") else 125):
         rng = np.random.default_rng(seed)
         table = table_of(rng.normal(size=(80, 2)) * 0.1, rng.integers(0, 3, 80), rng.normal(size=80) * 0.1)
         # A corner with an extreme target, far from all other rows.

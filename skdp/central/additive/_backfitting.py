@@ -20,7 +20,7 @@ from skdp.central._logistic_regression import (
     SoftmaxLoss,
 )
 from skdp.central._rows import choose_residual_limit, count_by_size
-from skdp.central.additive._smoothing import Bins, make_prior_covariances, smooth_sums
+from skdp.central.additive._smoothing import Bins, make_prior_covariance, smooth_sums
 from skdp.central.statistics import (
     Noise,
     to_float,
@@ -146,18 +146,16 @@ def find_residuals(
     sizes = np.abs(targets - responses[0]) / TARGET_UNIT
     counts = noise.add_floats(source, count_by_size(sizes))
     # At most 2 % of the residuals are clipped.
-    limit, _, mean_square = choose_residual_limit(
+    limit, mean_square = choose_residual_limit(
         counts, to_float(noise.std), n_rows, 0.02 * n_rows
     )
     bound = int(limit * TARGET_UNIT) + 1
     return NumberResiduals(bound, mean_square * limit**2)
 
 
-def choose_n_epochs(mu_squared: Fraction, n_rows: float, n_columns: int) -> int:
-    """Choose the number of epochs, which is larger if there is less noise per row and column."""
-    # Half or twice as many change R2 by less than 0.006 (benchmarks/central_models.py).
-    unlimited = math.sqrt(mu_squared) * n_rows / (20 * n_columns)
-    return int(np.clip(round(unlimited), 2, 12))
+# Number of epochs. Half or twice as many change R2 by less than 0.006
+# (benchmarks/central_models.py).
+N_EPOCHS = 6
 
 
 class Start(NamedTuple):
@@ -181,7 +179,7 @@ class _ColumnFunction:
         """Start with the value 0 in each bin, without any measured sum."""
         self.bins = bins
         self.sizes = bins.sizes
-        self.covariances = make_prior_covariances(bins)
+        self.covariance = make_prior_covariance(bins)
         shape = len(bins.counts), n_outputs
         self.values = np.zeros(shape)
         self.std_errors = np.zeros(shape)
@@ -193,9 +191,9 @@ class _ColumnFunction:
         # the slopes of sums in the values.
         self._mean_sums = np.zeros(shape)
         self._mean_slopes = np.zeros(shape)
-        # Noise variances of the averaged sums, and the sums of the weights of epochs.
-        self._noise_variances = np.zeros(shape)
-        self._epoch_weights = np.zeros(shape)
+        # The noise variance of an averaged sum, and the number and weights of the epochs.
+        self._noise_variance = self._sum_of_weights = 0.0
+        self._n_epochs = 0
 
     def std_errors_with_mean(self) -> Floats:
         """Return the standard errors of the values minus their mean over rows; shape (n_bins, n_outputs)."""
@@ -208,21 +206,27 @@ class _ColumnFunction:
         return np.sqrt(variances + mean_variances)
 
     def update(
-        self,
-        noisy: Floats,
-        means: Floats,
-        residuals: Residuals,
-        *,
-        error: float,
-        weight: float,
+        self, noisy: Floats, constant: Floats, residuals: Residuals, error: float
     ) -> None:
         """Update the function by the noisy sums of residuals of an epoch; shape (n_bins, n_outputs).
 
-        `means` are the mean responses in each bin, and `error` is the standard deviation of the noise. Residuals and
+        `constant` is the response without functions, and `error` is the standard deviation of the noise. Residuals and
         responses are in units of 1 here, not in integer steps.
         """
-        row_slopes, variances = residuals.linearize(means)
-        self._average(noisy, row_slopes, error, weight)
+        row_slopes, variances = residuals.linearize(self.values + constant)
+        # A count that is too small would make the step too long.
+        counts = np.maximum(self.sizes, np.sqrt(self.bins.variances))[:, np.newaxis]
+        # Slopes of the sums of residuals: of a row, times the number of rows.
+        slopes = counts * row_slopes
+        # Epochs are weighted by their precision, and later epochs are closer to the solution.
+        self._n_epochs += 1
+        epoch_weight = self._n_epochs / error**2
+        self._sum_of_weights += epoch_weight
+        weight = epoch_weight / self._sum_of_weights
+        self._mean_sums += weight * (slopes * self.values + noisy - self._mean_sums)
+        self._mean_slopes += weight * (slopes - self._mean_slopes)
+        self._noise_variance *= (1 - weight) ** 2
+        self._noise_variance += weight**2 * error**2
         values = self._smooth(variances, residuals.row_variance)
         # Larger responses are noise.
         self.values = _center_classes(np.clip(values, -64, 64))
@@ -230,24 +234,6 @@ class _ColumnFunction:
         self.mean = self.sizes @ self.values / n_rows
         self.integer_values = self.integer_values.copy()
         self.integer_values[:-1] = np.rint(self.values * residuals.response_unit)
-
-    def _average(
-        self, noisy: Floats, row_slopes: Floats, error: float, epoch_weight: float
-    ) -> None:
-        """Update the averages by the noisy sums of an epoch and the slopes of the residual of a row.
-
-        Both have the shape (n_bins, n_outputs).
-        """
-        # A count that is too small would make the step too long.
-        counts = np.maximum(self.sizes, np.sqrt(self.bins.variances))[:, np.newaxis]
-        # Slopes of the sums of residuals: of a row, times the number of rows.
-        slopes = counts * row_slopes
-        self._epoch_weights += epoch_weight
-        weight = epoch_weight / self._epoch_weights
-        self._mean_sums += weight * (slopes * self.values + noisy - self._mean_sums)
-        self._mean_slopes += weight * (slopes - self._mean_slopes)
-        self._noise_variances *= (1 - weight) ** 2
-        self._noise_variances += weight**2 * error**2
 
     def _smooth(self, variances: Floats, row_variance: float) -> Floats:
         """Return the posterior means of the values, and set their standard errors.
@@ -263,8 +249,8 @@ class _ColumnFunction:
             values[:, output], covariance = smooth_sums(
                 self._mean_sums[:, output],
                 self._mean_slopes[:, output],
-                self._noise_variances[:, output] + sizes * variances[:, output],
-                self.covariances,
+                self._noise_variance + sizes * variances[:, output],
+                self.covariance,
                 row_variance,
             )
             errors = np.diag(centering @ covariance @ centering.T)
@@ -278,11 +264,11 @@ def backfit(
     bins: Sequence[Bins],
     start: Start,
     source: ByteSource,
-) -> tuple[Floats, list[_ColumnFunction], int]:
+) -> tuple[Floats, list[_ColumnFunction]]:
     """Fit a function of each column in turn, from noisy sums of residuals by bin.
 
     An epoch measures each column once, with an equal part of the budget. Returns the
-    constant for functions minus their means, the functions, and the number of epochs.
+    constant for functions minus their means, and the functions.
 
     Parameters
     ----------
@@ -311,12 +297,11 @@ def backfit(
     constant = np.rint(start.response * residuals.response_unit).astype(np.int64)
     # The responses of the model to each row; shape (n_outputs, n_rows).
     responses = np.tile(constant[:, np.newaxis], len(targets))
-    n_epochs = choose_n_epochs(start.mu_squared, start.n_rows, len(bins))
-    amount = start.mu_squared / (n_epochs * len(bins))
-    for epoch_index in range(n_epochs):
+    amount = start.mu_squared / (N_EPOCHS * len(bins))
+    for epoch in range(N_EPOCHS):
         # Residuals of numbers become smaller in the first epochs, and so does their bound,
         # to which the noise is proportional.
-        if start.bound_noise is not None and epoch_index in BOUND_EPOCHS:
+        if start.bound_noise is not None and epoch in BOUND_EPOCHS:
             residuals = find_residuals(
                 targets, responses, start.n_rows, start.bound_noise, source
             )
@@ -324,23 +309,17 @@ def backfit(
         error = to_float(noise.std) / residuals.unit
         if n_outputs > 1:  # centering over classes reduces the noise
             error *= math.sqrt(1 - 1 / n_outputs)
-        # Later epochs are closer to the solution, so their weight is larger. Epochs are
-        # weighted by the inverse of their noise variance.
-        weight = (epoch_index + 1) / error**2
         for column, function in enumerate(functions):
             # (n_outputs, n_rows); then all arrays have the shape (n_bins, n_outputs).
             row_residuals = residuals.measure(targets, responses)
             exact = sum_by_bin(codes[column], row_residuals, len(function.sizes))
             noisy = noise.add_floats(source, exact)
-            # The mean response in each bin if columns are independent.
-            other_means = [other.mean for other in functions if other is not function]
-            means = function.values + start.response + sum(other_means)
             before = function.integer_values
             centered = _center_classes(noisy / residuals.unit)
-            function.update(centered, means, residuals, error=error, weight=weight)
+            function.update(centered, start.response, residuals, error)
             responses += (function.integer_values - before).T[:, codes[column]]
     function_means = [function.mean for function in functions]
-    return start.response + np.sum(function_means, axis=0), functions, n_epochs
+    return start.response + np.sum(function_means, axis=0), functions
 
 
 def _center_classes(values: Floats) -> Floats:

@@ -22,7 +22,7 @@ from skdp.base import (
 from skdp.central._base import Plan, Unknown, check_declared_columns
 from skdp.central._sums import read_values, warn_of_objects
 from skdp.central._supervised import SupervisedStatistic
-from skdp.central.additive._backfitting import Start, backfit
+from skdp.central.additive._backfitting import N_EPOCHS, Start, backfit
 from skdp.central.additive._smoothing import cut_finely, merge_to_bins
 from skdp.central.statistics import (
     Batches,
@@ -182,9 +182,8 @@ class AdditiveModel(SupervisedStatistic):
         binned = []
         for column_codes, column in zip(codes, bins, strict=True):
             binned.append(column.bins_of_cells.astype(np.int16)[column_codes])
-        self.intercept_, functions, self.n_iter_ = backfit(
-            binned, targets, bins, start, source
-        )
+        self.intercept_, functions = backfit(binned, targets, bins, start, source)
+        self.n_iter_ = N_EPOCHS
         attributes = [column.attribute for column in bins]
         found = Domain(dict(zip(domain.columns, attributes, strict=True)))
         # The bins of numbers have the bounds that a release found.
@@ -197,14 +196,9 @@ class AdditiveModel(SupervisedStatistic):
             errors = [column[..., 0] for column in errors]
         self.shapes_, self.shapes_std_error_ = values, errors
         self.bin_counts_ = [column.sizes for column in bins]
-        # With fewer epochs, functions have not converged: with 3 to 8 independent columns,
-        # 95 % intervals covered 50 to 80 % of the bins after 2 epochs, 65 to 95 % after 3,
-        # and 80 to 97 % after 5 and more.
-        has_converged = self.n_iter_ >= 4
-        self.bin_supported_ = []
-        for column in bins:
-            is_clear = column.counts > 3 * np.sqrt(column.variances)
-            self.bin_supported_.append(is_clear & has_converged)
+        self.bin_supported_ = [
+            column.counts > 3 * np.sqrt(column.variances) for column in bins
+        ]
 
     @property
     def _columns(self) -> tuple[Any, ...]:
@@ -245,7 +239,7 @@ class AdditiveModel(SupervisedStatistic):
             - `values`: the contribution of each bin to the prediction, of shape (n_bins,) or (n_bins, n_classes).
             - `std_error`: the standard error of each value, given the functions of the other columns.
             - `counts`: the noisy number of rows in each bin. The mean of `values` with these weights is 0.
-            - `is_supported`: True for a bin with enough rows and at least four epochs. The error of other bins may be
+            - `is_supported`: True for a bin with enough rows. The error of other bins may be
               larger than `std_error`. Intervals of wide outer bins also have a smaller coverage.
 
         Raises

@@ -97,8 +97,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
     domain_ : Domain
         The bins of each column, and the classes.
     n_iter_ : int
-        The number of epochs, from 2 to 12. Each epoch releases the sums of each column
-        once.
+        The number of epochs, 6. Each epoch releases the sums of each column once.
     bounds_ : ndarray of shape (n_numbers, 2)
         The bounds of the columns of numbers.
     guarantee_ : PrivacyGuarantee
@@ -121,13 +120,13 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
 
     The budget mu**2 is spent as follows: 1 % on the noisy counts of the classes, and 15 % on the counts of fine cells,
     where a record changes one count of each column by 1. The remaining budget is divided equally among the sums of
-    residuals by bin, for one column after another, in 2 to 12 epochs. A record adds its gradient, weighted as in
+    residuals by bin, for one column after another, in six epochs. A record adds its gradient, weighted as in
     `DPLogisticRegression` (for two classes, at most 1/2), to one bin of each column. Neighboring cells are merged into
     bins with about equal noisy counts. All noise is rounded Gaussian, drawn exactly for integers.
 
     Each sum, added to the current function of its column, estimates the function that fits best. The estimates are
-    averaged over the epochs and smoothed together, by priors for rough functions, smooth functions and lines, weighted
-    by their marginal likelihood (backfitting, [2]_, with empirical Bayes, [3]_). In boosting, each step is shrunk
+    averaged over the epochs and smoothed together, by a prior for smooth functions whose variance has the largest
+    posterior probability (backfitting, [2]_, with empirical Bayes, [3]_). In boosting, each step is shrunk
     separately, so the noise of all steps accumulates in bins with few records ([4]_).
 
     Standard errors include the noise, the sampling error, the bias of smoothing, and the error of the counts by which
@@ -162,7 +161,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
     >>> round(model.score(X, adult.target), 1)
     0.8
     >>> model.shape_("sex").values.round(1), model.shape_("sex").std_error.round(2)
-    (array([-0.8,  0.4]), array([0.03, 0.01]))
+    (array([-0.7,  0.4]), array([0.02, 0.01]))
     >>> print(model.guarantee_)
     epsilon = 1, delta = 0.000001, rho = 0.0280145, central model, adding or removing one record's values of: age,
     hours-per-week, education, sex, income, NOT SECURE: ...
@@ -292,8 +291,7 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
     domain_ : Domain
         The bins of each column.
     n_iter_ : int
-        The number of epochs, from 2 to 12. Each epoch releases the sums of each column
-        once.
+        The number of epochs, 6. Each epoch releases the sums of each column once.
     bounds_ : ndarray of shape (n_numbers + 1, 2)
         The bounds of the columns of numbers, and of the target.
     guarantee_ : PrivacyGuarantee
@@ -317,8 +315,8 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
 
     The budget mu**2 is spent as follows: 1 % on the noisy number of rows and the noisy sum of the target; 15 % on the
     counts of fine cells, where a record changes one count of each column by 1; and 3 % on counts of residuals by size,
-    in up to four of the epochs, which determine a bound that few residuals exceed. The remaining budget is divided
-    equally among the sums of residuals by bin, for one column after another, in 2 to 12 epochs. A record adds its
+    in four of the epochs, which determine a bound that few residuals exceed. The remaining budget is divided
+    equally among the sums of residuals by bin, for one column after another, in six epochs. A record adds its
     residual, clipped to the bound, to one bin of each column. Neighboring cells are merged into bins with about equal
     noisy counts. All noise is rounded Gaussian, drawn exactly for integers.
 

@@ -138,52 +138,28 @@ def _merge_neighbors(counts: NDArray[Any], min_count: float, error: float) -> li
 _RELATIVE_VARIANCES = np.geomspace(1e-4, 1e4, 17)
 
 
-def make_prior_covariances(bins: Bins) -> list[Floats]:
-    """Return prior covariances of the values of a function of bins: of rough functions, smooth functions and lines.
+def make_prior_covariance(bins: Bins) -> Floats:
+    """Return the prior covariance of the values of a function of bins, of shape (n_bins, n_bins).
 
-    Each has the shape (n_bins, n_bins) and variances of about 1, except for a small variance of the mean of the
-    function. For bins without an order, or fewer than three bins, there is one covariance, of independent values.
+    The variances are about 1, except for a small variance of the mean of the function. Functions of three or more
+    ordered bins are smooth, and the values of other bins are independent.
     """
     counts = bins.sizes
-    # Subtracts the mean over records from a function.
-    centering = np.eye(len(counts)) - counts / counts.sum()
-    covariances = []
-    for covariance in _bin_covariances(bins.attribute, counts):
-        # The prior variance of the mean is small because the model has an intercept.
-        covariances.append(centering @ covariance @ centering.T + 0.05)
-    return covariances
-
-
-def _bin_covariances(attribute: Categories | Interval, counts: Floats) -> list[Floats]:
-    """Return covariances of `make_prior_covariances` with full variances of the mean; each of shape (n_bins, n_bins).
-
-    They are for a rough function, a smooth one and a line. `counts` are the rows of each bin. Bins without an order are
-    independent.
-    """
-    ordered = _ordered_bins(attribute)
-    if len(ordered) < 3:
-        return [np.eye(len(counts))]
-    sizes = counts[ordered]
-    ranks = (np.cumsum(sizes) - sizes / 2) / sizes.sum()
-    # Normal scores of the middles of the bins, which are independent of the scale of the
-    # column.
-    scores = ndtri(ranks)
-    distances = np.abs(ranks[:, np.newaxis] - ranks)
-    differences = scores[:, np.newaxis] - scores
-    # The rough prior has a length scale of half of the records. Half and twice of it, and
-    # of the independent variance of each bin, change AUC and R2 by less than 0.001
-    # (benchmarks/central_models.py).
-    independent = 0.01 * np.eye(len(ordered))
-    rough = np.exp(-distances / 0.5) + independent
-    smooth = np.exp(-(differences**2) / 2) + independent
-    line = np.outer(scores, scores) + independent
-    covariances = []
-    for ordered_covariance in (rough, smooth, line):
+    covariance = np.eye(len(counts))
+    ordered = _ordered_bins(bins.attribute)
+    if len(ordered) > 2:
         # Missing values are not similar to any other value.
-        covariance = np.eye(len(counts))
-        covariance[np.ix_(ordered, ordered)] = ordered_covariance
-        covariances.append(covariance)
-    return covariances
+        sizes = counts[ordered]
+        # Normal scores of the middles of the bins are independent of the scale of the column.
+        scores = ndtri((np.cumsum(sizes) - sizes / 2) / sizes.sum())
+        differences = scores[:, np.newaxis] - scores
+        smooth = np.exp(-(differences**2) / 2) + 0.01 * np.eye(len(ordered))
+        covariance[np.ix_(ordered, ordered)] = smooth
+    # Subtracts the mean over records from a function. The prior variance of the mean is
+    # small because the model has an intercept.
+    centering = np.eye(len(counts)) - counts / counts.sum()
+    centered: Floats = centering @ covariance @ centering.T + 0.05
+    return centered
 
 
 def _ordered_bins(attribute: Categories | Interval) -> list[int]:
@@ -200,7 +176,7 @@ def smooth_sums(
     sums: Floats,
     weights: Floats,
     variances: Floats,
-    covariances: list[Floats],
+    covariance: Floats,
     row_variance: float,
 ) -> tuple[Floats, Floats]:
     """Estimate a function f of bins from sums that are ``weights * f`` plus noise.
@@ -209,8 +185,8 @@ def smooth_sums(
     ----------
     sums, weights, variances : ndarray of shape (n_bins,)
         The sums, their weights, and the variances of their noise.
-    covariances : list of ndarray of shape (n_bins, n_bins)
-        Candidate prior covariances of f with variances of about 1.
+    covariance : ndarray of shape (n_bins, n_bins)
+        Prior covariance of f with variances of about 1.
     row_variance : float
         Variance of an estimate of f from one record, the unit of the prior variances.
 
@@ -221,9 +197,6 @@ def smooth_sums(
     covariance : ndarray of shape (n_bins, n_bins)
         Posterior covariance of f.
     """
-    # The prior is a mixture over covariances and over scales of their variance. So the
-    # posterior is a mixture, too, with the marginal likelihoods as weights (empirical
-    # Bayes: C. Morris, 1983).
     prior_variances = row_variance * _RELATIVE_VARIANCES
     # The standard deviation s of a function has a half-Cauchy prior (A. Gelman, 2006),
     # with a density proportional to 1 / (1 + s**2 / a**2). On a logarithmic grid, its
@@ -233,41 +206,23 @@ def smooth_sums(
     log_priors = np.log(_RELATIVE_VARIANCES) / 2 - np.log1p(
         _RELATIVE_VARIANCES / 0.25**2
     )
-    deviations = np.sqrt(variances)
     # Divided by the standard deviation of their noise, the sums have noise of variance 1
     # and these weights.
+    deviations = np.sqrt(variances)
     unit_weights = weights / deviations
-    log_likelihoods = []
-    fits = []
-    for covariance in covariances:
-        signal = unit_weights[:, np.newaxis] * covariance * unit_weights
-        values, vectors = np.linalg.eigh(signal)
-        rotated_sums = vectors.T @ (sums / deviations)
-        # In the eigenvectors of the covariance of the signal, sums are independent with
-        # these variances of signal plus noise; shape (n_scales, n_bins).
-        variances_of_rotated = 1 + np.outer(prior_variances, np.maximum(values, 0.0))
-        misfits = np.log(variances_of_rotated) + rotated_sums**2 / variances_of_rotated
-        log_likelihoods.append(log_priors - misfits.sum(axis=1) / 2)
-        # From rotated sums to the function (n_bins, n_bins), and the prior variance divided
-        # by the variance of a rotated sum (n_scales, n_bins).
-        to_function = covariance @ (unit_weights[:, np.newaxis] * vectors)
-        factors = prior_variances[:, np.newaxis] / variances_of_rotated
-        fits.append((covariance, to_function, rotated_sums, factors))
-    likelihoods = np.exp(np.array(log_likelihoods) - np.max(log_likelihoods))
-    likelihoods /= likelihoods.sum()  # (n_covariances, n_scales)
-
-    mean = np.zeros(len(sums))
-    second_moment = np.zeros((len(sums), len(sums)))
-    prior = np.zeros((len(sums), len(sums)))
-    for probabilities, fit in zip(likelihoods, fits, strict=True):
-        prior_covariance, to_function, rotated_sums, factors = fit
-        mean += to_function @ (probabilities @ factors * rotated_sums)
-        # The mean for each scale; shape (n_scales, n_bins).
-        means = rotated_sums * factors @ to_function.T
-        second_moment += (probabilities * means.T) @ means
-        # The prior covariance, minus the covariance that the sums explain.
-        prior += probabilities @ prior_variances * prior_covariance
-        explained = (probabilities * prior_variances) @ factors
-        second_moment -= (to_function * explained) @ to_function.T
-    covariance = prior + second_moment - np.outer(mean, mean)
-    return mean, covariance
+    values, vectors = np.linalg.eigh(
+        unit_weights[:, np.newaxis] * covariance * unit_weights
+    )
+    rotated_sums = vectors.T @ (sums / deviations)
+    # In the eigenvectors of the covariance of the signal, sums are independent with these
+    # variances of signal plus noise; shape (n_scales, n_bins).
+    rotated_variances = 1 + np.outer(prior_variances, np.maximum(values, 0.0))
+    misfits = np.log(rotated_variances) + rotated_sums**2 / rotated_variances
+    # The scale with the largest posterior probability (empirical Bayes: C. Morris, 1983).
+    best = int(np.argmax(log_priors - misfits.sum(axis=1) / 2))
+    variance = prior_variances[best]
+    factors = variance / rotated_variances[best]
+    # From rotated sums to the function; shape (n_bins, n_bins).
+    to_function = covariance @ (unit_weights[:, np.newaxis] * vectors)
+    explained = (to_function * (variance * factors)) @ to_function.T
+    return to_function @ (factors * rotated_sums), variance * covariance - explained
