@@ -194,7 +194,6 @@ def audit_epsilon(
         len(audited.tables),
         n_draws or audited.n_draws,
         delta=claimed_delta,
-        error_probability=1e-6,  # largest probability that a true claim is refuted
     )
     return AuditResult(
         epsilon_lower=lower,

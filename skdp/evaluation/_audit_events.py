@@ -174,12 +174,11 @@ def find_bound(
     n_draws: int,
     *,
     delta: float,
-    error_probability: float,
 ) -> tuple[float, int, str]:
     """Choose an event by two samples of each table, and bound epsilon by new draws.
 
     ``draw(table, n)`` draws n outputs for a table by its index; `n_draws` is the number of all draws. The bound exceeds
-    epsilon with a probability of at most `error_probability`. Also returns the number of draws and the event.
+    epsilon with a probability of at most 1e-6. Also returns the number of draws and the event.
     """
     # 10 % of the draws are used for the choice, and up to 30 % if there are few draws,
     # because a bad choice reduces the bound more than a smaller test.
@@ -197,7 +196,7 @@ def find_bound(
     n_columns = len(first[0])
     batch = max(1000, (1 << 22) // n_columns)
     # Epsilon is at least ``ln((P - delta) / P')``. The Clopper-Pearson bounds of the two
-    # probabilities are each wrong with half of the error probability.
+    # probabilities are each wrong with a probability of at most 5e-7.
     intervals = []
     for table in pair:
         n_hits = 0
@@ -205,7 +204,7 @@ def find_bound(
             drawn = outcomes(draw(table, min(batch, n_trials - start)))
             n_hits += int(np.isin(drawn, members, kind="sort").sum())
         test = binomtest(n_hits, n_trials)
-        intervals.append(test.proportion_ci(1 - error_probability))
+        intervals.append(test.proportion_ci(1 - 1e-6))
     low, high = intervals[0].low - delta, intervals[1].high
     lower = math.log(low / high) if low > high else 0.0
     return lower, n_used + 2 * n_trials, name
