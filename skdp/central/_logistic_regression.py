@@ -82,6 +82,10 @@ MIN_TARGET_INFORMATION = 12.0
 # of the last `N_AVERAGED` steps, weighted by their precision.
 GRADIENTS, N_AVERAGED = (1, 1, 1, 2, 4, 11), 2
 
+# Largest effect of a standard deviation of a column with intervals. The effect of an
+# indicator is twice as large, and six steps toward an infinite one end at 6 to 8.
+MAX_EFFECT = 3.0
+
 # Nodes for means over the standard normal distribution, and their weights.
 NODES = np.linspace(-6, 6, 97)
 NODE_WEIGHTS = np.exp(-(NODES**2) / 2) / np.exp(-(NODES**2) / 2).sum()
@@ -393,19 +397,25 @@ class Descent:
         change = float(weights @ (inference.coefficients - mean[:, 0]) ** 2)
         noise = float(weights @ np.diag(inference.noise))
         is_growing = math.sqrt(change) > 1 + 2 * math.sqrt(noise)
+        # Effects of the columns on logits, in standard deviations: the new ones are 1 / 8.
+        deviations = np.linalg.norm(np.linalg.inv(axes), axis=0) / 8
+        effects = np.abs(axes @ inference.coefficients[:-1]) * deviations
+        column = names[int(np.argmax(effects))]
         if is_certain and (is_growing or not is_supported):
-            # Effects of the columns, in standard deviations.
-            deviations = np.linalg.norm(np.linalg.inv(axes), axis=0)
-            effects = np.abs(axes @ mean[:-1, 0]) * deviations
             return (
-                f"Column {names[int(np.argmax(effects))]!r} and the other columns separate "
+                f"Column {column!r} and the other columns separate "
                 "the classes, up to noise: nearly all predicted probabilities are 0 or 1, "
                 "so the coefficients have no intervals. Drop a column that determines the "
                 "class"
             )
-        if is_supported:
-            return ""
-        return explain_noise(self.n_rows, support, MIN_INFORMATION)
+        if not is_supported:
+            return explain_noise(self.n_rows, support, MIN_INFORMATION)
+        if effects.max() > MAX_EFFECT:
+            return (
+                f"Column {column!r} determines the class of some rows, up to noise, so the "
+                "coefficients have no intervals. Drop the column, or merge values"
+            )
+        return ""
 
 
 @dataclass(frozen=True, eq=False)

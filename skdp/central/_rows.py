@@ -557,7 +557,8 @@ class NoisyProducts:
         # In these units, the expected sums are the identity.
         units, identity = vectors / np.sqrt(values), np.eye(len(values))
         sums = units.T @ self.sums @ units
-        variances = self.error**2 / np.outer(values, values)
+        errors = self.error / np.sqrt(np.outer(values, values))
+        variances = np.maximum(errors, 2.0**-30) ** 2
         # The expected factor of 1 has an error of about 0.3.
         weights = np.append(1 / np.diag(variances), 10)
         mean = float(np.average(np.append(np.diag(sums), 1), weights=weights))
