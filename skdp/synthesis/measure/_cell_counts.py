@@ -13,6 +13,7 @@ import numpy as np
 from skdp._arrays import Floats, Indices
 from skdp.domain import Domain, Interval
 from skdp.synthesis.measure._budget import PrivateCounts
+from skdp.synthesis.measure._interactions import group_values
 from skdp.synthesis.measure._tails import fit_tails
 from skdp.synthesis.model import (
     Marginal,
@@ -322,34 +323,9 @@ def _sum_blocks(
 
 def _cut(proportions: Floats, max_bins: int) -> list[int]:
     """Merge cells into at most `max_bins` bins with about equal proportions; return the first cells and the end."""
-    # Cells with more than the mean proportion of a bin become bins; small cells are
-    # merged into the remaining bins.
     is_frequent = proportions >= FREQUENT_PROPORTION
-    is_large = is_frequent | (proportions >= 1 / max_bins)
-    # There may be bins between and beside all frequent values.
-    max_bins = max(max_bins, 2 * int(is_frequent.sum()) + 1)
-    n_small = max(1, max_bins - int(is_large.sum()))
-    min_proportion = max(proportions[~is_large].sum() / n_small, 1 / (2 * max_bins))
-    remainders = np.cumsum(proportions[::-1])[::-1]
-    while True:
-        cuts = [0]
-        proportion = proportions[0]
-        for cell in range(1, proportions.size):
-            is_alone = is_large[cell] or is_large[cell - 1]
-            is_cut = is_frequent[cell] or is_frequent[cell - 1]
-            # A small bin before a frequent value is merged with the bin before it.
-            is_small = is_frequent[cell] and proportion < min_proportion / 4
-            if is_small and len(cuts) > 1 and not is_frequent[cuts[-2:]].any():
-                cuts.pop()
-            enough = min_proportion - proportions[cell] / 2
-            enough_left = min_proportion / 2
-            if is_alone:
-                enough = enough_left = min_proportion / 4
-            is_cut |= proportion >= enough and remainders[cell] >= enough_left
-            if is_cut:
-                cuts.append(cell)
-                proportion = 0.0
-            proportion += proportions[cell]
-        if len(cuts) <= max_bins:
-            return [*cuts, proportions.size]
-        min_proportion *= 1.1
+    # There may be bins between and beside all frequent values, which are bins.
+    n_even = max(1, max_bins - 2 * int(is_frequent.sum()))
+    bins = group_values(np.where(is_frequent, 0.0, proportions), n_even)
+    is_cut = (np.diff(bins) > 0) | is_frequent[1:] | is_frequent[:-1]
+    return [0, *(np.flatnonzero(is_cut) + 1).tolist(), proportions.size]

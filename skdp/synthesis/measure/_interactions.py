@@ -127,7 +127,8 @@ def group_values(counts: Floats, n_groups: int) -> Indices:
     if counts.size <= n_groups:
         return np.arange(counts.size)
     middles = np.cumsum(counts) - counts / 2
-    groups = (middles / counts.sum() * n_groups).astype(np.intp)
+    total = max(float(counts.sum()), np.finfo(float).tiny)
+    groups = (middles / total * n_groups).astype(np.intp)
     return np.unique(groups, return_inverse=True)[1]
 
 
@@ -219,7 +220,9 @@ class Comparison:
 
     def limit_of_chance(self, n: int) -> float:
         """Return the largest excess of n marginals that sampling errors explain."""
-        # A sum of distances has the variance of `Scores.insignificant`. The largest of n
+        # A count n differs from its expectation by about sqrt(n) x, with x standard
+        # normal. The variance of |x| is 1 - E(|x|)**2, so the variance of the sum of
+        # these distances is 1 - E(|x|)**2 times the number of records. The largest of n
         # errors is about sqrt(2 log n) standard deviations.
         variance = (1 - MEAN_ABSOLUTE**2) * self.n_records * (1 + self._scale)
         return (1 + math.sqrt(2 * math.log(n))) * math.sqrt(variance)
