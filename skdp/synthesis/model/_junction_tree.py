@@ -66,8 +66,7 @@ class Elimination:
             for neighbor in clique - {column}:
                 neighbors[neighbor] = (neighbors[neighbor] | clique) - {column}
                 costs[neighbor] = cost(neighbor)
-        self._largest, self._total = self.n_cells
-        self._total_at_elimination = self._total
+        self._total = self.n_cells[1]
 
     def _count_cells(self, columns: Iterable[int]) -> int:
         """Count the combinations of values of some columns."""
@@ -131,9 +130,6 @@ class Elimination:
         self._connect(marginal)
         self._cliques.update(wider_cliques)
         self._total = total
-        # Another order may be smaller once the model has grown by 5 %.
-        if total > 1.05 * self._total_at_elimination:
-            self._find_order(max_cells, max_total)
         return True
 
     def _add_in_new_order(
@@ -144,23 +140,13 @@ class Elimination:
         if self._n_retries == 50:
             return False
         self._n_retries += 1
-        neighbors = list(map(set, self._neighbors))
+        present = self._neighbors, self._ranks, self._cliques, self._total
+        self._neighbors = list(map(set, self._neighbors))
         self._connect(marginal)
-        is_added = self._find_order(max_cells, max_total)
-        if not is_added:
-            self._neighbors = neighbors
-        return is_added
-
-    def _find_order(self, max_cells: int, max_total: int) -> bool:
-        """Eliminate in a new order; return to the present one if cliques become too large.
-
-        Return True if each clique has at most `max_cells` cells, and all together `max_total`.
-        """
-        present_order = self._ranks, self._cliques, self._total
         self._eliminate()
-        if self._largest <= max_cells and self._total <= max_total:
+        if self.n_cells[0] <= max_cells and self._total <= max_total:
             return True
-        self._ranks, self._cliques, self._total = present_order
+        self._neighbors, self._ranks, self._cliques, self._total = present
         return False
 
 
