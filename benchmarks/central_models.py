@@ -8,7 +8,8 @@ proportion of the k best columns that are not selected. Each seed uses another s
 of the population; each seed draws 50 tables. "error" of coefficients is the root mean squared
 error of slopes, in standard deviations of the columns, divided by the error of least squares
 without privacy; "width" is the mean width of intervals; each seed draws 10 or 25 tables. In
-the task "BinAgg", epsilon is mu, and the figures of BinAgg are those that it published.
+the task "BinAgg", epsilon is mu, and the figures of BinAgg are those that it published; its rows
+and bounds are inferred from its errors.
 
 scikit-learn's models do not depend on epsilon, so they are separate tasks. Peers are DP-EBM
 of interpret-core, and diffprivlib in a separate environment (see `_peers.py`). Both treat
