@@ -223,7 +223,7 @@ def test_existing_file_is_not_overwritten(lazy_engine, people, tmp_path):
 
 
 NOT_LAZY = [pd.DataFrame({"color": ["red"]}), pl.DataFrame({"color": ["red"]})]
-NO_TABLES = [[[1]], 3, None, pa.array([1]), pl.Series([1])]
+NO_TABLES = [[[1]], None, pa.array([1]), pl.Series([1])]
 
 
 @pytest.mark.parametrize(
@@ -233,6 +233,7 @@ NO_TABLES = [[[1]], 3, None, pa.array([1]), pl.Series([1])]
         *((nw.from_native(frame), r"Use frame\.to_native\(\)") for frame in (NOT_LAZY[0], NOT_LAZY[1].lazy())),
         (pa.RecordBatch.from_pylist([{"color": "red"}]), r"Use pyarrow\.table\(frame\)"),
         (NOT_LAZY[0].to_numpy(), "For an array, use `fit_transform`"),
+        (3, r"`frame` must be .*, got int\.$"),
         *((frame, "`frame` must be") for frame in NO_TABLES),
         *((path, "For files, use `privatize_file` and") for path in ("in.parquet", Path("in.parquet"))),
     ],
