@@ -640,7 +640,9 @@ def explain_dependence(
     centered = products.sums[:-1, :-1] - np.outer(means, total[:-1])
     values, vectors = np.linalg.eigh(centered)
     # The smallest eigenvalue of a constant combination of columns is noise.
-    is_certain = expected > 1.5 * required and values[0] < products.noise_norm
+    # With few rows, the eigenvalues of independent columns are smaller than expected.
+    expected = min(expected, float(values[1:].mean())) if len(values) > 1 else expected
+    is_certain = expected > 4 * required and values[0] < products.noise_norm
     # A combination of columns is constant only if another combination is not.
     if not is_certain or (len(names) > 1 and values[-1] <= 2 * required):
         return ""
