@@ -312,9 +312,10 @@ class LargeTable(ABC):
 
     def limit_persons(self, person: Any, most: int, seed: int) -> Self:
         """Raise an error, because this engine cannot limit the number of rows of a person."""
+        library = type(self._frame).__module__.partition(".")[0]
         raise TypeError(
             "A limit of rows per person requires a table of DuckDB, Polars or pyarrow, "
-            f"or a file, got {type(self).__name__}."
+            f"or a file, got a table of {library}."
         )
 
 

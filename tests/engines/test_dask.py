@@ -18,6 +18,14 @@ from skdp.local import ReportProtocol
 from tests.engines.tables import DOMAIN, encoder
 
 
+def test_limit_of_rows_per_person_raises_before_the_charge(dask_frame, people):
+    ledger = PrivacyLedger(epsilon=1.0)
+    histogram = DPHistogram(1.0, domain={"color": ["red", "blue"]}, handle_unknown="ignore", ledger=ledger)
+    with pytest.raises(TypeError, match=r"requires a table of DuckDB, .*, got a table of dask\.$"):
+        histogram.fit(dask_frame(people, 2)[["color", "number"]], person="number")
+    assert ledger.spent.epsilon == 0
+
+
 @pytest.mark.usefixtures("sent_to_workers")
 @pytest.mark.parametrize("path", [None, "out.parquet"])
 def test_repeated_task_draws_the_same_reports(dask_frame, people, path, tmp_path, monkeypatch):
