@@ -100,8 +100,8 @@ class Domain(Mapping[Any, Categories | Interval]):
     **Expressions** consist of names of columns, numbers, ``+ - * /``, comparisons (also
     ``0 <= a <= b``), ``and``, ``or`` and ``not``. Calls, attributes and indexing are
     errors, except that constraints compare ``count(expression)``, the number of events
-    of a person for which the expression is true, with whole numbers. Names that are not identifiers require backquotes:
-    ``"`hours per week` < 100"``. Text in quotes and truth values can be compared by
+    of a person for which the expression is true, with whole numbers. Names that are not
+    identifiers require backquotes: ``"`hours per week` < 100"``. Text in quotes and truth values can be compared by
     ``==`` and ``!=``. The difference of two dates is a number of days, and a number added
     to a date is a number of days. A comparison with a missing value is false: for a
     missing ``end``, ``"end >= start"`` is false and ``"not end < start"`` is true.
