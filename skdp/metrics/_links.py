@@ -9,7 +9,7 @@ import pandas as pd
 from scipy.sparse import csr_array, diags_array
 
 from skdp.metrics._inputs import parse_columns
-from skdp.tables import is_frame
+from skdp.tables import is_frame, to_dates
 
 
 def link_errors(
@@ -148,6 +148,8 @@ def _read_table(table: Any, label: str) -> pd.DataFrame:
         raise TypeError(f"Tables must be dataframes, got {type(table).__name__}.")
     columns = parse_columns(table, label)
     for name, column in columns.items():
+        if pd.api.types.infer_dtype(column) == "date":  # objects, or dates of Arrow
+            column = pd.Series(to_dates(column, "datetime64[us]"))
         if pd.api.types.is_datetime64_any_dtype(column):
             numbers = column.dt.as_unit("ms").astype("int64")
             columns[name] = numbers.where(column.notna())

@@ -85,8 +85,22 @@ def test_polars_tables_with_missing_values_have_equal_errors():
     assert errors["person"] > 0.1
 
 
-@pytest.mark.parametrize("convert", [pd.DataFrame, pl.from_pandas])
-def test_dates_are_compared_as_numbers(convert):
+def convert_days(table, dtype):
+    name = "born" if "born" in table else "day"
+    return table.assign(**{name: table[name].dt.date.astype(dtype)})
+
+
+@pytest.mark.parametrize(
+    "converts",
+    [
+        [pd.DataFrame] * 4,
+        [pl.from_pandas] * 4,
+        [lambda table: convert_days(table, object)] * 2 + [pd.DataFrame] * 2,
+        [lambda table: convert_days(table, object), lambda table: convert_days(table, "date32[pyarrow]")] * 2,
+    ],
+    ids=["pandas", "polars", "objects", "arrow"],
+)
+def test_dates_are_compared_as_numbers(converts):
     people, events = make_tables(0)
     other_people, other = make_tables(1)
     tables = []
@@ -98,7 +112,8 @@ def test_dates_are_compared_as_numbers(convert):
     for table in tables:
         for name in {"born", "day"} & {*table}:
             table[name] = pd.Timestamp("2020-01-01") + pd.to_timedelta(table[name], "D")
-    pd.testing.assert_series_equal(link_errors(*map(convert, tables), person="id"), errors)
+    tables = [convert(table) for convert, table in zip(converts, tables, strict=True)]
+    pd.testing.assert_series_equal(link_errors(*tables, person="id"), errors)
     assert errors["person"] < 0.3
 
 
