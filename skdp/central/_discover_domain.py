@@ -419,8 +419,8 @@ def find_intervals(
 ) -> dict[Any, Interval]:
     """Find noisy bounds of columns of numbers or dates in two passes; a column without clear bounds is excluded.
 
-    `first_counts` are the exact counts of the first pass, `counts_of` returns the counts of other cells, and `noises`
-    has the noise of the counts of each pass.
+    `first_counts` are the exact counts of the first pass, (n_cells + 1,) with the missing values last, `counts_of`
+    returns the counts of other cells, and `noises` has the noise of the counts of each pass.
     """
     first_noise, second_noise = noises
     first_cells = Cells(FIRST_CELLS_PER_OCTAVE)

@@ -361,7 +361,7 @@ class TargetRows:
         *,
         fit_intercept: bool = True,
     ) -> tuple[Floats, Inference | None, NoisyProducts, float]:
-        """Find the coefficients of ridge regression by noisy Newton steps.
+        """Find the coefficients of ridge regression, (n_columns + 1,) with the constant last, by noisy Newton steps.
 
         `penalties` of shape (n_columns,) are added to the sums of squares of the columns before these were multiplied
         by ``units.axes``. Also return an inference, which is None if the noise is too large, the noisy sums of products
@@ -448,7 +448,11 @@ class TargetRows:
         n_rows: float,
         source: ByteSource,
     ) -> tuple[float, float]:
-        """Choose a limit of residuals by noisy sums of the weights of rows by size, see `choose_residual_limit`."""
+        """Choose a limit of residuals by noisy sums of the weights of rows by size, see `choose_residual_limit`.
+
+        Return the limit, and the mean square of clipped residuals in squared limits. The noisy sums cost `fraction` of
+        the budget.
+        """
         # Rows of the largest norm with the largest residual that change a sum by its noise.
         largest = math.sqrt(self.rows.square) * RESIDUAL_UNIT
         n_clipped = math.sqrt(self.size) * to_float(gradient_noise.std) / largest

@@ -252,7 +252,10 @@ class Descent:
     def run(
         self, mu_squared: Fraction, source: ByteSource
     ) -> tuple[Floats, Floats, Floats, float]:
-        """Return the new coefficients, mean coefficients, the mean noisy gradient at these, and its standard error."""
+        """Return the new coefficients, mean coefficients, the mean noisy gradient at these, and its standard error.
+
+        The arrays have the shape (n_columns + 1, n_outputs).
+        """
         coefficients = mean = gradient = self.start
         n_parts = 0
         for step, part in enumerate(GRADIENTS):
@@ -325,7 +328,7 @@ class Descent:
     def _measure(
         self, coefficients: Floats, mu_squared: Fraction, source: ByteSource
     ) -> tuple[NoisyProducts, NoisyProducts]:
-        """Measure the sums of second derivatives and of squared gradients of two classes."""
+        """Measure the sums over rows of second derivatives and of products of gradients of two classes."""
         rows = self.rows
         smaller, residuals = np.empty((2, len(rows.factors)))
         for block, _, products in rows.predict(coefficients):

@@ -645,7 +645,10 @@ class DPGroupBy(WeightedStatistic):
     def _estimate_sums(
         self, noisy: Floats, bounds: Floats, noise: Noise, unit: float
     ) -> tuple[dict[str, Estimate], Mask]:
-        """Set the counts of groups, and return statistics of sums and where the number of values exceeds its noise."""
+        """Set the counts of groups, and return statistics of sums and where the number of values exceeds its noise.
+
+        `noisy` has a row per group without totals, in multiples of `unit`.
+        """
         level = check_confidence_level(self.confidence_level)
         n_cells = self._add_totals(np.ones((len(noisy), 1)))
         options: dict[str, Any] = {"noise": noise, "n_cells": n_cells, "unit": unit}

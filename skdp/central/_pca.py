@@ -196,8 +196,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
     ) -> None:
         """Set the components and variances of a noisy covariance matrix, converted to the original units.
 
-        `units` has the unit of each column in the covariance. A fraction as `n_components` is the part of the variance
-        that the components must explain.
+        `units` has the unit of each column in the covariance. `errors_of_matrix` are the standard error of an entry and
+        the relative standard error of the number of rows. A fraction as `n_components` is the part of the variance that
+        the components must explain.
         """
         # Relative to the largest unit, whose square may exceed the largest float.
         largest = float(units.max())

@@ -411,7 +411,10 @@ def choose_cuts(
     budget: PrivacyBudget,
     source: ByteSource,
 ) -> list[int]:
-    """Choose quantiles of ascending probabilities as cuts of the line of candidates, with a budget for each level."""
+    """Choose quantiles of ascending probabilities as cuts, with a budget for each level of the recursion.
+
+    A cut is an integer position on the line of candidates, in units of 1 / `PARTS`.
+    """
     # The middle quantile is chosen among all cuts. The smaller quantiles are then
     # quantiles of the values on its left, and the larger quantiles of the values on its right,
     # and both are chosen in the same way ([1]_).

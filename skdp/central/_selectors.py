@@ -293,7 +293,10 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
 def _round_table(
     table: Table, *, classes: Classes | None, limits: Floats, starts: Floats
 ) -> Rows:
-    """Round the features of a table to integers, with the class or the rounded target, the last column, as the code."""
+    """Round the features of a table to integers, with the class or the rounded target, the last column, as the code.
+
+    `limits`, (n_columns, 2), and `starts` are the bounds and origins of the numeric columns.
+    """
     if classes is None:
         *columns, target = to_float_columns(table)
         no_codes = np.zeros(len(target), int)

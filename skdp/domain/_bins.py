@@ -41,7 +41,7 @@ def make_even_edges(low: Any, high: Any, bins: int) -> list[Any]:
 
 
 def cut_evenly(low: float, high: float, bins: int) -> Floats:
-    """Return the edges of equal bins of numbers, as floats nearest to their decimal values."""
+    """Return the `bins` + 1 edges of equal bins of numbers, as floats nearest to their decimal values."""
     # Edge i is (low * (bins - i) + high * i) / bins for the decimal fractions of the texts
     # of both bounds, so edge 3 of 10 bins from 0 to 1 is 0.3. Float steps would give
     # 3 * 0.1 = 0.30000000000000004.

@@ -427,7 +427,7 @@ def are_date_codes(values: Sequence[Any]) -> bool:
 
 
 def cut_numbers(values: Sequence[Any], bins: int, *, has_bins: bool) -> Interval:
-    """Cut the range of numbers into bins of a round width; without `has_bins`, return its bounds.
+    """Cut the range of numbers into at most `bins` bins of a round width; without `has_bins`, return its bounds.
 
     A round width is 1, 2 or 5 times a power of ten.
     """
@@ -468,7 +468,7 @@ def _round_widths(smallest: Fraction, is_whole: bool) -> Iterator[Fraction]:
 
 
 def _cut_dates(values: Sequence[Any], bins: int) -> Interval:
-    """Cut the range of dates into bins of a day, of 1, 2, 3 or 6 months, or of years."""
+    """Cut the range of ascending dates into at most `bins` bins of a day, of 1, 2, 3 or 6 months, or of years."""
     low, high = np.array([values[0], values[-1]], "datetime64[us]")
     if high > np.datetime64(datetime.max):
         raise ColumnError("has times beyond the year 9999, for which there are no bins")

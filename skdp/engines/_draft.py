@@ -246,7 +246,8 @@ def _draft_column(
 def _are_amounts(name: Any, values: list[Any], counts: Integers, bins: int) -> bool:
     """Return True for unique fractions and dates, which are cut; raise an error if values identify people.
 
-    `counts` are the numbers of rows of the values that were counted.
+    `values` are distinct and ascending, `counts` are the numbers of rows of the values that were counted, in any order,
+    and more values than `bins` in a column with a name such as "id" identify people.
     """
     value_type = type_of_value(values[0]) if values else None
     is_text = value_type == "string"

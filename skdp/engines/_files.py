@@ -342,7 +342,7 @@ class FileTable(StreamTable):
         super().__init__(self._make_schema(columns, has_integers))
 
     def _make_schema(self, columns: Sequence[str], has_integers: bool) -> Any:
-        """Return the Arrow schema of the columns after conversion."""
+        """Return the Arrow schema of the columns after conversion; with `has_integers`, whole numbers are no floats."""
         if not self.file.is_csv:
             schema = self.file.dataset.schema
             return pyarrow.schema([schema.field(name) for name in columns])

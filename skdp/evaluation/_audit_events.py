@@ -276,16 +276,19 @@ def _list_frequent(samples: Sequence[Hashes]) -> Hashes:
 
 
 def _count_outcomes(outcomes: Hashes, values: Hashes) -> Integers:
-    """Count the draws with each of the sorted `values`; ignore other outcomes."""
-    # searchsorted also returns positions for outcomes that are not in `values`.
-    positions = np.searchsorted(values, outcomes)
-    positions[positions == len(values)] = 0
-    is_listed = values[positions] == outcomes
-    return np.bincount(positions[is_listed], minlength=len(values))
+    """Count the draws with each of the sorted `values`, (n_values,); ignore other outcomes."""
+    # searchsorted also returns indices for outcomes that are not in `values`.
+    indices = np.searchsorted(values, outcomes)
+    indices[indices == len(values)] = 0
+    is_listed = values[indices] == outcomes
+    return np.bincount(indices[is_listed], minlength=len(values))
 
 
 def list_features(samples: Sequence[Draws]) -> list[tuple[str, Outcomes]]:
-    """List the features of the outputs by name: values, bins and bits of columns, and joint values."""
+    """List the features of the outputs by name: values, bins and bits of columns, and joint values.
+
+    `samples` are the draws of each table, and a feature is a function of draws that returns a hash of each draw.
+    """
     names = list(dict.fromkeys(chain.from_iterable(samples)))
     features: list[tuple[str, Outcomes]] = []
     for name in names:
@@ -341,13 +344,17 @@ def _list_log_ratios(
 
 
 def _sum_log_ratios(tables: list[tuple[str, Hashes, Floats]], draws: Draws) -> Hashes:
-    """Sum the log ratios of the values of each draw, as if the columns were independent."""
+    """Sum the log ratios of the values of each draw, (n_draws,), as if the columns were independent.
+
+    `tables` have the name, the sorted hashes of the values, and their log ratios for each column. The sums are rounded
+    to multiples of 1/4, and returned as the bits of 4 times the sum; unlisted values add 0.
+    """
     total = np.zeros(len(next(iter(draws.values()))))
     for name, values, ratios in tables:
         hashes = hash_column(select_column(draws, name))
-        positions = np.minimum(np.searchsorted(values, hashes), len(values) - 1)
-        total += np.where(values[positions] == hashes, ratios[positions], 0.0)
-    # Sums are rounded to multiples of 1/4, so that equal outcomes occur.
+        indices = np.minimum(np.searchsorted(values, hashes), len(values) - 1)
+        total += np.where(values[indices] == hashes, ratios[indices], 0.0)
+    # Rounded, so that equal outcomes occur.
     return np.rint(4 * total).astype(np.int64).view(np.uint64)
 
 

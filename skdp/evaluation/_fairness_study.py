@@ -281,11 +281,11 @@ class _Table:
     privileged: dict[Any, list[Any]]
     weights: Floats | None = None
 
-    def take(self, positions: Indices) -> _Table:
-        """Return the rows at some positions."""
-        X = self.X.iloc[positions].reset_index(drop=True)
-        weights = None if self.weights is None else self.weights[positions]
-        return replace(self, X=X, labels=self.labels[positions], weights=weights)
+    def take(self, rows: Indices) -> _Table:
+        """Return the table of the rows with some indices."""
+        X = self.X.iloc[rows].reset_index(drop=True)
+        weights = None if self.weights is None else self.weights[rows]
+        return replace(self, X=X, labels=self.labels[rows], weights=weights)
 
     def list_comparisons(self) -> list[list[Any]]:
         """List the columns whose groups are compared: each alone, and the intersection of several columns."""
@@ -424,18 +424,18 @@ def _list_protected(encoder: Any, sensitive_features: list[Any]) -> list[Any]:
 def _score_method(
     table: _Table, split: int, name: str, model: Any, encoder: Any
 ) -> tuple[dict[str, float], tuple[int, int], list[Any]]:
-    """Train and score a method on a split; return scores, numbers of training and test rows, and warnings.
+    """Train and score a method on a split; return scores, (n_train, n_test), and the class and text of warnings.
 
     `split` is the number of the split, and `name` the name of the method. The encoder has its epsilon and seed.
     """
     # The seed of the split is its number, so that all methods use the same rows.
-    positions = train_test_split(
+    splits = train_test_split(
         np.arange(len(table.X)),
         test_size=0.2,
         stratify=table.labels,
         random_state=split,
     )
-    train, test = map(table.take, positions)
+    train, test = map(table.take, splits)
     with warnings.catch_warnings(record=True) as caught:
         # Warnings about code are filtered as the user has set.
         warnings.simplefilter("always", UserWarning)
@@ -454,7 +454,10 @@ def _score_method(
 def _score_predictions(
     test: _Table, predicted: NDArray[Any] | None, probabilities: NDArray[Any] | None
 ) -> dict[str, float]:
-    """Return the accuracy, the area under the curve and the fairness of predictions; nan without predictions."""
+    """Return the accuracy, the area under the curve and the fairness of predictions; nan without predictions.
+
+    `probabilities` are of the positive label; None for a model without them.
+    """
     scores = {"accuracy": math.nan}
     options = {"sample_weight": test.weights}
     if predicted is not None:
@@ -512,7 +515,7 @@ Predictions = tuple[NDArray[Any], NDArray[Any] | None]
 def _fit_method(
     name: str, model: Any, train: _Table, test: _Table, encoder: Any
 ) -> Predictions:
-    """Fit a method of `METHODS` to the training rows, and predict the test rows."""
+    """Fit a method of `METHODS` to the training rows; return labels and probabilities (or None) of the test rows."""
     if name == "private parity":
         return _constrain_parity(model, train, test, encoder), None
     is_known = name == "without privacy"
@@ -576,7 +579,7 @@ def _privatize(encoder: Any, train: _Table, names: list[Any]) -> Any:
 def _constrain_parity(
     model: Any, train: _Table, test: _Table, encoder: Any
 ) -> NDArray[Any]:
-    """Train with demographic parity of reported groups, and predict the test rows."""
+    """Train with demographic parity of reported groups, and predict the labels, 0 or 1, of the test rows."""
     reductions = import_optional("fairlearn.reductions")
     reports = _privatize(encoder, train, train.sensitive_features)
     features: Any = train.features(protected=False)

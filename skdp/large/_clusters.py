@@ -257,7 +257,7 @@ class SparkTable(LargeTable):
     def count_texts(
         self, names: Sequence[Any], summary: Any
     ) -> list[Counter[str | None]]:
-        """Let Spark count the texts of each column."""
+        """Let Spark count the rows with each text, or None if missing, of each column; `summary` is not used."""
         counts = []
         for name in names:
             grouped = self._frame.groupBy(_quote(name)).count()
@@ -269,7 +269,7 @@ class SparkTable(LargeTable):
     def _sum_partitions(
         self, names: Sequence[Any], summary: Any, keys: Sequence[str]
     ) -> list[Integers]:
-        """Sum values in the tasks, and let Spark add the sums of equal keys; return the keys and the sums."""
+        """Let Spark add the values of `sum_partition` with equal keys; return an array of each key, then the sums."""
         schema = ", ".join(f"{name} long" for name in (*keys, "value"))
         rows = self._frame.select(*map(_quote, names))
         sums = rows.mapInArrow(
@@ -285,7 +285,7 @@ class SparkTable(LargeTable):
 
 
 def check_path(session: Any, path: Any) -> str:
-    """Return the path of the reports; raise an error if it exists, or if None on a cluster."""
+    """Return the path of the reports, or a temporary one; raise an error if it exists, or if None on a cluster."""
     if path is None:
         # Spark Connect has no context.
         context = getattr(session, "sparkContext", None)
@@ -374,7 +374,11 @@ def check_partition(release: Release, batches: Iterable[Any]) -> Iterator[Any]:
 def sum_partition(
     summary: Any, keys: Sequence[str], batches: Iterable[Any]
 ) -> Iterator[Any]:
-    """Sum over a partition; yield the nonzero sums with their indices in the flattened sums, or counts of pairs."""
+    """Sum over a partition; yield one batch with the columns `keys`, "value" and "refusal", an error or null.
+
+    With one key, the values are the nonzero sums, and the key is their index in the flattened sums. With two keys, the
+    values are the counts of pairs of integers.
+    """
     columns: Any = np.zeros((len(keys) + 1, 1), np.int64)
     refusal = None
     try:

@@ -48,7 +48,10 @@ class IbisTable(StreamTable):
     def group_rows(
         self, keys: Domain, numbers: Mapping[Any, Any], grid: int
     ) -> tuple[Table, Integers, Integers] | None:
-        """Count and sum the rows of each combination of bins or values; None if the rows must be read."""
+        """Return a row, the number of rows, and sums of each combination of bins or values; None if rows must be read.
+
+        `numbers` are bounds by column. The sums of `_place` have the shape (4, n_numbers, n_combinations).
+        """
         backend = self._frame.get_backend().name
         if self.limit is not None or not self._can_group(backend):
             return None
@@ -96,7 +99,10 @@ class IbisTable(StreamTable):
     def _find_summands(
         self, numbers: Mapping[Any, Any], grid: int, backend: str
     ) -> dict[str, Any] | None:
-        """Return the expressions to sum, see `_place`; None if one may not be exact."""
+        """Return expressions by name; None if one may not be exact.
+
+        "n_rows" is 1, and "sum{k}_{i}" is the k-th result of `_place` for the i-th of `numbers`, bounds by column.
+        """
         summands = {"n_rows": ibis.literal(1, "int64")}
         for index, (name, (low, high)) in enumerate(numbers.items()):
             column = _convert_number(self._frame[name], backend)
@@ -208,7 +214,10 @@ def _split_power(power: int) -> list[int]:
 
 
 def _place(column: Any, low: float, high: float, grid: int) -> list[Any]:
-    """Return if a float is not finite, if it is a value, its position between bounds as `to_grid`, and its square."""
+    """Return four integers of each row: 1 if null or infinite, 1 if not null, its position, and position**2 / `grid`.
+
+    The position is from -`grid` at `low` to `grid` at `high`, and 0 for nulls.
+    """
     lowest, highest = _exact(low), _exact(high)
     is_value = column.notnull()
     is_infinite = column.abs() > _exact(np.finfo(float).max)
@@ -322,7 +331,10 @@ def _represent(
     *,
     is_whole: bool,
 ) -> Any:
-    """Return a value for each result of `_find_cell`, which Python encodes as all values with this result."""
+    """Return an array with a value for each result of `_find_cell`, encoded by Python as all values with this result.
+
+    `cells` are declared values (text in hexadecimal digits, None if undeclared), or indices of bins from -1.
+    """
     if isinstance(values, Categories):
         # An object that is not declared, and is not missing.
         undeclared = object()

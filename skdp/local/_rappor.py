@@ -197,7 +197,7 @@ class BloomField(Field):
         return np.column_stack([cohorts, bits])
 
     def sums(self, reports: NDArray[Any]) -> Integers:
-        # Sum the reports of each cohort: their number, and the ones of each bit.
+        # Return the number of reports and the ones of each bit by cohort; (n_cohorts, 1 + n_bits).
         sums = np.zeros(self.shape, np.int64)
         cohorts = pd.Series(reports[:, 0])
         members: Any = cohorts.groupby(cohorts).indices

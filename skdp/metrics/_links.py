@@ -175,7 +175,7 @@ def _describe(
     person: Any,
     order_by: Any,
 ) -> dict[tuple[str, Any, Any], pd.Series]:
-    """Return proportions by measure and columns, for the columns of real people and events to compare.
+    """Return proportions by measure, column of events and column of people, None if a measure uses none.
 
     Numbers with many values are cut at deciles of these columns.
     """

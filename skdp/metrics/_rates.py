@@ -303,7 +303,10 @@ def make_simultaneous(level: float, n_groups: int) -> float:
 def compare_extremes(
     pairwise: Rates, simultaneous: Rates, names: Sequence[str], is_ratio: bool
 ) -> RateEstimate:
-    """Compare the largest rate with the smallest, by intervals of one pair and of all pairs of groups."""
+    """Compare the largest rate with the smallest, by intervals of one pair and of all pairs of groups.
+
+    Differences are averaged over the rates `names`.
+    """
     # The largest and the smallest estimate differ more than the true rates, so the
     # endpoint next to equality must hold for all pairs of groups. The other endpoint
     # requires the interval of one pair only.

@@ -82,7 +82,7 @@ def _check_complete(reports: Any, domain: Domain) -> None:
 def _debias_designs(
     reports: Any, encoder: ReportDesign | PerHalf, columns: Any
 ) -> tuple[Domain, list[Floats]]:
-    """Return the domain of the groups, and unbiased indicators of each column of a questionnaire."""
+    """Return the domain of the groups, and unbiased indicators of each column, of shape (n_rows, n_values)."""
     if isinstance(encoder, ReportDesign):
         designs = {encoder.column: encoder}
     else:

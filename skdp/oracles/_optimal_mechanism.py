@@ -66,8 +66,9 @@ def solve_program(
 ) -> tuple[Floats, Floats, Mask]:
     """Minimize the worst-case variance for symmetric nodes that ascend from -1 to 1.
 
-    Return the probabilities of the outcomes outside their windows, their estimates, and
-    their windows. The mirror images of these outcomes have the same probabilities.
+    Return the probabilities of the outcomes outside their windows, (n_outcomes,), their
+    estimates, (n_outcomes,), and their windows, masks of nodes, (n_outcomes, n_nodes).
+    The mirror images of these outcomes have the same probabilities.
     """
     # Every private channel is a mixture of outcomes that are e^epsilon times as probable
     # at some nodes as at all other nodes (Kairouz, Oh, Viswanath 2016, theorem 2). Nearly
@@ -285,7 +286,7 @@ class Optimal(NumericMechanism):
         return super().parameters() | {"outcomes": list(map(list, self.outcomes))}
 
     def _draw(self, positions: Integers, source: ByteSource) -> Integers:
-        """Round each position to a node at random, and draw an outcome with the probabilities of the node."""
+        """Round each position to a node at random, and draw the index of an outcome, with the node's probabilities."""
         # Round to the node above with probability distance / gap, so that the mean is the
         # position: compare a uniform integer below a common multiple of all gaps.
         below, distance = self._find_node_below(positions)

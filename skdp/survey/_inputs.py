@@ -257,7 +257,8 @@ def build_rows(
 ) -> PredictorRows:
     """Collect the inputs of a regression: true predictors from `table`, and reports from X.
 
-    `table` is X as a pandas DataFrame. X itself may have the protocol as metadata.
+    `table` is X as a pandas DataFrame. X itself may have the protocol as metadata. `weights` and `clusters` (None if
+    rows are independent) have an entry for each row.
     """
     questions = list_questions(designs, X, "X")
     reported = {column for question in questions for column in question.columns}

@@ -79,9 +79,9 @@ class ValueCoder:
         library, column = unwrap(column)
         if library == "polars" and str(column.dtype.base_type()) == "Enum":
             # The physical integer of a value is its index in the categories.
-            levels = self.encode(column.dtype.categories)
-            positions = column.to_physical().fill_null(len(levels)).to_numpy()
-            return self._take_codes(levels, positions)
+            level_codes = self.encode(column.dtype.categories)
+            levels = column.to_physical().fill_null(len(level_codes)).to_numpy()
+            return self._take_codes(level_codes, levels)
         if library == "pyarrow" and hasattr(column.type, "index_type"):
             return self.encode(column.cast(column.type.value_type))
         if library in ("polars", "pyarrow") and type_of_column(column) == "string":
@@ -89,17 +89,17 @@ class ValueCoder:
         if library == "pandas" and isinstance(column.dtype, pd.CategoricalDtype):
             categories = column.dtype.categories
             if isinstance(categories.dtype, pd.StringDtype):
-                levels = self._encode_objects(to_objects(categories.to_list()))
+                level_codes = self._encode_objects(to_objects(categories.to_list()))
             else:
-                levels = self.encode(pd.Series(categories))
-            return self._take_codes(levels, column.array.codes)  # -1 if missing
+                level_codes = self.encode(pd.Series(categories))
+            return self._take_codes(level_codes, column.array.codes)  # -1 if missing
         return self._encode_cells(column)
 
-    def _take_codes(self, levels: Codes, positions: NDArray[np.integer]) -> Codes:
-        """Return the code of the level at each position; -1 and ``len(levels)`` are positions of missing values."""
-        codes = np.append(levels, self.dtype.type(self.missing_code))
-        # Half the time of ``codes[positions]``.
-        return codes.take(positions, mode="wrap")
+    def _take_codes(self, level_codes: Codes, levels: NDArray[np.integer]) -> Codes:
+        """Return the code of each row from the index of its level; missing values have -1 or ``len(level_codes)``."""
+        codes = np.append(level_codes, self.dtype.type(self.missing_code))
+        # Half the time of ``codes[levels]``.
+        return codes.take(levels, mode="wrap")
 
     def _encode_text(self, library: str, column: Any) -> Codes:
         """Encode strings of polars or pyarrow by a function of the library."""
@@ -124,9 +124,9 @@ class ValueCoder:
         from pyarrow import compute
 
         value_set = pyarrow.array([*texts, None], column.type)
-        positions = compute.index_in(column, value_set=value_set).fill_null(-1)
+        indices = compute.index_in(column, value_set=value_set).fill_null(-1)
         table = np.array([*codes, self.missing_code, self.unknown_code], self.dtype)
-        return table[positions.to_numpy()]
+        return table[indices.to_numpy()]
 
     def _encode_cells(self, column: Any) -> Codes:
         """Encode a column by a conversion to a NumPy array, according to the dtype of this array."""

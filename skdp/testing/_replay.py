@@ -171,7 +171,7 @@ def compose_losses(losses: Sequence[DrawLoss], delta: Fraction) -> float:
 def compare_with_stated(
     losses: Sequence[DrawLoss], claim: PrivacyGuarantee
 ) -> str | None:
-    """Describe a total loss of the draws that exceeds the stated `losses`; None if there is none.
+    """Describe a total loss of the draws that exceeds the stated total; None if there is none.
 
     `losses` are the losses of the recorded draws, and `claim` is the guarantee that the release states.
     """

@@ -86,7 +86,7 @@ def fit_estimator(estimator, X):
     return clone(estimator).fit(X, np.arange(len(X)) % 2)
 
 
-def passed_through(estimator, **options):
+def save_and_load(estimator, **options):
     return skdp.load(io.BytesIO(save_bytes(estimator)), **options)
 
 
@@ -130,13 +130,13 @@ def parameters_of(estimator):
 
 
 def check_round_trip(estimator, X):
-    again = passed_through(estimator)
+    again = save_and_load(estimator)
     assert parameters_of(again) == parameters_of(estimator)
     made = joblib.hash(releases(estimator, X))
     assert joblib.hash(releases(again, X)) == made
     if hasattr(estimator, "guarantee_"):
         assert again.guarantee_ == estimator.guarantee_
-    assert joblib.hash(releases(passed_through(again), X)) == made
+    assert joblib.hash(releases(save_and_load(again), X)) == made
 
 
 @pytest.mark.parametrize(("estimator", "X"), [pair[1:] for pair in OURS], ids=[name for name, *_ in OURS])
@@ -162,22 +162,22 @@ def test_table_of_estimators_is_complete():
 def test_privacy_statement_is_equal_after_load():
     with pytest.warns(skdp.PrivacyLeakWarning):
         encoder = skdp.RandomizedResponseEncoder(1.0).fit(WORDS)
-    again = passed_through(encoder)
+    again = save_and_load(encoder)
     assert again.categories == "auto"
     assert again.domain_["job"].observed
     histogram = skdp.DPHistogram(domain=encoder.domain_).fit(WORDS)
-    assert passed_through(histogram).domain["job"].observed
+    assert save_and_load(histogram).domain["job"].observed
     for one in (encoder, histogram, skdp.DPHistogram(domain=DECLARED).fit(WORDS)):
-        assert str(skdp.privacy_statement(passed_through(one), WORDS)) == str(skdp.privacy_statement(one, WORDS))
+        assert str(skdp.privacy_statement(save_and_load(one), WORDS)) == str(skdp.privacy_statement(one, WORDS))
 
 
 def test_dtypes_of_ordered_categories_are_kept():
     jobs = pd.Categorical([*"abc"] * 20, [*"abc"], ordered=True)
     rows = pd.DataFrame({"job": jobs})
     encoder = skdp.RandomizedResponseEncoder(1.0).fit(rows)
-    assert passed_through(encoder).transform(rows)["job"].dtype == encoder.transform(rows)["job"].dtype
+    assert save_and_load(encoder).transform(rows)["job"].dtype == encoder.transform(rows)["job"].dtype
     synthesizer = skdp.DPMarginalSynthesizer(1.0, domain={"job": [*"abc"]}, random_state=0).fit(rows)
-    assert passed_through(synthesizer).sample(20)["job"].dtype == synthesizer.sample(20)["job"].dtype
+    assert save_and_load(synthesizer).sample(20)["job"].dtype == synthesizer.sample(20)["job"].dtype
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_dtypes_of_ordered_categories_are_kept():
     ],
 )
 def test_unfitted_estimator_round_trips(estimator):
-    again = passed_through(estimator)
+    again = save_and_load(estimator)
     assert parameters_of(again) == parameters_of(estimator)
     assert vars(again).keys() == vars(estimator).keys()
     assert vars(again).get("_sklearn_output_config") == vars(estimator).get("_sklearn_output_config")
@@ -213,7 +213,7 @@ def test_secret_keys_raise_an_error(key):
 
 def test_names_of_columns_keep_their_types():
     mean = skdp.DPMean(bounds=(0, 2)).fit(pd.DataFrame({b"a": np.ones(40), 1: np.ones(40)}))
-    assert passed_through(mean).guarantee_.scope == mean.guarantee_.scope == (b"a", 1)
+    assert save_and_load(mean).guarantee_.scope == mean.guarantee_.scope == (b"a", 1)
 
 
 def test_files_name_public_types():
@@ -239,7 +239,7 @@ class TestLedgers:
         for _ in range(2):
             with pytest.raises(RuntimeError, match=r"skdp\.load\(path, ledger="):
                 again.transform(WORDS)
-            again = passed_through(again)
+            again = save_and_load(again)
         assert ledger.spent.epsilon == 0
         assert (again.ledger.epsilon, again.ledger.delta) == (1.5, 1e-6)
         pickle.loads(pickle.dumps(again))
@@ -248,7 +248,7 @@ class TestLedgers:
         scaler = skdp.DPStandardScaler(1.0, bounds=(0, 40), ledger=skdp.PrivacyLedger(epsilon=1.0))
         steps = pipeline.make_union(self.encoder(scaler.ledger), self.encoder(scaler.ledger))
         ledger = skdp.PrivacyLedger(epsilon=2.5)
-        again = passed_through(steps, ledger=ledger)
+        again = save_and_load(steps, ledger=ledger)
         again.transform(WORDS)
         assert ledger.spent.epsilon == 2
         with pytest.raises(skdp.BudgetExceeded):
@@ -258,7 +258,7 @@ class TestLedgers:
         with pytest.raises(ValueError, match="one ledger, got several"):
             save_bytes(pipeline.make_union(*(self.encoder(skdp.PrivacyLedger(epsilon=1.0)) for _ in range(2))))
         with pytest.raises(ValueError, match="no saved estimator had a ledger"):
-            passed_through(skdp.DPMean(bounds=BOUNDS), ledger=skdp.PrivacyLedger(epsilon=1.0))
+            save_and_load(skdp.DPMean(bounds=BOUNDS), ledger=skdp.PrivacyLedger(epsilon=1.0))
         with pytest.raises(TypeError, match="`ledger` must be"):
             skdp.load(io.BytesIO(), ledger=1.0)
 

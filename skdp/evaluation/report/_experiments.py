@@ -65,7 +65,7 @@ def score_model(
     sensitive_features: Any = None,
     privileged: Any = None,
 ) -> dict[str, float]:
-    """Compute the accuracy, the AUC and, if `sensitive_features` is given, the fairness of a model."""
+    """Compute the accuracy, the AUC and, given the column `sensitive_features` of X, the fairness of a model."""
     predicted, probabilities = model.predict(X), model.predict_proba(X)
     positive = probabilities[:, list(model.classes_).index(True)]
     scores = {

@@ -123,7 +123,10 @@ class ReportProtocol:
     def _order_names(
         self, names: Sequence[list[Any]], inputs: Sequence[Any]
     ) -> list[Any]:
-        """Return the names of all report columns in the order of the output."""
+        """Return the names of all report columns in the order of the output.
+
+        `names` has the report columns of each field, and `inputs` the columns of the input.
+        """
         ordered = list(chain.from_iterable(names))
         # If the report columns are the input columns, they keep the order of the input.
         if len(ordered) == len(inputs) and {*ordered} == {*inputs}:

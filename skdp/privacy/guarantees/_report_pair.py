@@ -232,7 +232,9 @@ def _moment_excess(values: Floats, masses: Floats, z: NDArray[Any]) -> NDArray[A
 
 
 def _saddle(values: Floats, masses: Floats, n: int) -> float:
-    """Return the approximate tau that minimizes E[e**(tau S)] / tau**2, for S as in `_log_mean_above`.
+    """Return the approximate tau that minimizes E[e**(tau S)] / tau**2.
+
+    S is the sum of n independent draws from `values` with the probabilities `masses`, and 0 otherwise.
 
     Any tau gives a valid bound, and this one gives small rounding errors.
     """

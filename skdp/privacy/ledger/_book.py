@@ -128,7 +128,7 @@ def get_amounts(guarantee: PrivacyGuarantee) -> Sums:
 
 
 def _convert_loss(loss: Loss) -> tuple[Total, Total]:
-    """Return the rho (zCDP) and mu squared (Gaussian differential privacy) of one release with a loss."""
+    """Return the rho (zCDP) and mu squared (Gaussian differential privacy) of one release with a loss; inf for none."""
     rho: Total = math.inf
     mu_squared: Total = math.inf
     if isinstance(loss, GaussianLoss):

@@ -264,7 +264,7 @@ def _find_total(
     """Return the sum of the guarantees for the columns that all steps protect, and its explanation.
 
     The guarantee is None if no column has one, or if the guarantees of the steps have
-    no common relation. `reason` states why it is for replacing a record.
+    no common relation. `reason` states why it is for replacing a record; None if it is not.
     """
     covered = walk.find_covered()
     protects_values = bool(walk.value_scopes)

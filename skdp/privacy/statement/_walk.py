@@ -626,7 +626,7 @@ def _find_reuse(estimator: Any, guarantee: PrivacyGuarantee) -> str:
 def _find_targets(
     estimator: Any, guarantee: PrivacyGuarantee, flow: Flow, names: Sequence[Any]
 ) -> list[Any]:
-    """Return the names in the scope of a guarantee that are targets, because the table has no such column."""
+    """Return the names in the scope of a guarantee that are targets, because they are not in `names`, the columns."""
     # Before fit, the scope has names of parameters.
     if not hasattr(estimator, "guarantee_"):
         if isinstance(getattr(estimator, "protect", None), str):

@@ -319,7 +319,8 @@ class EventModel:
     ) -> tuple[Indices, DrawnRows]:
         """Draw an event of each person, given codes, and positions of numbers of the history within bins.
 
-        Return the persons whose event is not rejected, and these events.
+        `people` has a row per person, `given` the codes of each column that follows the columns of events, and `joint`
+        the columns of both tables. Return the indices of the persons whose event is not rejected, and these events.
         """
         n_events = self.columns.n_events
         names = self.columns.domain.columns

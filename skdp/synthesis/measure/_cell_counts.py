@@ -169,7 +169,8 @@ def _choose_bins(
 ) -> Domain:
     """Cut the intervals of columns into bins with about equal noisy counts, and return a domain with these bins.
 
-    Bins are merged cells, and so few that the noise of a pair of columns is small. Frequent values are bins.
+    Bins are merged cells, and so few that the noise of a pair of columns is small. Frequent values are bins. `found`
+    are the indices of these columns.
     """
     counts = {column: numbers.combine(column, ()) for column in found}
     total = max(1.0, float(np.mean([cell.counts.sum() for cell in counts.values()])))

@@ -289,8 +289,8 @@ def score_pairs(
 ) -> tuple[Scores, Candidates]:
     """Score lists of marginals against independent columns; also return the candidates of the first round.
 
-    `lists` has lists of marginals, each with the fraction of the budget for its scores. A quarter of the rest is kept
-    for the second round if it has scores, because the noise `is_precise`.
+    `counts` has the noisy counts of each column, and `lists` lists of marginals, each with the fraction of the budget
+    for its scores. A quarter of the rest is kept for the second round if it has scores, because the noise `is_precise`.
     """
     score_fractions = sum((fraction for _, fraction in lists), Fraction(0))
     fraction = private.budget.remaining - score_fractions

@@ -56,8 +56,8 @@ def _fit_upper(
 ) -> tuple[Floats, int]:
     """Replace the proportions of cells in the upper tail; also return the first of these cells.
 
-    The parameters are as in `fit_tails`. The tail starts at the last cell for which the proportion beyond its lower
-    edge clearly exceeds the noise.
+    `proportions`, and the noisy `counts` with their `covariance`, are of the cells between `edges`. The tail starts at
+    the last cell for which the proportion beyond its lower edge clearly exceeds the noise.
     """
     side = _Side.of(edges, counts, covariance)
     start, is_end = side.find_start(proportions)
@@ -116,7 +116,7 @@ class _Side:
         return is_clear
 
     def find_start(self, proportions: Floats) -> tuple[int, bool]:
-        """Return the last clear cell, and True if it has most of the records beyond its lower edge.
+        """Return the index of the last clear cell, and True if it has most of the records beyond its lower edge.
 
         In the latter case, such as a frequent largest number, there is no tail beyond the cell.
         """

@@ -97,7 +97,10 @@ def list_tables(
     counts: Sequence[Floats],
     ranked: Iterable[Sequence[int]],
 ) -> Iterator[tuple[Hashable, tuple[Clique, tuple[Indices, ...]]]]:
-    """List tables of the first of some ranked columns with the target, by groups of values, each with a key."""
+    """List tables of the first of some ranked columns with the target, by groups of values, each with a key.
+
+    `counts` are the counts of each column. A table is a clique and the group of each value of each of its columns.
+    """
     # The first columns have as many or more groups.
     levels = [(level, level) for level in LEVELS]
     levels += itertools.pairwise(LEVELS)

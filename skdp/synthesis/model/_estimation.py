@@ -159,7 +159,7 @@ def _sweep(
     factors: Iterable[_Factor],
     columns: Sequence[Floats],
 ) -> None:
-    """Visit all cliques: exclude impossible cells, and fit the factors and the columns of each clique."""
+    """Visit all cliques: exclude impossible cells, and fit the factors and the proportions `columns` of each clique."""
     factors_of_clique: dict[int, list[_Factor]] = {}
     for factor in factors:
         index = tables.tree.find_measured(factor.columns)

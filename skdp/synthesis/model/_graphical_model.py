@@ -189,7 +189,10 @@ class GraphicalModel:
     def predict(
         self, rows: Sequence[Codes], column: int, weights: Floats | float = 1.0
     ) -> Indices:
-        """Return the value of a column with the largest weighted probability given all other columns, for each row."""
+        """Return the value of a column with the largest weighted probability given all other columns, for each row.
+
+        `rows` has the codes of each column, and `weights` a factor of each value.
+        """
         # Logarithms of the tables that depend on the column: cliques minus separators.
         factors = []
         tables = [*self.beliefs, *self._separators]

@@ -199,7 +199,10 @@ class JunctionTree:
 
 
 def _span_tree(cliques: list[Clique]) -> tuple[list[Clique], list[int]]:
-    """Join cliques into a tree with the largest separators; return them with parents first, and their parents."""
+    """Join cliques into a tree with the largest separators; return them with parents first, and their parents.
+
+    A parent is an index in the returned list, -1 for the root.
+    """
     # A spanning tree of the cliques of a triangulated graph has the running
     # intersection property if the sum of the sizes of its separators is the largest.
     n_columns = 1 + max(map(max, cliques))
@@ -210,8 +213,8 @@ def _span_tree(cliques: list[Clique]) -> tuple[list[Clique], list[int]]:
     tree = minimum_spanning_tree(-1 - is_member @ is_member.T)
     root = max(range(len(cliques)), key=lambda index: len(cliques[index]))
     order, parents = breadth_first_order(tree, root, directed=False)
-    positions = {index: position for position, index in enumerate(order.tolist())}
+    new_indices = {index: number for number, index in enumerate(order.tolist())}
     return (
-        [cliques[index] for index in positions],
-        [positions.get(int(parents[index]), -1) for index in positions],
+        [cliques[index] for index in new_indices],
+        [new_indices.get(int(parents[index]), -1) for index in new_indices],
     )

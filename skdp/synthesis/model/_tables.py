@@ -193,9 +193,9 @@ def _drop_single_groups(marginal: Marginal) -> Marginal:
 def estimate_counts(
     marginals: Iterable[Marginal], columns: Sequence[int]
 ) -> tuple[Floats, float]:
-    """Estimate the counts of columns from all marginals that contain them; also return the standard error.
+    """Estimate the counts of the cells of columns from all marginals that contain them; also return the standard error.
 
-    The standard error is infinite if no marginal contains the columns.
+    Without such a marginal, the counts are a single 0, and the standard error is infinite.
     """
     # The unbiased estimate with the smallest variance: estimates are weighted by their
     # precisions 1 / variance, and the precision of the mean is the sum of these.
