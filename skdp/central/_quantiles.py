@@ -225,7 +225,7 @@ def read_masses(
     *,
     totals: bool = False,
 ) -> list[list[Masses]]:
-    """Read the values of each column by group of rows.
+    """Read the values of each column by group of rows; return a list of the groups for each column.
 
     The first columns of `rows` are the keys of `domain`, and the last column the weights of rows if `max_weight` is not
     None. Rows with an undeclared key and missing values are excluded. With `totals`, there are groups of all values of
@@ -339,11 +339,11 @@ class QuantilePlan:
         """The budget and the number of choices of quantiles, and of endpoints, which have two thirds of the budget."""
         n_quantiles = len(self.probabilities)
         n_levels = n_quantiles.bit_length()  # of the recursion of `choose_cuts`
-        shares = [(Fraction(1), n_levels)]
+        parts = [(Fraction(1), n_levels)]
         if self.has_intervals:
-            shares = [(Fraction(1, 3), n_levels), (Fraction(2, 3), 2 * n_quantiles)]
+            parts = [(Fraction(1, 3), n_levels), (Fraction(2, 3), 2 * n_quantiles)]
         choices = []
-        for fraction, n in shares:
+        for fraction, n in parts:
             n_choices = len(self.masses) * n
             choices.append((self.budget * fraction / n_choices, n_choices))
         return choices

@@ -460,7 +460,10 @@ class WeightedRows:
         return total
 
     def predict(self, coefficients: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
-        """Yield blocks of rows: their slice, values, and products with coefficients in units of the columns."""
+        """Yield blocks of rows: their slice, values, and products with coefficients in units of the columns.
+
+        `coefficients` have the shape (n_columns + 1,) or (n_columns + 1, n_outputs), with the constant last.
+        """
         # Coefficients are rounded such that the products are sums of integers, too.
         # Otherwise their rounding would depend on the position of a row in its block.
         longest = math.isqrt(self.rows.square + self.constant**2) + 1

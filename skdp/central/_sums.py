@@ -173,8 +173,9 @@ def sum_groups(
     Returns
     -------
     list of ndarray
-        For each column, the number of values that are not finite; for each group, the number of rows; and for each
-        column and group, the number of values, the sum of positions and the sum of squares, in steps of the grid.
+        For each column, the number of values that are not finite; for each group, `GRID` times the number of rows; and
+        for each column and group, `GRID` times the number of values, the sum of positions, and the sum of squares of
+        positions divided by `GRID`.
     """
     n_rows = len(columns[0]) if groups is None else len(groups)
     low, high = bounds.T[:, :, np.newaxis]
@@ -236,9 +237,10 @@ def _sum_by_group(
 def sum_grouped(
     sums: Integers, n_rows: Integers, codes: NDArray[Any], n_groups: int
 ) -> list[Integers]:
-    """Return the result of `sum_groups` from sums of a database, see `LargeTable.group_rows`.
+    """Return the result of `sum_groups` from the sums of the groups of a database, see `LargeTable.group_rows`.
 
-    `codes` has the group of each of its groups.
+    `sums`, (4, n_numbers, n_database_groups), and `n_rows` are by group of the database, and `codes` has the group to
+    which each of them is added, `n_groups` for none.
     """
     by_group = np.zeros((*sums.shape[:2], n_groups + 1), np.int64)
     for total, part in zip(chain(*by_group), chain(*sums), strict=True):

@@ -146,9 +146,9 @@ class _Column:
         values = coded.dictionary
         counts = np.bincount(coded.indices.drop_null(), minlength=len(values))
         known = self._values.cast(values.type)
-        places = compute.index_in(values, value_set=known)
-        is_new = places.is_null().to_numpy(zero_copy_only=False)
-        self._counts[places.drop_null().to_numpy()] += counts[~is_new]
+        indices = compute.index_in(values, value_set=known)
+        is_new = indices.is_null().to_numpy(zero_copy_only=False)
+        self._counts[indices.drop_null().to_numpy()] += counts[~is_new]
         new = values.filter(pyarrow.array(is_new))
         is_full = bool(self._type)
         if is_full and self._add_extremes(new):

@@ -263,8 +263,8 @@ class TableFile:
             yield from read_regular(self, columns)
             return
         with closing(read_csv_rows(self)) as rows:
-            places = {name: index for index, name in enumerate(next(rows))}
-            indices = [places[name] for name in columns]
+            index_of = {name: index for index, name in enumerate(next(rows))}
+            indices = [index_of[name] for name in columns]
             while block := list(islice(rows, ROWS)):
                 texts = [[row[index] for row in block] for index in indices]
                 yield pyarrow.table(texts, schema)

@@ -185,8 +185,8 @@ def _read_linked(rows: Sequence[FileTable], key: Any) -> list[Any]:
     if len({part.file.is_csv for part in rows}) > 1:
         for index, table in enumerate(tables):
             keys = write_keys(key, table[key])
-            place = table.column_names.index(key)
-            tables[index] = table.set_column(place, key, keys)
+            column = table.column_names.index(key)
+            tables[index] = table.set_column(column, key, keys)
     return tables
 
 

@@ -360,15 +360,15 @@ def _report_variance(encoder: Any, rate: float) -> float:
     if encoder.protocol_.strategy == "joint":
         sizes = [domain.size]
     # The first value has the proportion, and the other values are equally frequent.
-    first_positions: list[int] = []
+    first_indices: list[int] = []
     proportions: list[float] = []
     for size in sizes:
-        first_positions.append(len(proportions))
+        first_indices.append(len(proportions))
         proportions += [rate] + [(1 - rate) / max(size - 1, 1)] * (size - 1)
     # The finite-sample term of strategy="sample" is negligible with this many rows.
     n_rows = 1e9
     variances = encoder.count_variances(n_rows * np.array(proportions))
-    return float(variances[first_positions].max()) / n_rows
+    return float(variances[first_indices].max()) / n_rows
 
 
 def _fit_to_declared(source: Any) -> Any:

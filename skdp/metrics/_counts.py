@@ -202,18 +202,18 @@ def _is_number(cell: Any) -> bool:
 
 
 def _match_labels(true: pd.Index, estimate: pd.Index) -> Indices:
-    """Return the position of each true label among the labels of the estimate."""
+    """Return the index of each true label among the labels of the estimate."""
     labels = convert_labels(true)
     estimate_labels = convert_labels(estimate)
-    positions = dict(zip(estimate_labels, range(len(estimate)), strict=True))
-    if len(set(labels)) < len(labels) or len(positions) < len(estimate):
+    indices = dict(zip(estimate_labels, range(len(estimate)), strict=True))
+    if len(set(labels)) < len(labels) or len(indices) < len(estimate):
         raise ValueError("`true` and `estimate` must have distinct labels.")
-    if positions.keys() != set(labels):
+    if indices.keys() != set(labels):
         raise ValueError(
             "`true` and `estimate` must have the same labels. Use "
             "`domain.value_counts(X)` for `true`."
         )
-    return np.array([positions[label] for label in labels], dtype=np.intp)
+    return np.array([indices[label] for label in labels], dtype=np.intp)
 
 
 def convert_labels(index: pd.Index) -> list[Any]:

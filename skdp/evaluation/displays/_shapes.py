@@ -195,8 +195,8 @@ def _draw_steps(axes: Any, shape: Any) -> None:
     # The last entry of a shape, for missing numbers, is not drawn.
     n_bins = len(edges) - 1
     values, errors = _select_bins(shape, slice(n_bins))
-    for position, (value, error) in enumerate(zip(values.T, errors.T, strict=True)):
-        color = choose_series_style(position)["color"]
+    for output, (value, error) in enumerate(zip(values.T, errors.T, strict=True)):
+        color = choose_series_style(output)["color"]
         # The band between the two steps is the interval of each bin.
         low, high = value - error, value + error
         axes.stairs(high, edges, baseline=low, fill=True, color=color, alpha=0.25)
@@ -211,9 +211,9 @@ def _draw_dots(axes: Any, shape: Any) -> None:
 
     `shape` has the categories, and for each of them the number of records, values and standard errors.
     """
-    positions = np.sort(np.argsort(-shape.counts, kind="stable")[:MAX_VALUES])
-    values, errors = _select_bins(shape, positions)
-    for position, (value, error) in enumerate(zip(values.T, errors.T, strict=True)):
+    drawn = np.sort(np.argsort(-shape.counts, kind="stable")[:MAX_VALUES])
+    values, errors = _select_bins(shape, drawn)
+    for output, (value, error) in enumerate(zip(values.T, errors.T, strict=True)):
         axes.errorbar(
             value,
             np.arange(len(value)),
@@ -221,10 +221,8 @@ def _draw_dots(axes: Any, shape: Any) -> None:
             ls="",
             ms=5,
             capsize=2,
-            **choose_series_style(position),
+            **choose_series_style(output),
         )
-    label_rows(
-        axes, [format_label(shape.bins.labels[position]) for position in positions]
-    )
-    for row in np.flatnonzero(~shape.is_supported[positions]):
+    label_rows(axes, [format_label(shape.bins.labels[bin_]) for bin_ in drawn])
+    for row in np.flatnonzero(~shape.is_supported[drawn]):
         axes.axhspan(row - 0.5, row + 0.5, **HATCH)

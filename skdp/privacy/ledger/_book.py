@@ -472,7 +472,7 @@ class Book(ABC):
         self._write_account(database, budget)
 
     def _load(self, database: Any, row_lock: str = "") -> Account:
-        """Return the budget and the sums of all charges."""
+        """Return the budget and the sums of all charges; `row_lock` is SQL that locks them in this transaction."""
         rows = database.execute(f"SELECT * FROM {self._account}{row_lock}").fetchall()
         try:
             ((content, *stored),) = rows

@@ -405,7 +405,7 @@ class Walk:
         )
 
     def _iterate_columns(self, estimator: Any, flow: Flow, step: str) -> Parts:
-        """Yield the parts of a column transformer, with its remainder."""
+        """Yield the name, the estimator and the input of each part of a column transformer, with its remainder."""
         is_fitted = hasattr(estimator, "transformers_")
         if _steps.has_own_column_function(estimator):
             self._expose(flow.raw, LEARNED if is_fitted else NOT_FITTED, step)

@@ -54,7 +54,10 @@ class Histories:
         events: Sequence[Codes],
         positions: Mapping[int, Floats] | None = None,
     ) -> None:
-        """Add one event of each of some people: the codes of its columns, and positions of numbers within bins."""
+        """Add one event of each of some people: the codes of its columns, and positions of numbers within bins.
+
+        All arrays have the shape (n_events,), and positions, by index of the column, are from 0 to 1.
+        """
         for column, codes in enumerate(events):
             is_changed = np.ones(persons.size, bool)
             if self._counts:

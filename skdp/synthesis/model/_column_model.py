@@ -106,7 +106,10 @@ class ColumnModel:
     """The logits of each table; shape (n_cells, n_values)."""
 
     def predict(self, public: Sequence[Codes], n_rows: int) -> Floats:
-        """Return the probability of each combination of private values in each row; shape (n_rows, n_combinations)."""
+        """Return the probability of each combination of private values in each row; shape (n_rows, n_combinations).
+
+        `public` has the codes of each public column.
+        """
         scores = np.zeros((n_rows, self.crosses[0].value_of.size))
         for cross, logits in zip(self.crosses, self.logits, strict=True):
             cells = cross.cells_of(public, n_rows)

@@ -120,7 +120,7 @@ def round_numbers(interval: Interval, numbers: NDArray[np.floating]) -> Floats:
 def draw_within(interval: Interval, bins: Codes, positions: Floats) -> NDArray[Any]:
     """Return the number or date at a position from 0 to 1 within a bin, for each row.
 
-    `bins` has the bin of each row, and `positions` the position of each row; both of shape (n_rows,).
+    `bins` has the bin of each row, and `positions` its position within the bin; both of shape (n_rows,).
     """
     steps = Steps.of(interval)
     first, last = steps.first[bins], steps.last[bins]

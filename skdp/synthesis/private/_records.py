@@ -207,7 +207,7 @@ class CodedRecords:
         self.weights = weights
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[Integers]:
-        """Add up the weights of the records in each cell of marginals, one after the other."""
+        """Yield the sums of the weights of the records in the cells of each marginal, with an axis for each column."""
         # Successive marginals often differ in the last column only.
         shared: tuple[Clique, int] | None = None
         scaled = np.zeros(self.n_records, np.intp)
@@ -250,7 +250,7 @@ class CodedRecords:
         return CodedRecords(codes, sizes, self.weights)
 
     def coarsen(self, domain: Domain, bins: Mapping[int, Indices]) -> CodedRecords:
-        """Replace the codes of some columns by larger bins; `domain` has these bins."""
+        """Replace the codes of some columns by larger bins of `domain`; `bins` has the bin of each code, by column."""
         codes = list(self.codes)
         for column, bin_of_cell in bins.items():
             codes[column] = bin_of_cell[codes[column]]
@@ -295,7 +295,7 @@ class LargeRecords:
         return CodedRecords(cells, sizes, counts[cells])
 
     def coarsen(self, domain: Domain, bins: Mapping[int, Indices]) -> LargeRecords:
-        """Encode the records by a domain with larger bins, and sum the counts in these bins."""
+        """Encode the records by a domain with larger bins, and sum the counts; `bins` has the bin of each code."""
         coarse = LargeRecords(
             self._table, domain, self._handle_unknown, uses_pairs=self._uses_pairs
         )
