@@ -631,7 +631,7 @@ class NoisyCellCounts:
     def measure(
         cls, cells: Cells, counts: Integers, noise: Noise, source: ByteSource
     ) -> NoisyCellCounts:
-        """Add noise to the counts of the numbers of a column by cell."""
+        """Add noise to the counts of a column by cell, (n_cells + 1,) with the missing values last."""
         noisy = np.clip(
             counts + noise.draw(source, counts.size), -MAX_NOISY_COUNT, MAX_NOISY_COUNT
         )

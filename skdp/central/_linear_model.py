@@ -208,7 +208,7 @@ class LinearModel(SupervisedStatistic):
         inference: Inference | None,
         reason: str = "",
     ) -> None:
-        """Set the coefficients and their standard errors, which are nan if `inference` is None, for a reason.
+        """Set the coefficients and their standard errors, which are nan if `inference` is None; `reason` states why.
 
         `coefficients` has the shape (n_columns + 1,) or (n_columns + 1, n_outputs), the constant last.
         """

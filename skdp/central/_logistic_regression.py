@@ -170,7 +170,10 @@ class SoftmaxLoss:
         return np.trunc(residuals * np.sqrt(self.square / largest_squares))
 
     def find_log_odds(self, coefficients: Floats, constant: float) -> Floats:
-        """Approximate the coefficients of the log odds of each class against the others, near the mean of the rows."""
+        """Approximate the coefficients of the log odds of each class against the others, near the mean of the rows.
+
+        Both have the shape (n_columns + 1, n_classes), with the constant last, whose value is `constant`.
+        """
         mean = softmax(constant * coefficients[-1]).clip(2.0**-30, 1 - 2.0**-30)
         log_odds = (coefficients - (coefficients @ mean)[:, np.newaxis]) / (1 - mean)
         log_odds[-1] = logit(mean) / constant
@@ -283,7 +286,11 @@ class Descent:
     def _step(
         self, mean: Floats, gradient: Floats, error: float, *, is_final: bool
     ) -> Floats:
-        """Return coefficients near the minimum of the loss, shrunk toward the start in proportion to their noise."""
+        """Return coefficients near the minimum of the loss, shrunk toward the start in proportion to their noise.
+
+        The arrays have the shape (n_columns + 1, n_outputs). `gradient` is the gradient at `mean`, with the standard
+        error `error`.
+        """
         log_odds = self.loss.find_log_odds(mean, self.constant)
         products = [
             NoisyProducts(self._predict(logit), 0.0, constraint=self.constraint)

@@ -269,7 +269,10 @@ def _list_values(
     candidates: Sequence[Candidates],
     max_weight: float | None,
 ) -> list[ValueCounts]:
-    """Return the group, the candidate and the weight of each value of all columns."""
+    """Return the group, the candidate and the weight of each value of all columns; shape (3, n_values) per column.
+
+    The groups of all columns are numbered one after the other, and weights are in units of 1 / `WEIGHT_UNITS`.
+    """
     n_keys = len(domain.columns)
     keys = select_columns(table, table.names[:n_keys])
     names = table.names[n_keys : n_keys + len(candidates)]

@@ -213,7 +213,10 @@ def find_bound(
 def draw_rows(
     release: Callable[[Any], Any], tables: Sequence[pd.DataFrame], fitted: Any = None
 ) -> Sampler:
-    """Return a function that draws n outputs by releasing n copies of a one-row table."""
+    """Return a function that draws n outputs by releasing n copies of a one-row table, given by its index.
+
+    The values that hashed reports support, if `fitted` is their encoder, are added to the outputs.
+    """
 
     def draw(table: int, n: int) -> Draws:
         """Release n copies of the row of a table as n draws."""

@@ -446,6 +446,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
             return draw_numbers(domain, list(private_codes), rng, self._shapes)
 
         def find_invalid(indices: Indices, rows: DrawnRows) -> Mask:
+            """Return True for each of the rows, drawn for these rows of the table, that violates a constraint."""
             if not constrained.constraints:
                 return np.zeros(indices.size, bool)
             drawn = dict(zip(names, write_rows(template, rows), strict=True))

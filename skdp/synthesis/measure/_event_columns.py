@@ -144,9 +144,10 @@ class EventColumns:
         events: Sequence[Codes],
         people: Sequence[Codes],
     ) -> CodedRecords:
-        """Return events with the weights UNIT // n, given their persons, ascending, and the codes of their columns.
+        """Return events, each with the weight UNIT // n for the n events of its person.
 
-        `people` are the codes of the columns of people.
+        `persons` is the index of the person of each event, ascending; `events` and `people` are the codes of the
+        columns of events and of people.
         """
         n_events = np.bincount(persons, minlength=people[0].size)
         histories = Histories(

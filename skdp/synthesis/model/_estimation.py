@@ -67,7 +67,7 @@ class Structure:
     """Columns of which all others are drawn given; empty if all columns are drawn."""
 
     def is_coarse(self, clique: Clique, groups: ValueGroups) -> bool:
-        """Return True if the groups of a marginal of many values become columns of the model."""
+        """Return True if a marginal has so many cells per count that its groups become columns of the model."""
         if len(clique) < 3:
             return False
         n_groups = [

@@ -117,7 +117,7 @@ class GraphicalModel:
     def _eliminate(
         self, columns: tuple[int, ...], weights: Mapping[int, Floats]
     ) -> Floats:
-        """Multiply the distribution by weights, and sum it over all columns except `columns`.
+        """Multiply the distribution by weights, and sum it over all columns except `columns`, the axes of the result.
 
         `weights` maps columns to a weight of each value.
         """
