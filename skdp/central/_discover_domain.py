@@ -608,7 +608,7 @@ class Cells:
         return np.append(counts, np.isnan(numbers).sum())
 
     def edges(self) -> Floats:
-        """Return the edges of the cells as distances from the center, ascending."""
+        """Return the edges of the cells as distances from the center, ascending; (n_cells + 1,)."""
         cells = np.arange(self.n_side_cells + 1)
         distances = np.ldexp(
             1 + cells % self.cells_per_octave / self.cells_per_octave,
@@ -675,7 +675,7 @@ class NoisyCellCounts:
         return low, high, float(median + center)
 
     def _find_clear_cells(self, counts: Floats) -> tuple[int, int] | None:
-        """Return the first and the last cell that clearly have numbers; None if there is none.
+        """Return the indices of the first and the last cell that clearly have numbers; None if there is none.
 
         Cells within eight octaves of clear cells are also clear with less evidence, because numbers are probable there.
         """
@@ -715,7 +715,7 @@ class NoisyCellCounts:
         return (min(first, last), last) if last >= 0 else None
 
     def _count_tail(self, counts: Floats) -> int:
-        """Return the number of cells by which a bound is extended, given the counts of the cells outside it."""
+        """Return the number of cells by which a bound is extended, given noisy counts of the cells from it outward."""
         # The counts of a tail may not be clear. A bound is extended by quarters of an
         # octave as long as the count of the next octave is at least one standard deviation
         # of its noise.

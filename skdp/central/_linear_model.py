@@ -117,7 +117,7 @@ class Units(NamedTuple):
 
     @property
     def to_terms(self) -> Floats:
-        """The matrix from coefficients to slopes and the intercept, in units of the scaled columns and target."""
+        """The square matrix from coefficients to slopes, and the intercept last, in units of scaled columns."""
         matrix = block_diag(self.axes, self.constant)
         matrix[-1, :-1] = -self.origin @ self.axes
         return matrix
@@ -195,7 +195,7 @@ class LinearModel(SupervisedStatistic):
         return rows.features if rows.is_weighted else rows
 
     def _split_weights(self, rows: Batches) -> tuple[Batches, Floats, float]:
-        """Return rows without weights, the weights divided by the largest weight, and the largest weight."""
+        """Return rows without weights, the weights divided by the largest, (n_rows,), and the largest weight."""
         if not rows.is_weighted:
             return rows, np.ones(len(rows.table.columns[0])), 1.0
         max_weight = float(check_epsilon(self.max_weight, name="max_weight"))
@@ -408,7 +408,10 @@ class TargetRows:
     def _measure_products(
         self, penalties: Floats, axes: Floats, source: ByteSource
     ) -> tuple[NoisyProducts, float]:
-        """Measure the sums of products of columns; also return the noisy sum of the weights of the rows."""
+        """Measure the sums of products of columns; also return the noisy sum of the weights of the rows.
+
+        `penalties`, (n_columns,), are for the columns before these were multiplied by `axes`.
+        """
         noise = self.product_noise(self.products_fraction)
         sums = self.rows.measure_products(self.rows.factors, noise, source)
         # Rounding of values to integers causes errors of up to one step.
@@ -423,7 +426,7 @@ class TargetRows:
         return NoisyProducts(sums, error, penalties), n_rows
 
     def _find_residuals(self, coefficients: Floats) -> Floats:
-        """Return the residuals of all rows, each of which depends on one row only."""
+        """Return the residuals of all rows, (n_rows,), each of which depends on one row only."""
         residuals = np.empty(len(self.target))
         for block, _, products in self.rows.predict(coefficients[:, np.newaxis]):
             residuals[block] = self.target[block] - products[:, 0]
@@ -432,7 +435,10 @@ class TargetRows:
     def _measure_gradient(
         self, coefficients: Floats, limit: float, noise: Noise, source: ByteSource
     ) -> Floats:
-        """Measure the sum of the products of rows and residuals clipped at a limit, in units of the columns."""
+        """Measure the sum of the products of rows and residuals clipped at a limit, in units of the columns.
+
+        `coefficients` and the result have the shape (n_columns + 1,), with the constant last.
+        """
         clipped = clip_residuals(self._find_residuals(coefficients), limit)
         exact = self.rows.sum_gradients(
             coefficients[:, np.newaxis], lambda block, _: clipped[block, np.newaxis]
@@ -469,7 +475,7 @@ class TargetRows:
     def _measure_scores(
         self, coefficients: Floats, limit: float, source: ByteSource
     ) -> NoisyProducts:
-        """Measure sums of products of clipped gradients, in units of the limit."""
+        """Measure the sums over rows of products of clipped gradients, in units of the squared limit."""
         clipped = clip_residuals(self._find_residuals(coefficients), limit)
         factors = self.rows.factors**2 * np.abs(clipped) / RESIDUAL_UNIT
         noise = self.product_noise(SCORES)
@@ -488,7 +494,7 @@ def weigh_rows(
 ) -> tuple[WeightedRows, Units, PrivacyBudget]:
     """Weigh rows and, for a budget in mu, center, rotate and shorten them.
 
-    Also return the units of their columns, and the remaining budget.
+    The weights, (n_rows,), are from 0 to 1. Also return the units of the columns, and the remaining budget.
     """
     # Without a delta, noise is proportional to the largest value, and the norm of rows does
     # not matter.

@@ -191,7 +191,7 @@ def to_logits(products: Floats) -> Integers:
 
 
 def find_constants(class_counts: Floats) -> Floats:
-    """Return the logits of classes without columns; for two classes, of the second one."""
+    """Return the logits of classes without columns, (n_outputs,); for two classes, of the second one."""
     logits: Floats = np.log(class_counts)
     return logits[1:] - logits[0] if len(logits) == 2 else logits - logits.mean()
 
@@ -217,7 +217,7 @@ def predict_information(coefficients: Floats, n_rows: float, constant: float) ->
 
 
 def move_sums(sums: Floats, start: Floats, end: Floats) -> Floats:
-    """Multiply sums of products by the change of expected ones from `start` to `end`."""
+    """Multiply sums of products by the change of expected sums, matrices of the same shape, from `start` to `end`."""
     change = np.linalg.cholesky(end) @ np.linalg.inv(np.linalg.cholesky(start))
     moved: Floats = change @ sums @ change.T
     return moved
@@ -239,7 +239,7 @@ class Descent:
     def of(
         cls, rows: WeightedRows, class_counts: Floats, constraint: Floats | None
     ) -> Descent:
-        """Start at the noisy sums of weights of classes, without effects of columns."""
+        """Start at the noisy sums of weights of classes, (n_classes,), without effects of columns."""
         n_classes = len(class_counts)
         loss = BinaryLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
         start = np.zeros((rows.rows.n_columns + 1, loss.n_outputs))
@@ -280,7 +280,7 @@ class Descent:
         return coefficients, mean, gradient, error
 
     def _find_residuals(self, block: slice, products: Floats) -> Floats:
-        """Return the residuals of a block of rows."""
+        """Return the residuals of a block of rows, (n_block_rows, n_outputs), in steps of 1 / `RESIDUAL_UNIT`."""
         return self.loss.residuals(to_logits(products), self.rows.rows.codes[block])
 
     def _step(
@@ -366,7 +366,10 @@ class Descent:
     def _sum(
         self, factors: Floats, square: int, mu_squared: Fraction, source: ByteSource
     ) -> NoisyProducts:
-        """Measure a quarter of the products of rows whose norms are at most the root of `square`."""
+        """Measure a quarter of the sums of products of rows, multiplied by `factors`, (n_rows,).
+
+        Their norms are at most the root of `square`.
+        """
         square = bound_products(square, math.isqrt(square) + 1)
         noise = Noise.gaussian(mu_squared, square)
         sums = self.rows.measure_products(factors, noise, source) / 4
@@ -463,7 +466,7 @@ class PublicRows:
         return cls(scaler, inputs, weights, fit_intercept)
 
     def to_integers(self) -> tuple[Integers, float]:
-        """Round the weighted inputs to integers, so that sensitivities are exact; also return the size of a step."""
+        """Return the weighted inputs as integers, (n_rows, n_inputs), so that sensitivities are exact; and the step."""
         weighted = self.inputs * self.weights[:, np.newaxis]
         # Rounding changes a row by less than 2**-15 of the norm of the longest row.
         unit = float(np.linalg.norm(weighted, axis=1).max()) / (1 << 16)
@@ -534,7 +537,7 @@ class PublicRows:
     ) -> Inference | None:
         """Infer the coefficients without penalty; None if the noise is too large.
 
-        `sums` of the inputs over the rows of the second class have the standard error `error`.
+        `sums` of the inputs over the rows of the second class, (n_inputs,), have the standard error `error`.
         """
         probabilities = expit(self.inputs @ coefficients)
         variances = self.weights * probabilities * (1 - probabilities)

@@ -275,13 +275,13 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, InvertibleTransformer):
 def _round_table(
     table: Table, *, bounds: Floats, starts: Floats, units: Floats
 ) -> Rows:
-    """Round the columns of a table to integers."""
+    """Round the columns of a table, clipped to `bounds`, to integers: the distances from `starts` in `units`."""
     columns = to_float_columns(table)
     return Rows.of(columns, bounds, starts, np.zeros(len(columns[0]), int), units)
 
 
 def _sum_products(rows: Rows, *, square: int, constant: int) -> Integers:
-    """Sum the products of columns of rows that are shortened to a norm."""
+    """Sum the products of columns, with a constant last, of rows that are shortened to a squared norm."""
     return rows.moments(rows.factors(square), constant)
 
 

@@ -105,7 +105,7 @@ class Candidates:
         return np.clip(steps, self.first, self.last).astype(np.int64)
 
     def to_values(self, candidates: Any) -> Floats:
-        """Return the numbers of candidates."""
+        """Return the number between the bounds that each candidate, an integer, stands for."""
         steps = np.asarray(candidates, float)
         if self.decimals < 0:
             values = steps * 10.0**-self.decimals
@@ -169,7 +169,7 @@ class Masses:
     def of_candidates(
         cls, candidates: Candidates, numbers: Integers, counts: Integers, unit: int
     ) -> Self:
-        """Make the masses of candidates, ascending, with these numbers of values."""
+        """Make the masses of ascending candidates `numbers` and the counts of their values, both (n_cells,)."""
         starts = candidates.find_start(numbers)
         widths = candidates.find_start(numbers + 1) - starts
         n_before = np.append(0, np.cumsum(counts))
@@ -212,7 +212,7 @@ class Masses:
         return int(self.starts[cell]) * PARTS + part * int(self.widths[cell])
 
     def count_below(self, candidates: Integers) -> Integers:
-        """Count the values below each candidate."""
+        """Count the values below each candidate; (n_candidates,)."""
         starts = self.candidates.find_start(candidates)
         return self.n_before[np.searchsorted(self.starts, starts)]
 

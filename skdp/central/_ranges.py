@@ -164,7 +164,10 @@ class Hierarchy:
     def measure(
         self, counts: Integers, noise: Noise, source: ByteSource
     ) -> list[Integers]:
-        """Add noise to the counts of all levels, and clip them such that all their sums are integers of 64 bits."""
+        """Return noisy, clipped counts of all levels, from the cells up, given the counts of cells.
+
+        All sums of noisy counts are integers of 64 bits.
+        """
         limit = MAX_NOISY_COUNT // counts.size
         noisy = []
         for level in self.totals(counts):
@@ -220,7 +223,10 @@ class Hierarchy:
         return self.level_variances[0]
 
     def variance(self, weights: NDArray) -> float:
-        """Return the variance of a weighted sum of estimates of cells, relative to the variance of a noisy count."""
+        """Return the variance of a weighted sum of estimates of cells, relative to the variance of a noisy count.
+
+        `weights` have the shape (n_cells,).
+        """
         # Given the estimate of a group, the weighted sum over its parts is linear in the
         # estimate, with the slope of `above` and a variance around the line. So the
         # variances of all levels add up.

@@ -121,7 +121,7 @@ class Rows:
         return sums_of(self)
 
     def blocks(self, n_more: int = 0) -> Iterator[tuple[slice, Floats]]:
-        """Yield blocks of rows as floats, with `n_more` columns to fill in.
+        """Yield the slice of each block of rows, and the rows as floats, with `n_more` columns to fill in.
 
         A block overwrites the previous block.
         """
@@ -167,7 +167,7 @@ class Rows:
         return self.add_up(partial(Rows.counts, limits=limits))
 
     def total(self, square: int) -> Integers:
-        """Sum the rows shortened to a norm: a row changes the sum by at most the root of `square` in L2 norm."""
+        """Sum the rows, (n_columns,); longer rows are shortened to the L2 norm whose square is `square`."""
         factors, total = self.factors(square), np.zeros(self.n_columns, np.int64)
         for block, part in self.blocks():
             _shorten(part, factors[block])
@@ -265,7 +265,7 @@ def round_axes(axes: Floats) -> Floats:
 
 
 def _shorten(part: Floats, factors: Floats) -> None:
-    """Multiply rows of integers by factors of at most 1 in place, and truncate toward 0."""
+    """Multiply rows of integers by factors of at most 1, (n_rows,), in place, and truncate toward 0."""
     (long,) = np.nonzero(factors < 1)
     part[long] = np.trunc(part[long] * factors[long, np.newaxis])
 
@@ -521,7 +521,7 @@ class NoisyProducts:
 
     @cached_property
     def eigen(self) -> tuple[Floats, Floats]:
-        """Eigenvalues of the sums with penalties, ascending, and eigenvectors."""
+        """Eigenvalues of the sums with penalties, ascending, and eigenvectors, as columns."""
         values, vectors = np.linalg.eigh(self.sums + self.penalties)
         return values, vectors
 
@@ -555,7 +555,7 @@ class NoisyProducts:
         )
 
     def shrink_toward(self, expected: Floats) -> NoisyProducts:
-        """Shrink the sums toward a multiple of expected sums, in proportion to their noise."""
+        """Shrink the sums toward a multiple of the matrix of expected sums, in proportion to their noise."""
         values, vectors = np.linalg.eigh(expected)
         # In these units, the expected sums are the identity.
         units, identity = vectors / np.sqrt(values), np.eye(len(values))
@@ -674,13 +674,16 @@ RESIDUAL_LIMITS = 2.0 ** np.arange(-22, 2)
 
 
 def count_by_size(sizes: Floats, weights: Floats | None = None) -> Integers:
-    """Count the residuals up to each of `RESIDUAL_LIMITS`, with integer weights; the last includes larger ones."""
+    """Count residuals between successive `RESIDUAL_LIMITS`, with integer weights; the last includes larger ones."""
     classes = np.searchsorted(RESIDUAL_LIMITS[:-1], sizes)
     return np.bincount(classes, weights, len(RESIDUAL_LIMITS)).astype(np.int64)
 
 
 def find_last_count(counts: Floats, error: float) -> int:
-    """Return the index of the last noisy count beyond which no residuals are certain."""
+    """Return the index of the last noisy count of residuals, by size, beyond which no residuals are certain.
+
+    `error` is the standard deviation of a count.
+    """
     # A limit above all residuals increases the noise. So the range of residuals is extended
     # by sums of adjacent counts that exceed their noise, the more the farther they are. By
     # single counts or all larger ones, 0.78 of the intervals of a lognormal target cover.

@@ -41,7 +41,7 @@ class AffineScaler(InvertibleTransformer):
     """Base class of transformers that subtract a number from each column and divide by another number."""
 
     def _shift_and_scale(self) -> tuple[Floats, Floats]:
-        """Return the subtracted numbers and the divisors of all columns."""
+        """Return the subtracted numbers and the divisors of all columns; both (n_columns,)."""
         raise NotImplementedError
 
     def _transform_columns(self, columns: Columns) -> Columns:

@@ -48,7 +48,7 @@ UNIFORM_VARIANCE = 1 / 3
 
 
 def read_values(table: Table) -> list[Floats]:
-    """Convert private columns to floats; Python objects that are not numbers become missing values."""
+    """Convert private columns to floats, (n_rows,); Python objects that are not numbers become missing values."""
     # Only an unsuitable dtype raises an error. An error for a text in an object column would
     # reveal that the record exists.
     return to_float_columns(table, allow_missing=True, coerce=True)
@@ -115,7 +115,7 @@ class GroupSums:
 
     @classmethod
     def read(cls, sums: Sequence[Integers], bounds: Floats) -> GroupSums:
-        """Make an object of the result of `sum_groups`."""
+        """Make an object of the result of `sum_groups`; `bounds` have the shape (n_columns, 2)."""
         n_not_finite, rows, counts, position_sums, squares = sums
         return cls(n_not_finite, rows, counts.T, position_sums.T, squares.T, bounds)
 
@@ -304,7 +304,7 @@ class NoisySums:
     def draw(
         cls, numbers: NDArray[Any], bounds: Floats, noise: Noise, source: ByteSource
     ) -> NoisySums:
-        """Add noise to `GroupSums.numbers`."""
+        """Add noise to `GroupSums.numbers`, of shape (n_groups, n_numbers)."""
         # One record changes each number of one group by at most `GRID`. So noise of the
         # density ``e**(-epsilon max|z| / GRID)`` gives epsilon-differential privacy for
         # all columns together: the K-norm mechanism of the maximum norm. In L2 norm, the
@@ -318,7 +318,7 @@ class NoisySums:
     def of(
         cls, numbers: Floats, bounds: Floats, noise: Noise, **more: Any
     ) -> NoisySums:
-        """Split noisy `GroupSums.numbers` into counts, sums, and sums of squares; `more` are further fields."""
+        """Split noisy `GroupSums.numbers`, (n_groups, n_numbers), into counts, sums and squares, with `more` fields."""
         size, n_columns = numbers.shape[1], len(bounds)
         n_counts = size - n_columns * (2 if size > 2 * n_columns else 1)
         stops = [n_counts, n_counts + n_columns]
@@ -327,11 +327,11 @@ class NoisySums:
 
     @property
     def _half_widths(self) -> Floats:
-        """Half of the widths of the bounds."""
+        """Half of the widths of the bounds; (n_columns,)."""
         return (self.bounds[:, 1] - self.bounds[:, 0]) / 2
 
     def _divide(self, sums: Floats, limit: float) -> Floats:
-        """Return the quotients of sums and counts within a limit, and 0 for groups without values."""
+        """Return the quotients of sums and counts, (n_groups, n_columns), within a limit, and 0 without values."""
         quotients = np.clip(sums / np.maximum(self.counts, 1.0), -limit, limit)
         return np.where(self.counts > 0, quotients, 0.0)
 
@@ -341,7 +341,7 @@ class NoisySums:
         return np.where(self.counts > 0, noise / np.maximum(self.counts, 1.0), np.inf)
 
     def is_measured(self, level: float) -> Mask:
-        """Return True where the number of values exceeds the margin of its noise."""
+        """Return True where the number of values exceeds the margin of its noise; (n_groups, n_columns or 1)."""
         return self._divide_noise(self.noise.margin_of_error(level)) < 1
 
     def _find_errors(self, quotients: Floats, a: Any, c: Any) -> Floats:
@@ -423,9 +423,10 @@ class NoisySums:
     def estimate_moments(self) -> tuple[Floats, Floats, Floats, Floats]:
         """Estimate means from -1 to 1 between the bounds, and variances in squared half widths of the bounds.
 
-        Returns the means, their standard errors, the variances and their standard errors. An error is at most the half
-        width, or its square for a variance. A variance is at least its error; where the error is at least
-        `UNIFORM_VARIANCE`, it is this variance of a uniform distribution.
+        Returns the means, their standard errors, the variances and their standard errors, by
+        group and column. An error is at most the half width, or its square for a variance. A
+        variance is at least its error; where the error is at least `UNIFORM_VARIANCE`, it is
+        this variance of a uniform distribution.
         """
         mean, noisy_variance, a, c = self._find_variances()
         # Positions are rounded by up to half a step.

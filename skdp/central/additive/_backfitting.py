@@ -323,7 +323,10 @@ def backfit(
 
 
 def _center_classes(values: Floats) -> Floats:
-    """Subtract the mean over several classes, which does not change probabilities, so that its noise is removed."""
+    """Subtract the mean over several classes from values, (n_bins, n_outputs), so that its noise is removed.
+
+    This does not change probabilities.
+    """
     if values.shape[1] == 1:
         return values
     return values - values.mean(axis=1, keepdims=True)

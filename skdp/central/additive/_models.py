@@ -466,7 +466,7 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
 
 
 def round_target(target: Table, bounds: Floats) -> Integers:
-    """Round a target to integers, from -`TARGET_UNIT` at its lower bound to `TARGET_UNIT` at its upper bound."""
+    """Round a target to integers, from -`TARGET_UNIT` at its lower to `TARGET_UNIT` at its upper bound; (n_rows,)."""
     (numbers,) = to_float_columns(target)
     positions = to_grid(numbers, *bounds) * (TARGET_UNIT / GRID)
     return np.rint(positions).astype(np.int64)

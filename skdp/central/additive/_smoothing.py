@@ -40,7 +40,7 @@ class Bins:
 
     @property
     def sizes(self) -> Floats:
-        """The counts, each at least half of the standard deviation of its noise."""
+        """The counts of bins, each at least half of the standard deviation of its noise."""
         return np.maximum(self.counts, np.sqrt(self.variances) / 2)
 
 

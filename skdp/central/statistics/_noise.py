@@ -108,7 +108,7 @@ class Noise:
         return self.sensitivity / self.amount
 
     def draw(self, source: ByteSource, size: int) -> NDArray[Any]:
-        """Draw the noise of `size` integers; for K-norm noise, of one block."""
+        """Draw the noise of `size` integers, (size,); for K-norm noise, of one block."""
         return self.draw_each(source, 1, size)[0]
 
     def draw_each(self, source: ByteSource, n: int, size: int) -> NDArray[Any]:
