@@ -140,6 +140,7 @@ class NumberField(Field):
     def report_permanent(
         self, codes: ColumnCodes, draws: PermanentDraws
     ) -> NDArray[Any]:
+        # Return the index in `numbers` of the permanent report of each record.
         return self._number_index[draws.numbers(self.mechanism, codes[0])]
 
     def write(
@@ -148,6 +149,8 @@ class NumberField(Field):
         like: Sequence[Any],
         drawn: Mask | None,
     ) -> list[Any]:
+        # Convert indices in `numbers` to one column of numbers, NaN in records that do
+        # not report the field: `drawn` is a mask of the others, None if all report it.
         numbers = self.numbers[reports]
         return [numbers if drawn is None else np.where(drawn, numbers, np.nan)]
 
@@ -175,6 +178,7 @@ class NumberField(Field):
         return nearest
 
     def sums(self, reports: NDArray[Any]) -> Integers:
+        # Count the reports, which are indices in `numbers`, of each number.
         return np.bincount(reports, minlength=len(self.numbers))
 
     def debias(
@@ -183,6 +187,7 @@ class NumberField(Field):
         columns: Sequence[Any],
         cells: Indices | None,
     ) -> Floats:
+        # Return the reported number of each record, which is unbiased; shape (n_reports, 1).
         return self.numbers[reports].reshape(-1, 1)
 
     def estimate(  # type: ignore[override]

@@ -99,6 +99,7 @@ class BloomField(Field):
         return [f"{prefix}_cohort", *bits]
 
     def prepare(self, columns: Sequence[Any]) -> ColumnCodes:
+        # Return one array of the words as bytes.
         words = encode_column(f"Column {self.name!r}", columns[0])
         return [np.array(words, object)]
 
@@ -181,6 +182,7 @@ class BloomField(Field):
         like: Sequence[Any],
         drawn: Mask | None,
     ) -> list[Any]:
+        # Return the column of cohorts, and the bits, of shape (n_reports, n_bits).
         return [reports[:, 0], reports[:, 1:].astype(np.uint8)]
 
     def read(self, columns: Sequence[Any], rows: RowSelection) -> NDArray[Any]:

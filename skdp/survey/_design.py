@@ -644,6 +644,7 @@ class ReportDesign(SavedByArguments):
         sample = encode_sample(strata, clusters, X, n_rows)
 
         def find_variances(values: Floats, means: Floats) -> tuple[Floats, float]:
+            """Return the variance of each mean, and degrees of freedom; `values`: (n_values, n_groups, n_reports)."""
             fractions = weights[:, np.newaxis] / weights.sum()
             scores = fractions * (values[:, groups, reports].T - means)
             return estimate_variances(scores, *sample, weights > 0)

@@ -156,7 +156,10 @@ def _make_table(
     sample: tuple[Indices, Indices, Mask],
     confidence_level: float,
 ) -> pd.DataFrame:
-    """Return estimates with standard errors and intervals; `sample` has strata, clusters and used rows."""
+    """Return estimates with standard errors and intervals.
+
+    `scores` are of shape (n_rows, n_columns), and `sample` has strata, clusters and used rows.
+    """
     variances, degrees = estimate_variances(scores, *sample)
     std_error = np.sqrt(variances)
     margin = stats.t.ppf((1 + confidence_level) / 2, degrees) * std_error

@@ -298,7 +298,7 @@ class ReportRegression(BaseEstimator):
 
 
 def join_terms(intercept: Any, coef: Floats) -> Floats:
-    """Join intercepts and coefficients, with a row for each linear predictor."""
+    """Join intercepts and coefficients; shape (n_predictors, 1 + n_columns)."""
     return np.column_stack([intercept, np.atleast_2d(coef)])
 
 

@@ -440,6 +440,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         constrained = self._constrain(public.names)
 
         def draw(indices: Indices) -> DrawnRows:
+            """Draw the private columns of some rows of the table."""
             public_codes = [column_codes[indices] for column_codes in codes]
             combinations = draw_balanced(model, public_codes, indices.size, rng)
             private_codes = np.unravel_index(combinations, domain.sizes)

@@ -204,7 +204,7 @@ def _find_gaps(
 
 
 def _make_rows(cells: PointTable, proportions: Floats) -> pd.DataFrame:
-    """Make a table of about `N_ROWS` rows with given proportions of cells."""
+    """Make a table of about `N_ROWS` rows with given proportions of the cells; (n_cells,)."""
     counts = _count_rows(proportions)
     rows = cells.rows.iloc[np.repeat(np.arange(counts.size), counts)]
     return rows.reset_index(drop=True)
@@ -305,7 +305,7 @@ class _Analysis:
         return total / self.n_rows, variance / self.n_rows**2 + squares / self.n_rows
 
     def _average_influence(self, influence: Floats, axis_number: int) -> Floats:
-        """Return the mean influence of each point of a column over the values of the other columns."""
+        """Return the mean influence of each point of a column, on the axis `axis_number`, over the other columns."""
         other_axes = tuple(
             axis for axis in range(influence.ndim) if axis != axis_number
         )

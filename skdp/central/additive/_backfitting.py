@@ -69,7 +69,7 @@ class ClassResiduals:
         self.square = self._loss.square
 
     def measure(self, targets: NDArray[Any], responses: Integers) -> Floats:
-        """Return the residuals of rows: minus the gradients of their losses."""
+        """Return the residuals of rows, (n_outputs, n_rows): minus the gradients of their losses."""
         logits = np.clip(responses, -MAX_LOGIT * LOGIT_UNIT, MAX_LOGIT * LOGIT_UNIT).T
         return -self._loss.residuals(logits, targets).T
 
@@ -107,7 +107,7 @@ class NumberResiduals:
         self.row_variance = variance
 
     def measure(self, targets: NDArray[Any], responses: Integers) -> Floats:
-        """Return the differences, clipped to the bound."""
+        """Return the differences, clipped to the bound; (n_outputs, n_rows)."""
         differences = np.clip(targets - responses, -self.bound, self.bound)
         return differences.astype(float)
 

@@ -196,6 +196,7 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
     def _read_target(
         self, rows: Batches, bounds: Floats
     ) -> tuple[NDArray[Any], Classes]:
+        """Return the class of each row as an index, and the declared classes."""
         classes = Classes.read(rows, self.classes)
         return classes.codes(rows.table.columns[-1]), classes
 
@@ -393,6 +394,7 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
     def _read_target(
         self, rows: Batches, bounds: Floats
     ) -> tuple[NDArray[Any], Floats]:
+        """Return the target of each row, see `round_target`, and its bounds."""
         # The target is the last of the columns with bounds.
         return round_target(rows.target.table, bounds[-1]), bounds[-1]
 
@@ -405,7 +407,7 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
     ) -> Start:
         """Start with the noisy mean of the target, and reserve a part of the budget for bounds of residuals.
 
-        `targets` are positions between the bounds, in steps of 1 / `TARGET_UNIT`.
+        `targets` are from -`TARGET_UNIT` to `TARGET_UNIT` between the bounds `target`.
         """
         # A record adds 1 to the number of rows, and at most `TARGET_UNIT` to the sum.
         part = budget.mu_squared * START_FRACTION / 2

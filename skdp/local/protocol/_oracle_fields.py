@@ -86,12 +86,15 @@ class OracleField(Field):
         like: Sequence[Any],
         drawn: Mask | None,
     ) -> list[Any]:
+        # Return one array of shape (n_reports, n_names).
         return [reports if reports.ndim == 2 else reports.reshape(-1, 1)]
 
     def read(self, columns: Sequence[Any], rows: RowSelection) -> NDArray[Any]:
+        # Return the reports of the oracle in the given rows.
         return self.oracle.read(parse_integers(stack_columns(columns)[rows]))
 
     def sums(self, reports: NDArray[Any]) -> Integers:
+        # Count the reports that support each joint value.
         return self.oracle.tally(reports)
 
     def debias(
@@ -179,6 +182,7 @@ class CategoryField(OracleField):
         return codes
 
     def report(self, codes: ColumnCodes, randomness: Randomness) -> NDArray[Any]:
+        # Return a report of the joint value of each record.
         joined = self._join(self._fill_unknown(codes, randomness))
         return self.oracle.report(joined, randomness("report", *self.columns))
 

@@ -33,7 +33,10 @@ class Sampling:
         return [Fraction(weight, total) for weight in self.weights]
 
     def draw(self, source: ByteSource, n_rows: int) -> Mask:
-        """Draw the field of each row, from a fixed number of random bytes."""
+        """Draw the field of each row; return a mask of shape (n_rows, n_fields).
+
+        The number of random bytes is fixed.
+        """
         # The integers below the sum of the weights are divided into consecutive intervals,
         # whose lengths are the weights. A record reports the field whose interval
         # contains its uniform integer.
@@ -148,7 +151,8 @@ class SampledCounts:
     ) -> Self:
         """Make weighted counts from weighted means of unbiased values and their variances.
 
-        `kish` is the variance of the weighted mean of independent numbers with variance 1
+        The means and variances have the shape (n_cells,), and the counts are among n
+        records. `kish` is the variance of the weighted mean of independent numbers with variance 1
         (Kish 1965, Survey Sampling): the sum of the squared weights over the square of
         their sum.
         """

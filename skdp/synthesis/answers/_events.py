@@ -81,7 +81,7 @@ class EventCounts:
         self._template = template
 
     def _add(self, persons: Indices, drawn: DrawnRows) -> Floats:
-        """Return the numbers of some people after one more event of each."""
+        """Return the numbers of some people after one more event of each; (n_constraints, n_persons)."""
         counts = self._counts[:, persons]
         if len(counts):
             counts += drawn.domain._mark_limited(write_frame(self._template, drawn))
@@ -327,6 +327,7 @@ class EventModel:
         event_domain = self.columns.domain.select(names[:n_events])
 
         def draw(persons: Indices) -> DrawnRows:
+            """Draw an event of each of some persons."""
             values = {n_events + index: c[persons] for index, c in enumerate(given)}
             drawn = self.fitted.counts.model.sample(persons.size, rng, values)
             within = {}

@@ -180,6 +180,7 @@ def read_shapes(
 
 
 def _read_counts(counts: NDArray[Any], shape: tuple[int, ...]) -> Floats:
+    """Check the counts of all cells of a marginal, with an axis for each column."""
     if counts.shape != shape or not np.isfinite(counts).all():
         raise ValueError("Counts must be finite and have the shape of their marginal.")
     return counts.astype(float)

@@ -85,6 +85,7 @@ class FittedTable:
         counts, template = self.counts, template or self.template
 
         def draw(indices: Indices) -> DrawnRows:
+            """Draw as many rows as there are indices."""
             codes = counts.model.sample(indices.size, rng)
             positions = None if self._ranks is None else self._ranks.draw(codes, rng)
             return draw_numbers(self.domain, list(codes), rng, counts.shapes, positions)

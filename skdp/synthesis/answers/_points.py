@@ -198,7 +198,10 @@ def _compute_moments(shape: Shape, cell_offsets: Floats) -> tuple[Floats, Floats
 def _find_distances(
     variances: Floats, below: Floats, above: Floats
 ) -> tuple[Floats, Floats]:
-    """Return the distances of two points from the mean of a bin, at most `below` and `above`, with the variance."""
+    """Return the distances below and above the mean of each bin at which two points have its variance; (n_bins,).
+
+    They are at most `below` and `above`.
+    """
     # Points at the distances a and b below and above the mean, with proportions in the
     # ratio b : a, have the variance a * b. They are equal unless one leaves the bin.
     stds = np.sqrt(variances)

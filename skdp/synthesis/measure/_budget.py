@@ -453,7 +453,8 @@ class PrivateCounts:
     ) -> PrivateScores:
         """Compute the L1 distances of guessed counts of marginals from the counts, for private choices.
 
-        `cliques` has the marginals as indices of `columns`, each a column with the group of each of its values.
+        `cliques` has the marginals as indices of `columns`, each a column with the group of each of its values. A guess
+        has an axis for each column of its marginal.
         """
         exact_counts = self._records.load().group(columns).count(cliques)
         distances = list(map(self._measure_distance, exact_counts, guesses))

@@ -138,7 +138,7 @@ class PrivateColumns:
         return self._combinations.size
 
     def count_cells(self, cross: Cross) -> Integers:
-        """Count the records of each public cell, exactly."""
+        """Count the records of each public cell, exactly; (n_cells,)."""
         cells = cross.cells_of(self.public, self.n_rows)
         return np.bincount(cells, minlength=cross.n_cells).astype(np.int64)
 
@@ -309,7 +309,7 @@ def _list_pairs(
     noise = columns.budget.std_error(columns.budget.remaining / (2 * records.n_columns))
 
     def group(counts: Floats, *, ordered: bool) -> Indices:
-        """Return the group of each value; at least two groups."""
+        """Return the group of each value, given its count; at least two groups."""
         groups = group_rare_values(
             counts,
             ordered,

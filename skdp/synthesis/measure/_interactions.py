@@ -169,7 +169,7 @@ class Comparison:
         self.cut = cache(self._cut)
 
     def _cut(self, column: int, level: Level) -> Indices:
-        """Return the group of each value of a column."""
+        """Return the group of each value of a column; `level` has the number of groups if unordered and if ordered."""
         return group_values(self._counts[column], level[self._is_ordered[column]])
 
     def n_cells(self, clique: Clique, level: Level) -> int:

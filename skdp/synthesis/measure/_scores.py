@@ -269,7 +269,7 @@ class IndependentColumns:
         self._proportions = [column / self.total for column in grouped]
 
     def _expect(self, clique: Clique) -> Floats:
-        """Return the products of the proportions of columns, times the number of records."""
+        """Return the products of the proportions of columns, times the number of records; an axis for each column."""
         proportions = map(self._proportions.__getitem__, clique)
         return self.total * reduce(np.multiply.outer, proportions)
 
@@ -322,7 +322,7 @@ class Candidates:
     """Groups of values with which interactions of at least three columns are measured."""
 
     def groups_of(self, clique: Clique) -> ValueGroups | None:
-        """Return the groups of values with which a marginal is counted, by column; None if no value is grouped."""
+        """Return the group of each value with which a marginal is counted, by column; None if no value is grouped."""
         if len(clique) == 1:
             return None
         return self.interactions.get(clique, groups_of(clique, self.groups))

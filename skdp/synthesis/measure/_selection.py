@@ -228,7 +228,7 @@ def _weigh(
 def count_columns(
     private: PrivateCounts, plan: MarginalPlan, fraction: Fraction
 ) -> list[Floats]:
-    """Measure each column with the same noise; return nonnegative counts with the same sum for all columns."""
+    """Measure each column with the same noise; return its nonnegative counts, with the same sum for all columns."""
     private.measure(plan.columns, [fraction / len(plan.sizes)] * len(plan.sizes))
     total, _ = estimate_total(private.marginals)
     counts = []

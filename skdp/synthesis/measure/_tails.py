@@ -95,7 +95,7 @@ class _Side:
     def of(cls, edges: Floats, counts: Floats, covariance: Floats) -> _Side:
         """Compute the proportions of records beyond each edge, and their covariance.
 
-        The parameters are as in `fit_tails`.
+        `counts` are the noisy counts of the cells between `edges`, and `covariance` is their covariance.
         """
         total = max(1.0, float(counts.sum()))
         beyond = counts[::-1].cumsum()[::-1] / total
@@ -118,7 +118,8 @@ class _Side:
     def find_start(self, proportions: Floats) -> tuple[int, bool]:
         """Return the index of the last clear cell, and True if it has most of the records beyond its lower edge.
 
-        In the latter case, such as a frequent largest number, there is no tail beyond the cell.
+        In the latter case, such as a frequent largest number, there is no tail beyond the cell. `proportions` are of
+        all cells.
         """
         clear = np.flatnonzero(self.is_clear)
         if clear.size == 0:
@@ -193,7 +194,7 @@ class _Side:
         return (beyond - beyond[-1])[:-1] * scale
 
     def correct(self, start: int, expected: Floats) -> Floats:
-        """Correct the expected proportions `expected` beyond edges from `start` on by noisy proportions.
+        """Correct the proportions `expected` beyond edges from `start` on, (n_cells - start,), by noisy proportions.
 
         This is the mean of a Gaussian process around `expected`, given the noisy proportions.
         """

@@ -76,7 +76,7 @@ class NoisyCounts:
         return NoisyCounts(self.cross, counts, total**-0.5)
 
     def group(self, cross: Cross) -> Floats:
-        """Sum the counts of a single column by the groups of values of another table."""
+        """Sum the counts of a single column by the groups of values of another table; (n_groups,)."""
         group_of = np.zeros(self.cross.n_values, np.intp)
         group_of[self.cross.value_of] = cross.value_of
         return np.bincount(group_of, self.counts[0], cross.n_values).astype(float)

@@ -265,10 +265,11 @@ def _make_consistent(
 def _estimate_dependence(
     target: Floats, columns: Sequence[Floats], std_error: float
 ) -> float:
-    """Estimate the dependence of columns, given the measured proportions of their cells, plus its standard error.
+    """Estimate the dependence of columns, given measured proportions `target` of all cells; add its standard error.
 
-    The dependence is the variance of adjusted residuals ([1]_): differences from independent columns, relative to
-    their standard deviations in samples.
+    `columns` has the proportions of the values of each column, and `std_error` is that of a cell. The dependence is the
+    variance of adjusted residuals ([1]_): differences from independent columns, relative to their standard deviations
+    in samples.
     """
     # Noise adds its variance: maximum likelihood by scoring.
     # .. [1] S. J. Haberman (1973). The analysis of residuals in cross-classified tables.
@@ -311,7 +312,7 @@ class _Factor:
         self.columns = tuple(sorted(columns))
 
     def fit(self, table: Floats, clique: Clique) -> None:
-        """Scale the table of a clique such that it is optimal for this factor, in place."""
+        """Scale the table of a clique, with axes `clique`, such that it is optimal for this factor, in place."""
         proportions = project(table, clique, self.columns)
         proportions = sum_value_groups(proportions, self._groups)
         is_possible = proportions > 0

@@ -103,7 +103,7 @@ class GraphicalModel:
         return list(map(project, self.beliefs, self.tree.cliques, self.tree.separators))
 
     def marginal(self, columns: Sequence[int]) -> Floats:
-        """Compute the marginal of any columns."""
+        """Compute the marginal of any columns, which are its axes, as proportions."""
         columns = tuple(columns)
         index = self.tree.find(columns)
         if index is not None:

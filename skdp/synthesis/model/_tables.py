@@ -145,7 +145,7 @@ class Marginal:
         return float(self.counts.sum()), self.counts.size * self.std_error**2
 
     def groups_of(self, column: int) -> Indices | None:
-        """Return the groups of the values of one of its columns; None if each value is counted."""
+        """Return the group of each value of one of its columns; None if each value is counted."""
         return self.groups[self.clique.index(column)] if self.groups else None
 
     def has_cells_of(self, columns: Iterable[int]) -> bool:
@@ -275,7 +275,7 @@ class _NormalEquations:
         self.group = np.hstack(groups)
 
     def solve(self, is_free: Mask, right: Floats) -> Floats:
-        """Solve the equations of some values, with counts of 0 for all others."""
+        """Solve the equations of the free values, with counts of 0 for all others; `right` has the free values only."""
         # Woodbury's identity, because there are fewer groups than values.
         group = self.group[is_free]
         inner = self._diagonal * np.eye(group.shape[1]) + group.T @ group

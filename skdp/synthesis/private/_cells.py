@@ -341,6 +341,6 @@ class Shape:
         return draw_within(self.cells, cells, positions)
 
     def rank(self, values: NDArray[Any]) -> Floats:
-        """Return the ranks of numbers or dates (see `cumulative`)."""
+        """Return the ranks of numbers or dates, from b to b + 1 within bin b (see `cumulative`)."""
         edges = np.array(self.cells.edges, values.dtype).astype(float)
         return np.interp(values.astype(float), edges, self.cumulative)

@@ -100,7 +100,7 @@ class ColumnRecords:
         return len(self.private_sizes) + len(self.public_sizes)
 
     def values_of(self, *private: int) -> Indices:
-        """Return the value of one or two private columns in each combination of all of them."""
+        """Return the value of one or two private columns in each combination of all of them; (n_combinations,)."""
         values = np.indices(self.private_sizes).reshape(len(self.private_sizes), -1)
         sizes = [self.private_sizes[column] for column in private]
         chosen = tuple(values[column] for column in private)

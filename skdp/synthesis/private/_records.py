@@ -281,7 +281,7 @@ class LargeRecords:
         self._counts: dict[Clique, Integers] = {}
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[Integers]:
-        """Count marginals exactly, one after the other."""
+        """Yield the exact counts of each marginal, with an axis for each column."""
         for index, clique in enumerate(cliques):
             if clique not in self._counts:
                 self.count_together(cliques[index:])
