@@ -567,6 +567,7 @@ class WeightedStatistic(CentralStatistic):
         return replace(rows, is_weighted=y is not None)
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
+        # `y` has the weights of rows, the last column; None without weights.
         X, weights = split_weights(X, y, self.max_weight, is_large=large is not None)
         return append_weights(self._read_table(X), weights)
 

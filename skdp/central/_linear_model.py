@@ -187,6 +187,7 @@ class LinearModel(SupervisedStatistic):
         return replace(rows, is_weighted=y[1] is not None)
 
     def _read_columns(self, X: Any, y: Any, large: LargeTable | None) -> Table:
+        # `y` is a pair of the target and the weights of rows (or None), the last column.
         target, sample_weight = y
         X, weights = split_weights(X, sample_weight, self.max_weight)
         return append_weights(super()._read_columns(X, target, large), weights)
@@ -328,7 +329,7 @@ class TargetRows:
         return PURE_PRODUCTS if self.budget.kind == "epsilon" else PRODUCTS
 
     def product_noise(self, fraction: Fraction) -> Noise:
-        """Return the noise of sums of products of all pairs of columns and the constant."""
+        """Return the noise of sums of products of all pairs of columns and the constant, for a part of the budget."""
         largest = math.isqrt(self.rows.square) + 1
         square = bound_products(self.rows.square, largest)
         n_pairs = self.size * (self.size + 1) // 2

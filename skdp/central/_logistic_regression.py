@@ -312,7 +312,8 @@ class Descent:
     ) -> tuple[Inference, NoisyProducts, NoisyProducts]:
         """Infer the coefficients of two classes by results of `run`, and measurements at the mean coefficients.
 
-        Also return the second derivatives there, and those shrunk toward expected ones.
+        `gradient` is the noisy gradient at the coefficients `mean`, both (n_columns + 1, 1), and `error` its standard
+        error. Also return the second derivatives there, and those shrunk toward expected ones.
         """
         information, scores = self._measure(mean, mu_squared, source)
         # Expected second derivatives change with the coefficients: from the mean to the

@@ -647,7 +647,7 @@ class DPGroupBy(WeightedStatistic):
     ) -> tuple[dict[str, Estimate], Mask]:
         """Set the counts of groups, and return statistics of sums and where the number of values exceeds its noise.
 
-        `noisy` has a row per group without totals, in multiples of `unit`.
+        `noisy` has a row per group without totals, (n_groups, n_numbers), in multiples of `unit`.
         """
         level = check_confidence_level(self.confidence_level)
         n_cells = self._add_totals(np.ones((len(noisy), 1)))

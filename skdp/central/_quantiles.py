@@ -365,7 +365,7 @@ class QuantilePlan:
         return tuple(losses)
 
     def draw(self, level: float, source: ByteSource) -> Estimate:
-        """Draw the quantiles and their intervals: arrays (n_groups, n_columns, n_probabilities)."""
+        """Draw the quantiles, and intervals of confidence `level`: arrays (n_groups, n_columns, n_probabilities)."""
         (cut_budget, _), *endpoint_choices = self._choices
         # An endpoint is on its side of the chosen quantile. So at most one of both is on the
         # wrong side of the quantile of the table.

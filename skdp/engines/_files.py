@@ -401,7 +401,7 @@ def _drop_texts(column: Any, missing_texts: Sequence[str]) -> Any:
 def _parse_column(
     name: Any, texts: Any, text_type: str, labels: Iterable[Any], *, strict: bool
 ) -> Any:
-    """Convert an Arrow column of strings to a type, parsing each distinct string once."""
+    """Convert an Arrow column of strings to a type, parsing each distinct string once; see `parse_texts`."""
     # The dictionary has each distinct text once, and `indices` are its codes.
     coded = texts.combine_chunks().dictionary_encode()
     if text_type == "number":

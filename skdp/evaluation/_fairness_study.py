@@ -549,7 +549,7 @@ def _add_reports(
     test: _Table,
     encoder: Any,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Add reports of the protected columns to training features, and true values to test features.
+    """Add reports of the protected columns to training `features`, and true values to test features, `tested`.
 
     A training feature is 1 if the report supports a value.
     """
@@ -558,14 +558,14 @@ def _add_reports(
     arrays = protocol.read(reports)
     is_reported = protocol.report_mask(arrays)  # (n_rows, n_fields)
     reported, true = dict(features), dict(tested)
-    for position, field in enumerate(protocol.fields):
-        supports = field.oracle.supports(arrays[position])
+    for index, field in enumerate(protocol.fields):
+        supports = field.oracle.supports(arrays[index])
         codes = field.domain.encode([test.X[name] for name in field.columns])
         cells = field.domain.join(codes)
         for cell in range(field.oracle.k):
-            name = f"protected {position} {cell}"
+            name = f"protected {index} {cell}"
             # A record that does not report the field supports none of its values.
-            reported[name] = supports[:, cell] & is_reported[:, position]
+            reported[name] = supports[:, cell] & is_reported[:, index]
             true[name] = cells == cell
     return _make_features(reported, len(train.X)), _make_features(true, len(test.X))
 

@@ -201,7 +201,7 @@ def _find_epsilon(estimator: Any) -> str:
 
 
 def _list_splits(estimator: Any, y: Any, cv: Any) -> list[Any]:
-    """Return the positions of the training and test rows of each split."""
+    """Return the indices of the training and of the test rows of each split."""
     folds = check_cv(cv, y, classifier=is_classifier(estimator))
     if isinstance(cv, Integral):
         # All calls use the same splits, so that epsilons can be added to a curve later.

@@ -401,7 +401,10 @@ def draw_seeds(source: ByteSource, n: int, n_words: int, n_bits: int) -> Integer
 
 
 def hash_numbers(seeds: Integers, numbers: Integers | int) -> Integers:
-    """Hash one number, or a number for each seed, into a bucket for each seed; shape (n_seeds,)."""
+    """Hash one number, or a number for each seed, into a bucket for each seed; shape (n_seeds,).
+
+    `seeds` has a word for each bit of a bucket, of shape (n_seeds, n_words).
+    """
     buckets = np.zeros(len(seeds), np.int64)
     for bit, words in enumerate(seeds.T):
         parity = np.bitwise_count(words & numbers).astype(np.int64) & 1

@@ -362,7 +362,8 @@ def _join_indicators(
 ) -> tuple[dict[Any, Any], dict[Any, list[Any]]]:
     """Replace the indicators of each column by a column of values; return columns, and the values of these columns.
 
-    Indicators that are not exactly one 1 among zeros in each row are kept.
+    `indicators` has, by column, the value of each of its indicators. Indicators that are not exactly one 1 among zeros
+    in each row are kept.
     """
     columns = dict(features)
     declared = {}

@@ -305,7 +305,8 @@ def compare_extremes(
 ) -> RateEstimate:
     """Compare the largest rate with the smallest, by intervals of one pair and of all pairs of groups.
 
-    Differences are averaged over the rates `names`.
+    `pairwise` has the confidence level for one pair, and `simultaneous` for all pairs together. Differences are
+    averaged over the rates `names`.
     """
     # The largest and the smallest estimate differ more than the true rates, so the
     # endpoint next to equality must hold for all pairs of groups. The other endpoint

@@ -218,6 +218,8 @@ class ReportRegression(BaseEstimator):
     def _build_predictors(self, known: Floats, rows: PredictorRows) -> Predictors:
         """Make the predictors of a model from the true predictors, `known`, and the reports.
 
+        `known` is of shape (n_rows, n_known), with a column of ones first.
+
         With hidden_distribution="marginal", the distribution of the latent values
         depends on the intercept only, and otherwise on all true predictors.
         """

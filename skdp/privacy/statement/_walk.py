@@ -469,7 +469,11 @@ class Walk:
         return flow.after(flow.raw if hasattr(estimator, "transform") else NO_COLUMNS)
 
     def _visit_private(self, private: PrivateStep, step: str) -> Flow:
-        """Visit a step with a guarantee: state its scope, its notes and the columns that it releases unprotected."""
+        """Visit a step with a guarantee, and return the flow after it.
+
+        State its scope, its notes and the columns that it releases unprotected. `step` is
+        the name of the step in the statement.
+        """
         scope = private.scope
         if not scope and private.protects_values:
             self.notes["public_columns"][step] = None

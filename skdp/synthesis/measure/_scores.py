@@ -224,7 +224,7 @@ def group_rare_values(
 
 
 def _group_neighbors(counts: Floats, min_count: float) -> Indices:
-    """Join rare values with their left neighbors until the count of each group is about `min_count`."""
+    """Return the group of each value: rare values join their left neighbors until a group has about `min_count`."""
     groups = np.zeros(counts.size, np.intp)
     group = 0
     group_count = counts[0]

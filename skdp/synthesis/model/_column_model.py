@@ -180,8 +180,9 @@ def fit_columns(
     # In these units, the second derivative of the loss is about 1 in all directions.
     units = 1 / np.sqrt(curvature + penalty)
 
-    def loss(position: Floats) -> tuple[float, Floats]:
-        logits = position * units
+    def loss(scaled: Floats) -> tuple[float, Floats]:
+        """Return the penalized loss of logits divided by `units`, and its gradient; (n_logits,)."""
+        logits = scaled * units
         log_normalizer, expected = rows.evaluate(logits)
         distance = logits - prior
         penalty_gradient = penalty * distance

@@ -67,7 +67,10 @@ class Structure:
     """Columns of which all others are drawn given; empty if all columns are drawn."""
 
     def is_coarse(self, clique: Clique, groups: ValueGroups) -> bool:
-        """Return True if a marginal has so many cells per count that its groups become columns of the model."""
+        """Return True if a marginal has so many cells per count that its groups become columns of the model.
+
+        `groups` has the group of each value of its columns; None if each value is counted.
+        """
         if len(clique) < 3:
             return False
         n_groups = [
@@ -214,7 +217,10 @@ def _make_factors(
     cliques: Sequence[Clique],
     columns: Sequence[Floats],
 ) -> list[_Factor]:
-    """Return a factor for each marginal of several columns; `cliques` has the columns of the model of each marginal."""
+    """Return a factor for each marginal of several columns; `cliques` has the columns of the model of each marginal.
+
+    `columns` has the proportions of the values of each column.
+    """
     total, _ = estimate_total(marginals)
     # Proportions that are consistent with each other, by the columns of the marginal.
     targets: dict[Clique, Floats] = {}
