@@ -238,10 +238,10 @@ class DPMarginalSynthesizer(
     [('age', 'sex'), ('age', 'sex', 'income')]
     >>> synthesizer.marginal(["sex", "income"]).round()
           sex income    count  std_error    lower    upper  supported
-    0  Female  <=50K   9568.0       23.0   9532.0   9621.0       True
-    1  Female   >50K   1159.0       23.0   1103.0   1192.0       True
-    2    Male  <=50K  15144.0       23.0  15071.0  15160.0       True
-    3    Male   >50K   6664.0       23.0   6589.0   6679.0       True
+    0  Female  <=50K   9582.0       22.0   9534.0   9619.0       True
+    1  Female   >50K   1172.0       22.0   1105.0   1190.0       True
+    2    Male  <=50K  15130.0       22.0  15072.0  15157.0       True
+    3    Male   >50K   6668.0       26.0   6591.0   6677.0       True
     """
 
     protects_rows = True

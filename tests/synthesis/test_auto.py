@@ -138,21 +138,22 @@ def measure_pairs(target, *, amount=1, kind="gaussian", sizes=SIZES, rows=None, 
 
 @pytest.mark.parametrize(("kind", "power"), [("gaussian", 1 / 3), ("laplace", 1 / 2)])
 @pytest.mark.parametrize("target", [None, 0, 1, 2, 3])
-def test_error_of_a_pair_is_weighted_by_target_and_number_of_cells(kind, power, target):
+def test_error_of_a_pair_is_weighted_by_target_and_numbers_of_values(kind, power, target):
     """The smallest weighted sum of errors: the standard deviation is proportional to (weight * cells) ** -power.
 
-    Pairs with the target have the weight 10.
+    Pairs with the target have the weight 10, and pairs with a column of two values, such as column 0, have 1.5.
     """
     table = measure_pairs(target, kind=kind, amount=Fraction(1, 4))
     # With Laplace noise, a part is kept for interactions with the target.
     is_kept = kind == "laplace" and target is not None
     assert table.budget.remaining <= Fraction(is_kept, 8)
-    scaled = {1: [], 10: []}
+    scaled = {1: [], 1.5: [], 10: []}
     for marginal in table.marginals:
         if len(marginal.clique) == 2:
-            weight = 10 if target in marginal.clique else 1
+            weight = 10 if target in marginal.clique else 1.5 if 0 in marginal.clique else 1
             scaled[weight].append(marginal.std_error * (weight * marginal.counts.size) ** power)
     assert len(scaled[10]) == (0 if target is None else 3)
+    assert (scaled[1.5] == []) == (target == 0)
     assert scaled[1]
     assert np.concatenate(list(scaled.values())) == pytest.approx(scaled[1][0], rel=0.02)
 

@@ -35,8 +35,8 @@ model repairs negative and inconsistent counts."""
 SCORE_FRACTION = Fraction(1, 6400)
 """Fraction of the budget per score, within the limits of a list of scores."""
 
-TARGET_WEIGHT, FAVORED_WEIGHT = 10.0, 8.0
-"""Weights of errors of pairs with the target, and of favored pairs (benchmarks/linked.py)."""
+TARGET_WEIGHT, LABEL_WEIGHT, FAVORED_WEIGHT = 10.0, 1.5, 8.0
+"""Weights of errors of pairs with the target, with two values, and of favored pairs (benchmarks/linked.py)."""
 
 TARGET_WEIGHT_PER_COLUMN = 0.6
 """Smallest weight of errors of pairs with the target, per column: they are 2 / n_columns of all pairs."""
@@ -344,7 +344,9 @@ class Candidates:
             return INTERACTION_WEIGHT if clique in self.interactions else 1.0
         if self.plan.target in clique:
             return self.target_weight
-        return FAVORED_WEIGHT if clique in self.plan.favored else 1.0
+        if clique in self.plan.favored:
+            return FAVORED_WEIGHT
+        return 1.0 if self.plan.labels.isdisjoint(clique) else LABEL_WEIGHT
 
     def choose(self) -> list[Clique]:
         """Choose marginals such that the rejected marginals have a small excess."""

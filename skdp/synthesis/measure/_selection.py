@@ -253,16 +253,19 @@ def estimate_column_error(
 def plan_scores(
     private: PrivateCounts, plan: MarginalPlan, counts: Sequence[Floats]
 ) -> list[tuple[list[Clique], Fraction]]:
-    """List the marginals to score: with the target, and without it.
+    """List the marginals to score: with the target, with columns of two values, and without both.
 
     Returns
     -------
     list of tuple
         Lists of marginals, each with its fraction of the budget. Lists whose scores would be noise are excluded.
     """
-    partition: tuple[list[Clique], ...] = [], []
+    # A column of two values may be a label that `target` does not name, so its scores do
+    # not share their noise with the scores of many other pairs.
+    partition: tuple[list[Clique], ...] = [], [], []
     for clique in plan.first_candidates:
-        partition[plan.target not in clique].append(clique)
+        part = 1 + plan.labels.isdisjoint(clique)
+        partition[0 if plan.target in clique else part].append(clique)
     # The standard error of a score is at most a fifth of the number of records with the
     # fraction 1/14, and all of it with 1/70. The largest possible score is twice it.
     lists = []
