@@ -146,9 +146,10 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
     -----
     **Privacy.** The file contains the parameters, the declared values and the noisy
     statistics of all estimators in `estimator`. It contains the budgets of their ledgers,
-    without charges, paths and addresses. A `random_state` of an estimator of skdp is not
-    saved, because the noise can be undone with it: the loaded estimator draws secure
-    noise, and the guarantee of a seeded `fit` still states that it was not secure.
+    without charges, paths and addresses. A `random_state` of an estimator of skdp, or of
+    one that contains it, such as an ensemble, is not saved, because the noise can be undone
+    with it: the loaded estimator draws secure noise, and the guarantee of a seeded `fit`
+    still states that it was not secure.
     Other estimators may contain rows of the training data, such as nearest neighbors.
 
     The file has the format of skops [1]_, a ZIP file of JSON and arrays. Estimators of
@@ -403,8 +404,9 @@ class RecordConverter:
         self.has_ledger = False
         # Objects in several places, by their ids: the object and its conversion.
         self._converted: dict[int, tuple[Any, Any]] = {}
-        # Numbers of packed estimators of skdp, and of those with a seed.
-        self._n_packed = self._n_seeds = 0
+        # Ids of estimators of skdp and of objects with one, and how often they were packed.
+        self._private: set[int] = set()
+        self._n_private = 0
 
     def pack(self, value: Any) -> Any:
         """Return a copy of an object in which all objects of skdp are records.
@@ -412,6 +414,7 @@ class RecordConverter:
         A record has the name of a type and a state that skops can save.
         """
         if id(value) in self._converted:
+            self._n_private += id(value) in self._private
             return self._converted[id(value)][1]
         if isinstance(value, BaseEstimator):
             return self._pack_estimator(value)
@@ -467,8 +470,8 @@ class RecordConverter:
         if _find_public_class(name) is not type(estimator):
             # An estimator of another library, which may contain estimators of skdp.
             return self._pack_attributes(estimator)
-        self._n_packed += 1
-        self._n_seeds += getattr(estimator, "random_state", None) is not None
+        self._n_private += 1
+        self._private.add(id(estimator))
         try:
             record = Record(name, self.pack(_dump_estimator(estimator)))
         except ValueError as error:
@@ -480,7 +483,7 @@ class RecordConverter:
         """Return a copy of an object of another library with packed attributes."""
         packed = copy(value)
         self._converted[id(value)] = value, packed
-        n_packed, n_seeds = self._n_packed, self._n_seeds
+        n_private = self._n_private
         attributes = dict(vars(value))
         if isinstance(value, BaseEstimator) and _REQUESTS in attributes:
             attributes[_REQUESTS] = _list_requests(value)
@@ -488,13 +491,14 @@ class RecordConverter:
         is_derived = any(x.__module__.startswith("skdp.") for x in type(value).mro())
         if is_derived:
             _reject_secret(vars(value))
-        if is_derived or self._n_seeds > n_seeds:
-            # An ensemble seeds its estimators by its own seed, which bagging stores.
+        if is_derived or self._n_private > n_private:
+            self._private.add(id(value))
+            # An ensemble seeds its estimators by its own seed, which bagging stores. A
+            # search has the ensemble that it copies, which is not fitted.
             attributes.pop("_seeds", None)
             vars(packed).pop("_seeds", None)
             if "random_state" in attributes:
                 attributes["random_state"] = None
-        if self._n_packed > n_packed:
             # A search has seeds of estimators in its grid and results.
             attributes = {name: _drop_seeds(x) for name, x in attributes.items()}
         vars(packed).update(attributes)

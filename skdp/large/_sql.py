@@ -309,11 +309,16 @@ def _write_hex(column: Any, backend: str) -> Any:
         to_hex = call(_stand_for, name="hex", signature=(("string",), "string"))
         # SQLite writes a null as the empty text.
         return column.isnull().ifelse(None, to_hex(column).lower())
+    # A cast to text would remove the last blanks of char(n), and there is none of bytes
+    # of enumerated values; `format` writes both as they are read.
+    signature = (("string", "string"), "string")
+    write = call(_stand_for_two, name="format", signature=signature)
     signature = (("string", "string"), "binary")
     to_bytes = call(_stand_for_two, name="convert_to", signature=signature)
     signature = (("binary", "string"), "string")
     encode = call(_stand_for_two, name="encode", signature=signature)
-    return encode(to_bytes(column, "UTF8"), "hex")
+    text = encode(to_bytes(write("%s", column), "UTF8"), "hex")
+    return column.isnull().ifelse(None, text)  # `format` writes a null as ''
 
 
 def _stand_for(column: Any) -> Any:

@@ -93,6 +93,9 @@ def raise_errors(estimator):
     return {"error_score": "raise"} if "error_score" in estimator.get_params() else {}
 
 
+SHARED = bayes()  # one object in two ensembles
+
+
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -102,6 +105,8 @@ def raise_errors(estimator):
         skdp.OnFitOnly(skdp.UnaryEncodingTransformer(1.0, categories={"x0": [0, 1], "x1": [0, 1]}, random_state=SEED)),
         VotingClassifier([("a", bayes(random_state=SEED))]),
         BaggingClassifier(bayes(), 2, random_state=SEED),
+        CalibratedClassifierCV(BaggingClassifier(bayes(), 2, random_state=SEED), cv=2),
+        VotingClassifier([(name, BaggingClassifier(SHARED, 2, random_state=SEED)) for name in "ab"]),
         GridSearchCV(bayes(), {"random_state": [SEED]}, cv=2),
         GridSearchCV(make_pipeline(bayes()), [{"dpgaussiannb__random_state": np.array([SEED])}], cv=2),
         RandomizedSearchCV(bayes(), {"random_state": (SEED, SEED)}, n_iter=2, cv=2, random_state=3),
