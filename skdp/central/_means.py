@@ -440,14 +440,35 @@ class DPGroupBy(WeightedStatistic):
         n_tables = 1_999  # so that a p-value is a multiple of 1 / 2,000
         tables = rng.multinomial(n_rows, expected.ravel(), n_tables)
         shape = n_tables, *counts.shape
-        noise = errors[0, 0] / math.sqrt(2) * rng.laplace(size=shape)
-        if isinstance(self.epsilon, Rho | Mu):
-            noise = errors[0, 0] * rng.normal(size=shape)
+        noise = self._simulate_noise(rng, errors[0, 0], shape)
         statistics = compute_chi_squares(
             np.concatenate([counts[np.newaxis], tables.reshape(shape) + noise]),
             errors[0, 0],
         )
         return float(np.mean(statistics >= statistics[0]))
+
+    def _simulate_noise(
+        self, rng: np.random.Generator, error: float, shape: tuple[int, ...]
+    ) -> Floats:
+        """Draw the noise of rounded counts, whose standard deviation is `error` before they are rounded."""
+        quantiles = tuple(f"_{name}" for name in self._probabilities)
+        names = self.estimates_.keys() - {COUNT}
+        n_sums = sum(not name.endswith(quantiles) for name in names)
+        if isinstance(self.epsilon, Rho | Mu):
+            return np.rint(error * rng.normal(size=shape))
+        if not n_sums:
+            # Discrete Laplace noise with this variance is the difference of two geometric
+            # numbers. Most draws of a large epsilon are 0, and the others at least 1.
+            probability = 2 / (1 + math.sqrt(1 + 2 * error**2))
+            first, second = rng.geometric(probability, (2, *shape))
+            return np.asarray(first - second, float)
+        # One number of a cube of K-norm noise.
+        n_columns = n_sums // len(self._sum_statistics)
+        n_squares = 0 if OF_SQUARES.isdisjoint(self._statistics) else n_columns
+        size = 1 + 2 * n_columns + n_squares
+        scale = error * math.sqrt(3 / (size + 1) / (size + 2))
+        radii = rng.gamma(size + 1, scale, shape)
+        return np.rint(radii * rng.uniform(-1, 1, shape))
 
     @property
     def _key_names(self) -> list[Any]:

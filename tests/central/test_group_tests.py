@@ -147,6 +147,19 @@ def test_totals_are_no_cells_of_a_test_of_independence():
     assert release_p_value(1e6, rows, totals=True) == pytest.approx(p_value, abs=0.01)
 
 
+def test_noise_of_one_row_in_empty_cells_is_no_dependence():
+    """With a large epsilon, the noise is 0 or at least 1, unlike continuous noise with the same variance."""
+    rows = pd.DataFrame({"region": KEYS["region"][:1] * 200, "sex": ["f", "m"] * 100})
+    for seed in range(100):
+        groups = DPGroupBy(4.5, by=["region", "sex"], keys=KEYS, statistics="count", random_state=seed).fit(rows)
+        noise = groups.estimates_["count"][:, 0] - [100, 100, 0, 0, 0, 0]
+        if sorted(noise) == [-1, 0, 0, 0, 0, 0] and not noise[:2].any():
+            break
+    assert noise.sum() == -1
+    # In 4 % of all releases, one of these four cells has a noise of -1.
+    assert groups.test_independence() > 0.01
+
+
 def test_mistakes_raise_errors():
     rows = make_counts(np.random.default_rng(0), 200).assign(x=1.0)
     options = {"by": ["region", "sex"], "keys": KEYS, "bounds": {"x": (0, 2)}}

@@ -227,6 +227,22 @@ def test_collation_of_a_column_does_not_merge_values(connect):
     assert histogram.counts_.tolist() == [2, 1]
 
 
+@pytest.mark.long
+def test_text_of_fixed_length_and_enumerated_values_are_counted_as_they_are_read(ibis_postgres):
+    connection = ibis_postgres(pa.table({"x": [1]})).get_backend()
+    connection.raw_sql("CREATE TYPE mood AS ENUM ('sad', 'ok')")
+    connection.raw_sql("CREATE TABLE fixed (code char(4), mood mood)")
+    connection.raw_sql("INSERT INTO fixed VALUES ('a', 'ok'), ('a ', 'sad'), ('abcd', 'ok'), (NULL, NULL)")
+    stored = connection.table("fixed")
+    assert stored.to_pandas()["code"].tolist()[:2] == ["a   "] * 2
+    for name, values, counts in (
+        ("code", ["a   ", "abcd", "a", None], [2, 1, 0, 1]),
+        ("mood", ["sad", "ok", None], [1, 2, 1]),
+    ):
+        histogram = skdp.DPHistogram(1e9, domain={name: values}, random_state=0).fit(stored.select(name))
+        assert histogram.counts_.tolist() == counts
+
+
 def test_values_of_another_type_in_sqlite_raise_an_error(ibis_sqlite):
     stored = ibis_sqlite(pa.table({"x": [1.5, 2.5], "n": [1, 2]}))
     connection = stored.get_backend()
