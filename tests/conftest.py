@@ -1,6 +1,7 @@
 """Shared fixtures: dataframes of all libraries, repeatable random bytes, and a source of scripted bytes."""
 
 import gc
+import itertools
 import os
 import secrets
 from contextlib import contextmanager
@@ -9,6 +10,7 @@ from random import Random
 
 # Tests run in several processes, and threads that wait for each other on busy cores take minutes instead of seconds.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["MPLBACKEND"] = "agg"
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from _pytest.doctest import DoctestItem, DoctestModule
+from _pytest.mark import ParameterSet
 from hypothesis import HealthCheck, settings
 
 from skdp.randomness import SecureSource, SeededSource
@@ -109,6 +112,28 @@ def pytest_runtest_call(item):
 def often(values, chosen):
     """List the values of a parameter; all except `chosen` are `long`."""
     return [value if value in chosen else pytest.param(value, marks=pytest.mark.long) for value in values]
+
+
+def diagonal(*axes):
+    """List the combinations of values of several parameters; few are quick, with each value."""
+    axes = [[value if isinstance(value, ParameterSet) else pytest.param(value) for value in axis] for axis in axes]
+    quick = [[place for place, value in enumerate(axis) if not value.marks] for axis in axes]
+    chosen = {tuple(places[number % len(places)] for places in quick) for number in range(max(map(len, quick)))}
+    return [
+        pytest.param(
+            *(axis[place].values[0] for axis, place in zip(axes, places, strict=True)),
+            marks=[] if places in chosen else pytest.mark.long,
+        )
+        for places in itertools.product(*(range(len(axis)) for axis in axes))
+    ]
+
+
+def quick_first(n, values):
+    """List values of a parameter, or tuples of values of several parameters; all after the first `n` are `long`."""
+    marked = [
+        pytest.param(*(value if isinstance(value, tuple) else [value]), marks=pytest.mark.long) for value in values[n:]
+    ]
+    return [*values[:n], *marked]
 
 
 @contextmanager

@@ -1,10 +1,7 @@
-import os
 import sys
 
 import pytest
 from sklearn.ensemble import HistGradientBoostingClassifier
-
-os.environ["MPLBACKEND"] = "agg"
 
 
 @pytest.fixture(autouse=True)
