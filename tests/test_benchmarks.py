@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from tests.conftest import often
+from tests.conftest import often, quick_first
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 EXTENSION = FOLDER.parent / "docs" / "_ext" / "skdp_benchmarks.py"
@@ -40,7 +40,15 @@ def find_scripts():
     return sorted(path.stem for path in paths if "__main__" not in path.read_text())
 
 
-SLOW_SCRIPTS = {"central_statistics", "fairness", "local_speed"}
+SLOW_SCRIPTS = {
+    "central_models",
+    "central_statistics",
+    "fairness",
+    "linked",
+    "local_speed",
+    "synthesis",
+    "synthesis_numbers",
+}
 
 
 @pytest.mark.usefixtures("repeatable_draws")
@@ -99,7 +107,10 @@ def test_growth_states_exponents_and_the_largest_size(tmp_path):
     assert (tmp_path / "growth_records.svg").stat().st_size > 0
 
 
-@pytest.mark.parametrize("name", [path.stem for path in sorted((FOLDER / "results").glob("*.csv"))])
+RESULTS = [path.stem for path in sorted((FOLDER / "results").glob("*.csv"))]
+
+
+@pytest.mark.parametrize("name", quick_first(2, RESULTS))  # pages with all findings are built by `make docs`
 def test_finding_of_each_benchmark_page_holds(name, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.syspath_prepend(FOLDER)

@@ -27,9 +27,11 @@ ANSWERS = sorted([*(DOCS / "answers").glob("*.md")])
 JOBS = sorted(path for path in (DOCS / "jobs").glob("*.md") if path.stem != "index")
 MAX_JOB_WORDS = 900
 SLOW_PAGES = (
-    *("attacks", "numbers", "evaluation", "synthetic_tables", "engines"),
+    *("attacks", "numbers", "evaluation", "fairness", "synthetic_tables", "engines"),
     *("ledger_grid_search", "protected_columns"),
 )
+
+SLOW_JOBS = "credit_model", "fairness_study", "five_million_rows", "patients_and_visits", "private_columns"
 
 
 def public_names():
@@ -182,7 +184,7 @@ def list_words(output):
 @pytest.mark.usefixtures("repeatable_draws")
 @pytest.mark.filterwarnings("ignore:Setting a(n item| value)")  # warnings of fairlearn about pandas 3.1
 @pytest.mark.parametrize(
-    "path", often(JOBS, [path for path in JOBS if path.stem != "fairness_study"]), ids=lambda path: path.stem
+    "path", often(JOBS, [path for path in JOBS if path.stem not in SLOW_JOBS]), ids=lambda path: path.stem
 )
 def test_script_of_a_job_prints_its_output(path, tmp_path, monkeypatch, capsys):
     pyplot = pytest.importorskip("matplotlib.pyplot")

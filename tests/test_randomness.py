@@ -15,13 +15,13 @@ from skdp.randomness import (
     categorical,
     uniform_integers,
 )
+from tests.conftest import diagonal
 
 FALSE_ALARM = 1e-10
 THRESHOLDS = [0, 1, ONE // 3, ONE // 2, math.ceil(ONE * 0.3), (255 << 56) + 12345, ONE - 1, ONE]
 
 
-@pytest.mark.parametrize("threshold", THRESHOLDS)
-@pytest.mark.parametrize("filler", [0, 255])
+@pytest.mark.parametrize(("filler", "threshold"), diagonal([0, 255], THRESHOLDS))
 def test_coin_compares_bytes_with_the_threshold_for_every_pair_of_bytes(scripted_source, threshold, filler):
     heads, rest = 0, int.from_bytes(bytes([filler] * 6), "big")
     for high in range(256):

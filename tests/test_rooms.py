@@ -3,6 +3,7 @@
 import ast
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import skdp
@@ -29,9 +30,14 @@ def folder_of(module):
     return folder if "import " in SOURCES[folder] else folder.rpartition(".")[0]
 
 
+@cache
+def list_nodes(source):
+    return list(ast.walk(ast.parse(source)))
+
+
 def imports(source):
     """Yield the modules of skdp that a module imports, at its top and in functions."""
-    for node in ast.walk(ast.parse(source)):
+    for node in list_nodes(source):
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "skdp":
             for name in node.names:
                 whole = f"{node.module}.{name.name}"
@@ -80,7 +86,7 @@ def imports_by_name(source):
     """List the arguments of the calls that import a module by its name."""
     return [
         ast.unparse(node.args[0]).replace("'", '"')
-        for node in ast.walk(ast.parse(source))
+        for node in list_nodes(source)
         if isinstance(node, ast.Call) and re.search(r"\b(import_module|__import__)$", ast.unparse(node.func))
     ]
 

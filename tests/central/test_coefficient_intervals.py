@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
 from skdp import DPLinearRegression, DPLogisticRegression, DPRidge, load, save
 from skdp.privacy import Mu
+from tests.conftest import often, quick_first
 
 WEIGHTS = np.array([1.0, 1.0, -0.5, 0.2])  # the constant is first
 LINEAR = partial(DPLinearRegression, bounds=(-4, 4), target_bounds=(-9, 11))
@@ -80,7 +81,7 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 0.0), (0.3, 1e-6), (1.0, 0.0), (1.0, 1e-6)])
+@pytest.mark.parametrize(("epsilon", "delta"), quick_first(2, [(0.3, 0.0), (0.3, 1e-6), (1.0, 0.0), (1.0, 1e-6)]))
 def test_intervals_cover_coefficients_of_a_target_with_rare_large_values(epsilon, delta):
     """Residuals beyond the limit were taken for normal ones, and some errors were 29 standard errors at epsilon 0.3."""
     model = partial(DPLinearRegression, epsilon, delta=delta, bounds=(0, 1), target_bounds=(0, 30))
@@ -88,7 +89,11 @@ def test_intervals_cover_coefficients_of_a_target_with_rare_large_values(epsilon
     check_coverage(model, partial(draw_rare, n_rows=6_000), N_DRAWS, lambda X, y: wanted)
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+# A setting of each model; quick tests also compare the stated errors with the spread of estimates.
+OF_EACH_MODEL = "linear, 4, sampling", "logistic, 1", "logistic, target, 4"
+
+
+@pytest.mark.parametrize("name", often(SETTINGS, OF_EACH_MODEL))
 def test_intervals_cover_the_coefficients_of_the_population(name):
     check_coverage(*SETTINGS[name], n_draws=N_DRAWS)
 
@@ -106,6 +111,7 @@ def test_sampling_error_of_a_logistic_regression_is_positive():
     assert table["sampling_std_error"].min() > 0.3 * table["sampling_std_error"].max()
 
 
+@pytest.mark.long
 def test_intervals_of_ridge_regression_cover_the_penalized_coefficients():
     def penalized(X, y):
         expected = 1 + X @ WEIGHTS[1:3]
@@ -116,7 +122,7 @@ def test_intervals_of_ridge_regression_cover_the_penalized_coefficients():
     check_coverage(model, partial(draw_numbers, n_rows=3_000), N_DRAWS, penalized)
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+@pytest.mark.parametrize("epsilon", often([0.5, 4.0], [4.0]))
 def test_intervals_cover_least_squares_of_a_curved_relation_of_clipped_values(epsilon):
     """Rows of large norms had smaller weights, and 0.48 of the intervals at epsilon 4 covered least squares."""
 
@@ -132,7 +138,9 @@ def test_intervals_cover_least_squares_of_a_curved_relation_of_clipped_values(ep
     check_coverage(model, draw, N_DRAWS, lambda X, y: wanted, excess=1.5 if epsilon < 1 else 1.0)
 
 
-@pytest.mark.parametrize("name", ["linear, 0.5", "linear, 4, pure", "logistic, 4", "logistic, target, 0.5"])
+@pytest.mark.parametrize(
+    "name", quick_first(2, ["linear, 0.5", "logistic, 4", "linear, 4, pure", "logistic, target, 0.5"])
+)
 def test_noise_error_is_the_deviation_of_estimates_of_one_table(name):
     model, draw = SETTINGS[name]
     X, y = draw(np.random.default_rng(0))
@@ -145,6 +153,7 @@ def test_noise_error_is_the_deviation_of_estimates_of_one_table(name):
     assert (variances < high * stated).all()
 
 
+@pytest.mark.long
 def test_sampling_error_is_the_standard_error_without_privacy():
     for n_rows, model in ((30, LINEAR(1e7)), (5_000, LINEAR(1e7)), (5_000, LINEAR(Mu(300, delta=1e-6)))):
         X, y = draw_numbers(np.random.default_rng(0), n_rows)

@@ -84,19 +84,21 @@ LONG = [
 SUBJECTS = QUICK + LONG
 
 
-# Each takes at least 0.1 s: quick tests have one class for each type of model.
-SLOW = {"check_errors", "check_seeds"}
+# Each takes at least 0.1 s, and most of their code is that of all estimators: quick tests have few classes.
+SLOW = {"check_errors", "check_random_bits", "check_seeds"}
 OF_EACH_WAY = {
     *("DPMean", "DPSimpleImputer", "DPKBinsDiscretizer", "DPHistogram", "DPGroupBy"),
     *("DPPCA", "DPRidge", "DPLogisticRegression", "DPAdditiveClassifier", "DPTargetEncoder", "DPMarginalSynthesizer"),
 }
+
+OF_FEW = "DPMean", "DPHistogram", "DPRidge", "DPMarginalSynthesizer"
 
 
 def cases():
     for place, (estimator, X) in enumerate(SUBJECTS):
         for name, check in curator_checks(estimator, X):
             kind = type(estimator).__name__
-            is_quick = place < len(QUICK) and (name not in SLOW or kind in OF_EACH_WAY)
+            is_quick = place < len(QUICK) and (name not in SLOW or kind in OF_FEW)
             yield pytest.param(check, id=f"{kind}-{place}-{name}", marks=[] if is_quick else pytest.mark.long)
 
 
@@ -209,8 +211,14 @@ def expected_failures(estimator):
     return expected | weighted
 
 
+# Each takes at least 0.3 s, and reads its table as the other classifiers, regressors and transformers do.
+SLOW_ESTIMATORS = skdp.DPLogisticRegression, skdp.DPMarginalSynthesizer
+
+
 @pytest.mark.usefixtures("repeatable_draws")
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize(
+    "estimator", often(ESTIMATORS, [one for one in ESTIMATORS if not isinstance(one, SLOW_ESTIMATORS)]), ids=repr
+)
 def test_scikit_learn_checks_pass(estimator):
     expected = expected_failures(estimator)
     results = check_estimator(estimator, expected_failed_checks=expected, on_skip=None)

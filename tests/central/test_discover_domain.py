@@ -19,7 +19,7 @@ from skdp.central._discover_domain import Cells
 from skdp.central._discover_domain import _count_texts as count_texts
 from skdp.privacy import gaussian_delta
 from skdp.testing import replay_release
-from tests.conftest import FRAME_KINDS, often
+from tests.conftest import FRAME_KINDS, diagonal, often
 
 N = 20_000
 JOBS = ["clerk"] * 400 + ["nurse"] * 300
@@ -175,8 +175,7 @@ class TestReplay:
         monkeypatch.setattr("skdp.central._discover_domain.MIN_POWER", -4)
         monkeypatch.setattr("skdp.central._discover_domain.MAX_POWER", 20)
 
-    @pytest.mark.parametrize("other", OTHERS)
-    @pytest.mark.parametrize("epsilon", [5.0, 0.1])
+    @pytest.mark.parametrize(("epsilon", "other"), diagonal([5.0, 0.1], OTHERS))
     def test_one_record_is_within_epsilon(self, other, epsilon):
         added = pd.DataFrame([other]).astype(FOUND.dtypes)
         table = pd.concat([FOUND, added], ignore_index=True)
@@ -186,8 +185,7 @@ class TestReplay:
             assert replay.findings == ()
             assert replay.epsilon <= replay.guarantee.epsilon * (1 + 1e-9)
 
-    @pytest.mark.parametrize("k", [1, 2, 3])
-    @pytest.mark.parametrize("n_columns", [1, 12])
+    @pytest.mark.parametrize(("n_columns", "k"), diagonal([1, 12], [1, 2, 3]))
     def test_rows_of_one_person_are_within_epsilon(self, k, n_columns):
         """All rows are equal: the worst case. With 12 columns, noise is Gaussian."""
         table = numbers([4.0] * 40)

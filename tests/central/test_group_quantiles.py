@@ -14,7 +14,7 @@ from skdp import DPGroupBy, PrivacyLedger
 from skdp.central._quantiles import Candidates, Masses, score_endpoints
 from skdp.privacy import Mu, PrivacyBudget, Rho
 from skdp.testing import replay_release
-from tests.conftest import often
+from tests.conftest import diagonal, often
 
 # Candidates 0, 1, 2, ..., 8; around 4, the candidates of a lower endpoint are 0, 2, 3 and 4.
 CANDIDATES = Candidates(0.0, 8.0, 0)
@@ -44,10 +44,10 @@ def exceedance(scores, rate, counts, probability, total=None):
     return weights[is_above].sum() / weights.sum()
 
 
-@pytest.mark.parametrize("is_upper", [False, True])
-@pytest.mark.parametrize("probability", PROBABILITIES)
-@pytest.mark.parametrize("epsilon", [1e-20, 0.01, 0.5, 4.0])
-@pytest.mark.parametrize("tail", [Fraction(1, 40), Fraction(1, 4)])
+@pytest.mark.parametrize(
+    ("tail", "epsilon", "probability", "is_upper"),
+    diagonal([Fraction(1, 40), Fraction(1, 4)], [1e-20, 0.01, 0.5, 4.0], PROBABILITIES, [False, True]),
+)
 def test_endpoint_exceeds_the_quantile_of_no_table_more_often_than_stated(probability, epsilon, tail, is_upper):
     budget = PrivacyBudget("epsilon", Fraction(epsilon))
     largest = 0.0
@@ -60,8 +60,7 @@ def test_endpoint_exceeds_the_quantile_of_no_table_more_often_than_stated(probab
         assert largest >= tail / 8
 
 
-@pytest.mark.parametrize("probability", PROBABILITIES)
-@pytest.mark.parametrize("epsilon", [0.01, 0.5, 4.0])
+@pytest.mark.parametrize(("epsilon", "probability"), diagonal([0.01, 0.5, 4.0], PROBABILITIES))
 def test_interval_misses_the_quantile_of_no_table_more_often_than_stated(probability, epsilon):
     """At most one endpoint is on the wrong side, so each has the tail of the interval."""
     budget, tail = PrivacyBudget("epsilon", Fraction(epsilon)), Fraction(1, 20)
@@ -78,8 +77,7 @@ def test_interval_misses_the_quantile_of_no_table_more_often_than_stated(probabi
     assert 0 < largest <= tail
 
 
-@pytest.mark.parametrize("is_upper", [False, True])
-@pytest.mark.parametrize("probability", PROBABILITIES)
+@pytest.mark.parametrize(("probability", "is_upper"), diagonal(PROBABILITIES, [False, True]))
 def test_added_value_changes_distances_by_at_most_the_sensitivity(probability, is_upper):
     changes = []
     for counts in TABLES:
@@ -96,9 +94,12 @@ KEYS = {"key": ["a", "b"]}
 VALUES = (0.0, 30.0, 100.0, math.nan)
 
 
-@pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
-@pytest.mark.parametrize("persons", [False, True])
-@pytest.mark.parametrize("seeds", often([range(10), range(10, 30)], [range(10)]))
+@pytest.mark.parametrize(
+    ("seeds", "persons", "epsilon"),
+    diagonal(
+        often([range(10), range(10, 30)], [range(10)]), [False, True], [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)]
+    ),
+)
 def test_neighbors_by_record_or_person_cost_at_most_epsilon(seeds, epsilon, persons):
     model = DPGroupBy(
         epsilon,
@@ -237,7 +238,7 @@ def test_no_budget_is_spent_on_intervals_without_them():
     with_intervals, without = (DPGroupBy(0.3, intervals=intervals, **options) for intervals in (True, False))
     spreads = []
     for model in (with_intervals, without):
-        released = [model.set_params(random_state=seed).fit(frame).estimates_["x_q90"][0, 0] for seed in range(60)]
+        released = [model.set_params(random_state=seed).fit(frame).estimates_["x_q90"][0, 0] for seed in range(30)]
         spreads.append(np.abs(np.array(released) - 1800).mean())
     assert spreads[1] < spreads[0] / 2
     assert list(without.to_frame()) == ["x_median", "x_q90"]

@@ -9,7 +9,7 @@ from scipy.stats import binom, chi2_contingency, norm, ttest_ind
 
 from skdp import DPGroupBy, Interval
 from skdp.privacy import Rho
-from tests.conftest import often
+from tests.conftest import diagonal, often
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -57,8 +57,9 @@ def compare_null_groups(n_rows, epsilon, shape, *, n_tables=400, fraction=0.5, s
     return np.array(p_values), np.array(classical)
 
 
-@pytest.mark.parametrize("shape", list(SHAPES))
-@pytest.mark.parametrize("size", often([(n, e) for n in (50, 500) for e in (0.1, 1.0, 4.0)], [(50, 1.0)]))
+@pytest.mark.parametrize(
+    ("size", "shape"), diagonal(often([(n, e) for n in (50, 500) for e in (0.1, 1.0, 4.0)], [(50, 1.0)]), list(SHAPES))
+)
 def test_p_values_of_equal_means_are_at_most_uniform(size, shape):
     n_rows, epsilon = size
     p_values, _ = compare_null_groups(n_rows, epsilon, shape, n_tables=200, fraction=0.4)
@@ -67,6 +68,7 @@ def test_p_values_of_equal_means_are_at_most_uniform(size, shape):
         assert (p_values <= 0.05).sum() >= 5 or shape != "binary"
 
 
+@pytest.mark.long
 def test_differences_are_found_with_about_as_many_rows_as_without_privacy():
     p_values, classical = compare_null_groups(800, 1.0, "binary", n_tables=200, shift=0.1)
     p_values, classical = (np.mean(one <= 0.05) for one in (p_values, classical))
@@ -88,7 +90,7 @@ def release_p_value(epsilon, rows, seed=0, statistics="count", **parameters):
 
 @pytest.mark.parametrize(
     "size",
-    often([(n, e) for n in (50, 500, 50_000) for e in (0.1, 1.0, 4.0)], [(50, 0.1), (500, 1.0)]),
+    often([(n, e) for n in (50, 500, 50_000) for e in (0.1, 1.0, 4.0)], [(500, 1.0)]),
 )
 def test_p_values_of_independent_keys_are_at_most_uniform(size):
     n_rows, epsilon = size
@@ -98,6 +100,7 @@ def test_p_values_of_independent_keys_are_at_most_uniform(size):
     assert np.mean(p_values) > 0.4
 
 
+@pytest.mark.long
 def test_dependence_is_found_with_about_as_many_rows_as_without_privacy():
     rng, found, classical = np.random.default_rng(0), [], []
     for seed in range(100):

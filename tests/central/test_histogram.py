@@ -8,6 +8,7 @@ from scipy.stats import chisquare
 from skdp import Domain, DPHistogram, Interval
 from skdp.central.statistics import Estimate
 from skdp.randomness import watch_draws
+from tests.conftest import often
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -71,6 +72,7 @@ class TestHierarchy:
         assert error(plan) <= 1.05 * best  # random ranges, and one branching for each number of levels
 
 
+@pytest.mark.long
 def test_empty_cells_have_the_same_noise():
     """The distribution of every count of an empty table; false alarm 1e-6."""
     noise = np.concatenate(
@@ -114,7 +116,7 @@ class TestAccuracy:
             assert 0.90 <= inside[pair] / 200 <= (0.99 if epsilon == 0.1 else 1)
             assert np.std(errors[pair]) == pytest.approx(math.hypot(stated[pair], 0.3), rel=0.17)
 
-    @pytest.mark.parametrize("level", [0.5, 0.8, 0.905, 0.95, 0.99, 0.999])
+    @pytest.mark.parametrize("level", often([0.5, 0.8, 0.905, 0.95, 0.99, 0.999], [0.5, 0.95]))
     def test_intervals_of_sums_of_flat_cells_cover(self, level):
         """The exact distribution of the noise of a sum of m counts, from its characteristic function."""
         for epsilon in np.geomspace(0.05, 20, 20).tolist():

@@ -10,6 +10,7 @@ from skdp.central._ranges import read_levels
 from skdp.domain import Domain
 from skdp.privacy import Rho
 from skdp.testing import replay_release
+from tests.conftest import often
 
 # The cities of a region are not neighbors in the declaration.
 CITIES = [f"city {index}" for index in range(9)]
@@ -60,7 +61,7 @@ def test_estimates_are_the_least_squares_solution():
         assert tree.variance(weights) == pytest.approx(weights @ covariance @ weights)
 
 
-@pytest.mark.parametrize("method", ["flat", "hierarchical"])
+@pytest.mark.parametrize("method", often(["flat", "hierarchical"], ["hierarchical"]))
 def test_intervals_of_all_levels_cover(method):
     """The seeds are fixed. The standard error of the coverage of 150 histograms is at most 0.018."""
     frame = people(2000)

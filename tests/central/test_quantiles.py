@@ -13,6 +13,7 @@ from skdp import Domain, DPGroupBy, DPKBinsDiscretizer, DPMinMaxScaler, DPQuanti
 from skdp.central._quantiles import PARTS, Candidates
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
+from tests.conftest import diagonal
 
 MODULE = "skdp.central._quantiles"
 VALUES = (0.0, 0.5, 2.0, 7.0, math.nan)
@@ -44,8 +45,9 @@ def few_candidates(monkeypatch):
 
 
 @pytest.mark.usefixtures("few_candidates")
-@pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, 1e-6), Mu(0.5, 1e-6)], ids=str)
-@pytest.mark.parametrize("model", [QUARTILES, UNEVEN], ids=["quartiles", "uneven"])
+@pytest.mark.parametrize(
+    ("model", "epsilon"), diagonal([QUARTILES, UNEVEN], [Rho(0.1, 1e-6), 1.0, Mu(0.5, 1e-6)]), ids=str
+)
 def test_added_record_costs_at_most_epsilon(model, epsilon):
     """Tables of up to 2 other rows, on candidates, between and beyond them, of two columns; nan is missing."""
     used = []
@@ -78,8 +80,7 @@ def measure_ranks(values, bounds, **parameters):
     return np.mean(errors)
 
 
-@pytest.mark.parametrize("shape", ["normal", "lognormal", "uniform"])
-@pytest.mark.parametrize("width", [1e2, 1e6, 1e9])
+@pytest.mark.parametrize(("width", "shape"), diagonal([1e2, 1e6, 1e9], ["normal", "lognormal", "uniform"]))
 def test_error_of_a_median_does_not_depend_on_the_width_of_bounds(shape, width):
     """One exponential mechanism among all numbers has an error of about 1 at epsilon 1."""
     rng = np.random.default_rng(0)
@@ -91,15 +92,16 @@ def test_error_of_a_median_does_not_depend_on_the_width_of_bounds(shape, width):
     assert measure_ranks(values, (-width, width)) < 1.8
 
 
+@pytest.mark.long
 def test_median_of_incomes_is_accurate_for_bounds_of_a_billion():
     incomes = np.random.default_rng(0).lognormal(10.6, 0.5, 50_000)
     assert measure_ranks(incomes, (0.0, 1e9)) <= 2 * measure_ranks(incomes, (0.0, 1e6)) < 6
 
 
 @pytest.mark.parametrize(
-    "bounds", [(0, 10**6), (0, 10**9), {"x": Interval(0, 10**6)}, Domain({"x": Interval(0, 10**6)})]
+    ("large", "bounds"),
+    diagonal([False, True], [(0, 10**6), (0, 10**9), {"x": Interval(0, 10**6)}, Domain({"x": Interval(0, 10**6)})]),
 )
-@pytest.mark.parametrize("large", [False, True])
 def test_whole_bounds_give_whole_numbers(bounds, large):
     rng = np.random.default_rng(0)
     values = np.where(rng.random(2000) < 0.6, 0, rng.integers(500, 90_000, 2000))

@@ -22,6 +22,7 @@ from skdp import (
 )
 from skdp.privacy import Mu
 from skdp.testing import replay_release
+from tests.conftest import often
 
 pytestmark = pytest.mark.filterwarnings("ignore:The noise:UserWarning")  # there are few rows
 
@@ -105,7 +106,11 @@ def losses_of_rows(model, target, tables):
     return worst
 
 
-@pytest.mark.parametrize("name", MODELS)
+# Ridge regression has the draws of linear regression, and three classes have more draws of each type than two.
+ALIKE = {"ridge", "additive, two classes"}
+
+
+@pytest.mark.parametrize("name", often(MODELS, {*MODELS} - ALIKE))
 def test_each_draw_loses_at_most_its_budget_by_a_row(name):
     model, target, parts, least = MODELS[name]
     used = losses_of_rows(model, target, TABLES)[len(parts)] / parts
@@ -147,7 +152,7 @@ def test_draws_of_an_additive_regression_lose_the_budget_by_a_row():
     assert 0.9 < max(draws.sum() for draws in worst.values()) <= 1
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", often(MODELS, {*MODELS} - ALIKE - {"logistic, three classes"}))
 def test_order_of_rows_does_not_change_exact_sums(name, monkeypatch):
     model, target, *_ = MODELS[name]
     monkeypatch.setattr("skdp.central._sums.BLOCK", 3 * 4)  # other rows in each block

@@ -15,7 +15,7 @@ import skdp.engines  # noqa: F401, so that `fit` reads a LazyFrame
 from skdp import DPGroupBy, DPHistogram, DPMean, Interval, PrivacyLedger
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
-from tests.conftest import often
+from tests.conftest import diagonal, often
 
 KEYS = {"key": ["a", "b"]}
 MODELS = {
@@ -33,10 +33,10 @@ COLUMNS = {"mean": ["x"], "groups": ["key", "x"], "group counts": ["key"], "hist
 RECORDS = list(itertools.product(["a", "b", "c"], [0.0, 50.0, 100.0, math.nan], [0.0, 1.5, 4.0, 9.0, -1.0, math.nan]))
 
 
-@pytest.mark.parametrize("name", list(MODELS))
-@pytest.mark.parametrize("epsilon", [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)])
-@pytest.mark.parametrize("n_rows", [1, 2])
-@pytest.mark.parametrize("n_tables", often([3, 16], [3]))
+@pytest.mark.parametrize(
+    ("n_tables", "n_rows", "epsilon", "name"),
+    diagonal(often([3, 16], [3]), [1, 2], [1.0, Rho(0.1, delta=1e-6), Mu(0.5, delta=1e-6)], list(MODELS)),
+)
 def test_neighbors_by_record_or_person_cost_at_most_epsilon(n_tables, name, epsilon, n_rows):
     model = MODELS[name].set_params(epsilon=epsilon, max_rows_per_person=n_rows)
     columns = [*COLUMNS[name], "w"]

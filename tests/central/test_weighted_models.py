@@ -11,6 +11,7 @@ from sklearn.preprocessing import FunctionTransformer
 from skdp import DPAdditiveRegressor, DPGaussianNB, DPLinearRegression, DPLogisticRegression, DPRidge, PrivacyLedger
 from skdp.privacy import Mu
 from skdp.testing import replay_release
+from tests.conftest import diagonal, often
 
 BOUNDS = {"bounds": {"a": (-1, 1), "b": (-4, 4)}}
 NUMBER, CLASSES = BOUNDS | {"target_bounds": (-1, 1)}, BOUNDS | {"classes": [0, 1]}
@@ -35,8 +36,7 @@ def draw_table(name, n_rows, seed=0):
 
 
 @pytest.mark.filterwarnings("ignore:The noise:UserWarning")  # there are few rows
-@pytest.mark.parametrize("n_rows", [1, 2])
-@pytest.mark.parametrize("name", ["linear", "linear, pure", "logistic"])
+@pytest.mark.parametrize(("name", "n_rows"), diagonal(["linear", "linear, pure", "logistic"], [1, 2]))
 def test_weighted_neighbors_by_record_or_person_lose_at_most_epsilon(name, n_rows):
     """Rows of large leverage and any weight: 0, above `max_weight`, negative or missing."""
     model = clone(MODELS[name]).set_params(max_rows_per_person=n_rows, max_weight=4.0)
@@ -89,7 +89,7 @@ def test_fit_with_little_noise_equals_weighted_models(name, fit_intercept):
         assert np.all(model.intercept_std_error_ == 0.0)
 
 
-@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("name", often(MODELS, ["linear", "logistic"]))
 def test_estimates_without_an_intercept_have_the_stated_errors(name):
     model = clone(MODELS[name]).set_params(fit_intercept=False, epsilon=2.0)
     estimates = []

@@ -7,6 +7,7 @@ import pytest
 
 from skdp import Domain, PrivacyLedger
 from tests.cli.commands import call, refuse
+from tests.conftest import diagonal
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -31,8 +32,9 @@ def spell(number, spelling):
     return spellings.get(spelling, str(number))
 
 
-@pytest.mark.parametrize("spelling", ["point", "bare point", "exponent", "large", "integer"])
-@pytest.mark.parametrize("n_missing", [0, 40])
+@pytest.mark.parametrize(
+    ("n_missing", "spelling"), diagonal([0, 40], ["point", "bare point", "exponent", "large", "integer"])
+)
 def test_events_have_the_person_of_an_equal_integer(spelling, n_missing):
     keys = range(1000, 1000 + N)
     pd.DataFrame({"id": keys, "sex": ["f", "m"] * (N // 2)}).to_csv("people.csv", index=False)
@@ -71,8 +73,9 @@ def count_rows(command, keys):
     return written["count"].sum() if command == "table" else len(written)
 
 
-@pytest.mark.parametrize("command", ["table", "synthesize"])
-@pytest.mark.parametrize("spelling", ["point", "bare point", "exponent"])
+@pytest.mark.parametrize(
+    ("spelling", "command"), diagonal(["point", "bare point", "exponent"], ["table", "synthesize"])
+)
 def test_spellings_of_an_integer_are_one_person(command, spelling):
     keys = [spell(number, s) for s in ("integer", spelling) for number in range(N)]
     assert count_rows(command, keys) == pytest.approx(N, abs=2)

@@ -77,6 +77,7 @@ def test_functions_show_no_bar(table, monkeypatch):
     assert sys.stderr.getvalue() == ""
 
 
+@pytest.mark.long
 def test_report_shows_a_bar_of_its_parts_on_a_terminal(monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr("skdp.evaluation.report._report.N_RELEASES", 2)

@@ -7,6 +7,7 @@ import pytest
 
 from skdp import Domain, DPLinkedSynthesizer, DPMarginalSynthesizer, Interval, PrivacyLedger
 from tests.cli.commands import call, refuse
+from tests.conftest import diagonal
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -195,8 +196,7 @@ def linked_words(suffix="csv", key="id", epsilon=20):
     return ["synthesize", *words, "--person", key, "--domain", "domain.toml", "--epsilon", epsilon]
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
-@pytest.mark.parametrize("order", [[], ["--order-by", "day"]])
+@pytest.mark.parametrize(("order", "suffix"), diagonal([[], ["--order-by", "day"]], ["csv", "parquet"]))
 def test_linked_files_are_synthesized_as_tables_in_memory(linked, suffix, order, capsys):
     for name in ("out", "events"):
         Path(f"{name}.{suffix}").unlink(missing_ok=True)

@@ -11,6 +11,7 @@ from sklearn.utils import Bunch
 
 from skdp.datasets import load_adult
 from skdp.metrics import to_aif360
+from tests.conftest import diagonal
 
 NAMES = [
     *("age", "workclass", "fnlwgt", "education", "education-num", "marital-status", "occupation", "relationship"),
@@ -65,8 +66,7 @@ def test_published_facts_hold():
     assert missing[missing > 0].to_dict() == MISSING
 
 
-@pytest.mark.parametrize("subset", ["train", "test", "all"])
-@pytest.mark.parametrize("dropna", [False, True])
+@pytest.mark.parametrize(("dropna", "subset"), diagonal([False, True], ["train", "test", "all"]))
 def test_domain_declares_every_value_of_every_column(subset, dropna):
     adult = load_adult(subset=subset, dropna=dropna)
     assert adult.domain.columns == tuple(adult.frame.columns)

@@ -11,7 +11,7 @@ from sklearn.base import clone
 import skdp
 from skdp import Domain, Interval, PrivacyGuarantee, privacy_statement
 from skdp.domain import Categories, drop_bins
-from tests.conftest import often
+from tests.conftest import diagonal, often
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -164,8 +164,7 @@ def fit(estimator):
     return estimator.fit(PEOPLE, LABELS) if needs_labels else estimator.fit(PEOPLE)
 
 
-@pytest.mark.parametrize("form", often(FORMS, {"wide Domain"}))
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize(("name", "form"), diagonal(ESTIMATORS, often(FORMS, {"wide Domain"})))
 def test_statement_counts_each_release_of_the_columns_once(name, form, tmp_path):
     one, other = found_twice()
     estimator = ESTIMATORS[name](FORMS[form](one["job"], other["age"]))

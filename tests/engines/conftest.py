@@ -98,7 +98,7 @@ LONG = [
 
 
 # Databases of Ibis. PostgreSQL is started once.
-IBIS = ["ibis_sqlite", "ibis_duckdb", pytest.param("ibis_postgres", marks=pytest.mark.long)]
+IBIS = [*often(["ibis_sqlite", "ibis_duckdb"], ["ibis_sqlite"]), pytest.param("ibis_postgres", marks=pytest.mark.long)]
 
 
 def _start(request):
@@ -112,18 +112,18 @@ def batch_rows(monkeypatch):
     return lambda rows: monkeypatch.setattr("skdp.engines._release.count_batch_rows", lambda n_columns: rows)
 
 
-# Quick tests use a table in memory, a lazy one and DuckDB; the nightly job uses all.
+# Quick tests use a table in memory and DuckDB, or a lazy table and SQLite; the nightly job uses all.
 @pytest.fixture(params=[*often(ENGINES, ["arrow", "duckdb"]), *LONG])
 def engine(request):
     return _start(request)
 
 
-@pytest.fixture(params=[*often(LAZY, ["polars_lazy", "duckdb"]), *LONG])
+@pytest.fixture(params=[*often(LAZY, ["polars_lazy"]), *LONG])
 def lazy_engine(request):
     return _start(request)
 
 
-@pytest.fixture(params=[*often(LAZY, ["polars_lazy", "duckdb"]), *IBIS, *LONG])
+@pytest.fixture(params=[*often(LAZY, ["polars_lazy"]), *IBIS, *LONG])
 def any_engine(request):
     """Engines of tables that are not in memory, and databases."""
     if request.param.startswith("ibis"):

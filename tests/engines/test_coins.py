@@ -14,6 +14,7 @@ from skdp.engines import privatize, privatize_file
 from skdp.engines._release import WHOLE_TABLE as WHOLE
 from skdp.engines._release import BatchRelease, KeyedSource
 from skdp.local import NumericPerturber, RapporEncoder, SecretKey
+from tests.conftest import diagonal
 from tests.engines.tables import read, write
 
 KEY = SecretKey(b"a key of 32 bytes for the tests.")
@@ -142,8 +143,7 @@ def test_equal_batches_have_different_reports(every_engine, batch_rows, seed):
     assert find_equal_batches(pa.table({"a": first["a"], "b": second["a"]})) == []
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet", "arrow"])
-@pytest.mark.parametrize("has_run", [False, True])
+@pytest.mark.parametrize(("has_run", "form"), diagonal([False, True], ["csv", "parquet", "arrow"]))
 def test_equal_batches_of_a_file_have_different_reports(tmp_path, batch_rows, form, has_run):
     batch_rows(BATCH)
     made = RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]})

@@ -13,6 +13,7 @@ import pytest
 from skdp import Domain, Interval, PrivacyLedger, RandomizedResponseEncoder
 from skdp.engines import estimate_file, privatize, privatize_file
 from skdp.local import OnFitOnly, SecretKey
+from tests.conftest import diagonal
 from tests.engines.tables import FORMATS, collect_error_text, encoder, read, write
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -35,8 +36,7 @@ def target(tmp_path):
     return tmp_path / "out.parquet"
 
 
-@pytest.mark.parametrize("before", FORMATS)
-@pytest.mark.parametrize("after", FORMATS)
+@pytest.mark.parametrize(("after", "before"), diagonal(FORMATS, FORMATS))
 def test_reports_in_every_format_equal_reports_in_memory(people, tmp_path, before, after):
     source = write(people, tmp_path / f"in.{before}")
     found = privatize_file(source, tmp_path / f"out.{after}", encoder(), keep=["number"])

@@ -10,6 +10,7 @@ import pytest
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger, RandomizedResponseEncoder, read_protocol
 from skdp.engines import TableFile, estimate_file, privatize_file, synthesize_file, tally_files
 from tests.cli.commands import call, refuse
+from tests.conftest import often
 from tests.engines.tables import read, read_declared, write
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -34,7 +35,7 @@ def folder(tmp_path, monkeypatch):
     Path("parts").mkdir()
 
 
-@pytest.fixture(params=FORMATS)
+@pytest.fixture(params=often(FORMATS, ["csv", "parquet"]))
 def form(request):
     """Write a table to one file and to three files of a folder, with further files that are no rows."""
     form = request.param

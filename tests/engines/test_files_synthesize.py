@@ -11,6 +11,7 @@ import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger
 from skdp.engines import privatize_file, sample_file, synthesize_file
+from tests.conftest import diagonal, often
 from tests.engines.tables import FORMATS, SURVEY, encoder, make_synthesizer, read, survey, write
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -28,7 +29,7 @@ def rows():
     return table.select(["member", "more", "age", "color", "weight", "person", "born", "number"])
 
 
-@pytest.fixture(params=FORMATS)
+@pytest.fixture(params=often(FORMATS, ["csv", "parquet"]))
 def source(request, rows, tmp_path):
     return write(rows, tmp_path / f"in.{request.param}")
 
@@ -124,8 +125,7 @@ def refuse(source, match, error=ValueError, person=None, target="out.csv", domai
         assert word not in str(caught.value)
 
 
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("person", [None, "person"])
+@pytest.mark.parametrize(("person", "form"), diagonal([None, "person"], FORMATS))
 def test_value_outside_the_domain_raises_an_error(rows, tmp_path, form, person):
     # In a row of the last batch that is not excluded.
     table = pa.concat_tables([rows, rows.slice(0, 1).set_column(3, "color", pa.array(["violet"]))])
@@ -183,6 +183,7 @@ def test_names_that_differ_in_case_are_distinct(tmp_path, form):
     assert found.marginal(["A"])["count"].round(-1).tolist() == [100, 0]
 
 
+@pytest.mark.long
 def test_full_disk_does_not_lose_a_saved_model(rows, tmp_path, monkeypatch):
     def fill_the_disk(self, n_samples):
         raise OSError(errno.ENOSPC, "No space left on device")

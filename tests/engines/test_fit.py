@@ -18,6 +18,7 @@ from sklearn.base import clone
 from skdp import DPGroupBy, DPHistogram, DPMarginalSynthesizer, PrivacyLedger
 from skdp.engines import synthesize_file
 from skdp.large import open_large
+from tests.conftest import diagonal
 from tests.engines.tables import SURVEY, make_synthesizer, survey, write
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -101,9 +102,11 @@ def test_counts_equal_the_counts_in_memory(lazy_engine, table, policy):
 
 
 @pytest.mark.parametrize(
-    "policy", ["error", "clip", {"color": "red"}, {"color": "red", "age": "clip"}, {"age": 50, "weight": None}]
+    ("policy", "in_memory"),
+    diagonal(
+        ["error", "clip", {"color": "red"}, {"color": "red", "age": "clip"}, {"age": 50, "weight": None}], [False, True]
+    ),
 )
-@pytest.mark.parametrize("in_memory", [True, False])
 def test_undeclared_value_of_a_column_without_a_policy_raises_an_error(lazy_engine, rows, policy, in_memory, tmp_path):
     """It is neither counted nor dropped, although other columns replace undeclared values."""
     table = rows.set_column(4, "member", pa.array(["no"] + [None] * (N - 1), pa.string()))

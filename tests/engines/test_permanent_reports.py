@@ -8,6 +8,7 @@ import pytest
 from skdp import NumericPerturber, PrivacyLedger, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.engines import privatize, privatize_file, tally
 from skdp.local import RapporEncoder, ReportProtocol, SecretKey
+from tests.conftest import diagonal
 from tests.engines.tables import DOMAIN, write
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -111,8 +112,7 @@ def test_member_has_one_report_in_every_format(people, tmp_path, make):
     assert reports[0] == reports[1] == reports[2]
 
 
-@pytest.mark.parametrize("make", [encoder, perturber, rappor, second])
-@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize(("form", "make"), diagonal(["csv", "parquet"], [encoder, perturber, rappor, second]))
 def test_repeated_run_reports_each_row_once(people, tmp_path, monkeypatch, make, form):
     drawn, randomize, stops = {}, ReportProtocol.randomize, iter([True])
 

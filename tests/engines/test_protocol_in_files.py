@@ -18,6 +18,7 @@ from skdp import (
 )
 from skdp.engines import estimate_file, privatize, privatize_file, tally, tally_files
 from skdp.local import SecretKey
+from tests.conftest import diagonal
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -53,8 +54,7 @@ def test_every_engine_writes_the_protocol_to_its_files(every_engine, tmp_path):
             RandomizedResponseEncoder(3.0, categories=VALUES).fit(PEOPLE).estimate_counts(found)
 
 
-@pytest.mark.parametrize("name", TRANSFORMERS)
-@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+@pytest.mark.parametrize(("ending", "name"), diagonal(["parquet", "arrow"], TRANSFORMERS))
 def test_files_of_reports_are_read_by_their_protocol(name, ending, tmp_path):
     transformer, people = TRANSFORMERS[name]
     people.to_parquet(tmp_path / "in.parquet")

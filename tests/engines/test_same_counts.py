@@ -11,7 +11,7 @@ import pytest
 
 from skdp import Domain, DPHistogram, RandomizedResponseEncoder
 from skdp.engines import privatize, tally
-from tests.conftest import often
+from tests.conftest import diagonal, often
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -94,8 +94,7 @@ if pd.__version__ >= "3":
     TEXT += [pd.StringDtype(storage, na_value=np.nan) for storage in ("python", "pyarrow")]
 
 
-@pytest.mark.parametrize("converted", [True, False])  # to the text of Dask
-@pytest.mark.parametrize("dtype", TEXT)
+@pytest.mark.parametrize(("dtype", "converted"), diagonal(TEXT, [True, False]))
 def test_text_dtypes_of_pandas_are_counted(dtype, converted):
     import dask
     import dask.dataframe as dd

@@ -54,6 +54,7 @@ def test_report_alone_has_the_accuracy_of_the_channel():
     assert result.std_error == pytest.approx(math.sqrt(result.accuracy * (1 - result.accuracy) / 20_000))
 
 
+@pytest.mark.long
 @few_kinds
 @pytest.mark.usefixtures("few_trees")
 def test_all_dataframes_give_equal_results(make_frame):

@@ -12,6 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import skdp
 from skdp.evaluation import audit_epsilon
+from tests.conftest import quick_first
 from tests.evaluation import broken_transformers as broken
 from tests.evaluation.broken_transformers import one
 
@@ -118,17 +119,21 @@ def test_audit_tries_each_of_ten_values(value):
 
 @pytest.mark.parametrize(
     "columns",
-    [
-        {"value": TEN, "other": list("xy")},
-        {"other": list("xyz"), "value": TEN},
-        {"value": [*TEN, *map(str, range(40))]},
-        {"value": [*TEN, None]},
-    ],
+    quick_first(
+        3,
+        [
+            {"value": TEN, "other": list("xy")},
+            {"other": list("xyz"), "value": TEN},
+            {"value": [*TEN, None]},
+            {"value": [*TEN, *map(str, range(40))]},
+        ],
+    ),
 )
 def test_audit_tries_each_value_beside_other_columns(columns):
     assert audit_epsilon(never_noised("d", columns), n_draws=60_000, random_state=0).rejected
 
 
+@pytest.mark.long
 def test_warning_of_the_audit_names_the_number_of_tried_values():
     encoder = sound(categories={"value": range(200), "other": [0, 1]})
     with pytest.warns(UserWarning, match=r"Column 'value' has 200 declared values, of which the audit tries 50"):

@@ -17,6 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import skdp
 from skdp.evaluation import compare_to_baseline, fairness_study
+from tests.conftest import quick_first
 
 RNG = np.random.default_rng(7)
 N = 600
@@ -88,7 +89,7 @@ ENCODERS = {
 }
 
 
-@pytest.mark.parametrize("name", ENCODERS)
+@pytest.mark.parametrize("name", quick_first(3, list(ENCODERS)))
 def test_all_encoders_at_large_epsilon_equal_the_model_without_privacy(name):
     """With a large epsilon, reports are true values."""
     encoder = clone(ENCODERS[name]).set_params(categories={name: DOMAIN[name] for name in ("sex", "job")})
@@ -156,6 +157,7 @@ def test_seeds_repeat_a_study():
 TWO = {"sensitive_features": ["sex", "job"], "privileged": {"sex": "m", "job": ["clerk", "shop"]}}
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:The noise of the reports gives the rate", "ignore:Setting a value on a Series")
 def test_several_columns_and_their_intersection_are_compared():
     result = study(methods=["without privacy", "reported", "private parity"], epsilons=[8.0], **TWO)
@@ -316,6 +318,7 @@ def test_weights_are_used_for_training_and_all_scores():
             assert rows_of(result, method, PARITY)[number] == pytest.approx(rates[0] - rates[1], abs=1e-12)
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:The noise of the reports gives the rate", "ignore:Setting a value on a Series")
 def test_weights_of_rows_change_the_groups_of_parity():
     """Each hired woman counts as three, and each other woman as a third, so that parity of rows is no parity."""
@@ -325,6 +328,7 @@ def test_weights_of_rows_change_the_groups_of_parity():
     assert abs(rows_of(study(**options), "private parity", PARITY).mean()) < 0.12
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:The noise of the reports gives the rate", "ignore:Setting a value on a Series")
 def test_pipeline_with_parity_equals_its_model_on_the_prepared_features():
     options = {"methods": ["private parity"], "epsilons": [8.0], "sample_weight": np.linspace(0.5, 1.5, N)}

@@ -53,6 +53,7 @@ def test_members_are_identified_at_a_large_epsilon_only():
     assert hidden.advantage_bound == pytest.approx(math.tanh(relation / 2))
 
 
+@pytest.mark.long
 def test_threshold_of_an_advantage_is_chosen_on_other_rows():
     """For equal populations, the interval of the advantage covers 0; for a shift by 1, 2 Phi(1/2) - 1."""
     scores = np.random.default_rng(0).normal(size=(2, 4000, 1))

@@ -117,6 +117,7 @@ class TestScores:
         with pytest.warns(skdp.WeakGuaranteeWarning, match="epsilon=30 gives weak protection"):
             curve(pipeline(encoder(categories=DOMAIN)), epsilons=[30.0])
 
+    @pytest.mark.long
     def test_all_dataframes_are_accepted(self):
         X, y = table()
         expected = curve(epsilons=[0.5])
@@ -223,6 +224,7 @@ def test_each_release_is_charged_and_an_error_is_raised():
     assert ledger.spent.epsilon <= 1
 
 
+@pytest.mark.long
 def test_epsilon_of_the_only_private_step_is_found():
     pd.testing.assert_frame_equal(curve(param_name=None), curve())
     wrapped = pipeline(skdp.OnFitOnly(skdp.RandomizedResponseEncoder(categories=DOMAIN)))

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 import skdp
+from tests.conftest import diagonal
 
 TABLE = pd.DataFrame({"x": [f"v{number % 9}" for number in range(700)], "y": [number % 3 for number in range(700)]})
 DECLARED = {"x": [f"v{number}" for number in range(9)], "y": [0, 1, 2]}
@@ -30,8 +31,9 @@ def lay_out(reports):
     yield pa.concat_tables([pa.Table.from_pandas(half, preserve_index=False) for half in (reports[:1], reports[1:])])
 
 
-@pytest.mark.parametrize("kind", ["UnaryEncodingTransformer", "SubsetSelectionEncoder"])
-@pytest.mark.parametrize("strategy", ["split", "sample"])
+@pytest.mark.parametrize(
+    ("strategy", "kind"), diagonal(["split", "sample"], ["UnaryEncodingTransformer", "SubsetSelectionEncoder"])
+)
 def test_sums_of_reports_do_not_depend_on_their_layout(kind, strategy):
     encoder = getattr(skdp, kind)(1.0, categories=DECLARED, strategy=strategy, random_state=0).fit(TABLE)
     reports = encoder.transform(TABLE)

@@ -12,6 +12,7 @@ import skdp
 from skdp.oracles import LocalHashing
 from skdp.survey import ReportDesign
 from skdp.tables import wrap_table
+from tests.conftest import diagonal
 from tests.local.transformers import ENCODERS
 from tests.oracles.conftest import all_reports, floats
 
@@ -47,8 +48,7 @@ def write_reports(encoder, place, reports):
     return protocol.write(arrays, wrap_table(like[list(protocol.columns)]))
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("encoder_class", ENCODERS)
+@pytest.mark.parametrize(("encoder_class", "strategy"), diagonal(ENCODERS, STRATEGIES))
 def test_values_are_unbiased_over_all_reports(encoder_class, strategy, monkeypatch):
     """Exact: the sum over all reports of probability times value is the one-hot vector."""
     monkeypatch.setattr(f"{LocalHashing.__module__}._SMALL_PRIME", 11)  # small enough to enumerate the hash functions

@@ -110,6 +110,7 @@ class TestFinding:
         assert top["count"].is_monotonic_decreasing
         assert finder.n_reports_ == 100_000
 
+    @pytest.mark.long
     def test_block_size_does_not_change_the_words(self, monkeypatch):
         finder = HeavyHitters(3.0, n_top=20, max_length=8, alphabet=string.ascii_lowercase, random_state=0)
         reports = finder.report(zipf(5_000, 0))

@@ -74,6 +74,7 @@ def test_std_error_of_a_mean_uses_reports_and_at_least_the_noise(mechanism):
 
 
 class TestDistribution:
+    @pytest.mark.long
     def test_estimated_frequencies_are_close_to_the_truth(self):
         ages = load_adult().frame[["age"]]
         fitted = NumericPerturber(2.0, mechanism="square_wave", bounds=(0, 100), random_state=0)

@@ -10,6 +10,7 @@ import pytest
 
 import skdp
 from skdp.oracles import ORACLES
+from tests.conftest import diagonal
 from tests.oracles.conftest import all_reports, floats
 
 CATEGORIES = {
@@ -51,8 +52,7 @@ def make(name, epsilon=2.0, **parameters):
     return TRANSFORMERS[name](epsilon, **{"categories": CATEGORIES, "random_state": 0} | parameters)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("name", TRANSFORMERS)
+@pytest.mark.parametrize(("name", "strategy"), diagonal(TRANSFORMERS, STRATEGIES))
 def test_estimated_counts_are_within_their_errors(name, strategy):
     table = pd.DataFrame(data(10_000))
     encoder = make(name, strategy=strategy).fit(table)

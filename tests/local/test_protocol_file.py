@@ -17,7 +17,7 @@ import skdp
 from skdp.engines import tally_files
 from skdp.local import ReportTransformer
 from skdp.privacy import shuffled_guarantee
-from tests.conftest import often
+from tests.conftest import diagonal, often
 from tests.local.protocols import FITTED, KEY, PEOPLE, VALUES
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -200,8 +200,7 @@ def test_javascript_client_passes_its_tests():
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("seed", [None, 0])
-@pytest.mark.parametrize("name", ["response", "numbers", "rappor"])
+@pytest.mark.parametrize(("name", "seed"), diagonal(["response", "numbers", "rappor"], [None, 0]))
 def test_reader_states_whether_reports_are_secure(name, seed):
     made = clone(FITTED[name][0]).set_params(random_state=seed).fit(FITTED[name][1])
     reader = ReportTransformer.from_json(made.to_json())

@@ -19,6 +19,7 @@ from skdp.local import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
+from tests.conftest import diagonal
 from tests.oracles.conftest import all_reports, floats
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -80,9 +81,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.parametrize("k", [2, 5])
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 6.0])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("kind", "epsilon", "k"), diagonal(KINDS, [0.01, 1.0, 6.0], [2, 5]))
 def test_posterior_features_follow_bayes_rule(kind, epsilon, k):
     inner = kind(epsilon, categories=[range(k)], random_state=0)
     rows = np.resize(np.arange(k), (200, 1))

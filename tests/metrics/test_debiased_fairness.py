@@ -9,6 +9,7 @@ from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 from skdp import FrequencyOracleEncoder, Interval, LocalTableEncoder, PerHalf, RandomizedResponseEncoder, ReportDesign
 from skdp.local import NumericPerturber, SubsetSelectionEncoder, UnaryEncodingTransformer
 from skdp.metrics import debiased_fairness, fairness_report, joint_distribution
+from tests.conftest import diagonal
 from tests.oracles.conftest import all_reports, floats
 
 SEX = {"sex": ["Female", "Male"]}
@@ -80,9 +81,12 @@ def test_jointly_reported_columns_are_summed_over_excluded_columns(make):
 
 
 @pytest.mark.parametrize(
-    "make", [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder, FrequencyOracleEncoder]
+    ("strategy", "make"),
+    diagonal(
+        ["split", "joint"],
+        [RandomizedResponseEncoder, UnaryEncodingTransformer, SubsetSelectionEncoder, FrequencyOracleEncoder],
+    ),
 )
-@pytest.mark.parametrize("strategy", ["split", "joint"])
 def test_metrics_without_noise_equal_the_metrics_of_true_groups(make, strategy):
     people, true, predicted = table(400)
     encoder = make(80.0, strategy=strategy, categories=BOTH, random_state=0)
@@ -205,8 +209,7 @@ def test_group_estimated_as_empty_makes_extremes_unknown():
 
 
 @pytest.mark.filterwarnings("ignore:Undefined")
-@pytest.mark.parametrize("columns", [["race"], ["race", "sex"]])
-@pytest.mark.parametrize("strategy", ["split", "joint"])
+@pytest.mark.parametrize(("strategy", "columns"), diagonal(["split", "joint"], [["race"], ["race", "sex"]]))
 def test_reports_that_contradict_the_encoder_warn(strategy, columns):
     """Rows that are selected by their reports had intervals with a coverage of 65 %, without a warning."""
     people, true, predicted = table(6_000)
@@ -292,6 +295,7 @@ def test_halves_are_debiased_by_their_own_channel():
         debiased_fairness(true, predicted, reports, PerHalf(RandomizedResponseEncoder(categories=SEX)))
 
 
+@pytest.mark.long
 def test_differences_are_computed_from_clipped_rates():
     """No row of the group "few" is selected, so its unbiased estimate is negative in half of the draws."""
     group = pd.DataFrame({"group": ["few"] * 100 + ["many"] * 900})

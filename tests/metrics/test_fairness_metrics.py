@@ -126,6 +126,7 @@ def test_invalid_counts_raise_an_error(change, error, message):
         fairness_from_counts(**arguments | change)
 
 
+@pytest.mark.long
 def test_standard_error_adds_the_noise_of_counts_to_the_sampling_error():
     """The counts are of 120 samples of a population, each with its own noise."""
     people, estimates, errors = draw_people(100_000, 3), [], []

@@ -7,6 +7,7 @@ from scipy import stats
 
 from skdp import RandomizedResponseEncoder
 from skdp.metrics import debiased_fairness, fairness_report
+from tests.conftest import diagonal
 
 
 def draw_population(n, rng):
@@ -26,8 +27,7 @@ def privatize(group, epsilon, seed=0):
     return encoder.fit_transform(pd.DataFrame({"group": group})), encoder
 
 
-@pytest.mark.parametrize("rows", ["population", "table"])
-@pytest.mark.parametrize("epsilon", [None, 1.0])
+@pytest.mark.parametrize(("epsilon", "rows"), diagonal([None, 1.0], ["population", "table"]))
 def test_unit_of_weights_does_not_change_the_table(epsilon, rows):
     def report(weight):
         if epsilon is None:
@@ -52,6 +52,7 @@ def test_standard_errors_of_weighted_rates_are_linearized():
     np.testing.assert_allclose(table["std_error"][:6], errors)
 
 
+@pytest.mark.long
 def test_noise_of_weighted_reports_has_the_variance_of_independent_misreports():
     """The rows are fixed, so that 100 draws of the reports differ by their noise only."""
     estimates, errors = [], []

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from skdp.metrics import link_errors
+from tests.conftest import quick_first
 
 
 def make_tables(seed, trait=1.0):
@@ -55,13 +56,13 @@ def test_errors_equal_direct_computation():
     assert errors["next"] == pytest.approx((1 / 3 + 1 / 6 + 1 / 3 + 1 / 2) / 2)
 
 
-@pytest.mark.parametrize(("order_by", "error"), [(None, 5 / 8), ("hour", 5 / 8), ("day", 1 / 2)])
+@pytest.mark.parametrize(("order_by", "error"), quick_first(2, [(None, 5 / 8), ("day", 1 / 2), ("hour", 5 / 8)]))
 def test_next_is_the_mean_over_orders_of_equal_events(order_by, error):
     # Of the three pairs of the first person, 1 / 2 is (0, 0) in a random order, and 1 if the values are ordered. So is
     # the pair of the second person. All four pairs of constant values are (0, 0).
     people = pd.DataFrame({"id": [0, 2]})
     events = pd.DataFrame({"id": [0, 0, 0, 0, 2, 2], "x": [0, 0, 1, 1, 0, 0], "day": [1, 1, 2, 2, 1, 1], "hour": 0})
-    for seed in range(3):
+    for seed in range(2):
         real, constant = (events.assign(x=x).sample(frac=1, random_state=seed) for x in (events["x"], 0))
         errors = link_errors(people, real, people, constant, person="id", order_by=order_by)
         # The other two columns have no error.

@@ -22,7 +22,7 @@ import pytest
 from skdp import BudgetExceeded, Domain, PrivacyGuarantee, PrivacyLedger, RandomizedResponseEncoder, privacy_statement
 from skdp.cli import main
 from skdp.randomness import SecureSource
-from tests.conftest import counted_draws
+from tests.conftest import counted_draws, quick_first
 from tests.privacy import ledger_users, postgres_server
 from tests.privacy.edited_ledgers import EDITS, charged_ledger, check_damaged
 
@@ -507,7 +507,7 @@ def make_database(server):
             database.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-@pytest.mark.parametrize("encoding", ["SQL_ASCII", "UTF8", "LATIN1"])
+@pytest.mark.parametrize("encoding", quick_first(2, ["SQL_ASCII", "LATIN1", "UTF8"]))
 def test_ledger_does_not_depend_on_settings_of_the_database(encoding, make_database):
     address = make_database(encoding)
     settings = ["", "&client_encoding=sql_ascii", "&client_encoding=latin1"]

@@ -24,6 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 import skdp
 from skdp import OnFitOnly, RandomizedResponseEncoder
 from skdp.privacy import Mu, PrivacyGuarantee
+from tests.conftest import diagonal
 
 # Few rows, and classes that are read from them.
 pytestmark = [pytest.mark.filterwarnings("ignore::UserWarning"), pytest.mark.usefixtures("repeatable_draws")]
@@ -302,8 +303,7 @@ META = {
 }
 
 
-@pytest.mark.parametrize("name", META)
-@pytest.mark.parametrize("protected", [at_fit, always])
+@pytest.mark.parametrize(("protected", "name"), diagonal([at_fit, always], META))
 def test_meta_estimators_are_unprotected(name, protected):
     """Each of its fits is a release, and it may store scores, predictions, classes or the number of rows."""
     ledger = skdp.PrivacyLedger(epsilon=1000)

@@ -16,6 +16,7 @@ from scipy import stats
 from skdp import PrivacyLedger, ReportDesign, privacy_statement
 from skdp.exact import exp_bounds
 from skdp.survey import survey_mean
+from tests.conftest import diagonal
 
 # Counts of the reports of 18 generated tables, and independent fits, which agree with RRreg 0.7.6 where it is correct;
 # also beyond the boundary, where RRreg has no correct error.
@@ -91,9 +92,10 @@ def answers(yes, n, **columns):
     return pd.DataFrame({"q": ["yes"] * yes + ["no"] * (n - yes)}).assign(**columns)
 
 
-@pytest.mark.parametrize("n", [20, 100])
-@pytest.mark.parametrize("share", [0, 0.02, 0.3])
-@pytest.mark.parametrize("design", [ReportDesign.warner("q", 0.75), ReportDesign.direct("q")])
+@pytest.mark.parametrize(
+    ("design", "share", "n"),
+    diagonal([ReportDesign.warner("q", 0.75), ReportDesign.direct("q")], [0, 0.02, 0.3], [20, 100]),
+)
 def test_intervals_cover_the_proportion(design, share, n):
     """Exact, over all counts of reports: at least 0.93, instead of 0.83 without the error of the noise."""
     chance = (1 - share) * design.channels[None][0, 1] + share * design.channels[None][1, 1]
@@ -413,6 +415,7 @@ def test_rows_in_their_own_cluster_are_independent():
     pd.testing.assert_frame_equal(found, design.estimate_frequencies(SAMPLE)[columns])
 
 
+@pytest.mark.long
 def test_intervals_with_non_compliance_cover_the_proportions_of_clusters():
     """Half of the clusters have no one with the attribute; without clusters, 86 % of the intervals cover "yes"."""
     rng, n_draws, covered = np.random.default_rng(0), 120, np.zeros(2)

@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import skdp
 from skdp import LocalHashingEncoder, NumericPerturber, RandomizedResponseEncoder, UnaryEncodingTransformer
 from skdp.survey import ReportDesign, ReportLinearRegression, ReportLogisticRegression
+from tests.conftest import diagonal, quick_first
 
 CASES = Path(__file__).parent / "cases"
 FIGURES = json.loads((CASES / "figures.json").read_text())
@@ -80,7 +81,7 @@ def test_reports_without_a_design_warn(model):
         model.fit(X, y)
 
 
-@pytest.mark.parametrize("estimator", [ReportLogisticRegression(), ReportLinearRegression()])
+@pytest.mark.parametrize("estimator", quick_first(1, [ReportLinearRegression(), ReportLogisticRegression()]))
 def test_scikit_learn_checks_pass(estimator):
     with warnings.catch_warnings():
         # Tables that separate the classes have no maximum.
@@ -163,8 +164,7 @@ def reported_table(n=300, seed=0):
     return pd.DataFrame(reported), linear + rng.normal(size=n), pd.Series(reports, name="y")
 
 
-@pytest.mark.parametrize("factor", [1e4, 1e-6])
-@pytest.mark.parametrize("kind", [ReportLogisticRegression, ReportLinearRegression])
+@pytest.mark.parametrize(("kind", "factor"), diagonal([ReportLogisticRegression, ReportLinearRegression], [1e4, 1e-6]))
 def test_only_ratios_of_weights_matter(kind, factor):
     """Also if a few rows have large weights: no warning, a maximum, equal errors."""
     X, y, reports = reported_table(1500)
@@ -275,6 +275,7 @@ def test_fit_maximizes_the_enumerated_likelihood(logistic):
 # Reports of encoders.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "encoder",
     [

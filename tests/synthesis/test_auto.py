@@ -190,6 +190,7 @@ def test_pairs_are_scored_again_for_at_most_60_columns(n_columns, is_scored):
     assert (max(n_measured) > n_columns) == is_scored
 
 
+@pytest.mark.long
 def test_scores_of_several_rounds_have_the_stated_precision():
     """With 35 pairs of equal columns, independent guesses misplace all records."""
     bits = np.random.default_rng(0).integers(0, 2, (1_000, 35))

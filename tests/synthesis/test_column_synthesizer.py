@@ -17,6 +17,7 @@ import skdp
 from skdp import Domain, DPColumnSynthesizer, Interval, PrivacyLedger, SyntheticResampler, privacy_statement
 from skdp.privacy import Mu, Rho
 from skdp.testing import check_curator, replay_release
+from tests.conftest import diagonal
 from tests.persistence.forgery import forge_file, save_bytes
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -66,8 +67,7 @@ def release_of(epsilon, n_values, **parameters):
 
 
 class TestPrivacy:
-    @pytest.mark.parametrize("epsilon", [50.0, Mu(50.0, delta=1e-6)])
-    @pytest.mark.parametrize("n_values", [2, 3])
+    @pytest.mark.parametrize(("n_values", "epsilon"), diagonal([2, 3], [50.0, Mu(50.0, delta=1e-6)]))
     def test_another_value_costs_the_stated_epsilon(self, epsilon, n_values):
         """A record moves from one value to another; with hardly any noise, all pairs are counted."""
         for table in small_tables(n_values):
@@ -96,8 +96,10 @@ class TestPrivacy:
         assert 0 < min(used) < max(used)
         assert max(used) == pytest.approx(1)
 
-    @pytest.mark.parametrize("n_neighbors", [5, pytest.param(170, marks=pytest.mark.long)])
-    @pytest.mark.parametrize("columns", [["age", "sex"], ["income"], ["sex", "job"]])
+    @pytest.mark.parametrize(
+        ("columns", "n_neighbors"),
+        diagonal([["age", "sex"], ["income"], ["sex", "job"]], [5, pytest.param(170, marks=pytest.mark.long)]),
+    )
     def test_neighbors_in_private_columns_are_within_epsilon(self, columns, n_neighbors):
         rng = np.random.default_rng(1)
         budgets = [

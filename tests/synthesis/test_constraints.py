@@ -9,7 +9,7 @@ import pytest
 
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyLedger, SyntheticResampler, privacy_statement
 from skdp.testing import replay_release
-from tests.conftest import counted_draws
+from tests.conftest import counted_draws, diagonal
 from tests.synthesis.bounds import bounds_only
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -60,8 +60,7 @@ def require_valid(rows):
         assert ((rows["end"] > 20) == rows["late"]).all()
 
 
-@pytest.mark.parametrize("bins", ["declared", "found"])
-@pytest.mark.parametrize("epsilon", [0.1, 10.0])
+@pytest.mark.parametrize(("epsilon", "bins"), diagonal([0.1, 10.0], ["declared", "found"]))
 def test_constraints_hold_in_all_rows(bins, epsilon):
     synthesizer = fit_model(domain=bounds_only(DOMAIN, bins), epsilon=epsilon)
     rows = synthesizer.sample(1_000)
@@ -89,13 +88,14 @@ def test_constraints_hold_in_other_libraries(library):
 
 def test_derived_columns_are_not_read():
     table = people()
-    made = fit_model(table).sample(200)
+    fitted = fit_model(table)
+    made = fitted.sample(200)
     for other in (table.assign(total=np.nan), table.assign(total="text")):
         pd.testing.assert_frame_equal(fit_model(other).sample(200), made)
     without = fit_model(table.drop(columns="total")).sample(200)
     pd.testing.assert_frame_equal(without[list(made)], made)
-    assert fit_model(table).guarantee_.scope == tuple(table)
-    assert privacy_statement(fit_model(table)).unprotected_columns == []
+    assert fitted.guarantee_.scope == tuple(table)
+    assert privacy_statement(fitted).unprotected_columns == []
 
 
 def test_uncomputable_derived_column_raises_before_charge():

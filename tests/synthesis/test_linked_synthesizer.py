@@ -16,7 +16,7 @@ from skdp.synthesis.answers._events import UNIT
 from skdp.synthesis.measure import measure_and_fit
 from skdp.synthesis.model import Marginal, Structure, fit_model
 from skdp.testing import replay_release
-from tests.conftest import often
+from tests.conftest import diagonal, often, quick_first
 from tests.persistence.forgery import list_members, save_bytes
 from tests.synthesis.bounds import bounds_only
 
@@ -94,7 +94,7 @@ def count_exactly(synthesizer, people, events, monkeypatch):
     return counted
 
 
-@pytest.mark.parametrize("order_by", ["day", "hour", None])
+@pytest.mark.parametrize("order_by", often(["day", "hour", None], ["day", None]))
 def test_person_adds_at_most_one_to_each_marginal(order_by, monkeypatch):
     # Tiny tables of two people and an event without a person. The second person has all
     # combinations of up to three events; ``hour`` has ties only.
@@ -128,9 +128,9 @@ def test_person_adds_at_most_one_to_each_marginal(order_by, monkeypatch):
     assert largest == UNIT
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("order_by", ["day", None])
-@pytest.mark.parametrize("sizes", often([(1, 7), (0, 4, 7)], [(1, 7)]))
+@pytest.mark.parametrize(
+    ("sizes", "order_by", "delta"), diagonal(often([(1, 7), (0, 4, 7)], [(1, 7)]), ["day", None], [0.0, 1e-6])
+)
 def test_replay_without_a_person_stays_within_the_guarantee(sizes, delta, order_by):
     patients, visits = make_tables(40)
     used = []
@@ -189,7 +189,7 @@ def test_replay_of_500_neighbors_stays_within_the_guarantee():
         assert replay.passed, (seed, replay.findings)
 
 
-@pytest.mark.parametrize("bins", ["declared", "found"])
+@pytest.mark.parametrize("bins", quick_first(1, ["found", "declared"]))
 def test_replay_of_a_single_table_stays_within_the_guarantee(bins):
     patients, visits = make_tables(40)
     rows = patients.merge(visits, on="id")
@@ -266,6 +266,7 @@ def test_synthetic_events_depend_on_the_person(tables, fitted):
         assert abs(n_synthetic / n_real - 1) < 0.08
 
 
+@pytest.mark.long
 def test_found_bins_of_events_and_people_fit_into_one_model():
     # Without a limit, 40 bins are found for each number, so the model has no room for pairs of events and people.
     rng = np.random.default_rng(0)
@@ -280,6 +281,7 @@ def test_found_bins_of_events_and_people_fit_into_one_model():
     assert synthetic["age"].corr(synthetic["pressure"]) == pytest.approx(real["age"].corr(real["pressure"]), abs=0.06)
 
 
+@pytest.mark.long
 def test_number_within_a_found_bin_depends_on_the_earlier_number():
     # The model has room for nine bins, in which independent numbers would differ by 3.
     rng = np.random.default_rng(0)
@@ -313,6 +315,7 @@ def test_rows_keep_the_frequency_of_a_trait_of_people_with_many_events():
     assert abs(np.mean(frequencies) - repeated.mean()) < 0.05
 
 
+@pytest.mark.long
 def test_more_budget_keeps_the_person_in_long_ordered_histories():
     # Counts of simulated histories repeat the errors of the simulation: 0.11, and 0.04 at epsilon 10.
     rng = np.random.default_rng(0)
@@ -431,7 +434,7 @@ def test_several_tables_of_events_satisfy_constraints_and_have_derived_columns(t
 
 @pytest.mark.parametrize(
     ("constraint", "person_columns"),
-    [("day < 0", ["sex", "age"]), ("dose > 8 or day > 365 + age", None), ("count(day < 0) >= 1", None)],
+    quick_first(2, [("day < 0", ["sex", "age"]), ("count(day < 0) >= 1", None), ("dose > 8 or day > 365 + age", None)]),
 )
 def test_constraint_that_no_event_satisfies_raises_an_error(constraint, person_columns):
     tables = make_tables(300)
@@ -477,7 +480,7 @@ def test_missing_values_are_drawn_and_unknown_events_are_ignored():
 # Tables
 
 
-@pytest.mark.parametrize("convert", [pl.from_pandas, pa.Table.from_pandas], ids=["polars", "arrow"])
+@pytest.mark.parametrize("convert", quick_first(1, [pl.from_pandas, pa.Table.from_pandas]), ids=["polars", "arrow"])
 def test_tables_keep_their_library(convert, tables):
     expected = make_synthesizer(order_by="day").fit(*tables).sample(50)
     synthesizer = make_synthesizer(order_by="day").fit(*map(convert, tables))
@@ -521,7 +524,7 @@ def test_link_quality_lists_measured_marginals(fitted):
     assert (quality["misfit"] < 0.05 + quality["noise"]).all()
 
 
-@pytest.mark.parametrize("bins", ["declared", "found"])
+@pytest.mark.parametrize("bins", quick_first(1, ["found", "declared"]))
 def test_saved_synthesizer_draws_the_same_tables_without_ids_or_seed(bins, tables):
     named = [table.assign(id="patient-" + table["id"].astype(str)) for table in tables]
     domain = bounds_only(DOMAIN, bins)

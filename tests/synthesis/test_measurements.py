@@ -89,8 +89,8 @@ def find_bias(name, declaration):
     return (drawn.mean() - np.nanmean(values)) / np.nanstd(values)
 
 
-# One column of each type: rates with and without missing values, all floats, heavy tails, negative, and exact halves.
-QUICK = {"share of rent", "probability", "claim", "balance", "dose", "half hours"}
+# Rates with and without missing values, and exact halves.
+QUICK = {"share of rent", "probability", "half hours"}
 
 
 @pytest.mark.parametrize("name", often(COLUMNS, QUICK))

@@ -102,6 +102,7 @@ class TestEstimates:
         with pytest.raises(ValueError, match="column"):
             synthesizer.marginal(names)
 
+    @pytest.mark.long
     def test_standard_error_of_the_number_of_rows_is_correct(self, many_fits):
         errors = np.array([(fit.n_rows_ - N) / fit.n_rows_std_error_ for fit in many_fits])
         assert np.mean(errors**2) == pytest.approx(1, abs=5 * math.sqrt(5 / N_FITS))

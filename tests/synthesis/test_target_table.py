@@ -13,6 +13,7 @@ from skdp import Domain, DPMarginalSynthesizer, Interval
 from skdp.synthesis.measure import _target_table as target_table
 from skdp.synthesis.model import Marginal, Structure, _estimation, fit_model
 from skdp.testing import replay_release
+from tests.conftest import diagonal, quick_first
 from tests.synthesis.budgets import counts_of, dependent_rows, make_budget, private_counts
 from tests.testing.central_releases import fit_model as fit_release
 
@@ -63,6 +64,7 @@ def test_rule_of_three_columns_is_a_table_of_three_columns():
     assert (is_zero == rows["label"]).mean() > 0.75
 
 
+@pytest.mark.long
 def test_rule_of_a_rare_label_is_kept():
     """A table that predicts the more frequent value everywhere corrects no prediction."""
     rng = np.random.default_rng(0)
@@ -121,7 +123,7 @@ def test_table_is_in_a_saved_model():
 # The model.
 
 
-@pytest.mark.parametrize("given", [frozenset(), frozenset({0, 1})])
+@pytest.mark.parametrize("given", quick_first(1, [frozenset({0, 1}), frozenset()]))
 def test_columns_for_groups_do_not_change_the_model(given, monkeypatch):
     """A model with columns for the groups of values is the same distribution as with a clique of all values."""
     sizes, groups = (4, 3, 5, 2), (np.array([0, 0, 1, 1]), None, np.array([0, 0, 1, 1, 1]), None)
@@ -205,8 +207,7 @@ def count_corrections_in_a_loop(rows, threshold, weights):
     return scores
 
 
-@pytest.mark.parametrize("weights", WEIGHTS)
-@pytest.mark.parametrize("threshold", [0, 1])
+@pytest.mark.parametrize(("threshold", "weights"), diagonal([0, 1], WEIGHTS))
 def test_record_changes_the_corrected_predictions_of_all_tables_in_one_direction(threshold, weights):
     """All tables of up to three records, and each record beside them."""
     changes = []
@@ -232,8 +233,7 @@ def test_combinations_of_a_large_table_count_as_their_records():
     np.testing.assert_array_equal(count_corrections(CELLS, 1, weights=weights), expected)
 
 
-@pytest.mark.parametrize("weights", WEIGHTS)
-@pytest.mark.parametrize("n_rows", [1, 2])
+@pytest.mark.parametrize(("n_rows", "weights"), diagonal([1, 2], WEIGHTS))
 def test_choice_of_a_table_multiplies_probabilities_by_at_most_the_guarantee(n_rows, weights, monkeypatch):
     """Exact probabilities for all tables of up to two records, and each person with `n_rows` rows beside them."""
     chosen = []
@@ -299,7 +299,7 @@ def replay_neighbors(n_neighbors, n_rows):
         assert replay.draws.loc[is_choice, "difference"].max() <= 2 * n_rows
 
 
-@pytest.mark.parametrize("n_rows", [1, 3])
+@pytest.mark.parametrize("n_rows", quick_first(1, [3, 1]))
 def test_replay_of_a_choice_of_a_table_costs_at_most_the_guarantee(n_rows):
     replay_neighbors(2, n_rows)
 
