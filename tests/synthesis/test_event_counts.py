@@ -67,7 +67,8 @@ def test_all_persons_hold_the_limits(constraints, limits, order_by):
     rows = [(person, *event) for person, events in enumerate(own) for event in events]
     tables = people, pd.DataFrame(rows, columns=["id", "kind", "step"])
     columns = {"sex": range(2), "kind": range(2), "step": range(2)}
-    model = fit(*constraints, tables=tables, columns=columns, max_rows_per_person=3, order_by=order_by)
+    options = {"max_rows_per_person": 3, "order_by": order_by}
+    model = fit(*constraints, tables=tables, epsilon=10.0, columns=columns, **options)
     people, events = model.sample(1_000)
     assert events["id"].nunique() > 300
     events = events.merge(people)
