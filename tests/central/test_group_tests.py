@@ -88,6 +88,7 @@ def release_p_value(epsilon, rows, seed=0, statistics="count", **parameters):
     return groups.fit(rows).test_independence()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "size",
     often([(n, e) for n in (50, 500, 50_000) for e in (0.1, 1.0, 4.0)], [(500, 1.0)]),

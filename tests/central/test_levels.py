@@ -61,6 +61,7 @@ def test_estimates_are_the_least_squares_solution():
         assert tree.variance(weights) == pytest.approx(weights @ covariance @ weights)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("method", often(["flat", "hierarchical"], ["hierarchical"]))
 def test_intervals_of_all_levels_cover(method):
     """The seeds are fixed. The standard error of the coverage of 150 histograms is at most 0.018."""

@@ -46,7 +46,7 @@ def few_candidates(monkeypatch):
 
 @pytest.mark.usefixtures("few_candidates")
 @pytest.mark.parametrize(
-    ("model", "epsilon"), diagonal([QUARTILES, UNEVEN], [Rho(0.1, 1e-6), 1.0, Mu(0.5, 1e-6)]), ids=str
+    ("model", "epsilon"), diagonal([QUARTILES, UNEVEN], [1.0, Rho(0.1, 1e-6), Mu(0.5, 1e-6)]), ids=str
 )
 def test_added_record_costs_at_most_epsilon(model, epsilon):
     """Tables of up to 2 other rows, on candidates, between and beyond them, of two columns; nan is missing."""

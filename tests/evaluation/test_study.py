@@ -71,6 +71,7 @@ def tables(people, tmp_path_factory, no_figures, few_trees):
 
 
 class TestTables:
+    @pytest.mark.long
     def test_more_trust_gives_smaller_errors(self, tables):
         errors = tables["count_errors"].set_index("epsilon").loc[1.0]
         assert errors["l2_rms_curator"] < errors["l2_rms_shuffled"] / 3 < errors["l2_rms_local"] / 9

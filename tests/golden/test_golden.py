@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 
 import skdp
 from skdp.cli import main
+from tests.conftest import often
 from tests.golden.write import AGE, TABLES, amounts
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -125,8 +126,11 @@ def test_records_of_a_release_are_read(folder):
         Draft202012Validator(schema).validate(json.loads(read(folder / name)))
 
 
+STATED = [*list_files("protocol.json"), *list_files("reports.parquet"), *list_files("skops")]
+
+
 @OTHER_VERSION
-@pytest.mark.parametrize("path", [*list_files("protocol.json"), *list_files("reports.parquet"), *list_files("skops")])
+@pytest.mark.parametrize("path", often(STATED, STATED[::3]))  # other tests read each file
 def test_command_states_files_of_a_release(path, capsys):
     assert main(["statement", str(path)]) == 0
     assert "Guarantee: epsilon" in capsys.readouterr().out
