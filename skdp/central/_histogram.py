@@ -398,7 +398,7 @@ def _choose_method(method: str, domain: Domain, *, has_levels: bool = False) -> 
 
 
 def _round_all_ranges(estimates: Floats) -> Integers:
-    """Round the cumulative sums of estimates, so that each sum of neighboring cells changes by less than 1."""
+    """Round estimates of cells, on the last axis, so that each sum of neighboring cells changes by less than 1."""
     rounded = np.floor(np.cumsum(estimates, axis=-1) + 0.5).astype(np.int64)
     rounded[..., 1:] -= rounded[..., :-1].copy()
     return rounded

@@ -281,7 +281,7 @@ def _round_table(
 
 
 def _sum_products(rows: Rows, *, square: int, constant: int) -> Integers:
-    """Sum the products of columns, with a constant last, of rows that are shortened to a squared norm."""
+    """Sum the products of all pairs of columns and the constant, last, over rows shortened to a squared norm."""
     return rows.moments(rows.factors(square), constant)
 
 

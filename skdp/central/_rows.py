@@ -159,7 +159,7 @@ class Rows:
         )
 
     def counts(self, limits: Sequence[int]) -> Integers:
-        """Count the rows by squared norm, see `count_norms`."""
+        """Count the rows by squared norm between successive ascending limits; the last count includes longer rows."""
         return count_norms(limits, self.squares)
 
     def count_all(self, limits: Sequence[int]) -> Integers:
@@ -490,7 +490,10 @@ class WeightedRows:
 
 
 def invert(matrix: Floats, constraint: Floats | None) -> Floats:
-    """Invert the second derivatives of a loss, for Newton steps that do not change ``constraint @ coefficients``."""
+    """Invert the second derivatives of a loss, for Newton steps that do not change ``constraint @ coefficients``.
+
+    `constraint` is a vector, or None without a constraint.
+    """
     inverse = np.asarray(np.linalg.inv(matrix), float)
     if constraint is None:
         return inverse

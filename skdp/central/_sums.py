@@ -383,7 +383,7 @@ class NoisySums:
         )
 
     def _find_variances(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return means and variances in half widths, and the terms a and c of the noise of the variances."""
+        """Return means and variances in half widths, and the terms a and c of the noise; (n_groups, n_columns)."""
         # With the noisy mean m, the sum T = sum of (p - m)**2 - v over the positions p is linear in
         # the noisy numbers, and its noise is the noise of one number times sqrt(a + (c - v)**2).
         mean = self._divide(self.position_sums, 1.0)

@@ -162,7 +162,7 @@ def attribute_inference(
         domain, cells = _encode_declared(encoder, true_columns)
     occurring, truth = np.unique(cells, return_inverse=True)
     # Names of columns may be repeated or not be text, so features are numbered.
-    names = [f"x{position}" for position in range(len(columns))]
+    names = [f"x{index}" for index in range(len(columns))]
     coded = map(code_column, columns.values())
     features = pd.DataFrame(dict(zip(names, coded, strict=True)))
     if len(truth) != len(features):

@@ -523,7 +523,7 @@ def _list_values(estimator: Any, parameters: Mapping[str, Any]) -> dict[Any, lis
 
 def _name_columns(n_columns: int) -> list[str]:
     """Return scikit-learn's default names of the columns of an array: x0, x1, ..."""
-    return [f"x{position}" for position in range(n_columns)]
+    return [f"x{index}" for index in range(n_columns)]
 
 
 def _choose_values(name: Any, values: list[Any]) -> list[Any]:
@@ -537,8 +537,8 @@ def _choose_values(name: Any, values: list[Any]) -> list[Any]:
         about="guide/attacks#limitations",
         stacklevel=find_stack_level(),
     )
-    positions = np.linspace(0, len(values) - 1, MAX_VALUES).astype(int)
-    return [values[position] for position in positions]
+    indices = np.linspace(0, len(values) - 1, MAX_VALUES).astype(int)
+    return [values[index] for index in indices]
 
 
 def _make_undeclared_value(values: Sequence[Any]) -> Any:

@@ -29,15 +29,15 @@ _LISTS = (list, tuple, set, frozenset, np.ndarray)
 
 
 def read_columns(table: Any) -> Draws:
-    """Convert a table or array to columns by name, with the position added to repeated names."""
+    """Convert a table or array to columns by name, with the index added to repeated names."""
     if not isinstance(table, pd.DataFrame | pd.Series) and is_frame(table):
         table = convert_frame(table, "pandas")
     frame = table if isinstance(table, pd.DataFrame) else pd.DataFrame(table)
     names = list(map(str, frame.columns))
     columns = {}
-    for position, name in enumerate(names):
-        label = f"column {name!r}" + f" ({position})" * (names.count(name) > 1)
-        columns[label] = frame.iloc[:, position].to_numpy()
+    for index, name in enumerate(names):
+        label = f"column {name!r}" + f" ({index})" * (names.count(name) > 1)
+        columns[label] = frame.iloc[:, index].to_numpy()
     return columns
 
 
@@ -58,10 +58,10 @@ def read_rows(release: Callable[[], Any], n_rows: int) -> Draws:
         if values.dtype == object and isinstance(values[0], _LISTS):
             # Shorter lists are padded with None.
             items = zip_longest(*values)
-            for position, column in enumerate(items):
+            for index, column in enumerate(items):
                 parts = np.empty(n_rows, object)
                 parts[:] = column
-                columns[f"{name}, item {position}"] = parts
+                columns[f"{name}, item {index}"] = parts
         else:
             columns[name] = values
     return columns
@@ -141,9 +141,9 @@ def hash_column(values: NDArray[Any]) -> NDArray[np.uint64]:
         floats = np.where(np.isnan(values), np.nan, values).astype(np.float64)
         return pd.util.hash_array(floats.view(np.uint64))
     texts = np.empty(len(values), object)
-    for position, value in enumerate(values):
+    for index, value in enumerate(values):
         # The prefix distinguishes the number 1 from the text "1".
-        texts[position] = value if isinstance(value, str) else f"\x01{value!r}"
+        texts[index] = value if isinstance(value, str) else f"\x01{value!r}"
     return pd.util.hash_array(texts)
 
 
@@ -264,10 +264,10 @@ def choose_event(
                 rates.append(rate + sign * 3 * np.sqrt(rate * (1 - rate) / n))
             scores = np.log(np.maximum(rates[0] - delta, 1e-300) / rates[1])
             scores[a] = 0.0
-            b, position = np.unravel_index(np.argmax(scores), scores.shape)
-            if scores[b, position] > best_score:
-                best_score = float(scores[b, position])
-                members = values[orders[b, : position + 1]]
+            b, last = np.unravel_index(np.argmax(scores), scores.shape)
+            if scores[b, last] > best_score:
+                best_score = float(scores[b, last])
+                members = values[orders[b, : last + 1]]
                 best = name, outcomes, members, (a, int(b))
     return best
 

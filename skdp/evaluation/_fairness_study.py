@@ -208,12 +208,12 @@ def fairness_study(
         table = replace(table, weights=parse_weights(sample_weight, X, len(X)))
     seed = draw_seed(random_state)
     calls, keys = [], []
-    for position, name in enumerate(methods):
+    for method, name in enumerate(methods):
         # Other methods only use the seed of an encoder.
         named = encoders if name in REPORTED else {"": next(iter(encoders.values()))}
         for index, (title, used) in enumerate(named.items()):
             # Each fit has its own noise; all methods have the same splits.
-            number = position + index * len(methods)
+            number = method + index * len(methods)
             for epsilon in losses if name in REPORTED else [math.inf]:
                 for split in range(n_splits):
                     fit_seed = derive_seed(seed, epsilon, split, number)
@@ -314,8 +314,8 @@ class _Table:
 def _make_features(columns: Mapping[str, Any], n_rows: int) -> pd.DataFrame:
     """Return a table of floats that models convert to an array without a copy."""
     matrix = np.empty((n_rows, len(columns)))
-    for position, column in enumerate(columns.values()):
-        matrix[:, position] = column
+    for index, column in enumerate(columns.values()):
+        matrix[:, index] = column
     return pd.DataFrame(matrix, columns=list(columns))
 
 

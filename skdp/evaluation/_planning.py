@@ -122,13 +122,13 @@ def plan_epsilon(
     decades = 10.0 ** np.arange(-5, 0)[:, None]
     epsilons = np.unique(np.minimum(np.arange(100, 1000) * decades, 64))
     # Bisection, because the margin of error decreases with epsilon.
-    position = bisect_left(epsilons, True, key=is_sufficient)
-    if position == len(epsilons):
+    index = bisect_left(epsilons, True, key=is_sufficient)
+    if index == len(epsilons):
         raise ValueError(
             f"No epsilon up to 64 achieves this precision with {n:,} rows. Use "
             "plan_rows to find the number of rows."
         )
-    return float(epsilons[position])
+    return float(epsilons[index])
 
 
 def plan_rows(

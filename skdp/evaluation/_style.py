@@ -103,10 +103,10 @@ def make_legend_entry(label: Any, **style: Any) -> Any:
     return Line2D([], [], label=str(label), **{"color": INK} | style)
 
 
-def choose_series_style(position: int) -> dict[str, Any]:
+def choose_series_style(index: int) -> dict[str, Any]:
     """Return the color and marker of a series; the first 36 combinations are distinct."""
     # Markers are shifted by one each time that all colors have been used.
-    n_rounds, color = divmod(position, len(COLORS))
+    n_rounds, color = divmod(index, len(COLORS))
     marker = MARKERS[(color + n_rounds) % len(MARKERS)]
     return {"color": COLORS[color], "marker": marker}
 

@@ -385,7 +385,7 @@ class SetSelection(FrequencyOracle):
 
 
 def _sum_worst_variances(k: int, m: int, p: Any, q: Any) -> Any:
-    """Return n times the sum of the variances of k frequencies, for the worst sizes of sets.
+    """Return n times the sum of the variances of k frequencies, for the worst sizes of sets of at most m values.
 
     A record with s of the k values has s Bernoulli variables with probability p and k - s
     with probability q, so the sum is linear in s, and largest for s = 0 or s = m.

@@ -89,7 +89,9 @@ class Noise:
     ) -> Noise:
         """Return Gaussian noise for a budget in rho or mu, otherwise K-norm noise.
 
-        The k rows of a person change integers by k times the sensitivity to one row.
+        `l2_squared` is the sensitivity to one row in squared L2 norm, and `sensitivity` in L1 norm, or with a
+        `dimension` above 1 in the maximum norm of one block. The k rows of a person change integers by k times the
+        sensitivity to one row.
         """
         if budget.kind == "epsilon":
             return cls(False, budget.amount, budget.rows * sensitivity, dimension)

@@ -187,9 +187,9 @@ def _draw_metric(axes: Any, table: pd.DataFrame, styles: dict[Any, Any]) -> None
     step = (epsilons[-1] / epsilons[0]) ** (1 / max(len(epsilons) - 1, 1))
     right = epsilons[-1] * max(step, 2)
     axes.set_xscale("log")
-    for position, (series, style) in enumerate(styles.items()):
+    for index, (series, style) in enumerate(styles.items()):
         # Series are shifted by a part of a step, so that intervals do not overlap.
-        shift = max(step, 2) ** (0.3 * ((position + 0.5) / len(styles) - 0.5))
+        shift = max(step, 2) ** (0.3 * ((index + 0.5) / len(styles) - 0.5))
         points = table[table["series"] == series].sort_values("epsilon")
         for is_limit, part in points.groupby(np.isinf(points["epsilon"])):
             mean = part["mean"]

@@ -162,8 +162,8 @@ class FairnessDisplay(PanelDisplay):
             if title in PARITY:
                 axes.axvline(PARITY[title], color=INK, lw=1.2)
         handles = []
-        for position, name in enumerate(names):
-            style = choose_series_style(position)
+        for index, name in enumerate(names):
+            style = choose_series_style(index)
             handles.append(make_legend_entry(name, ls="none", **style))
         if self.table["lower"].notna().any():
             handles.append(make_legend_entry("confidence interval", lw=2, alpha=0.6))
@@ -187,17 +187,17 @@ def _draw_panel(axes: Any, table: pd.DataFrame, names: list[str]) -> None:
     # Very large limits of ratios would make all other intervals invisible.
     limit = 3.0 if table["panel"].iloc[0] == RATIOS else np.inf
     rows = list(dict.fromkeys(table["label"]))
-    for position, name in enumerate(names):
+    for index, name in enumerate(names):
         report = table[table["report"] == name]
         # Reports are shifted by -0.3 to 0.3 rows, so that they do not overlap.
-        shift = 0.6 * ((position + 0.5) / len(names) - 0.5)
+        shift = 0.6 * ((index + 0.5) / len(names) - 0.5)
         heights = report["label"].map(rows.index).to_numpy(float) + shift
         value, lower, upper = report[["value", "lower", "upper"]].to_numpy(float).T
         highest = np.fmax(limit, value)
         errors = np.array([value - lower, np.fmin(upper, highest) - value])
         # matplotlib cannot draw infinite limits.
         errors = np.where(np.isfinite(errors), errors, np.nan)
-        style = choose_series_style(position)
+        style = choose_series_style(index)
         axes.errorbar(
             np.where(np.isfinite(value), value, np.nan),
             heights,

@@ -164,8 +164,8 @@ class ShapeDisplay(PanelDisplay):
                 axes.axvline(0, color=INK, lw=1)
             tidy_axes(axes, str(name))
         handles = []
-        for position, label in enumerate(labels):
-            handles.append(make_legend_entry(label, **choose_series_style(position)))
+        for index, label in enumerate(labels):
+            handles.append(make_legend_entry(label, **choose_series_style(index)))
         if any(patch.get_hatch() for axes in panels for patch in axes.patches):
             from matplotlib.patches import Patch
 

@@ -425,9 +425,9 @@ def _draw_lines(section: Section) -> str:
     pyplot = import_pyplot()
     figure, axes = pyplot.subplots(figsize=(4.4, 3.8), layout="constrained")
     table = section.table.sort_index(axis="columns")
-    for position, (label, name) in enumerate(section.lines.items()):
+    for line, (label, name) in enumerate(section.lines.items()):
         own = (index for index, labels in enumerate(STYLES) if label in labels)
-        style = choose_series_style(next(own, position))
+        style = choose_series_style(next(own, line))
         if label in WITHOUT_PRIVACY:
             style = {"color": INK, "ls": "--"}
         axes.plot(table.loc[name].astype(float), label=label, **style)

@@ -366,7 +366,7 @@ class PrivateCounts:
         return measured
 
     def _count_groups(self, clique: Clique, groups: ValueGroups) -> Integers:
-        """Count the records by groups of values, without counting their values first."""
+        """Count the records by groups of values, with an axis for each column, without counting their values first."""
         columns = []
         for column, members in zip(clique, groups, strict=True):
             values = np.arange(self._records.sizes[column])

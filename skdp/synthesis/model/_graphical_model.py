@@ -111,7 +111,7 @@ class GraphicalModel:
         return self._eliminate(columns, {})
 
     def expectation(self, weights: Mapping[int, Floats]) -> float:
-        """Compute the mean of a product of weights of the values of some columns."""
+        """Compute the mean of a product of weights; `weights` has a weight of each value, by column."""
         return float(self._eliminate((), weights))
 
     def _eliminate(

@@ -153,7 +153,7 @@ class Marginal:
         return all(c in self.clique and self.groups_of(c) is None for c in columns)
 
     def counts_of(self, columns: Sequence[int]) -> tuple[Floats, float]:
-        """Return the counts of some of its columns, and their standard error."""
+        """Return the counts of some of its columns, with an axis for each, and the standard error of a count."""
         counts = project(self.counts, self.clique, columns)
         # Each count is a sum of equally many independent noisy counts.
         n_summands = self.counts.size / counts.size
@@ -195,7 +195,8 @@ def estimate_counts(
 ) -> tuple[Floats, float]:
     """Estimate the counts of the cells of columns from all marginals that contain them; also return the standard error.
 
-    Without such a marginal, the counts are a single 0, and the standard error is infinite.
+    The counts have an axis for each column. Without such a marginal, they are a single 0, and the standard error is
+    infinite.
     """
     # The unbiased estimate with the smallest variance: estimates are weighted by their
     # precisions 1 / variance, and the precision of the mean is the sum of these.
