@@ -304,7 +304,10 @@ NUMBERS, WORDS, BOUNDS = ["age", "hours"], ["job", "sex"], (0, 100)
 DECLARED = {"job": ["clerk", "nurse", "smith"], "sex": ["f", "m"]}
 PEOPLE = {"age": Interval(0, 100, bins=4), "job": DECLARED["job"], "ill": [0, 1]}
 VISITS = {"ward": ["er", "gp", "icu"], "cost": Interval(0, 100, bins=4)}
-LINKED = {"domain": PEOPLE | VISITS, "key": "id", "max_rows_per_person": 4}
+LINKED = {"domain": PEOPLE | VISITS, "person": "id", "max_rows_per_person": 4}
+FOUND = PEOPLE | {"age": Interval(0, 100)}
+# Constraints of one person's events.
+COMPOSED = Domain(PEOPLE | VISITS, constraints=["count(ward == 'er') <= 1"])
 MU, RHO = Mu(0.5, delta=1e-6), Rho(0.05, delta=1e-6)
 
 # Every estimator with noise, with the columns that it fits; the last is its target.
@@ -335,6 +338,16 @@ SUBJECTS: list[tuple[BaseEstimator, list[str]]] = [
         skdp.DPGroupBy(RHO, by="job", keys={"job": DECLARED["job"]}, bounds=BOUNDS),
         ["job", "age"],
     ),
+    (
+        skdp.DPGroupBy(
+            by="job",
+            keys={"job": DECLARED["job"]},
+            statistics=["count", "std", "median"],
+            bounds=BOUNDS,
+            totals=True,
+        ),
+        ["job", "age"],
+    ),
     (skdp.DPPCA(n_components=1, bounds=BOUNDS), NUMBERS),
     (skdp.DPPCA(MU, bounds=BOUNDS), NUMBERS),
     (skdp.DPSelectKBest(k=1, bounds=BOUNDS, classes=[0, 1]), [*NUMBERS, "ill"]),
@@ -356,10 +369,18 @@ SUBJECTS: list[tuple[BaseEstimator, list[str]]] = [
         skdp.DPMarginalSynthesizer(epsilon=10.0, domain=PEOPLE | DECLARED),
         [*PEOPLE, "sex"],
     ),
+    (skdp.DPMarginalSynthesizer(domain=FOUND), list(PEOPLE)),
+    (
+        skdp.DPMarginalSynthesizer(
+            3.0, delta=1e-6, domain=FOUND | DECLARED, target="ill"
+        ),
+        [*PEOPLE, "sex"],
+    ),
     (skdp.DPColumnSynthesizer(["job"], domain=PEOPLE), list(PEOPLE)),
     (skdp.DPLinkedSynthesizer(**LINKED), list(PEOPLE)),
     (skdp.DPLinkedSynthesizer(**LINKED, order_by="cost"), list(PEOPLE)),
     (skdp.DPLinkedSynthesizer(RHO, **LINKED), list(PEOPLE)),
+    (skdp.DPLinkedSynthesizer(**(LINKED | {"domain": COMPOSED})), list(PEOPLE)),
     (skdp.DPLinkedSynthesizer(3.0, delta=1e-6, **LINKED), list(PEOPLE)),
     (DomainFinder(), [*NUMBERS, *WORDS]),
     (DomainFinder(delta=0.0), NUMBERS),
