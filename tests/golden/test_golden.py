@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator
+from sklearn.pipeline import Pipeline
 
 import skdp
 from skdp.cli import main
@@ -40,7 +41,7 @@ def read(path):
 
 
 def test_files_of_each_release_are_stored():
-    assert [folder.name for folder in FOLDERS][:2] == ["0.1.0", "0.2.0"]
+    assert [folder.name for folder in FOLDERS][:3] == ["0.1.0", "0.2.0", "0.3.0"]
 
 
 @pytest.mark.parametrize("path", list_files("protocol.json"))
@@ -72,7 +73,7 @@ OTHER_VERSION = pytest.mark.filterwarnings("ignore::sklearn.exceptions.Inconsist
 def test_estimator_of_a_release_is_loaded(path):
     name, expected = expect(path)
     estimator = skdp.load(path)
-    last = estimator[-1] if name == "pipeline" else estimator
+    last = estimator[-1] if isinstance(estimator, Pipeline) else estimator
     assert amounts(last.guarantee_) == expected["guarantee"]
     if name == "pipeline":
         found = estimator.predict_proba(AGE)[:, 1]

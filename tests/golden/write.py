@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 
 import skdp
 from skdp import privacy_statement
@@ -97,6 +97,28 @@ def curators():
             person_columns=["sex"],
             **options,
         ).fit(VISITS),
+        "deviations": skdp.DPGroupBy(
+            1.0,
+            by="sex",
+            keys=DOMAIN.select(["sex"]),
+            statistics=["count", "mean", "std"],
+            bounds={"age": (20, 80)},
+            totals=True,
+            **options,
+        ).fit(PEOPLE[["sex", "age"]]),
+        "coefficients": skdp.DPLinearRegression(
+            1.0, delta=1e-6, bounds=(20, 80), target_bounds=(0, 1), max_weight=1.0, **options
+        ).fit(AGE, ILL, sample_weight=WEIGHTS),
+        "additive": skdp.DPAdditiveClassifier(
+            1.0, categories=DOMAIN.select(["sex"]), bounds=(20, 80), classes=[0, 1], **options
+        ).fit(PEOPLE[["sex", "age"]], ILL),
+        "dropped": make_pipeline(
+            skdp.DPOneHotEncoder(categories=DOMAIN.select(["sex", "job"]), drop="first"),
+            skdp.DPLogisticRegression(1.0, bounds=DOMAIN.select(["sex", "job"]), classes=[0, 1], **options),
+        ).fit(PEOPLE[["sex", "job"]], ILL),
+        "found_bins": skdp.DPMarginalSynthesizer(
+            1.0, domain=skdp.Domain({"age": skdp.Interval(20, 80), "job": ["clerk", "cook"]}), **options
+        ).fit(PEOPLE[["age", "job"]]),
     }
 
 
@@ -141,7 +163,7 @@ def main(target):
     results = {name: write_encoder(folder, name, encoder) for name, encoder in encoders().items()}
     for name, curator in curators().items():
         skdp.save(curator, folder / f"{name}.skops")
-        last = curator[-1] if name == "pipeline" else curator
+        last = curator[-1] if isinstance(curator, Pipeline) else curator
         results[name] = {"guarantee": amounts(last.guarantee_)}
         results[name]["steps"] = [amounts(step.guarantee) for step in privacy_statement(curator).steps]
         if name == "pipeline":
