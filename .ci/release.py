@@ -23,7 +23,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 DIST = ROOT / "dist"
 SITE = runpy.run_path(str(ROOT / "skdp" / "pages.py"))["SITE"]
-PAGES = ("docs/answers/", "docs/guide/")  # that warnings link to
+FOLDERS = runpy.run_path(str(ROOT / ".ci" / "wheel_pages.py"))["FOLDERS"]
+PAGES = tuple(f"docs/{folder}/" for folder in FOLDERS)  # that the wheel contains
 # Code, and the extra that the error names if the extra is not installed.
 NEED_EXTRAS = [
     ("fairness", "from skdp.metrics import private_parity; private_parity(encoder)"),
