@@ -51,9 +51,9 @@ from skdp.evaluation import (
     FairnessDisplay,
     PrivacyCurveDisplay,
     attribute_inference,
-    count_study,
     privacy_curve,
 )
+from skdp.evaluation.report import count_study
 from skdp.metrics import debiased_fairness, fairness_report
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import local_epsilon

@@ -40,7 +40,8 @@ def check(program, *arguments, folder):
 
 def test_code_of_pages_and_examples_passes_mypy(folder):
     untyped = ",".join(f"{name}.*" for name in UNTYPED)
-    settings = f"[mypy]\nstrict = true\nignore_missing_imports = true\n[mypy-{untyped}]\nfollow_imports = skip\n"
+    settings = "[mypy]\nstrict = true\nallow_untyped_defs = true\nallow_untyped_calls = true\n"
+    settings += f"ignore_missing_imports = true\n[mypy-{untyped}]\nfollow_imports = skip\n"
     settings += "[mypy-skdp.*]\nfollow_imports = silent\n"
     (folder / "mypy.ini").write_text(settings)
     check("mypy", "--config-file", "mypy.ini", *sorted(path.name for path in folder.glob("*.py")), folder=folder)
