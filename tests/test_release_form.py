@@ -170,7 +170,7 @@ OF_FILES = {"reports": through_file(privatize_path), "rows": through_file(synthe
 
 
 # Other classes are read and written like one of these.
-QUICK_PATHS = ["split", "unary", "resampled columns", "resampled features", "Dataset", "DuckDB"]
+QUICK_PATHS = ["split", "unary", "resampled columns", "Dataset", "DuckDB"]
 
 
 @pytest.mark.parametrize("path", often(PATHS, QUICK_PATHS))
@@ -179,7 +179,7 @@ def test_form_of_reports_of_values_does_not_depend_on_rows(path):
     assert len(tried) >= (2 if path in ("DuckDB",) else 4)
 
 
-@pytest.mark.parametrize("path", often(OF_NUMBERS, ["perturbed", "perturbed, memoised", "drawn in bins"]))
+@pytest.mark.parametrize("path", often(OF_NUMBERS, ["perturbed", "perturbed, memoised"]))
 def test_form_of_reports_of_numbers_does_not_depend_on_rows(path):
     assert len(check_form(OF_NUMBERS[path], NUMBERS)) >= 10
 

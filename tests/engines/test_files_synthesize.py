@@ -29,7 +29,7 @@ def rows():
     return table.select(["member", "more", "age", "color", "weight", "person", "born", "number"])
 
 
-@pytest.fixture(params=often(FORMATS, ["csv", "parquet"]))
+@pytest.fixture(params=often(FORMATS, ["csv"]))
 def source(request, rows, tmp_path):
     return write(rows, tmp_path / f"in.{request.param}")
 

@@ -70,7 +70,7 @@ def report():
         (attack, "sklearn.ensemble.HistGradientBoostingClassifier.fit"),
         (curve, "sklearn.linear_model.LogisticRegression.fit"),
         (fairness, "sklearn.linear_model.LogisticRegression.fit"),
-        (report, "sklearn.linear_model.LogisticRegression.fit"),
+        pytest.param(report, "sklearn.linear_model.LogisticRegression.fit", marks=pytest.mark.long),
         (members, "skdp.evaluation._attacks.pairwise_distances_argmin_min"),
     ],
 )

@@ -15,6 +15,7 @@ from skdp.engines import estimate_file, privatize, tally
 from skdp.metrics import debiased_fairness
 from skdp.oracles import SubsetSelection
 from skdp.survey import ReportLogisticRegression
+from tests.conftest import diagonal
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -44,8 +45,7 @@ def make_encoder(name, strategy="split"):
     return encoder.fit(pd.DataFrame(table)), table
 
 
-@pytest.mark.parametrize("name", COLUMNS)
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(("library", "name"), diagonal(LIBRARIES, COLUMNS))
 def test_values_other_than_midpoints_raise_an_error(name, library):
     for strategy in ("split", "joint", "sample"):
         encoder, columns = make_encoder(name, strategy)

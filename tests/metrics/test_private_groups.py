@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from skdp import RandomizedResponseEncoder
 from skdp.local import SubsetSelectionEncoder, UnaryEncodingTransformer
 from skdp.metrics import joint_distribution, private_parity, private_reweighing, private_threshold_optimizer
-from tests.conftest import diagonal
+from tests.conftest import diagonal, quick_first
 
 pytest.importorskip("fairlearn")
 pytest.importorskip("aif360")
@@ -229,7 +229,7 @@ def test_constraint_without_noise_equals_fairlearn(make, constraint):
     np.testing.assert_allclose(*weights, atol=1e-9)
 
 
-@pytest.mark.parametrize("constraint", ["equalized_odds", "demographic_parity"])
+@pytest.mark.parametrize("constraint", quick_first(1, ["demographic_parity", "equalized_odds"]))
 def test_weights_of_the_constraint_are_repeated_rows(constraint):
     from fairlearn.reductions import DemographicParity, EqualizedOdds, ErrorRate, ExponentiatedGradient
 

@@ -507,7 +507,7 @@ def make_database(server):
             database.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-@pytest.mark.parametrize("encoding", quick_first(2, ["SQL_ASCII", "LATIN1", "UTF8"]))
+@pytest.mark.parametrize("encoding", quick_first(1, ["SQL_ASCII", "LATIN1", "UTF8"]))
 def test_ledger_does_not_depend_on_settings_of_the_database(encoding, make_database):
     address = make_database(encoding)
     settings = ["", "&client_encoding=sql_ascii", "&client_encoding=latin1"]

@@ -17,7 +17,7 @@ import skdp
 from skdp import Domain, DPColumnSynthesizer, Interval, PrivacyLedger, SyntheticResampler, privacy_statement
 from skdp.privacy import Mu, Rho
 from skdp.testing import check_curator, replay_release
-from tests.conftest import diagonal
+from tests.conftest import diagonal, quick_first
 from tests.persistence.forgery import forge_file, save_bytes
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -80,7 +80,7 @@ class TestPrivacy:
                 used.append(replay.epsilon / replay.guarantee.epsilon)
             assert max(used) == pytest.approx(1)
 
-    @pytest.mark.parametrize("epsilon", [50.0, Mu(50.0, delta=1e-6)])
+    @pytest.mark.parametrize("epsilon", quick_first(1, [Mu(50.0, delta=1e-6), 50.0]))
     def test_another_number_costs_the_stated_epsilon(self, epsilon):
         """A number moves to another bin, block and fine cell, or to another fine cell of its bin."""
         table = pd.DataFrame({"cell": ["a", "b"] * 5, "value": np.arange(10.0) * 4})

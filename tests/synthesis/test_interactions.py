@@ -121,7 +121,7 @@ def test_rule_over_an_unordered_column_of_many_values_is_kept():
     assert measure_accuracy(synthesizer, rule) > 0.9
 
 
-@pytest.mark.parametrize(("target", "delta"), [(None, 1e-6), ("label", 1e-6), ("label", 0.0)])
+@pytest.mark.parametrize(("target", "delta"), quick_first(2, [(None, 1e-6), ("label", 0.0), ("label", 1e-6)]))
 def test_rule_of_a_small_table_is_kept(target, delta):
     synthesizer = fit(make_sign(2_500, seed=1), epsilon=1.0, delta=delta, target=target)
     assert measure_accuracy(synthesizer, sign_of) > 0.8

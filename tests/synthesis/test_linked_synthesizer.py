@@ -94,7 +94,7 @@ def count_exactly(synthesizer, people, events, monkeypatch):
     return counted
 
 
-@pytest.mark.parametrize("order_by", often(["day", "hour", None], ["day", None]))
+@pytest.mark.parametrize("order_by", often(["day", "hour", None], ["day"]))
 def test_person_adds_at_most_one_to_each_marginal(order_by, monkeypatch):
     # Tiny tables of two people and an event without a person. The second person has all
     # combinations of up to three events; ``hour`` has ties only.
@@ -434,7 +434,7 @@ def test_several_tables_of_events_satisfy_constraints_and_have_derived_columns(t
 
 @pytest.mark.parametrize(
     ("constraint", "person_columns"),
-    quick_first(2, [("day < 0", ["sex", "age"]), ("count(day < 0) >= 1", None), ("dose > 8 or day > 365 + age", None)]),
+    quick_first(1, [("day < 0", ["sex", "age"]), ("count(day < 0) >= 1", None), ("dose > 8 or day > 365 + age", None)]),
 )
 def test_constraint_that_no_event_satisfies_raises_an_error(constraint, person_columns):
     tables = make_tables(300)

@@ -90,7 +90,7 @@ def find_bias(name, declaration):
 
 
 # Rates with and without missing values, and exact halves.
-QUICK = {"share of rent", "probability", "half hours"}
+QUICK = {"share of rent", "half hours"}
 
 
 @pytest.mark.parametrize("name", often(COLUMNS, QUICK))

@@ -13,7 +13,7 @@ from skdp import Domain, DPMarginalSynthesizer, Interval
 from skdp.synthesis.measure import _target_table as target_table
 from skdp.synthesis.model import Marginal, Structure, _estimation, fit_model
 from skdp.testing import replay_release
-from tests.conftest import diagonal, quick_first
+from tests.conftest import diagonal, often, quick_first
 from tests.synthesis.budgets import counts_of, dependent_rows, make_budget, private_counts
 from tests.testing.central_releases import fit_model as fit_release
 
@@ -207,7 +207,7 @@ def count_corrections_in_a_loop(rows, threshold, weights):
     return scores
 
 
-@pytest.mark.parametrize(("threshold", "weights"), diagonal([0, 1], WEIGHTS))
+@pytest.mark.parametrize(("threshold", "weights"), diagonal(often([0, 1], [1]), WEIGHTS))
 def test_record_changes_the_corrected_predictions_of_all_tables_in_one_direction(threshold, weights):
     """All tables of up to three records, and each record beside them."""
     changes = []
