@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import random_table
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Mask
+from skdp._arrays import Floats, Integers, Mask
 from skdp.base import (
     Bounds,
     ColumnName,
@@ -410,7 +411,8 @@ class DPGroupBy(WeightedStatistic):
         Returns
         -------
         float
-            P-value of the chi-square statistic of the noisy counts, from 1,999 simulated tables with the same noise.
+            P-value of the chi-square statistic of the noisy counts, from 1,999 simulated tables with the same margins
+            and the same noise. Without noise, it is exact for small tables, too.
 
         Raises
         ------
@@ -434,18 +436,16 @@ class DPGroupBy(WeightedStatistic):
             counts = counts[:-1, :-1]
         # Simulated tables are functions of the release, and equal in each call.
         rng = np.random.default_rng(0)
-        n_rows = round(max(counts.sum(), 1.0))
-        margins = [np.maximum(counts.sum(axis), 1e-9) for axis in (1, 0)]
-        expected = np.outer(*(margin / margin.sum() for margin in margins))
         n_tables = 1_999  # so that a p-value is a multiple of 1 / 2,000
-        tables = rng.multinomial(n_rows, expected.ravel(), n_tables)
+        tables = _simulate_tables(rng, counts, n_tables)
         shape = n_tables, *counts.shape
         noise = self._simulate_noise(rng, errors[0, 0], shape)
         statistics = compute_chi_squares(
-            np.concatenate([counts[np.newaxis], tables.reshape(shape) + noise]),
+            np.concatenate([counts[np.newaxis], tables + noise]),
             errors[0, 0],
         )
-        return float(np.mean(statistics >= statistics[0]))
+        # Equal statistics of different tables have rounding errors.
+        return float(np.mean(statistics >= (1 - 1e-9) * statistics[0]))
 
     def _simulate_noise(
         self, rng: np.random.Generator, error: float, shape: tuple[int, ...]
@@ -455,7 +455,9 @@ class DPGroupBy(WeightedStatistic):
         names = self.estimates_.keys() - {COUNT}
         n_sums = sum(not name.endswith(quantiles) for name in names)
         if isinstance(self.epsilon, Rho | Mu):
-            return np.rint(error * rng.normal(size=shape))
+            # The variance of rounded noise has a twelfth for rounding.
+            deviation = math.sqrt(max(error**2 - 1 / 12, 0.0))
+            return np.rint(deviation * rng.normal(size=shape))
         if not n_sums:
             # Discrete Laplace noise with this variance is the difference of two geometric
             # numbers. Most draws of a large epsilon are 0, and the others at least 1.
@@ -718,8 +720,28 @@ def compute_chi_squares(counts: Floats, noise_std: float) -> Floats:
     rows = np.maximum(counts.sum(2, keepdims=True), 0.0)
     columns = np.maximum(counts.sum(1, keepdims=True), 0.0)
     expected = rows * columns / np.maximum(counts.sum((1, 2), keepdims=True), 1.0)
-    squares = (counts - expected) ** 2 / (expected + noise_std**2)
+    # A cell without noise in an empty row has 0 / 0.
+    variances = expected + max(noise_std**2, 1e-30)
+    squares = (counts - expected) ** 2 / variances
     return squares.sum((1, 2))
+
+
+def _simulate_tables(
+    rng: np.random.Generator, counts: Floats, n_tables: int
+) -> Integers:
+    """Draw tables of independent keys with the margins of noisy counts; shape (n_tables, n_rows, n_columns)."""
+    n_rows = round(max(counts.sum(), 1.0))
+    margins = [np.maximum(counts.sum(axis), 1e-9) for axis in (1, 0)]
+    shares = [margin / margin.sum() for margin in margins]
+    if n_rows > 1_000_000:  # `random_table` is slow, and fails for 10**11 rows
+        tables = rng.multinomial(n_rows, np.outer(*shares).ravel(), n_tables)
+        return tables.reshape(n_tables, *counts.shape)
+    # Fixed margins make the test exact without noise, also for rare values: a margin of
+    # few rows would vary, and often be 0.
+    ends = [np.rint(np.cumsum(share) * n_rows) for share in shares]
+    sizes = [np.diff(end, prepend=0).astype(np.int64) for end in ends]
+    tables = random_table(*sizes).rvs(n_tables, random_state=rng)
+    return np.reshape(tables, (n_tables, *counts.shape))
 
 
 def _round_to_width(values: Floats, widths: Any) -> Floats:

@@ -1,14 +1,15 @@
 """Tests of released groups, by a method and by a recipe of the guide: sizes over null tables, power, and mistakes."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom, chi2_contingency, norm, ttest_ind
+from scipy.stats import binom, chi2_contingency, norm, random_table, ttest_ind
 
 from skdp import DPGroupBy, Interval
-from skdp.privacy import Rho
+from skdp.privacy import Mu, Rho
 from tests.conftest import diagonal, often
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
@@ -141,6 +142,28 @@ def test_medians_are_compared_by_a_cut_at_the_median():
         rows["x"] += np.where(rows["sex"] == "f", shift, 0)
         groups = DPGroupBy(1.0, by=["sex", "x"], keys=keys, statistics="count", random_state=0).fit(rows)
         assert (groups.test_independence() < 0.01) == is_found
+
+
+@pytest.mark.parametrize("epsilon", [1e6, 20.0, Mu(20, delta=1e-6)])
+@pytest.mark.parametrize("table", [[[20, 2], [0, 1], [1, 0]], [[8, 2], [0, 2], [0, 0]], [[6, 0], [0, 1], [1, 1]]])
+def test_p_value_without_noise_is_exact(epsilon, table):
+    """The p-value is the probability of an equal or larger statistic among all tables with these margins."""
+    rows = [(KEYS["region"][i], "fm"[j]) for i, j in np.ndindex(3, 2) for _ in range(table[i][j])]
+    groups = DPGroupBy(epsilon, by=["region", "sex"], keys=KEYS, statistics="count", random_state=0)
+    groups.fit(pd.DataFrame(rows, columns=["region", "sex"]))
+    assert groups.estimates_["count"][:, 0].tolist() == np.ravel(table).tolist()
+    sizes, columns = np.sum(table, 1), np.sum(table, 0)
+    expected = np.outer(sizes, columns) / np.sum(table)
+
+    def compute_statistic(counts):
+        return (np.square(counts - expected) / np.where(expected > 0, expected, 1)).sum()
+
+    exact = 0.0
+    for women in product(*(range(size + 1) for size in sizes)):
+        other = np.column_stack([women, sizes - women])
+        if sum(women) == columns[0] and compute_statistic(other) >= compute_statistic(table) - 1e-9:
+            exact += random_table(sizes, columns).pmf(other)
+    assert groups.test_independence() == pytest.approx(exact, abs=0.02)
 
 
 def test_totals_are_no_cells_of_a_test_of_independence():
