@@ -294,7 +294,7 @@ class Plan:
     # True if no value is read, so that nothing is charged.
     free: bool = False
     # Columns whose values are protected; empty if whole records are protected.
-    protected: tuple[Any, ...] = ()
+    protected_columns: tuple[Any, ...] = ()
 
     @classmethod
     def from_quantiles(cls, quantiles: QuantilePlan) -> Plan:
@@ -390,7 +390,7 @@ class CentralStatistic(CentralEstimator):
         bounded = self._select_bounded(rows).names
         bounds = self._declared_bounds(bounded)
         plan = self._plan(rows, budget, bounds)
-        if plan.protected and rows.n_rows == 0:
+        if plan.protected_columns and rows.n_rows == 0:
             raise ValueError(
                 "X must have at least one row if the number of rows is public, got 0."
             )
@@ -459,10 +459,12 @@ class CentralStatistic(CentralEstimator):
             losses = tuple(noise.loss for noise in plan.noises)
         if budget.rows > 1:
             mechanism = f"{mechanism}, up to {budget.rows} rows a person"
-        relation: Relation = "replace_values" if plan.protected else "add_remove"
+        relation: Relation = (
+            "replace_values" if plan.protected_columns else "add_remove"
+        )
         return self._charge_release(
             budget,
-            plan.protected or names,
+            plan.protected_columns or names,
             mechanism,
             relation=relation,
             losses=losses,

@@ -460,7 +460,8 @@ class TargetRows:
         Return the limit, and the mean square of clipped residuals in squared limits. The noisy sums cost `fraction` of
         the budget.
         """
-        # Rows of the largest norm with the largest residual that change a sum by its noise.
+        # Number of rows whose gradients, if all are of the largest norm, add up to the norm of
+        # the noise: clipping as many residuals changes the gradient about as much as the noise.
         largest = math.sqrt(self.rows.square) * RESIDUAL_UNIT
         n_clipped = math.sqrt(self.size) * to_float(gradient_noise.std) / largest
         n_clipped = min(n_clipped, MAX_CLIPPED_FRACTION * n_rows)
@@ -468,7 +469,7 @@ class TargetRows:
         weights = np.rint(UNIT * self.rows.factors**2)
         noise = Noise.from_budget(self.budget * fraction, UNIT)
         counts = noise.add_floats(source, count_by_size(sizes, weights)) / UNIT
-        # Laplace noise, without a delta, has heavier tails.
+        # Laplace noise, without a delta, has heavier tails than normal noise of its std.
         tail = 1.25 if self.budget.kind == "epsilon" else 1.0
         error = tail * to_float(noise.std) / UNIT
         return choose_residual_limit(counts, error, n_rows, n_clipped)

@@ -536,9 +536,9 @@ class PublicRows:
     def _infer(
         self, coefficients: Floats, sums: Floats, error: float
     ) -> Inference | None:
-        """Infer the coefficients without penalty; None if the noise is too large.
+        """Infer the coefficients without penalty by one Newton step; None if the noise is too large.
 
-        `sums` of the inputs over the rows of the second class, (n_inputs,), have the standard error `error`.
+        `sums` of the inputs over the rows of the second class, (n_inputs,), have the standard error `error` of noise.
         """
         probabilities = expit(self.inputs @ coefficients)
         variances = self.weights * probabilities * (1 - probabilities)
@@ -550,11 +550,12 @@ class PublicRows:
         constraint = None if self.fit_intercept else np.eye(len(sums))[-1]
         inverse = invert(information, constraint)
         gradient = self.inputs.T @ (self.weights * probabilities) - sums
-        scores = self.inputs.T * (self.weights * variances) @ self.inputs
+        # The covariances of the gradient due to the noise and to the sample (sandwich).
+        sampling = self.inputs.T * (self.weights * variances) @ self.inputs
         return Inference(
             coefficients - inverse @ gradient,
             error**2 * inverse @ inverse,
-            inverse @ scores @ inverse,
+            inverse @ sampling @ inverse,
         )
 
 
@@ -806,7 +807,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
             (public, indicators, classes),
             (noise,),
             f"noisy sums with the target, {noise.name}",
-            protected=rows.names[-1:],
+            protected_columns=rows.names[-1:],
         )
 
     def _release_target(self, plan: Plan, source: ByteSource) -> None:
@@ -822,7 +823,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Limit the norm of rows, fit coefficients by noisy Newton steps, and convert them to original units."""
-        if plan.protected:
+        if plan.protected_columns:
             return self._release_target(plan, source)
         on_grid, classes, weights, budget = plan.exact
         rows, units, remaining = weigh_rows(on_grid, weights, budget, source)

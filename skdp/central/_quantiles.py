@@ -31,9 +31,10 @@ from skdp.privacy import Loss, PrivacyBudget, exponential_loss
 from skdp.randomness import ByteSource, exponential_mechanism, unimodal_choice
 from skdp.tables import Table
 
-# Number of parts of a value, which are spread evenly over the cuts of its candidate. It
-# must exceed the largest count of a candidate; the time does not depend on it.
-PARTS = 1 << 32
+# Mass of a value, which is spread evenly over the interval of its candidate, and number of
+# cuts per unit of the line of candidates. It must exceed the largest count of a candidate;
+# the time does not depend on it.
+VALUE_MASS = 1 << 32
 
 
 # The largest weight of a row, in units of the counts of weighted rows.
@@ -136,8 +137,8 @@ class Candidates:
         return self.find_start(self.last + 1)
 
     def find_candidate(self, cut: int) -> int:
-        """Return the candidate of a cut of the line, in units of ``1 / PARTS``."""
-        position = min(cut // PARTS, self.length - 1)
+        """Return the candidate of a cut of the line, in units of ``1 / VALUE_MASS``."""
+        position = min(cut // VALUE_MASS, self.length - 1)
         numbers = range(self.first, self.last + 1)
         return self.first - 1 + bisect_right(numbers, position, key=self.find_start)
 
@@ -153,8 +154,8 @@ class Candidates:
 class Masses:
     """The mass of the values of a column on the left of a cut of the line of candidates.
 
-    A value has the mass `PARTS`, which is spread evenly over the interval of its candidate. Cuts are in units of
-    ``1 / PARTS`` of the line. With weights, a row counts as up to `unit` values.
+    A value has the mass `VALUE_MASS`, which is spread evenly over the interval of its candidate. Cuts are in units of
+    ``1 / VALUE_MASS`` of the line. With weights, a row counts as up to `unit` values.
     """
 
     candidates: Candidates
@@ -183,33 +184,33 @@ class Masses:
     @property
     def last_cut(self) -> int:
         """The cut with all candidates on its left."""
-        return self.candidates.length * PARTS
+        return self.candidates.length * VALUE_MASS
 
     def mass_of(self, cut: int) -> int:
         """Return the mass of the values on the left of a cut."""
-        cell = int(np.searchsorted(self.starts, cut // PARTS, "right")) - 1
+        cell = int(np.searchsorted(self.starts, cut // VALUE_MASS, "right")) - 1
         if cell < 0:
             return 0
         start, width = int(self.starts[cell]), int(self.widths[cell])
-        part = min((cut - start * PARTS) // width, PARTS)
+        part = min((cut - start * VALUE_MASS) // width, VALUE_MASS)
         n_before, n_until = self.n_before[cell : cell + 2].tolist()
-        return PARTS * n_before + part * (n_until - n_before)
+        return VALUE_MASS * n_before + part * (n_until - n_before)
 
     def find_first_cut(self, mass: int) -> int:
         """Return the first cut with at least `mass` on its left; `last_cut` + 1 if there is none.
 
-        A value has the mass `PARTS`, and cuts are in units of ``1 / PARTS`` of the line.
+        A value has the mass `VALUE_MASS`, and cuts are in units of ``1 / VALUE_MASS`` of the line.
         """
         if mass <= 0:
             return 0
-        n_values = -(-mass // PARTS)  # rounded up
+        n_values = -(-mass // VALUE_MASS)  # rounded up
         cell = int(np.searchsorted(self.n_before, n_values)) - 1
         if cell == self.starts.size:
             return self.last_cut + 1
         n_before, n_until = self.n_before[cell : cell + 2].tolist()
-        missing_mass = mass - PARTS * n_before
+        missing_mass = mass - VALUE_MASS * n_before
         part = -(-missing_mass // (n_until - n_before))
-        return int(self.starts[cell]) * PARTS + part * int(self.widths[cell])
+        return int(self.starts[cell]) * VALUE_MASS + part * int(self.widths[cell])
 
     def count_below(self, candidates: Integers) -> Integers:
         """Count the values below each candidate; (n_candidates,)."""
@@ -416,7 +417,7 @@ def choose_cuts(
 ) -> list[int]:
     """Choose quantiles of ascending probabilities as cuts, with a budget for each level of the recursion.
 
-    A cut is an integer position on the line of candidates, in units of 1 / `PARTS`.
+    A cut is an integer position on the line of candidates, in units of 1 / `VALUE_MASS`.
     """
     # The middle quantile is chosen among all cuts. The smaller quantiles are then
     # quantiles of the values on its left, and the larger quantiles of the values on its right,
@@ -475,8 +476,8 @@ class CutScores:
     def _find_first_cut(self, excess: int) -> int:
         """Return the first cut whose mass exceeds the target by at least `excess`; ``high + 1`` if there is none.
 
-        A cut is a position on the line of candidates in units of ``1 / PARTS``, and a value has the mass `PARTS`. The
-        target and `excess` are multiplied by the denominator of the fraction.
+        A cut is a position on the line of candidates in units of ``1 / VALUE_MASS``. The target and `excess` are
+        multiplied by the denominator of the fraction.
         """
         mass = -(-(self._target + excess) // self.fraction.denominator)  # rounded up
         if mass > self.masses.mass_of(self.high):
@@ -503,16 +504,18 @@ class CutScores:
     def list_scores(self) -> list[int]:
         """Return the scores of cuts between candidates of the public grid, and last of both limits."""
         candidates = self.masses.candidates
-        cuts = [PARTS * int(start) for start in candidates.find_start(candidates.grid)]
+        starts = candidates.find_start(candidates.grid)
+        cuts = [VALUE_MASS * int(start) for start in starts]
         inner = [cut for cut in cuts if self.low < cut < self.high]
         return [-self._distance(cut) for cut in (*inner, self.low, self.high)]
 
     def choose(self, budget: PrivacyBudget, source: ByteSource) -> int:
-        """Choose a cut by the exponential mechanism: cuts near the quantile are the most probable."""
-        # With a fraction f, adding a value changes the mass on the left minus f times the
-        # mass of all values by -f if the value is on the right, and by up to 1 - f.
+        """Choose a cut from `low` to `high` by the exponential mechanism: cuts near the quantile are most probable."""
+        # With a fraction f, adding a row of mass m changes the mass on the left minus f times
+        # the mass of all values by -f m if it is on the right, and by up to (1 - f) m.
         numerator, denominator = self.fraction.numerator, self.fraction.denominator
-        sensitivity = PARTS * self.masses.unit * max(numerator, denominator - numerator)
+        row_mass = VALUE_MASS * self.masses.unit
+        sensitivity = row_mass * max(numerator, denominator - numerator)
         return self.low + unimodal_choice(
             source,
             self.high - self.low + 1,

@@ -579,7 +579,7 @@ def estimate_words(
     matches, n_reports = np.zeros((2, len(words)))
     for reports, (before, length) in zip(groups, coder.steps, strict=True):
         numbers = coder.encode_prefixes(words, before, length)
-        is_complete = words[:, length - 1] == 0
+        is_complete = words[:, length - 1] == 0  # symbol 0 fills shorter words
         if length == coder.max_length:
             is_complete[:] = True
         for row in np.flatnonzero(is_complete):

@@ -131,7 +131,7 @@ class RateSums:
     exact_effect: Floats | None = None
     # Variances that widen the intervals of rates of few rows, added to the coefficients of
     # one group; shape (3, n_rates, n_groups).
-    extra: Any = 0.0
+    added_variance: Any = 0.0
 
 
 def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
@@ -161,7 +161,7 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
         # `RateSums`); n is 0 if the estimated number of rows is negative.
         binomial = (np.maximum(total, 0) * effect)[..., np.newaxis] * diagonal
         covariance -= np.multiply.outer([0, 0.5, 1], binomial)
-    extra: Any = 0.0
+    added_variance: Any = 0.0
     if groups.is_reported and groups.noise is None:
         # Normal intervals are too narrow if few rows are misreported, so they add the
         # noise of two selected and two unselected rows, whose report is either of two
@@ -169,13 +169,13 @@ def sum_rates(is_true: Mask, is_predicted: Mask, groups: Groups) -> RateSums:
         is_mixed = parts.any(axis=2).all(axis=0)
         variance_of_row = (np.ptp(groups.indicators, axis=0) / 2) ** 2
         variance_of_row *= np.mean(weights**2)
-        extra = 2 * np.outer(is_mixed, variance_of_row * noise.any())
-        extra = np.multiply.outer([1, 1, 2], extra)
+        added_variance = 2 * np.outer(is_mixed, variance_of_row * noise.any())
+        added_variance = np.multiply.outer([1, 1, 2], added_variance)
     return RateSums(
         numerator=sums[0],
         denominator=total,
         covariance=covariance,
-        extra=extra,
+        added_variance=added_variance,
         exact_effect=None if groups.is_reported else effect,
     )
 
@@ -240,7 +240,7 @@ def score_rates(sums: RateSums, level: float) -> Rates:
     # raw_rate``.
     z = NormalDist().inv_cdf((1 + level) / 2)
     constant, linear, squared = z**2 * (
-        np.diagonal(coefficients, axis1=2, axis2=3) + sums.extra
+        np.diagonal(coefficients, axis1=2, axis2=3) + sums.added_variance
     )
     slope = raw_rate * squared - linear
     lower, upper = _find_roots(

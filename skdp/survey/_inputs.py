@@ -190,8 +190,8 @@ def convert_target_reports(y: Any, design: Any) -> Any:
     return pd.DataFrame({columns[0]: validate_column(y)})
 
 
-def check_reported_together(questions: Sequence[Question], weights: Floats) -> None:
-    """Raise an error if no row with a positive weight reports two of the variables."""
+def check_reported_pairs(questions: Sequence[Question], weights: Floats) -> None:
+    """Raise an error for a pair of variables that no row with a positive weight reports together."""
     for first, second in itertools.combinations(questions, 2):
         if not (first.is_informative & second.is_informative & (weights > 0)).any():
             raise ValueError(

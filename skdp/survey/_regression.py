@@ -32,7 +32,7 @@ from skdp.survey._inputs import (
     Question,
     build_rows,
     check_real,
-    check_reported_together,
+    check_reported_pairs,
     convert_target_reports,
     list_questions,
     validate_column,
@@ -450,7 +450,7 @@ class ReportLinearRegression(OrderedScore, RegressorMixin, ReportRegression):
 
     def _fit_target(self, rows: PredictorRows, y: Any) -> None:
         """Fit the coefficients of a numeric target by maximum likelihood, and set the attributes in the units of y."""
-        check_reported_together(rows.questions, rows.weights)
+        check_reported_pairs(rows.questions, rows.weights)
         values = self._validate_target(y, rows.weights)
         (center,), (unit,) = compute_units(values[:, np.newaxis], rows.weights)
         # The model has a target with mean 0 and variance 1. Results are scaled to y.
@@ -616,7 +616,7 @@ class ReportLogisticRegression(OrderedScore, ClassifierMixin, ReportRegression):
     def _fit_target(self, rows: PredictorRows, y: Any) -> None:
         """Fit the log odds of the classes by maximum likelihood, and set their coefficients and standard errors."""
         likelihood, questions = self._validate_target(y, rows.weights)
-        check_reported_together([*rows.questions, *questions], rows.weights)
+        check_reported_pairs([*rows.questions, *questions], rows.weights)
         with np.errstate(divide="ignore"):
             target = ClassTarget(np.log(likelihood.T))
         terms, errors, _ = self._fit_terms(rows, target)

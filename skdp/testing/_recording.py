@@ -33,7 +33,7 @@ class Draw:
     parameters: dict[str, Any]
     value: Any
     shape: tuple[int, ...] = ()
-    # For each index of the noise: pairs of a number to which it was added, and the sum.
+    # For each index of the flat array of noise: pairs (number without noise, noisy number).
     sums: dict[int, list[tuple[Any, Any]]] = field(default_factory=dict)
 
 
@@ -191,10 +191,11 @@ def _find_dtype(numbers: Any) -> Any:
 def compute_changes(first: Draw, second: Draw) -> list[Fraction] | None:
     """Return the absolute differences of the numbers to which noise was added in two runs.
 
-    `first` and `second` are the same draw in both runs. None if a difference is not an integer or not finite.
+    `first` and `second` are one draw of noise in both runs. The differences have the order of the noise. None if a
+    difference is not an integer or not finite.
     """
     changes = []
-    # The order matters for noise of cubes, which is drawn by rows.
+    # Joint noise (`cube_noise`) is one vector per row, so its norms depend on the order.
     for index in sorted(first.sums.keys() | second.sums.keys()):
         first_sums, second_sums = first.sums.get(index, []), second.sums.get(index, [])
         for (number, _), (other_number, _) in zip(

@@ -10,7 +10,7 @@ import pytest
 
 import skdp.engines  # noqa: F401, so that `fit` reads a LazyFrame
 from skdp import Domain, DPGroupBy, DPKBinsDiscretizer, DPMinMaxScaler, DPQuantileTransformer, DPSimpleImputer, Interval
-from skdp.central._quantiles import PARTS, Candidates
+from skdp.central._quantiles import VALUE_MASS, Candidates
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
 from tests.conftest import diagonal
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.* fewer bins than:UserWarning")
 @pytest.fixture
 def few_candidates(monkeypatch):
     """Choose among three candidates and the cuts between them, and check that scores, gaps and ranges agree."""
-    monkeypatch.setattr(f"{MODULE}.PARTS", 2)
+    monkeypatch.setattr(f"{MODULE}.VALUE_MASS", 2)
     whole = [Candidates(0.0, 2.0, 0)]
     monkeypatch.setattr(f"{MODULE}.make_candidates", lambda bounds, decimals: whole * len(bounds))
     module = __import__(MODULE, fromlist=["unimodal_choice"])
@@ -140,7 +140,7 @@ def test_candidates_are_in_the_bounds_and_cuts_find_them(bounds, decimals):
     for number in [candidates.first, candidates.last, *numbers.tolist(), *candidates.grid[::999].tolist()]:
         start, stop = candidates.find_start(number), candidates.find_start(number + 1)
         assert 0 <= start < stop <= candidates.length
-        for cut in (start * PARTS, stop * PARTS - 1):
+        for cut in (start * VALUE_MASS, stop * VALUE_MASS - 1):
             assert candidates.find_candidate(cut) == number
     assert candidates.find_start(candidates.first) == 0
     assert candidates.length <= 1.2 * (candidates.last - candidates.first + 1) + 20

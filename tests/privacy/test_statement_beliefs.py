@@ -93,7 +93,7 @@ def test_attributes_are_not_trusted(attributes):
         assert statement.total is None
 
 
-def test_class_may_be_trusted_by_name():
+def test_trusted_covers_exact_classes_only():
     duck = Duck(**LOOKS["guarantee_"]()).fit(NUMBERS)
     statement = skdp.privacy_statement(duck, trusted=[Duck])
     assert list_protected(statement) == ["age", "hours"]

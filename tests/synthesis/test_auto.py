@@ -193,7 +193,7 @@ def test_pairs_are_scored_again_for_at_most_60_columns(n_columns, is_scored):
 
 @pytest.mark.long
 def test_scores_of_several_rounds_have_the_stated_precision():
-    """With 35 pairs of equal columns, independent guesses misplace all records."""
+    """The L1 distance of a pair of equal bits from independent bits is the number of records: 4 * 250."""
     bits = np.random.default_rng(0).integers(0, 2, (1_000, 35))
     sizes = (2,) * 70
     table = private_counts(np.repeat(bits, 2, axis=1), sizes, make_budget("gaussian", 4))

@@ -87,7 +87,8 @@ def test_target_with_an_excluded_value_has_weights_of_at_most_1():
     assert not fit(table, domain=domain).sample(100)["label"].any()
 
 
-def test_pairs_within_a_table_of_groups_are_not_measured():
+def test_pairs_within_the_target_table_are_not_stated_as_measured():
+    """The table counts groups of values with about equal counts, so no value of a pair has its own count."""
     synthesizer = fit()
     scores = synthesizer.pair_scores_
     is_listed = [pair in synthesizer.selected_cliques_ for pair in scores.index]

@@ -280,8 +280,8 @@ class Account:
     ) -> None:
         """Raise `BudgetExceeded` for the release `title`.
 
-        `name` is the sum with too small a remaining budget, and `amount` is the loss of
-        the release in this sum. An infinite loss has no rho or mu.
+        `name` is the measure of `MEASURES` with too small a remaining budget, and `amount`
+        is the loss of the release in this measure: infinite if it has no rho or mu.
         """
         if amount == math.inf:
             measure = "rho" if self.mu is None else "mu"
@@ -293,7 +293,7 @@ class Account:
         limit = self.limits[name]
         remaining = round_down(limit - self.sums[name])
         required = f"{name}={float(min(amount, sys.float_info.max))}"
-        # The loss of a converted guarantee is in another relation, so it is stated.
+        # A guarantee for add_remove has another loss in the relation of the budget.
         if self._convert(title, guarantee).relation != guarantee.relation:
             required = f"{required} for relation={self.relation!r}"
         remedy = ""

@@ -554,7 +554,7 @@ class Walk:
 
     def find_exposed(self) -> set[Any]:
         """Return the columns with a fact without a guarantee, whose true values are released."""
-        # The rows that `transform` of an estimator alone returns are not given away.
+        # `TRANSFORMED` is for fitted statistics that are given away without transformed rows.
         return {
             fact.column
             for fact in self.facts

@@ -189,7 +189,7 @@ def _compute_moments(shape: Shape, cell_offsets: Floats) -> tuple[Floats, Floats
     bins, weights = shape.bins, shape.proportions
     means = np.asarray(np.bincount(bins, weights * cell_offsets), float)
     steps = Steps.of(shape.cells)
-    step = float(steps.size)
+    step = float(steps.step)
     widths = steps.n_values * (step or 1.0)
     variances = (cell_offsets - means[bins]) ** 2 + (widths**2 - step**2) / 12
     return means, np.maximum(np.bincount(bins, weights * variances), 0)

@@ -346,7 +346,7 @@ def _list_pairs(
 def _measure_gains(
     columns: PrivateColumns, pairs: Sequence[Cross], proportions: Sequence[NDArray]
 ) -> list[float]:
-    """Measure how many records each pair of columns has in other cells than independent columns, with noise.
+    """Measure the dependence of each pair of columns, with noise.
 
     The score of a pair is the L1 distance of its counts from the counts of independent columns. All scores together
     spend `STEP_FRACTION` of the budget. `proportions` are the noisy proportions of the values of each private column.

@@ -31,7 +31,7 @@ class Steps:
     """The smallest number of each bin."""
     last: NDArray[Any]
     """The largest number of each bin."""
-    size: Any
+    step: Any
     """The distance between successive numbers; 0 for real numbers."""
 
     @classmethod
@@ -67,8 +67,8 @@ class Steps:
         def to_dates(counts: NDArray[Any]) -> NDArray[np.datetime64]:
             return counts.astype(np.int64).astype(unit).astype(edges.dtype)
 
-        size = np.diff(to_dates(np.arange(2)))[0].astype(np.int64)
-        return cls(to_dates(numbers.first), to_dates(numbers.last), size)
+        step = np.diff(to_dates(np.arange(2)))[0].astype(np.int64)
+        return cls(to_dates(numbers.first), to_dates(numbers.last), step)
 
     @classmethod
     def _between(cls, steps: NDArray[Any], largest: Any, unit: float) -> Steps:
@@ -86,7 +86,7 @@ class Steps:
     def n_values(self) -> Floats:
         """The number of values of each bin; for real numbers, the width of each bin."""
         width = (self.last - self.first).astype(float)
-        return np.rint(width / self.size) + 1 if self.size else width
+        return np.rint(width / self.step) + 1 if self.step else width
 
 
 def _count_units(dates: NDArray[np.datetime64]) -> tuple[Integers, Any]:
@@ -125,14 +125,14 @@ def draw_within(interval: Interval, bins: Codes, positions: Floats) -> NDArray[A
     steps = Steps.of(interval)
     first, last = steps.first[bins], steps.last[bins]
     if first.dtype.kind == "M":
-        n_steps = (last - first).astype(np.int64) // steps.size + 1
-        moved = np.floor(positions * n_steps).astype(np.int64) * steps.size
+        n_steps = (last - first).astype(np.int64) // steps.step + 1
+        moved = np.floor(positions * n_steps).astype(np.int64) * steps.step
         return first + moved.astype(f"timedelta64[{np.datetime_data(first.dtype)[0]}]")
-    if not steps.size:
+    if not steps.step:
         return np.minimum(
             first + positions * np.diff(np.array(interval.edges))[bins], last
         )
-    numbers = first + np.floor(positions * steps.n_values[bins]) * steps.size
+    numbers = first + np.floor(positions * steps.n_values[bins]) * steps.step
     numbers = np.minimum(numbers, last)
     if interval.decimals:
         unit = 10.0**interval.decimals
@@ -145,7 +145,7 @@ def find_middles(interval: Interval) -> NDArray[Any]:
     steps = Steps.of(interval)
     if steps.first.dtype.kind == "M":
         return steps.first + (steps.last - steps.first) // 2
-    if not steps.size:
+    if not steps.step:
         edges = np.array(interval.edges)
         return edges[:-1] / 2 + edges[1:] / 2
     return steps.first / 2 + steps.last / 2

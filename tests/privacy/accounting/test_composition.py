@@ -80,7 +80,7 @@ def test_many_small_releases_are_below_the_published_total_of_diffprivlib():
 
 
 def test_stated_rhos_are_converted_together():
-    """Discrete Gaussian noise has a rho alone; beside it, a release without delta has one."""
+    """The stated rhos, and epsilon**2 / 2 of a pure epsilon, are added, and their sum is converted."""
     parts = [PrivacyGuarantee(zcdp_epsilon(0.01, 1e-8), delta=1e-8, rho=0.01)] * 20
     assert compose(parts, delta=1e-6).epsilon == zcdp_epsilon(20 * Fraction(0.01), 1e-6)
     mixed = compose([*parts, PrivacyGuarantee(0.1)], delta=1e-6)
