@@ -117,14 +117,14 @@ def often(values, chosen):
 def diagonal(*axes):
     """List the combinations of values of several parameters; few are quick, with each value."""
     axes = [[value if isinstance(value, ParameterSet) else pytest.param(value) for value in axis] for axis in axes]
-    quick = [[place for place, value in enumerate(axis) if not value.marks] for axis in axes]
-    chosen = {tuple(places[number % len(places)] for places in quick) for number in range(max(map(len, quick)))}
+    quick = [[index for index, value in enumerate(axis) if not value.marks] for axis in axes]
+    chosen = {tuple(indices[number % len(indices)] for indices in quick) for number in range(max(map(len, quick)))}
     return [
         pytest.param(
-            *(axis[place].values[0] for axis, place in zip(axes, places, strict=True)),
-            marks=[] if places in chosen else pytest.mark.long,
+            *(axis[index].values[0] for axis, index in zip(axes, indices, strict=True)),
+            marks=[] if indices in chosen else pytest.mark.long,
         )
-        for places in itertools.product(*(range(len(axis)) for axis in axes))
+        for indices in itertools.product(*(range(len(axis)) for axis in axes))
     ]
 
 

@@ -338,6 +338,7 @@ class Descent:
     ) -> tuple[NoisyProducts, NoisyProducts]:
         """Measure the sums over rows of second derivatives and of products of gradients of two classes."""
         rows = self.rows
+        # The probability of the less probable class of each row, and the residual.
         smaller, residuals = np.empty((2, len(rows.factors)))
         for block, _, products in rows.predict(coefficients):
             logits = to_logits(products)
@@ -354,9 +355,8 @@ class Descent:
             partial(count_norms, squares=factors**2 * squares),
             rows.square,
             noise,
-            1.0,
             source,
-            n_clipped,
+            max_longer=n_clipped,
         )
         factors = np.minimum(factors, np.sqrt(square / squares) * (1 - 2.0**-40))
         information = self._sum(factors, square, mu_squared * INFORMATION, source)

@@ -376,10 +376,10 @@ class QuantilePlan:
         shape = len(self.masses[0]), len(self.masses), len(order)
         value, error, lower, upper = np.full((4, *shape), math.nan)
         for group, column in np.ndindex(shape[:2]):
-            masses, place = self.masses[column][group], (group, column, order)
+            masses, position = self.masses[column][group], (group, column, order)
             cuts = choose_cuts(masses, ascending, cut_budget, source)
             chosen = list(map(masses.candidates.find_candidate, cuts))
-            value[place] = masses.candidates.to_values(chosen)
+            value[position] = masses.candidates.to_values(chosen)
             for budget, _ in endpoint_choices:
                 for ends, is_upper in ((lower, False), (upper, True)):
                     endpoints = []
@@ -394,7 +394,7 @@ class QuantilePlan:
                         )
                         index = exponential_mechanism(source, scores, rate)
                         endpoints.append(candidates[index])
-                    ends[place] = masses.candidates.to_values(endpoints)
+                    ends[position] = masses.candidates.to_values(endpoints)
         return Estimate(value, error, lower, upper)
 
     def draw_columns(self, source: ByteSource) -> Floats:

@@ -326,7 +326,12 @@ class CenteredRows:
         # does; if half as many do, the noise is larger.
         max_longer = 20 * math.sqrt((n_columns + 1) / self.remaining.mu_squared)
         square, _ = choose_limit(
-            rows.count_all, rows.largest_square, counts, 0.2, source, max_longer
+            rows.count_all,
+            rows.largest_square,
+            counts,
+            source,
+            max_fraction=0.2,
+            max_longer=max_longer,
         )
         remaining = self.remaining * Fraction(25, 28)
         return replace(self, rows=rows, square=square, remaining=remaining), axes
@@ -352,8 +357,9 @@ def find_limits(
     mean_budget = budget * Fraction(1, 16)
     remaining = budget * Fraction(7, 8)
     sizes = Noise.from_budget(sizes_budget)
+    limits = {"max_fraction": max_fraction, "max_longer": max_longer}
     square, n_rows = choose_limit(
-        rows.count_all, rows.largest_square, sizes, max_fraction, source, max_longer
+        rows.count_all, rows.largest_square, sizes, source, **limits
     )
     error = math.sqrt(_N_NORMS) * to_float(sizes.std)
     warn_of_few_rows(n_rows, error)
@@ -368,7 +374,7 @@ def find_limits(
     middle = np.clip(mean, 1 - UNIT, UNIT - 1).astype(np.int16)
     rows = rows.center(middle)
     square, _ = choose_limit(
-        rows.count_all, rows.largest_square, sizes, max_fraction, source, max_longer
+        rows.count_all, rows.largest_square, sizes, source, **limits
     )
     return CenteredRows(rows, square, middle, n_rows, error, remaining)
 
@@ -384,9 +390,10 @@ def choose_limit(
     count: Callable[[Sequence[int]], Integers],
     largest: int,
     noise: Noise,
-    max_fraction: float,
     source: ByteSource,
-    max_longer: float = math.inf,
+    *,
+    max_fraction: float = 1.0,
+    max_longer: float,
 ) -> tuple[int, float]:
     """Choose the smallest limit of the norm that few rows exceed, by noisy counts of their squared norms.
 

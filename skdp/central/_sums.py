@@ -344,29 +344,29 @@ class NoisySums:
         """Return True where the number of values exceeds the margin of its noise; (n_groups, n_columns or 1)."""
         return self._divide_noise(self.noise.margin_of_error(level)) < 1
 
-    def _find_errors(self, quotients: Floats, a: Any, c: Any) -> Floats:
+    def _find_errors(self, quotients: Floats, spread: Any, center: Any) -> Floats:
         """Return the standard errors of quotients x, which are at most 1; see `_find_interval`."""
         noise = self._divide_noise(self.noise.std)
-        return np.minimum(noise * np.sqrt(a + (c - quotients) ** 2), 1.0)
+        return np.minimum(noise * np.sqrt(spread + (center - quotients) ** 2), 1.0)
 
     def _find_interval(
-        self, quotients: Floats, a: Any, c: Any, slack: Any, level: float
+        self, quotients: Floats, spread: Any, center: Any, slack: Any, level: float
     ) -> tuple[Floats, Floats]:
-        """Return Fieller's intervals of quotients x, whose numerators have the noise sqrt(a + (c - x)**2) ([1]_).
+        """Return Fieller's intervals of quotients x with numerators of the noise sqrt(spread + (center - x)**2) ([1]_).
 
         `slack` times the square of the margin extends the interval downward.
         """
         # A number x is in the interval if the noisy numerator minus x times the noisy count
         # is within the margin of its noise, which is the margin of one number times
-        # sqrt(a + (c - x)**2). With the quotient q, and r the margin divided by the count,
-        # the bounds solve (q - x)**2 = r**2 (a + (c - x)**2), a quadratic equation.
+        # sqrt(spread + (center - x)**2). With the quotient q, and r the margin divided by the count,
+        # the bounds solve (q - x)**2 = r**2 (spread + (center - x)**2), a quadratic equation.
         # .. [1] E. C. Fieller (1954). Some problems in interval estimation. JRSS B 16.
         is_known = self.is_measured(level)
         margin = self._divide_noise(self.noise.margin_of_error(level))
         margin = np.where(is_known, margin, 0.0)
         rest = 1 - margin**2
-        root = margin * np.sqrt(a * rest + (c - quotients) ** 2)
-        middle = quotients - margin**2 * c
+        root = margin * np.sqrt(spread * rest + (center - quotients) ** 2)
+        middle = quotients - margin**2 * center
         lower = np.where(is_known, (middle - root - margin**2 * slack) / rest, -np.inf)
         return lower, np.where(is_known, (middle + root) / rest, np.inf)
 
@@ -383,20 +383,21 @@ class NoisySums:
         )
 
     def _find_variances(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return means and variances in half widths, and the terms a and c of the noise; (n_groups, n_columns)."""
+        """Return means and variances in half widths, and spread and center of their noise; (n_groups, n_columns)."""
         # With the noisy mean m, the sum T = sum of (p - m)**2 - v over the positions p is linear in
-        # the noisy numbers, and its noise is the noise of one number times sqrt(a + (c - v)**2).
+        # the noisy numbers, and its noise is the noise of one number times
+        # sqrt(spread + (center - v)**2), see `_find_interval`.
         mean = self._divide(self.position_sums, 1.0)
         squares = (self._divide(self.squares, 1.0) + 1) / 2
         return mean, np.maximum(squares - mean**2, 0), 0.25 + 4 * mean**2, 0.5 + mean**2
 
     def estimate_variances(self, level: float) -> Estimate:
         """Estimate variances, the sum of squares divided by the number of values, with intervals."""
-        mean, variance, a, c = self._find_variances()
-        errors = self._find_errors(variance, a, c)
+        mean, variance, spread, center = self._find_variances()
+        errors = self._find_errors(variance, spread, center)
         # T exceeds the sum around the mean of the values by n times the square of the error
         # of m, at most the square of the margin times 1 + m**2.
-        lower, upper = self._find_interval(variance, a, c, 1 + mean**2, level)
+        lower, upper = self._find_interval(variance, spread, center, 1 + mean**2, level)
         parts = variance, errors, np.clip(lower, 0, 1), np.clip(upper, 0, 1)
         return Estimate(*(self._half_widths**2 * part for part in parts))
 
@@ -428,9 +429,9 @@ class NoisySums:
         variance is at least its error; where the error is at least `UNIFORM_VARIANCE`, it is
         this variance of a uniform distribution.
         """
-        mean, noisy_variance, a, c = self._find_variances()
+        mean, noisy_variance, spread, center = self._find_variances()
         # Positions are rounded by up to half a step.
-        errors = self._find_errors(noisy_variance, a, c)
+        errors = self._find_errors(noisy_variance, spread, center)
         variance_error = np.minimum(errors + 1 / GRID, 1.0)
         # A variance below its standard error cannot be measured. If this error exceeds the
         # variance of a uniform distribution, the latter is used.

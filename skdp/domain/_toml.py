@@ -436,7 +436,7 @@ def cut_numbers(values: Sequence[Any], bins: int, *, has_bins: bool) -> Interval
     is_whole = bool((numbers == np.floor(numbers)).all())
     # Edges are multiples of the width, so a range around 0 has at least two bins.
     max_bins = max(bins, 2)
-    for width in _round_widths((high - low) / max_bins, is_whole):
+    for width in _list_round_widths((high - low) / max_bins, is_whole):
         first, stop = math.floor(low / width), math.ceil(high / width)
         # The last bin includes its upper edge. If the largest whole number were this edge,
         # the last bin would contain one more whole number than the other bins. So the
@@ -457,7 +457,7 @@ def cut_numbers(values: Sequence[Any], bins: int, *, has_bins: bool) -> Interval
         ) from None
 
 
-def _round_widths(smallest: Fraction, is_whole: bool) -> Iterator[Fraction]:
+def _list_round_widths(smallest: Fraction, is_whole: bool) -> Iterator[Fraction]:
     """Yield the widths 1, 2 and 5 times a power of ten, in ascending order from `smallest` on."""
     n_digits = len(str(smallest.numerator)) - len(str(smallest.denominator))
     for power in itertools.count(n_digits - 1):

@@ -310,7 +310,7 @@ class LargeTable(ABC):
         """Open the reports of a release as a frame of the engine's library."""
         raise NotImplementedError
 
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+    def limit_persons(self, person: Any, max_rows: int, seed: int) -> Self:
         """Raise an error, because this engine cannot limit the number of rows of a person."""
         library = type(self._frame).__module__.partition(".")[0]
         raise TypeError(
@@ -366,10 +366,10 @@ class StreamTable(LargeTable):
         """Sum over all rows in one pass."""
         return add_up_batches(self.read(names), summary)
 
-    def limit_persons(self, person: Any, most: int, seed: int) -> Self:
+    def limit_persons(self, person: Any, max_rows: int, seed: int) -> Self:
         """Return a copy that reads at most some rows of each person."""
         limited = copy(self)
-        limited.limit = person, most, seed
+        limited.limit = person, max_rows, seed
         return limited
 
 
@@ -477,9 +477,9 @@ def write_keys(name: Any, column: Any) -> Any:
 
 
 def limit_rows(
-    tables: Tables, columns: Sequence[Any], person: Any, most: int, seed: int
+    tables: Tables, columns: Sequence[Any], person: Any, max_rows: int, seed: int
 ) -> Tables:
-    """Select at most `most` pseudorandom rows of each person from a stream, using DuckDB.
+    """Select at most `max_rows` pseudorandom rows of each person from a stream, using DuckDB.
 
     `person` is the column that identifies people. The result has `columns` only.
     """
@@ -494,7 +494,7 @@ def limit_rows(
         is_text = type_of_column(first[person]) == "string"
         query = (
             "SELECT * EXCLUDE (person) FROM people QUALIFY row_number() OVER (PARTITION "
-            f"BY person ORDER BY hash({', '.join(names)}, {seed})) <= {most}"
+            f"BY person ORDER BY hash({', '.join(names)}, {seed})) <= {max_rows}"
         )
         # DuckDB writes rows that exceed the memory to this folder. By default, it would
         # be in the current directory and readable by all users.

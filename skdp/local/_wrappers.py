@@ -443,7 +443,7 @@ class PosteriorFeatures(TransformerWrapper):
             block[rows] = compute_posterior(oracle, parts[number], prior)
             blocks.append(block)
         table = wrap_table(reports)
-        return table.rebuild([np.hstack(blocks)], _value_names(protocol))
+        return table.rebuild([np.hstack(blocks)], _list_value_names(protocol))
 
     @property
     def guarantee_(self) -> PrivacyGuarantee:
@@ -474,10 +474,10 @@ class PosteriorFeatures(TransformerWrapper):
         check_is_fitted(self, "prior_")
         protocol = self.encoder_.protocol_
         inputs = check_input_names(self, protocol.columns, input_features)
-        return np.array(_value_names(protocol, inputs), dtype=object)
+        return np.array(_list_value_names(protocol, inputs), dtype=object)
 
 
-def _value_names(protocol: Any, inputs: Sequence[Any] | None = None) -> list[str]:
+def _list_value_names(protocol: Any, inputs: Sequence[Any] | None = None) -> list[str]:
     """Name the output columns, one for each value of each attribute; `inputs` are the names of the input columns."""
     if inputs is None:
         inputs = protocol.columns
@@ -491,7 +491,7 @@ def _value_names(protocol: Any, inputs: Sequence[Any] | None = None) -> list[str
 
 def _check_names(protocol: ReportProtocol) -> None:
     """Raise an error if two output columns would have the same name."""
-    names = _value_names(protocol)
+    names = _list_value_names(protocol)
     if len(set(names)) < len(names):
         raise ValueError(
             "The output columns must have different names, got equal names. Rename "

@@ -95,11 +95,11 @@ OF_FEW = "DPMean", "DPHistogram", "DPRidge", "DPMarginalSynthesizer"
 
 
 def cases():
-    for place, (estimator, X) in enumerate(SUBJECTS):
+    for index, (estimator, X) in enumerate(SUBJECTS):
         for name, check in curator_checks(estimator, X):
             kind = type(estimator).__name__
-            is_quick = place < len(QUICK) and (name not in SLOW or kind in OF_FEW)
-            yield pytest.param(check, id=f"{kind}-{place}-{name}", marks=[] if is_quick else pytest.mark.long)
+            is_quick = index < len(QUICK) and (name not in SLOW or kind in OF_FEW)
+            yield pytest.param(check, id=f"{kind}-{index}-{name}", marks=[] if is_quick else pytest.mark.long)
 
 
 @pytest.mark.usefixtures("repeatable_draws")
@@ -112,10 +112,10 @@ def test_estimator_passes_the_contract(check):
 
 
 def fits():
-    for place, (estimator, X) in enumerate(SUBJECTS):
+    for index, (estimator, X) in enumerate(SUBJECTS):
         kind = type(estimator).__name__
-        is_quick = place < len(QUICK) and kind in OF_EACH_WAY
-        yield pytest.param(estimator, X, id=f"{kind}-{place}", marks=[] if is_quick else pytest.mark.long)
+        is_quick = index < len(QUICK) and kind in OF_EACH_WAY
+        yield pytest.param(estimator, X, id=f"{kind}-{index}", marks=[] if is_quick else pytest.mark.long)
 
 
 @pytest.mark.parametrize(("estimator", "X"), list(fits()))

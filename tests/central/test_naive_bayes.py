@@ -78,7 +78,7 @@ def test_delta_is_used_only_if_it_reduces_the_noise(model, table):
     few, pure = (model(delta=delta).fit(table, ILL) for delta in (1e-6, 0.0))
     assert few.guarantee_.delta == 0
     assert few.class_count_std_error_ == pure.class_count_std_error_
-    wide = pd.concat([table.add_suffix(str(place)) for place in range(20)], axis=1)
+    wide = pd.concat([table.add_suffix(str(index)) for index in range(20)], axis=1)
     declared = {"bounds": (-4, 100)} if model is gaussian else {"categories": (JOBS, SEXES) * 20}
     many, pure = (model(delta=delta, **declared).fit(wide, ILL) for delta in (1e-6, 0.0))
     assert many.guarantee_.delta == 1e-6

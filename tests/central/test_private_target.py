@@ -57,8 +57,8 @@ class TestPrivacy:
             replay = replay_release(model, X, neighbor)
             assert replay.passed, (parameters, replay.findings)
             assert replay.guarantee.relation == "replace_values"
-            place = number % len(shares)
-            largest[place] = max(largest.get(place, 0.0), replay.epsilon / replay.guarantee.epsilon)
+            index = number % len(shares)
+            largest[index] = max(largest.get(index, 0.0), replay.epsilon / replay.guarantee.epsilon)
         # The bound is attained, up to rounding to steps of the noise: the test would find a larger change.
         assert max(largest.values()) > 0.5
 

@@ -97,9 +97,9 @@ def losses_of_rows(model, target, tables):
     worst = {}
     for table in tables:
         rows = table[["a", "b"]] if target is None else table[["a", "b"]].assign(target=table[target])
-        for place in rows.index[-9::2]:
-            moved = pd.concat([rows.drop(place), rows.loc[[place]]], ignore_index=True)
-            replay = replay_release(model, moved, moved[:-1], random_state=place)
+        for index in rows.index[-9::2]:
+            moved = pd.concat([rows.drop(index), rows.loc[[index]]], ignore_index=True)
+            replay = replay_release(model, moved, moved[:-1], random_state=index)
             assert replay.passed, replay.findings
             draws = replay.draws["epsilon"] / EPSILON if model.epsilon == EPSILON else replay.draws["rho"] / 450
             worst[len(draws)] = np.maximum(draws.to_numpy(), worst.get(len(draws), 0))

@@ -13,7 +13,7 @@ rng = np.random.default_rng(0)
 COLUMNS = rng.normal(size=(3_000, 12))
 CLASSES = rng.integers(0, 3, 3_000)
 COLUMNS[:, [2, 5, 7]] += CLASSES[:, np.newaxis] * [0.5, 0.8, 0.3]
-TABLE = pd.DataFrame(COLUMNS.clip(-5, 5), columns=[f"c{place}" for place in range(12)])
+TABLE = pd.DataFrame(COLUMNS.clip(-5, 5), columns=[f"c{index}" for index in range(12)])
 TARGET = pd.Series(TABLE["c1"] * 2 - TABLE["c4"] + rng.normal(size=3_000), name="y")
 DECLARED = {"bounds": (-5, 5), "classes": [0, 1, 2], "random_state": 0}
 NUMBER = {"bounds": (-5, 5), "target_bounds": (-15, 15), "random_state": 0}

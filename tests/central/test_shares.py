@@ -49,8 +49,8 @@ class TestWhatAShareBuys:
     @pytest.mark.parametrize("amount", AMOUNTS)
     def test_choice_has_the_rho_for_all_losses(self, amount):
         epsilon = float(parse_budget(Rho(amount, DELTA)).choice)
-        for place in np.linspace(0.02, 0.98, 25):
-            pmfs = pair(place * epsilon, (1 - place) * epsilon)
+        for fraction in np.linspace(0.02, 0.98, 25):
+            pmfs = pair(fraction * epsilon, (1 - fraction) * epsilon)
             if min(*pmfs[0], *pmfs[1]) > 0:
                 assert max(renyi(*pmfs, order) / order for order in ORDERS) <= amount * (1 + 1e-6)
 
@@ -59,9 +59,9 @@ class TestWhatAShareBuys:
         share = parse_budget(Mu(mu, DELTA))
         epsilon = float(share.choice)
         worst = 0.0
-        for place in [*np.linspace(0.02, 0.98, 13), 0.5]:
-            p, q = pair(place * epsilon, (1 - place) * epsilon)
-            for at in np.linspace(0, 1, 20) * place * epsilon:
+        for fraction in [*np.linspace(0.02, 0.98, 13), 0.5]:
+            p, q = pair(fraction * epsilon, (1 - fraction) * epsilon)
+            for at in np.linspace(0, 1, 20) * fraction * epsilon:
                 allowed = gaussian_delta(mu, at)
                 assert hockey_stick(p, q, at) <= allowed * (1 + 1e-9)
                 worst = max(worst, hockey_stick(p, q, at) / allowed)

@@ -218,7 +218,7 @@ class TestDates:
         low, high = (moment(*end) for end in ends)
         unit = timedelta.resolution if moment is datetime else timedelta(days=1)
         edges = skdp.Interval(low, high, bins=3).edges
-        assert edges == tuple(low + place * ((high - low) // unit) // 3 * unit for place in range(4))
+        assert edges == tuple(low + index * ((high - low) // unit) // 3 * unit for index in range(4))
         assert len(skdp.Interval(low, high, bins=50)) == 50
 
     @given(

@@ -143,7 +143,7 @@ DAY = dt.timedelta(days=1)
     ],
 )
 def test_many_dates_are_cut_into_usual_bins(first, step, number, interval):
-    values = [first + place * step for place in range(number)]
+    values = [first + index * step for index in range(number)]
     for frame in (pd.DataFrame({"x": values}), pl.DataFrame({"x": values}), pa.table({"x": values})):
         assert draft(frame, max_values=10)["x"] == interval
     holes = draft(pl.DataFrame({"x": [*values, None]}), max_values=10)["x"]

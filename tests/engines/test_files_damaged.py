@@ -18,8 +18,8 @@ DOMAIN = Domain({"a": ["x", "y", "zed", None], "b": ["p", "q"]})
 def damage_bytes(content, seed):
     rng, data = random.Random(seed), bytearray(content)
     for _ in range(rng.choice([1, 2, 8])):
-        place = rng.randrange(len(data) - 8)
-        data[place : place + 8] = rng.choice([b"\xff" * 8, bytes(8), (1 << 62).to_bytes(8, "little"), rng.randbytes(8)])
+        index = rng.randrange(len(data) - 8)
+        data[index : index + 8] = rng.choice([b"\xff" * 8, bytes(8), (1 << 62).to_bytes(8, "little"), rng.randbytes(8)])
     return bytes(data)
 
 

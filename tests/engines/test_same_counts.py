@@ -37,7 +37,7 @@ def make_table(n_rows, seed=0):
     numbers = np.random.default_rng(seed)
     used = {name: [values[0], *values[2:]] for name, (_, values) in COLUMNS.items()}
     drawn = {
-        name: [values[place] for place in numbers.integers(len(values), size=n_rows)] for name, values in used.items()
+        name: [values[index] for index in numbers.integers(len(values), size=n_rows)] for name, values in used.items()
     }
     return pa.table({name: pa.array(drawn[name], kind) for name, (kind, _) in COLUMNS.items()})
 

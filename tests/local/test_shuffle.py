@@ -97,11 +97,11 @@ def test_shuffled_reports_are_a_permutation_of_the_rows(convert):
 
 def test_buffers_do_not_keep_the_order_of_arrival():
     """Rows that polars selects share the buffer of their texts."""
-    sent = [f"a report of more than twelve bytes, {place:03d}" for place in range(100)]
+    sent = [f"a report of more than twelve bytes, {index:03d}" for index in range(100)]
     shuffled = shuffle_reports(pl.DataFrame({"a": sent}))
     content = pickle.dumps(shuffled)
-    places = [content.index(text.encode()) for text in shuffled["a"]]
-    assert places == sorted(places)
+    indices = [content.index(text.encode()) for text in shuffled["a"]]
+    assert indices == sorted(indices)
 
 
 def test_row_index_and_metadata_are_dropped():

@@ -33,8 +33,8 @@ def encoder(epsilon=4.0, **parameters):
 def random_schema(seed):
     rng = np.random.default_rng(seed)
     sizes = rng.choice([2, 2, 3, 5, 9, 16, 40], rng.integers(1, 6))
-    domain = Domain({f"c{place}": range(size) for place, size in enumerate(sizes)})
-    bounds = {f"n{place}": (0, 1) for place in range(rng.integers(0, 3))}
+    domain = Domain({f"c{index}": range(size) for index, size in enumerate(sizes)})
+    bounds = {f"n{index}": (0, 1) for index in range(rng.integers(0, 3))}
     return domain, bounds, float(rng.choice([0.3, 1, 2, 4, 8]))
 
 
@@ -132,7 +132,7 @@ def test_record_is_within_epsilon(case):
     for chosen in combinations(
         range(len(tables)), plan.n_reported
     ):  # the probability of a group is equal for all records
-        ratios = [max(max(column) / min(column) for column in zip(*tables[place], strict=True)) for place in chosen]
+        ratios = [max(max(column) / min(column) for column in zip(*tables[index], strict=True)) for index in chosen]
         worst = max(worst, math.prod(ratios))
     assert worst <= exp_bounds(epsilon)[0]
     assert fitted.guarantee_.epsilon == pytest.approx(epsilon, rel=1e-6)
@@ -151,7 +151,7 @@ def test_sampled_group_with_the_largest_epsilon_counts():
 
 
 def test_reports_of_all_columns_add_up_to_epsilon():
-    bounds = {f"x{place}": (0, 1) for place in range(2)}
+    bounds = {f"x{index}": (0, 1) for index in range(2)}
     fitted = LocalTableEncoder(6.0, bounds=bounds).fit(pd.DataFrame(0.5, [0], list(bounds)))
     assert fitted.plan_.n_reported == 2
     total = 2 * fitted.protocol_.fields[0].epsilon
@@ -163,7 +163,7 @@ def test_sampled_groups_are_independent_of_values(workload):
     fitted = encoder(1.0, workload=workload).fit(PEOPLE)
     first = fitted.transform(PEOPLE)["sampled"]
     assert fitted.fit(PEOPLE).transform(PEOPLE[::-1].reset_index(drop=True))["sampled"].equals(first)
-    shares = [(first == place).mean() for place in range(len(fitted.plan_.groups))]
+    shares = [(first == index).mean() for index in range(len(fitted.plan_.groups))]
     assert shares == pytest.approx(fitted.plan_.reports["inclusion"].tolist(), abs=0.07)
 
 

@@ -95,8 +95,8 @@ def test_posterior_features_follow_bayes_rule(kind, epsilon, k):
         channel = floats(oracle.channel())
     for report, row in zip(map(tuple, reports.astype(np.int64).tolist()), found, strict=True):
         likelihoods = floats(oracle.channel(report[0])) if oracle.shows_hash else channel
-        place = report[1] if oracle.shows_hash else order.index(report)
-        joint = likelihoods[:, place] * features.prior_[0]
+        index = report[1] if oracle.shows_hash else order.index(report)
+        joint = likelihoods[:, index] * features.prior_[0]
         assert row == pytest.approx(joint / joint.sum(), rel=1e-9)
 
 

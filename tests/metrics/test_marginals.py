@@ -32,8 +32,8 @@ def compute_distance(real, synthetic, columns):
 
 
 def bin_of(value, edges):
-    place = None if value is None else sum(value >= edge for edge in edges) - (value == edges[-1])
-    return place if place and place < len(edges) else "outside"
+    index = None if value is None else sum(value >= edge for edge in edges) - (value == edges[-1])
+    return index if index and index < len(edges) else "outside"
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])

@@ -80,9 +80,9 @@ class Script:
         self.outcomes, self.shares = outcomes, []
 
     def draw(self, shares):
-        place = len(self.shares)
+        index = len(self.shares)
         self.shares.append(shares)
-        return self.outcomes[place] if place < len(self.outcomes) else 0
+        return self.outcomes[index] if index < len(self.outcomes) else 0
 
     def coin(self, threshold):
         share = Fraction(threshold, ONE)

@@ -37,7 +37,7 @@ class FlippedBits(FrequencyOracle):
 
     def channel(self):
         def probability(value, bits):
-            heads = [self.p if place == value else self.q for place in range(self.k)]
+            heads = [self.p if index == value else self.q for index in range(self.k)]
             return math.prod(share if bit else 1 - share for share, bit in zip(heads, bits, strict=True))
 
         return [[probability(value, bits) for bits in product((0, 1), repeat=self.k)] for value in range(self.k)]

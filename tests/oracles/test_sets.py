@@ -77,8 +77,8 @@ def test_padding_is_uniform(m):
     values = np.concatenate([np.arange(size) for size in sizes]).astype(np.uint8)
     n = 3_000
     sets = pad_sets(np.tile(values, n), np.tile(sizes, n), 7, m, SeededSource(3)).reshape(n, len(sizes), m)
-    for place, size in enumerate(sizes.tolist()):
-        rows = sets[:, place]
+    for index, size in enumerate(sizes.tolist()):
+        rows = sets[:, index]
         assert all(len({*row}) == m for row in rows.tolist())
         assert (rows[:, min(size, m) :] == np.arange(7 + size, 7 + m)).all() or size >= m
         counts = np.bincount(rows[rows < 7], minlength=7)[:size]

@@ -45,15 +45,15 @@ def edit(data, part, **values):
 def damage_bytes(data, rng):
     """Damage a file at random bytes."""
     changed = bytearray(data)
-    place = rng.randrange(len(data))
+    index = rng.randrange(len(data))
     way = rng.choice(["bits", "cut", "insert"])
     if way == "bits":
         for _ in range(rng.choice([1, 2, 8])):
             changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
     elif way == "cut":
-        del changed[place : place + rng.choice([1, 16, len(data)])]
+        del changed[index : index + rng.choice([1, 16, len(data)])]
     else:
-        changed[place:place] = rng.randbytes(rng.choice([1, 16, 1000]))
+        changed[index:index] = rng.randbytes(rng.choice([1, 16, 1000]))
     return bytes(changed)
 
 

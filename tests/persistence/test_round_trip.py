@@ -32,7 +32,7 @@ pytestmark = [
 NO_ESTIMATORS = {"ReportTally", "PrivacyLedger", "PrivacyGuarantee", "Domain", "Interval", "ReportDesign", "SecretKey"}
 """Public classes that are not estimators: ledgers and tallies have files of their own."""
 
-OURS = [(f"{place}-{type(one).__name__}", one, X) for place, (one, X) in enumerate(SUBJECTS)]
+OURS = [(f"{index}-{type(one).__name__}", one, X) for index, (one, X) in enumerate(SUBJECTS)]
 OURS += [("private columns", skdp.DPColumnSynthesizer(["job"], domain=DECLARED), WORDS)]
 OURS += [("one-hot", skdp.DPOneHotEncoder(categories=DECLARED), WORDS)]
 OURS += [(f"protocol: {name}", one, X) for name, (one, X) in FITTED.items() if name[:5] != "large"]

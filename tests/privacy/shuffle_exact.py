@@ -27,8 +27,8 @@ class AllTables:
             if left == 0:
                 tables.append(histogram)
                 return
-            for place in range(first, len(rows)):
-                grow(with_report(histogram, rows[place]), place, left - 1)
+            for index in range(first, len(rows)):
+                grow(with_report(histogram, rows[index]), index, left - 1)
 
         grow({(0,) * len(rows[0]): 1}, 0, n - 1)
         self.pmfs = [[with_report(histogram, row) for row in rows] for histogram in tables]

@@ -104,7 +104,7 @@ MECHANISMS = {
 def are_neighbors(first, second, relation, scope):
     if relation == "add_remove":
         longer, shorter = sorted((first, second), key=len, reverse=True)
-        removed = [longer[:place] + longer[place + 1 :] for place in range(len(longer))]
+        removed = [longer[:index] + longer[index + 1 :] for index in range(len(longer))]
         return len(longer) == len(shorter) + 1 and shorter in removed
     if len(first) != len(second):
         return False

@@ -70,7 +70,7 @@ def always(epsilon=1.0, **options):
 
 def by_columns(*parts, rest="drop", output="default"):
     """Return a transformer of columns; each part is an estimator and its columns."""
-    named = [(f"part {place}", estimator, columns) for place, (estimator, columns) in enumerate(parts)]
+    named = [(f"part {index}", estimator, columns) for index, (estimator, columns) in enumerate(parts)]
     made = ColumnTransformer(named, remainder=rest, verbose_feature_names_out=False)
     return made.set_output(transform=output)
 
@@ -166,7 +166,7 @@ def of_columns():
     return {
         "columns that are forgotten": Case(lambda: sex_of.fit(X), "sex:R job:- age:A pay:-", one),
         "ten answers about the same persons": Case(
-            lambda: FeatureUnion([(f"answer {place}", sex()) for place in range(10)]).fit(SEX),
+            lambda: FeatureUnion([(f"answer {index}", sex()) for index in range(10)]).fit(SEX),
             "sex:RRRRRRRRRR",
             "10 replace local: sex",
         ),

@@ -23,7 +23,7 @@ def test_digits_multiply_to_the_geometric_distribution(scale, number):
     high, low = divmod(number, 1 << len(digits._digits))
     bits = 1_300
     lower = upper = Fraction(1)
-    coins = [*((coin, low >> place & 1) for place, coin in enumerate(digits._digits))]
+    coins = [*((coin, low >> position & 1) for position, coin in enumerate(digits._digits))]
     coins += [(digits._exceeds, True)] * high + [(digits._exceeds, False)]
     for coin, heads in coins:
         bounds = [Fraction(bound, 1 << bits) for bound in coin._bounds(bits)]
@@ -44,7 +44,7 @@ def test_sign_has_the_odds_of_one_step(scale):
 
 def head(coin):
     """Return the bytes, zeros first, after which a coin shows heads."""
-    zeros = next(place for place in range(1_000) if coin._digit(place))
+    zeros = next(position for position in range(1_000) if coin._digit(position))
     return [0] * (zeros + 1)
 
 
@@ -52,14 +52,14 @@ def head(coin):
 def test_each_digit_and_the_sign_have_their_position(scripted_source, scale):
     digits = GeometricDigits(Fraction(scale))
     n_digits = len(digits._digits)
-    for place in range(n_digits):
+    for position in range(n_digits):
         script = [
-            byte for i in reversed(range(n_digits)) for byte in (head(digits._digits[i]) if i == place else [255])
+            byte for i in reversed(range(n_digits)) for byte in (head(digits._digits[i]) if i == position else [255])
         ]
-        assert digits.draw(scripted_source(script, [255]), 1).tolist() == [1 << place]
-        assert digits.draw(scripted_source(script, [255], [255]), 1, signed=True).tolist() == [1 << place]
+        assert digits.draw(scripted_source(script, [255]), 1).tolist() == [1 << position]
+        assert digits.draw(scripted_source(script, [255], [255]), 1, signed=True).tolist() == [1 << position]
         turned = digits.draw(scripted_source(script, [255], head(digits._sign)), 1, signed=True)
-        assert turned.tolist() == [-1 - (1 << place)]
+        assert turned.tolist() == [-1 - (1 << position)]
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 700), Fraction(1, 5), 1, Fraction(7, 3), 100])
@@ -81,10 +81,10 @@ def test_accepted_numbers_have_exactly_the_normal_density(variance):
     scale = math.isqrt(math.floor(variance))
     rest = set()
     for cell in [0, 1, 2, scale - 1, scale, scale + 1, 7 * scale, 10**30]:
-        for place in [Fraction(0), Fraction(1, 3), Fraction(1, 2), 1 - Fraction(1, 2**200)]:
-            f = module._exponent(cell, place, variance, scale)
+        for position in [Fraction(0), Fraction(1, 3), Fraction(1, 2), 1 - Fraction(1, 2**200)]:
+            f = module._exponent(cell, position, variance, scale)
             assert f >= 0
-            rest.add(f + Fraction(cell, scale) - (cell + place) ** 2 / (2 * variance))
+            rest.add(f + Fraction(cell, scale) - (cell + position) ** 2 / (2 * variance))
     assert len(rest) == 1
 
 
@@ -94,8 +94,8 @@ def test_coin_is_decided_only_for_the_whole_interval_of_uniform_numbers(scripted
     scale = math.isqrt(math.floor(variance))
     for cell in [0, 1, scale, 3 * scale]:
         for value in range(1 << min(bits, 5)):
-            place = Uniform(scripted_source(), value, bits)  # without further bits
-            lower, upper = module._acceptance_bounds(cell, place, variance, scale, bits)
+            position = Uniform(scripted_source(), value, bits)  # without further bits
+            lower, upper = module._acceptance_bounds(cell, position, variance, scale, bits)
             for end in (0, 1):
                 x = module._exponent(cell, Fraction(value + end, 1 << bits), variance, scale)
                 witness = exp_bounds(x)
@@ -109,9 +109,9 @@ def test_exponents_have_the_stated_rounding_error(monkeypatch, variance):
     known = {}
     original = module._accept_cells
 
-    def capture(source, cells, places, variance, scale):
+    def capture(source, cells, positions, variance, scale):
         known.update(variance=variance, scale=scale, dtype=cells.dtype)
-        return original(source, cells, places, variance, scale)
+        return original(source, cells, positions, variance, scale)
 
     monkeypatch.setattr(module, "_accept_cells", capture)
     rounded_gaussian(SeededSource(0), variance, 1)
@@ -121,17 +121,17 @@ def test_exponents_have_the_stated_rounding_error(monkeypatch, variance):
     near = [0, 1, 2, 9, scale // 2, scale - 1, scale, scale + 1, 3 * scale, 7 * scale, 40 * scale, 300 * scale]
     ends = [0, 1, 2**62 - 1, 2**62, 2**63 - 2, 2**63 - 1]
     cells = np.array(near, known["dtype"]).repeat(len(ends))
-    places = np.array(ends * len(near), np.int64)
+    positions = np.array(ends * len(near), np.int64)
 
     def check(source, rounded, bounds):
-        for x, cell, place in zip(rounded.tolist(), cells, places, strict=True):
+        for x, cell, position in zip(rounded.tolist(), cells, positions, strict=True):
             for end in (0, 1):
-                f = module._exponent(int(cell), Fraction(int(place) + end, 2**63), variance, scale)
+                f = module._exponent(int(cell), Fraction(int(position) + end, 2**63), variance, scale)
                 assert abs(Fraction(x) - f) < max(1, f) / 2**42
         return np.ones(rounded.size, bool)
 
     monkeypatch.setattr(module, "bernoulli_of_exponents", check)
-    assert original(SeededSource(0), cells, places, variance, scale).all()
+    assert original(SeededSource(0), cells, positions, variance, scale).all()
 
 
 @pytest.mark.parametrize("variance", [Fraction(1, 25), 1, 10**6])
@@ -146,10 +146,10 @@ def test_proven_digits_decide_coins_as_floats(monkeypatch, variance):
 
 
 @pytest.mark.parametrize("cell", [0, 5, 16, 40])
-@pytest.mark.parametrize("place", [2**57, 2**61 + 12345, 2**63 - 1])
-def test_coins_at_the_bound_are_decided_by_more_bits_of_both_numbers(scripted_source, cell, place):
+@pytest.mark.parametrize("position", [2**57, 2**61 + 12345, 2**63 - 1])
+def test_coins_at_the_bound_are_decided_by_more_bits_of_both_numbers(scripted_source, cell, position):
     variance, scale = Fraction(2000, 7), 16
-    middle = module._exponent(cell, Fraction(2 * place + 1, 2**64), variance, scale)
+    middle = module._exponent(cell, Fraction(2 * position + 1, 2**64), variance, scale)
     bound = exp_minus_bounds(middle, 96)[0]
     first, rest = divmod(bound, 1 << 64)
     for word in range(max(0, first - 3), min(first + 4, 1 << 32)):
@@ -157,7 +157,7 @@ def test_coins_at_the_bound_are_decided_by_more_bits_of_both_numbers(scripted_so
         for next_place, below in ((0, True), (255, False)):
             script = [np.array([word], "<u4").view(np.uint8), list(rest.to_bytes(8, "big")), [next_place] * 8]
             source = scripted_source(*script)
-            heads = module._accept_cells(source, np.array([cell]), np.array([place]), variance, scale)[0]
+            heads = module._accept_cells(source, np.array([cell]), np.array([position]), variance, scale)[0]
             assert heads == (below if word == first else word < first)
             assert source.used == (20 if word == first else 4)
 
@@ -173,7 +173,7 @@ def test_cell_rounds_to_the_nearest_integer(monkeypatch, scripted_source, varian
             cells.append(np.arange(size) * 3)
             return cells[-1]
 
-    def accept(source, drawn, places, finer, scale):
+    def accept(source, drawn, positions, finer, scale):
         m.append(math.isqrt(int(finer / variance)))
         assert m[-1] ** 2 * variance == finer
         return np.ones(drawn.size, bool)
@@ -183,8 +183,8 @@ def test_cell_rounds_to_the_nearest_integer(monkeypatch, scripted_source, varian
     for filler, sign in ((0, 1), (255, -1)):
         drawn = rounded_gaussian(scripted_source(filler=filler), variance, 200)
         for z, cell in zip(drawn.tolist(), cells[-1][:200].tolist(), strict=True):
-            for place in (0, Fraction(1, 2), 1 - Fraction(1, 2**100)):
-                assert sign * z == math.floor(Fraction(cell + place) / m[-1] + Fraction(1, 2))
+            for position in (0, Fraction(1, 2), 1 - Fraction(1, 2**100)):
+                assert sign * z == math.floor(Fraction(cell + position) / m[-1] + Fraction(1, 2))
 
 
 # Cubes.

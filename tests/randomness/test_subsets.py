@@ -67,14 +67,14 @@ def test_all_sets_of_a_size_are_equally_likely(n_cells, size, required):
     held = None if required is None else np.full(n, required)
     bits = subsets(SeededSource("sets", n_cells, size), n_cells, size, n, held)
     possible = [s for s in combinations(range(n_cells), size) if required is None or required in s]
-    order = {sum(1 << cell for cell in cells): place for place, cells in enumerate(possible)}
-    places = np.array([order[key] for key in (bits @ (1 << np.arange(n_cells))).tolist()])
-    seen = np.bincount(places, minlength=len(order))
+    order = {sum(1 << cell for cell in cells): index for index, cells in enumerate(possible)}
+    indices = np.array([order[key] for key in (bits @ (1 << np.arange(n_cells))).tolist()])
+    seen = np.bincount(indices, minlength=len(order))
     assert len(order) == 1 or chisquare(seen).pvalue > FALSE_ALARM
     # Consecutive sets are independent.
     if len(order) > 7:
         pairs = np.zeros((7, 7), int)
-        np.add.at(pairs, (places[:-1] % 7, places[1:] % 7), 1)
+        np.add.at(pairs, (indices[:-1] % 7, indices[1:] % 7), 1)
         assert chi2_contingency(pairs).pvalue > FALSE_ALARM
 
 

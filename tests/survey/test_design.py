@@ -51,8 +51,8 @@ def estimate_case(case):
     errors = shares["std_error"].to_numpy()
     if case["model"] == "SLD":
         return table, shares, np.array([1 - first, second / (second + third)]), np.array([errors[0], np.nan])
-    places = [0, 1] if case["model"] == "UQTunknown" else [0, 2]
-    return table, shares, shares["frequency"].to_numpy()[places], errors[places]
+    indices = [0, 1] if case["model"] == "UQTunknown" else [0, 2]
+    return table, shares, shares["frequency"].to_numpy()[indices], errors[indices]
 
 
 def rows_of(counts, columns):
@@ -152,7 +152,7 @@ MISFIT = "column 'a' do not have the same proportions .chi-squared [0-9]+, 1 deg
 def two_groups(direct, card):
     """Return answers of two groups, given as numbers of no and yes."""
     groups = {"direct": direct, "card": card}
-    counts = [(answer, name, groups[name][place]) for name in groups for place, answer in enumerate(("no", "yes"))]
+    counts = [(answer, name, groups[name][index]) for name in groups for index, answer in enumerate(("no", "yes"))]
     return rows_of(counts, ["a", "g"])
 
 

@@ -20,7 +20,7 @@ PEOPLE = pd.DataFrame(
         "smokes": ["yes", "no", "no"] * 200,
         "wet": [False, False, True, True, True, True] * 100,
         "n": [1, 2, 5] * 200,
-        "day": [*(date(2020, 1, 1 + place % 31) for place in range(400)), *[None] * 200],
+        "day": [*(date(2020, 1, 1 + index % 31) for index in range(400)), *[None] * 200],
     }
 )
 DOMAIN = {
@@ -171,7 +171,7 @@ def test_columns_not_measured_together_have_no_error():
 
 def test_several_marginals_are_combined_by_inverse_variance():
     """The larger one of this error and the distance to the measured counts."""
-    pair, single = (SYNTHESIZER.marginals_[place].std_error for place in (0, 1))
+    pair, single = (SYNTHESIZER.marginals_[index].std_error for index in (0, 1))
     stated = SYNTHESIZER.marginal("age")["std_error"].to_numpy()
     least = (1 / single**2 + 1 / (2 * pair**2)) ** -0.5
     assert (stated >= least * (1 - 1e-9)).all()

@@ -43,7 +43,7 @@ def people(n_rows, seed=0):
             "job": np.array(["a", "b", "c"])[job],
             "income": np.where(is_high, "high", "low"),
         },
-        index=[f"row {place}" for place in range(n_rows)],
+        index=[f"row {index}" for index in range(n_rows)],
     )
 
 

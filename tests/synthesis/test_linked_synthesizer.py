@@ -12,7 +12,7 @@ import skdp
 import skdp.synthesis.measure._event_columns as linked_module
 from skdp import BudgetExceeded, Domain, DPLinkedSynthesizer, Interval, PrivacyLedger, privacy_statement
 from skdp.metrics import link_errors
-from skdp.synthesis.answers._events import UNIT
+from skdp.synthesis.answers._events import PERSON_WEIGHT
 from skdp.synthesis.measure import measure_and_fit
 from skdp.synthesis.model import Marginal, Structure, fit_model
 from skdp.testing import replay_release
@@ -118,14 +118,14 @@ def test_person_adds_at_most_one_to_each_marginal(order_by, monkeypatch):
                 events["hour"] = 0
             counts.append(count_exactly(synthesizer, people, events, monkeypatch))
         for neighbor in counts[1:]:
-            for unit, without, with_person in zip((1, UNIT), counts[0], neighbor, strict=True):
+            for unit, without, with_person in zip((1, PERSON_WEIGHT), counts[0], neighbor, strict=True):
                 for clique, exact in with_person.items():
                     change = exact - without[clique]
                     # No row of the other person changes, so all changes are positive.
                     assert change.min() >= 0
                     assert change.sum() <= unit
                     largest = max(largest, change.sum())
-    assert largest == UNIT
+    assert largest == PERSON_WEIGHT
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_tiny_tables_give_distributions(sizes, method, epsilon, delta, n, max_ce
     values = np.random.default_rng(seed)
     X = np.array([values.integers(0, size, n) for size in sizes]).T.reshape(n, len(sizes))
     domain = [list(range(size)) for size in sizes]
-    names = [f"x{place}" for place in range(len(sizes))]
+    names = [f"x{index}" for index in range(len(sizes))]
     parameters = {"marginals": [tuple(names[-2:])] if method == "list" else method}
     if method == "auto":
         columns = st.sets(st.sampled_from(names), min_size=1, max_size=3).map(lambda one: tuple(sorted(one)))

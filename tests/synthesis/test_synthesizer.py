@@ -90,10 +90,10 @@ class TestEstimates:
         table = synthesizer.marginal(names)
         names = [names] if isinstance(names, str) else names
         assert list(table) == [*names, "count", "std_error", "lower", "upper", "supported"]
-        places = [list(DOMAIN).index(name) for name in names]
-        kept = sorted(places)
-        summed = whole.sum(axis=tuple(place for place in range(4) if place not in places))
-        wanted = np.transpose(summed, [kept.index(place) for place in places])
+        indices = [list(DOMAIN).index(name) for name in names]
+        kept = sorted(indices)
+        summed = whole.sum(axis=tuple(index for index in range(4) if index not in indices))
+        wanted = np.transpose(summed, [kept.index(index) for index in indices])
         np.testing.assert_allclose(table["count"], synthesizer.n_rows_ * wanted.ravel(), rtol=1e-9, atol=1e-9)
         assert table["count"].sum() == pytest.approx(synthesizer.n_rows_)
 

@@ -104,7 +104,7 @@ class TestSize:
     @pytest.mark.parametrize("library", ["array", "pandas", "polars"])
     def test_ten_thousand_columns_raise_an_error_with_the_reason(self, library):
         X = np.zeros((2, 10_000))
-        make = {"array": lambda: X, "pandas": lambda: pd.DataFrame(X, columns=[f"c{place}" for place in range(10_000)]),
+        make = {"array": lambda: X, "pandas": lambda: pd.DataFrame(X, columns=[f"c{index}" for index in range(10_000)]),
                 "polars": lambda: pl.DataFrame(X)}[library]  # fmt: skip
         with (
             counted_draws() as drawn,
@@ -118,7 +118,7 @@ class TestSize:
         with pytest.raises(ValueError, match="got 1,000,000,000,000"):
             fit_model(np.zeros((2, 6)), domain=Interval(0, 1, bins=100), marginals="full", ledger=ledger)
         cycle = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5), (0, 3), (1, 4)]
-        named = [tuple(f"x{place}" for place in pair) for pair in cycle]
+        named = [tuple(f"x{index}" for index in pair) for pair in cycle]
         with pytest.raises(ValueError, match="got 1,000,000,000,000 and 1,002,000,000,000 in total"):
             fit_model(np.zeros((2, 6)), domain=Interval(0, 1, bins=1000), marginals=named, ledger=ledger)
         assert ledger.spent == (0, 0)

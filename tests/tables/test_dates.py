@@ -81,9 +81,9 @@ def test_dates_of_any_dtype_are_binned_exactly(kind, data):
             continue
         kept = time - (time - datetime.min) % unit
         kept = kept.date() if by_day else kept
-        inside = [place for place, edge in enumerate(interval.edges) if edge <= kept]
-        place = len(interval) if not inside or kept > interval.edges[-1] else min(inside[-1], len(edges) - 2)
-        expected.append(place)
+        inside = [index for index, edge in enumerate(interval.edges) if edge <= kept]
+        index = len(interval) if not inside or kept > interval.edges[-1] else min(inside[-1], len(edges) - 2)
+        expected.append(index)
     assert interval.encode(make(times)).tolist() == expected
 
 

@@ -97,13 +97,13 @@ class AdditiveModel(SupervisedStatistic):
     ) -> Start:
         """Measure the number of rows, and the constant response."""
 
-    def _features(self, rows: Batches) -> Batches:
+    def _select_features(self, rows: Batches) -> Batches:
         """Select the columns of X."""
         return rows.select(rows.names[: self.n_features_in_])
 
-    def _numbers(self, rows: Batches) -> list[Any]:
+    def _list_numbers(self, rows: Batches) -> list[Any]:
         """List the columns of X that are numbers between bounds, because their values are not declared."""
-        features = self._features(rows)
+        features = self._select_features(rows)
         by_dtype = domains_of_dtypes(features.table)
         check_declared_columns(self.categories, features.names, "categories")
         declared: Any = self.categories
@@ -112,9 +112,8 @@ class AdditiveModel(SupervisedStatistic):
         elif not isinstance(declared, Mapping):
             declared = features.names
         declared = [name for name in features.names if name in (*declared, *by_dtype)]
-        is_domain = isinstance(
-            self.bounds, Domain
-        )  # may have more columns than the table
+        # A Domain may have more columns than the table.
+        is_domain = isinstance(self.bounds, Domain)
         if isinstance(self.bounds, Mapping) and not is_domain:
             twice = [name for name in self.bounds if name in declared]
             if twice:
@@ -131,7 +130,7 @@ class AdditiveModel(SupervisedStatistic):
         return [name for name in features.names if name not in declared]
 
     def _select_bounded(self, rows: Batches) -> Batches:
-        return rows.select(self._numbers(rows))
+        return rows.select(self._list_numbers(rows))
 
     def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
         """Encode the columns by declared values, or by many narrow cells between bounds, and read the target.
@@ -139,8 +138,8 @@ class AdditiveModel(SupervisedStatistic):
         `bounds` are the bounds of columns of numbers and, in regression, of the target. `_release` merges the cells
         into bins.
         """
-        features = self._features(rows).table
-        numbers = self._numbers(rows)
+        features = self._select_features(rows).table
+        numbers = self._list_numbers(rows)
         declared_names = [name for name in features.names if name not in numbers]
         bounded = self._select_bounded(rows).names
         _check_numbers(select_columns(features, numbers))

@@ -384,7 +384,7 @@ class DPAdditiveRegressor(OrderedScore, RegressorMixin, AdditiveModel):
         self.random_state = random_state
 
     def _select_bounded(self, rows: Batches) -> Batches:
-        return rows.select([*self._numbers(rows), rows.names[-1]])
+        return rows.select([*self._list_numbers(rows), rows.names[-1]])
 
     def _declared_bounds(self, names: Sequence[Any]) -> Any:
         if len(names) == 1:

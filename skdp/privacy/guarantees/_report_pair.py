@@ -365,6 +365,6 @@ class ReportPair:
         for probability, pair in parts:
             if pair.beside:
                 raise ValueError("`parts` must be pairs without further reports.")
-            for sums in pair.classes:
-                classes.append(tuple(probability * number for number in sums))
+            for masses in pair.classes:
+                classes.append(tuple(probability * mass for mass in masses))
         return cls(tuple(classes))

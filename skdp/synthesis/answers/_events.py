@@ -30,7 +30,7 @@ from skdp.synthesis.measure import (
     fit_counts,
 )
 from skdp.synthesis.model import Elimination, Marginal
-from skdp.synthesis.private._linked_tables import UNIT, name_number
+from skdp.synthesis.private._linked_tables import PERSON_WEIGHT, name_number
 from skdp.synthesis.private._records import CodedRecords
 from skdp.tables import Table
 
@@ -190,14 +190,14 @@ class EventModel:
         cliques = self.columns.list_given_pairs(marginals, people.counts.marginals)
         counted = [*records.count(cliques)]
         if self.columns.has_order:
-            weight = UNIT * np.unique(persons).size // N_SIMULATED
+            weight = PERSON_WEIGHT * np.unique(persons).size // N_SIMULATED
             followed = self._follow_events(weight, rng).count(cliques)
             for index, counts in enumerate(followed):
                 if cliques[index][0] < 2 * n <= cliques[index][1]:
                     # First events have the last code of a history.
                     counted[index][:-1] = counts[:-1]
         n_people, _ = people.n_rows
-        scale = n_people / (N_SIMULATED * UNIT)
+        scale = n_people / (N_SIMULATED * PERSON_WEIGHT)
         noise = min(marginal.std_error for marginal in marginals)
         simulated = []
         for clique, counts in zip(cliques, counted, strict=True):

@@ -57,7 +57,7 @@ class _CountedNumbers:
     """Number of public cells with records."""
     n_values: int
     is_centered: bool
-    """True if centered numbers are measured, otherwise counts."""
+    """True if centered numbers are measured (see `center`), which add up to 0 over the cells; otherwise counts."""
 
     @property
     def n_counted_values(self) -> int:
@@ -94,16 +94,16 @@ class _CountedNumbers:
         return math.sqrt(variance)
 
     def center(self, counts: Integers) -> Integers:
-        """Convert counts of shape (n_cells, n_values) to centered numbers, if these are measured."""
+        """Convert counts, (n_cells, n_values), to `n_cells` times their difference from the mean cell, if centered."""
         if not self.is_centered:
             return counts
         return self.n_cells * counts - counts.sum(axis=0)
 
     def complete(self, noisy: Floats, sums: Integers) -> Floats:
-        """Compute the numbers of all cells and values from the measured numbers, given exact sums over values.
+        """Compute the numbers, centered or counts, of all cells and values from the measured numbers.
 
         `noisy` has the measured numbers, (n_counted_cells, n_counted_values), which exclude one of two cells or
-        values because both add up to a known sum. `sums` are the public sums over values; shape (n_cells, 1).
+        values because both add up to a known sum. `sums` are public sums of numbers over values, (n_cells, 1).
         """
         if self.is_centered and self.n_cells == 2:
             noisy = np.concatenate([noisy, -noisy])

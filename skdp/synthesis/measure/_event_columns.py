@@ -21,7 +21,7 @@ from skdp.synthesis.measure._selection import FittedCounts, measure_and_fit
 from skdp.synthesis.model import Clique, Marginal, Structure
 from skdp.synthesis.private._cells import find_intervals
 from skdp.synthesis.private._linked_tables import (
-    UNIT,
+    PERSON_WEIGHT,
     EventRecords,
     LinkedTables,
     count_earlier_events,
@@ -134,7 +134,7 @@ class EventColumns:
         )
 
     def encode_numbers(self, n_events: Indices, n_earlier: Any) -> Codes:
-        """Encode the number of events of people who had `n_earlier` events before."""
+        """Encode the number of events of a person, with an order only the events from this one on."""
         numbers = n_events - n_earlier if self.has_order else n_events
         return self.domain[self.number].encode(numbers.astype(float))
 
@@ -144,7 +144,7 @@ class EventColumns:
         events: Sequence[Codes],
         people: Sequence[Codes],
     ) -> CodedRecords:
-        """Return events, each with the weight UNIT // n for the n events of its person.
+        """Return events, each with the weight PERSON_WEIGHT // n for the n events of its person.
 
         `persons` is the index of the person of each event, ascending; `events` and `people` are the codes of the
         columns of events and of people.
@@ -163,7 +163,9 @@ class EventColumns:
         codes = [*events, *earlier, *(column[persons] for column in people)]
         number = self.domain.columns.index(self.number)
         codes[number] = self.encode_numbers(n_events[persons], n_earlier)
-        return CodedRecords(codes, self.domain.sizes, UNIT // n_events[persons])
+        return CodedRecords(
+            codes, self.domain.sizes, PERSON_WEIGHT // n_events[persons]
+        )
 
     def list_given_pairs(
         self, events: Iterable[Marginal], people: Iterable[Marginal]
@@ -219,7 +221,7 @@ def measure_linked(
     fraction = budget.remaining / len(tables.events)
     for name, table in tables.events.items():
         rows, records = events[name]
-        private = PrivateCounts(records, budget.split(fraction, UNIT), source)
+        private = PrivateCounts(records, budget.split(fraction, PERSON_WEIGHT), source)
         cut, cells = measure_cells(private, table.domain, table.cells, max_bins)
         columns = EventColumns.join(
             cut,

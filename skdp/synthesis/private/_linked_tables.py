@@ -36,8 +36,8 @@ from skdp.tables import (
     wrap_table,
 )
 
-UNIT = 1 << 20
-"""Integer weight of a person: each of n events has the weight UNIT // n, so that all of them have at most UNIT."""
+PERSON_WEIGHT = 1 << 20
+"""Integer weight of a person: each of n events has this weight divided by n, rounded down."""
 
 
 def name_number(table: str) -> str:
@@ -274,9 +274,11 @@ def encode_tables(
     handle_unknown: Any,
     rng: np.random.Generator,
 ) -> tuple[Domain, CodedRecords, dict[str, EventRecords]]:
-    """Encode people with their numbers of events, and as many events of each person and table as `numbers` declares.
+    """Encode people and their events: at most as many events of each person and table as the largest of `numbers`.
 
-    Also return the domain of people with their number of events in each table.
+    `numbers` declares the number of events of a person, which becomes a column of people for each table. Return the
+    domain of people with these columns, the records of people, and by table the index of the person of each event, with
+    the records of events.
     """
     people = tables.people
     if people.ids.hasnans or not people.ids.is_unique:
@@ -300,7 +302,7 @@ def encode_tables(
         codes.append(numbers.encode(n_events.astype(float)))
         columns[name_number(name)] = numbers
         chosen = [column[rows] for column in event_codes]
-        weights = UNIT // n_events[persons]
+        weights = PERSON_WEIGHT // n_events[persons]
         events[name] = persons, CodedRecords(chosen, table.fine.sizes, weights)
     domain = _require_events(
         replace_columns(people.domain, columns), tables, declared, numbers

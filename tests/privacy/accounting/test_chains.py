@@ -73,7 +73,7 @@ def test_changes_by_several_integers_are_within_the_loss(shifts, rate):
 
 def cube_pmf(rate, shift, radius):
     axes = np.meshgrid(*[np.arange(-radius, radius + 1)] * len(shift), indexing="ij")
-    norm = np.max([np.abs(axis - place) for axis, place in zip(axes, shift, strict=True)], axis=0)
+    norm = np.max([np.abs(axis - index) for axis, index in zip(axes, shift, strict=True)], axis=0)
     return np.exp(-rate * norm).ravel()
 
 
