@@ -477,7 +477,7 @@ class TargetRows:
     def _measure_scores(
         self, coefficients: Floats, limit: float, source: ByteSource
     ) -> NoisyProducts:
-        """Measure the sums over rows of products of clipped gradients, in units of the squared limit."""
+        """Measure the sums over rows of products of gradients with clipped residuals, in units of the squared limit."""
         clipped = clip_residuals(self._find_residuals(coefficients), limit)
         factors = self.rows.factors**2 * np.abs(clipped) / RESIDUAL_UNIT
         noise = self.product_noise(SCORES)

@@ -336,7 +336,10 @@ class Descent:
     def _measure(
         self, coefficients: Floats, mu_squared: Fraction, source: ByteSource
     ) -> tuple[NoisyProducts, NoisyProducts]:
-        """Measure the sums over rows of second derivatives and of products of gradients of two classes."""
+        """Measure the sums over rows of second derivatives, and of products of gradients, of two classes.
+
+        `coefficients` have the shape (n_columns + 1, 1).
+        """
         rows = self.rows
         # The probability of the less probable class of each row, and the residual.
         smaller, residuals = np.empty((2, len(rows.factors)))
@@ -394,7 +397,7 @@ class Descent:
     ) -> str:
         """Explain why the second derivatives do not support intervals; return an empty text if they do.
 
-        The columns were multiplied by `axes`, and `min_class` is the least number of rows of the smaller class.
+        The columns were multiplied by `axes`, and `min_class` is the smallest number of rows of the smaller class.
         """
         expected = float(np.linalg.eigvalsh(self._predict(mean[:, 0]))[0])
         support = min(float(shrunk.eigen[0][0]), expected) / information.noise_norm

@@ -189,7 +189,7 @@ class Rows:
         return total
 
     def center(self, middle: NDArray[np.int16]) -> Rows:
-        """Subtract a public row of integers, each smaller than `UNIT` in absolute value, from all rows."""
+        """Subtract a public row of integers, (n_columns,), with absolute values below `UNIT`, from all rows."""
         # The differences are smaller than 2**15, so 16 bits are sufficient.
         largest = (np.abs(middle.astype(np.int64)) + self.largest).astype(np.int64)
         return replace(
@@ -499,7 +499,7 @@ class WeightedRows:
 def invert(matrix: Floats, constraint: Floats | None) -> Floats:
     """Invert the second derivatives of a loss, for Newton steps that do not change ``constraint @ coefficients``.
 
-    `constraint` is a vector, or None without a constraint.
+    `constraint` has the shape (n_columns + 1,); None without a constraint.
     """
     inverse = np.asarray(np.linalg.inv(matrix), float)
     if constraint is None:
@@ -548,7 +548,7 @@ class NoisyProducts:
         return invert(self.matrix, self.constraint)
 
     def shrink(self, estimate: Floats, variance: float) -> Floats:
-        """Shrink the components of coefficients in the directions of the eigenvectors by their noise.
+        """Shrink the components of coefficients, (n_columns + 1,), along the eigenvectors by their noise.
 
         `variance` is the variance of the noise of each sum of products with the target.
         """
@@ -714,10 +714,11 @@ def find_last_count(counts: Floats, error: float) -> int:
 def choose_residual_limit(
     counts: Floats, error: float, n_rows: float, n_clipped: float
 ) -> tuple[float, float]:
-    """Choose a limit of residuals from noisy counts by size, of at most the width of the bounds of the target.
+    """Choose a limit of residuals, of at most the width of the target, from noisy counts between `RESIDUAL_LIMITS`.
 
-    The sum of the parts beyond the limit is about a quarter of `n_clipped` limits. `error` is the standard deviation of
-    a count. Also return the mean square of clipped residuals, in squared limits.
+    About `n_clipped` of `n_rows` residuals exceed the limit: their parts beyond it add up to a quarter of `n_clipped`
+    limits. `error` is the standard deviation of a count. Also return the mean square of clipped residuals, in squared
+    limits.
     """
     far = find_last_count(counts, error)
     counts = counts[: far + 1]

@@ -189,6 +189,7 @@ class _Column:
         elif len(parsed):
             ends = compute.min_max(parsed).as_py().values()
             if self._type == "number":
+                # A number with a fraction, if any, shows that the column is not of whole numbers.
                 ends = (*ends, *parsed[parsed != np.floor(parsed)][:1].tolist())
             elif self._type == "date":
                 ends = [end.date() for end in ends]

@@ -241,9 +241,9 @@ class StreamsOfRows(ByteSource):
 def restrict_source(
     source: ByteSource, draws: Indices, size: int | None = None
 ) -> ByteSource:
-    """Return the source of further bytes for some of `size` draws, equally many in each row; by default, one.
+    """Return the source of further bytes for some draws: the streams of their rows, or a source without rows itself.
 
-    Sources without rows return themselves.
+    `draws` are indices of draws in the order of the rows. There are `size` draws in total, by default one per row.
     """
     if isinstance(source, RowStreams | StreamsOfRows):
         return source.select(

@@ -33,8 +33,8 @@ def test_model_with_little_noise_is_additive():
     model = classifier().fit(X, CLASS)
     codes = np.stack(model.domain_.select(["a", "b", "c"]).encode([X["a"], X["b"], X["c"]]), axis=1)
     indicators = OneHotEncoder().fit_transform(codes)
-    least = log_loss(CLASS, LogisticRegression(C=1.0).fit(indicators, CLASS).predict_proba(indicators))
-    assert log_loss(CLASS, model.predict_proba(X)) < 1.02 * least
+    smallest = log_loss(CLASS, LogisticRegression(C=1.0).fit(indicators, CLASS).predict_proba(indicators))
+    assert log_loss(CLASS, model.predict_proba(X)) < 1.02 * smallest
     assert r2_score(NUMBER, regressor().fit(X, NUMBER).predict(X)) > 0.88
     assert model.shape_("c").values.round(1).tolist() == pytest.approx([0.0, 1.0, -1.0], abs=0.3)
 
@@ -181,6 +181,6 @@ def test_bands_of_several_classes_cover_the_functions():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("epsilon", "least"), [(0.5, 0.8), (1.0, 0.9), (4.0, 0.9)])
-def test_bands_have_the_stated_coverage(epsilon, least):
-    assert measure_coverage(40, epsilon) > least
+@pytest.mark.parametrize(("epsilon", "min_coverage"), [(0.5, 0.8), (1.0, 0.9), (4.0, 0.9)])
+def test_bands_have_the_stated_coverage(epsilon, min_coverage):
+    assert measure_coverage(40, epsilon) > min_coverage

@@ -340,7 +340,7 @@ def check_logistic_setting(name, n_draws):
 
 @pytest.mark.parametrize("name", LOGISTIC_SETTINGS)
 def test_logistic_regression_of_5000_rows_has_intervals(name):
-    """Of a rare class, a rare level or large effects, 0 to 0.32 of the fits had intervals."""
+    """An earlier method had intervals in 0 to 0.32 of the fits with a rare class, a rare level or large effects."""
     check_logistic_setting(name, LOGISTIC_SETTINGS[name][-1])
 
 

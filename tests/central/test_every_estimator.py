@@ -106,7 +106,7 @@ def test_stated_error_equals_the_error_of_the_noise(name, number, error, n_draws
 
 
 NO_NUMBERS = ["secret", b"secret", [1.0], 1j, Decimal("sNaN"), np.datetime64(0, "s")]
-"""Of an object column; a number beyond all floats is an infinite one."""
+"""Objects in a column of numbers that are no numbers; a number beyond all floats is infinite."""
 
 
 def with_object(name, value):

@@ -14,7 +14,7 @@ rng = np.random.default_rng(0)
 
 @pytest.mark.parametrize("delta", [1e-6, pytest.param(0.0, marks=pytest.mark.long)])
 def test_error_of_a_variance_equals_the_error_of_its_noise(delta):
-    """With the error of the number of rows; no row is long."""
+    """The stated error includes the error of the number of rows. No row is shortened."""
     rows = np.random.default_rng(0).choice([-1.0, 1.0], (500, 2)) * [1.0, 0.5]
     found = [DPPCA(epsilon=4.0, delta=delta, bounds=(-2, 2), random_state=seed).fit(rows) for seed in range(80)]
     values = np.array([one.explained_variance_ for one in found])
@@ -62,9 +62,9 @@ def share_of_variance(X, components):
 
 def test_explained_variance_is_close_to_pca():
     factors = rng.normal(size=(5_000, 3)) @ rng.normal(size=(3, 20)) + rng.normal(size=(5_000, 20))
-    for epsilon, delta, least in [(1.0, 1e-6, 0.98), (4.0, 0.0, 0.95)]:
+    for epsilon, delta, min_ratio in [(1.0, 1e-6, 0.98), (4.0, 0.0, 0.95)]:
         pca = DPPCA(n_components=3, epsilon=epsilon, delta=delta, bounds=(-10, 10), random_state=0).fit(factors)
-        assert share_of_variance(factors, pca.components_) > least
+        assert share_of_variance(factors, pca.components_) > min_ratio
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -112,11 +112,11 @@ ALIKE = {"ridge", "additive, two classes"}
 
 @pytest.mark.parametrize("name", often(MODELS, {*MODELS} - ALIKE))
 def test_each_draw_loses_at_most_its_budget_by_a_row(name):
-    model, target, parts, least = MODELS[name]
+    model, target, parts, smallest = MODELS[name]
     used = losses_of_rows(model, target, TABLES)[len(parts)] / parts
     assert sum(parts) == pytest.approx(1)
     assert (used <= 1 + 1e-9).all()
-    assert (used >= least).all(), used
+    assert (used >= smallest).all(), used
 
 
 @pytest.mark.parametrize("name", ["linear", "logistic, two classes", "components", "columns for a number"])

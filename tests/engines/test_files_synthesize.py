@@ -154,11 +154,11 @@ def test_invalid_parameters_raise_an_error(rows, tmp_path, monkeypatch, options,
     assert (tmp_path / "mine").read_text() == "mine"
 
 
-@pytest.mark.parametrize("most", [1, 3])
-def test_rows_of_a_person_are_limited(source, rows, tmp_path, most):
-    found = make_synthesizer(max_rows_per_person=most, marginals="independent")
+@pytest.mark.parametrize("max_rows", [1, 3])
+def test_rows_of_a_person_are_limited(source, rows, tmp_path, max_rows):
+    found = make_synthesizer(max_rows_per_person=max_rows, marginals="independent")
     synthesize_file(source, tmp_path / "out.parquet", found, person="person", n_samples=9)
-    kept = int(pd.Series(rows["person"].to_pylist()).value_counts().clip(upper=most).sum())
+    kept = int(pd.Series(rows["person"].to_pylist()).value_counts().clip(upper=max_rows).sum())
     assert abs(found.n_rows_ - kept) < 20  # the noise has a standard deviation below 1
     assert pq.read_schema(tmp_path / "out.parquet").names == list(found.domain_.columns)
     assert "person" not in found.domain_.columns

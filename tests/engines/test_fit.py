@@ -156,23 +156,23 @@ def visits(rows):
     return rows.append_column("person", pa.array([f"p{number}" for number in person])).append_column("row", [range(N)])
 
 
-def kept_counts(engine, table, most, name, values, seed=3):
+def kept_counts(engine, table, max_rows, name, values, seed=3):
     """Count the values of a column in the rows of the limited table; the noise rounds to 0."""
     rows = table.select(["person", name] if name != "person" else ["person"])
     if name == "person":
         rows, name = rows.append_column("who", rows["person"]), "who"
-    domain, more = {name: values}, {"max_rows_per_person": most, "method": "flat", "random_state": seed}
+    domain, more = {name: values}, {"max_rows_per_person": max_rows, "method": "flat", "random_state": seed}
     return DPHistogram(1e6, domain=domain, **more).fit(engine.frame(rows), person="person").counts_
 
 
 @pytest.mark.parametrize("lazy_engine", ["polars_lazy", "dataset", "duckdb"], indirect=True)
 class TestPersons:
-    @pytest.mark.parametrize("most", [1, 3])
-    def test_rows_of_a_person_are_limited(self, lazy_engine, visits, most):
+    @pytest.mark.parametrize("max_rows", [1, 3])
+    def test_rows_of_a_person_are_limited(self, lazy_engine, visits, max_rows):
         n_rows = pd.Series(visits["person"].to_pylist()).value_counts()
-        kept = kept_counts(lazy_engine, visits, most, "person", n_rows.index.tolist())
-        assert kept.tolist() == n_rows.clip(upper=most).tolist()
-        kept = kept_counts(lazy_engine, visits, most, "row", range(N))
+        kept = kept_counts(lazy_engine, visits, max_rows, "person", n_rows.index.tolist())
+        assert kept.tolist() == n_rows.clip(upper=max_rows).tolist()
+        kept = kept_counts(lazy_engine, visits, max_rows, "row", range(N))
         assert set(kept) == {0, 1}  # each row occurs at most once
 
     def test_table_without_rows_stays_empty(self, lazy_engine, visits):

@@ -48,10 +48,10 @@ FAULTS = [
 
 @pytest.mark.parametrize("faults", [FAULTS[::4], pytest.param(FAULTS, marks=pytest.mark.long)], ids=["some", "all"])
 def test_published_faults_are_refuted(faults):
-    for fault, neighbors, options, least in faults:
+    for fault, neighbors, options, smallest in faults:
         result = audit_epsilon(fault, neighbors, n_draws=DRAWS, **options)
         assert result.rejected, fault
-        assert result.epsilon_lower > max(least, result.epsilon_claimed), fault
+        assert result.epsilon_lower > max(smallest, result.epsilon_claimed), fault
 
 
 def test_probability_rounded_to_1_is_refuted_by_the_exact_channel():

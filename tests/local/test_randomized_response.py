@@ -131,7 +131,7 @@ def worst_ratio(oracles, strategy):
 
 @pytest.mark.parametrize(("kind", "strategy"), diagonal(ENCODERS, ["split", "joint", "sample"]))
 def test_record_of_all_columns_is_within_each_epsilon(kind, strategy):
-    """In two rounds: the loss of all reports of unchanged values, and of a single report."""
+    """Two rounds have two losses: of all reports of unchanged values, and of a single report."""
     for epsilon in (1e-9, 0.1, 1, 40, 700):
         parameters = {"memoize": True, "secret_key": bytes(32), "strategy": strategy, "categories": [[1, 2], [1, 2, 3]]}
         fitted = kind(epsilon, **parameters).fit([[1, 1]])

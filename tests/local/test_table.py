@@ -190,7 +190,7 @@ def test_pairs_are_unbiased_and_intervals_cover(case):
 
 
 def test_overlapping_groups_have_the_sampling_error_of_their_union():
-    """With hardly any noise. Samples are disjoint parts of one sample without replacement (Cochran 1977)."""
+    """The noise is negligible. Samples are disjoint parts of one sample without replacement (Cochran 1977)."""
     rng, n = np.random.default_rng(0), 900
     values = {name: [0, 1] for name in "abc"}
     rows = pd.DataFrame({name: rng.integers(0, 2, n) for name in values})

@@ -118,8 +118,8 @@ def test_inconsistent_sums_raise_an_error(name):
 
 def test_tallies_beyond_int64_are_not_added():
     encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]}).fit(pd.DataFrame({"sex": ["f"]}))
-    most = np.array([1 << 56])
-    one = encoder.protocol_.empty_tally().with_sums([np.array([1 << 56, 0]), most, most])
+    largest = np.array([1 << 56])
+    one = encoder.protocol_.empty_tally().with_sums([np.array([1 << 56, 0]), largest, largest])
     with pytest.raises(ValueError, match=r"at most 2\*\*56 reports"):
         one + one
 

@@ -144,7 +144,7 @@ WEIGHTS = pd.Series([1.0, 2.0, 0.5, 1.0, 1.0], TABLE.index)
 
 @pytest.mark.parametrize("index", [None, list("abcde"), pd.Index([7, 3, 5, 2, 9], name="id")], ids=str)
 def test_round_trip_equals_the_table(index):
-    """With labels, groups, weights, names, types and order of columns, also of parts of the dataset."""
+    """Labels, groups, weights, names, types and order of columns are kept, also in parts of the dataset."""
     index = TABLE.index if index is None else pd.Index(index)
     frame, weights = TABLE.set_axis(index), WEIGHTS.set_axis(index)
     labels = pd.Series(["no", "yes", "no", "yes", "yes"], index=index)
@@ -196,7 +196,7 @@ def test_names_of_metadata_are_values():
 
 
 def test_true_and_predicted_labels_make_comparable_datasets():
-    """With any names of their series."""
+    """The true labels are a named series, and the predicted labels an array."""
     from aif360.metrics import ClassificationMetric
 
     labels = pd.Series(LABELS, name="income"), np.array(["yes", "yes", "no", "yes"])

@@ -116,8 +116,8 @@ def test_intervals_cover_their_value_and_possible_values_only(parts):
     assert known[["lower", "upper"]].notna().all(axis=None)
     unknown = table[table["value"].isna()]
     # The whole range; the mean of two differences may have one known difference.
-    least = np.where(unknown["metric"].str.startswith("average"), 0.5, 1)
-    assert (unknown["upper"] - unknown["lower"] >= least).all()
+    smallest = np.where(unknown["metric"].str.startswith("average"), 0.5, 1)
+    assert (unknown["upper"] - unknown["lower"] >= smallest).all()
     bounded = table[~table["metric"].isin(["disparate_impact"])]
     assert bounded[["lower", "upper"]].abs().max(axis=None) <= 1 + 1e-12
 

@@ -174,7 +174,7 @@ def test_bound_of_a_rate_is_z_standard_errors_away(rows):
     groups, true, predicted = people(2, n, np.random.default_rng(0))
     encoder, reports = encode(RandomizedResponseEncoder(1.0, random_state=0), groups)
     table = debias_metrics(true, predicted, encoder, reports, rows)
-    most = ((math.exp(1) + 1) / (math.exp(1) - 1) / 2) ** 2  # two further rows of each type, with random reports
+    largest = ((math.exp(1) + 1) / (math.exp(1) - 1) / 2) ** 2  # two further rows of each type, with random reports
     p = math.exp(1) / (math.exp(1) + 1)
     for rate, mask in enumerate([np.ones(n, bool), true == 1, true == 0]):
         selected = predicted[mask]
@@ -182,7 +182,7 @@ def test_bound_of_a_rate_is_z_standard_errors_away(rows):
             indicators = ((reports["group"] == group)[mask] - (1 - p)) / (2 * p - 1)
             top, bottom = indicators @ selected, indicators.sum()
             for t in table.loc[2 * rate + group, ["lower", "upper"]]:
-                variance = coin * np.sum((selected - t) ** 2) + 2 * most * ((1 - t) ** 2 + t**2)
+                variance = coin * np.sum((selected - t) ** 2) + 2 * largest * ((1 - t) ** 2 + t**2)
                 variance += bottom * t * (1 - t) * (rows == "population")
                 assert abs(top - t * bottom) == pytest.approx(1.959964 * math.sqrt(variance))
 
@@ -266,9 +266,9 @@ def test_values_are_within_their_bounds_and_bounds_are_possible(rows):
         groups, true, predicted = people(3, 60, rng)
         encoder, reports = encode(RandomizedResponseEncoder(0.3, random_state=seed), groups)
         table = debias_metrics(true, predicted, encoder, reports, rows, 3)
-        least = np.where(table["metric"].str.endswith("difference"), -1, 0)
-        most = np.where(table["metric"] == "disparate_impact", np.inf, 1)
-        assert ((least <= table["lower"]) & (table["lower"] <= table["upper"]) & (table["upper"] <= most)).all()
+        smallest = np.where(table["metric"].str.endswith("difference"), -1, 0)
+        largest = np.where(table["metric"] == "disparate_impact", np.inf, 1)
+        assert ((smallest <= table["lower"]) & (table["lower"] <= table["upper"]) & (table["upper"] <= largest)).all()
         # A group that is estimated as empty has only an interval.
         known = table.dropna(subset="value")
         assert ((known["lower"] <= known["value"]) & (known["value"] <= known["upper"])).all()

@@ -17,7 +17,7 @@ from tests.oracles.outside_oracle import FlippedBits
 # Every oracle of the registry, and one of another package.
 ORACLES = skdp.oracles.ORACLES | {"flipped_bits": FlippedBits}
 ENUMERATED = [name for name, make in ORACLES.items() if not make(3, 1.0).shows_hash]
-"""Those with a single channel."""
+"""Oracles whose reports contain no public hash, so that they have a single channel."""
 EPSILONS = [1e-9, 1e-3, 0.1, math.log(3), 1, 4, 20, 40, 700]
 
 

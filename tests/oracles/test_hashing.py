@@ -139,7 +139,7 @@ def test_number_of_buckets_is_close_to_the_optimum(k, epsilon):
 
 @pytest.mark.parametrize("k", [10, 70_000])
 def test_report_is_the_randomized_bucket_of_its_seed(k):
-    """With a probability of a misreport of about 2**-64."""
+    """At epsilon 60, the probability of a misreport is about 2**-64."""
     oracle, codes = LocalHashing(k, 60.0, n_buckets=5), (np.arange(1_000) * 7 % k).astype(np.uint32)
     reports = oracle.report(codes, SeededSource(0))
     assert reports.dtype == np.uint64

@@ -45,8 +45,8 @@ def test_every_report_is_within_epsilon_and_estimates_are_unbiased(make, steps, 
     assert worst <= exp_bounds(mechanism.epsilon)[0]
     assert mechanism.epsilon <= epsilon
     # The rounding loses little: a probability is at least about 2**-64, which decreasing noise reaches in every step.
-    most = 8 if make is Optimal else 64 * math.log(2) * (steps if make is ClampedLaplace else 1)
-    assert mechanism.epsilon >= min(epsilon, most) * (1 - (1e-6 if epsilon < most / 2 else 1e-2))
+    largest = 8 if make is Optimal else 64 * math.log(2) * (steps if make is ClampedLaplace else 1)
+    assert mechanism.epsilon >= min(epsilon, largest) * (1 - (1e-6 if epsilon < largest / 2 else 1e-2))
     variances = mechanism.variances(np.arange(steps + 1))
     for position, row in enumerate(channel):
         mean = sum(share * estimate for share, estimate in zip(row, estimates, strict=True))

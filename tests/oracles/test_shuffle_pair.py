@@ -11,7 +11,7 @@ from tests.oracles.outside_oracle import FlippedBits
 from tests.privacy.shuffle_exact import AllTables
 
 PARTS = 0.05, 0.4, 0.8
-"""Of the local epsilon."""
+"""Fractions of the local epsilon."""
 
 
 class FewSeeds:

@@ -18,9 +18,9 @@ VARIANTS = ["optimized", "symmetric"]
 
 def test_two_bits_use_the_whole_epsilon(epsilon):
     """One bit alone uses at most half of epsilon (symmetric)."""
-    for variant, most in (("optimized", 64), ("symmetric", 128)):
+    for variant, largest in (("optimized", 64), ("symmetric", 128)):
         oracle = UnaryEncoding(4, epsilon, variant=variant)
-        assert oracle.epsilon == pytest.approx(min(epsilon, most * math.log(2)), rel=1e-3)
+        assert oracle.epsilon == pytest.approx(min(epsilon, largest * math.log(2)), rel=1e-3)
     tighter = UnaryEncoding(4, epsilon).q - Fraction(1, ONE)
     assert tighter == 0 or (1 - tighter) / tighter > exp_bounds(epsilon)[1]
 

@@ -94,6 +94,6 @@ def _mean_above(start: np.ndarray, slope: float, count: np.ndarray, share: float
     """Return ``E[(start + slope h)+]`` for binomial h."""
     if slope < 0:  # count the other reports
         start, slope, share = start + slope * count, -slope, 1 - share
-    least = np.floor(-start / slope) + 1
-    mean = count * share * stats.binom.sf(least - 2, np.maximum(count - 1, 0), share)
-    return slope * mean + start * stats.binom.sf(least - 1, count, share)
+    smallest = np.floor(-start / slope) + 1
+    mean = count * share * stats.binom.sf(smallest - 2, np.maximum(count - 1, 0), share)
+    return slope * mean + start * stats.binom.sf(smallest - 1, count, share)

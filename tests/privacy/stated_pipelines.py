@@ -139,7 +139,7 @@ NO_GUARANTEE = [
     *("target encoder, model", "private scaler, plain model", "search of a model", "search of reports", "votes"),
     *("bag of parts", "target scaled"),
 ]
-"""Those that release every column unprotected, or more often than is counted."""
+"""Pipelines without a total, because a step releases every column unprotected, or more often than is counted."""
 
 
 def fit_pipeline(pipeline, columns, table):

@@ -147,8 +147,8 @@ def test_numbers_out_of_range_raise_an_error(check, value, error):
 @pytest.mark.parametrize("epsilon", [5e-324, 1e-323, 1e-310, 1e-170, 1e-160, 1e-150, 1e-20])
 def test_smallest_losses_count_in_every_budget(epsilon):
     exact = Fraction(epsilon)
-    for unit, least in (("mu", exact * Fraction("1.2533")), ("rho", exact**2 / 2)):  # the root of pi / 2
+    for unit, smallest in (("mu", exact * Fraction("1.2533")), ("rho", exact**2 / 2)):  # the root of pi / 2
         for losses in ((), (PureLoss(epsilon),)):
             ledger = PrivacyLedger(**{unit: 1.0})
             ledger.charge(PrivacyGuarantee(epsilon, losses=losses), "answer")
-            assert Fraction(ledger.balance().loc["spent", unit]) >= least
+            assert Fraction(ledger.balance().loc["spent", unit]) >= smallest

@@ -202,8 +202,8 @@ def gaussian(mu, delta=1e-6, relation="replace"):
     )
 
 
-def count_charges(ledger, guarantee, *, most=10_000):
-    for number in range(most):
+def count_charges(ledger, guarantee, *, max_charges=10_000):
+    for number in range(max_charges):
         try:
             ledger.charge(guarantee, "release")
         except BudgetExceeded:

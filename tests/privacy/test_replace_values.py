@@ -53,15 +53,15 @@ def reports_of(*columns, ratio, shown=()):
     return cache(channel)
 
 
-def noisy_count_of(column, ratio=2, most=2):
+def noisy_count_of(column, ratio=2, largest=2):
     """Count the records with a 1, with geometric noise that is clipped at the bounds."""
     share = Fraction(1, ratio)
 
     def channel(table):
         count = sum(record[COLUMNS.index(column)] for record in table)
         pmf = {}
-        for output in range(most + 1):
-            end = output in (0, most)
+        for output in range(largest + 1):
+            end = output in (0, largest)
             scale = 1 / (1 + share) if end else (1 - share) / (1 + share)
             pmf[output] = scale * share ** abs(output - count)
         return pmf

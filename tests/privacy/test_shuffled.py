@@ -18,7 +18,7 @@ from tests.conftest import often
 from tests.privacy.shuffle_exact import AllTables, attained_delta
 
 PARTS = 0.01, 0.3, 0.6, 0.9
-"""Of the local epsilon: delta is from about the largest one to next to 0."""
+"""Fractions of the local epsilon, at which delta is from about its largest value to nearly 0."""
 
 
 SIZES = [(2, 1), (2, 2), (2, 3), (2, 5), (2, 8), (3, 2), (3, 3), (3, 4), (4, 2), (4, 3)]
@@ -34,8 +34,8 @@ def test_no_table_of_other_records_exceeds_the_guarantee(size, epsilon):
     for part in PARTS:
         assert tables.is_bounded(oracle.shuffle_pair(), part * epsilon)
     for delta in (0.3, 0.02, 1e-3):
-        promise = shuffled_guarantee(oracle, n=n, delta=delta)
-        assert tables.delta(exp_bounds(promise.epsilon)[0]) <= Fraction(promise.delta) + Fraction(1, 10**60)
+        guarantee = shuffled_guarantee(oracle, n=n, delta=delta)
+        assert tables.delta(exp_bounds(guarantee.epsilon)[0]) <= Fraction(guarantee.delta) + Fraction(1, 10**60)
 
 
 def swap(pair):
@@ -116,10 +116,10 @@ class Columns:
 
 @pytest.mark.parametrize("delta", [0.3, 0.1])
 def test_separately_summed_columns_are_bounded_together(delta):
-    promise = shuffled_guarantee(Columns(), n=3, delta=delta, released="tally")
-    assert promise.epsilon < 1.5
+    guarantee = shuffled_guarantee(Columns(), n=3, delta=delta, released="tally")
+    assert guarantee.epsilon < 1.5
     tables = [AllTables(oracle.channel(), 3) for oracle in Columns.oracles]
-    ratio, total = float(exp_bounds(promise.epsilon)[0]), tables[0].total * tables[1].total
+    ratio, total = float(exp_bounds(guarantee.epsilon)[0]), tables[0].total * tables[1].total
     for pmfs in itertools.product(*(each_table.pmfs for each_table in tables)):
         # For each value of either column, the distribution of the sums of both.
         joint = [
@@ -157,17 +157,18 @@ def test_losses_dominate_all_tables(oracle, n):
         assert float(tables.delta(exp_bounds(epsilon)[0])) <= stated * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("n_releases", "least"), [(10, 3), (100, 6)])
+@pytest.mark.parametrize(("n_releases", "min_gain"), [(10, 3), (100, 6)])
 @pytest.mark.parametrize("k", often([2, 4], [4]))
-def test_several_releases_compose_by_their_losses(k, n_releases, least):
-    promise = shuffled_guarantee(RandomizedResponse(k, 3.0), n=45_222, delta=1e-6)
+def test_several_releases_compose_by_their_losses(k, n_releases, min_gain):
+    guarantee = shuffled_guarantee(RandomizedResponse(k, 3.0), n=45_222, delta=1e-6)
     stated, known = (
-        compose([one] * n_releases, delta=1e-6 * n_releases).epsilon for one in (replace(promise, losses=()), promise)
+        compose([one] * n_releases, delta=1e-6 * n_releases).epsilon
+        for one in (replace(guarantee, losses=()), guarantee)
     )
-    assert known < stated / least
-    assert known > promise.epsilon
-    assert PrivacyGuarantee.from_json(promise.to_json()) == promise
-    assert (promise.trust, promise.relation, promise.delta) == ("shuffle", "replace", 1e-6)
+    assert known < stated / min_gain
+    assert known > guarantee.epsilon
+    assert PrivacyGuarantee.from_json(guarantee.to_json()) == guarantee
+    assert (guarantee.trust, guarantee.relation, guarantee.delta) == ("shuffle", "replace", 1e-6)
 
 
 def test_loss_is_at_most_the_local_guarantee():

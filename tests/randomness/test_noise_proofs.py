@@ -154,8 +154,8 @@ def test_coins_at_the_bound_are_decided_by_more_bits_of_both_numbers(scripted_so
     first, rest = divmod(bound, 1 << 64)
     for word in range(max(0, first - 3), min(first + 4, 1 << 32)):
         # In the middle of the interval: the next bit of the uniform number decides the coin.
-        for next_place, below in ((0, True), (255, False)):
-            script = [np.array([word], "<u4").view(np.uint8), list(rest.to_bytes(8, "big")), [next_place] * 8]
+        for next_bits, below in ((0, True), (255, False)):
+            script = [np.array([word], "<u4").view(np.uint8), list(rest.to_bytes(8, "big")), [next_bits] * 8]
             source = scripted_source(*script)
             heads = module._accept_cells(source, np.array([cell]), np.array([position]), variance, scale)[0]
             assert heads == (below if word == first else word < first)

@@ -19,7 +19,7 @@ from tests.conftest import often
 
 
 def test_exp_of_numpy_has_the_assumed_accuracy():
-    """At small, large and denormal exponents; the undecided band allows for errors of 2**-34."""
+    """Exponents are small, large and denormal. The undecided band allows for errors of 2**-34."""
     points = np.concatenate([np.linspace(0, 40, 20_000), [1e-300, 1e-16, 700.0, 745.0, 1024.0]])
     computed = np.exp(-points)
     with decimal.localcontext(prec=40):

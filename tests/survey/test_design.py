@@ -75,7 +75,7 @@ def test_proportions_equal_independent_programs(name):
 
 
 def test_epsilon_of_a_design_is_at_least_the_exact_log_ratio():
-    """In 400 random designs; the float logarithm was below the exact one in 185."""
+    """The float logarithm is below the exact one in 185 of these 400 random designs."""
     rng = np.random.default_rng(0)
     for _ in range(400):
         p, q = rng.uniform(0.01, 0.99, 2)

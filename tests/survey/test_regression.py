@@ -306,7 +306,7 @@ def test_intervals_cover_the_true_coefficients(encoder):
 
 
 def test_designs_are_saved():
-    """With groups of any labels, cheaters, and a given matrix for reports."""
+    """Groups have labels of several types, one design has cheaters, and one is a given matrix."""
     rng = np.random.default_rng(0)
     cards = {"low": [[0.8, 0.2], [0.1, 0.9]], ("high", 2): [[0.3, 0.7], [0.0, 1.0]]}
     two = ReportDesign("smokes", cards, values=[False, True], group="half").with_cheaters(False)
@@ -356,7 +356,7 @@ def test_proportions_at_the_boundary_have_no_errors(counts, role):
 
 
 def test_cheaters_are_a_class():
-    """Of the respondents who did not copy, 15 % answer no for every card."""
+    """15 % of the respondents who did not copy answer no for every card."""
     rng, n = np.random.default_rng(5), 20_000
     age, half = rng.normal(size=n), rng.integers(2, size=n)
     copied = rng.random(n) < 1 / (1 + np.exp(1 - 0.8 * age))

@@ -66,5 +66,5 @@ def model(tree):
     return model_of(tree, random_potentials(tree))
 
 
-def all_subsets(d, most=3):
-    return [subset for size in range(min(d, most) + 1) for subset in itertools.permutations(range(d), size)]
+def all_subsets(d, max_size=3):
+    return [subset for size in range(min(d, max_size) + 1) for subset in itertools.permutations(range(d), size)]

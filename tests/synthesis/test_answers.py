@@ -173,9 +173,9 @@ def test_several_marginals_are_combined_by_inverse_variance():
     """The larger one of this error and the distance to the measured counts."""
     pair, single = (SYNTHESIZER.marginals_[index].std_error for index in (0, 1))
     stated = SYNTHESIZER.marginal("age")["std_error"].to_numpy()
-    least = (1 / single**2 + 1 / (2 * pair**2)) ** -0.5
-    assert (stated >= least * (1 - 1e-9)).all()
-    assert stated.min() == pytest.approx(least)
+    smallest = (1 / single**2 + 1 / (2 * pair**2)) ** -0.5
+    assert (stated >= smallest * (1 - 1e-9)).all()
+    assert stated.min() == pytest.approx(smallest)
 
 
 def test_unfitted_model_has_the_larger_error():

@@ -66,16 +66,16 @@ def test_cliques_equal_the_plain_elimination(graph):
 
 
 @given(graphs().filter(lambda graph: graph[1]), st.integers(1, 300), st.integers(1, 600))
-def test_marginal_is_added_if_all_cliques_stay_small(graph, most, together):
+def test_marginal_is_added_if_all_cliques_stay_small(graph, largest, together):
     sizes, marginals = graph
 
     def is_small(cliques):
         n_cells = [math.prod(sizes[column] for column in clique) for clique in cliques]
-        return max(n_cells) <= most and sum(n_cells) <= together
+        return max(n_cells) <= largest and sum(n_cells) <= together
 
     grown, added = Elimination(sizes), []
     for marginal in marginals:
-        if grown.add(marginal, most, together):
+        if grown.add(marginal, largest, together):
             added.append(marginal)
             assert is_small(grown.cliques) or not is_small(Elimination(sizes).cliques)
         else:

@@ -77,8 +77,8 @@ def test_best_fractions_add_up_and_none_are_better(kind, weights, total):
 
     best = error(shares)
     exponent = budget.cost_power
-    least = math.fsum(w**exponent for w in weights) ** (1 / exponent) * budget.std_error(total)
-    assert best == pytest.approx(least, rel=1e-3)
+    smallest = math.fsum(w**exponent for w in weights) ** (1 / exponent) * budget.std_error(total)
+    assert best == pytest.approx(smallest, rel=1e-3)
     for giver, taker in itertools.permutations(range(len(shares)), 2):
         moved = list(shares)
         moved[giver] -= shares[giver] / 4
@@ -184,13 +184,13 @@ class Ordered:
         return np.array(self.order)
 
 
-@pytest.mark.parametrize("most", [1, 2, 3])
-def test_selected_rows_of_each_person_are_uniform_and_independent(most):
+@pytest.mark.parametrize("max_rows", [1, 2, 3])
+def test_selected_rows_of_each_person_are_uniform_and_independent(max_rows):
     # So a person's rows do not change the distribution of the other rows: enumerated, not sampled.
     orders = itertools.permutations(range(len(PERSONS)))
-    law = Counter(tuple(np.flatnonzero(rows_within(PERSONS, most, Ordered(order)))) for order in orders)
+    law = Counter(tuple(np.flatnonzero(rows_within(PERSONS, max_rows, Ordered(order)))) for order in orders)
     rows = [np.flatnonzero(person == PERSONS) for person in range(3)]
-    choices = [list(itertools.combinations(own, min(most, len(own)))) for own in rows]
+    choices = [list(itertools.combinations(own, min(max_rows, len(own)))) for own in rows]
     assert set(law) == {tuple(sorted(itertools.chain(*parts))) for parts in itertools.product(*choices)}
     assert len(set(law.values())) == 1
 

@@ -210,7 +210,7 @@ class NoiseBudget:
         fraction: Fraction,
         change: int = 1,
     ) -> Floats:
-        """Spend a fraction of the budget on noise for scores, each of which a record changes by at most `change`."""
+        """Spend a fraction of the budget on noise for scores, (n_scores,), each changed by at most `change`."""
         self._use_fraction(fraction)
         drawn = []
         for size, noise in self._split_scores(fraction, scores.size, change):

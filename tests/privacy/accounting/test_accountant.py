@@ -55,11 +55,11 @@ def test_epsilon_is_at_least_the_truth_and_close_on_a_fine_grid(points, steps, m
                 assert true_delta(losses, below, outcomes) > Fraction(delta)
 
 
-@pytest.mark.parametrize(("k", "most"), [(4, 3.4), (16, 1.7), (148, 0.61)])
-def test_composition_of_a_hundred_reports_is_tight(k, most):
+@pytest.mark.parametrize(("k", "largest"), [(4, 3.4), (16, 1.7), (148, 0.61)])
+def test_composition_of_a_hundred_reports_is_tight(k, largest):
     loss = PureLoss(0.1, share=(math.exp(0.1) + 1) / (math.exp(0.1) + k - 1), count=100)
     found = compose([PrivacyGuarantee(0.1, losses=(PureLoss(0.1, share=loss.share),))] * 100, delta=1e-6).epsilon
-    assert found <= most
+    assert found <= largest
     outcomes = outcomes_of([loss])
     assert true_delta([loss], found, outcomes) <= Fraction(1e-6)
     assert true_delta([loss], found - 2e-3, outcomes) > Fraction(1e-6)

@@ -133,10 +133,10 @@ def test_choices_are_within_their_stated_loss(pmf):
         loss = choice_loss(PrivacyBudget("epsilon", exact)) if pmf is flip_pmf else exponential_loss(exact)
         orders = orders_of(loss)
         pmfs = np.array([pmf(tuple(scores), epsilon / 2) for scores in triples.tolist()])
-        most = np.zeros(STEPS)
+        largest = np.zeros(STEPS)
         for one in np.flatnonzero(low):
             for other in np.flatnonzero(neighbors[:, one]):
-                most = np.maximum(most, find_divergences(pmfs[one], pmfs[other], orders))
+                largest = np.maximum(largest, find_divergences(pmfs[one], pmfs[other], orders))
         stated = divergences(loss, orders)
-        assert (most <= stated + 1e-12).all()
-        assert most[0] > 0.8 * stated[0]
+        assert (largest <= stated + 1e-12).all()
+        assert largest[0] > 0.8 * stated[0]

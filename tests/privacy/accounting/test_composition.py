@@ -67,8 +67,8 @@ def test_equal_releases_equal_the_theorem_of_kairouz_oh_and_viswanath(epsilon, k
         smallest = k - 2 * i
     # The smallest of their epsilons within delta; the truth may be lower, but above the next one.
     slack = k * epsilon * (k + 1) * 2.0**-16  # as above; at most 3 % of the way to the next one
-    most = min(smallest * epsilon + slack, k * epsilon * (1 + 1e-11))
-    assert (smallest - 2) * epsilon - 1e-9 <= total.epsilon <= most
+    largest = min(smallest * epsilon + slack, k * epsilon * (1 + 1e-11))
+    assert (smallest - 2) * epsilon - 1e-9 <= total.epsilon <= largest
 
 
 def test_many_small_releases_are_below_the_published_total_of_diffprivlib():
