@@ -63,10 +63,12 @@ class NumberTable:
 
 
 def declare(columns: dict[str, tuple[Numbers, float, float]]) -> NumberTable:
-    """Stack columns and their bounds."""
-    values, low, high = zip(*columns.values(), strict=True)
-    bounds = np.column_stack([low, high])
-    return NumberTable(np.column_stack(values).clip(*bounds.T), bounds)
+    """Stack columns and their bounds, which are integers if all values are whole."""
+    columns_of_values, low, high = zip(*columns.values(), strict=True)
+    values, bounds = np.column_stack(columns_of_values), np.column_stack([low, high])
+    if (values % 1).any():
+        bounds = bounds.astype(float)
+    return NumberTable(values.clip(*bounds.T), bounds)
 
 
 def adult_numbers() -> NumberTable:

@@ -230,7 +230,7 @@ class DPGroupBy(WeightedStatistic):
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or Domain
         Bounds (low, high) of all columns except the keys, or of each of them, from public knowledge or from
         `discover_domain`. Values outside are clipped. Two integers more than 1 apart declare whole numbers, so that
-        quantiles are whole numbers; use floats otherwise.
+        quantiles are whole numbers, and of a column with fractions are an error; use floats otherwise.
     statistics : {"count", "mean", "sum", "std", "var", "median"}, float, or list of these, default=("count", "mean")
         The statistics to release: the number of rows of each group, and for each column in it the mean, the sum, the
         standard deviation, the variance (divided by the number of values), the median, or the quantile of a

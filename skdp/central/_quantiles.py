@@ -73,16 +73,19 @@ class Candidates:
     low: float
     high: float
     decimals: int
+    # Whether values with more decimals contradict the declaration.
+    is_declared: bool = False
 
     @classmethod
     def between(cls, low: float, high: float, decimals: int | None = None) -> Self:
-        """Make the candidates with at most some decimals; with None, as many as floats allow."""
+        """Make the candidates with the declared number of decimals; with None, as many as floats allow."""
         largest = max(abs(low), abs(high))
         # Floats represent all candidates, in steps.
         max_decimals = math.floor(math.log10(1 << 52) - math.log10(largest))
         max_decimals = min(max_decimals, 300)  # 10.0**300 is a float
-        decimals = max_decimals if decimals is None else min(decimals, max_decimals)
-        return cls(low, high, decimals)
+        if decimals is None or decimals > max_decimals:
+            return cls(low, high, max_decimals)
+        return cls(low, high, decimals, is_declared=True)
 
     def _to_steps(self, values: Any) -> Any:
         """Convert values to candidates, before rounding."""
@@ -288,9 +291,29 @@ def _list_values(
     for index, (column, choices) in enumerate(zip(columns, candidates, strict=True)):
         is_counted = ~np.isnan(column) & (groups < domain.size) & (weights > 0)
         numbers = choices.round(column[is_counted])
+        if choices.is_declared:
+            _check_decimals(names[index], column[is_counted], numbers, choices)
         group = groups[is_counted] + index * domain.size
         parts.append(np.stack([group, numbers, weights[is_counted]]))
     return [ValueCounts(tuple(parts))]
+
+
+def _check_decimals(
+    name: Any, values: Floats, numbers: Integers, candidates: Candidates
+) -> None:
+    """Raise an error if a value between the bounds is not its nearest candidate, of `numbers`; both (n_values,)."""
+    inside = np.clip(values, candidates.low, candidates.high)
+    # Numbers may have been in single precision, or are sums such as 0.1 + 0.2.
+    error = 1e-6 * 10.0**-candidates.decimals + np.abs(inside) * 2.0**-23
+    if (np.abs(candidates.to_values(numbers) - inside) > error).any():
+        declared = str(candidates.decimals)
+        if not candidates.decimals:
+            declared += " (whole numbers)"
+        raise ValueError(
+            f"Column {name!r} contains a number with more decimals than its `bounds` "
+            f"declare, {declared}. Use floats as bounds, such as (0.0, 100.0), or "
+            "real=True in an Interval."
+        )
 
 
 def plan_quantiles(

@@ -138,7 +138,7 @@ def test_intervals_cover_quantiles_of_tables_of_any_shape(epsilon, level):
         by="key",
         keys={"key": range(n_groups)},
         statistics=["median", 0.9],
-        bounds=(0, 100),
+        bounds=(0.0, 100.0),
         confidence_level=level,
         random_state=0,
     ).fit(table)

@@ -9,7 +9,16 @@ import polars as pl
 import pytest
 
 import skdp.engines  # noqa: F401, so that `fit` reads a LazyFrame
-from skdp import Domain, DPGroupBy, DPKBinsDiscretizer, DPMinMaxScaler, DPQuantileTransformer, DPSimpleImputer, Interval
+from skdp import (
+    Domain,
+    DPGroupBy,
+    DPKBinsDiscretizer,
+    DPMinMaxScaler,
+    DPQuantileTransformer,
+    DPSimpleImputer,
+    Interval,
+    PrivacyLedger,
+)
 from skdp.central._quantiles import VALUE_MASS, Candidates
 from skdp.privacy import Mu, Rho
 from skdp.testing import replay_release
@@ -120,12 +129,30 @@ def test_whole_bounds_give_whole_numbers(bounds, large):
 
 
 def test_bounds_of_one_unit_and_floats_give_fractions_and_decimals_are_kept():
-    values = pd.DataFrame({"x": np.random.default_rng(0).random(2000)})
+    numbers = np.random.default_rng(0).random(2000)
     for bounds, decimals in (((0, 1), None), ((0.0, 1.0), None), ({"x": Interval(0, 1, bins=2, decimals=2)}, 2)):
+        values = pd.DataFrame({"x": numbers if decimals is None else numbers.round(2).astype(np.float32)})
         model = DPGroupBy(1e4, by=None, statistics="median", bounds=bounds, random_state=0).fit(values)
         released = model.estimates_["x_median"][0, 0]
         assert released == pytest.approx(values["x"].median(), abs=0.01)
         assert (released == round(released, 2)) == (decimals is not None)
+
+
+@pytest.mark.parametrize("bounds", [(0, 100), {"x": Interval(0, 100)}, {"x": Interval(0.0, 100.0, decimals=1)}])
+@pytest.mark.parametrize("large", [False, True])
+def test_fraction_that_bounds_do_not_declare_raises_before_charge(bounds, large):
+    """The median of 1.25 was 1, and its interval missed it."""
+    ledger, frame = PrivacyLedger(1.0), pl.DataFrame({"x": [1.0, 2.0, 1.25, None, 101.5]})
+    table = frame.lazy() if large else frame
+    for model in (DPGroupBy(by=None, statistics="median"), DPSimpleImputer(strategy="median")):
+        model.set_params(bounds=bounds, ledger=ledger)
+        with pytest.raises(
+            ValueError, match=r"Column 'x' .* more decimals .* `bounds` declare, [01].* Use floats"
+        ) as info:
+            model.fit(table)
+        assert "1.25" not in str(info.value)
+    assert ledger.spent.epsilon == 0
+    DPGroupBy(by=None, statistics="median", bounds=bounds).fit(frame.with_columns(pl.col("x").round()))
 
 
 @pytest.mark.parametrize(

@@ -169,7 +169,7 @@ class TestNumbers:
     @pytest.mark.parametrize("strategy", NUMERIC)
     def test_only_missing_values_are_filled(self, strategy):
         X = table(300)
-        imputer = DPSimpleImputer(strategy=strategy, bounds=(0, 100)).fit(X)
+        imputer = DPSimpleImputer(strategy=strategy, bounds=(0.0, 100.0)).fit(X)
         before = X.copy()
         out = imputer.transform(X)
         np.testing.assert_array_equal(X, before)
