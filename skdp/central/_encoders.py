@@ -392,7 +392,7 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the sums, and set the encoding of each category: its mean target, shrunk to the overall mean."""
-        domain, square, distances, bounds = plan.exact
+        domain, sum_of_squares, distances, bounds = plan.exact
         noise, squares_noise = plan.noises
         # Sums of distances in units of the width of the bounds, `2 * GRID` steps, and the
         # variance of their noise; shape (n_categories of all columns, 2).
@@ -404,13 +404,13 @@ class DPTargetEncoder(SupervisedStatistic, CentralTransformer):
         # their noises are uncorrelated.
         n_rows = noisy_distances.sum(axis=1)
         totals = noisy_distances[:, 0] - noisy_distances[:, 1]
-        (noisy_square,) = squares_noise.add(source, [square])
-        noisy_square = min(max(noisy_square, -MAX_NOISY_COUNT), MAX_NOISY_COUNT)
+        (noisy_squares,) = squares_noise.add(source, [sum_of_squares])
+        noisy_squares = min(max(noisy_squares, -MAX_NOISY_COUNT), MAX_NOISY_COUNT)
         means = ShrunkMeans.estimate(
             n_rows,
             totals,
             sizes=domain.sizes,
-            square=noisy_square / GRID,
+            sum_of_squares=noisy_squares / GRID,
             variance=2 * distance_variance,
         )
         self.domain_ = domain
@@ -449,7 +449,7 @@ class ShrunkMeans(NamedTuple):
         totals: Floats,
         *,
         sizes: Sequence[int],
-        square: float,
+        sum_of_squares: float,
         variance: float,
     ) -> ShrunkMeans:
         """Estimate means from noisy numbers of rows and sums by category.
@@ -460,7 +460,7 @@ class ShrunkMeans(NamedTuple):
             Noisy numbers of rows, and sums of the target as positions from -1 to 1.
         sizes : list of int
             Number of categories of each column.
-        square : float
+        sum_of_squares : float
             Noisy sum of squares of these positions over all rows.
         variance : float
             Variance of the noise of `n_rows` and `totals`.
@@ -473,7 +473,7 @@ class ShrunkMeans(NamedTuple):
         # counts all rows, so the mean over columns estimates the number of rows.
         row_variance = largest = 1 - mean**2
         if n_all > 0:
-            row_variance = square / (n_all / len(sizes)) - mean**2
+            row_variance = sum_of_squares / (n_all / len(sizes)) - mean**2
             row_variance = float(np.clip(row_variance, 0.001 * largest, largest))
         by_column = []
         stops = np.cumsum(sizes)[:-1]

@@ -319,7 +319,7 @@ class TargetRows:
     budget: PrivacyBudget
 
     @property
-    def size(self) -> int:
+    def n_inputs(self) -> int:
         """The number of columns, including the constant."""
         return self.rows.rows.n_columns + 1
 
@@ -332,7 +332,7 @@ class TargetRows:
         """Return the noise of sums of products of all pairs of columns and the constant, for a part of the budget."""
         largest = math.isqrt(self.rows.square) + 1
         square = bound_products(self.rows.square, largest)
-        n_pairs = self.size * (self.size + 1) // 2
+        n_pairs = self.n_inputs * (self.n_inputs + 1) // 2
         return self._bound_noise(fraction, UNIT**2, n_pairs, square)
 
     def gradient_noise(self, part: int) -> Noise:
@@ -341,7 +341,7 @@ class TargetRows:
         return self._bound_noise(
             remaining * part / sum(GRADIENTS),
             UNIT * RESIDUAL_UNIT,
-            self.size,
+            self.n_inputs,
             self.rows.square * RESIDUAL_UNIT**2,
         )
 
@@ -371,7 +371,7 @@ class TargetRows:
         constraint = None if fit_intercept else units.to_terms[-1]
         products, n_rows = self._measure_products(penalties, units.axes, source)
         products = replace(products, constraint=constraint)
-        estimate = coefficients = np.zeros(self.size)
+        estimate = coefficients = np.zeros(self.n_inputs)
         distance = 0.0
         parts = PURE_GRADIENTS if self.budget.kind == "epsilon" else GRADIENTS
         for step, part in enumerate(parts):
@@ -399,7 +399,7 @@ class TargetRows:
         if products.eigen[0][0] > MIN_SUPPORT * products.noise_norm:
             expected = row_variance * replace(products, penalties=0.0).matrix
             squares = scores.shrink_toward(expected).sums * limit**2
-            squares *= n_rows / max(n_rows - self.size, 1.0)
+            squares *= n_rows / max(n_rows - self.n_inputs, 1.0)
             inverse = products.inverse
             inference = Inference(
                 estimate, inverse @ inverse / precision, inverse @ squares @ inverse
@@ -463,7 +463,7 @@ class TargetRows:
         # Number of rows whose gradients, if all are of the largest norm, add up to the norm of
         # the noise: clipping as many residuals changes the gradient about as much as the noise.
         largest = math.sqrt(self.rows.square) * RESIDUAL_UNIT
-        n_clipped = math.sqrt(self.size) * to_float(gradient_noise.std) / largest
+        n_clipped = math.sqrt(self.n_inputs) * to_float(gradient_noise.std) / largest
         n_clipped = min(n_clipped, MAX_CLIPPED_FRACTION * n_rows)
         sizes = np.abs(self._find_residuals(coefficients))
         weights = np.rint(UNIT * self.rows.factors**2)

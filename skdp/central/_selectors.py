@@ -229,7 +229,7 @@ class DPSelectKBest(SupervisedStatistic, CentralTransformer, SelectorMixin):
         # 2. Choose the columns with the largest scores, one after the other. By the
         # triangle inequality, a row changes a norm by at most the norm of its own
         # products, and rounding down adds at most 1.
-        change = math.isqrt(UNIT**2 * contrasts.square) + 1
+        change = math.isqrt(UNIT**2 * contrasts.max_squares) + 1
         scores = contrasts.scores(rows)
         candidates = list(range(len(scores)))
         chosen: list[int] = []
@@ -328,7 +328,7 @@ class Contrasts:
     # Weights of the squares, in steps of 1 / `WEIGHT_UNIT`.
     weights: tuple[int, ...]
     # The largest weighted sum of squares of the target values of a row.
-    square: int
+    max_squares: int
 
     @classmethod
     def for_number(cls) -> Contrasts:

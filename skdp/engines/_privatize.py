@@ -294,7 +294,7 @@ def privatize_file(
     file_format = find_format(path.name)
     rows, release = _prepare_file(file, transformer, keep=keep, person=person)
     warn_of_reports(list(file.protocols()))
-    schema = release.no_reports.schema
+    schema = release.empty_reports.schema
     check_writable(schema, file_format)
     check_readable(release.domain, file_format)
     key = name = None

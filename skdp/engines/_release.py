@@ -100,7 +100,7 @@ class BatchRelease:
         self._digest_key = SecretKey.generate().hex()
         # A table of reports without rows, and the protocol as JSON, which is written to
         # the metadata of files.
-        self.no_reports: Any = None
+        self.empty_reports: Any = None
         self.protocol_text: str | None = None
 
     @property
@@ -117,7 +117,7 @@ class BatchRelease:
     @property
     def batch_rows(self) -> int:
         """Number of rows of a batch, for engines that read a table as a stream."""
-        return count_batch_rows(self.no_reports.shape[1])
+        return count_batch_rows(self.empty_reports.shape[1])
 
     def charge(
         self,
@@ -243,7 +243,7 @@ def prepare_release(
     # An empty table is privatized with another key, so that unsupported transformers
     # raise before the charge.
     trial = BatchRelease(protocol, key=SecretKey.generate(), **options)
-    release.no_reports = trial.draw(sample)
+    release.empty_reports = trial.draw(sample)
     return release
 
 

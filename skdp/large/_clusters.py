@@ -86,7 +86,7 @@ class DaskTable(LargeTable):
         reports = self._frame[release.columns].map_partitions(
             _draw_partition,
             release,
-            meta=release.no_reports,
+            meta=release.empty_reports,
             enforce_metadata=False,
         )
         metadata = None
@@ -138,10 +138,10 @@ def _make_report_schema(release: Release) -> Any:
 
     Dask would infer the type of a column of objects from other objects.
     """
-    no_reports, domain = release.no_reports, release.domain
-    schema = pyarrow.Schema.from_pandas(no_reports, preserve_index=False)
+    empty_reports, domain = release.empty_reports, release.domain
+    schema = pyarrow.Schema.from_pandas(empty_reports, preserve_index=False)
     for index, field in enumerate(schema):
-        is_object = no_reports.dtypes.iloc[index] == np.dtype(object)
+        is_object = empty_reports.dtypes.iloc[index] == np.dtype(object)
         if is_object and domain is not None and field.name in domain.columns:
             declared = pyarrow.array(list(domain[field.name].values)).type
             schema = schema.set(index, field.with_type(declared))
@@ -321,7 +321,7 @@ def draw_lazily(frame: Any, release: Release) -> Any:
     """Return a lazy frame of reports, which must be written once: each evaluation draws reports."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    schema = convert_schema(release.no_reports.schema)
+    schema = convert_schema(release.empty_reports.schema)
     rows = frame.select(*map(_quote, release.columns))
     # `prefer_timestamp_ntz` is the default only from Spark 4.2 on.
     types = from_arrow_schema(schema, prefer_timestamp_ntz=True)

@@ -175,7 +175,7 @@ class Release(Protocol):
     # Columns that are released unchanged, and the column of the ids of persons.
     keep: tuple[str, ...]
     # A table of reports without rows, and the protocol as JSON.
-    no_reports: Any
+    empty_reports: Any
     protocol_text: str | None
 
     @property
@@ -354,7 +354,7 @@ class StreamTable(LargeTable):
 
     def write(self, release: Release, path: Any) -> None:
         """Draw the reports in batches and write them to a Parquet file."""
-        schema = release.no_reports.schema
+        schema = release.empty_reports.schema
         schema = attach_schema_protocol(schema, release.protocol_text)
         run_safely(lambda: write_parquet(self.draw(release), schema, path))
 
