@@ -460,8 +460,7 @@ class TargetRows:
         Return the limit, and the mean square of clipped residuals in squared limits. The noisy sums cost `fraction` of
         the budget.
         """
-        # Number of rows whose gradients, if all are of the largest norm, add up to the norm of
-        # the noise: clipping as many residuals changes the gradient about as much as the noise.
+        # Number of rows with gradients of the largest norm that add up to the norm of the noise.
         largest = math.sqrt(self.rows.square) * RESIDUAL_UNIT
         n_clipped = math.sqrt(self.n_inputs) * to_float(gradient_noise.std) / largest
         n_clipped = min(n_clipped, MAX_CLIPPED_FRACTION * n_rows)

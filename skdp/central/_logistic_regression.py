@@ -336,10 +336,7 @@ class Descent:
     def _measure(
         self, coefficients: Floats, mu_squared: Fraction, source: ByteSource
     ) -> tuple[NoisyProducts, NoisyProducts]:
-        """Measure the sums over rows of second derivatives, and of products of gradients, of two classes.
-
-        `coefficients` have the shape (n_columns + 1, 1).
-        """
+        """Measure sums of second derivatives, and of products of gradients, at coefficients, (n_columns + 1, 1)."""
         rows = self.rows
         # The probability of the less probable class of each row, and the residual.
         smaller, residuals = np.empty((2, len(rows.factors)))

@@ -31,9 +31,8 @@ from skdp.privacy import Loss, PrivacyBudget, exponential_loss
 from skdp.randomness import ByteSource, exponential_mechanism, unimodal_choice
 from skdp.tables import Table
 
-# Mass of a value, which is spread evenly over the interval of its candidate, and number of
-# cuts per unit of the line of candidates. It must exceed the largest count of a candidate;
-# the time does not depend on it.
+# Mass of a value, spread evenly over the interval of its candidate, and number of cuts per
+# unit of the line. It must exceed the largest count of a candidate.
 VALUE_MASS = 1 << 32
 
 

@@ -353,10 +353,7 @@ def find_limits(
     if budget.kind == "rho":  # Gaussian noise only
         budget = replace(budget, kind="mu", amount=budget.mu_squared)
     # Measuring the numbers of rows by norm twice, and the mean, costs an eighth.
-    sizes_budget = budget * Fraction(1, 32)
-    mean_budget = budget * Fraction(1, 16)
-    remaining = budget * Fraction(7, 8)
-    sizes = Noise.from_budget(sizes_budget)
+    sizes = Noise.from_budget(budget * Fraction(1, 32))
     limits = {"max_fraction": max_fraction, "max_longer": max_longer}
     square, n_rows = choose_limit(
         rows.count_all, rows.largest_square, sizes, source, **limits
@@ -365,18 +362,16 @@ def find_limits(
     warn_of_few_rows(n_rows, error)
     # By the inequality of Cauchy and Schwarz, the L1 norm of a row is at most the root of
     # the number of columns times its L2 norm.
-    means = Noise.from_budget(
-        mean_budget, math.isqrt(rows.n_columns * square) + 1, square
-    )
-    total = rows.add_up(partial(Rows.total, square=square))
-    sums = means.add_floats(source, total)
+    l1_norm = math.isqrt(rows.n_columns * square) + 1
+    means = Noise.from_budget(budget * Fraction(1, 16), l1_norm, square)
+    sums = means.add_floats(source, rows.add_up(partial(Rows.total, square=square)))
     mean = np.rint(sums / max(n_rows, error, 1.0))
     middle = np.clip(mean, 1 - UNIT, UNIT - 1).astype(np.int16)
     rows = rows.center(middle)
     square, _ = choose_limit(
         rows.count_all, rows.largest_square, sizes, source, **limits
     )
-    return CenteredRows(rows, square, middle, n_rows, error, remaining)
+    return CenteredRows(rows, square, middle, n_rows, error, budget * Fraction(7, 8))
 
 
 def count_norms(limits: Sequence[int], squares: Floats) -> Integers:
@@ -716,9 +711,8 @@ def choose_residual_limit(
 ) -> tuple[float, float]:
     """Choose a limit of residuals, of at most the width of the target, from noisy counts between `RESIDUAL_LIMITS`.
 
-    About `n_clipped` of `n_rows` residuals exceed the limit: their parts beyond it add up to a quarter of `n_clipped`
-    limits. `error` is the standard deviation of a count. Also return the mean square of clipped residuals, in squared
-    limits.
+    At most about `n_clipped` residuals exceed it, and their parts beyond it add up to a quarter of `n_clipped` limits.
+    `error` is the standard deviation of a count. Also return the mean square of clipped residuals, in squared limits.
     """
     far = find_last_count(counts, error)
     counts = counts[: far + 1]

@@ -277,8 +277,7 @@ def encode_tables(
     """Encode people and their events: at most as many events of each person and table as the largest of `numbers`.
 
     `numbers` declares the number of events of a person, which becomes a column of people for each table. Return the
-    domain of people with these columns, the records of people, and by table the index of the person of each event, with
-    the records of events.
+    domain of people with these columns, the records of people, and by table the records of events with their persons.
     """
     people = tables.people
     if people.ids.hasnans or not people.ids.is_unique:
