@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 from itertools import product
 from numbers import Real
@@ -515,6 +515,11 @@ class DPGroupBy(WeightedStatistic):
     def _select_bounded(self, rows: Batches) -> Batches:
         """Check `by` and `statistics`, and select the columns that are measured: all except the keys."""
         keys = self._key_names
+        for key in keys:
+            if not isinstance(key, Hashable):
+                raise TypeError(
+                    f"`by` must have names of columns of X, got {type(key).__name__}."
+                )
         names = super()._select_bounded(rows).names
         unknown = [name for name in keys if name not in names]
         if unknown:

@@ -96,3 +96,8 @@ def test_missing_keys_have_groups_and_unknown_keys_are_excluded():
 def test_repeated_statistic_raises_an_error_that_names_the_parameter():
     with pytest.raises(ValueError, match=r"`statistics` must not name a statistic twice, got \['mean', 'mean'\]"):
         make_groups("job", 1.0, statistics=["mean", "mean"]).fit(PEOPLE)
+
+
+def test_column_in_place_of_its_name_raises_an_error():
+    with pytest.raises(TypeError, match="`by` must have names of columns of X, got Series"):
+        DPGroupBy(1.0, by=PEOPLE["job"], keys={"job": ["clerk"]}, statistics="count").fit(PEOPLE)

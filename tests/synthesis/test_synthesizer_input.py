@@ -6,7 +6,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from skdp import DPMarginalSynthesizer, Interval, PrivacyLedger
+from skdp import DPLinkedSynthesizer, DPMarginalSynthesizer, Interval, PrivacyLedger
 from tests.conftest import counted_draws
 
 DATES = [date(2020, 1, 1), date(2021, 6, 1)]
@@ -130,7 +130,7 @@ WRONG = [
     ({"delta": 1}, "delta"), ({"delta": -0.1}, "delta"), ({"max_cells": -1}, "max_cells"),
     ({"max_cells": 2.5}, "max_cells"),
     ({"target": "e"}, r"`target` must name columns of the model, .*'b'.*, got 'e'"),
-    ({"target": ["a"]}, "`target` must name columns"),
+    ({"target": ["a"]}, "`target` must be the name of a column, got list"),
     ({"target": "a", "marginals": "full"}, "`target` requires marginals='auto', got 'full'"),
     ({"domain": "auto"}, "domain"), ({"domain": {**SMALL_DOMAIN, "c": [1]}}, "domain"),
     ({"domain": [[0, 1, 2]]}, "domain"), ({"domain": 3}, "domain"),
@@ -148,3 +148,15 @@ def test_error_of_a_parameter_names_it_before_charge(parameters, message):
         fit_model(**{"ledger": ledger, "marginals": "auto"} | parameters)
     assert drawn[0] == 0
     assert ledger.spent == (0, 0)
+
+
+@pytest.mark.parametrize("name", ["target", "person", "order_by"])
+def test_column_in_place_of_its_name_raises_an_error(name):
+    tables = SMALL.assign(id=range(100))[["id", "a"]], SMALL.assign(id=range(100))[["id", "b"]]
+    if name == "target":
+        synthesizer, tables = DPMarginalSynthesizer(1.0, domain=SMALL_DOMAIN, target=SMALL["a"]), [SMALL]
+    else:
+        options = {"person": "id", "max_rows_per_person": 1, name: SMALL["a"]}
+        synthesizer = DPLinkedSynthesizer(1.0, domain=SMALL_DOMAIN, **options)
+    with pytest.raises(TypeError, match=f"`{name}` must be the name of a column, got Series"):
+        synthesizer.fit(*tables)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -216,6 +216,10 @@ def find_columns(domain: Domain, names: Iterable[Any], parameter: str) -> list[i
     listed = list(names)
     columns = []
     for name in listed:
+        if not isinstance(name, Hashable):
+            raise TypeError(
+                f"`{parameter}` must be the name of a column, got {type(name).__name__}."
+            )
         if name not in domain.columns:
             raise ValueError(
                 f"`{parameter}` must name columns of the model, "
