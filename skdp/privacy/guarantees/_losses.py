@@ -343,8 +343,7 @@ def gaussian_loss(mu_squared: Fraction) -> GaussianLoss:
     # sqrt(n / d) = sqrt(n d) / d, with 100 more bits, so that squares of floats have
     # exact roots.
     scaled = math.isqrt((mu_squared.numerator * mu_squared.denominator << 200) - 1) + 1
-    root = Fraction(scaled, mu_squared.denominator << 100)
-    return GaussianLoss(round_up(root))
+    return GaussianLoss(round_up(Fraction(scaled, mu_squared.denominator << 100)))
 
 
 # Bound of the relative error of a few floating-point operations with positive numbers.

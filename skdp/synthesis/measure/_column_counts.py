@@ -310,12 +310,7 @@ def _list_pairs(
 
     def group(counts: Floats, *, ordered: bool) -> Indices:
         """Return the group of each value, given its count; at least two groups."""
-        groups = group_rare_values(
-            counts,
-            ordered,
-            noise,
-            n_records=columns.n_rows,
-        )
+        groups = group_rare_values(counts, ordered, noise, n_records=columns.n_rows)
         if groups is None or groups.max() == 0:
             return np.arange(counts.size)
         return groups
