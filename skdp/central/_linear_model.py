@@ -52,12 +52,7 @@ from skdp.central._supervised import (
     declare_indicators,
     parse_all_bounds,
 )
-from skdp.central.statistics import (
-    Batches,
-    Noise,
-    to_float,
-    warn_user,
-)
+from skdp.central.statistics import Batches, Noise, to_float, warn_user
 from skdp.domain import Domain
 from skdp.large import LargeTable
 from skdp.privacy import (

@@ -16,20 +16,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from skdp._arrays import Floats, Indices, Integers
-from skdp.base import (
-    Bounds,
-    check_choice,
-    check_flag,
-    parse_bounds,
-    to_float_columns,
-)
+from skdp.base import Bounds, check_choice, check_flag, parse_bounds, to_float_columns
 from skdp.central._base import RECORD, TARGET, Plan, check_declared_columns
-from skdp.central._linear_model import (
-    Inference,
-    LinearModel,
-    Units,
-    weigh_rows,
-)
+from skdp.central._linear_model import Inference, LinearModel, Units, weigh_rows
 from skdp.central._rows import (
     UNIT,
     NoisyProducts,
@@ -45,11 +34,7 @@ from skdp.central._rows import (
     to_row_units,
 )
 from skdp.central._supervised import Classes, LogitClassifier, declare_indicators
-from skdp.central.statistics import (
-    Batches,
-    Noise,
-    to_float,
-)
+from skdp.central.statistics import Batches, Noise, to_float
 from skdp.domain import Domain
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource

@@ -15,22 +15,10 @@ from sklearn.feature_selection import SelectorMixin
 
 from skdp._arrays import Floats, Indices, Integers, Mask
 from skdp.base import Bounds, to_float_columns
-from skdp.central._base import (
-    CentralTransformer,
-    Plan,
-)
+from skdp.central._base import CentralTransformer, Plan
 from skdp.central._rows import UNIT, Rows, read_rows, warn_of_few_rows
-from skdp.central._sums import (
-    GRID,
-    NoisySums,
-    from_grid,
-    sum_columns,
-)
-from skdp.central._supervised import (
-    Classes,
-    SupervisedStatistic,
-    parse_all_bounds,
-)
+from skdp.central._sums import GRID, NoisySums, from_grid, sum_columns
+from skdp.central._supervised import Classes, SupervisedStatistic, parse_all_bounds
 from skdp.central.statistics import (
     Batches,
     Noise,

@@ -253,11 +253,7 @@ def sum_grouped(
 
 
 def sum_columns(
-    rows: Batches,
-    bounds: Any,
-    *,
-    missing: bool = True,
-    max_weight: float | None = None,
+    rows: Batches, bounds: Any, *, missing: bool = True, max_weight: float | None = None
 ) -> GroupSums:
     """Sum the columns of a private table between declared bounds, as one group.
 
@@ -537,10 +533,7 @@ def sum_by_cells(
     for column, n in zip(domain.columns, has_undeclared, strict=True):
         if n:
             raise undeclared_error(
-                column,
-                rows.table.columns,
-                domain,
-                where=f"declared {name}",
+                column, rows.table.columns, domain, where=f"declared {name}"
             )
     # The same number of arrays for each marginal.
     size = len(sums) // len(cliques)

@@ -345,12 +345,7 @@ def draft_columns(
 
 
 def list_or_cut(
-    values: list[Any],
-    *,
-    bins: int,
-    max_values: int,
-    max_numbers: int,
-    has_bins: bool,
+    values: list[Any], *, bins: int, max_values: int, max_numbers: int, has_bins: bool
 ) -> Values:
     """List distinct values in ascending order, or cut the range of many numbers or dates into bins.
 

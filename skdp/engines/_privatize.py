@@ -339,12 +339,7 @@ def _prepare_file(
     strict = getattr(transformer, "handle_unknown", "error") == "error"
     lenient = () if strict else file.names
     rows = FileTable(
-        file,
-        file.names,
-        domain,
-        lenient=lenient,
-        missing_texts=("",),
-        person=person,
+        file, file.names, domain, lenient=lenient, missing_texts=("",), person=person
     )
     release = prepare_release(rows.sample, transformer, keep=keep, person=person)
     return rows, release

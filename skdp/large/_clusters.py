@@ -84,10 +84,7 @@ class DaskTable(LargeTable):
         # records would be reported a second time. The number of a partition does not
         # change, so that its random bits are derived from it.
         reports = self._frame[release.columns].map_partitions(
-            _draw_partition,
-            release,
-            meta=release.empty_reports,
-            enforce_metadata=False,
+            _draw_partition, release, meta=release.empty_reports, enforce_metadata=False
         )
         metadata = None
         text = release.protocol_text

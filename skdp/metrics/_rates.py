@@ -219,9 +219,7 @@ class Rates:
         """Return some of the rates."""
         index = [list(RATES).index(name) for name in names]
         return Rates(
-            self.unclipped[index],
-            self.covariance[index],
-            self.is_bounded[index],
+            self.unclipped[index], self.covariance[index], self.is_bounded[index]
         )
 
 

@@ -350,10 +350,7 @@ def _warn_of_misspecification(
 
 
 def _compare_means(
-    unbiased: Floats,
-    posterior: Floats,
-    weights: Floats,
-    clusters: Indices | None,
+    unbiased: Floats, posterior: Floats, weights: Floats, clusters: Indices | None
 ) -> float:
     """Return the largest difference of two weighted means, in standard errors of `unbiased`.
 

@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._arrays import Floats, Mask
-from skdp.base import (
-    Bounds,
-    ColumnName,
-    check_declared,
-    parse_bounds,
-)
+from skdp.base import Bounds, ColumnName, check_declared, parse_bounds
 from skdp.central._base import Plan, Unknown, check_declared_columns
 from skdp.central._sums import read_values, warn_of_objects
 from skdp.central._supervised import SupervisedStatistic

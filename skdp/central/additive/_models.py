@@ -29,15 +29,8 @@ from skdp.central.additive._backfitting import (
     NumberResiduals,
     Start,
 )
-from skdp.central.additive._base import (
-    START_FRACTION,
-    AdditiveModel,
-)
-from skdp.central.statistics import (
-    Batches,
-    Noise,
-    to_float,
-)
+from skdp.central.additive._base import START_FRACTION, AdditiveModel
+from skdp.central.statistics import Batches, Noise, to_float
 from skdp.domain import Domain, DomainLike
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource

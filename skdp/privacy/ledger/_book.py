@@ -351,9 +351,7 @@ _VERSION = 1
 lock = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=lock.acquire,
-        after_in_parent=lock.release,
-        after_in_child=lock.release,
+        before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release
     )
 
 

@@ -204,11 +204,7 @@ class NoiseBudget:
         return _add_noise(counts, drawn.reshape(counts.shape)) / self.unit
 
     def add_to_scores(
-        self,
-        source: ByteSource,
-        scores: Integers,
-        fraction: Fraction,
-        change: int = 1,
+        self, source: ByteSource, scores: Integers, fraction: Fraction, change: int = 1
     ) -> Floats:
         """Spend a fraction of the budget on noise for scores, (n_scores,), each changed by at most `change`."""
         self._use_fraction(fraction)
@@ -304,10 +300,7 @@ class PrivateScores:
         self._difference = difference
 
     def choose(
-        self,
-        candidates: Sequence[int],
-        expected: Floats,
-        fraction: Fraction,
+        self, candidates: Sequence[int], expected: Floats, fraction: Fraction
     ) -> int:
         """Choose one of some scores that probably exceeds its expected value most, with a fraction of the budget.
 

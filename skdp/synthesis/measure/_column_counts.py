@@ -121,10 +121,7 @@ class PrivateColumns:
     # different cells of a table, with the same public cell.
 
     def __init__(
-        self,
-        records: ColumnRecords,
-        budget: NoiseBudget,
-        source: ByteSource,
+        self, records: ColumnRecords, budget: NoiseBudget, source: ByteSource
     ) -> None:
         """Store the records, the budget of all measurements and the source of random bits."""
         self._combinations = records.combinations

@@ -139,10 +139,7 @@ class EventColumns:
         return self.domain[self.number].encode(numbers.astype(float))
 
     def make_records(
-        self,
-        persons: Indices,
-        events: Sequence[Codes],
-        people: Sequence[Codes],
+        self, persons: Indices, events: Sequence[Codes], people: Sequence[Codes]
     ) -> CodedRecords:
         """Return events, each with the weight PERSON_WEIGHT // n for the n events of its person.
 
@@ -224,11 +221,7 @@ def measure_linked(
         private = PrivateCounts(records, budget.split(fraction, PERSON_WEIGHT), source)
         cut, cells = measure_cells(private, table.domain, table.cells, max_bins)
         columns = EventColumns.join(
-            cut,
-            domain,
-            declared,
-            number=name_number(name),
-            has_order=table.has_order,
+            cut, domain, declared, number=name_number(name), has_order=table.has_order
         )
         codes = records.coarsen(cut, cells.bins).codes
         linked = columns.make_records(rows, codes, persons)
