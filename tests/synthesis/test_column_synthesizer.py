@@ -269,6 +269,14 @@ class TestRows:
         with pytest.raises(ValueError, match=message):
             skdp.load(io.BytesIO(data))
 
+    @pytest.mark.parametrize("logits", [np.zeros((2, 2)), np.zeros((1, 3)), np.full((1, 2), np.inf)])
+    def test_damaged_logits_raise_an_error(self, logits):
+        """The first table has one row, and a column for each of two values."""
+        release = synthesizer(["sex"]).fit(people(100))
+        data = forge_file(save_bytes(release), lambda content: content["fitted"]["tables"][0].update(logits=logits))
+        with pytest.raises(ValueError, match="must be finite and have the shape"):
+            skdp.load(io.BytesIO(data))
+
 
 def wide_table(n_rows=400):
     rng = np.random.default_rng(0)
