@@ -19,7 +19,7 @@ FINDER = skdp.HeavyHitters(4.0, alphabet="ab", max_length=2, random_state=0)
 SUBJECTS = [
     (skdp.DPMinMaxScaler(bounds=BOUNDS), NUMBERS),
     (skdp.DPMinMaxScaler(bounds=BOUNDS, quantile_range=(10, 90)), NUMBERS),
-    (skdp.DPSimpleImputer(bounds=BOUNDS, strategy="median"), NUMBERS),
+    (skdp.DPSimpleImputer(bounds=(0.0, 100.0), strategy="median"), NUMBERS),
     (skdp.DPSimpleImputer(strategy="most_frequent", categories=DECLARED), WORDS),
     (skdp.DPGroupBy(5.0, by="sex", keys={"sex": ["f", "m"]}, bounds=BOUNDS), WORDS[["sex"]].assign(age=50.0)),
     (skdp.DPRidge(delta=1e-6, bounds=BOUNDS, target_bounds=(0, 1)), NUMBERS),

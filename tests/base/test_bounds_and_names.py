@@ -59,13 +59,13 @@ def fit_linked(**parameters):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: fit_linked(person=["id"], person_columns=["city"]), "`person` and `person_columns` must name columns"),
+        (lambda: fit_linked(person=["id"], person_columns=["city"]), "`person` must be the name of a column, got list"),
         (lambda: fit_linked(person_columns=[["city"]]), "`person` and `person_columns` must name columns"),
         (
             lambda: DPLinkedSynthesizer(1.0, domain=CITIES, max_rows_per_person=1, person=["id"]).fit(
                 PEOPLE, PEOPLE[["id"]]
             ),
-            "`person` must name a column of every table",
+            "`person` must be the name of a column, got list",
         ),
         (lambda: DPColumnSynthesizer([["city"]], domain=CITIES).fit(PEOPLE), "`columns` must name columns of X"),
         (

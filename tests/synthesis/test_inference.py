@@ -55,6 +55,14 @@ def test_statistics_without_noise_equal_the_table():
     assert found.loc["mean", "std_error"] == pytest.approx(table["income"].std() / np.sqrt(N), rel=0.1)
 
 
+@pytest.mark.parametrize("interval", [Interval(0.0, 1.0, bins=2), Interval(0.0, 1.0, bins=2, decimals=2)])
+def test_deviation_includes_the_spread_within_bins(interval):
+    table = pd.DataFrame({"x": np.round(np.arange(N) / (N - 1), 2 if interval.decimals else 9)})
+    synthesizer = fit_model(table, 1e4, domain={"x": interval}, marginals=[("x",)])
+    found = infer(synthesizer, lambda rows: {"std": rows["x"].std()}, columns=["x"])
+    assert found.loc["std", "estimate"] == pytest.approx(table["x"].std(), rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("epsilon", "n_fits"), [(1.0, 15), pytest.param(0.3, 200, marks=pytest.mark.long)], ids=["1", "0.3"]
 )
