@@ -13,7 +13,7 @@ from importlib import import_module
 from io import BytesIO
 from numbers import Integral
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any, BinaryIO
 from zipfile import ZipFile, is_zipfile
 
@@ -64,6 +64,7 @@ _TRUSTED = (
     "numpy.integer",
     "numpy.number",
     "scipy.interpolate._bsplines.BSpline",
+    "scipy.interpolate._bsplines._BSpline",  # within it, since SciPy 1.18
     "scipy.sparse._csc.csc_matrix",
     "scipy.sparse._csr.csr_matrix",
     "sklearn._loss.loss.HalfTweedieLoss",
@@ -509,7 +510,9 @@ def _has_attributes(value: Any) -> bool:
     """Return True if a value is an object with attributes, and not a container, an array, a class or a function."""
     containers = (dict, list, tuple, set, frozenset, np.ndarray)
     functions = (type, FunctionType, BuiltinFunctionType, MethodType, partial)
-    return hasattr(value, "__dict__") and not isinstance(value, containers + functions)
+    # Splines of SciPy 1.18 have a module as an attribute, which their state leaves out.
+    others = (*containers, *functions, ModuleType)
+    return hasattr(value, "__dict__") and not isinstance(value, others)
 
 
 def _map_items(convert: Callable[[Any], Any], value: Any) -> Any:
