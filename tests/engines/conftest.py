@@ -275,7 +275,8 @@ def ibis_sqlite():
         connection.con.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(table.columns))})", texts)
         return connection.table(name)
 
-    return store
+    yield store
+    connection.disconnect()
 
 
 @pytest.fixture(scope="session")

@@ -254,6 +254,14 @@ def test_values_of_another_type_in_sqlite_raise_an_error(ibis_sqlite):
         skdp.DPHistogram(1.0, domain={"n": [1, 2]}).fit(stored.select("n"))
 
 
+@pytest.fixture
+def connection(tmp_path):
+    """A connection to a file of SQLite, which Python 3.13 requires to be closed."""
+    connection = ibis.sqlite.connect(tmp_path / "rows.sqlite")
+    yield connection
+    connection.disconnect()
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "release"),
     [
@@ -264,17 +272,15 @@ def test_values_of_another_type_in_sqlite_raise_an_error(ibis_sqlite):
         ("BOOLEAN", "7", skdp.DPHistogram(1.0, domain={"x": [False, True]})),
     ],
 )
-def test_values_that_arrow_would_convert_raise_an_error(kind, value, release, tmp_path):
+def test_values_that_arrow_would_convert_raise_an_error(kind, value, release, connection):
     """Arrow converted 1.9 to 1 and bytes to text, so that a mean of 1.9 was 1.0."""
-    connection = ibis.sqlite.connect(tmp_path / "values.db")
     connection.con.executescript(f"CREATE TABLE t (x {kind}); INSERT INTO t VALUES ({value})")
     with pytest.raises(ValueError, match="cannot be read"):
         release.fit(connection.table("t"))
 
 
-def test_text_in_utf_16_is_compared_as_text(tmp_path):
+def test_text_in_utf_16_is_compared_as_text(connection):
     """ "\u6162" in UTF-16 has the bytes of "ba" in UTF-8, as which its rows were counted."""
-    connection = ibis.sqlite.connect(tmp_path / "wide.db")
     connection.con.execute("PRAGMA encoding = 'UTF-16le'")
     connection.con.execute("CREATE TABLE t (x TEXT)")
     connection.con.executemany("INSERT INTO t VALUES (?)", [("\u6162",)] * 3 + [("ba",)])
@@ -312,8 +318,7 @@ def test_rows_and_ledger_are_in_one_database_of_a_server(ibis_postgres):
     assert skdp.PrivacyLedger(path=address).spent.epsilon == 2.5
 
 
-def test_ledger_is_not_written_into_a_file_of_rows(tmp_path):
-    connection = ibis.sqlite.connect(tmp_path / "rows.sqlite")
+def test_ledger_is_not_written_into_a_file_of_rows(connection, tmp_path):
     connection.con.executescript("CREATE TABLE t (x INTEGER); INSERT INTO t VALUES (1)")
     with pytest.raises(ValueError, match="its tables are not the tables of a ledger"):
         skdp.PrivacyLedger(1.0, path=tmp_path / "rows.sqlite")
