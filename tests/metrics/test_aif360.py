@@ -48,6 +48,7 @@ def test_maps_name_the_privileged_value():
     assert dataset.metadata["protected_attribute_maps"] == [{1.0: "Female", 0.0: "Male"}]
 
 
+@pytest.mark.filterwarnings("ignore:Downcasting behavior:FutureWarning")  # of aif360, with pandas 2.2
 def test_several_sensitive_features_and_privileged_values_are_accepted():
     privileged = {"member": True, "sex": ("Male", "Other")}
     dataset = to_aif360(COLUMNS_TABLE, LABELS, ["sex", "member"], privileged=privileged, positive_label="yes")

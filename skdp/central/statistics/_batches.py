@@ -269,7 +269,7 @@ def _count_ids(table: Table) -> list[Integers]:
     ids = column if isinstance(column, np.ndarray | pd.Series) else None
     if ids is None:
         ids = nw.from_native(column, series_only=True).to_pandas()
-    hashes = pd.util.hash_array(np.asarray(ids)) % N_HASHES
+    hashes = (pd.util.hash_array(np.asarray(ids)) % N_HASHES).astype(np.int64)
     n_missing = np.array([find_missing(column).sum()], np.int64)
     return [n_missing, np.bincount(hashes, minlength=N_HASHES)]
 

@@ -192,18 +192,19 @@ def _draw_metric(axes: Any, table: pd.DataFrame, styles: dict[Any, Any]) -> None
         shift = max(step, 2) ** (0.3 * ((index + 0.5) / len(styles) - 0.5))
         points = table[table["series"] == series].sort_values("epsilon")
         for is_limit, part in points.groupby(np.isinf(points["epsilon"])):
-            mean = part["mean"]
+            names = ["epsilon", "mean", "lower", "upper"]
+            places, mean, lower, upper = part[names].to_numpy(float).T
             axes.errorbar(
-                part["epsilon"].replace(np.inf, right) * shift,
+                np.minimum(places, right) * shift,
                 mean,
-                (mean - part["lower"], part["upper"] - mean),
+                [(mean - lower).tolist(), (upper - mean).tolist()],
                 ecolor=(style["color"], 0.6),
                 elinewidth=2,
                 lw=1.4,
                 ms=5,
                 **style,
             )
-            if is_limit and mean.notna().all():
+            if is_limit and np.isfinite(mean).all():
                 axes.axhline(mean.item(), color=style["color"], ls="--", lw=1.2)
     # Only the values of epsilon that were computed are labeled.
     ticks = {epsilon: f"{epsilon:g}" for epsilon in epsilons}
