@@ -586,7 +586,10 @@ def release_groups(table: CountTable, epsilon: float, seed: int) -> Sample:
 
 
 def score_counts(table: CountTable, sample: Sample) -> dict[str, float]:
-    """Mean absolute errors of cells, ranges, and means of groups with at least 20 rows."""
+    """Mean absolute errors of cells, ranges, and means of groups with at least 20 rows.
+
+    A mean that is nan, because the noise exceeds the group, counts as the middle of the bounds.
+    """
     cells = count_cells(table, list(table.keys))
     bins = count_cells(table, [table.ordered])
     low, high = np.triu_indices(len(bins) + 1, 1)
@@ -596,7 +599,9 @@ def score_counts(table: CountTable, sample: Sample) -> dict[str, float]:
             sums = count_cells(table, list(table.keys), table.frame[table.number])
             is_large = cells >= 20
             means = sums[is_large] / cells[is_large]
-            errors = np.array(releases)[:, is_large] - means
+            released = np.array(releases)[:, is_large]
+            released[np.isnan(released)] = np.mean(table.bounds)
+            errors = released - means
         elif name == "ranges":
             steps = [np.cumsum([0, *(counts - bins)]) for counts in releases]
             errors = np.array([one[high] - one[low] for one in steps])
