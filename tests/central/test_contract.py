@@ -178,7 +178,7 @@ OTHERS = [
     skdp.DPGaussianNB(50.0, bounds=(-10, 10)),
     skdp.DPLinearRegression(2_000.0, bounds=(-10, 10), target_bounds=(-10, 10)),
     skdp.DPRobustScaler(bounds=AROUND_0),
-    skdp.DPSimpleImputer(bounds=AROUND_0, strategy="median"),
+    skdp.DPSimpleImputer(bounds=(-100.0, 100.0), strategy="median"),
 ]
 
 # Other classes use the default of the tests: its parameters must not name columns.
