@@ -507,7 +507,7 @@ class RecordConverter:
 
 
 def _has_attributes(value: Any) -> bool:
-    """Return True if a value is an object with attributes, and not a container, an array, a class or a function."""
+    """Return True if a value is an object with attributes, and not a container, array, class, function or module."""
     containers = (dict, list, tuple, set, frozenset, np.ndarray)
     functions = (type, FunctionType, BuiltinFunctionType, MethodType, partial)
     # Splines of SciPy 1.18 have a module as an attribute, which their state leaves out.

@@ -40,6 +40,7 @@ from skdp.base._parameters import ProbabilisticClassifier as ProbabilisticClassi
 from skdp.base._parameters import ReportStrategy as ReportStrategy
 from skdp.base._parameters import SavedByArguments as SavedByArguments
 from skdp.base._parameters import TableLike as TableLike
+from skdp.base._parameters import check_column_name as check_column_name
 from skdp.base._parameters import check_confidence_level as check_confidence_level
 from skdp.base._parameters import check_declared as check_declared
 from skdp.base._parameters import check_flag as check_flag

@@ -137,6 +137,14 @@ def check_random_state(value: Any) -> None:
         raise ValueError(f"`random_state` must be None or an int >= 0, got {value}.")
 
 
+def check_column_name(parameter: str, value: Any) -> None:
+    """Raise an error if a value, such as a series, cannot be the name of a column."""
+    if not isinstance(value, Hashable):
+        raise TypeError(
+            f"`{parameter}` must be the name of a column, got {type(value).__name__}."
+        )
+
+
 def check_flag(name: str, value: Any) -> None:
     """Check that a parameter is a boolean."""
     if not isinstance(value, bool | np.bool_):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import product
 from numbers import Real
@@ -19,6 +19,7 @@ from skdp.base import (
     Bounds,
     ColumnName,
     check_choice,
+    check_column_name,
     check_confidence_level,
     check_flag,
     find_decimals,
@@ -229,8 +230,8 @@ class DPGroupBy(WeightedStatistic):
         by `discover_domain`. The groups are all combinations. None among the values declares missing as a key.
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or Domain
         Bounds (low, high) of all columns except the keys, or of each of them, from public knowledge or from
-        `discover_domain`. Values outside are clipped. Two integers more than 1 apart declare whole numbers, so that
-        quantiles are whole numbers, and of a column with fractions are an error; use floats otherwise.
+        `discover_domain`. Values outside are clipped. Two integers more than 1 apart declare whole numbers: quantiles
+        are whole numbers, and for them a fraction in the column is an error, which reveals it. Otherwise, use floats.
     statistics : {"count", "mean", "sum", "std", "var", "median"}, float, or list of these, default=("count", "mean")
         The statistics to release: the number of rows of each group, and for each column in it the mean, the sum, the
         standard deviation, the variance (divided by the number of values), the median, or the quantile of a
@@ -516,10 +517,7 @@ class DPGroupBy(WeightedStatistic):
         """Check `by` and `statistics`, and select the columns that are measured: all except the keys."""
         keys = self._key_names
         for key in keys:
-            if not isinstance(key, Hashable):
-                raise TypeError(
-                    f"`by` must have names of columns of X, got {type(key).__name__}."
-                )
+            check_column_name("by", key)
         names = super()._select_bounded(rows).names
         unknown = [name for name in keys if name not in names]
         if unknown:

@@ -70,7 +70,7 @@ class DPSimpleImputer(CentralTransformer):
     bounds : pair of float, mapping of column name to pair, array-like of shape (n_features, 2), or Domain
         Bounds (low, high) of all columns or of each column, from public knowledge. `fit` clips values
         outside; `transform` does not. Two integers more than 1 apart declare whole numbers: medians are whole
-        numbers, and of a column with fractions are an error; use floats otherwise.
+        numbers, and for them a fraction in the column is an error, which reveals it. Otherwise, use floats.
     strategy : {"mean", "median", "most_frequent"}, default="mean"
         The statistic that replaces the missing values of a column. The first two are for numbers, and need `bounds`;
         ``"most_frequent"`` is for a few declared values of any type, see `categories`. Numbers become floats;

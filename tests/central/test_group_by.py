@@ -99,5 +99,5 @@ def test_repeated_statistic_raises_an_error_that_names_the_parameter():
 
 
 def test_column_in_place_of_its_name_raises_an_error():
-    with pytest.raises(TypeError, match="`by` must have names of columns of X, got Series"):
+    with pytest.raises(TypeError, match="`by` must be the name of a column, got Series"):
         DPGroupBy(1.0, by=PEOPLE["job"], keys={"job": ["clerk"]}, statistics="count").fit(PEOPLE)

@@ -193,9 +193,9 @@ def _draw_metric(axes: Any, table: pd.DataFrame, styles: dict[Any, Any]) -> None
         points = table[table["series"] == series].sort_values("epsilon")
         for is_limit, part in points.groupby(np.isinf(points["epsilon"])):
             names = ["epsilon", "mean", "lower", "upper"]
-            places, mean, lower, upper = part[names].to_numpy(float).T
+            x, mean, lower, upper = part[names].to_numpy(float).T
             axes.errorbar(
-                np.minimum(places, right) * shift,
+                np.minimum(x, right) * shift,
                 mean,
                 [(mean - lower).tolist(), (upper - mean).tolist()],
                 ecolor=(style["color"], 0.6),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from skdp._arrays import Mask
-from skdp.base import check_choice, find_stack_level
+from skdp.base import check_choice, check_column_name, find_stack_level
 from skdp.domain import Categories, Domain, Interval
 from skdp.pages import warn
 from skdp.randomness import check_size
@@ -216,10 +216,7 @@ def find_columns(domain: Domain, names: Iterable[Any], parameter: str) -> list[i
     listed = list(names)
     columns = []
     for name in listed:
-        if not isinstance(name, Hashable):
-            raise TypeError(
-                f"`{parameter}` must be the name of a column, got {type(name).__name__}."
-            )
+        check_column_name(parameter, name)
         if name not in domain.columns:
             raise ValueError(
                 f"`{parameter}` must name columns of the model, "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from skdp._arrays import Indices
+from skdp.base import check_column_name
 from skdp.central.statistics import select_columns
 from skdp.domain import Domain, Interval
 from skdp.large import load_large
@@ -178,10 +179,7 @@ def open_tables(
 ) -> LinkedTables:
     """Read a table of people and tables of events; both may be columns of one table."""
     for parameter, name in (("person", person), ("order_by", order_by)):
-        if not isinstance(name, Hashable):
-            raise TypeError(
-                f"`{parameter}` must be the name of a column, got {type(name).__name__}."
-            )
+        check_column_name(parameter, name)
     if (events is None) == (person_columns is None):
         raise ValueError(
             "fit requires either a table of `events`, or `person_columns` for a single "
