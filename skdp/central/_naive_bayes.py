@@ -346,7 +346,8 @@ class DPGaussianNB(NaiveBayes):
     --------
     DPCategoricalNB : Columns of declared categories, and numbers in bins.
     DPLogisticRegression : Columns that depend on each other.
-    sklearn.naive_bayes.GaussianNB : Without privacy.
+    sklearn.naive_bayes.GaussianNB : Without privacy; scale the columns, because `var_smoothing` adds a part of the
+        largest variance of all columns to each variance.
 
     Notes
     -----

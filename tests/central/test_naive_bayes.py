@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.naive_bayes import CategoricalNB, GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skdp import DPCategoricalNB, DPGaussianNB, Interval
 
@@ -43,6 +45,14 @@ class TestAccuracy:
         for one, other in zip(model.feature_log_prob_, expected.feature_log_prob_, strict=True):
             assert np.allclose(np.exp(one), np.exp(other), atol=0.03)
         assert np.allclose(model.predict_proba(WORDS), expected.predict_proba(codes), atol=0.05)
+
+    def test_wide_column_leaves_the_variances_of_other_columns(self):
+        """Without scaling, scikit-learn adds 1e-9 of the largest variance to all, and predicts one class for all."""
+        table = NUMBERS.assign(key=np.random.default_rng(1).uniform(1e8, 9e8, N))
+        model = gaussian(1e5, bounds=BOUNDS | {"key": (1e8, 9e8)}).fit(table, ILL)
+        scaled = make_pipeline(StandardScaler(), GaussianNB()).fit(table, ILL)
+        assert (model.predict(table) == scaled.predict(table)).mean() > 0.995
+        assert GaussianNB().fit(table, ILL).score(table, ILL) < model.score(table, ILL) - 0.02
 
     @pytest.mark.filterwarnings("ignore:The noise is about as large as:UserWarning")
     def test_noise_makes_classes_alike(self):

@@ -15,7 +15,6 @@ from pandas.api.types import infer_dtype
 
 from skdp._arrays import Indices, Integers, Mask
 from skdp.base import check_same_order
-from skdp.central.statistics._noise import warn_user
 from skdp.large import LargeTable
 from skdp.tables import (
     ColumnError,
@@ -30,9 +29,6 @@ from skdp.tables import (
 # Computes integer sums over the rows of a table, or counts of pairs of integers or of texts. It
 # can be pickled, because engines send it to workers.
 SumsOf = Callable[[Table], list[Any]]
-
-# Hashes of ids of people. Up to 200,000 persons are counted with an error below 1 %.
-N_HASHES = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,8 +211,7 @@ def _make_missing_person_error() -> ValueError:
 def rows_within(persons: Indices, max_rows: int, rng: np.random.Generator) -> Mask:
     """Choose at most `max_rows` rows of each person at random: return True for each chosen row.
 
-    `persons` has the number of the person of each row. A small number of persons causes a warning, because it is often
-    a mistake.
+    `persons` has the number of the person of each row.
     """
     # The choice of the rows of a person is independent of other people, so a person
     # changes at most `max_rows` chosen rows.
@@ -228,21 +223,7 @@ def rows_within(persons: Indices, max_rows: int, rng: np.random.Generator) -> Ma
     rank = np.arange(n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     is_within = np.zeros(n_rows, bool)
     is_within[order[rank < max_rows]] = True
-    _warn_of_groups(len(sizes), is_within.sum(), n_rows, max_rows)
     return is_within
-
-
-def _warn_of_groups(
-    n_persons: float, n_used: float, n_rows: float, max_rows: int
-) -> None:
-    """Warn if few persons have many rows each, of which most are not used."""
-    if 100 * n_persons < n_rows and 2 * n_used < n_rows:
-        warn_user(
-            "`person` must be the owner of each row, got fewer persons than a hundredth "
-            f"of the rows, so max_rows_per_person={max_rows} excludes most rows. Pass a "
-            "group of several people as `by` of DPGroupBy, or as a column of X",
-            "guide/curator_statistics#several-rows-per-person",
-        )
 
 
 def limit_persons(
@@ -253,25 +234,15 @@ def limit_persons(
     `person` is the name of the column of people.
     """
     features, column = without_column(large.template, person, "person")
-    n_missing, by_hash = Batches(wrap_table(column), large).add_up(_count_ids)
+    (n_missing,) = Batches(wrap_table(column), large).add_up(_count_missing)
     if n_missing.any():
         raise _make_missing_person_error()
-    # The number of persons, estimated from the number of hashes that occur.
-    n_free = int((by_hash == 0).sum()) or 1
-    n_persons = N_HASHES * np.log(N_HASHES / n_free)
-    _warn_of_groups(n_persons, n_persons * max_rows, by_hash.sum(), max_rows)
     return large.limit_persons(person, max_rows, int(rng.integers(1 << 31))), features
 
 
-def _count_ids(table: Table) -> list[Integers]:
-    """Count the missing values, and the values with each hash, of the single column of a table."""
-    (column,) = table.columns
-    ids = column if isinstance(column, np.ndarray | pd.Series) else None
-    if ids is None:
-        ids = nw.from_native(column, series_only=True).to_pandas()
-    hashes = (pd.util.hash_array(np.asarray(ids)) % N_HASHES).astype(np.int64)
-    n_missing = np.array([find_missing(column).sum()], np.int64)
-    return [n_missing, np.bincount(hashes, minlength=N_HASHES)]
+def _count_missing(table: Table) -> list[Integers]:
+    """Count the missing values of the single column of a table."""
+    return [np.array([find_missing(table.columns[0]).sum()], np.int64)]
 
 
 def without_column(sample: Any, name: Any, parameter: str) -> tuple[Any, Any]:
