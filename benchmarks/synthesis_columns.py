@@ -30,9 +30,6 @@ from synthesis import measure_distance
 
 from skdp import Domain, Interval
 
-# Only the results of commit c258a440 have the method "whole records, read for the columns".
-# It used parameters that the synthesizer does not have any more.
-
 DELTA = 1e-6
 COLUMNS = {
     "Adult": [["income"], ["age", "sex"]],

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from fractions import Fraction
+from importlib.metadata import version as release
 from typing import Any
 
 import numpy as np
@@ -119,12 +120,16 @@ def _to_python(value: Any) -> Any:
 
 
 def check_version(found: Any, version: int, name: str) -> None:
-    """Raise an error if the version of a file is later than the version that is read; `name` is for errors."""
-    if isinstance(found, int) and found > version:
-        raise ValueError(
-            f"{name} was written by a later version of skdp: its version must be "
-            f"{version}, got {found}. Upgrade skdp to read it."
-        )
+    """Raise an error if a file has another version than the version that is read; `name` is for errors."""
+    if not isinstance(found, int) or found == version:
+        return
+    writer, remedy = "a later", "Upgrade skdp to read it."
+    if found < version:
+        writer, remedy = "an earlier", "Write it again with this version of skdp."
+    raise ValueError(
+        f"{name} was written by {writer} version of skdp: skdp {release('skdp')} reads "
+        f"version {version}, got {found}. {remedy}"
+    )
 
 
 def parse_json(text: str, name: str) -> Any:

@@ -30,13 +30,11 @@ from sklearn import (
 from sklearn.base import BaseEstimator
 from sklearn.gaussian_process import kernels
 
-from skdp._json import value_from_json, value_to_json
+from skdp._json import check_version, value_from_json, value_to_json
 from skdp.base import (
-    FORMER_NAMES,
     PathType,
     SavedByArguments,
     check_ledger,
-    update_parameters,
 )
 from skdp.domain import Categories, Domain, Interval, Release
 from skdp.local import ReportTransformer, SecretKey
@@ -51,6 +49,10 @@ from skdp.tables import (
 )
 
 __all__ = ["load", "save"]
+
+# Version of the format, and the member of a file with its number.
+_VERSION = 2
+_VERSION_MEMBER = "skdp-version.txt"
 
 # Types in files that are trusted in addition to the types that skops trusts and to the
 # public names of `_PUBLIC`: attributes of fitted estimators of scikit-learn.
@@ -233,9 +235,10 @@ def load(
     Raises
     ------
     ValueError
-        If the file was not written by `save`, is damaged, contains types that are not
-        trusted, or contains a guarantee that does not follow from the parameters; or if
-        `ledger` is given and no saved estimator had a ledger.
+        If the file was not written by `save`, has the format of another version, is
+        damaged, contains types that are not trusted, or contains a guarantee that does not
+        follow from the parameters; or if `ledger` is given and no saved estimator had a
+        ledger.
     TypeError
         If `ledger` is not a PrivacyLedger.
 
@@ -342,11 +345,19 @@ def _write_packed(packed: Any) -> tuple[bytes, list[str]]:
             f"An attribute cannot be saved, because it cannot be read again "
             f"({type(error).__name__})."
         ) from None
-    return data, types
+    return _add_version(data), types
+
+
+def _add_version(data: bytes) -> bytes:
+    """Add the version of the format of `save` to a file of skops."""
+    file = BytesIO(data)
+    with ZipFile(file, "a") as members:
+        members.writestr(_VERSION_MEMBER, str(_VERSION))
+    return file.getvalue()
 
 
 def _read_schema(data: bytes) -> bytes:
-    """Return the description of the objects in a file; raise an error if its members are larger than the file."""
+    """Return the description of the objects in a file; check its version and the size of its members."""
     # A small file cannot take much memory, because `save` does not compress.
     members = ZipFile(BytesIO(data))
     size = sum(member.file_size for member in members.infolist())
@@ -355,6 +366,10 @@ def _read_schema(data: bytes) -> bytes:
             f"`path` must be a file of skdp.save, got a compressed file of {size:,} "
             f"bytes in {len(data):,}."
         )
+    # Files of the first version have no number.
+    is_numbered = _VERSION_MEMBER in members.namelist()
+    number = members.read(_VERSION_MEMBER)[:9] if is_numbered else b"1"
+    check_version(int(number) if number.isdigit() else 1, _VERSION, "The file")
     return members.read("schema.json")
 
 
@@ -623,9 +638,7 @@ def _load_estimator(name: str, state: Mapping[str, Any]) -> Any:
     if estimator_class is None:
         raise ValueError(f"The file contains an unknown type {name[:50]!r}.")
     fitted = state["fitted"]
-    estimator = estimator_class(
-        **update_parameters(estimator_class, state["parameters"])
-    )
+    estimator = estimator_class(**state["parameters"])
     if isinstance(estimator, ReportTransformer):
         if fitted:
             estimator = _load_transformer(estimator, fitted)
@@ -639,8 +652,7 @@ def _load_estimator(name: str, state: Mapping[str, Any]) -> Any:
             ) from None
     else:
         # Statistics of the central model cannot be checked.
-        for name_in_file, statistic in fitted.items():
-            attribute = FORMER_NAMES.get(name_in_file, name_in_file)
+        for attribute, statistic in fitted.items():
             if hasattr(estimator_class, attribute):
                 raise ValueError(
                     "Fitted attributes must not replace methods of the class, got "
@@ -769,12 +781,11 @@ def _dump_attribute(values: Categories | Interval) -> list[Any]:
 
 def _load_attribute(state: list[Any]) -> Categories | Interval:
     """Return the declared values of a state of `_dump_attribute`."""
-    content, ordered, *releases = state
+    content, ordered, releases = state
     values = value_from_json(content)
     if not isinstance(values, Interval):
         values = Categories(values, ordered=ordered)
-    # Files of version 0.1.0 have no releases of single columns.
-    values.releases = tuple(Release(*x) for release in releases for x in release)
+    values.releases = tuple(Release(*release) for release in releases)
     return values
 
 
@@ -788,8 +799,6 @@ def _load_domain(state: dict[str, Any]) -> Domain:
     domain = Domain(
         columns, constraints=state["constraints"], derived=dict(state["derived"])
     )
-    if "releases" not in state:  # version 0.1.0
-        return domain.with_guarantee(state["guarantee"], release_id=state["release_id"])
     domain.releases = tuple(Release(*release) for release in state["releases"])
     return domain
 
@@ -830,12 +839,8 @@ def _dump_template(template: Table) -> dict[str, Any]:
 def _load_template(state: dict[str, Any]) -> Table:
     """Return a table without rows, whose library and column names outputs get."""
     columns = []
-    # Files of version 0.1.0 have no categories, and files of 0.2.0 no order.
-    absent = [False] * len(state["columns"])
-    flags = state.get("categorical", absent), state.get("ordered", absent)
-    for library, is_categorical, has_order in zip(
-        state["columns"], *flags, strict=True
-    ):
+    kinds = zip(state["columns"], state["categorical"], state["ordered"], strict=True)
+    for library, is_categorical, has_order in kinds:
         # The declared values are not part of the template.
         form: Any = ("string", ("",)) if is_categorical else ("missing", ())
         is_ordered = has_order if is_categorical else None

@@ -77,7 +77,7 @@ function checkReportColumns({ strategy, columns, samplers, report_columns, repor
 /** Raise an error for an invalid protocol, or a privacy loss above its guarantee; return the parameters of the client. */
 export function check(protocol) {
   const { format, version, guarantee, permanent, client, no_client } = protocol ?? {};
-  demand(format === "skdp-protocol" && version === 2, "the protocol must have the format skdp-protocol, version 2");
+  demand(format === "skdp-protocol" && version === 3, "the protocol must have the format skdp-protocol, version 3");
   demand(client, `this client cannot make reports of this protocol${typeof no_client === "string" ? `: ${no_client}` : ""}`);
   demand(permanent === undefined || permanent === false, "this client has no permanent reports");
   const { strategy, columns, samplers } = client;

@@ -131,7 +131,7 @@ function protocolOf(sampler, epsilon) {
   const columns = [{ name: "a", values: Array.from({ length: k }, (_, i) => i) }];
   const report_columns = Array.from({ length: width }, (_, i) => `report ${i}`);
   const client = { strategy: "split", columns, samplers: [sampler], report_columns };
-  return { format: "skdp-protocol", version: 2, guarantee: { trust: "local", epsilon }, client };
+  return { format: "skdp-protocol", version: 3, guarantee: { trust: "local", epsilon }, client };
 }
 
 const isAccepted = (protocol) => {

@@ -49,7 +49,7 @@ const HALF = String(2n ** 63n);
 const bits = { kind: "bits", k: 2, p: HALF, q: String(2n ** 61n) }; // (1/2 * 7/8) / (1/8 * 1/2) = 7
 const protocolOf = (client, epsilon = Math.log(7)) => ({
   format: "skdp-protocol",
-  version: 2,
+  version: 3,
   guarantee: { trust: "local", epsilon },
   client: { strategy: "split", columns: [{ name: "sex", values: ["f", "m"] }], samplers: [bits], report_columns: ["sex_f", "sex_m"], ...client },
 });
@@ -103,7 +103,7 @@ const certain = { ...response, word_bits: 1, bound: 0, threshold: String(2n ** 6
 const binned = (edges, values) => protocolOf({ columns: [{ name: "a", values, edges }] });
 const REFUSED = {
   "another format": { ...protocolOf({}), format: "skdp" },
-  "a later version": { ...protocolOf({}), version: 3 },
+  "a later version": { ...protocolOf({}), version: 4 },
   "no client": { ...protocolOf({}), client: null },
   "a curator's": { ...protocolOf({}), guarantee: { trust: "central", epsilon: 9 } },
   "no epsilon": { ...protocolOf({}), guarantee: { trust: "local", epsilon: null } },

@@ -26,7 +26,6 @@ from skdp.base._messages import track as track
 from skdp.base._messages import warn_of_epsilon as warn_of_epsilon
 from skdp.base._messages import warn_of_release as warn_of_release
 from skdp.base._messages import warn_of_released_size as warn_of_released_size
-from skdp.base._parameters import FORMER_NAMES as FORMER_NAMES
 from skdp.base._parameters import AxesLike as AxesLike
 from skdp.base._parameters import Bounds as Bounds
 from skdp.base._parameters import ColumnLike as ColumnLike
@@ -52,7 +51,6 @@ from skdp.base._parameters import has_float_resolution as has_float_resolution
 from skdp.base._parameters import list_names as list_names
 from skdp.base._parameters import parse_bounds as parse_bounds
 from skdp.base._parameters import restore_on_error as restore_on_error
-from skdp.base._parameters import update_parameters as update_parameters
 from skdp.base._randomness import CallCounter as CallCounter
 from skdp.base._randomness import CallRandomness as CallRandomness
 from skdp.base._randomness import draw_seed as draw_seed

@@ -28,7 +28,6 @@ from skdp.domain import (
     Categories,
     Domain,
     Interval,
-    drop_bins,
 )
 from skdp.privacy import BudgetExceeded, PrivacyLedger
 from skdp.tables import (
@@ -394,47 +393,3 @@ def has_float_resolution(low: float, high: float) -> bool:
     # of 1.5e-14 is 69 times the distance of floats.
     min_width = 1e-9
     return high - low >= max(min_width * max(abs(low), abs(high)), 1e-300)
-
-
-# Names of parameters and of fitted attributes in files of 0.1.0 and 0.2.0.
-FORMER_NAMES = {
-    "key": "person",
-    "shares": "weights",
-    "purpose": "workload",
-    "shape_std_errors_": "shapes_std_error_",
-}
-
-
-def _drop_all_bins(declared: Any) -> Any:
-    """Return the parameter `domain` without declared bins."""
-    if isinstance(declared, Interval):
-        return drop_bins(declared)
-    if not isinstance(declared, Mapping):
-        return declared
-    columns = {}
-    for name, values in declared.items():
-        columns[name] = drop_bins(values) if isinstance(values, Interval) else values
-    if not isinstance(declared, Domain):
-        return columns
-    return Domain(columns, constraints=declared.constraints, derived=declared.derived)
-
-
-def update_parameters(
-    estimator_class: type[Any], parameters: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Convert the parameters in a file of an earlier version to the present names and defaults."""
-    names = inspect.signature(estimator_class).parameters
-    updated = {}
-    for name, value in parameters.items():
-        present = name if name in names else FORMER_NAMES.get(name, name)
-        updated[present] = value
-    # Synthesizers find bins that are not declared; `bins="private"` ignored declared bins.
-    if "bins" not in names and updated.pop("bins", None) == "private":
-        updated["domain"] = _drop_all_bins(updated["domain"])
-    # The number of bins of additive models, whose fitted bins are attributes.
-    updated.pop("max_bins", None)
-    if updated.get("delta", 0.0) is None:
-        updated["delta"] = names["delta"].default
-    if updated.get("workload") == "margins":
-        updated["workload"] = "columns"
-    return updated

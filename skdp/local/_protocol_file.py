@@ -20,7 +20,6 @@ from skdp._json import (
     value_from_json,
     value_to_json,
 )
-from skdp.base import update_parameters
 from skdp.domain import (
     Categories,
     Domain,
@@ -35,7 +34,7 @@ from skdp.privacy import PrivacyGuarantee, WeakGuaranteeWarning
 from skdp.tables import get_protocol_text
 
 _FORMAT = "skdp-protocol"
-_VERSION = 2
+_VERSION = 3
 
 # Parameters of a transformer that the JSON does not contain.
 _SECRET = ("ledger", "random_state", "secret_key")
@@ -227,16 +226,13 @@ def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
     }
     if not parameters.keys().isdisjoint(_SECRET):
         raise ValueError
-    found = content.get("found_domain", [])
     by_parameter: dict[str, list[Any]] = {}
-    # Version 0.1.0 wrote a single release of all columns, not in a list.
-    for release in found if isinstance(found, list) else [found]:
+    for release in content.get("found_domain", []):
         fields = dict(release)
         by_parameter.setdefault(fields.pop("parameter"), []).append(fields)
     for name, releases in by_parameter.items():
         domain = _make_domain(name, parameters[name])
         parameters[name] = add_guarantee(domain, releases)
-    parameters = update_parameters(transformer_class, parameters)
     transformer = transformer_class(**parameters)
     if content["permanent"] is True:
         # The JSON does not contain the key. A new key makes permanent reports different.

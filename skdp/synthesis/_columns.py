@@ -407,8 +407,7 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
         """Check the parts from `skdp.load`, the tables of the model and fitted attributes by name, and set them."""
         parts = dict(fitted)
         tables = parts.pop("tables")
-        # Without shapes, numbers are uniform within bins, as in files of version 0.1.
-        shapes = parts.pop("shapes", [])
+        shapes = parts.pop("shapes")
         if not parts.keys() <= {*_SAVED_ATTRIBUTES}:
             raise ValueError(
                 "The fitted attributes must be the attributes of a DPColumnSynthesizer."

@@ -574,7 +574,7 @@ class DPMarginalSynthesizer(
     def _restore_fit(self, fitted: dict[str, Any]) -> None:
         """Check the fitted parts from `skdp.load`, and set them."""
         # Nothing is set before all parts are read.
-        table = read_fitted(fitted, self.max_cells, self.domain)
+        table = read_fitted(fitted, self.max_cells)
         self._set_fit(table, fitted["guarantee"])
         self.n_features_in_ = len(table.features)
         if fitted["named"] is True:

@@ -239,15 +239,6 @@ def test_local_statement_adds_the_curator_release():
     assert curator.relation == "add_remove"
 
 
-def test_protocol_of_first_version_has_one_release_of_all_columns():
-    one, _ = found_twice()
-    encoder = skdp.RandomizedResponseEncoder(1.0, categories=one).fit(PEOPLE)
-    text = encoder.to_json()
-    start, rest = text.split('"found_domain": [')
-    old = f'{start}"found_domain": {rest.replace("}]", "}", 1)}'
-    assert count_found(skdp.RandomizedResponseEncoder.from_json(old)) == [0.25]
-
-
 @pytest.mark.parametrize(
     "make", [lambda: iter(["f", "m"]), lambda: (letter for letter in "fm"), lambda: map(str, "fm")]
 )

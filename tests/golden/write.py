@@ -160,6 +160,7 @@ def write_ledgers(folder):
 
 def main(target):
     folder = Path(target)
+    folder.mkdir(exist_ok=True)
     results = {name: write_encoder(folder, name, encoder) for name, encoder in encoders().items()}
     for name, curator in curators().items():
         skdp.save(curator, folder / f"{name}.skops")

@@ -48,7 +48,7 @@ def reports_of(name):
 
 @pytest.mark.parametrize(
     ("part", "value"),
-    [("version", 3), ("parameters", {"epsilon": {"$code": "x"}}), ("guarantee", {"epsilon": -1}), ("further", 1)],
+    [("version", 2), ("parameters", {"epsilon": {"$code": "x"}}), ("guarantee", {"epsilon": -1}), ("further", 1)],
 )
 def test_schema_refuses_invalid_protocols(part, value):
     Draft202012Validator.check_schema(SCHEMA.schema)
@@ -99,7 +99,7 @@ def test_json_contains_no_secret():
 @pytest.mark.parametrize(
     "text",
     [
-        *["", "{}", "[]", "1", "null", '{"format": "skdp-protocol", "version": 3}', "\ud800"],
+        *["", "{}", "[]", "1", "null", '{"format": "skdp-protocol", "version": 4}', "\ud800"],
         *["[" * 1_000_000, json.dumps("x" * 20_000_000)],
     ],
 )

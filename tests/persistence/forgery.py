@@ -32,4 +32,17 @@ def forge_file(data, change):
     """Return a file with an estimator that a function has changed."""
     record = skops.io.loads(data, trusted=TRUSTED)
     change(record.state)
-    return skops.io.dumps(record)
+    return write_record(record)
+
+
+def write_record(record):
+    """Return a file of a record, with the version of the format."""
+    file = io.BytesIO(skops.io.dumps(record))
+    add_version(file)
+    return file.getvalue()
+
+
+def add_version(file):
+    """Add the version of the format to an open file of skops."""
+    with zipfile.ZipFile(file, "a") as members:
+        members.writestr("skdp-version.txt", "2")

@@ -14,7 +14,7 @@ from sklearn import compose, linear_model, pipeline, preprocessing
 
 import skdp
 from tests.estimators import BOUNDS, DECLARED, FINDER, NUMBERS, WORDS
-from tests.persistence.forgery import content_of, forge_file, save_bytes
+from tests.persistence.forgery import content_of, forge_file, save_bytes, write_record
 
 FITTED = [
     skdp.DPStandardScaler(100.0, bounds=BOUNDS, random_state=0).fit(NUMBERS),
@@ -86,7 +86,7 @@ def test_files_that_save_did_not_write_raise_an_error(data):
 def test_record_may_name_estimators_of_skdp_only(name):
     record = skops.io.loads(SCALER, trusted=["skdp.persistence.Record"])
     record.type_name = name
-    refuse(skops.io.dumps(record), "unknown type|cannot be read|epsilon")
+    refuse(write_record(record), "unknown type|cannot be read|epsilon")
 
 
 def test_untrusted_types_are_loaded_on_request():

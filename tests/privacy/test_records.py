@@ -196,8 +196,8 @@ PURE = {"kind": "pure", "count": 1, "epsilon": 1.0, "share": 1.0}
 # A field, its new value, and a part of the message.
 WRONG = [
     ("format", "skdp-statement", "`format` must be 'skdp-guarantee', got 'skdp-statement'"),
-    ("version", 2, "later version of skdp: its version must be 1, got 2. Upgrade skdp"),
-    ("version", 0, "`version` must be 1.*got 0"),
+    ("version", 2, r"later version of skdp: skdp \S+ reads version 1, got 2\. Upgrade skdp"),
+    ("version", 0, r"earlier version of skdp: skdp \S+ reads version 1, got 0\."),
     ("epsilon", -1.0, r"`epsilon` must be a finite number >= 0, got -1\.0"),
     ("delta", 1, r"`delta` must be a number in \[0, 1\), got 1"),
     ("relation", ["replace"], "`relation` must be one of"),

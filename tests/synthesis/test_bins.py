@@ -9,7 +9,6 @@ import pytest
 
 import skdp.engines  # noqa: F401 registers the engines for `fit`
 from skdp import Domain, DPMarginalSynthesizer, Interval, PrivacyGuarantee
-from skdp.base import update_parameters
 from skdp.synthesis.private._cells import cut_domain
 from skdp.testing import replay_release
 from tests.cli.commands import draft_frame
@@ -101,17 +100,6 @@ def test_declared_bins_are_kept_beside_found_bins():
     assert fitted.domain_["b"] == declared
     assert fitted.domain_["a"].edges != Interval(0, 100).edges
     assert fitted.sample(3_000).corr().iloc[0, 1] == pytest.approx(table.corr().iloc[0, 1], abs=0.1)
-
-
-def test_private_bins_of_an_earlier_file_are_found():
-    columns = {"x": Interval(0, 100, bins=20), "y": [0, 1]}
-    for domain in (columns, Domain(columns, constraints=["x > 1"]), columns["x"]):
-        parameters = {"epsilon": 1.0, "domain": domain, "bins": "private"}
-        updated = update_parameters(DPMarginalSynthesizer, parameters)
-        assert updated.keys() == {"epsilon", "domain"}
-        found = updated["domain"] if domain is columns["x"] else updated["domain"]["x"]
-        assert found == Interval(0, 100)
-    assert update_parameters(DPMarginalSynthesizer, {"bins": "declared", "domain": columns}) == {"domain": columns}
 
 
 def test_saved_synthesizer_with_found_bins_draws_the_same_rows(tmp_path):

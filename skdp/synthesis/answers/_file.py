@@ -26,6 +26,7 @@ PARTS = {
     "marginals",
     "scores",
     "cells",
+    "found",
 }
 
 
@@ -60,12 +61,9 @@ def describe_fitted(fitted: FittedTable) -> dict[str, Any]:
     }
 
 
-def read_fitted(parts: dict[str, Any], max_cells: int, declared: Any) -> FittedTable:
-    """Check the parts of a file, and fit the model again; the parameters are as for `DPMarginalSynthesizer`.
-
-    Files of 0.1.0 and 0.2.0 do not list the columns whose bins were found: `declared` has no bins of these.
-    """
-    if parts.keys() - {"found"} != PARTS:
+def read_fitted(parts: dict[str, Any], max_cells: int) -> FittedTable:
+    """Check the parts of a file, and fit the model again; `max_cells` is as for `DPMarginalSynthesizer`."""
+    if parts.keys() != PARTS:
         raise ValueError(f"The parts of a synthesizer must be {sorted(PARTS)}.")
     domain, template = parts["domain"], parts["template"]
     guarantee, features = parts["guarantee"], tuple(parts["features"])
@@ -85,10 +83,7 @@ def read_fitted(parts: dict[str, Any], max_cells: int, declared: Any) -> FittedT
         scores[_read_clique(names, domain)] = float(score), _read_error(std_error)
     numbers = _read_numbers(parts["cells"], domain, guarantee.rho is not None)
     counts = fit_counts(structure_of(domain, max_cells), marginals, numbers)
-    if "found" in parts:
-        declared = {name: drop_bins(domain[name]) for name in parts["found"]}
-    elif not isinstance(declared, Mapping):
-        declared = {}
+    declared = {name: drop_bins(domain[name]) for name in parts["found"]}
     counts = replace(counts, scores=scores)
     return FittedTable.of(features, template, domain, counts, declared)
 
