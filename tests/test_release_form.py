@@ -163,7 +163,7 @@ PATHS = {
 }
 OF_NUMBERS = {
     "perturbed": by_perturber(),
-    "perturbed, memoised": by_perturber(mechanism="laplace", **KEY),
+    "perturbed, memoised": by_perturber(mechanism="square_wave", **KEY),
     "drawn in bins": drawn_in_bins,
 }
 OF_FILES = {"reports": through_file(privatize_path), "rows": through_file(synthesize_path)}

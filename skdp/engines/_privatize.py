@@ -161,7 +161,7 @@ def privatize(
 
     >>> from skdp.local import NumericPerturber, SecretKey
     >>> perturber = NumericPerturber(
-    ...     2.0, mechanism="laplace", bounds={"age": (0, 100)}, memoize=True, secret_key=SecretKey.generate()
+    ...     2.0, mechanism="square_wave", bounds={"age": (0, 100)}, memoize=True, secret_key=SecretKey.generate()
     ... )
     >>> members = pa.table({"member": [f"M{number}" for number in range(1_000)], "age": [20, 50] * 500})
     >>> may, june = (privatize(part, perturber, person="member") for part in (members, members.slice(200)))

@@ -41,7 +41,6 @@ from skdp.local.protocol._field import (
 )
 from skdp.local.protocol._protocol import ReportProtocol
 from skdp.oracles import (
-    ClampedLaplace,
     NumericMechanism,
     Optimal,
     SquareWave,
@@ -60,7 +59,6 @@ from skdp.tables import Table
 MECHANISMS: dict[str, Any] = {
     "optimal": Optimal,
     "square_wave": SquareWave,
-    "laplace": ClampedLaplace,
 }
 
 
@@ -383,13 +381,12 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
         Public bounds of all columns, or of each column by name. Required. A `Domain`
         declares them as the endpoints of each `Interval`.
 
-    mechanism : {'optimal', 'square_wave', 'laplace'} or list, default='optimal'
+    mechanism : {'optimal', 'square_wave'} or list, default='optimal'
         Mechanism of each column.
 
         - 'optimal' has the smallest error of the mean [1]_. Epsilons above 8 per column
           do not improve it.
         - 'square_wave' is required by `estimate_distribution` [2]_.
-        - 'laplace' is clamped discrete Laplace noise [3]_.
 
         Pass a list, the `outcomes` of an optimal mechanism, to use the same mechanism
         again.
@@ -445,8 +442,6 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
        differential privacy. JMLR 17.
     .. [2] Z. Li et al. (2020). Estimating numerical distributions under local
        differential privacy. SIGMOD.
-    .. [3] A. Ghosh, T. Roughgarden, M. Sundararajan (2012). Universally
-       utility-maximizing privacy mechanisms. SIAM J. Comput. 41(6).
 
     Examples
     --------
@@ -546,7 +541,7 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
             raise ValueError(
                 "memoize=True requires a mechanism that does not depend on the solver, "
                 "got mechanism='optimal'. Fit once with memoize=False, and set "
-                "mechanism=list(perturber.mechanism_.outcomes), or use 'laplace'."
+                "mechanism=list(perturber.mechanism_.outcomes), or use 'square_wave'."
             )
         self._check_memo()
 

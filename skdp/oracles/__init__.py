@@ -15,7 +15,6 @@ from skdp.oracles._bits import TwoRoundUnaryEncoding as TwoRoundUnaryEncoding
 from skdp.oracles._choice import ORACLES as ORACLES
 from skdp.oracles._choice import choose_oracle as choose_oracle
 from skdp.oracles._hashing import LocalHashing
-from skdp.oracles._numeric_mechanisms import ClampedLaplace as ClampedLaplace
 from skdp.oracles._numeric_mechanisms import NumericMechanism
 from skdp.oracles._numeric_mechanisms import SquareWave as SquareWave
 from skdp.oracles._numeric_mechanisms import round_at_random as round_at_random

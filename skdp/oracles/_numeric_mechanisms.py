@@ -1,30 +1,27 @@
-"""Mechanisms for numbers on a grid: clamped Laplace noise, and the square wave."""
+"""Mechanisms for numbers on a grid: their base class, and the square wave."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Integers
-from skdp.exact import exp_bounds
 from skdp.oracles._base import (
     LocalMechanism,
     cap_epsilon,
     lie_threshold,
-    small_epsilon_error,
 )
-from skdp.privacy import PureLoss, ReportPair, check_epsilon, laplace_loss
+from skdp.privacy import ReportPair
 from skdp.randomness import (
     ONE,
     ByteSource,
     bernoulli,
-    bernoulli_ratio,
     check_size,
     uniform_integers,
 )
@@ -159,136 +156,6 @@ def round_at_random(scaled: Integers, source: ByteSource) -> Integers:
     below = scaled >> 16
     words = source.bytes(2 * scaled.size).view("<u2")
     return below + (words < scaled - (below << 16))
-
-
-class ClampedLaplace(NumericMechanism):
-    """Add discrete Laplace noise to the position, and clamp the sum to the grid.
-
-    The noise d has the probability ``(1 - a) / (1 + a) * a^|d|`` ([1]_). The ratio a is
-    an exact fraction, e^(-eps / steps) rounded up, which adds noise. So all
-    probabilities are exact fractions, and a report is at most a^(-steps) <= e^eps times
-    as likely under one position as under another.
-
-    Parameters
-    ----------
-    steps : int
-        Number of steps of the grid, from 1 to 65,536.
-    epsilon : float or Fraction
-        Requested privacy loss, finite and > 0.
-
-    Attributes
-    ----------
-    ratio : Fraction
-        Exact ratio a.
-
-    Notes
-    -----
-    **Privacy.** See `NumericMechanism`.
-
-    The report 0 contains all sums of at most 0. Their distance below 0 has a geometric
-    distribution with mean a / (1 - a), whatever the position t, because this
-    distribution is memoryless. So ``-a / (1 - a)`` is the unbiased estimate of the report
-    0, ``steps + a / (1 - a)`` of the report `steps`, and each other report estimates
-    itself. The variance is ``a / (1 - a)^2 * (2 - (a^t + a^(steps - t)) / (1 + a))``,
-    which is smaller than the variance ``2 a / (1 - a)^2`` of the noise.
-
-    References
-    ----------
-    .. [1] A. Ghosh, T. Roughgarden, M. Sundararajan (2012). Universally
-       utility-maximizing privacy mechanisms. SIAM J. Comput. 41(6).
-
-    Examples
-    --------
-    >>> mechanism = ClampedLaplace(2, 2 * math.log(2))
-    >>> [[round(float(p), 3) for p in row] for row in mechanism.channel()]
-    [[0.667, 0.167, 0.167], [0.333, 0.333, 0.333], [0.167, 0.167, 0.667]]
-    >>> [round(float(estimate), 3) for estimate in mechanism.estimates]
-    [-1.0, 1.0, 3.0]
-    """
-
-    def __init__(self, steps: int, epsilon: float | Fraction) -> None:
-        # The noise x has probabilities proportional to a^|x|. `ratio` is a, a fraction of
-        # `n_bits` bits that is slightly larger than e^(-epsilon / steps).
-        self.steps = check_steps(steps)
-        self.n_reports = self.steps + 1
-        # A ratio below e^-50 would not change the error of estimates.
-        step_epsilon = min(check_epsilon(epsilon) / self.steps, Fraction(50))
-        # 1 - a is about `step_epsilon`; this denominator gives it about 64 bits.
-        n_bits = 64 + math.ceil(1 / step_epsilon).bit_length()
-        numerator = math.ceil((1 << n_bits) / exp_bounds(step_epsilon)[0])
-        self.ratio = Fraction(numerator, 1 << n_bits)
-        if self.ratio >= 1:
-            raise small_epsilon_error(epsilon)
-
-    @cached_property
-    def worst_ratio(self) -> Fraction:
-        """Largest ratio of the probabilities of a report; on a fine grid, the fraction has millions of digits."""
-        return (1 / self.ratio) ** self.steps
-
-    @property
-    def loss(self) -> PureLoss:
-        """Privacy loss of the noise; clamping is post-processing."""
-        return laplace_loss(Fraction(self.epsilon), self.steps)
-
-    def shuffle_pair(self) -> ReportPair:
-        # An upper bound of `worst_ratio` with few digits.
-        return ReportPair.from_ratio(exp_bounds(Fraction(self.epsilon))[1])
-
-    @cached_property
-    def estimates(self) -> list[Fraction]:  # type: ignore[override]
-        """Unbiased estimate of the position, in steps, for each report."""
-        mean_excess = self.ratio / (1 - self.ratio)
-        inner = map(Fraction, range(1, self.steps))
-        return [-mean_excess, *inner, self.steps + mean_excess]
-
-    def _draw(self, positions: Integers, source: ByteSource) -> Integers:
-        """Add discrete Laplace noise to each position, and clamp the sums to the grid 0, ..., steps."""
-        # The noise is g with probability 1 / (1 + a) and -1 - g otherwise, where g has the
-        # geometric distribution P(g) = (1 - a) a^g.
-        n = positions.size
-        *digit_powers, tail_power = _square_repeatedly(
-            self.ratio, (self.steps - 1).bit_length()
-        )
-        numerator, denominator = self.ratio.as_integer_ratio()
-        is_negative = bernoulli_ratio(source, numerator, numerator + denominator, n)
-        # The binary digits of g are independent: a^g is the product of a^(2^i) over the
-        # digits that are 1. So digit i is 1 with probability a^(2^i) / (1 + a^(2^i)).
-        gap = np.zeros(n, np.int64)
-        for bit, (numerator, denominator) in enumerate(digit_powers):
-            digit = bernoulli_ratio(source, numerator, numerator + denominator, n)
-            gap += digit.astype(np.int64) << bit
-        # P(g >= 2^n_digits) = a^(2^n_digits). Such a g is at least `steps`, so all of
-        # them give the same clamped sum.
-        gap[bernoulli_ratio(source, *tail_power, n)] = self.steps
-        noise = np.where(is_negative, -1 - gap, gap)
-        return np.clip(positions + noise, 0, self.steps)
-
-    def _compute_row(self, position: int) -> list[Fraction]:
-        """Return the exact probability of each report 0, ..., steps at a position."""
-        # The first and the last report have the probability of a tail of the noise, the
-        # sum of (1 - a) / (1 + a) a^d over d >= distance: a^distance / (1 + a).
-        a = self.ratio
-        distances = [abs(report - position) for report in range(1, self.steps)]
-        inner = [(1 - a) / (1 + a) * a**distance for distance in distances]
-        return [a**position / (1 + a), *inner, a ** (self.steps - position) / (1 + a)]
-
-    def variances(self, positions: NDArray[Any]) -> Floats:
-        # Variance of the estimate at each position, in squared steps; the class
-        # documents the formula.
-        a = float(self.ratio)
-        clamped = (a**positions + a ** (self.steps - positions)) / (1 + a)
-        return a / float(1 - self.ratio) ** 2 * (2 - clamped)
-
-
-@lru_cache(maxsize=8)
-def _square_repeatedly(ratio: Fraction, n_squarings: int) -> list[tuple[int, int]]:
-    """Return the numerators and denominators of ratio, ratio^2, ratio^4, ..., with `n_squarings` + 1 entries."""
-    # The integers are long, so they are cached for further draws.
-    powers = [ratio.as_integer_ratio()]
-    for _ in range(n_squarings):
-        numerator, denominator = powers[-1]
-        powers.append((numerator**2, denominator**2))
-    return powers
 
 
 def square_wave_width(epsilon: float) -> float:

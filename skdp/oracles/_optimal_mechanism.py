@@ -107,7 +107,7 @@ def solve_program(
     if solution.status != 0:
         raise RuntimeError(
             "The linear program of the optimal mechanism was not solved. Use "
-            "mechanism='laplace'."
+            "mechanism='square_wave'."
         )
     weights = solution.x[:-1]
     is_used = weights > 0
@@ -168,15 +168,15 @@ class Optimal(NumericMechanism):
 
     Examples
     --------
-    The largest variance for a range from -1 to 1, compared to Laplace noise:
+    The largest variance for a range from -1 to 1, compared to the square wave:
 
     >>> import numpy as np
-    >>> from skdp.oracles import ClampedLaplace
+    >>> from skdp.oracles import SquareWave
     >>> positions = np.arange(1025)
-    >>> for mechanism in (Optimal(1024, 2.0), ClampedLaplace(1024, 2.0)):
+    >>> for mechanism in (Optimal(1024, 2.0), SquareWave(1024, 2.0)):
     ...     print(round(mechanism.variances(positions).max() / 512**2, 2))
     0.87
-    1.63
+    1.51
     """
 
     def __init__(

@@ -200,7 +200,7 @@ PERMANENT = {"memoize": True, "secret_key": KEY}
         encoder(**PERMANENT),
         UnaryEncodingTransformer(1.0, categories=COLORS, **PERMANENT),
         LocalHashingEncoder(1.0, categories=COLORS, **PERMANENT),
-        NumericPerturber(1.0, mechanism="laplace", bounds={"color": (0, 9)}, **PERMANENT),
+        NumericPerturber(1.0, mechanism="square_wave", bounds={"color": (0, 9)}, **PERMANENT),
         RapporEncoder(1.0, secret_key=KEY),
     ],
 )

@@ -42,7 +42,7 @@ def same(value, rows=5_000, last=None):
     ("made", "value", "other"),
     [
         (RandomizedResponseEncoder(0.1, categories={"a": ["x", "y"], "b": ["x", "y"]}), "x", "y"),
-        (NumericPerturber(0.1, mechanism="laplace", bounds=(0, 100), grid_size=1), 50.0, 50.001),
+        (NumericPerturber(0.1, mechanism="square_wave", bounds=(0, 100), grid_size=1), 50.0, 50.001),
         (RapporEncoder(4.0, n_bits=8, n_cohorts=8), "x", "y"),
     ],
     ids=["values", "numbers", "words"],

@@ -22,7 +22,7 @@ def encoder(make=RandomizedResponseEncoder, **params):
 
 def perturber(**params):
     return NumericPerturber(
-        **{"mechanism": "laplace", "bounds": {"size": (0, 3)}, "grid_size": 16, "memoize": True, "secret_key": KEY}
+        **{"mechanism": "square_wave", "bounds": {"size": (0, 3)}, "grid_size": 16, "memoize": True, "secret_key": KEY}
         | params
     )
 

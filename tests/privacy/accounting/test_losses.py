@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from skdp import PrivacyGuarantee, RandomizedResponseEncoder, RapporEncoder
-from skdp.oracles import ClampedLaplace, Optimal, SquareWave, channel_of_bits
+from skdp.oracles import Optimal, SquareWave, channel_of_bits
 from skdp.privacy import compose
 from tests.conftest import often
 from tests.privacy.accounting.enumerated import exp, pair_of
@@ -47,8 +47,6 @@ def test_losses_dominate_the_channel_of_all_columns(strategy):
 MECHANISMS = {
     "square wave": SquareWave(4, 2.0),
     "wide square wave": SquareWave(4, 0.5),
-    "laplace": ClampedLaplace(4, 1.0),
-    "laplace, odd": ClampedLaplace(3, 2.0),
     "optimal": Optimal(4, 1.0),
 }
 
