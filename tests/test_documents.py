@@ -9,6 +9,7 @@ import pytest
 
 import skdp
 from skdp import PrivacyGuarantee
+from skdp.privacy import GaussianLoss, Mu
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -83,14 +84,25 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 def test_guesses_are_rounded_as_in_statements():
     page = (ROOT / "docs" / "answers" / "which_epsilon.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| ([0-9.]+) \| (.*?) % \| (.*?) \|", page, re.MULTILINE)
+    rows = re.findall(r"^\| ([0-9.]+) \| (.*?) \| (.*?) \| ([0-9.]+) \| (.*?) \| (.*?) \|$", page, re.MULTILINE)
     assert len(rows) == 7
-    for epsilon, guess, odds in rows:
-        stated = PrivacyGuarantee(float(epsilon)).in_odds()
-        assert re.search(r"between the two, is right (?:at most )?(.*?) times in 100", stated)[1] == guess
-        assert f"at most {odds} times as likely" in stated
-    listed = re.search(r"\(1 \+ e\^ε\): (\d+) % at ε = 0.5, (\d+) % at 1, (\d+) % at 3", README).groups()
-    assert listed == tuple(guess for epsilon, guess, _ in rows if epsilon in ("0.5", "1", "3"))
+    guesses = {}
+    for epsilon, guess, detections, mu, of_noise, detected in rows:
+        noise = Mu.of(float(epsilon), 1e-6)
+        assert f"{noise.mu:.3f}".rstrip("0") == mu
+        pure = PrivacyGuarantee(float(epsilon))
+        gaussian = PrivacyGuarantee(float(epsilon), delta=1e-6, losses=(GaussianLoss(noise.mu),))
+        for guarantee, numbers in ((pure, (guess, detections)), (gaussian, (of_noise, detected))):
+            found = re.search(
+                r"guess is right (?:at most )?(.*?) times .* detects (?:at most )?(.*) of 100", guarantee.in_odds()
+            )
+            assert found.groups() == numbers
+        guesses[epsilon] = guess, of_noise
+    known = [guesses[epsilon] for epsilon in ("0.5", "1", "3", "10")]
+    stated = re.search(r"\^ε\): ([\d.]+) % at ε = 0.5, ([\d.]+) % at 1, ([\d.]+) % at 3", README).groups()
+    assert stated == tuple(pure for pure, _ in known[:3])
+    noisy = re.search(r"correct in ([\d.]+), ([\d.]+),\s+([\d.]+) and ([\d.]+) %", README).groups()
+    assert noisy == tuple(noise for _, noise in known)
 
 
 @pytest.mark.usefixtures("repeatable_draws")

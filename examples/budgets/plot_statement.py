@@ -8,8 +8,6 @@ The privacy statement of a pipeline
 # %%
 # Two columns of Adult are randomized, and a third column is unprotected. Both releases are charged to the ledger.
 
-import math
-
 import matplotlib.pyplot as plt
 from sklearn.compose import ColumnTransformer
 
@@ -61,10 +59,7 @@ for text in record["not_covered"]:
 steps = {
     one.step.partition(":")[0]: one.guarantee for one in statement.steps
 } | {"both": statement.total}
-guesses = [
-    100 * (math.exp(one.epsilon) + one.delta) / (1 + math.exp(one.epsilon))
-    for one in steps.values()
-]
+guesses = [100 * one.guess_probability for one in steps.values()]
 figure, axes = plt.subplots(figsize=(5, 2.6), layout="constrained")
 bars = axes.barh(list(steps), guesses, color=["C0", "C0", "C1"])
 axes.bar_label(bars, fmt="%.1f", padding=3)

@@ -77,7 +77,7 @@ def _parse_delimiter(text: str) -> str:
 
 
 class LoadAction(argparse.Action):
-    """Option that loads a file in place of the arguments `replaces`, which are then not required.
+    """Option whose value is in place of the arguments `replaces`, which are then not required.
 
     `usage` lists the arguments beside it.
     """
@@ -91,7 +91,7 @@ class LoadAction(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: Any, value: Any, *_: Any
     ) -> None:
-        """Store the file, and do not require the arguments that it replaces."""
+        """Store the value, and do not require the arguments that it replaces."""
         setattr(namespace, self.dest, value)
         for action in parser._actions:
             action.required &= action.dest not in self.replaces
@@ -146,7 +146,7 @@ def _parse_ledger(text: str) -> Path | str:
 
 
 def _add_release(command: Any, loss: str) -> None:
-    """Add the options of a release: --domain, --epsilon, --ledger, --budget, --budget-delta and --seed.
+    """Add the options of a release: --domain, --epsilon, --ledger, --budget, --budget-guess, --budget-delta and --seed.
 
     The positional argument is the output file, and `loss` is the text of --epsilon.
     """
@@ -173,6 +173,12 @@ def _add_release(command: Any, loss: str) -> None:
     )
     add("--budget", type=float, help="epsilon of a new ledger")
     add(
+        "--budget-guess",
+        type=float,
+        metavar="GUESS",
+        help="guess of a new ledger, in place of --budget; see --guess of skdp table",
+    )
+    add(
         "--budget-delta",
         type=float,
         default=0.0,
@@ -185,6 +191,21 @@ def _add_release(command: Any, loss: str) -> None:
         help="title of the charge in the ledger, and of the statement",
     )
     _add_seed(command)
+
+
+def _add_guess(command: Any, usage: str) -> None:
+    """Add the option --guess of releases in the central model; `usage` has the arguments before it."""
+    command.add_argument(
+        "--guess",
+        type=float,
+        action=LoadAction,
+        replaces={"epsilon"},
+        usage=f"{usage} --guess GUESS [options]",
+        help=(
+            "in place of --epsilon: largest probability, between 0.5 and 1, that an "
+            "attacker guesses right whether a person is in the table (Gaussian noise)"
+        ),
+    )
 
 
 def _add_handle_unknown(command: Any, choices: list[str], effects: str) -> None:
@@ -271,6 +292,7 @@ def _add_synthesize(command: Any) -> None:
     add = command.add_argument
     _add_table(command, f"the private table: {TABLE}")
     _add_release(command, "privacy loss of the table and the model")
+    _add_guess(command, "DATA OUT --domain FILE")
     add(
         "--delta",
         type=float,
@@ -354,6 +376,7 @@ def _add_table_command(command: Any) -> None:
     add = command.add_argument
     _add_table(command, f"the private table: {TABLE}")
     _add_release(command, "privacy loss of all statistics together")
+    _add_guess(command, "DATA OUT --domain FILE")
     add("--by", nargs="+", default=[], metavar="KEY", help="columns of the groups")
     add(
         "--columns",

@@ -43,7 +43,7 @@ from skdp.local import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
-from skdp.privacy import PrivacyLedger, PrivacyStatement, privacy_statement
+from skdp.privacy import Mu, PrivacyLedger, PrivacyStatement, privacy_statement
 from skdp.synthesis import DPLinkedSynthesizer, DPMarginalSynthesizer
 
 # Transformers by their name in --transformer.
@@ -277,23 +277,35 @@ def print_unit(options: argparse.Namespace) -> None:
 
 def open_ledger(options: argparse.Namespace) -> PrivacyLedger | None:
     """Open the ledger of --ledger, or create it with --budget; None without --ledger."""
+    has_budget = options.budget is not None or options.budget_guess is not None
     if options.ledger is None:
-        if options.budget is not None:
-            raise ValueError("--budget requires --ledger.")
+        if has_budget:
+            raise ValueError("--budget and --budget-guess require --ledger.")
         if options.title and getattr(options, "statement", None) is None:
             raise ValueError("--title requires --ledger.")
         return None
     # A ledger is created only with --budget, so that a lost ledger does not start again.
     is_file = isinstance(options.ledger, Path)
-    if options.budget is None and is_file and not options.ledger.exists():
+    if not has_budget and is_file and not options.ledger.exists():
         raise ValueError(
-            f"--ledger must be an existing file, got {options.ledger}. Use --budget to "
-            "create it."
+            f"--ledger must be an existing file, got {options.ledger}. Use --budget or "
+            "--budget-guess to create it."
         )
     ledger = PrivacyLedger(
-        options.budget, delta=options.budget_delta, path=options.ledger
+        options.budget,
+        delta=options.budget_delta,
+        guess=options.budget_guess,
+        path=options.ledger,
     )
     return ledger.with_title(options.title) if options.title else ledger
+
+
+def _choose_amount(options: argparse.Namespace) -> float | Mu:
+    """Return the epsilon of a release in the central model, or the mu of --guess."""
+    if options.guess is None:
+        return float(options.epsilon)
+    _check_unused(options, ["epsilon"], "must not be given with --guess")
+    return Mu.of(guess=options.guess)
 
 
 def _check_unused(
@@ -358,9 +370,10 @@ def run_synthesize(options: argparse.Namespace) -> Path:
     domain = load_domain_file(options.domain)
     files = _open_tables(options, domain)
     print_unit(options)
-    names = ["epsilon", "delta", "handle_unknown", "random_state"]
+    names = ["delta", "handle_unknown", "random_state"]
     parameters = {name: getattr(options, name) for name in names}
-    parameters |= {"domain": domain, "ledger": open_ledger(options)}
+    parameters |= {"epsilon": _choose_amount(options), "domain": domain}
+    parameters["ledger"] = open_ledger(options)
     n_rows = options.max_rows_per_person
     parameters["max_rows_per_person"] = 1 if n_rows is None else n_rows
     if options.events is not None:
@@ -542,7 +555,7 @@ def _make_groups(
     for name in options.columns:
         _find_bounds(domain, name, "columns")
     return DPGroupBy(
-        options.epsilon,
+        _choose_amount(options),
         by=options.by or None,
         keys=domain.select(options.by) if options.by else None,
         statistics=statistics,

@@ -85,26 +85,15 @@ def format_amounts(epsilon: float, delta: float) -> str:
     return f"{text}, delta = {format_number(delta)}" if delta else text
 
 
-def guess_probability(epsilon: float, delta: float) -> float:
-    """Return the success probability of the best attack on two equally likely inputs."""
-    # The total variation distance of the outputs for two neighbors is at most
-    # (e**epsilon - 1 + 2 delta) / (e**epsilon + 1) (P. Kairouz, S. Oh, P. Viswanath
-    # 2017), and the best test succeeds with probability (1 + distance) / 2. Epsilon is
-    # clipped, because e**710 is not a float.
-    ratio = exp_bounds(min(epsilon, 700.0))[1]
-    return min(1.0, round_up((ratio + Fraction(delta)) / (1 + ratio)))
-
-
-def format_guess(epsilon: float, delta: float) -> str:
-    """Format `guess_probability` as a number of 100 guesses, rounded up.
+def format_percent(probability: float) -> str:
+    """Format a bound of a probability as a number of 100, rounded up to one decimal.
 
     Decimals are added if the number would be rounded up to 100.
     """
-    probability = guess_probability(epsilon, delta)
-    for n_decimals in (0, 1, 2):
+    for n_decimals in (1, 2):
         percent = _ceil(100 * probability, n_decimals)
         if percent < 100:
-            return f"at most {percent}"
+            return f"at most {percent.normalize():f}"
     return "nearly 100" if probability < 1 else "possibly 100"
 
 

@@ -38,7 +38,8 @@ def test_help_fits_the_terminal(capsys, monkeypatch, width):
 def test_usage_shows_required_options_without_brackets(capsys, command):
     usage = " ".join(read_help(capsys, command).partition("\n\n")[0].split())
     assert "[--delimiter C] --domain FILE --epsilon EPSILON [--ledger" in usage
-    assert ("OUT skdp synthesize OUT --load MODEL [--rows N]" in usage) == (command == "synthesize")
+    assert (" skdp synthesize OUT --load MODEL [--rows N]" in usage) == (command == "synthesize")
+    assert (f"OUT skdp {command} DATA OUT --domain FILE --guess GUESS [options]" in usage) == (command != "privatize")
     assert ("OUT skdp privatize DATA OUT --load PROTOCOL [options]" in usage) == (command == "privatize")
     error = refuse(capsys, command, "in.csv", "out.csv")
     assert "the following arguments are required: --domain, --epsilon\n" in error

@@ -89,8 +89,8 @@ def test_ledger_is_created_charged_and_enforced(table, domain, tmp_path, capsys)
     for words, message in [
         (["--ledger", ledger], ", but the ledger has 1.0 of 3.0 left."),
         (["--ledger", ledger, "--budget", 4], "was created with"),
-        (["--ledger", tmp_path / "other.sqlite"], "other.sqlite. Use --budget to create it"),
-        (["--budget", 3], "--budget requires --ledger"),
+        (["--ledger", tmp_path / "other.sqlite"], "other.sqlite. Use --budget or --budget-guess to create it"),
+        (["--budget", 3], "--budget and --budget-guess require --ledger"),
         (["--ledger", ledger, "--budget-delta", 0.1], "--delta, `relation` and `columns` require a budget"),
     ]:
         with pytest.raises(SystemExit):

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from skdp import Domain, Interval, PrivacyLedger
+from skdp.privacy import Mu
 from tests.cli.commands import call, refuse
 
 DOMAIN = Domain({"region": ["n", "s"], "sex": ["f", "m"], "income": Interval(0.0, 1000.0, bins=4), "employed": [0, 1]})
@@ -53,6 +54,27 @@ def test_statistics_of_all_groups_are_written(name, files, capsys):
     assert (statement["title"], statement["total"]["epsilon"]) == ("Incomes", 1e5)
     assert PrivacyLedger(path=files / f"{name}.ledger").spent.epsilon == 1e5
     assert "secret" not in out.read_text() + page.read_text() + capsys.readouterr().out
+
+
+def test_guess_plans_the_noise_and_the_ledger(files, capsys):
+    options = ["--domain", files / "domain.toml", "--by", "sex", "--statistics", "count", "--ledger", files / "ledger"]
+    month = Mu.of(guess=0.6).split(2).guess
+    for name, budget in (("first.csv", ["--budget-guess", 0.6]), ("second.csv", [])):
+        assert call("table", files / "people.csv", files / name, *options, "--guess", month, *budget) == 0
+    ledger = PrivacyLedger(path=files / "ledger")
+    assert ledger.mu == Mu.of(guess=0.6).mu
+    assert ledger.balance().loc["spent", "guess"] == pytest.approx(0.6, abs=1e-9)
+    with pytest.raises(SystemExit) as caught:
+        call("table", files / "people.csv", files / "third.csv", *options, "--guess", 0.51)
+    assert caught.value.code == 3
+    both = refuse(capsys, "table", files / "people.csv", files / "third.csv", *options, "--guess", 0.51, "--epsilon", 1)
+    assert "--epsilon must not be given with --guess" in both
+    wrong = refuse(capsys, "table", files / "people.csv", files / "third.csv", *options, "--guess", 60)
+    assert "--guess must be between 0.5 and 1, got 60" in wrong
+    options[-2:] = ["--budget-guess", 0.6]
+    assert "require --ledger" in refuse(
+        capsys, "table", files / "people.csv", files / "x.csv", *options, "--guess", 0.51
+    )
 
 
 def test_numbers_have_as_many_digits_as_their_errors_support(files):

@@ -46,6 +46,10 @@ from skdp.privacy.guarantees._losses import (
 # Largest number of grid points. The standard deviation of a sum is then above 200 steps.
 MAX_POINTS = 1 << 13
 
+# Largest number of pairs (epsilon, delta) of a privacy profile. With four times as many,
+# the true positive rates of Gaussian noise with mu = 3 decrease by less than 0.0001.
+MAX_PROFILE_POINTS = 1 << 8
+
 # Divisor of the smaller step if distributions with different steps are added.
 N_SUBSTEPS = 1 << 9
 
@@ -66,31 +70,72 @@ def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
         return None
     # Without a failure, this delta remains: delta = failure + (1 - failure) * remaining.
     remaining = (delta - failure) / (1 - failure)
-    pure = [loss for loss in losses if loss._epsilon]
-    epsilon_sum = mu_squared = Fraction(0)
-    for loss in losses:
-        epsilon_sum += loss.count * (loss._epsilon or 0)
-        if isinstance(loss, GaussianLoss):
-            mu_squared += loss.count * Fraction(loss.mu) ** 2
-    mu = gaussian_loss(mu_squared).mu
+    pure, epsilon_sum, mu = _sum_losses(losses)
     if mu and remaining < math.ulp(0.0):
         return None
     # Basic composition: the epsilons of the pure and the Gaussian losses add.
     basic = epsilon_sum + Fraction(gaussian_epsilon(mu, remaining) if mu else 0)
-    # The error bounds below and `_MARGIN` are proven for these ranges only.
+    slack = _find_slack(pure, epsilon_sum, mu) if pure else None
+    if slack is None or remaining <= 1e-270:
+        return round_up(basic)
+    searched = _search_epsilon(pure, mu, float(remaining), round_up(basic))
+    return round_up(min(basic, Fraction(searched) + slack))
+
+
+def find_profile(losses: Iterable[Loss]) -> tuple[Floats, Floats]:
+    """Return epsilons, from 0 on, and a proven delta of the composition of losses for each; empty if there are none.
+
+    This is the privacy profile, from which bounds of attacks follow.
+    """
+    losses = merge_losses(losses)
+    pure, epsilon_sum, mu = _sum_losses(losses)
+    slack = _find_slack(pure, epsilon_sum, mu)
+    if slack is None:
+        return np.array([]), np.array([])
+    n_losses = 1 + sum(loss.count for loss in pure)
+    # All tails that convolutions cut together have at most 2**-40.
+    total = LossDistribution(1.0, 0, np.ones(1))
+    if pure:
+        total = _compose_pure(pure, 2.0**-40 / n_losses)
+    # Delta has kinks at the most frequent losses.
+    frequent = total.points[np.argsort(total.masses)[-MAX_PROFILE_POINTS:]]
+    frequent = frequent[frequent > 0]
+    largest = max(float(total.points[-1]), 0.0) + mu**2 / 2 + 4 * mu
+    even = np.linspace(0, largest, MAX_PROFILE_POINTS)
+    epsilons = np.unique(np.concatenate([even, frequent]))
+    deltas = [total.delta(x, mu) for x in (epsilons - float(slack)).tolist()]
+    bounds = np.array(deltas) * (1 + n_losses * _MARGIN) + 1e-280
+    failure = round_up(_find_failure(losses))
+    return epsilons, np.minimum(failure + (1 - failure) * bounds, 1)
+
+
+def _sum_losses(losses: Iterable[Loss]) -> tuple[list[Loss], Fraction, float]:
+    """Return the losses with a finite epsilon, the sum of their epsilons, and the mu of all Gaussian losses."""
+    epsilon_sum = mu_squared = Fraction(0)
+    pure = []
+    for loss in losses:
+        if isinstance(loss, GaussianLoss):
+            mu_squared += loss.count * Fraction(loss.mu) ** 2
+        elif loss._epsilon:
+            epsilon_sum += loss.count * loss._epsilon
+            pure.append(loss)
+    return pure, epsilon_sum, gaussian_loss(mu_squared).mu
+
+
+def _find_slack(
+    pure: Sequence[Loss], epsilon_sum: Fraction, mu: float
+) -> Fraction | None:
+    """Return a bound of the error of epsilon by the rounding of points of the grid; None if none is proven."""
+    # The error bounds and `_MARGIN` are proven for these ranges only.
     has_margins = (
-        remaining > 1e-270
-        and (mu == 0 or 2.0**-30 < mu < 2.0**5)
-        and Fraction(1, 1 << 30) < epsilon_sum < 1 << 40
+        (mu == 0 or (2.0**-30 if pure else 0) < mu < 2.0**5)
+        and (not pure or Fraction(1, 1 << 30) < epsilon_sum < 1 << 40)
         and sum(loss.count for loss in pure) <= 1 << 24
     )
-    if not has_margins:
-        return round_up(basic)
     # Each change of the grid moves points by a few units in the last place, and there are
     # at most two changes for each bit of a count and each different loss.
     slack = (epsilon_sum + Fraction(mu)) * (64 + len(pure)) / (1 << 50)
-    searched = _search_epsilon(pure, mu, float(remaining), round_up(basic))
-    return round_up(min(basic, Fraction(searched) + slack))
+    return slack if has_margins else None
 
 
 def _find_failure(losses: Iterable[Loss]) -> Fraction:
@@ -114,9 +159,24 @@ def _search_epsilon(
     the parameter of all Gaussian noise together; `basic` is a proven epsilon.
     """
     n_losses = sum(loss.count for loss in pure)
-    largest = max(float(loss._epsilon or 0) for loss in pure)
     # All tails that convolutions cut together have at most 2**-16 of delta.
-    tail_mass = delta * 2.0**-16 / n_losses
+    total = _compose_pure(pure, delta * 2.0**-16 / n_losses)
+
+    def excess(epsilon: float) -> float:
+        # The last term bounds the products that underflow: fewer than 2**50, each below
+        # 2**-1022.
+        bound = total.delta(epsilon, mu) * (1 + n_losses * _MARGIN) + 1e-280
+        return math.log(bound / delta) + 2.0**-40
+
+    return find_safe_boundary(excess, 2.0**-30, safe=basic, unsafe=0.0)
+
+
+def _compose_pure(pure: Sequence[Loss], tail_mass: float) -> LossDistribution:
+    """Return the distribution of the sum of losses, each with a number of releases and without Gaussian noise.
+
+    `tail_mass` is the largest mass of the tails that are cut, for each release.
+    """
+    largest = max(float(loss._epsilon or 0) for loss in pure)
     parts = []
     for loss in pure:
         fraction = loss.share if isinstance(loss, PureLoss) else 1.0
@@ -131,15 +191,7 @@ def _search_epsilon(
     while len(parts) > 1:
         parts.sort(key=lambda part: part.step)
         parts.append(parts.pop(0).plus(parts.pop(0), tail_mass))
-    (total,) = parts
-
-    def excess(epsilon: float) -> float:
-        # The last term bounds the products that underflow: fewer than 2**50, each below
-        # 2**-1022.
-        bound = total.delta(epsilon, mu) * (1 + n_losses * _MARGIN) + 1e-280
-        return math.log(bound / delta) + 2.0**-40
-
-    return find_safe_boundary(excess, 2.0**-30, safe=basic, unsafe=0.0)
+    return parts[0]
 
 
 @dataclass(frozen=True)

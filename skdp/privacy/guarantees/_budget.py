@@ -11,6 +11,7 @@ from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
 
 from scipy.optimize import brentq
+from scipy.special import ndtri
 
 from skdp.exact import exp_bounds, round_up
 from skdp.privacy._formats import check_delta, check_epsilon
@@ -29,6 +30,7 @@ from skdp.privacy.guarantees._losses import (
     StatedLoss,
     pure_epsilon,
 )
+from skdp.privacy.guarantees._risk import bound_guess
 
 # Range of rho and mu**2 in which conversions neither overflow nor take long.
 _MIN_AMOUNT, _MAX_AMOUNT = 1e-60, 1e6
@@ -80,7 +82,7 @@ class _ConcentratedBudget:
         return number * (1 - _ROUNDING)
 
     @classmethod
-    def of(cls, epsilon: float, delta: float) -> Self:
+    def of(cls, epsilon: float, delta: float = 1e-6) -> Self:
         """Return the largest rho or mu, except for rounding, that implies (epsilon, delta)-differential privacy.
 
         Parameters
@@ -88,7 +90,7 @@ class _ConcentratedBudget:
         epsilon : float
             Privacy loss, finite and > 0. The result for a large epsilon is limited to the
             largest valid rho or mu.
-        delta : float
+        delta : float, default=1e-6
             Failure probability, in (0, 1).
 
         Returns
@@ -196,6 +198,11 @@ class Mu(_ConcentratedBudget):
     delta : float
         Failure probability at which `guarantee_` states an epsilon, in (0, 1). A ledger in mu does not count it.
 
+    Attributes
+    ----------
+    guess : float
+        Largest probability of a correct guess between two equally likely neighboring tables.
+
     See Also
     --------
     Rho : Budget in zero-concentrated differential privacy.
@@ -237,6 +244,59 @@ class Mu(_ConcentratedBudget):
 
     mu: float
     delta: float
+
+    @classmethod
+    def of(
+        cls,
+        epsilon: float | None = None,
+        delta: float = 1e-6,
+        *,
+        guess: float | None = None,
+    ) -> Self:
+        """Return the largest mu, except for rounding, for an epsilon and delta or for a probability of a correct guess.
+
+        Parameters
+        ----------
+        epsilon : float, default=None
+            Privacy loss, finite and > 0. The result for a large epsilon is limited to the largest valid mu.
+        delta : float, default=1e-6
+            Failure probability, in (0, 1).
+        guess : float, default=None
+            Largest probability of a correct guess between two equally likely neighboring tables, between 0.5 and 1,
+            instead of epsilon: ``Phi(mu / 2)`` for the standard normal distribution function Phi.
+
+        Returns
+        -------
+        Mu
+            Budget with this delta.
+
+        Examples
+        --------
+        Twelve counts, after which a guess is right in at most 60 of 100 cases, and their standard deviation:
+
+        >>> from skdp.privacy import Mu
+        >>> month = Mu.of(guess=0.6).split(12)
+        >>> round(1 / month.mu, 1)
+        6.8
+        """
+        if guess is None and epsilon is not None:
+            return super().of(epsilon, delta)
+        if guess is None or epsilon is not None:
+            raise TypeError("`of` requires either `epsilon` or `guess`.")
+        target = check_epsilon(guess, name="guess")
+        if not Fraction(1, 2) < target < 1:
+            raise ValueError(f"`guess` must be between 0.5 and 1, got {guess}.")
+
+        def excess(mu: float) -> float:
+            return float(Fraction(cls(mu, delta).guess) - target)
+
+        start = 2 * float(ndtri(float(target)))
+        return cls(find_safe_start(excess, start, -_ROUNDING), delta)
+
+    @property
+    def guess(self) -> float:
+        """The largest probability of a correct guess between two equally likely neighboring tables."""
+        return bound_guess(StatedLoss(700.0), (GaussianLoss(self.mu),))
 
 
 @lru_cache(maxsize=256)

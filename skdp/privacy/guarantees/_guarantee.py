@@ -10,6 +10,8 @@ from fractions import Fraction
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, get_args
 
+from numpy.typing import ArrayLike
+
 from skdp._json import value_from_json
 from skdp.exact import round_up
 from skdp.privacy._formats import (
@@ -19,10 +21,10 @@ from skdp.privacy._formats import (
     check_failure,
     check_loss,
     format_amounts,
-    format_guess,
     format_html,
     format_name,
     format_number,
+    format_percent,
     format_ratio,
     parse_record,
     write_name,
@@ -36,6 +38,7 @@ from skdp.privacy.guarantees._losses import (
     merge_losses,
     parse_loss,
 )
+from skdp.privacy.guarantees._risk import bound_guess, bound_true_positives
 
 
 class WeakGuaranteeWarning(UserWarning):
@@ -379,18 +382,66 @@ class PrivacyGuarantee(JsonRecord):
             losses=tuple(loss._to_replacement() for loss in self.losses),
         )
 
+    @property
+    def guess_probability(self) -> float:
+        """The largest probability of a correct guess between two neighboring inputs that are equally likely."""
+        return bound_guess(self._to_loss(), self.losses)
+
+    def true_positive_rate(self, false_positive_rate: ArrayLike) -> Any:
+        """Return the largest true positive rate of an attack with a false positive rate.
+
+        The attack tests which of two neighboring inputs was used, with any method. For all false positive rates, this
+        is the trade-off curve of the release.
+
+        Parameters
+        ----------
+        false_positive_rate : float or array-like of float
+            Probability that the attack detects the data although the neighboring data were used, in [0, 1].
+
+        Returns
+        -------
+        float or ndarray
+            Upper bound of the probability that the attack detects the data if they were used.
+
+        Raises
+        ------
+        ValueError
+            If a rate is out of range.
+
+        See Also
+        --------
+        in_odds : The bound of a guess, and this bound for 1 %, in words.
+
+        Notes
+        -----
+        **Privacy.** Computed from the losses, rho, epsilon and delta, and rounded up. For several releases, the bound
+        by losses holds if their number and their losses were fixed beforehand (`compose`).
+
+        Examples
+        --------
+        A mean with Gaussian noise:
+
+        >>> from skdp.privacy import GaussianLoss, PrivacyGuarantee, largest_mu
+        >>> loss = GaussianLoss(largest_mu(1, 1e-6))
+        >>> mean = PrivacyGuarantee(1.0, delta=1e-6, losses=(loss,))
+        >>> mean.true_positive_rate([0.001, 0.01, 0.1]).round(4)
+        array([0.0022, 0.0183, 0.148 ])
+        """
+        rates = bound_true_positives(self._to_loss(), self.losses, false_positive_rate)
+        return rates if rates.ndim else float(rates)
+
     def in_odds(self) -> str:
-        """Explain epsilon and delta by the success of an attacker.
+        """Explain the guarantee by the success of an attacker.
 
         The numbers are rounded up. The wording follows the odds-based explanations of [1]_.
 
         Returns
         -------
         str
-            The largest factor between the probabilities of a result, and
-            the largest probability of a correct guess between two neighboring inputs
-            that are equally likely before the release: ``(e**epsilon + delta) / (1 +
-            e**epsilon)``.
+            The largest factor between the probabilities of a result, by epsilon and delta; the largest probability of
+            a correct guess between two neighboring inputs that are equally likely before the release
+            (``guess_probability``); and the largest true positive rate of an attack whose false positive rate is 1 %
+            (`true_positive_rate`).
 
         Notes
         -----
@@ -398,6 +449,10 @@ class PrivacyGuarantee(JsonRecord):
         knowledge about the record, such as its other columns, is not covered: "right about 50 times in 100" is the
         success of this attacker before the release. With noise from a seed, the bound does not hold, and the text
         states so instead.
+
+        The bounds follow from the losses, and from epsilon, delta and rho if the losses are not known. They are exact
+        for Gaussian noise, randomized response, discrete Laplace noise and the exponential mechanism. For several
+        releases, the losses count only if they were fixed beforehand (`compose`).
 
         References
         ----------
@@ -408,16 +463,17 @@ class PrivacyGuarantee(JsonRecord):
         --------
         >>> from skdp import PrivacyGuarantee
         >>> print(PrivacyGuarantee(1.0).in_odds())
-        Any result is at most 2.72 times as likely for the data as for data that differ by replacing one record. An
-        attacker who knows all other data, and is right about 50 times in 100 when guessing between the two, is right
-        at most 74 times in 100 after seeing the release.
+        Any result is at most 2.72 times as likely for the data as for data that differ by replacing one record. For an
+        attacker who knows all other data, and is right about 50 times in 100 when guessing between the two before the
+        release, a guess is right at most 73.2 times in 100 after it; with 1 false alarm in 100, an attack detects at
+        most 2.8 of 100.
         """
         difference = self._format_scope()
         if self.relation == "replace_values":
             difference = self._format_neighbors()
         compared = f"for data that differ by {difference}"
-        guess = format_guess(self.epsilon, self.delta)
         if not self.secure:
+            guess = format_percent(self.guess_probability)
             return (
                 "Do not publish. The noise comes from a seed, and whoever knows or "
                 "guesses it can compute the true result. These numbers do not hold: "
@@ -429,9 +485,18 @@ class PrivacyGuarantee(JsonRecord):
             compared += f" (plus at most delta, {excess})"
         return (
             f"Any result is {format_ratio(self.epsilon)} times as likely for the data "
-            f"as {compared}. An attacker who knows all other data, and is right about "
-            "50 times in 100 when guessing between the two, is right "
-            f"{guess} times in 100 after seeing the release."
+            f"as {compared}. For an attacker who knows all other data, and is right "
+            "about 50 times in 100 when guessing between the two before the release, "
+            f"{self._format_attack()}."
+        )
+
+    def _format_attack(self) -> str:
+        """Describe the success of the best attack."""
+        guess = format_percent(self.guess_probability)
+        power = format_percent(self.true_positive_rate(0.01))
+        return (
+            f"a guess is right {guess} times in 100 after it; with 1 false alarm in 100, "
+            f"an attack detects {power} of 100"
         )
 
     def _to_loss(self) -> StatedLoss:

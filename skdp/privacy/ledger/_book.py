@@ -49,6 +49,7 @@ from skdp.privacy._formats import (
     format_text,
     write_name,
 )
+from skdp.privacy.guarantees._conversions import gaussian_epsilon, zcdp_epsilon
 from skdp.privacy.guarantees._guarantee import (
     RELATIONS,
     PrivacyGuarantee,
@@ -61,6 +62,7 @@ from skdp.privacy.guarantees._losses import (
     Loss,
     PureLoss,
     StatedLoss,
+    gaussian_loss,
     pure_epsilon,
     pure_mu,
     pure_rho,
@@ -311,6 +313,23 @@ class Account:
         """Return the remaining amounts of the sums that have a limit."""
         return {name: limit - self.sums[name] for name, limit in self.limits.items()}
 
+    def describe_amounts(self, amounts: Sums) -> dict[str, Any]:
+        """Return the fields epsilon, delta, rho and losses of a guarantee for amounts in the measure of the budget."""
+        fields: dict[str, Any] = {"epsilon": 0.0, "delta": 0.0, "rho": None}
+        fields["losses"] = ()
+        if self.epsilon is not None:
+            return fields | {x: to_float(amounts[x]) for x in ("epsilon", "delta")}
+        amount = Fraction(amounts["rho" if self.mu is None else "mu_squared"])
+        if not amount:
+            return fields
+        fields["delta"] = STATED_DELTA
+        if self.rho is not None:
+            rho = round_up(amount)
+            return fields | {"epsilon": zcdp_epsilon(rho, STATED_DELTA), "rho": rho}
+        loss = gaussian_loss(amount)
+        epsilon = gaussian_epsilon(loss.mu, STATED_DELTA)
+        return fields | {"epsilon": epsilon, "losses": (loss,)}
+
     def largest_charge(self) -> tuple[float, float]:
         """Return the largest epsilon and delta of one further charge that states no other loss."""
         remaining = self.remaining()
@@ -320,6 +339,10 @@ class Account:
             return _find_largest_epsilon(remaining["rho"]), 0.0
         return round_down(remaining["epsilon"]), round_down(remaining["delta"])
 
+
+# Delta for the epsilon of a budget of rho or mu. It is constant, because a delta that
+# depends on earlier results is not a guarantee.
+STATED_DELTA = 1e-6
 
 # Fields of the budget in a file.
 _FIELDS = ("epsilon", "delta", "rho", "mu", "relation", "columns")

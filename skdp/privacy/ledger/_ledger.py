@@ -20,6 +20,7 @@ from skdp.privacy._formats import (
     format_row,
     format_text,
 )
+from skdp.privacy.guarantees._budget import Mu
 from skdp.privacy.guarantees._guarantee import (
     PrivacyGuarantee,
     Relation,
@@ -70,6 +71,9 @@ class PrivacyLedger:
         Budget of zero-concentrated privacy loss, > 0, instead of epsilon and delta.
     mu : float, default=None
         Budget of Gaussian privacy loss, > 0, instead of epsilon and delta.
+    guess : float, default=None
+        Budget of mu that limits the probability of a correct guess between two equally likely neighboring tables to
+        this number, between 0.5 and 1 (`Mu.of`), instead of epsilon and delta.
     relation : {"replace", "add_remove", "replace_values"}, default=None
         Neighboring relation of the budget. None uses the relation of the first charge.
     columns : sequence of str, default=None
@@ -200,11 +204,18 @@ class PrivacyLedger:
         path: str | os.PathLike[str] | None = None,
         rho: float | None = None,
         mu: float | None = None,
+        guess: float | None = None,
         relation: Relation | None = None,
         columns: Sequence[Any] | None = None,
     ) -> None:
-        # Without a budget (epsilon, rho or mu), the ledger of `path` is opened, whose
-        # budget and relation it has.
+        # Without a budget (epsilon, rho, mu or guess), the ledger of `path` is opened,
+        # whose budget and relation it has.
+        if guess is not None:
+            if mu is not None:
+                raise ValueError(
+                    "A budget must be either `mu` or `guess`, which is a mu, got both."
+                )
+            mu = Mu.of(guess=guess).mu
         if path is not None and not isinstance(path, str | os.PathLike):
             raise TypeError(
                 f"`path` must be a str or a path, got {type(path).__name__}."
@@ -215,11 +226,13 @@ class PrivacyLedger:
             budget = Account(epsilon, delta, rho, mu, relation, columns)  # type: ignore[arg-type]
         elif delta or relation is not None or columns is not None:
             raise ValueError(
-                "`delta`, `relation` and `columns` require a budget: epsilon, rho or "
-                "mu, got none."
+                "`delta`, `relation` and `columns` require a budget: epsilon, rho, "
+                "mu or guess, got none."
             )
         elif path is None:
-            raise TypeError("PrivacyLedger requires a budget: epsilon, rho or mu.")
+            raise TypeError(
+                "PrivacyLedger requires a budget: epsilon, rho, mu or guess."
+            )
         self._book: Book
         if path is not None and is_server_address(path):
             self._book = ServerBook(budget, str(path))
@@ -284,18 +297,27 @@ class PrivacyLedger:
         Returns
         -------
         pandas.DataFrame
-            Rows ``budget, spent, remaining``; columns ``epsilon, delta, rho, mu``, where mu is the root of the sum of
-            mu**2. Without a limit, the budget is nan, and the remaining amount is infinite.
+            Rows ``budget, spent, remaining``; columns ``epsilon, delta, rho, mu, guess``, where mu is the root of the
+            sum of mu**2. Without a limit, the budget is nan, and the remaining amount is infinite. ``guess`` is the
+            largest probability of a correct guess between two neighboring tables, for the amount of the row. The
+            guess of a budget of rho or mu limits all charges together; the guess of the spent amount limits them only
+            if they were fixed beforehand.
         """
         account = self._book.account()
         unlimited: Sums = dict.fromkeys(MEASURES, math.inf)
+        remaining = account.remaining()
         rows = [
             [account.epsilon, account.delta, account.rho, account.mu],
             _list_amounts(account.sums),
-            _list_amounts(unlimited | account.remaining()),
+            _list_amounts(unlimited | remaining),
         ]
         index = ["budget", "spent", "remaining"]
-        return pd.DataFrame(rows, index, list(_AMOUNTS), float)
+        table = pd.DataFrame(rows, index, list(_AMOUNTS), float)
+        table["guess"] = [
+            PrivacyGuarantee(**account.describe_amounts(amounts)).guess_probability
+            for amounts in (account.limits, account.sums, remaining)
+        ]
+        return table
 
     def charges(self) -> pd.DataFrame:
         """List the charges in order.

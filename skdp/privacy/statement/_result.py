@@ -14,13 +14,12 @@ import pandas as pd
 
 from skdp.privacy._formats import (
     JsonRecord,
-    format_guess,
     format_html,
     format_name,
     format_number,
+    format_percent,
     format_row,
     format_text,
-    guess_probability,
 )
 from skdp.privacy.guarantees._guarantee import (
     TRUSTED,
@@ -81,6 +80,9 @@ SHARED_EPSILON = (
     "The epsilon of a step is for all its columns together: count each step once."
 )
 
+# False positive rates for which a statement has the largest true positive rate.
+_FALSE_POSITIVES = 0.01, 0.001
+
 # Source of the random bits, by `secure`.
 _SOURCES: dict[bool | None, str] = {
     True: "secure",
@@ -110,6 +112,9 @@ class PrivacyStatement(JsonRecord):
         that the parameters allow.
     title, purpose, contact : str, default=""
         Name of the release, its intended use, and the address for questions.
+    total_if_fixed : PrivacyGuarantee, default=None
+        For a ledger, the sum of the charges with their losses, which holds if their number and their losses were fixed
+        before the first result. `total` holds even if they depend on earlier results.
     ledgers : tuple of dict, default=()
         Budgets of the ledgers that the estimators charge, or of the ledger: ``epsilon, delta, rho, mu, relation,
         columns``.
@@ -148,7 +153,7 @@ class PrivacyStatement(JsonRecord):
     """
 
     _format: ClassVar[str] = "skdp-statement"
-    _version: ClassVar[int] = 2
+    _version: ClassVar[int] = 3
 
     facts: tuple[Fact, ...]
     # As in typeshed, Any stands for None, which only some pipelines have.
@@ -158,6 +163,7 @@ class PrivacyStatement(JsonRecord):
     title: str = ""
     purpose: str = ""
     contact: str = ""
+    total_if_fixed: PrivacyGuarantee | None = None
     ledgers: tuple[dict[str, Any], ...] = ()
     written: dict[str, str] = field(default_factory=lambda: _describe_versions())
 
@@ -222,13 +228,14 @@ class PrivacyStatement(JsonRecord):
 
     def _to_fields(self) -> dict[str, Any]:
         """Return the fields of the JSON record."""
-        total = self.total
+        total, fixed = self.total, self.total_if_fixed
         return {
             **{name: getattr(self, name) for name in _DETAILS},
             "written": self.written,
             "headline": self._headline(),
             "columns": list(map(_list_fact, self.facts)),
             "total": None if total is None else total._to_fields(),
+            "total_if_fixed": fixed and fixed._to_fields(),
             "meaning": None if total is None else self._describe_total(total),
             "secure": self.secure,
             "ledgers": self.ledgers,
@@ -248,7 +255,7 @@ class PrivacyStatement(JsonRecord):
         ]
         lossy = [x for x in covers if x.guarantee.epsilon or x.guarantee.delta]
         counted = lossy or covers
-        guess = guess_probability(total.epsilon, total.delta)
+        rates = {str(rate): total.true_positive_rate(rate) for rate in _FALSE_POSITIVES}
         return {
             "protected": total._format_scope(),
             "trust_model": f"{total.trust} model",
@@ -257,7 +264,8 @@ class PrivacyStatement(JsonRecord):
             "neighbors": _NEIGHBORS[total.relation],
             "unit": self._describe_unit(total, counted),
             "odds": total.in_odds(),
-            "guess_probability": guess if total.secure else None,
+            "guess_probability": total.guess_probability if total.secure else None,
+            "true_positive_rates": rates if total.secure else None,
         }
 
     def _describe_unit(
@@ -313,12 +321,12 @@ class PrivacyStatement(JsonRecord):
         >>> from skdp import RandomizedResponseEncoder, privacy_statement
         >>> encoder = RandomizedResponseEncoder(1.0, categories={"sex": ["f", "m"]})
         >>> html = privacy_statement(encoder.fit(pd.DataFrame({"sex": ["f", "m"]}))).to_html()
-        >>> "at most 74 times in 100" in html
+        >>> "at most 73.2 times in 100" in html
         True
         """
         guess = None
         if self.total is not None and self.total.secure:
-            guess = format_guess(self.total.epsilon, self.total.delta)
+            guess = format_percent(self.total.guess_probability)
         page = _load_template().render(
             self.to_dict(),
             guess=guess,

@@ -9,8 +9,8 @@ from itertools import chain
 from typing import Any
 
 from skdp.privacy._formats import format_name, format_number
-from skdp.privacy.guarantees._conversions import gaussian_epsilon, zcdp_epsilon
 from skdp.privacy.guarantees._guarantee import PrivacyGuarantee, add_guarantees
+from skdp.privacy.ledger._book import Account, to_float
 from skdp.privacy.ledger._ledger import PrivacyLedger
 from skdp.privacy.statement._result import PrivacyStatement
 from skdp.privacy.statement._steps import (
@@ -54,9 +54,10 @@ _LEDGER_NOTES = (
     "holds.",
 )
 
-# Delta for the epsilon of a budget of rho or mu. It is constant, because a delta that
-# depends on earlier results is not a guarantee.
-_STATED_DELTA = 1e-6
+_IF_FIXED = (
+    "If the number and the losses of these releases were fixed before the first result, "
+    "{attack} (total_if_fixed)."
+)
 
 
 def privacy_statement(
@@ -318,42 +319,48 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         counts[title, replace(guarantee, scope=scope)] += 1
     facts = []
     steps = []
+    releases: Counter[PrivacyGuarantee] = Counter()
     for (title, guarantee), count in counts.items():
         name = title if count == 1 else f"{title}, {count} times"
         steps.append(StatedStep(name, guarantee))
+        releases[guarantee] += count
         together = add_guarantees({guarantee: count})
         facts += [Fact(column, name, CHARGED, together) for column in guarantee.scope]
-    total = None
+    total = fixed = None
+    notes = [_format_spending(ledger), *_LEDGER_NOTES]
     if steps:
-        # The sum counts equal charges once; epsilon, delta and rho are from the ledger.
-        total = add_guarantees(Counter(step.guarantee for step in steps))
-        total = replace(total, **_describe_spending(ledger), losses=())
-    notes = (_format_spending(ledger), *_LEDGER_NOTES)
+        fixed = add_guarantees(releases)
+        total = replace(fixed, **_describe_spending(account))
+        attack = fixed._format_attack()
+        if total.secure and attack != total._format_attack():
+            notes.append(_IF_FIXED.format(attack=attack))
     budget = account.to_fields()
-    return PrivacyStatement(tuple(facts), total, notes, tuple(steps), ledgers=(budget,))
+    return PrivacyStatement(
+        tuple(facts),
+        total,
+        tuple(notes),
+        tuple(steps),
+        total_if_fixed=fixed,
+        ledgers=(budget,),
+    )
 
 
 def _format_spending(ledger: PrivacyLedger) -> str:
     """State the spent fraction of the budget of a ledger in a sentence."""
     parts = []
     for name, (budget, spent, _) in ledger.balance().items():
-        if budget > 0:
+        if name != "guess" and budget > 0:
             parts.append(f"{name} {format_number(spent)} of {format_number(budget)}")
     return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} spent."
 
 
-def _describe_spending(ledger: PrivacyLedger) -> dict[str, Any]:
-    """Return the fields epsilon, delta and rho of a guarantee for all charges of a ledger."""
-    epsilon, delta = ledger.spent
-    if not delta:
-        return {"epsilon": epsilon, "delta": 0.0, "rho": None}
-    # Earlier results may decide about further charges. Then the sum of the deltas so far is
-    # not a guarantee, so the delta of the whole budget is stated with the sum of the
-    # epsilons. A budget of rho or mu has no delta, so its epsilon is stated for a constant
-    # delta.
-    if ledger.rho is not None:
-        epsilon = zcdp_epsilon(ledger.rho, _STATED_DELTA)
-    elif ledger.mu is not None:
-        epsilon = gaussian_epsilon(ledger.mu, _STATED_DELTA)
-    delta = _STATED_DELTA if ledger.delta is None else ledger.delta
-    return {"epsilon": epsilon, "delta": delta, "rho": ledger.rho}
+def _describe_spending(account: Account) -> dict[str, Any]:
+    """Return the fields epsilon, delta, rho and losses of a guarantee for all charges of an account."""
+    # Earlier results may decide about further charges. Then the losses so far do not
+    # compose, and the sum of the deltas is not a guarantee. Epsilons add up for each
+    # sequence of results, and the deltas of a budget limit all its charges.
+    if not account.sums["delta"]:
+        epsilon = to_float(account.sums["epsilon"])
+        return {"epsilon": epsilon, "delta": 0.0, "rho": None, "losses": ()}
+    spent = {} if account.epsilon is None else {"epsilon": account.sums["epsilon"]}
+    return account.describe_amounts(account.limits | spent)

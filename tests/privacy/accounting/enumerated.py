@@ -1,8 +1,10 @@
 """The distribution of the privacy loss by enumeration, in integers: a lower bound of delta, within 2**-250."""
 
+import random
 from fractions import Fraction
 
 from skdp.exact import exp_bounds
+from skdp.privacy import PureLoss, StatedLoss
 
 BITS = 320
 ONE = 1 << BITS
@@ -52,3 +54,16 @@ def true_delta(losses, epsilon, outcomes=None):
     numerator, denominator = (exp(epsilon) * (1 + Fraction(1, 1 << 290))).as_integer_ratio()
     excess = sum(max(0, p * denominator - numerator * q) for p, q in outcomes.values())
     return 1 - spared + spared * Fraction(excess, denominator * ONE)
+
+
+def small_mix(seed):
+    """Return some losses of different sizes, drawn with a seed."""
+    drawn = random.Random(seed)
+    kinds = [
+        lambda size: PureLoss(size, count=drawn.randint(1, 3)),
+        lambda size: PureLoss(size, share=drawn.random(), count=drawn.randint(1, 3)),
+        lambda size: PureLoss(size, share=drawn.random() ** 9, count=drawn.randint(1, 3)),
+        lambda size: StatedLoss(size, drawn.choice([0.0, 1e-3])),
+    ]
+    sizes = [0.1, 0.5, 1e-4, 12.0, drawn.uniform(0, 3)]
+    return [drawn.choice(kinds)(drawn.choice(sizes)) for _ in range(drawn.randint(1, 4))]

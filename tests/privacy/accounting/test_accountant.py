@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import random
 from fractions import Fraction
 
 import numpy as np
@@ -12,19 +11,7 @@ from scipy.stats import norm
 from skdp import PrivacyLedger
 from skdp.privacy import GaussianLoss, PrivacyGuarantee, PureLoss, StatedLoss, compose, smallest_epsilon
 from tests.conftest import often
-from tests.privacy.accounting.enumerated import outcomes_of, pair_of, true_delta
-
-
-def small_mix(seed):
-    drawn = random.Random(seed)
-    kinds = [
-        lambda size: PureLoss(size, count=drawn.randint(1, 3)),
-        lambda size: PureLoss(size, share=drawn.random(), count=drawn.randint(1, 3)),
-        lambda size: PureLoss(size, share=drawn.random() ** 9, count=drawn.randint(1, 3)),
-        lambda size: StatedLoss(size, drawn.choice([0.0, 1e-3])),
-    ]
-    sizes = [0.1, 0.5, 1e-4, 12.0, drawn.uniform(0, 3)]
-    return [drawn.choice(kinds)(drawn.choice(sizes)) for _ in range(drawn.randint(1, 4))]
+from tests.privacy.accounting.enumerated import outcomes_of, pair_of, small_mix, true_delta
 
 
 @pytest.mark.parametrize(
