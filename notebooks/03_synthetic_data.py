@@ -45,10 +45,8 @@ from skdp import (
     PrivacyLedger,
 )
 from skdp.datasets import load_adult
-from skdp.evaluation import MarginalDisplay
 from skdp.metrics import (
-    marginal_error,
-    percent_error,
+    marginal_errors,
     range_query_error,
     train_on_synthetic,
 )
@@ -56,6 +54,12 @@ from skdp.oracles import project_to_simplex
 
 # %%
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#999999"
+
+
+def mean_error(real, drawn, order, domain):
+    """Return the mean total variation distance of all marginals of `order` columns."""
+    return marginal_errors(real, drawn, order=order, domain=domain)["error"].mean()
+
 
 census = load_adult()
 adult = census.frame.drop(columns="fnlwgt")
@@ -150,9 +154,9 @@ for low, high in [(30, 31), (21, 33), (30, 71)]:
         "true": true,
         "answer": answer.value,
         "standard error": answer.std_error,
-        "in %": percent_error(true=true, estimate=true + answer.std_error),
+        "in %": 100 * answer.std_error / true,
         "asked alone": asked_alone,
-        "alone, in %": percent_error(true=true, estimate=true + asked_alone),
+        "alone, in %": 100 * asked_alone / true,
     }
 pd.DataFrame.from_dict(rows, orient="index").round(3)
 
@@ -241,7 +245,7 @@ evenly = [one_column.sample(n) for _ in range(50)]
 drawing = {
     name: {
         "distance to the real ages": np.mean(
-            [marginal_error(ages, rows, order=1, domain=years) for rows in drawn]
+            [mean_error(ages, rows, order=1, domain=years) for rows in drawn]
         ),
         "mean age, standard deviation": np.std([rows["age"].mean() for rows in drawn]),
     }
@@ -372,7 +376,7 @@ print(
 
 def pair_errors(rows):
     return {
-        " × ".join(names): marginal_error(
+        " × ".join(names): mean_error(
             pair[names], rows[names], order=len(names), domain=pair_domain
         )
         for names in (["age"], ["occupation"], ["age", "occupation"])
@@ -710,11 +714,11 @@ of_triples = list(adult)[:7]
 
 def distances(rows):
     errors = {
-        f"{order}-way": marginal_error(adult, rows, order=order, domain=domain)
+        f"{order}-way": mean_error(adult, rows, order=order, domain=domain)
         for order in (1, 2)
     }
     seven = adult[of_triples], rows[of_triples]
-    return errors | {"3-way": marginal_error(*seven, order=3, domain=domain)}
+    return errors | {"3-way": mean_error(*seven, order=3, domain=domain)}
 
 
 def auc(rows):
@@ -750,12 +754,18 @@ quality = pd.DataFrame(
 quality.round(4)
 
 # %%
-MarginalDisplay.from_tables(
-    adult,
-    synthetic,
-    ["age", "occupation", "hours-per-week", "education-num"],
-    domain=domain | {"age": Interval(16, 96, bins=16)},
-)
+shown = ["age", "occupation", "hours-per-week", "education-num"]
+bins = Domain(domain | {"age": Interval(16, 96, bins=16)})
+figure, panels = plt.subplots(2, 2, figsize=(7, 8), layout="constrained")
+for axes, name in zip(panels.flat, shown, strict=True):
+    column = bins.select([name])
+    proportions = pd.DataFrame(
+        {
+            "real": column.value_counts(adult[[name]]) / len(adult),
+            "synthetic": column.value_counts(synthetic[[name]]) / len(synthetic),
+        }
+    )
+    proportions.plot.barh(ax=axes, color=[BLUE, ORANGE], title=name, ylabel="")
 plt.show()
 
 # %% [markdown]

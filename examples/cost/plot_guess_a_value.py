@@ -12,7 +12,6 @@ has a closed form.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from skdp.evaluation import bayes_accuracy
 from skdp.oracles import LocalHashing, RandomizedResponse, UnaryEncoding
 
 epsilons = np.linspace(0.05, 6, 40)
@@ -33,7 +32,7 @@ for style, (title, prior) in zip(
 ):
     for color, (name, make) in enumerate(makers.items()):
         accuracy = [
-            bayes_accuracy(make(len(prior), float(e)), np.array(prior))
+            make(len(prior), float(e)).guess_accuracy(np.array(prior))
             for e in epsilons
         ]
         axes.plot(

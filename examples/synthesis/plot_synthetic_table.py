@@ -3,17 +3,18 @@ Synthetic tables: compare the marginals
 =======================================
 
 `DPMarginalSynthesizer` measures noisy marginals of a table, fits a model to them, and draws new rows.
-`MarginalDisplay` compares the marginals of the true and the synthetic rows.
+`Domain.value_counts` counts the declared values in the true and in the synthetic rows. `marginal_errors` compares both.
 """
 
 # %%
 # Four columns of Adult, with their declared values and bins:
 
 import matplotlib.pyplot as plt
+import pandas as pd
 
 from skdp import DPMarginalSynthesizer
 from skdp.datasets import load_adult
-from skdp.evaluation import MarginalDisplay
+from skdp.metrics import marginal_errors
 
 adult = load_adult()
 table = adult.frame[["age", "education", "sex", "income"]]
@@ -30,13 +31,27 @@ print(synthesizer.guarantee_)
 synthetic.head()
 
 # %%
-# Plot the distribution of a column in the true and in the synthetic table.
+# Total variation distances of the columns:
 
-MarginalDisplay.from_tables(table, synthetic, ["age"], domain=domain)
+errors = marginal_errors(table, synthetic, order=1, domain=domain)
+errors = errors.set_index("columns")["error"]
+errors.plot.barh(xlabel="total variation distance", ylabel="")
 plt.show()
 
 # %%
-# All columns:
+# Proportions of the values of each column, in both tables:
 
-MarginalDisplay.from_tables(table, synthetic, domain=domain)
+figure, panels = plt.subplots(2, 2, figsize=(7, 7), layout="constrained")
+for axes, name in zip(panels.flat, table, strict=True):
+    column = domain.select([name])
+    proportions = pd.DataFrame(
+        {
+            "real": column.value_counts(table[[name]]) / len(table),
+            "synthetic": column.value_counts(synthetic[[name]])
+            / len(synthetic),
+        }
+    )
+    proportions.plot.barh(
+        ax=axes, ylabel="", title=f"{name}, TVD {errors[(name,)]:.3f}"
+    )
 plt.show()

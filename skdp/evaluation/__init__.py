@@ -2,7 +2,6 @@
 
 from skdp.evaluation._attacks import (
     attribute_inference,
-    bayes_accuracy,
     membership_inference,
 )
 from skdp.evaluation._audit import audit_epsilon
@@ -12,7 +11,6 @@ from skdp.evaluation._privacy_curve import compare_to_baseline, privacy_curve
 from skdp.evaluation.displays import (
     CountEstimateDisplay,
     FairnessDisplay,
-    MarginalDisplay,
     PrivacyCurveDisplay,
     ShapeDisplay,
 )
@@ -21,12 +19,10 @@ from skdp.evaluation.report import study_report
 __all__ = [
     "CountEstimateDisplay",
     "FairnessDisplay",
-    "MarginalDisplay",
     "PrivacyCurveDisplay",
     "ShapeDisplay",
     "attribute_inference",
     "audit_epsilon",
-    "bayes_accuracy",
     "compare_to_baseline",
     "fairness_study",
     "membership_inference",

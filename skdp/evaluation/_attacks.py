@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 from scipy.stats import binomtest
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -20,7 +19,6 @@ from skdp.base import ColumnLike, TableLike, check_row_order, draw_seed, on_one_
 from skdp.domain import Domain
 from skdp.local import SAMPLED, ReportTransformer
 from skdp.metrics import parse_columns
-from skdp.oracles import FrequencyOracle
 from skdp.privacy import PrivacyGuarantee
 
 
@@ -103,7 +101,6 @@ def attribute_inference(
 
     See Also
     --------
-    bayes_accuracy : The exact accuracy of the best prediction from one report.
     audit_epsilon : A lower bound on the epsilon of a transformer.
 
     Notes
@@ -351,48 +348,6 @@ def _bound_guess_accuracy(prior: Floats, epsilon: float) -> float:
     # Numerator and denominator are divided by E, which may be infinite.
     terms = sums / (1 + np.arange(prior.size) * np.exp(-epsilon))
     return min(1.0, float(terms.max()))
-
-
-def bayes_accuracy(oracle: FrequencyOracle, prior: ArrayLike) -> float | Any:
-    """Compute the exact accuracy of the best guess from a report of an oracle.
-
-    Parameters
-    ----------
-    oracle : FrequencyOracle
-        Frequency oracle of the report.
-    prior : array-like of shape (k,)
-        Probability of each value. The probabilities add up to 1.
-
-    Returns
-    -------
-    float or None
-        ``sum_r max_v P(v) P(r | v)`` over all reports r. None for oracles that hash
-        values, and for channels with more than 2**20 entries.
-
-    Raises
-    ------
-    ValueError
-        If the prior is not a distribution of k values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdp.evaluation import bayes_accuracy
-    >>> from skdp.oracles import RandomizedResponse
-    >>> round(bayes_accuracy(RandomizedResponse(2, np.log(3)), [0.5, 0.5]), 6)
-    0.75
-    """
-    proportions = np.asarray(prior, float)
-    is_list = proportions.ndim == 1 and proportions.size > 0
-    if not is_list or not (proportions >= 0).all() or abs(proportions.sum() - 1) > 1e-9:
-        raise ValueError(
-            "`prior` must be a 1-D array of numbers >= 0 that add up to 1."
-        )
-    if proportions.size != oracle.k:
-        raise ValueError(
-            f"`prior` must have {oracle.k} entries, got {proportions.size}."
-        )
-    return oracle.guess_accuracy(proportions)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ privatized groups.
 from skdp.metrics._aif360 import from_aif360, to_aif360
 from skdp.metrics._aif360 import import_optional as import_optional
 from skdp.metrics._counts import convert_labels as convert_labels
-from skdp.metrics._counts import count_error, percent_error
+from skdp.metrics._counts import count_error
 from skdp.metrics._fairness import (
     debiased_fairness,
     fairness_from_counts,
@@ -28,12 +28,10 @@ from skdp.metrics._mitigation import (
 from skdp.metrics._rates import COMPARISONS as COMPARISONS
 from skdp.metrics._reported_groups import joint_distribution
 from skdp.metrics._synthetic_tables import (
-    marginal_error,
     marginal_errors,
     range_query_error,
     train_on_synthetic,
 )
-from skdp.metrics._synthetic_tables import marginal_table as marginal_table
 
 __all__ = [
     "count_error",
@@ -43,9 +41,7 @@ __all__ = [
     "from_aif360",
     "joint_distribution",
     "link_errors",
-    "marginal_error",
     "marginal_errors",
-    "percent_error",
     "private_parity",
     "private_reweighing",
     "private_threshold_optimizer",

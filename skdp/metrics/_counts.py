@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
 from skdp._arrays import Floats, Indices
 from skdp.base import check_choice, to_array
@@ -45,7 +44,6 @@ def count_error(*, true: Any, estimate: Any, metric: str = "l1") -> float:
 
     See Also
     --------
-    percent_error : Error of each count in percent.
     skdp.Domain : Its `value_counts` are true counts with the labels of estimates.
 
     Notes
@@ -81,7 +79,7 @@ def count_error(*, true: Any, estimate: Any, metric: str = "l1") -> float:
     4.0
     """
     check_choice("metric", metric, ("l1", "l2", "total_variation"))
-    true_counts, estimates, _ = _match_counts(true, estimate)
+    true_counts, estimates = _match_counts(true, estimate)
     if true_counts.ndim != 1:
         raise ValueError(
             f"`true` and `estimate` must be 1-D, got {true_counts.ndim} dimensions."
@@ -96,58 +94,8 @@ def count_error(*, true: Any, estimate: Any, metric: str = "l1") -> float:
     return distance / 2 if metric == "total_variation" else distance
 
 
-def percent_error(*, true: ArrayLike, estimate: ArrayLike) -> Any:
-    """Compute each error as a percentage of the true count.
-
-    Parameters
-    ----------
-    true, estimate : float or array-like of shape (n_cells,), or DataFrame with a column "count"
-        True counts, which must be at least 0, and estimated counts, as for
-        `count_error`.
-
-    Returns
-    -------
-    float, Series or ndarray
-        ``100 * |estimate - true| / true``: a float for two numbers, a Series if either
-        input has labels, and an ndarray otherwise. The error of a true count of 0 is 0
-        for an estimate of 0 and infinite otherwise.
-
-    Raises
-    ------
-    ValueError
-        If the counts have more than one dimension, are not numeric, missing or
-        infinite, if they differ in length or labels, or if a true count is negative.
-
-    Notes
-    -----
-    **Privacy.** The result depends on the true counts and is not protected.
-
-    Examples
-    --------
-    >>> from skdp.metrics import percent_error
-    >>> percent_error(true=3_650, estimate=3_504)
-    4.0
-    >>> percent_error(true=[100, 0, 0], estimate=[110, 0, 5])
-    array([10.,  0., inf])
-    """
-    true_counts, estimates, index = _match_counts(true, estimate)
-    if true_counts.ndim > 1:
-        raise ValueError(
-            f"`true` and `estimate` must be 1-D, got {true_counts.ndim} dimensions."
-        )
-    if (true_counts < 0).any():
-        raise ValueError("`true` must have no negative counts, got one or more.")
-    error = np.abs(estimates - true_counts)
-    # An estimate of a true count of 0 has an infinite relative error, unless it is 0.
-    percent = np.where(error == 0, 0.0, np.inf)
-    np.divide(100 * error, true_counts, out=percent, where=true_counts > 0)
-    if index is not None:
-        return pd.Series(percent, index=index, name="percent_error")
-    return percent if percent.ndim else float(percent)
-
-
-def _match_counts(true: Any, estimate: Any) -> tuple[Floats, Floats, pd.Index | None]:
-    """Return true and estimated counts in the order of `true`, and their labels, or None for counts without labels."""
+def _match_counts(true: Any, estimate: Any) -> tuple[Floats, Floats]:
+    """Return true and estimated counts in the order of `true`."""
     true, estimate = _select_counts(true), _select_counts(estimate)
     true_counts = _convert_counts(true, "true")
     estimates = _convert_counts(estimate, "estimate")
@@ -157,13 +105,10 @@ def _match_counts(true: Any, estimate: Any) -> tuple[Floats, Floats, pd.Index | 
             f"{true_counts.shape} and {estimates.shape}. Count the true values by "
             "Domain.value_counts, and compare separate columns one at a time."
         )
+    # Arrays and lists have no labels and are matched by position.
     if isinstance(true, pd.Series) and isinstance(estimate, pd.Series):
         estimates = estimates[_match_labels(true.index, estimate.index)]
-    # Arrays and lists have no labels and are matched by position.
-    for counts in (true, estimate):
-        if isinstance(counts, pd.Series):
-            return true_counts, estimates, counts.index
-    return true_counts, estimates, None
+    return true_counts, estimates
 
 
 def _select_counts(counts: Any) -> Any:

@@ -32,68 +32,8 @@ from skdp.tables import (
 RangeQuery = Mapping[Any, Any]
 Values = Categories | Interval
 
-# Label of the cells of missing and undeclared values.
-OUTSIDE = "outside the domain"
 # Types of bounds, as named by `type_of_value`, that a range of dates may have.
 TIME_KINDS = ("date", "datetime")
-
-
-def marginal_error(
-    real: TableLike,
-    synthetic: TableLike,
-    *,
-    order: int = 2,
-    domain: DomainLike | None = None,
-) -> float:
-    """Compute the mean total variation distance of all marginals of `order` columns.
-
-    Parameters
-    ----------
-    real, synthetic : dataframe or 2-D array-like of shape (n_rows, n_columns)
-        Real and synthetic rows: pandas, polars or pyarrow tables, or arrays, with the
-        same columns, in any order if they have names.
-    order : int, default=2
-        Number of columns of a marginal, at least 1.
-    domain : Domain or mapping of column name to values or Interval, default=None
-        Values of columns. Use an `Interval` for a numeric column with many values.
-        All undeclared and missing values together count as one further value. A column
-        that is not declared has the values that occur in either table.
-
-    Returns
-    -------
-    float
-        The mean of ``marginal_errors(...)["error"]``: 0 if all proportions are equal, 1
-        if no cell contains rows of both tables.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If the tables have no rows or different columns, a column has values of
-        different types in the two tables, or a parameter does not match the columns.
-
-    See Also
-    --------
-    marginal_errors : Error of each marginal.
-    range_query_error : Error of the answers to queries.
-
-    Notes
-    -----
-    **Privacy.** The result depends on the real rows and is not protected.
-
-    The total variation distance is half the sum of the absolute differences of the
-    proportions. Some papers report the L1 distance, which is twice as large.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp.metrics import marginal_error
-    >>> real = pd.DataFrame({"sex": ["F", "F", "M", "M"], "smokes": ["no", "no", "yes", "yes"]})
-    >>> synthetic = pd.DataFrame({"sex": ["F", "F", "M", "M"], "smokes": ["no", "yes", "no", "yes"]})
-    >>> marginal_error(real, synthetic, order=1), marginal_error(real, synthetic, order=2)
-    (0.0, 0.5)
-    """
-    errors = marginal_errors(real, synthetic, order=order, domain=domain)
-    return float(errors["error"].mean())
 
 
 def marginal_errors(
@@ -107,27 +47,40 @@ def marginal_errors(
 
     Parameters
     ----------
-    real, synthetic, order, domain : dataframe, dataframe, int and Domain
-        As for `marginal_error`. Exact values are compared: pass `domain` to compare bins.
+    real, synthetic : dataframe or 2-D array-like of shape (n_rows, n_columns)
+        Real and synthetic rows: pandas, polars or pyarrow tables, or arrays, with the
+        same columns, in any order if they have names.
+    order : int, default=2
+        Number of columns of a marginal, at least 1.
+    domain : Domain or mapping of column name to values or Interval, default=None
+        Values of columns. Use an `Interval` to compare the bins of a numeric column. All
+        undeclared and missing values together count as one further value. A column that
+        is not declared has the values that occur in either table.
 
     Returns
     -------
     pandas.DataFrame
-        One row per marginal: ``columns`` (a tuple of names) and ``error``, from 0 to 1.
+        One row per marginal: ``columns`` (a tuple of names) and ``error``: 0 if all
+        proportions are equal, 1 if no cell contains rows of both tables. The mean of
+        ``error`` summarizes all marginals.
 
     Raises
     ------
     TypeError, ValueError
-        As for `marginal_error`.
+        If the tables have no rows or different columns, a column has values of
+        different types in the two tables, or a parameter does not match the columns.
 
     See Also
     --------
-    marginal_error : Mean over all marginals.
-    skdp.evaluation.MarginalDisplay : Plot of marginals.
+    range_query_error : Error of the answers to queries.
+    skdp.Domain : Its `value_counts` are the counts of a marginal, to plot them.
 
     Notes
     -----
     **Privacy.** The result depends on the real rows and is not protected.
+
+    The total variation distance is half the sum of the absolute differences of the
+    proportions. Some papers report the L1 distance, which is twice as large.
 
     Examples
     --------
@@ -150,7 +103,7 @@ def marginal_errors(
             f"them only: {sorted(set(names) ^ set(other_names), key=str)}."
         )
     check_size(order, min_val=1, max_val=len(names), name="order")
-    _, codes = _code_columns(tables, names, domain)
+    codes = _code_columns(tables, names, domain)
     n_real = len(tables[0].columns[0])
     marginals = list(combinations(names, order))
     errors = [_total_variation(codes[list(m)], n_real) for m in marginals]
@@ -169,35 +122,13 @@ def _total_variation(codes: pd.DataFrame, n_real: int) -> float:
     return int(difference.sum()) / (2 * n_real * n_synthetic)
 
 
-def marginal_table(
-    real: TableLike,
-    synthetic: TableLike,
-    column: ColumnName,
-    *,
-    domain: DomainLike | None = None,
-) -> pd.DataFrame:
-    """Return the proportions of real and synthetic rows with each value of a column.
-
-    The table has a row for each value, and the columns "real" and "synthetic".
-    """
-    tables = _check_table("real", real), _check_table("synthetic", synthetic)
-    labels, codes = _code_columns(tables, [column], domain)
-    index = pd.Index(labels[column], name=column)
-    n_real = len(tables[0].columns[0])
-    parts = np.split(codes[column].to_numpy(), [n_real])
-    proportions = {}
-    for name, part in zip(("real", "synthetic"), parts, strict=True):
-        proportions[name] = np.bincount(part, minlength=len(index)) / len(part)
-    return pd.DataFrame(proportions, index=index)
-
-
 def _code_columns(
     tables: tuple[Table, Table], names: list[Any], domain: Any
-) -> tuple[dict[Any, list[Any]], pd.DataFrame]:
-    """Return the labels of each column, and the codes of the real and then synthetic rows."""
+) -> pd.DataFrame:
+    """Return the codes of the columns, of the real and then of the synthetic rows."""
     # Both tables have the same codes, because a value may occur in one of them only.
     declared = {} if domain is None else Domain(domain)
-    labels, codes = {}, {}
+    codes = {}
     for name in names:
         columns = [_select_column(table, name) for table in tables]
         values: Any = declared.get(name)
@@ -205,11 +136,7 @@ def _code_columns(
             values = _observed_values(name, columns)
         parts = [_encode(name, values, column) for column in columns]
         codes[name] = np.concatenate(parts)
-        labels[name] = list(values.labels)
-        # Missing and undeclared values have the last code.
-        if (codes[name] == len(values)).any():
-            labels[name].append(OUTSIDE)
-    return labels, pd.DataFrame(codes)
+    return pd.DataFrame(codes)
 
 
 def _encode(name: Any, values: Values, column: Any) -> Codes:
@@ -302,7 +229,7 @@ def range_query_error(
 
     See Also
     --------
-    marginal_error : Error of all cells of marginals.
+    marginal_errors : Error of all cells of marginals.
 
     Notes
     -----
@@ -449,7 +376,7 @@ def train_on_synthetic(
 
     See Also
     --------
-    marginal_error : Error of marginals, without a model.
+    marginal_errors : Error of marginals, without a model.
 
     Notes
     -----

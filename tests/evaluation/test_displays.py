@@ -19,11 +19,10 @@ from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
-from skdp import DPAdditiveRegressor, DPLogisticRegression, Interval
+from skdp import DPAdditiveRegressor, DPLogisticRegression
 from skdp.evaluation import (
     CountEstimateDisplay,
     FairnessDisplay,
-    MarginalDisplay,
     PrivacyCurveDisplay,
     ShapeDisplay,
     compare_to_baseline,
@@ -43,8 +42,6 @@ SEX = [*"FFFFFMMMMM"]
 REPORT = fairness_report(
     [1, 1, 0, 0, 1, 1, 0, 0, 1, 0], [1, 0, 1, 0, 1, 1, 1, 0, 1, 0], SEX, privileged="M", positive_label=1
 )
-REAL = pd.DataFrame({"sex": [*"FFFMMMX"], "age": [20, 22, 30, 41, 44, 44, 50], "job": [*"abcdefg"]})
-SYNTHETIC = pd.DataFrame({"sex": [*"FFMMX"], "age": [25, 31, 41, 44, 60], "job": [*"aabbc"]})
 X = pd.DataFrame({"age": RNG.uniform(0, 90, 900), "job": RNG.choice(["clerk", "nurse"], 900)})
 DECLARED = {"bounds": {"age": (0, 90)}, "categories": {"job": ["clerk", "nurse", None]}, "random_state": 0}
 NUMBER = X["age"] / 90 + (X["job"] == "nurse")
@@ -62,7 +59,6 @@ def titles(display):
 MAKERS = {
     "CountEstimateDisplay": lambda **ax: CountEstimateDisplay.from_estimates(COUNTS, **ax),
     "PrivacyCurveDisplay": lambda **ax: PrivacyCurveDisplay.from_curve(CURVE[CURVE["metric"] == "m"], **ax),
-    "MarginalDisplay": lambda **ax: MarginalDisplay.from_tables(REAL, SYNTHETIC, ["sex"], **ax),
     "FairnessDisplay": lambda **ax: FairnessDisplay.from_reports({"one": REPORT.query("metric == 'selection_rate'")}),
     "ShapeDisplay": lambda **ax: ShapeDisplay.from_estimator(clone(UNFITTED).fit(X, NUMBER), ["age"], **ax),
 }
@@ -257,27 +253,6 @@ class TestFairness:
             assert high - low < 0.06
 
 
-class TestMarginals:
-    def test_bars_and_steps_are_proportions(self):
-        domain = {"age": Interval(edges=[20, 35, 50])}
-        display = MarginalDisplay.from_tables(REAL, SYNTHETIC, ["sex", "age"], domain=domain)
-        sex, age = display.ax_
-        widths = [[bar.get_width() for bar in group] for group in sex.containers]
-        assert widths == [pytest.approx([3 / 7, 3 / 7, 1 / 7]), pytest.approx([0.4, 0.4, 0.2])]
-        left, right = (patch.get_data() for patch in age.patches)
-        assert left.edges.tolist() == [20, 35, 50]
-        assert left.values == pytest.approx([3 / 7, 4 / 7])
-        assert right.values == pytest.approx([2 / 5, 2 / 5])
-        assert age.get_xlabel() == "outside the domain: 0.0% | 20.0%"
-        assert sex.get_title(loc="left").startswith("sex, TVD 0.057")
-
-    def test_rare_values_are_drawn_together(self):
-        real = pd.DataFrame({"job": [f"j{i}" for i in range(25)] + ["j0"]})
-        (axes,) = MarginalDisplay.from_tables(real, real, ["job"]).ax_
-        assert len(axes.get_yticklabels()) == 20
-        assert texts(axes.get_yticklabels())[-1] == "(6 others)"
-
-
 class TestShapes:
     def test_steps_and_dots_equal_the_shape_function(self):
         regressor = clone(UNFITTED).fit(X, NUMBER)
@@ -316,9 +291,6 @@ def with_true(counts, labels):
             TypeError,
             "table of fairness_report, got scores of splits",
         ),
-        (lambda: MarginalDisplay({}), TypeError, "`marginals` must be a mapping"),
-        (lambda: MarginalDisplay.from_tables(REAL, SYNTHETIC, "sex"), TypeError, "`columns` must be a list"),
-        (lambda: MarginalDisplay.from_tables(REAL, SYNTHETIC, ["height"]), ValueError, "must have the column 'height'"),
         (lambda: ShapeDisplay({}), TypeError, "`shapes` must be a mapping"),
         (lambda: ShapeDisplay.from_estimator(UNFITTED), NotFittedError, "not fitted"),
         (lambda: ShapeDisplay.from_estimator(DPLogisticRegression()), TypeError, "must be an additive model"),

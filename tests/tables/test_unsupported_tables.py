@@ -99,7 +99,7 @@ OF_CATEGORIES = {
     "design-by-group": ReportDesign.by_group({"u": design}, "b").debias,
     "report-model": lambda X: ReportLogisticRegression(encoder).fit(X, LABELS),
     "report-target": lambda X: ReportLogisticRegression(target_design=design).fit(NUMBERS, X),
-    "marginal-error": lambda X: metrics.marginal_error(ROWS, X),
+    "marginal-errors": lambda X: metrics.marginal_errors(ROWS, X),
     "joint": lambda X: metrics.joint_distribution(LABELS, LABELS, X, encoder),
     "links": lambda X: metrics.link_errors(ROWS[["a"]], X, X, X, person="a"),
     "fairness": lambda X: metrics.fairness_report(LABELS, LABELS, X),

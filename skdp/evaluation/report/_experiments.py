@@ -34,7 +34,7 @@ from skdp.metrics import (
     COMPARISONS,
     debiased_fairness,
     fairness_report,
-    marginal_error,
+    marginal_errors,
     train_on_synthetic,
 )
 from skdp.oracles import RandomizedResponse
@@ -231,9 +231,8 @@ def synthesize(study: Study, delta: float) -> pd.DataFrame:
     for epsilon, synthetic in zip(study.epsilons, drawn, strict=True):
         row = {"epsilon": epsilon}
         for order in range(1, min(2, len(real.columns)) + 1):
-            row[f"error of {order}-way marginals"] = marginal_error(
-                real, synthetic, order=order, domain=study.domain
-            )
+            errors = marginal_errors(real, synthetic, order=order, domain=study.domain)
+            row[f"error of {order}-way marginals"] = errors["error"].mean()
         if test is not None and len(real.columns) > 1:
             row |= _score_training(study, real, synthetic, test)
         rows.append(row)
