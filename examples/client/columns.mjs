@@ -39,12 +39,18 @@ function binOf(edges, number) {
   return low;
 }
 
+/** The whole number that differs by a rounding error only; NaN for a fraction. */
+function roundWhole(number) {
+  const error = Math.max(1e-6, Math.abs(number) * Number.EPSILON);
+  return Math.abs(Math.round(number) - number) > error ? NaN : Math.round(number);
+}
+
 /** The code of a value: its index among the declared values, or its bin. */
-export function codeOf({ name, values, edges }, value) {
+export function codeOf({ name, values, edges, whole }, value) {
   let code = -1;
   if (isMissing(value)) code = values.indexOf(null);
   else if (edges === undefined) code = values.indexOf(value);
-  else if (typeof value === "number") code = binOf(edges, value);
+  else if (typeof value === "number") code = binOf(edges, whole ? roundWhole(value) : value);
   demand(code >= 0, `column ${name}: the value is not declared`);
   return code;
 }

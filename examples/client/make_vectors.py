@@ -36,9 +36,10 @@ ORACLES = [
 VECTORS_EACH = 12
 
 INTERVALS = [
-    Interval(0, 1, bins=10),  # the third edge is 0.3
+    Interval(0.0, 1.0, bins=10),  # the third edge is 0.3
     Interval(0, 100, bins=7, missing=True),
-    Interval(-1, 1, bins=2),
+    Interval(1, 7),
+    Interval(-1.0, 1.0, bins=2),
     Interval(edges=[0, 18, 38, 65, 120]),
     Interval(
         edges=[-1e300, -1e-300, 5e-324, 1e-300, 2.5, 1e300], missing=True
@@ -103,6 +104,7 @@ def make_bin_vectors():
         vectors.append(
             {
                 "edges": interval.edges,
+                "whole": not interval.takes_fractions,
                 "values": interval.values,
                 "numbers": numbers.tolist(),
                 "codes": [

@@ -30,9 +30,9 @@ for (const [place, { sampler, code, bytes, report: expected }] of vectors.entrie
   });
 }
 
-for (const { edges, values, numbers, codes } of binVectors)
+for (const { edges, whole, values, numbers, codes } of binVectors)
   test(`bins of ${edges.length} edges from ${edges[0]}`, () => {
-    const column = { name: "a", values, edges };
+    const column = { name: "a", values, edges, whole };
     checkColumn(column);
     numbers.forEach((number, i) => {
       if (codes[i] === null) assert.throws(() => codeOf(column, number), /column a: the value is not declared/);

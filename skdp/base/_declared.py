@@ -17,7 +17,9 @@ from skdp.domain import (
     Categories,
     Domain,
     Interval,
+    describe_bounds,
     domains_of_dtypes,
+    round_numbers,
 )
 from skdp.privacy import PrivacyLeakWarning
 from skdp.tables import (
@@ -158,6 +160,17 @@ def undeclared_error(
             "Declare them, with None in a list of values or missing=True in an "
             f"Interval. {advice}."
         )
+    if isinstance(values, Interval) and not values.takes_fractions:
+        bounds = f"{values.edges[0]!r}, {values.edges[-1]!r}"
+        if "bins" in (describe_bounds(values) or {}):
+            bounds += f", bins={len(values.edges) - 1}"
+        advice = f"For numbers with fractions, declare Interval({bounds}). {advice}"
+        rounded, moved, _ = round_numbers(values.read(cells), 0)
+        if (is_undeclared[moved] & (values.encode(rounded) < len(values))[moved]).any():
+            return ValueError(
+                f"Column {name!r} contains a number with a fraction, and {values!r} "
+                f"declares whole numbers. {advice}."
+            )
     declared = repr(values)
     # scikit-learn's check of estimators requires the word NaN.
     remedy = (

@@ -338,12 +338,10 @@ def find_decimals(bounds: Any, names: Sequence[Any]) -> list[int | None]:
     decimals: list[int | None] = []
     for name, pair in zip(names, _list_pairs(bounds, names), strict=True):
         declared = bounds[name] if is_named else pair
-        # (0, 1) bounds fractions, as in `Interval(0, 1)`.
-        is_wide = isinstance(declared, Categories) or pair[1] - pair[0] > 1
         if isinstance(declared, Interval):
             decimals.append(declared.decimals)
         else:
-            is_whole = is_wide and all(isinstance(one, Integral) for one in pair)
+            is_whole = all(isinstance(bound, Integral) for bound in pair)
             decimals.append(0 if is_whole else None)
     return decimals
 

@@ -479,7 +479,7 @@ def _choose_noise(
 
 
 def make_interval(type_: str, low: float, high: float, has_missing: bool) -> Interval:
-    """Return an `Interval` from `low` to `high`, with bins for dates and for up to ten whole numbers.
+    """Return an `Interval` from `low` to `high`, with bins for dates.
 
     `type_` is "real", "whole" or "date". Whole numbers and dates are at least `low` and less than `high`; dates are in
     days since 1970, in up to ten bins of about equal numbers of days.
@@ -488,12 +488,10 @@ def make_interval(type_: str, low: float, high: float, has_missing: bool) -> Int
         return Interval(low, high, missing=has_missing, real=True)
     # The smallest and the largest whole number that is at least `low` and less than `high`.
     first, last = sorted([math.ceil(low), math.ceil(high) - 1])
-    if type_ == "whole" and last - first >= 10:
-        return Interval(first, last, missing=has_missing, decimals=0)
+    if type_ == "whole" and first < last:
+        return Interval(first, last, missing=has_missing)
     if type_ == "whole":
-        # One bin for each whole number.
-        halves = [number - 0.5 for number in range(first, last + 2)]
-        return Interval(edges=halves, missing=has_missing, decimals=0)
+        return Interval([first - 0.5, first + 0.5], missing=has_missing, decimals=0)
     first = min(max(first, MIN_DAY), MAX_DAY - 1)
     last = min(max(last, first + 1), MAX_DAY)
     n_bins = min(10, last - first)

@@ -310,8 +310,8 @@ def _check_decimals(
             declared += " (whole numbers)"
         raise ValueError(
             f"Column {name!r} contains a number with more decimals than its `bounds` "
-            f"declare, {declared}. Use floats as bounds, such as (0.0, 100.0), or "
-            "real=True in an Interval."
+            f"declare, {declared}. Use floats as bounds, such as ({candidates.low!r}, "
+            f"{candidates.high!r}), or real=True in an Interval."
         )
 
 

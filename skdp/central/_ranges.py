@@ -17,7 +17,7 @@ from skdp.central.statistics import (
     Noise,
     bound_quantile,
 )
-from skdp.domain import Categories, Domain, Interval
+from skdp.domain import Categories, Domain, Interval, has_single_numbers
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import ByteSource
 from skdp.tables import (
@@ -34,9 +34,13 @@ def find_range(
 ) -> Mask:
     """Return True for each cell of a column that is in the half-open range from `low` to `high`."""
     values = list(attribute.values)
+    edges: list[Any] = []
     if isinstance(attribute, Interval):
+        edges = list(attribute.edges)
+        if has_single_numbers(attribute):
+            edges[-2] = edges[-1]  # the largest number has an edge below it
         # A bin is in the range if its lower edge is, because endpoints are edges.
-        values = list(attribute.edges[:-1]) + [None] * attribute.missing
+        values = edges[:-1] + [None] * attribute.missing
     declared = drop_missing(values)
     if not declared:
         raise ValueError(
@@ -46,7 +50,7 @@ def find_range(
     low = _check_endpoint(name, "low", low, type_of_value(declared[0]))
     high = _check_endpoint(name, "high", high, type_of_value(declared[0]))
     if isinstance(attribute, Interval):
-        _check_edges(name, attribute.edges, low, high)
+        _check_edges(name, edges, low, high)
     elif type_of_value(declared[0]) not in ORDERED_TYPES:
         # The order is the order of the declaration.
         low, high = (_find_index(name, values, endpoint) for endpoint in (low, high))
@@ -54,6 +58,8 @@ def find_range(
             values[index] = None if value is None else index
     if low is not None and high is not None and low > high:
         raise ValueError("`low` must be at most `high`.")
+    if edges and high is not None and high >= edges[-1]:
+        high = None  # the last bin includes its upper edge
     is_inside = np.zeros(len(values), bool)
     for cell, value in enumerate(values):
         is_above = value is not None and (low is None or low <= value)

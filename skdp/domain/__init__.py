@@ -3,9 +3,12 @@
 from skdp.domain._attributes import MAX_SHOWN_VALUES as MAX_SHOWN_VALUES
 from skdp.domain._attributes import Categories, Interval
 from skdp.domain._attributes import Release as Release
+from skdp.domain._attributes import describe_bounds as describe_bounds
 from skdp.domain._attributes import drop_bins as drop_bins
 from skdp.domain._attributes import dtype_of_attribute as dtype_of_attribute
+from skdp.domain._attributes import has_single_numbers as has_single_numbers
 from skdp.domain._attributes import type_of_attribute as type_of_attribute
+from skdp.domain._bins import round_numbers as round_numbers
 from skdp.domain._domain import Domain
 from skdp.domain._domain import DomainLike as DomainLike
 from skdp.domain._domain import add_guarantee as add_guarantee

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
@@ -15,14 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Codes
-from skdp._json import register_type, value_from_json, value_to_json
+from skdp._json import (
+    MAX_DECLARED_VALUES,
+    register_type,
+    value_from_json,
+    value_to_json,
+)
 from skdp.domain._bins import (
     Edge,
     encode_numbers,
     format_edge,
     make_even_edges,
+    make_whole_edges,
     parse_edges,
-    round_edges,
+    round_numbers,
     shorten_edge,
 )
 from skdp.privacy import PrivacyGuarantee
@@ -45,6 +52,9 @@ from skdp.tables import (
 
 # Largest number of values of a column in a message or repr.
 MAX_SHOWN_VALUES = 8
+
+# Bins between bounds without `bins`, or fewer if each whole number or day has a bin.
+DEFAULT_BINS = 10
 
 
 class Release(NamedTuple):
@@ -209,14 +219,14 @@ class Interval:
 
     Bins contain their lower edge but not their upper edge; the last bin contains both.
 
-    Integer edges or bounds declare whole numbers, as in ``Interval(18, 100)`` for ages.
-    Numbers with fractions have at least one float among the edges or bounds, as in
-    ``Interval(0.0, 100.0)``, `decimals`, as in ``decimals=2`` for amounts of money, or
-    ``real=True``. Integer bounds of bins narrower than 1, as in
-    ``Interval(0, 1, bins=10)``, also declare fractions.
+    Integer bounds or edges declare whole numbers, as in ``Interval(1, 7)`` for the seven
+    answers of a Likert scale. Numbers with fractions have at least one float among the
+    bounds or edges, as in ``Interval(1.0, 7.0)``, `decimals`, as in ``decimals=2`` for
+    amounts of money, or ``real=True``.
 
-    Synthesizers, which return numbers and not bins, treat a number with more decimals
-    than declared as a value outside the domain. Other estimators count it in its bin.
+    A fraction between whole bounds is a value outside the domain. Between whole `edges`,
+    it is counted in its bin, but synthesizers, which return numbers and not bins, treat
+    any number with more decimals than declared as a value outside the domain.
 
     Parameters
     ----------
@@ -226,10 +236,12 @@ class Interval:
     bins : int, optional
         Number of bins between `low` and `high`. None declares the bounds only:
         synthesizers then find bins from noisy counts, and all other estimators use 10
-        bins, or fewer with ``decimals=0`` and for dates if bins would be narrower than 1.
+        bins, or one for each day if there are fewer. Up to 10 whole numbers have a bin
+        each, in all estimators.
         Bins of numbers have equal widths. Bins of dates have equal numbers of months if the range is a whole number
         of months that `bins` divides; otherwise equal widths, rounded down to days or
-        microseconds. Bins of whole numbers have whole edges, rounded up.
+        microseconds. Bins of whole numbers have whole edges, rounded up; with as many bins
+        as whole numbers, each number has a bin.
     edges : sequence of float, date or datetime, optional
         Edges of the bins, instead of `low`, `high` and `bins`: at least 2, increasing,
         all of one type.
@@ -247,7 +259,10 @@ class Interval:
     edges : tuple of float, date or datetime
         The edges of the bins.
     has_bins : bool
-        True if `bins` or `edges` are declared; otherwise synthesizers find bins.
+        True if `bins` or `edges` are declared, or at most 10 whole numbers; otherwise
+        synthesizers find bins.
+    takes_fractions : bool
+        False for whole numbers between bounds, where a fraction is outside the domain.
     missing : bool
         The parameter `missing`.
     real : bool
@@ -261,8 +276,9 @@ class Interval:
         If an edge is not a number, date or datetime, or edges are of several types.
     ValueError
         If the edges are not finite or not increasing, if both `edges` and `low` are
-        given, if datetimes have a time zone or nanoseconds, or if `decimals` is out of
-        range, exceeds the precision of floats at the bounds, or contradicts `real`.
+        given, if datetimes have a time zone or nanoseconds, if there are more `bins` than
+        whole numbers, or if `decimals` is out of range, exceeds the precision of floats
+        at the bounds, or contradicts `real`.
 
     Notes
     -----
@@ -281,10 +297,8 @@ class Interval:
     (0.0, 25.0, 50.0, 75.0, 100.0)
     >>> Interval(0, 60, bins=20, decimals=2).real
     True
-    >>> Interval(18, 100).real, Interval(18.0, 100.0).real, Interval(0, 1).real
-    (False, True, True)
-    >>> Interval(1, 5, decimals=0).labels  # answers from 1 to 5
-    ('[1, 2)', '[2, 3)', '[3, 4)', '[4, 5]')
+    >>> Interval(1, 7).labels, Interval(1, 7).real, Interval(1.0, 7.0).real
+    (('1', '2', '3', '4', '5', '6', '7'), False, True)
     >>> Interval(0, 100, bins=2, missing=True).encode(np.array([10.0, np.nan])).tolist()
     [0, 2]
     >>> from datetime import date
@@ -311,9 +325,8 @@ class Interval:
     ) -> None:
         # The range is given by the edges of its bins, or by its bounds and the number
         # of bins. `missing` declares missing values. `real` is True for numbers with
-        # fractions; by default, the types of edges decide (`declares_whole`). `decimals` is
-        # the largest number of decimals; 0 is for whole numbers, and None for any
-        # number.
+        # fractions; by default, the types of edges decide. `decimals` is the largest
+        # number of decimals, and None for any number.
         for name, flag in (("missing", missing), ("real", real)):
             if not isinstance(flag, bool):
                 raise TypeError(
@@ -328,15 +341,16 @@ class Interval:
                 "Interval requires either `edges`, or `low` and `high` (with `bins`), "
                 f"got {'both' if has_bounds else 'none of them'}."
             )
-        self.has_bins = bins is not None or edges is not None
-        declared: Any = edges
-        if edges is None:
-            declared = low, high
-            bins = _choose_n_bins(low, high, decimals) if bins is None else bins
-            edges = _edges_between(low, high, bins)
-        elif np.iterable(edges) and not isinstance(edges, str):
-            declared = edges = tuple(edges)
-        self.edges = parse_edges(edges, "`edges`")
+        declared: Any = (low, high) if has_bounds else edges
+        if np.iterable(declared) and not isinstance(declared, str):
+            declared = tuple(declared)
+        is_whole = decimals == 0 or (
+            decimals is None and not real and are_integers(declared)
+        )
+        if has_bounds:
+            self.edges = _edges_between(low, high, bins, is_whole=is_whole)
+        else:
+            self.edges = parse_edges(declared, "`edges`")
         if len(self.edges) < 2:
             raise ValueError(
                 f"Interval requires at least 2 edges, got {len(self.edges)}."
@@ -350,7 +364,8 @@ class Interval:
         self.missing = missing
         self.releases = ()
         self.decimals: int | None = None
-        if self.dtype.kind == "M" and (real or decimals is not None):
+        is_number = self.dtype.kind == "f"
+        if not is_number and (real or decimals is not None):
             raise ValueError(
                 "`real` and `decimals` of an Interval require edges that are numbers, "
                 "got dates."
@@ -358,13 +373,11 @@ class Interval:
         if decimals is not None:
             self._check_decimals(decimals, real)
             self.decimals = int(decimals)
-            self.real = self.decimals > 0
-        else:
-            self.real = real or not declares_whole(declared, self.edges)
-            if self.dtype.kind == "f" and not self.real:
-                self.decimals = 0  # whole numbers; dates have no decimals
-        if has_bounds and self.decimals == 0:
-            self.edges = round_edges(self.edges)
+        elif is_number and is_whole:
+            self.decimals = 0  # dates have no decimals
+        self.real = is_number and not is_whole
+        self.takes_fractions = not (has_bounds and self.decimals == 0)
+        self.has_bins = not has_bounds or bins is not None or has_single_numbers(self)
 
     def _check_decimals(self, decimals: Any, real: bool) -> None:
         """Check `decimals`, the declared number of decimals; `real` is True if the numbers have fractions."""
@@ -403,7 +416,8 @@ class Interval:
 
     def _key(self) -> tuple[Any, ...]:
         """Return the fields by which declarations are compared."""
-        return self.edges, self.has_bins, self.missing, self.real, self.decimals
+        form = self.has_bins, self.takes_fractions
+        return self.edges, form, self.missing, self.real, self.decimals
 
     def __repr__(self) -> str:
         if self.observed:
@@ -413,29 +427,16 @@ class Interval:
         if len(edges) > MAX_SHOWN_VALUES:
             edges[MAX_SHOWN_VALUES - 2 : -1] = ["…"]
         texts = [f"edges={_shorten(edges)}"]
-        if not self.has_bins:
-            declared = [declared[0], declared[-1]]
+        bounds = describe_bounds(self)
+        if bounds is not None and not (self.has_bins and self.takes_fractions):
+            declared = [bounds.pop("low"), bounds.pop("high")]
             texts = list(map(repr, declared))
+            texts += [f"{name}={value}" for name, value in bounds.items()]
         if self.missing:
             texts.append("missing=True")
-        is_whole = declares_whole(declared, self._find_default_edges())
-        for name, value in self._describe_precision(is_whole).items():
+        for name, value in describe_precision(self, declared).items():
             texts.append(f"{name}={value}")
         return f"Interval({', '.join(texts)})"
-
-    def _find_default_edges(self) -> Sequence[Any]:
-        """Return the edges that the bounds have without `decimals`, or the declared edges."""
-        if self.has_bins or self.dtype.kind == "M":
-            return self.edges
-        return make_even_edges(self.edges[0], self.edges[-1], 10)
-
-    def _describe_precision(self, is_whole: bool) -> dict[str, Any]:
-        """Return the arguments `real` or `decimals`, if they differ from the default for `is_whole` edges."""
-        if self.real and self.decimals is None:
-            return {"real": True} if is_whole else {}
-        if self.real or not is_whole:
-            return {"decimals": self.decimals}
-        return {}
 
     @property
     def dtype(self) -> np.dtype[Any]:  # numpydoc ignore=RT01
@@ -444,7 +445,9 @@ class Interval:
 
     @property
     def labels(self) -> tuple[str | None, ...]:  # numpydoc ignore=RT01
-        """The bins as text, and None for missing, if it is declared."""
+        """The bins as text, whole numbers with a bin each as such; None for missing, if it is declared."""
+        if has_single_numbers(self):
+            return tuple(None if value is None else str(value) for value in self.values)
         texts = list(map(format_edge, self.edges))
         bins: list[str | None] = [f"[{low}, {high})" for low, high in pairwise(texts)]
         bins[-1] = f"[{texts[-2]}, {texts[-1]}]"
@@ -452,8 +455,9 @@ class Interval:
 
     @property
     def values(self) -> tuple[Edge | int | None, ...]:  # numpydoc ignore=RT01
-        """The midpoint of each bin, as an int if it is whole; None for missing."""
-        midpoints = [_find_midpoint(low, high) for low, high in pairwise(self.edges)]
+        """The midpoint of each bin, as an int if it is whole or the bounds are; None for missing."""
+        find = _find_midpoint if self.takes_fractions else _find_whole_middle
+        midpoints = [find(low, high) for low, high in pairwise(self.edges)]
         return (*midpoints, None) if self.missing else tuple(midpoints)
 
     def read(self, column: Any) -> NDArray[Any]:
@@ -496,7 +500,8 @@ class Interval:
         -------
         ndarray of unsigned integers
             Index of the bin of each value. Missing values have the index after the last
-            bin if they are declared. Values outside the domain have ``len(self)``.
+            bin if they are declared. Values outside the domain, such as fractions between
+            whole bounds, have ``len(self)``.
 
         Raises
         ------
@@ -504,11 +509,17 @@ class Interval:
             If the column does not contain numbers, or dates, as declared.
         """
         values = self.read(column)
+        fractions: Any = []
+        if not self.takes_fractions:
+            values, moved, is_fraction = round_numbers(values, 0)
+            fractions = moved[is_fraction]
         # The edges are rounded to the precision of the column, so that a float32 of 0.3 is
         # equal to the edge 0.3.
         edges = np.array(self.edges, values.dtype)
         missing = len(self.edges) - 1 if self.missing else len(self)
-        return encode_numbers(values, edges, len(self), missing)
+        codes = encode_numbers(values, edges, len(self), missing)
+        codes[fractions] = len(self)
+        return codes
 
 
 def drop_bins(interval: Interval) -> Interval:
@@ -524,46 +535,83 @@ def drop_bins(interval: Interval) -> Interval:
     return whole
 
 
-def declares_whole(declared: Iterable[Any], edges: Sequence[Any]) -> bool:
-    """Check if edges or bounds declare whole numbers by their types, see `Interval`; True for dates.
-
-    `declared` are the edges or bounds as written, and `edges` are the floats or dates between them.
-    """
-    if not isinstance(edges[0], float):
-        return True
-    # The edges between whole bounds may have fractions, such as for 20 bins of ages.
-    are_wide = all(upper - lower >= 1 for lower, upper in pairwise(edges))
-    return are_wide and all(isinstance(edge, Integral) for edge in declared)
+def has_single_numbers(interval: Interval) -> bool:
+    """Check if each bin has one whole number, between whole bounds."""
+    n_numbers = (
+        1 + interval.edges[-1] - interval.edges[0] if interval.decimals == 0 else 0
+    )
+    return not interval.takes_fractions and len(interval.edges) - 1 == n_numbers
 
 
-def _choose_n_bins(low: Any, high: Any, decimals: Any) -> int:
-    """Return the default number of bins: 10, or fewer such that no bin of whole numbers or days is empty."""
-    if type(low) is type(high) is date:
-        return max(1, min(10, (high - low).days))
-    low, high = shorten_edge(low), shorten_edge(high)
-    are_whole = is_whole_number(low) and is_whole_number(high)
-    is_narrow = decimals == 0 and are_whole and low < high < low + 10
-    return int(high - low) if is_narrow else 10
+def describe_bounds(interval: Interval) -> dict[str, Any] | None:
+    """Return the arguments `low`, `high` and `bins` of an interval; None if its bins have other edges."""
+    low, high = interval.edges[0], interval.edges[-1]
+    bounds: dict[str, Any] = {"low": shorten_edge(low), "high": shorten_edge(high)}
+    bins = len(interval.edges) - 1
+    if interval.takes_fractions and interval.has_bins:
+        # Even edges of fractions and dates declare the same as bounds.
+        with np.errstate(all="ignore"):
+            is_even = interval.edges == tuple(make_even_edges(low, high, bins))
+        return bounds | {"bins": bins} if is_even and interval.decimals != 0 else None
+    is_default = has_single_numbers(interval) and bins <= DEFAULT_BINS
+    return bounds if is_default or not interval.has_bins else bounds | {"bins": bins}
 
 
-def _edges_between(low: Any, high: Any, bins: Any) -> list[Any]:
+def describe_precision(interval: Interval, declared: Any) -> dict[str, Any]:
+    """Return the argument `real` or `decimals`, if it differs from the default for `declared` edges or bounds."""
+    default = 0 if are_integers(declared) else None
+    if interval.dtype.kind == "M" or interval.decimals == default:
+        return {}
+    if interval.decimals is None:
+        return {"real": True}
+    return {"decimals": interval.decimals}
+
+
+def are_integers(declared: Any) -> bool:
+    """Check if edges or bounds, as written, are integers, which declare whole numbers."""
+    return np.iterable(declared) and all(isinstance(e, Integral) for e in declared)
+
+
+def _edges_between(
+    low: Any, high: Any, bins: Any, *, is_whole: bool
+) -> tuple[Any, ...]:
     """Check bounds and a number of bins, and return the edges of equal bins between the bounds."""
     if low is None or high is None:
         absent = "low" if low is None else "high"
         raise ValueError(
             f"Interval requires both `low` and `high`, or `edges`, got {absent}=None."
         )
-    if not is_whole_number(bins) or bins < 1:
+    if bins is not None and (not is_whole_number(bins) or bins < 1):
         raise ValueError(
             f"`bins` of an Interval must be a whole number of at least 1, got {bins!r}."
         )
     low, high = parse_edges([low, high], "`low` and `high`")
+    is_whole = is_whole and isinstance(low, float)
+    if is_whole:
+        low, high = np.ceil(low).item(), np.floor(high).item()
     if low >= high:
         raise ValueError(
             "`low` of an Interval must be less than high, got "
             f"{format_edge(low)} and {format_edge(high)}."
         )
-    return make_even_edges(low, high, int(bins))
+    if is_whole:
+        n_numbers = high - low + 1
+        bins = bins or int(min(DEFAULT_BINS, n_numbers))
+        if bins > n_numbers:
+            raise ValueError(
+                f"`bins` of an Interval must be at most its {n_numbers:.0f} whole "
+                f"numbers, got {bins}. For numbers with fractions, declare "
+                f"Interval({low!r}, {high!r}, bins={bins})."
+            )
+        return make_whole_edges(low, high, bins)
+    if bins is None and type(low) is date:
+        bins = min(DEFAULT_BINS, (high - low).days)
+    return tuple(make_even_edges(low, high, int(bins or DEFAULT_BINS)))
+
+
+def _find_whole_middle(low: float, high: float) -> int:
+    """Return the middle of the whole numbers of a bin, rounded down."""
+    return int((math.ceil(low) + high) // 2)
 
 
 def _find_midpoint(low: Any, high: Any) -> Edge | int:
@@ -603,11 +651,10 @@ def _shorten(texts: Iterable[str]) -> str:
 
 def _interval_to_json(interval: Interval) -> dict[str, Any]:
     """Return the arguments of an Interval as types of JSON."""
-    edges = {"edges": value_to_json(list(interval.edges))}
-    if not interval.has_bins:
-        bounds = interval.edges[0], interval.edges[-1]
-        low, high = value_to_json(list(map(shorten_edge, bounds)))
-        edges = {"low": low, "high": high}
+    edges: dict[str, Any] = {"edges": value_to_json(list(interval.edges))}
+    if not interval.has_bins or not interval.takes_fractions:
+        bounds = describe_bounds(interval) or {}
+        edges = dict(zip(bounds, value_to_json([*bounds.values()]), strict=True))
     return edges | {
         "missing": interval.missing,
         "real": interval.real,
@@ -617,14 +664,22 @@ def _interval_to_json(interval: Interval) -> dict[str, Any]:
 
 def _interval_from_json(content: dict[str, Any]) -> Interval:
     """Return the Interval of the output of `_interval_to_json`."""
-    # Edges are read instead of bounds with a number of bins, because the number in a file
-    # could be arbitrarily large.
     names = ("missing", "real", "decimals")
     options = {name: content[name] for name in names}
     if "edges" in content:
         return Interval(edges=value_from_json(content["edges"]), **options)
     bounds = value_from_json([content["low"], content["high"]])
-    return Interval(*bounds, **options)
+    return Interval(*bounds, bins=read_bins(content), **options)
+
+
+def read_bins(content: Mapping[str, Any]) -> Any:
+    """Return the number of bins in a file, which must be limited because it costs memory."""
+    bins = content.get("bins")
+    if isinstance(bins, int) and bins > MAX_DECLARED_VALUES:
+        raise ValueError(
+            f"`bins` must be at most {MAX_DECLARED_VALUES:,} in a file, got {bins}."
+        )
+    return bins
 
 
 register_type("interval", Interval, _interval_to_json, _interval_from_json)

@@ -14,7 +14,7 @@ import pandas as pd
 from dateutil.relativedelta import relativedelta  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from skdp._arrays import Codes, Floats, Indices
+from skdp._arrays import Codes, Floats, Indices, Mask
 from skdp.tables import types_of_values
 
 # A number, a date or a datetime (a subclass of date).
@@ -55,13 +55,34 @@ def cut_evenly(low: float, high: float, bins: int) -> Floats:
     return edges.astype(float)
 
 
-def round_edges(edges: tuple[float, ...]) -> tuple[float, ...]:
-    """Round the inner edges of bins of whole numbers up, unless a bin is narrower than 1."""
+def make_whole_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
+    """Return the edges of bins of whole numbers; with as many bins as numbers, each has a bin."""
+    if bins > high - low:
+        # The last bin is closed, so the largest number needs an edge below it.
+        return *np.arange(low, high).tolist(), high - 0.5, high
     # The bins contain the same whole numbers: [0, 9.5) and [9.5, 19) are 0 to 9 and 10 to 18.
-    if np.diff(edges).min() < 1:
-        return edges
-    first, *inner, last = edges
+    first, *inner, last = make_even_edges(low, high, bins)
     return first, *(float(math.ceil(edge)) for edge in inner), last
+
+
+def round_numbers(
+    values: NDArray[Any], decimals: int
+) -> tuple[NDArray[Any], Indices, Mask]:
+    """Round numbers to a number of decimals.
+
+    Also return the positions of the numbers that are changed, and whether they have more decimals.
+    """
+    unit = 10.0**decimals
+    numbers = values.astype(float, copy=False)
+    with np.errstate(all="ignore"):
+        rounded = np.rint(numbers * unit) / unit if decimals else np.rint(numbers)
+    moved = np.flatnonzero(rounded != numbers)
+    moved = moved[~np.isnan(numbers[moved])]
+    numbers = values[moved].astype(float)
+    # Sums of rounded numbers have rounding errors, such as 0.1 + 0.2.
+    precision = np.abs(numbers) * np.finfo(values.dtype).eps
+    error = np.maximum(1e-6 / unit, precision)
+    return rounded, moved, np.abs(rounded[moved] - numbers) > error
 
 
 def parse_edges(edges: Any, name: str) -> tuple[Any, ...]:

@@ -17,14 +17,16 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from skdp._json import MAX_DECLARED_VALUES, MAX_FILE_BYTES, check_version
+from skdp._json import MAX_FILE_BYTES, check_version
 from skdp.domain._attributes import (
     Categories,
     Interval,
-    declares_whole,
+    describe_bounds,
+    describe_precision,
     name_column_in_errors,
+    read_bins,
 )
-from skdp.domain._bins import make_even_edges, round_edges, shorten_edge
+from skdp.domain._bins import shorten_edge
 from skdp.tables import (
     ColumnError,
     Table,
@@ -95,25 +97,13 @@ def _describe_attribute(attribute: Categories | Interval) -> dict[str, Any]:
     """Return the table of a column in a domain file, as arguments of `Categories` or `Interval`."""
     if isinstance(attribute, Categories):
         return _describe_categories(attribute)
-    edges = list(map(shorten_edge, attribute.edges))
-    low, high, bins = attribute.edges[0], attribute.edges[-1], len(edges) - 1
-    # Bounds and a number of bins are written instead of edges if they give these edges.
-    with np.errstate(all="ignore"):
-        even = tuple(make_even_edges(low, high, bins))
-        is_even = attribute.edges == (
-            round_edges(even) if attribute.decimals == 0 else even
-        )
-    table: dict[str, Any] = {"edges": edges}
-    if is_even or not attribute.has_bins:
-        table = {"low": edges[0], "high": edges[-1], "bins": bins}
-    if not attribute.has_bins:
-        del table["bins"]
+    table = describe_bounds(attribute)
+    if table is None:
+        table = {"edges": list(map(shorten_edge, attribute.edges))}
+    declared = table.get("edges") or [table["low"], table["high"]]
     if attribute.missing:
         table["missing"] = True
-    has_bounds = is_even or not attribute.has_bins
-    declared = edges[:: len(edges) - 1] if has_bounds else edges
-    is_whole = declares_whole(declared, attribute._find_default_edges())
-    return table | attribute._describe_precision(is_whole)
+    return table | describe_precision(attribute, declared)
 
 
 def _describe_categories(attribute: Categories) -> dict[str, Any]:
@@ -226,12 +216,7 @@ def _parse_column(table: Any) -> Categories | Interval:
         hint = "; write a name with a dot in quotes" if is_table else ""
         raise ValueError(f"unexpected key {unknown_keys[0]!r}: {_EXPECTED}{hint}.")
     if not is_list:
-        bins = table.get("bins", 1)
-        if isinstance(bins, int) and bins > MAX_DECLARED_VALUES:
-            raise ValueError(
-                f"`bins` must be at most {MAX_DECLARED_VALUES:,} in a domain file, got "
-                f"{bins}."
-            )
+        read_bins(table)
         return Interval(**table)
     values = table["values"]
     if not isinstance(values, list):

@@ -239,7 +239,7 @@ class NumberField(Field):
                 "unbiased proportions of bins, use FrequencyOracleEncoder with an "
                 "Interval."
             )
-        bins = Interval(*self.bounds, bins=n_bins)
+        bins = Interval(*self.bounds, bins=n_bins, real=True)
         frequencies = np.full(n_bins, np.nan)
         if sums.any():
             # Smoothing averages neighboring cells, so about 512 small cells are estimated,
@@ -571,7 +571,7 @@ class NumericPerturber(PermanentReportsMixin, ReportTransformer):
             )
         columns = {}
         for name, pair in bounds.items():
-            columns[name] = Interval(*find_bounds(pair, name), bins=1)
+            columns[name] = Interval(*find_bounds(pair, name), real=True)
         return Domain(columns)
 
     def _declared_row(self, names: Sequence[Any]) -> pd.DataFrame:

@@ -251,7 +251,9 @@ def _refit(content: Mapping[str, Any], transformer_class: type[Any]) -> Any:
 def _make_domain(parameter: str, declared: Mapping[Any, Any]) -> Domain:
     """Make a domain from the parameter `categories` or `bounds`."""
     if parameter == "bounds":
-        declared = {name: Interval(*pair, bins=1) for name, pair in declared.items()}
+        declared = {
+            name: Interval(*pair, bins=1, real=True) for name, pair in declared.items()
+        }
     return Domain(declared)
 
 
@@ -363,6 +365,7 @@ def _describe_client(protocol: ReportProtocol) -> dict[str, Any]:
         column: dict[str, Any] = {"name": name, "values": list(values.values)}
         if isinstance(values, Interval):
             column["edges"] = list(values.edges)
+            column["whole"] = not values.takes_fractions
         columns.append(column)
     samplers = []
     for oracle in protocol.oracles:

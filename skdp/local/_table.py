@@ -594,7 +594,9 @@ class LocalTableEncoder(CategoryTransformer):
         else:
             bounds = check_bounds(self.bounds)
             categories = dict(self._domain_of_categories())
-        numbers = {name: Interval(*pair, bins=1) for name, pair in bounds.items()}
+        numbers = {
+            name: Interval(*pair, bins=1, real=True) for name, pair in bounds.items()
+        }
         return Domain(categories | numbers)
 
     def _estimate(

@@ -88,6 +88,24 @@ def test_error_names_undeclared_missing_values(declared, value):
         release_table(MAKERS[5](GROUPS, None, unknown="error"), pd.DataFrame({"age": [None, "hush"]}))
 
 
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("declared", [(1, 7), (0, 90)])
+def test_fraction_between_whole_bounds_raises_before_the_charge(make, declared):
+    """Encoders and histograms counted 1.5 in a bin of `Interval(1, 7)`."""
+    ledger = skdp.PrivacyLedger(epsilon=9)
+    frame = pd.DataFrame({"age": [1.0, 7.0, 1.5, 2.0] * 50})
+    low, high = declared
+    lazy = [] if make in MAKERS[:3] else [pl.from_pandas(frame).lazy()]
+    for table in (frame, pl.from_pandas(frame), *lazy):
+        with pytest.raises(ValueError, match=rf"Column 'age' .*Interval\({low}\.0, {high}\.0\)") as caught:
+            release_table(make(skdp.Interval(low, high), ledger, unknown="error"), table)
+        assert "1.5" not in str(caught.value)
+    assert ledger.spent.epsilon == 0
+    for whole in (frame.round(), frame.round().astype(int)):
+        release_table(make(skdp.Interval(low, high), ledger, unknown="error"), whole)
+    release_table(make(skdp.Interval(0.0, 90.0), ledger, unknown="error"), frame)
+
+
 def test_error_does_not_list_values_read_from_the_data():
     with pytest.warns(UserWarning, match="read from the data"):
         encoder = skdp.RandomizedResponseEncoder().fit(pd.DataFrame({"x": ["hunter2", "b"]}))

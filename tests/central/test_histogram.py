@@ -161,7 +161,7 @@ class TestCells:
         assert DPHistogram(domain={"a": range(200)}).fit(pd.DataFrame({"a": [1]})).method_ == "hierarchical"
         mixed = [3, *range(4, 200), 1]
         assert DPHistogram(domain={"a": mixed}).fit(pd.DataFrame({"a": [1]})).method_ == "flat"
-        both = DPHistogram(domain=Interval(0, 1, bins=20)).fit([[0, 1]])
+        both = DPHistogram(domain=Interval(0.0, 1.0, bins=20)).fit([[0, 1]])
         assert (both.method_, both.branching_) == ("flat", 400)
         with pytest.raises(ValueError, match="`range_estimate` requires a histogram of one column"):
             both.range_estimate(0, 1)
@@ -191,6 +191,13 @@ class TestRanges:
         assert estimate == Estimate(count, estimate.std_error, estimate.lower, estimate.upper)
         assert (estimate.std_error == 0) == (count == 0)
         assert estimate.upper - estimate.lower == (2 if count else 0)
+
+    def test_range_of_whole_numbers_with_a_bin_each_includes_the_largest(self):
+        answers = pd.DataFrame({"x": [1] * 5 + [3] * 10 + [4] * 20})
+        histogram = DPHistogram(100.0, domain=Interval(1, 4)).fit(answers)
+        assert histogram.to_frame().index.tolist() == ["1", "2", "3", "4"]
+        ranges = [(None, None, 35), (1, 4, 35), (1, 3, 5), (4, None, 20), (2, 4, 30)]
+        assert all(histogram.range_estimate(low, high).value == count for low, high, count in ranges)
 
     def test_error_increases_with_the_level(self):
         histogram = DPHistogram(0.5, domain=self.EDGES, confidence_level=0.5, random_state=0).fit(self.AGES)

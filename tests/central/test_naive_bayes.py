@@ -70,7 +70,7 @@ class TestAccuracy:
             assert all(np.allclose(np.exp(one).sum(axis=1), 1) for one in model.feature_log_prob_)
 
     def test_values_outside_the_domain_raise_or_are_ignored_or_clipped(self):
-        bins = {"age": Interval(0, 100, bins=10), "size": Interval(-4, 4, bins=4)}
+        bins = {"age": Interval(0.0, 100.0, bins=10), "size": Interval(-4.0, 4.0, bins=4)}
         assert categorical(categories=bins).fit(NUMBERS, ILL).score(NUMBERS, ILL) > 0.65
         odd = WORDS.assign(job=WORDS["job"].where(WORDS["job"] != "smith", None))
         model = categorical(1e4, handle_unknown="ignore").fit(odd, ILL)

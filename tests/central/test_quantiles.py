@@ -128,9 +128,9 @@ def test_whole_bounds_give_whole_numbers(bounds, large):
     assert filled.tolist() == [0]
 
 
-def test_bounds_of_one_unit_and_floats_give_fractions_and_decimals_are_kept():
+def test_bounds_of_floats_give_fractions_and_decimals_are_kept():
     numbers = np.random.default_rng(0).random(2000)
-    for bounds, decimals in (((0, 1), None), ((0.0, 1.0), None), ({"x": Interval(0, 1, bins=2, decimals=2)}, 2)):
+    for bounds, decimals in (((0.0, 1.0), None), ({"x": Interval(0, 1, bins=2, decimals=2)}, 2)):
         values = pd.DataFrame({"x": numbers if decimals is None else numbers.round(2).astype(np.float32)})
         model = DPGroupBy(1e4, by=None, statistics="median", bounds=bounds, random_state=0).fit(values)
         released = model.estimates_["x_median"][0, 0]
@@ -138,7 +138,10 @@ def test_bounds_of_one_unit_and_floats_give_fractions_and_decimals_are_kept():
         assert (released == round(released, 2)) == (decimals is not None)
 
 
-@pytest.mark.parametrize("bounds", [(0, 100), {"x": Interval(0, 100)}, {"x": Interval(0.0, 100.0, decimals=1)}])
+@pytest.mark.parametrize(
+    "bounds",
+    [(0, 100), (1, 2), {"x": Interval(0, 100)}, {"x": Interval(1, 2)}, {"x": Interval(0.0, 100.0, decimals=1)}],
+)
 @pytest.mark.parametrize("large", [False, True])
 def test_fraction_that_bounds_do_not_declare_raises_before_charge(bounds, large):
     """The median of 1.25 was 1, and its interval missed it."""

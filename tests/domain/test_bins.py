@@ -75,7 +75,7 @@ def test_edges_beyond_the_dtype_of_a_column_are_compared():
 def test_even_edges_are_decimal_fractions(low, high, bins):
     first, last = Fraction(repr(low)), Fraction(repr(high))
     expected = [float(first + (last - first) * index / bins) for index in range(bins + 1)]
-    interval = Interval(low, high, bins=bins)
+    interval = Interval(float(low), float(high), bins=bins)
     assert list(interval.edges) == expected
     assert interval.encode(np.array(expected[:-1])).tolist() == list(range(bins))
     domain = Domain({"x": interval})
@@ -86,9 +86,13 @@ def test_even_edges_are_decimal_fractions(low, high, bins):
 def test_vectors_of_clients_are_reproduced():
     """`examples/client/columns.mjs` tests the same vectors."""
     vectors = json.loads(Path(skdp.domain.__file__).with_name("bin_vectors.json").read_text())
-    assert len(vectors) == 7
+    assert len(vectors) == 8
     for vector in vectors:
-        interval = Interval(edges=vector["edges"], missing=vector["values"][-1] is None)
+        edges, missing = vector["edges"], vector["values"][-1] is None
+        interval = Interval(edges=edges, missing=missing)
+        if vector["whole"]:
+            interval = Interval(int(edges[0]), int(edges[-1]), bins=len(edges) - 1, missing=missing)
+        assert list(interval.edges) == edges
         assert list(interval.values) == vector["values"]
         codes = interval.encode(np.array(vector["numbers"])).tolist()
         assert [None if code == len(interval) else code for code in codes] == vector["codes"]

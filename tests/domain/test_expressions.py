@@ -12,7 +12,7 @@ from skdp import Domain, Interval
 COLUMNS = {
     "a": Interval(0, 10, missing=True),
     "b": Interval(0, 10),
-    "rate": Interval(0, 1),
+    "rate": Interval(0.0, 1.0),
     "hours per week": Interval(0, 100),
     "sex": ["male", "female", None],
     "partner": ["male", "female"],
@@ -173,7 +173,7 @@ def test_fractions_of_days_are_rounded_to_microseconds():
 
 
 def test_dtype_of_a_derived_column_follows_from_declared_dtypes():
-    whole = Domain({"x": Interval(0, 20), "y": Interval(0, 1)}, derived={"d": "x + 1", "e": "x + y", "f": "x / 2"})
+    whole = Domain({"x": Interval(0, 20), "y": Interval(0.0, 1.0)}, derived={"d": "x + 1", "e": "x + y", "f": "x / 2"})
     for x in ([1, 2], [1.0, 2.0]):
         frame = whole.add_derived(pd.DataFrame({"x": x, "y": [0.0, 1.0]}))
         assert frame.dtypes[["d", "e", "f"]].tolist() == [np.int64, np.float64, np.float64]

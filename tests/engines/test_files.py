@@ -148,7 +148,7 @@ def test_file_without_rows_gives_no_reports(people, tmp_path, form):
 
 CSV = Domain(
     {
-        "age": Interval(0, 100, bins=10),
+        "age": Interval(range(0, 101, 10)),
         "grade": [1, 2, None],
         "score": [1, 2.5],
         "left": [True, False, None],

@@ -42,7 +42,7 @@ MODEL = DPGaussianNB(2.0, bounds=(-3, 3), classes=["ill", "fine"])
 CASES = {name: {} for name in EVERY}
 CASES |= {
     "DPMinMaxScaler, quantile ends": {"bounds": (0, 1), "quantile_range": (5, 95)},
-    "DPSimpleImputer, medians": {"strategy": "median"},
+    "DPSimpleImputer, medians": {"strategy": "median", "bounds": (0.0, 1.0)},
 }
 
 

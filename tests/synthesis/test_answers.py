@@ -240,7 +240,7 @@ def test_numbers_clipped_to_the_upper_bound_are_counted_there(high, decimals):
         (Interval(20, 90, bins=3, decimals=2), 90.0, 500),
         (Interval(date(2020, 1, 1), date(2020, 12, 31), bins=3), date(2020, 12, 31), 500),
         (Interval([20.0, 60, 90], real=True), 90.0, 500),
-        (Interval([0, 1, 2]), 2, 500),
+        (Interval([0, 8, 16]), 16, 500),
     ],
 )
 def test_range_from_the_upper_bound_is_a_part_of_the_last_bin(interval, bound, expected, bins):

@@ -84,7 +84,7 @@ class TestPrivacy:
     def test_another_number_costs_the_stated_epsilon(self, epsilon):
         """A number moves to another bin, block and fine cell, or to another fine cell of its bin."""
         table = pd.DataFrame({"cell": ["a", "b"] * 5, "value": np.arange(10.0) * 4})
-        domain = {"cell": ["a", "b"], "value": Interval(0, 40, bins=2, decimals=0)}
+        domain = {"cell": ["a", "b"], "value": Interval(0, 40, bins=2)}
         used = []
         for row, value in itertools.product(range(0, 10, 3), [1.0, 11.0, 21.0, 39.0]):
             neighbor = table.copy()
@@ -150,7 +150,7 @@ class TestPrivacy:
             ({"domain": Domain({"job": list("abc")})}, r"for the columns \['sex'\].* The Domain declares \['job'\]"),
             ({"domain": {"sex": ["f"]}}, "Column 'sex' contains a value.* outside the declared domain"),
             ({"epsilon": 0}, "epsilon"),
-            ({"columns": ["age", "sex"], "domain": DOMAIN | {"age": Interval(0, 81, bins=3_000)}}, "got 6,000"),
+            ({"columns": ["age", "sex"], "domain": DOMAIN | {"age": Interval(0.0, 81.0, bins=3_000)}}, "got 6,000"),
         ],
     )
     def test_invalid_arguments_raise_before_charge(self, parameters, message):

@@ -40,7 +40,7 @@ def make_majority(n=N, seed=0):
     return table
 
 
-SIGN_DOMAIN = {name: Interval(-1, 1, bins=8) for name in "abcdef"} | {"label": [0, 1]}
+SIGN_DOMAIN = {name: Interval(-1.0, 1.0, bins=8) for name in "abcdef"} | {"label": [0, 1]}
 CODE_DOMAIN = {name: [0, 1, 2] for name in "abcdef"} | {"label": [0, 1]}
 
 

@@ -116,11 +116,11 @@ class TestSize:
     def test_error_of_a_trillion_cells_states_the_bytes(self):
         ledger = PrivacyLedger(epsilon=10)
         with pytest.raises(ValueError, match="got 1,000,000,000,000"):
-            fit_model(np.zeros((2, 6)), domain=Interval(0, 1, bins=100), marginals="full", ledger=ledger)
+            fit_model(np.zeros((2, 6)), domain=Interval(0.0, 1.0, bins=100), marginals="full", ledger=ledger)
         cycle = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (0, 5), (0, 3), (1, 4)]
         named = [tuple(f"x{index}" for index in pair) for pair in cycle]
         with pytest.raises(ValueError, match="got 1,000,000,000,000 and 1,002,000,000,000 in total"):
-            fit_model(np.zeros((2, 6)), domain=Interval(0, 1, bins=1000), marginals=named, ledger=ledger)
+            fit_model(np.zeros((2, 6)), domain=Interval(0.0, 1.0, bins=1000), marginals=named, ledger=ledger)
         assert ledger.spent == (0, 0)
 
 

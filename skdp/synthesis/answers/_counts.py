@@ -27,7 +27,7 @@ from skdp.synthesis.model import (
     merge_marginals,
     project,
 )
-from skdp.synthesis.private._cells import Shape
+from skdp.synthesis.private._cells import Shape, Steps
 from skdp.tables import is_missing, to_objects
 
 ESTIMATES = ("count", "std_error", "lower", "upper", "supported")
@@ -284,6 +284,8 @@ def weigh_range(
             f"The range of column {name!r} must be (low, high) with low <= high, got "
             f"{limits}."
         )
+    if values.decimals == 0:
+        start, stop = np.ceil(start), np.ceil(stop)
     dtype = float if values.dtype.kind == "f" else "datetime64[us]"
     edges = np.array(values.edges, dtype)
     low = np.clip(start, edges[:-1], edges[1:])
@@ -296,9 +298,11 @@ def weigh_range(
         weights[is_part] = np.clip(ranks[is_part], MIN_PART, 1 - MIN_PART)
     if start == edges[-1] <= stop:
         # The last bin is closed. Its upper bound is in the last fine cell; without fine
-        # cells, the bin has two numbers.
-        part = 0.5 if shape is None else shape.proportions[-1]
-        weights[-1] = np.clip(part, MIN_PART, 1 - MIN_PART)
+        # cells, the bin has one or two numbers.
+        part = 1 / Steps.of(values).n_values[-1]
+        if shape is not None:
+            part = np.clip(shape.proportions[-1], MIN_PART, 1 - MIN_PART)
+        weights[-1] = part
     return np.append(weights, 0.0) if values.missing else weights
 
 

@@ -104,13 +104,15 @@ def make_undeclared_error(
     values = domain[name]
     is_binned = isinstance(values, Interval)
     advice = advice or (INTERVAL_ADVICE if is_binned else CATEGORIES_ADVICE)
-    if isinstance(values, Interval) and values.decimals is not None:
+    has_decimals = isinstance(values, Interval) and values.decimals is not None
+    if has_decimals and values.takes_fractions:
         declared = f"decimals={values.decimals}"
-        if not values.decimals:
-            declared += " (whole numbers)"
         remedy = (
             "set decimals= to their number of decimals, or real=True for any number"
         )
+        if not values.decimals:
+            declared += " (whole numbers)"
+            remedy = f"use floats, such as Interval{values.edges[:: len(values.edges) - 1]}, {remedy}"
         cells = columns[domain.columns.index(name)]
         if len(cells) == 0:  # the rows are in an engine
             advice = (
