@@ -94,7 +94,8 @@ def test_guesses_are_rounded_as_in_statements():
         gaussian = PrivacyGuarantee(float(epsilon), delta=1e-6, losses=(GaussianLoss(noise.mu),))
         for guarantee, numbers in ((pure, (guess, detections)), (gaussian, (of_noise, detected))):
             found = re.search(
-                r"guess is right (?:at most )?(.*?) times .* detects (?:at most )?(.*) of 100", guarantee.in_odds()
+                r"After the release, a guess is right (?:at most )?(.*?) times .* detects (?:at most )?(.*) of 100",
+                guarantee.in_odds(),
             )
             assert found.groups() == numbers
         guesses[epsilon] = guess, of_noise

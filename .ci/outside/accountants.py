@@ -1,7 +1,7 @@
-"""Compare `compose`, `gaussian_epsilon` and `shuffled_guarantee` with dp-accounting.
+"""Compare composition and shuffling with dp-accounting, and bounds of attacks with riskcal.
 
-The optimistic estimate of dp-accounting is a lower bound of the true epsilon, up to its discretization. No stated
-epsilon may be below it.
+The optimistic estimate of dp-accounting is a lower bound of the true epsilon, up to its discretization, and riskcal
+computes the success of the best attack from it. No stated number may be below it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import sys
 from collections.abc import Callable
 from fractions import Fraction
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from dp_accounting.pld import privacy_loss_distribution as pld
+from riskcal.analysis import get_advantage_from_pld, get_beta_from_pld
 from scipy.stats import binom
 
 from skdp import PrivacyGuarantee
@@ -51,9 +53,9 @@ def compare_gaussian() -> tuple[float, float]:
     return lower, gaussian_epsilon(mu, delta)
 
 
-def compare_composition() -> tuple[float, float]:
-    """Compose random numbers of Laplace, Gaussian and k-ary randomized response releases."""
-    delta, stated, distributions = draw_delta(), [], []
+def draw_releases(delta: float) -> tuple[list[PrivacyGuarantee], Any]:
+    """Draw numbers of Laplace, Gaussian and k-ary randomized response releases, and compose them by dp-accounting."""
+    stated, distributions = [], []
     for kind in rng.choice(["laplace", "gaussian", "response"], rng.integers(1, 4)):
         epsilon, n_releases = draw_epsilon(0.05, 1), int(rng.integers(1, 20))
         if kind == "laplace":
@@ -77,8 +79,29 @@ def compare_composition() -> tuple[float, float]:
             one = pld.from_randomized_response(k / rest, k, **OPTIONS)
         stated += [guarantee] * n_releases
         distributions.append(one.self_compose(n_releases))
-    composed = reduce(lambda first, second: first.compose(second), distributions)
+    return stated, reduce(lambda first, second: first.compose(second), distributions)
+
+
+def compare_composition() -> tuple[float, float]:
+    delta = draw_delta()
+    stated, composed = draw_releases(delta)
     return composed.get_epsilon_for_delta(delta), compose(stated, delta=delta).epsilon
+
+
+def compare_guess() -> tuple[float, float]:
+    """Compare the total variation, which determines the best guess."""
+    stated, composed = draw_releases(1e-6)
+    total = compose(stated, delta=1e-6)
+    return float(get_advantage_from_pld(composed)), 2 * total.guess_probability - 1
+
+
+def compare_true_positives() -> tuple[float, float]:
+    """Compare the true positive rate at a false positive rate between 0.1 and 10 %."""
+    stated, composed = draw_releases(1e-6)
+    rate = float(10 ** rng.uniform(-3, -1))
+    # A test that does not look at the releases attains the rate.
+    power = max(1 - float(get_beta_from_pld(composed, alpha=rate)), rate)
+    return power, compose(stated, delta=1e-6).true_positive_rate(rate)
 
 
 def compare_shuffled_pair() -> tuple[float, float]:
@@ -112,12 +135,14 @@ def find_epsilon(first: np.ndarray, second: np.ndarray, delta: float) -> float:
 COMPARISONS: dict[str, Callable[[], tuple[float, float]]] = {
     "gaussian_epsilon": compare_gaussian,
     "compose": compare_composition,
+    "guess_probability": compare_guess,
+    "true_positive_rate": compare_true_positives,
     "shuffled_guarantee": compare_shuffled_pair,
 }
 
 
 def main() -> int:
-    """Print a line per function; return the number of stated epsilons below a lower bound."""
+    """Print a line per function; return the number of stated numbers below a lower bound."""
     print(
         "function | cases | stated / lower bound: smallest | median | largest | below"
     )

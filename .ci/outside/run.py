@@ -11,7 +11,10 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parents[1]
 LOGS = ROOT / "benchmarks" / "results" / "outside"
-TOOLS = ["dp-recorder", "dp-accounting", "opendp", "sdmetrics", "numpy", "scikit-learn"]
+TOOLS = [
+    *("dp-recorder", "dp-accounting", "riskcal", "opendp", "sdmetrics"),
+    *("numpy", "scikit-learn"),
+]
 CHECKS = [
     *("privacy_maps", "accountants", "record_replay", "samplers"),
     "synthetic_quality",

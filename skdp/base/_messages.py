@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import math
 import sys
 import warnings
 from collections.abc import Generator, Iterable, Iterator
@@ -80,7 +79,7 @@ _MIN_ROWS = 1_000
 
 
 def warn_of_epsilon(epsilon: float, requested: float | None = None) -> None:
-    """Warn of an epsilon above 10, with the success probability of the best attack.
+    """Warn of an epsilon above 10.
 
     `requested` is the parameter of the user, from which epsilon may be rounded down.
     """
@@ -88,9 +87,6 @@ def warn_of_epsilon(epsilon: float, requested: float | None = None) -> None:
     # reports is not the true value.
     if epsilon <= 10:
         return
-    # The best test of two equally likely inputs errs with probability 1 / (1 + e^epsilon)
-    # (P. Kairouz, S. Oh, P. Viswanath 2017).
-    failure = 1 / (1 + math.exp(min(epsilon, 700.0)))
     stated = f"epsilon={epsilon:.6g}"
     # The probabilities of reports are multiples of 2**-64, which limits epsilon.
     if requested is not None and epsilon < float(requested) * (1 - 1e-6):
@@ -99,8 +95,8 @@ def warn_of_epsilon(epsilon: float, requested: float | None = None) -> None:
             f"epsilon={float(requested):.6g},"
         )
     warn_at_caller(
-        f"{stated} gives weak protection: the best attack on two equally likely inputs "
-        f"succeeds with a probability of up to 1 - {failure:.2g}. Use epsilon <= 10",
+        f"{stated} gives weak protection from an attacker who knows everything else. "
+        "Use epsilon <= 10",
         WeakGuaranteeWarning,
         about="answers/which_epsilon",
     )

@@ -414,8 +414,8 @@ def membership_inference(
     Rows are compared by Gower's distance [1]_: the sum over columns of 1 for different
     categories, and of the difference of two numbers divided by the range.
 
-    **The bound** is ``(e^epsilon - 1 + 2 delta) / (e^epsilon + 1)`` [2]_, with the
-    epsilon for the replacement of a record. It holds on average over rows and noise if
+    **The bound** is ``2 p - 1`` [2]_, with the ``guess_probability`` p of the guarantee
+    for the replacement of a record. It holds on average over rows and noise if
     members and non-members are independent rows of the same population. A small
     advantage does not prove privacy, because other attacks may succeed.
 
@@ -499,12 +499,9 @@ def _bound_advantage(guarantee: Any) -> float:
         raise TypeError(
             f"`guarantee` must be a PrivacyGuarantee, got {type(guarantee).__name__}."
         )
-    # The bound of an attack on one row is for the replacement of the row.
-    replaced = guarantee.to("replace")
-    # Humphries et al. (2023): (e^epsilon - 1 + 2 delta) / (e^epsilon + 1). Numerator and
-    # denominator are divided by e^epsilon, which may be infinite.
-    inverse = math.exp(-replaced.epsilon)
-    return min(1.0, (1 - inverse + 2 * replaced.delta * inverse) / (1 + inverse))
+    # The bound of an attack on one row is for the replacement of the row. Humphries et al.
+    # (2023) bound it by the total variation.
+    return 2 * guarantee.to("replace").guess_probability - 1
 
 
 def _score_proximity(

@@ -60,7 +60,8 @@ def plan_epsilon(
     Returns
     -------
     float
-        Smallest epsilon with three significant digits, or rho or mu.
+        Smallest epsilon with three significant digits, or rho or mu. ``Mu(mu, delta).guess``
+        is the probability of a correct guess.
 
     Raises
     ------

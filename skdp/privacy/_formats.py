@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from decimal import ROUND_CEILING, Context, Decimal
@@ -16,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from skdp._json import check_version, parse_json, value_to_json
-from skdp.exact import exp_bounds, round_up
+from skdp.exact import round_up
 
 
 def check_epsilon(value: Any, *, name: str = "epsilon", zero: bool = False) -> Fraction:
@@ -95,14 +94,6 @@ def format_percent(probability: float) -> str:
         if percent < 100:
             return f"at most {percent.normalize():f}"
     return "nearly 100" if probability < 1 else "possibly 100"
-
-
-def format_ratio(epsilon: float) -> str:
-    """Format ``e**epsilon`` with three digits, rounded up."""
-    if epsilon > math.log(1e9):
-        return "possibly more than 1,000,000,000"
-    ratio = round_up(exp_bounds(epsilon)[1])
-    return f"at most {_ceil(ratio, 2 if ratio < 100 else 0):,}"
 
 
 def _ceil(number: float, n_decimals: int) -> Decimal:

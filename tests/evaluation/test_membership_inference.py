@@ -50,7 +50,7 @@ def test_members_are_identified_at_a_large_epsilon_only():
     assert shown.auc > 0.6 > hidden.auc
     assert shown.advantage_bound == pytest.approx(1)
     relation = fit_model(0.1, members).guarantee_.to("replace").epsilon
-    assert hidden.advantage_bound == pytest.approx(math.tanh(relation / 2))
+    assert 0 < hidden.advantage_bound <= math.tanh(relation / 2) + 1e-9
 
 
 @pytest.mark.long

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger
+from skdp import BudgetExceeded, PrivacyGuarantee, PrivacyLedger, privacy_statement
 from skdp.exact import exp_bounds, log_upper
 from skdp.privacy import GaussianLoss, gaussian_epsilon, pure_mu, zcdp_epsilon
 
@@ -110,3 +110,30 @@ def test_no_strategy_of_all_types_of_charges_exceeds_the_budget():
     options = [answer("3/2"), as_noise("3/2"), make_worst_release("5/4", 1 / 64), threshold(1 / 32)]
     reached = of_ledger(options, epsilon, **budget)
     assert 0.02 < reached <= Fraction(delta)
+
+
+BUDGETS = [{"epsilon": 1.0}, {"epsilon": 0.75, "delta": 0.25}, {"rho": 0.15}, {"mu": 0.6}]
+
+
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+def test_no_strategy_guesses_better_than_the_budget_allows(budget):
+    """The best strategy of charges that depend on results: its total variation is the delta at epsilon 0."""
+    options = [answer("5/4"), answer("3/2"), answer(2)]
+    if "delta" in budget:
+        options = [answer("3/2"), make_worst_release("5/4", 1 / 64), threshold(1 / 32)]
+    guess = PrivacyLedger(**budget).balance().loc["budget", "guess"]
+    reached = (1 + of_ledger(options, 0.0, **budget)) / 2
+    assert reached <= Fraction(guess)
+    assert reached > Fraction(guess) - Fraction(1, 12)  # a budget that is much smaller would be found
+
+
+def test_a_strategy_guesses_better_than_the_losses_of_its_charges_allow():
+    """Answers of odds 3/2 that stop when they agree twice: the fault of a total by the losses of the charges."""
+    guarantee, _ = answer("3/2")
+    ledger = PrivacyLedger(3.0)
+    for _ in range(2):
+        ledger.charge(guarantee, "answer")
+    statement = privacy_statement(ledger)
+    # After two answers that agree, the guess is right with odds of 9/4.
+    reached = Fraction(9, 13)
+    assert Fraction(statement.total_if_fixed.guess_probability) < reached <= Fraction(statement.total.guess_probability)

@@ -43,7 +43,7 @@ def make_objects():
         "ledger": (ledger, ["budget", "spent", "remaining", "0.5", "1.5"]),
         "domain": (
             derived,
-            ["age", "Interval(edges=[0, 10, 20, 30, 40, 50, …, 90])", NAME, "['f', 'm']", "age < 80", "old = age > 60"],
+            ["age", "Interval(0, 90, bins=9)", NAME, "['f', 'm']", "age < 80", "old = age > 60"],
         ),
         "statement": (privacy_statement(FITTED), [NAME, "privatized rows", "RandomizedResponseEncoder"]),
         "ledger statement": (privacy_statement(ledger), [NAME, "as charged"]),

@@ -42,7 +42,7 @@ X = pd.DataFrame({"x": np.arange(50) / 50})
 NEED_DELTA = [
     DPLogisticRegression(1.0, delta=1e-6, bounds=(0, 1), classes=[False, True]),
     DPAdditiveClassifier(1.0, delta=1e-6, bounds=(0, 1), classes=[False, True]),
-    DPMarginalSynthesizer(1.0, delta=1e-6, domain={"x": Interval(0, 1, bins=2)}),
+    DPMarginalSynthesizer(1.0, delta=1e-6, domain={"x": Interval(0.0, 1.0, bins=2)}),
 ]
 
 

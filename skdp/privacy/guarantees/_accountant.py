@@ -70,28 +70,26 @@ def smallest_epsilon(losses: Iterable[Loss], delta: Fraction) -> float | None:
         return None
     # Without a failure, this delta remains: delta = failure + (1 - failure) * remaining.
     remaining = (delta - failure) / (1 - failure)
-    pure, epsilon_sum, mu = _sum_losses(losses)
+    pure, epsilon_sum, mu, slack = _sum_losses(losses)
     if mu and remaining < math.ulp(0.0):
         return None
     # Basic composition: the epsilons of the pure and the Gaussian losses add.
     basic = epsilon_sum + Fraction(gaussian_epsilon(mu, remaining) if mu else 0)
-    slack = _find_slack(pure, epsilon_sum, mu) if pure else None
-    if slack is None or remaining <= 1e-270:
+    if not pure or slack is None or remaining <= 1e-270:
         return round_up(basic)
     searched = _search_epsilon(pure, mu, float(remaining), round_up(basic))
     return round_up(min(basic, Fraction(searched) + slack))
 
 
-def find_profile(losses: Iterable[Loss]) -> tuple[Floats, Floats]:
-    """Return epsilons, from 0 on, and a proven delta of the composition of losses for each; empty if there are none.
+def find_profile(losses: Iterable[Loss]) -> list[tuple[float, float]]:
+    """Return epsilons with a proven delta of the composition of losses; empty if none is proven.
 
     This is the privacy profile, from which bounds of attacks follow.
     """
     losses = merge_losses(losses)
-    pure, epsilon_sum, mu = _sum_losses(losses)
-    slack = _find_slack(pure, epsilon_sum, mu)
+    pure, _, mu, slack = _sum_losses(losses)
     if slack is None:
-        return np.array([]), np.array([])
+        return []
     n_losses = 1 + sum(loss.count for loss in pure)
     # All tails that convolutions cut together have at most 2**-40.
     total = LossDistribution(1.0, 0, np.ones(1))
@@ -103,14 +101,23 @@ def find_profile(losses: Iterable[Loss]) -> tuple[Floats, Floats]:
     largest = max(float(total.points[-1]), 0.0) + mu**2 / 2 + 4 * mu
     even = np.linspace(0, largest, MAX_PROFILE_POINTS)
     epsilons = np.unique(np.concatenate([even, frequent]))
-    deltas = [total.delta(x, mu) for x in (epsilons - float(slack)).tolist()]
-    bounds = np.array(deltas) * (1 + n_losses * _MARGIN) + 1e-280
     failure = round_up(_find_failure(losses))
-    return epsilons, np.minimum(failure + (1 - failure) * bounds, 1)
+    pairs = []
+    for epsilon in epsilons.tolist():
+        delta = total.delta(epsilon - float(slack), mu)
+        bound = delta * (1 + n_losses * _MARGIN) + 1e-280
+        pairs.append((epsilon, failure + (1 - failure) * bound))
+    return pairs
 
 
-def _sum_losses(losses: Iterable[Loss]) -> tuple[list[Loss], Fraction, float]:
-    """Return the losses with a finite epsilon, the sum of their epsilons, and the mu of all Gaussian losses."""
+def _sum_losses(
+    losses: Iterable[Loss],
+) -> tuple[list[Loss], Fraction, float, Fraction | None]:
+    """Return the losses with a finite epsilon, the sum of their epsilons, the mu of all Gaussian losses, and the slack.
+
+    The slack bounds the error of epsilon by the rounding of points of the grid. It is
+    None if it is not proven.
+    """
     epsilon_sum = mu_squared = Fraction(0)
     pure = []
     for loss in losses:
@@ -119,13 +126,7 @@ def _sum_losses(losses: Iterable[Loss]) -> tuple[list[Loss], Fraction, float]:
         elif loss._epsilon:
             epsilon_sum += loss.count * loss._epsilon
             pure.append(loss)
-    return pure, epsilon_sum, gaussian_loss(mu_squared).mu
-
-
-def _find_slack(
-    pure: Sequence[Loss], epsilon_sum: Fraction, mu: float
-) -> Fraction | None:
-    """Return a bound of the error of epsilon by the rounding of points of the grid; None if none is proven."""
+    mu = gaussian_loss(mu_squared).mu
     # The error bounds and `_MARGIN` are proven for these ranges only.
     has_margins = (
         (mu == 0 or (2.0**-30 if pure else 0) < mu < 2.0**5)
@@ -135,7 +136,7 @@ def _find_slack(
     # Each change of the grid moves points by a few units in the last place, and there are
     # at most two changes for each bit of a count and each different loss.
     slack = (epsilon_sum + Fraction(mu)) * (64 + len(pure)) / (1 << 50)
-    return slack if has_margins else None
+    return pure, epsilon_sum, mu, slack if has_margins else None
 
 
 def _find_failure(losses: Iterable[Loss]) -> Fraction:

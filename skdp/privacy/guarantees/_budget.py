@@ -279,10 +279,10 @@ class Mu(_ConcentratedBudget):
         >>> round(1 / month.mu, 1)
         6.8
         """
-        if guess is None and epsilon is not None:
-            return super().of(epsilon, delta)
-        if guess is None or epsilon is not None:
+        if (guess is None) == (epsilon is None):
             raise TypeError("`of` requires either `epsilon` or `guess`.")
+        if epsilon is not None:
+            return super().of(epsilon, delta)
         target = check_epsilon(guess, name="guess")
         if not Fraction(1, 2) < target < 1:
             raise ValueError(f"`guess` must be between 0.5 and 1, got {guess}.")

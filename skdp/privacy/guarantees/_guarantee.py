@@ -25,7 +25,6 @@ from skdp.privacy._formats import (
     format_name,
     format_number,
     format_percent,
-    format_ratio,
     parse_record,
     write_name,
 )
@@ -57,8 +56,8 @@ class WeakGuaranteeWarning(UserWarning):
     >>> [warning.category is WeakGuaranteeWarning for warning in caught]
     [True]
     >>> print(caught[0].message)
-    epsilon=12 gives weak protection: the best attack on two equally likely inputs succeeds with a probability of up to
-    1 - 6.1e-06. Use epsilon <= 10. See file:...which_epsilon.md
+    epsilon=12 gives weak protection from an attacker who knows everything else. Use epsilon <= 10. See
+    file:...which_epsilon.md
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("ignore", WeakGuaranteeWarning)
     ...     encoder = RandomizedResponseEncoder(12.0, categories=[["f", "m"]]).fit([["f"], ["m"]])
@@ -438,17 +437,16 @@ class PrivacyGuarantee(JsonRecord):
         Returns
         -------
         str
-            The largest factor between the probabilities of a result, by epsilon and delta; the largest probability of
-            a correct guess between two neighboring inputs that are equally likely before the release
-            (``guess_probability``); and the largest true positive rate of an attack whose false positive rate is 1 %
-            (`true_positive_rate`).
+            The largest probability of a correct guess between two neighboring inputs that are equally likely before the
+            release (``guess_probability``), and the largest true positive rate of an attack whose false positive rate
+            is 1 % (`true_positive_rate`).
 
         Notes
         -----
         **Privacy.** A bound for the attacker who knows everything but one record, in the columns of the scope. Other
-        knowledge about the record, such as its other columns, is not covered: "right about 50 times in 100" is the
-        success of this attacker before the release. With noise from a seed, the bound does not hold, and the text
-        states so instead.
+        knowledge about the record, such as its other columns, is not covered: "right 50 times in 100" is the success of
+        this attacker before the release. With noise from a seed, the bound does not hold, and the text states so
+        instead.
 
         The bounds follow from the losses, and from epsilon, delta and rho if the losses are not known. They are exact
         for Gaussian noise, randomized response, discrete Laplace noise and the exponential mechanism. For several
@@ -463,30 +461,22 @@ class PrivacyGuarantee(JsonRecord):
         --------
         >>> from skdp import PrivacyGuarantee
         >>> print(PrivacyGuarantee(1.0).in_odds())
-        Any result is at most 2.72 times as likely for the data as for data that differ by replacing one record. For an
-        attacker who knows all other data, and is right about 50 times in 100 when guessing between the two before the
-        release, a guess is right at most 73.2 times in 100 after it; with 1 false alarm in 100, an attack detects at
-        most 2.8 of 100.
+        Suppose an attacker knows everything except whether the data or data that differ by replacing one record were
+        used, and considers both equally likely: a guess is right 50 times in 100. After the release, a guess is right
+        at most 73.2 times in 100; with 1 false alarm in 100, an attack detects at most 2.8 of 100.
         """
+        if not self.secure:
+            return (
+                "Do not publish. The noise comes from a seed, and whoever knows or "
+                "guesses it can compute the true result."
+            )
         difference = self._format_scope()
         if self.relation == "replace_values":
             difference = self._format_neighbors()
-        compared = f"for data that differ by {difference}"
-        if not self.secure:
-            guess = format_percent(self.guess_probability)
-            return (
-                "Do not publish. The noise comes from a seed, and whoever knows or "
-                "guesses it can compute the true result. These numbers do not hold: "
-                f"{format_amounts(self.epsilon, self.delta)}, {guess} correct "
-                "guesses in 100."
-            )
-        if self.delta:
-            excess = format_number(self.delta)
-            compared += f" (plus at most delta, {excess})"
         return (
-            f"Any result is {format_ratio(self.epsilon)} times as likely for the data "
-            f"as {compared}. For an attacker who knows all other data, and is right "
-            "about 50 times in 100 when guessing between the two before the release, "
+            "Suppose an attacker knows everything except whether the data or data that "
+            f"differ by {difference} were used, and considers both equally likely: a "
+            "guess is right 50 times in 100. After the release, "
             f"{self._format_attack()}."
         )
 
@@ -495,8 +485,8 @@ class PrivacyGuarantee(JsonRecord):
         guess = format_percent(self.guess_probability)
         power = format_percent(self.true_positive_rate(0.01))
         return (
-            f"a guess is right {guess} times in 100 after it; with 1 false alarm in 100, "
-            f"an attack detects {power} of 100"
+            f"a guess is right {guess} times in 100; with 1 false alarm in 100, an "
+            f"attack detects {power} of 100"
         )
 
     def _to_loss(self) -> StatedLoss:

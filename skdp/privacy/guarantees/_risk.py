@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from skdp._arrays import Floats
-from skdp.exact import exp_bounds, round_up
 from skdp.privacy.guarantees._accountant import find_profile
 from skdp.privacy.guarantees._conversions import zcdp_epsilon
 from skdp.privacy.guarantees._losses import Loss, StatedLoss
@@ -28,7 +26,7 @@ from skdp.privacy.guarantees._losses import Loss, StatedLoss
 # S. Oh, P. Viswanath 2017). At epsilon 0, delta is the total variation.
 
 # Deltas at which a rho is converted.
-_DELTAS = 10.0 ** -np.arange(1, 9)
+_DELTAS = [10.0**-digits for digits in range(1, 9)]
 
 # Bound of the rounding errors of an exponential, a product and a sum.
 _MARGIN = 2.0**-48
@@ -37,29 +35,22 @@ _MARGIN = 2.0**-48
 @lru_cache(maxsize=256)
 def list_pairs(stated: StatedLoss, losses: tuple[Loss, ...]) -> tuple[Floats, Floats]:
     """Return epsilons and deltas that hold for a release with a stated loss and the losses of its parts."""
-    epsilons, deltas = find_profile(losses) if losses else find_profile([stated])
-    further = [(stated.epsilon, stated.delta)]
+    pairs = [*find_profile(losses or [stated]), (stated.epsilon, stated.delta)]
     if stated.rho is not None:
         # By Pinsker's inequality, the total variation is at most sqrt(rho / 2).
-        variation = math.sqrt(stated.rho / 2) * (1 + _MARGIN)
-        further += [(0.0, min(variation, 1.0))]
-        further += [(zcdp_epsilon(stated.rho, x), x) for x in _DELTAS.tolist()]
-    more_epsilons, more_deltas = zip(*further, strict=True)
-    epsilons = np.append(epsilons, more_epsilons)
-    deltas = np.append(deltas, more_deltas)
+        pairs.append((0.0, math.sqrt(stated.rho / 2) * (1 + _MARGIN)))
+        pairs += [(zcdp_epsilon(stated.rho, delta), delta) for delta in _DELTAS]
     # e**710 is not a float, and such a pair hardly limits an attack.
-    return np.minimum(epsilons, 700), np.where(epsilons > 700, 1, deltas)
+    epsilons, deltas = np.array([(0, 1), *(x for x in pairs if x[0] < 700)]).T
+    return epsilons, deltas
 
 
 def bound_guess(stated: StatedLoss, losses: tuple[Loss, ...] = ()) -> float:
     """Return the largest success probability of a guess between two equally likely neighboring inputs."""
-    # The best pair is found with floats, and its bound is rounded up.
     epsilons, deltas = list_pairs(stated, losses)
-    best = int(np.argmax((1 - deltas) / (1 + np.exp(epsilons))))
-    delta, ratio = Fraction(float(deltas[best])), Fraction(1)
-    if epsilons[best]:
-        ratio = exp_bounds(float(epsilons[best]))[1]
-    return min(1.0, round_up((ratio + delta) / (1 + ratio)))
+    powers = np.exp(epsilons)
+    bounds = (powers + deltas) / (1 + powers) * (1 + _MARGIN)
+    return min(1.0, float(bounds.min()))
 
 
 def bound_true_positives(

@@ -315,20 +315,17 @@ class Account:
 
     def describe_amounts(self, amounts: Sums) -> dict[str, Any]:
         """Return the fields epsilon, delta, rho and losses of a guarantee for amounts in the measure of the budget."""
-        fields: dict[str, Any] = {"epsilon": 0.0, "delta": 0.0, "rho": None}
-        fields["losses"] = ()
+        fields: dict[str, Any] = {"delta": STATED_DELTA, "rho": None, "losses": ()}
         if self.epsilon is not None:
-            return fields | {x: to_float(amounts[x]) for x in ("epsilon", "delta")}
-        amount = Fraction(amounts["rho" if self.mu is None else "mu_squared"])
-        if not amount:
-            return fields
-        fields["delta"] = STATED_DELTA
-        if self.rho is not None:
-            rho = round_up(amount)
-            return fields | {"epsilon": zcdp_epsilon(rho, STATED_DELTA), "rho": rho}
-        loss = gaussian_loss(amount)
-        epsilon = gaussian_epsilon(loss.mu, STATED_DELTA)
-        return fields | {"epsilon": epsilon, "losses": (loss,)}
+            fields |= {x: to_float(amounts[x]) for x in ("epsilon", "delta")}
+        elif self.rho is not None:
+            fields["rho"] = to_float(amounts["rho"])
+            fields["epsilon"] = zcdp_epsilon(fields["rho"], STATED_DELTA)
+        else:
+            loss = gaussian_loss(Fraction(amounts["mu_squared"]))
+            fields["losses"] = (loss,)
+            fields["epsilon"] = gaussian_epsilon(loss.mu, STATED_DELTA)
+        return fields
 
     def largest_charge(self) -> tuple[float, float]:
         """Return the largest epsilon and delta of one further charge that states no other loss."""

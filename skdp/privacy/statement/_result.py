@@ -324,12 +324,8 @@ class PrivacyStatement(JsonRecord):
         >>> "at most 73.2 times in 100" in html
         True
         """
-        guess = None
-        if self.total is not None and self.total.secure:
-            guess = format_percent(self.total.guess_probability)
         page = _load_template().render(
             self.to_dict(),
-            guess=guess,
             source=_SOURCES.get(self.secure),
             limits=_LIMITS,
             shared_epsilon=SHARED_EPSILON,
@@ -343,18 +339,11 @@ class PrivacyStatement(JsonRecord):
         if self.total is not None:
             meaning = record["meaning"]
             limits = _LIMITS if self.total.secure else ""
-            rho = ""
-            if self.total.rho is not None:
-                # Losses of several steps have a smaller epsilon than their rho.
-                rho = (
-                    f", rho = {format_number(self.total.rho)}; epsilon may be smaller "
-                    "than a conversion of rho"
-                )
             lines += [
                 f"Trusted: {meaning['trusted']}.{limits}",
                 f"Unit of privacy: {meaning['unit']}.",
                 f"Neighbors: {meaning['neighbors']}.",
-                f"Variant: {meaning['variant']}{rho}.",
+                f"Variant: {meaning['variant']}.",
                 meaning["odds"],
             ]
         if self.facts:
@@ -422,7 +411,11 @@ def _load_template() -> Any:
             "`to_html` requires jinja2. Use `pip install jinja2` (extra 'plot')."
         ) from error
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters |= {"digits": format_number, "budget": _format_budget}
+    environment.filters |= {
+        "digits": format_number,
+        "percent": format_percent,
+        "budget": _format_budget,
+    }
     template = files("skdp.privacy.statement").joinpath("page.html.j2")
     return environment.from_string(template.read_text(encoding="utf-8"))
 

@@ -54,6 +54,10 @@ _LEDGER_NOTES = (
     "holds.",
 )
 
+_SEVERAL = (
+    "The guess holds if the estimators and their epsilons were chosen before the first "
+    "result. Otherwise, charge a ledger, and state the ledger."
+)
 _IF_FIXED = (
     "If the number and the losses of these releases were fixed before the first result, "
     "{attack} (total_if_fixed)."
@@ -196,6 +200,8 @@ def privacy_statement(
     reason = walk.find_reason_to_replace()
     total, explanation = _find_total(walk, reason)
     notes = [*explanation, *walk.list_notes()]
+    if len(estimators) > 1 and total is not None:
+        notes.append(_SEVERAL)
     if reason == COUNTED:
         # The guarantee of a synthesizer without `transform` precedes the total with it.
         notes[: len(explanation) + 1] = [notes[len(explanation)], *explanation]
