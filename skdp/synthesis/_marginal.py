@@ -108,12 +108,12 @@ class DPMarginalSynthesizer(
     domain : Domain, mapping of column name to values, list of values per column, or Interval
         Public values of each column: lists of values (None declares missing), or an `Interval` of numbers or dates.
         Bins of an Interval that are not declared are found: they have about equal noisy counts, and a value with more
-        than a fifth of the records, such as 0, has its own. Numbers within a bin are drawn by noisy counts of smaller
-        cells, and have the `decimals` of the Interval. `discover_domain` finds a domain with differential privacy, and
-        ``skdp draft-domain`` writes a file to edit. A polars Enum and ordered categories of pandas need no
-        declaration. Bins, ordered categories and ``skdp.domain.Categories(values, ordered=True)`` are ordered; other
-        lists are not. All rows satisfy the `constraints` of the domain. Its `derived` columns are computed and not
-        modeled.
+        than a fifth of the records, such as 0, has its own, as have other frequent values if the budget suffices.
+        Numbers within a bin are drawn by noisy counts of smaller cells, and have the `decimals` of the Interval.
+        `discover_domain` finds a domain with differential privacy, and ``skdp draft-domain`` writes a file to edit. A
+        polars Enum and ordered categories of pandas need no declaration. Bins, ordered categories and
+        ``skdp.domain.Categories(values, ordered=True)`` are ordered; other lists are not. All rows satisfy the
+        `constraints` of the domain. Its `derived` columns are computed and not modeled.
     marginals : {"auto", "independent", "full"} or list of tuples, default="auto"
         Marginals to measure. ``"auto"`` measures all single columns and selects pairs by noisy scores ([1]_). If the
         budget suffices, it also selects marginals of up to five columns that a first model estimates badly.
@@ -200,8 +200,9 @@ class DPMarginalSynthesizer(
 
     Of d columns, each with declared bins of several values spends 3/(20 d) of the budget on counts of fine cells. If k
     columns have fine cells, each whose bins are found spends 1/(5 k) of the budget on them. The fine cells depend on
-    the declared `Interval` only. Numbers are drawn in proportion to these counts where the counts exceed their
-    noise, from fitted tails beyond them, and uniformly elsewhere.
+    the declared `Interval`. Cells with many records are divided by further noisy counts, for at most 3/(40 k) of the
+    budget, until a frequent number has its own cell. Numbers are drawn in proportion to these counts where the counts
+    exceed their noise, from fitted tails beyond them, and uniformly elsewhere.
 
     `transform` returns as many rows as X has, as scikit-learn requires. If X is the table of `fit`, this reveals the
     number of records, and the rows have the guarantee ``guarantee_.to("replace")``. With `person`, no guarantee holds

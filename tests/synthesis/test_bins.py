@@ -5,6 +5,8 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow.dataset
 import pytest
 
 import skdp.engines  # noqa: F401 registers the engines for `fit`
@@ -91,6 +93,54 @@ def test_frequent_value_has_a_bin_of_its_own():
     assert edges[edges.index(40.0) + 1] == 41.0
 
 
+FREQUENT = {
+    "halves": ([1.5, 2.0, 2.5, 7.0], Interval(0.0, 7.0)),
+    "float32": ([float(np.float32(value)) for value in (0.1108433, 1.0045637, 0.9965166, 0.9975)], Interval(0.0, 1.3)),
+    "incomes": ([500, 1_234, 12_457, 29_999], Interval(0, 30_000)),
+    "cents": ([0.01, 17.35, 99.99, 4_711.48], Interval(0, 10_000, decimals=2)),
+    "days": (
+        [date(1931, 5, 17), date(1990, 1, 1), date(1999, 12, 31), date(2000, 2, 29)],
+        Interval(date(1900, 1, 1), date(2020, 1, 1)),
+    ),
+}
+
+
+def frequent_numbers(name, n=2_000):
+    """Make a column of four frequent numbers, of which the second determines another column."""
+    values, declared = FREQUENT[name]
+    index = np.random.default_rng(0).integers(0, 4, n)
+    table = pd.DataFrame({"x": pd.Series(values)[index].reset_index(drop=True), "y": (index == 1).astype(int)})
+    return table, {"x": declared, "y": [0, 1]}
+
+
+@pytest.mark.parametrize("name", FREQUENT)
+def test_frequent_numbers_are_drawn_exactly(name):
+    """Numbers were drawn evenly from cells of a 128th of the bounds, in which a few numbers had all records."""
+    table, domain = frequent_numbers(name)
+    rows = DPMarginalSynthesizer(100.0, delta=1e-6, domain=domain, random_state=0).fit(table).sample(2_000)
+    x = rows["x"] if rows["x"].dtype.kind != "M" else rows["x"].dt.date
+    for value in FREQUENT[name][0]:
+        assert (x == value).mean() == pytest.approx((table["x"] == value).mean(), abs=0.02)
+    assert ((x == FREQUENT[name][0][1]) == (rows["y"] == 1)).mean() > 0.98
+
+
+def test_numbers_are_not_searched_if_noise_exceeds_their_records():
+    table, domain = frequent_numbers("float32")
+    synthesizer = DPMarginalSynthesizer(0.1, delta=1e-6, domain=domain, random_state=0).fit(table)
+    assert {*synthesizer.domain_["x"].edges} <= {*cells_of(domain["x"]).edges}
+
+
+@pytest.mark.parametrize(("kind", "name"), [("polars", "cents"), ("arrow", "halves")])
+def test_frequent_numbers_of_a_large_table_are_found(kind, name):
+    table, domain = frequent_numbers(name)
+    synthesizer = DPMarginalSynthesizer(100.0, delta=1e-6, domain=domain, random_state=0)
+    expected = synthesizer.fit(table).marginal(["x", "y"])
+    large = pl.from_pandas(table).lazy()
+    if kind == "arrow":
+        large = pyarrow.dataset.dataset(pyarrow.Table.from_pandas(table))
+    pd.testing.assert_frame_equal(synthesizer.fit(large).marginal(["x", "y"]), expected)
+
+
 def test_declared_bins_are_kept_beside_found_bins():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"a": rng.exponential(9, 3_000).round(), "b": rng.integers(0, 90, 3_000)}).clip(0, 100)
@@ -119,12 +169,13 @@ def test_person_costs_the_stated_epsilon(bins, rows):
     days = np.datetime64("2000-01-01") + rng.integers(0, 9, 12)
     table = pd.DataFrame({"a": rng.integers(0, 600, 12), "b": days, "person": np.repeat(np.arange(12 // rows), rows)})
     synthesizer = DPMarginalSynthesizer(20.0, domain=bounds_only(domain, bins), max_rows_per_person=rows)
-    for marginals in ("auto", "independent"):
-        release = partial(with_persons, synthesizer.set_params(marginals=marginals))
+    # With the largest budget, cells with a frequent number are divided.
+    for epsilon, marginals in ((20, "auto"), (20, "independent"), (3_000, "auto")):
+        release = partial(with_persons, synthesizer.set_params(epsilon=float(epsilon), marginals=marginals))
         replay = replay_release(release, table, table[:-rows])
         assert replay.passed, replay.findings
         # For a person with 3 rows, a score may change by less than 3.
-        assert replay.epsilon == pytest.approx(20, rel=0.02)
+        assert replay.epsilon == pytest.approx(epsilon, rel=0.02)
 
 
 # Cells.

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 
 from skdp import DPMarginalSynthesizer
 from skdp.central.statistics import rows_within
@@ -103,6 +103,28 @@ def test_noise_has_the_stated_variance(kind, method):
     freedom = 4000 / (1 if kind == "gaussian" else 8)
     low, high = chi2.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], freedom) / freedom
     assert low < found / said**2 < high
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scale", [0.1, 0.2, 0.4, 1, 3, 30])
+def test_errors_of_integers_with_little_noise_are_exact(kind, scale):
+    """Rounding added a twelfth to the variance, which is wrong for noise that is nearly always 0."""
+    amount = scale**-2 if kind == "gaussian" else 1 / scale
+    budget = make_budget(kind, Fraction(amount).limit_denominator(10**6))
+    values = np.arange(1, 400 + 20 * scale)
+    if kind == "gaussian":
+        beyond = 2 * norm.sf((values - 0.5) / scale)  # P(|noise| >= value)
+    else:
+        beyond = 2 * np.exp(-values / scale) / (1 + math.exp(-1 / scale))
+    std = math.sqrt(((2 * values - 1) * beyond).sum())
+    assert budget.std_error(Fraction(1)) == pytest.approx(max(1e-3, std), rel=1e-4)
+    before = scale if kind == "gaussian" else math.sqrt(2) * scale
+    assert budget.noise_scale(Fraction(1)) == pytest.approx(before, rel=1e-6)
+    assert budget.noise_scale(Fraction(1, 4)) == pytest.approx(before * 4**budget.error_power, rel=1e-6)
+    mean = math.sqrt(2 / math.pi) * scale if kind == "gaussian" else scale
+    # For more noise, rounding changes the mean by less than a hundredth of it.
+    relative = beyond.sum() / mean if scale < 3 else 1
+    assert budget.relative_error(before) == pytest.approx(relative, rel=0.02, abs=1e-12)
 
 
 SIZES = {"a": 2, "b": 2}

@@ -299,10 +299,10 @@ def weigh_range(
     if start == edges[-1] <= stop:
         # The last bin is closed. Its upper bound is in the last fine cell; without fine
         # cells, the bin has one or two numbers.
-        part = 1 / Steps.of(values).n_values[-1]
-        if shape is not None:
-            part = np.clip(shape.proportions[-1], MIN_PART, 1 - MIN_PART)
-        weights[-1] = part
+        if shape is None:
+            weights[-1] = 1 / Steps.of(values).n_values[-1]
+        else:
+            weights[-1] = np.clip(shape.proportions[-1], MIN_PART, 1 - MIN_PART)
     return np.append(weights, 0.0) if values.missing else weights
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 
 from skdp._arrays import Floats, Indices, Integers
 from skdp.central.statistics import Noise, choice_name, choose
-from skdp.domain import Domain
+from skdp.domain import Domain, Interval
 from skdp.privacy import Loss, PrivacyBudget, gaussian_loss, largest_mu
 from skdp.randomness import ByteSource, bernoulli_ratio
 from skdp.synthesis.model import (
@@ -31,6 +32,9 @@ from skdp.synthesis.private._records import (
     GroupedColumn,
     Records,
 )
+
+MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
+"""Mean absolute value of a standard normal variable."""
 
 MIN_STD_ERROR = 1e-3
 """Smallest standard error: noise that is nearly always 0 still gets a finite weight."""
@@ -180,7 +184,22 @@ class NoiseBudget:
     ) -> float:
         """Return the standard error of counts that are measured with a fraction of the budget."""
         noise = self._make_noise(fraction, sensitivity)
-        return max(MIN_STD_ERROR, float(noise.std) / self.unit)
+        return max(MIN_STD_ERROR, _rounded_std(noise) / self.unit)
+
+    def noise_scale(self, fraction: Fraction) -> float:
+        """Return the standard deviation of noise before rounding, proportional to a power of the fraction."""
+        noise = self._make_noise(fraction, ONE_COUNT)
+        root = noise.scale**0.5 if self.is_gaussian else math.sqrt(2) * noise.scale
+        return float(root) / self.unit
+
+    def relative_error(self, noise_scale: float) -> float:
+        """Return the mean absolute noise after rounding, relative to that before; `noise_scale` is its deviation."""
+        scale = noise_scale * self.unit
+        if not self.is_gaussian:
+            rate = min(math.sqrt(2) / scale, 700.0)
+            return rate / math.sinh(rate)
+        beyond = ndtr(-(np.arange(20) + 0.5) / min(scale, 2.0))
+        return 2 * float(beyond.sum()) / (MEAN_ABSOLUTE * min(scale, 2.0))
 
     def score_std_error(self, fraction: Fraction, n_scores: int) -> float:
         """Return the standard error of scores that are measured with a fraction of the budget."""
@@ -263,6 +282,15 @@ class NoiseBudget:
         weights = np.maximum(1, np.rint(relative * 2**30)).astype(np.int64).tolist()
         sum_of_weights = sum(weights)
         return [total * Fraction(weight, sum_of_weights) for weight in weights]
+
+
+def _rounded_std(noise: Noise) -> float:
+    """Return the standard deviation of the noise of one integer."""
+    if not noise.is_gaussian or noise.scale > 4:
+        return float(noise.std)
+    halves = np.arange(20) + 0.5
+    beyond = ndtr(-halves / math.sqrt(noise.scale))
+    return math.sqrt(4 * float(halves @ beyond))
 
 
 def _add_noise(numbers: Integers, noise: NDArray[Any]) -> Floats:
@@ -366,6 +394,27 @@ class PrivateCounts:
             columns.append((column, values if members is None else members))
         rows = self._records.load().group(columns)
         return next(rows.count([tuple(range(len(clique)))]))
+
+    @property
+    def can_refine(self) -> bool:
+        """True if columns can be encoded by other cells."""
+        return self._records.can_refine
+
+    def refine(self, cells: Mapping[int, Interval]) -> None:
+        """Encode some columns by other cells."""
+        self._records = self._records.refine(cells)
+
+    def measure_cells(
+        self, columns: Iterable[int], fraction: Fraction
+    ) -> dict[int, Marginal]:
+        """Release the counts of the cells of columns, each with a fraction of the budget, by column."""
+        cliques: list[Clique] = [(column,) for column in columns]
+        std_error = self.budget.std_error(fraction)
+        measured = {}
+        for clique, cells in zip(cliques, self._records.count(cliques), strict=True):
+            noisy = self.budget.add_to_counts(self._source, cells, fraction)
+            measured[clique[0]] = Marginal(clique, noisy, std_error)
+        return measured
 
     def measure_levels(
         self,

@@ -7,10 +7,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from skdp._arrays import Floats, Indices
+from skdp._arrays import Floats, Indices, Mask
 from skdp.domain import Domain, Interval
 from skdp.synthesis.measure._budget import PrivateCounts
 from skdp.synthesis.measure._interactions import group_values
@@ -24,9 +25,12 @@ from skdp.synthesis.model import (
 from skdp.synthesis.private._cells import (
     Shape,
     Steps,
+    add_cells,
+    divide_cells,
     find_bins,
     find_intervals,
     find_points,
+    find_single,
     find_starts,
     with_edges,
 )
@@ -50,6 +54,15 @@ MAX_BINS = 40
 
 FREQUENT_PROPORTION = 0.2
 """Proportion of the records from which on a cell, such as the value 0, is a bin of its own."""
+
+MAX_NUMBERS = 160
+"""Largest number of frequent numbers or narrow cells of a column that get cells of their own."""
+
+MIN_DIVIDED_STD_ERRORS = 20.0
+"""Standard errors above which a cell is divided: more than the noise of all its parts."""
+
+N_DIVISIONS = 10
+"""Number of times that frequent cells are divided."""
 
 N_BRANCHES = 8
 """Blocks of a block of cells."""
@@ -80,12 +93,85 @@ def measure_cells(
         levels |= private.measure_levels(declared, fraction)
     if found:
         levels |= private.measure_levels(found, Fraction(1, 5 * len(cells)))
+    cells = _find_numbers(private, cells, levels)
     numbers = NumberCounts(intervals, cells, levels, private.budget.is_gaussian)
     if found:
         domain = _choose_bins(private, domain, numbers, found, max_bins)
         numbers = replace(numbers, intervals=find_intervals(domain))
     private.coarsen(domain, numbers.bins)
     return domain, numbers
+
+
+def _find_numbers(
+    private: PrivateCounts,
+    cells: Mapping[int, Interval],
+    levels: dict[int, tuple[Marginal, ...]],
+) -> Mapping[int, Interval]:
+    """Give frequent numbers within wider cells their own cells, and count these; return the cells of each column.
+
+    `levels` has the noisy counts of `cells`, and gets the counts of the new cells.
+    """
+    # Only columns with frequent wide cells spend these fractions of the budget.
+    fraction = Fraction(1, 40 * max(1, len(cells)))
+    min_count = MIN_DIVIDED_STD_ERRORS * private.budget.std_error(fraction)
+    wide = {}
+    for column, fine in cells.items():
+        is_frequent = _mark_frequent(levels[column][0], fine, min_count)
+        if (is_wide := is_frequent & ~find_single(fine)).any():
+            wide[column] = fine, is_wide
+    if not wide or not private.can_refine:
+        return cells
+    found = _divide_cells(private, wide, fraction, min_count)
+    refined = {column: add_cells(cells[column], found[column]) for column in found}
+    private.refine(refined)
+    for column, counts in private.measure_cells(refined, fraction).items():
+        # The first cells are groups of the new ones.
+        members = find_bins(cells[column], refined[column])[: len(refined[column])]
+        coarser = []
+        for level in levels[column]:
+            groups = level.groups_of(column)
+            groups = members if groups is None else groups[members]
+            coarser.append(replace(level, groups=(groups,)))
+        levels[column] = counts, *coarser
+    return {**cells, **refined}
+
+
+def _divide_cells(
+    private: PrivateCounts,
+    wide: Mapping[int, tuple[Interval, Mask]],
+    fraction: Fraction,
+    min_count: float,
+) -> dict[int, list[Any]]:
+    """Divide the marked cells of some columns, and again their parts with at least `min_count` records.
+
+    Return the lower and upper edges of these parts, by index of the column. `fraction` of the budget is for the first
+    counts of each column, and for all later ones.
+    """
+    found: dict[int, list[Any]] = {column: [] for column in wide}
+    part = fraction
+    for _ in range(N_DIVISIONS):
+        divided = {column: divide_cells(*marked) for column, marked in wide.items()}
+        parts = {column: fine for column, (fine, _) in divided.items()}
+        private.refine(parts)
+        wide = {}
+        for column, counts in private.measure_cells(parts, part).items():
+            fine, is_part = divided[column]
+            is_part &= _mark_frequent(counts, fine, min_count)
+            edges = np.array(fine.edges, fine.dtype)
+            found[column].append((edges[:-1][is_part], edges[1:][is_part]))
+            if is_part.any():
+                wide[column] = fine, is_part
+        # Frequent parts are clear in spite of more noise.
+        part = fraction / N_DIVISIONS
+        if not wide:
+            break
+    return found
+
+
+def _mark_frequent(counts: Marginal, cells: Interval, min_count: float) -> Mask:
+    """Mark the cells that have many of the records, and at least `min_count`; shape (n_cells,)."""
+    noisy = counts.counts[: len(cells.edges) - 1]
+    return noisy >= max(min_count, float(noisy.sum()) / MAX_NUMBERS)
 
 
 @dataclass(frozen=True, eq=False)

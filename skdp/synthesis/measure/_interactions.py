@@ -13,9 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats, Indices
-from skdp.synthesis.measure._budget import PrivateCounts, PrivateScores
+from skdp.synthesis.measure._budget import (
+    MEAN_ABSOLUTE,
+    PrivateCounts,
+    PrivateScores,
+)
 from skdp.synthesis.measure._plan import MarginalPlan
-from skdp.synthesis.measure._scores import MEAN_ABSOLUTE, NOISE_COST
+from skdp.synthesis.measure._scores import NOISE_COST
 from skdp.synthesis.model import (
     Clique,
     GraphicalModel,

@@ -15,12 +15,14 @@ import numpy as np
 from scipy.special import ndtri
 
 from skdp._arrays import Floats, Indices
-from skdp.synthesis.measure._budget import NoiseBudget, PrivateCounts, groups_of
+from skdp.synthesis.measure._budget import (
+    MEAN_ABSOLUTE,
+    NoiseBudget,
+    PrivateCounts,
+    groups_of,
+)
 from skdp.synthesis.measure._plan import CLIQUES_PER_MODEL, MarginalPlan
 from skdp.synthesis.model import Clique, ValueGroups, sum_value_groups
-
-MEAN_ABSOLUTE = math.sqrt(2 / math.pi)
-"""Mean absolute value of a standard normal variable."""
 
 # Standard errors that are subtracted from a score, because the noise of the largest
 # scores is positive on average. With 0, standard deviations of smooth columns at epsilon 0.1 are 4 times as wrong
@@ -398,7 +400,7 @@ class Candidates:
         # see `NoiseBudget.cost_power`. The noise that a marginal adds is the increase
         # of this sum.
         power = self.budget.cost_power
-        error = NOISE_COST * self.budget.std_error(self.fraction)
+        scale = self.budget.noise_scale(self.fraction)
         costs = {}
         gains = {}
         for clique, gain in self.gains.items():
@@ -416,6 +418,11 @@ class Candidates:
         rejected: list[Clique] = []
         for clique in sorted(gains, key=rank, reverse=True):
             spent_with = spent + costs[clique] ** power
+            # The standard error of a count of this marginal, by `NoiseBudget.allocate`.
+            own = (
+                scale * (spent_with / costs[clique] ** power) ** self.budget.error_power
+            )
+            error = NOISE_COST * scale * self.budget.relative_error(own)
             added_noise = error * (spent_with ** (1 / power) - spent ** (1 / power))
             if gains[clique] <= added_noise:
                 continue

@@ -30,7 +30,12 @@ from skdp.base import limit_blas_threads
 from skdp.domain import Domain
 from skdp.oracles import project_to_simplex
 from skdp.randomness import ByteSource
-from skdp.synthesis.measure._budget import NoiseBudget, PrivateCounts, groups_of
+from skdp.synthesis.measure._budget import (
+    MEAN_ABSOLUTE,
+    NoiseBudget,
+    PrivateCounts,
+    groups_of,
+)
 from skdp.synthesis.measure._cell_counts import NumberCounts, measure_cells
 from skdp.synthesis.measure._interactions import (
     ORDERS,
@@ -43,7 +48,6 @@ from skdp.synthesis.measure._interactions import (
 from skdp.synthesis.measure._plan import MarginalPlan, is_within
 from skdp.synthesis.measure._scores import (
     MAX_WEIGHTED_COLUMNS,
-    MEAN_ABSOLUTE,
     SCORE_FRACTION,
     TARGET_WEIGHT,
     TARGET_WEIGHT_PER_COLUMN,

@@ -134,8 +134,8 @@ class _Side:
 
         The cells are about 12 of the body of the distribution, with `start` as the last.
         """
-        center = (self.edges[self.middle] + self.edges[self.middle + 1]) / 2
-        distances = self.edges - center
+        low, high = self.edges[[self.middle, self.middle + 1]]
+        distances = (self.edges - low) - (high - low) / 2
         is_body = (self.beyond > 0) & (self.beyond < 0.5)
         is_body[: self.middle + 1] = False
         is_body[start:] = False

@@ -39,8 +39,8 @@ MAX_RESIDUAL = 0.1
 N_COLUMN_SWEEPS = 2
 """Last sweeps, which fit the columns alone."""
 
-MIN_STD_ERROR = 0.5
-"""Standard error below which counts do not get more weight, because they are integers."""
+MIN_STD_ERROR, MIN_RESIDUAL_UNIT = 0.05, 0.5
+"""Standard error below which counts do not get more weight, and smallest unit of residuals, in records."""
 
 N_SCORING_STEPS = 5
 
@@ -245,7 +245,8 @@ def _make_factors(
             groups = (marginal.groups_of(column),)
             own_columns.append(sum_value_groups(columns[column], groups))
         dependence = _estimate_dependence(target, own_columns, std_error)
-        factor = _Factor(marginal, target, std_error, dependence)
+        unit = max(MIN_RESIDUAL_UNIT, marginal.std_error) / total
+        factor = _Factor(marginal, target, std_error**2 / dependence, unit)
         if clique_of[id(measured)] != marginal.clique:
             factor.refine(clique_of[id(measured)])
         factors.append(factor)
@@ -298,16 +299,16 @@ class _Factor:
     """The factor of a measured marginal in the model."""
 
     def __init__(
-        self, marginal: Marginal, target: Floats, std_error: float, dependence: float
+        self, marginal: Marginal, target: Floats, penalty: float, unit: float
     ) -> None:
-        """Start with a factor of 1, given the target of the proportions of all cells, and its standard error."""
+        """Start with a factor of 1, given the target of the proportions of all cells; `unit` is of the residual."""
         self.clique = self.columns = marginal.clique
         self.n_counts = target.size
         self.residual = math.inf
         self._groups = marginal.groups
         self._target = target
-        self._std_error = std_error
-        self._penalty = std_error**2 / dependence
+        self._penalty = penalty
+        self._unit = unit
         self._logs = np.zeros(target.shape)
 
     def refine(self, columns: Clique) -> None:
@@ -327,7 +328,7 @@ class _Factor:
         # the Wright omega function returns q / penalty.
         goal = self._target - self._penalty * self._logs
         gradient = np.where(is_possible, proportions - goal, 0.0)
-        self.residual = float(np.sqrt(np.mean(gradient**2))) / self._std_error
+        self.residual = float(np.sqrt(np.mean(gradient**2))) / self._unit
         with np.errstate(divide="ignore"):
             logs = np.log(proportions / self._penalty)
         fitted = self._penalty * wrightomega(goal / self._penalty + logs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,9 @@ from skdp.tables import number_dtype
 # Tuned by benchmarks/synthesis_numbers.py.
 MAX_CELLS = 512
 """Largest number of whole numbers or dates of an interval that get separate cells."""
+
+N_PARTS = 32
+"""Parts of a divided cell; two divisions of a cell of an even grid find single real numbers."""
 
 POINT_WIDTH = 2.0**-20
 """Width of the cell of a single real number, relative to the interval."""
@@ -50,7 +54,12 @@ class Steps:
             largest = max(steps[0], steps[-1] - is_last)
             return cls._between(steps, largest, 10.0**interval.decimals)
         if dtype.kind not in "iu":
-            return cls(edges[:-1], np.nextafter(edges[1:], edges[:-1]), 0)
+            first, stop = edges[:-1].copy(), edges[1:].copy()
+            last = np.nextafter(stop, first)
+            stop[-1] = np.nextafter(stop[-1], np.inf)  # The last bin is closed.
+            is_point = _is_point(edges)
+            first[is_point] = _find_roundest(first[is_point], stop[is_point])
+            return cls(first, np.maximum(first, last), 0)
         limits = np.iinfo(dtype)
         steps = np.clip(np.ceil(edges), float(limits.min), None)
         largest = min(np.floor(edges[-1]), float(limits.max))
@@ -232,6 +241,42 @@ def _join_edges(interval: Interval, fine: Floats) -> Floats:
     return np.union1d(declared, fine)
 
 
+def divide_cells(cells: Interval, is_divided: Mask) -> tuple[Interval, Mask]:
+    """Divide some cells of an interval into at most `N_PARTS` parts; also mark the parts of those that are divided."""
+    edges = np.array(cells.edges, cells.dtype)
+    unit: Any = None
+    numbers: Any = edges
+    if edges.dtype.kind == "M":
+        numbers, unit = _count_units(edges)
+    low, high = numbers[:-1][is_divided], numbers[1:][is_divided]
+    steps = np.arange(1, N_PARTS)[:, np.newaxis]
+    if unit is not None:
+        fine = (low + (high - low) * steps // N_PARTS).ravel()
+        fine = np.union1d(edges, fine.astype(unit).astype(edges.dtype))
+    else:
+        fine = (low + (high - low) * (steps / N_PARTS)).ravel()
+        if cells.decimals is not None:
+            fine = np.rint(fine * 10.0**cells.decimals) / 10.0**cells.decimals
+        fine = _join_edges(cells, fine)
+    parts = np.searchsorted(edges, fine[:-1], side="right") - 1
+    is_part = is_divided & (np.bincount(parts, minlength=is_divided.size) > 1)
+    return with_edges(cells, fine), is_part[parts]
+
+
+def add_cells(
+    cells: Interval, found: Sequence[tuple[NDArray[Any], NDArray[Any]]]
+) -> Interval:
+    """Add narrower cells, lists of their lower and upper edges, to cells: the narrowest of those within each other."""
+    if not found:
+        return cells
+    low, high = map(np.concatenate, zip(*found, strict=True))
+    order = np.lexsort((-high.astype(float), low))
+    low, high = low[order], high[order]
+    is_narrowest = np.append(low[1:] >= high[:-1], True)[: low.size]
+    edges = [np.array(cells.edges, cells.dtype), low[is_narrowest], high[is_narrowest]]
+    return with_edges(cells, np.unique(np.concatenate(edges)))
+
+
 def with_edges(interval: Interval, edges: NDArray[Any]) -> Interval:
     """Return an interval with other edges, and the same missing values, decimals, type of numbers and releases."""
     cut = Interval(
@@ -290,7 +335,33 @@ def find_points(cells: Interval) -> Mask:
     edges = np.array(cells.edges, cells.dtype)
     if cells.decimals is not None or edges.dtype.kind == "M":
         return np.zeros(edges.size - 1, bool)
+    return _is_point(edges)
+
+
+def _is_point(edges: Floats) -> Mask:
+    """Mark the cells between edges of real numbers that contain only one number."""
     return np.diff(edges) < 2 * POINT_WIDTH * (edges[-1] - edges[0])
+
+
+def find_single(cells: Interval) -> Mask:
+    """Mark the cells that contain only one number or date."""
+    steps = Steps.of(cells)
+    return steps.n_values == 1 if steps.step else find_points(cells)
+
+
+def _find_roundest(low: Floats, high: Floats) -> Floats:
+    """Return the number with the fewest decimals from each lower bound up to, but below, its upper bound."""
+    numbers = low.copy()
+    with np.errstate(over="ignore"):
+        for decimals in range(15, -16, -1):
+            # The quotient by a power of 10 is the float of the decimal number.
+            unit = 10.0 ** abs(decimals)
+            scaled = low * unit if decimals >= 0 else low / unit
+            rounded = np.ceil(scaled)
+            rounded = rounded / unit if decimals >= 0 else rounded * unit
+            is_within = (rounded >= low) & (rounded < high)
+            numbers[is_within] = rounded[is_within]
+    return numbers
 
 
 @dataclass(frozen=True, eq=False)

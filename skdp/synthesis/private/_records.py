@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from numbers import Real
 from typing import Any, Literal, get_args
@@ -202,11 +202,30 @@ class CodedRecords:
         codes: Sequence[Codes],
         sizes: Sequence[int],
         weights: Integers | None = None,
+        encode: Callable[[Mapping[int, Interval]], Mapping[int, Codes]] | None = None,
     ) -> None:
-        """Store the codes of each column, and an integer weight of each record, by default 1."""
+        """Store the codes of each column, and an integer weight of each record, by default 1.
+
+        `encode` encodes some columns again, by other cells.
+        """
         self.codes = codes
         self.sizes = tuple(sizes)
         self.weights = weights
+        self._encode = encode
+
+    @property
+    def can_refine(self) -> bool:
+        """True if columns can be encoded by other cells."""
+        return self._encode is not None
+
+    def refine(self, cells: Mapping[int, Interval]) -> CodedRecords:
+        """Encode some columns by other cells."""
+        assert self._encode is not None
+        codes, sizes = list(self.codes), list(self.sizes)
+        for column, column_codes in self._encode(cells).items():
+            codes[column] = column_codes
+            sizes[column] = len(cells[column])
+        return CodedRecords(codes, sizes, self.weights, self._encode)
 
     def count(self, cliques: Sequence[Clique]) -> Iterator[Integers]:
         """Yield the sums of the weights of the records in the cells of each marginal, with an axis for each column."""
@@ -295,6 +314,20 @@ class LargeRecords:
         (counts,) = self.count([tuple(range(len(sizes)))])
         cells = np.nonzero(counts)
         return CodedRecords(cells, sizes, counts[cells])
+
+    can_refine = True
+
+    def refine(self, cells: Mapping[int, Interval]) -> LargeRecords:
+        """Encode some columns by other cells."""
+        columns: dict[Any, Any] = dict(self._domain)
+        for column, interval in cells.items():
+            columns[self._domain.columns[column]] = interval
+        return LargeRecords(
+            self._table,
+            Domain(columns),
+            self._handle_unknown,
+            uses_pairs=self._uses_pairs,
+        )
 
     def coarsen(self, domain: Domain, bins: Mapping[int, Indices]) -> LargeRecords:
         """Encode the records by a domain with larger bins, and sum the counts; `bins` has the bin of each code."""

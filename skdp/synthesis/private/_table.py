@@ -35,6 +35,7 @@ from skdp.synthesis.private._records import (
     LargeRecords,
     Records,
     check_policy,
+    encode_records,
     read_codes,
 )
 from skdp.tables import Table, empty_column, wrap_table
@@ -93,7 +94,18 @@ class PrivateTable:
         if self.large is None:
             if not is_included.all():
                 codes = [column_codes[is_included] for column_codes in codes]
-            return CodedRecords(codes, self.fine.sizes)
+
+            def encode(cells: Mapping[int, Interval]) -> dict[int, Codes]:
+                """Encode some columns of the included rows by other cells."""
+                names = [self.domain.columns[column] for column in cells]
+                columns = dict(zip(names, cells.values(), strict=True))
+                table = select_columns(self.table, names)
+                encoded, _ = encode_records(table, Domain(columns), handle_unknown)
+                if not is_included.all():
+                    encoded = [one[is_included] for one in encoded]
+                return dict(zip(cells, encoded, strict=True))
+
+            return CodedRecords(codes, self.fine.sizes, encode=encode)
         records = LargeRecords(
             self.large, self.fine, handle_unknown, uses_pairs=uses_pairs
         )
