@@ -3,32 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
+import pickle
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from datetime import date
 from fractions import Fraction
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from io import BytesIO
-from numbers import Integral
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import FunctionType
 from typing import Any, BinaryIO
 from zipfile import ZipFile, is_zipfile
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
-from sklearn import (
-    config_context,
-    feature_selection,
-    metrics,
-    model_selection,
-    preprocessing,
-)
 from sklearn.base import BaseEstimator
-from sklearn.gaussian_process import kernels
+from sklearn.utils.metadata_routing import MetadataRequest
 
 from skdp._json import check_version, value_from_json, value_to_json
 from skdp.base import (
@@ -54,10 +49,11 @@ __all__ = ["load", "save"]
 _VERSION = 2
 _VERSION_MEMBER = "skdp-version.txt"
 
-# Types in files that are trusted in addition to the types that skops trusts and to the
-# public names of `_PUBLIC`: attributes of fitted estimators of scikit-learn.
-_TRUSTED = (
-    "skdp.persistence.Record",
+# Further types in files that are trusted: types of parameters, and parts of splines and
+# sparse matrices.
+_RECORD = "skdp.persistence.Record"
+_TRUSTED = {
+    _RECORD,
     "builtins.object",
     "functools.partial",
     "imblearn.pipeline.Pipeline",
@@ -69,56 +65,14 @@ _TRUSTED = (
     "scipy.interpolate._bsplines._BSpline",  # within it, since SciPy 1.18
     "scipy.sparse._csc.csc_matrix",
     "scipy.sparse._csr.csr_matrix",
-    "sklearn._loss.loss.HalfTweedieLoss",
-    "sklearn._loss.loss.HalfTweedieLossIdentity",
-    "sklearn.calibration._CalibratedClassifier",
-    "sklearn.calibration._SigmoidCalibration",
-    "sklearn.calibration._TemperatureScaling",
-    "sklearn.cluster._bisect_k_means._BisectingTree",
-    "sklearn.compose._column_transformer.make_column_selector",
-    "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
-    "sklearn.metrics._scorer._CurveScorer",
-    "sklearn.metrics._scorer._MultimetricScorer",
-    "sklearn.metrics._scorer._PassthroughScorer",
-    "sklearn.metrics._scorer._Scorer",
-    "sklearn.model_selection._search_successive_halving.HalvingGridSearchCV",
-    "sklearn.model_selection._search_successive_halving.HalvingRandomSearchCV",
-    "sklearn.multiclass._ConstantPredictor",
-    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-    "sklearn.utils._bunch.Bunch",
-    "sklearn.utils._metadata_requests.MetadataRequest",
-    "sklearn.utils._metadata_requests.MethodMetadataRequest",
-)
+}
+_FUNCTIONS = {"numpy.mean", "scipy._lib.array_api_compat.numpy._aliases.asarray"}
 
-# Functions in attributes of fitted estimators of scikit-learn.
-_TRUSTED_FUNCTIONS = (
-    "numpy.mean",
-    "scipy._lib.array_api_compat.numpy._aliases.asarray",
-    "sklearn.cluster._kmeans._kmeans_single_elkan",
-    "sklearn.cluster._kmeans._kmeans_single_lloyd",
-)
+# Packages of scores, whose public functions are trusted.
+_SCORES = ("sklearn.feature_selection.", "sklearn.metrics.", "sklearn.preprocessing.")
 
-# Trees of scikit-learn, which does not check the indices of their nodes: a changed file
-# could end Python. They are loaded with `trusted` only, as by skops.
-_TREES = (
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.tree._tree.Tree",
-)
-
-# Modules whose public classes are trusted, and True if their public functions are, too,
-# such as the scores of searches and selectors.
-_PUBLIC = (
-    (kernels, False),
-    (model_selection, False),
-    (feature_selection, True),
-    (metrics, True),
-    (preprocessing, True),
-)
-
-# Packages whose types a file has only if `load` reads them; types of other packages are
-# loaded with `trusted`.
-_CHECKED = {"skdp", "sklearn"}
+# Flag of classes that Python code defines (`Py_TPFLAGS_HEAPTYPE`).
+_HEAP_TYPE = 1 << 9
 
 
 def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
@@ -135,8 +89,7 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
     Raises
     ------
     TypeError
-        If `estimator` is not an estimator, or has an attribute that cannot be saved, or
-        that `load` does not read.
+        If `estimator` is not an estimator, or has an attribute that cannot be saved.
     ValueError
         If an estimator has a secret key or was changed after `fit`, or if the
         estimators have several ledgers.
@@ -149,10 +102,10 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
     -----
     **Privacy.** The file contains the parameters, the declared values and the noisy
     statistics of all estimators in `estimator`. It contains the budgets of their ledgers,
-    without charges, paths and addresses. A `random_state` of an estimator of skdp, or of
-    one that contains it, such as an ensemble, is not saved, because the noise can be undone
-    with it: the loaded estimator draws secure noise, and the guarantee of a seeded `fit`
-    still states that it was not secure.
+    without charges, paths and addresses. If `estimator` is or contains an estimator of
+    skdp, no `random_state` is saved, because the noise can be undone with seeds of
+    ensembles and searches, too: the loaded estimator draws secure noise, and the
+    guarantee of a seeded `fit` still states that it was not secure.
     Other estimators may contain rows of the training data, such as nearest neighbors.
 
     The file has the format of skops [1]_, a ZIP file of JSON and arrays. Estimators of
@@ -177,28 +130,26 @@ def save(estimator: BaseEstimator, path: PathType | BinaryIO) -> None:
     >>> print(skdp.load(file)[0].guarantee_)
     epsilon = 1, local model, replacing one record's values of: smokes
     """
-    from skops.io.exceptions import UnsupportedTypeException
-
     if not isinstance(estimator, BaseEstimator):
         raise TypeError(
             f"`estimator` must be an estimator, got {type(estimator).__name__}."
         )
     name = type(estimator).__name__
     try:
-        packed = RecordConverter().pack(estimator)
-        data, types = _write_packed(packed)
-    except (UnsupportedTypeException, RecursionError) as error:
+        packer = Packer()
+        packed = packer.pack(estimator)
+        if packer.has_private:
+            # The noise could be undone with the seeds of ensembles and searches.
+            packed = Packer(has_seeds=False).pack(estimator)
+        data, types = _write_file(packed)
+    except ValueError:
+        raise
+    except Exception as error:  # an object that pickle or skops does not support
         raise TypeError(f"{name} cannot be saved: {type(error).__name__}.") from None
-    unread = [
-        found.rpartition(".")[2]
-        for found in _list_untrusted(types)
-        if found.partition(".")[0] in _CHECKED and found not in _TREES
-    ]
-    if unread:
+    internal = [found for found in types if found.startswith("skdp.")]
+    if internal not in ([], [_RECORD]):
         raise TypeError(
-            f"{name} cannot be saved, because skdp.load does not read its "
-            f"{', '.join(unread)}. Remove them, or set other parameters, such as "
-            "algorithm='brute' for neighbors."
+            f"{name} cannot be saved, because it has internal objects of skdp."
         )
     if hasattr(path, "write"):
         path.write(data)
@@ -222,15 +173,17 @@ def load(
         Ledger of all estimators that had a ledger when they were saved. If None, they
         raise an error instead of a release.
     trusted : sequence of str, default=()
-        Types of other packages to load, such as ``"my_package.MyScaler"``. Loading a
-        type may run its code. Types of skdp and scikit-learn are trusted, except
+        Further types to load, such as ``"my_package.MyScaler"``. Loading a type may run
+        its code. Estimators of skdp and classes of public modules of scikit-learn are
+        trusted, except classes that are written in C, such as
         ``"sklearn.tree._tree.Tree"``, because a changed tree can end Python.
 
     Returns
     -------
     estimator
         An estimator of the same class, with the same parameters and fitted attributes.
-        Estimators of skdp have no seed (`random_state`).
+        Estimators of skdp, and estimators in a file with one, have no seed
+        (`random_state`).
 
     Raises
     ------
@@ -279,14 +232,16 @@ def load(
             "skdp.read_protocol for the protocol (JSON) of a local transformer."
         )
     # All types are checked before any object is created.
-    records = RecordConverter(ledger)
-    message = ""
+    reader = _Reader(ledger)
+    token = _READER.set(reader)
+    message, unknown = "", set()
     try:
-        json.loads(_read_schema(data), object_hook=_check_node)
+        known = _list_trusted()
+        json.loads(_read_schema(data), object_hook=partial(_check_node, known))
         types = skops.io.get_untrusted_types(data=data)
-        unknown = set(_list_untrusted(types)).difference(trusted)
+        unknown = set(types) - known.keys() - set(trusted)
         if not unknown:
-            estimator = records.unpack(skops.io.loads(data, trusted=types))
+            estimator = skops.io.loads(data, trusted=types)
     except ValueError as error:
         message = str(error)
     except Exception as error:  # a damaged file can cause any exception
@@ -294,17 +249,22 @@ def load(
             f"The file cannot be read ({type(error).__name__}): it is damaged, or was "
             "written by a later version of skdp."
         )
+    finally:
+        _READER.reset(token)
     # Raised outside of the handlers, because the context of an error is shown too.
     if message:
         raise ValueError(message)
     if unknown:
-        remedy = ""
+        remedy = (
+            "They have no public name, or are written in C, so that a changed file can "
+            "end Python: trust the author of the file."
+        )
         if any(name.startswith("skdp.") for name in unknown):
-            remedy = " If it was written by a later version of skdp, upgrade skdp."
-        if not unknown.isdisjoint(_TREES):
-            remedy = " A changed tree can end Python: trust the author of the file."
-        raise ValueError(f"`trusted` must contain the types {sorted(unknown)}.{remedy}")
-    if ledger is not None and not records.has_ledger:
+            remedy = "If it was written by a later version of skdp, upgrade skdp."
+        raise ValueError(
+            f"`trusted` must contain the types {sorted(unknown)}. {remedy}"
+        )
+    if ledger is not None and not reader.has_ledger:
         raise ValueError(
             "`ledger` must be None, because no saved estimator had a ledger."
         )
@@ -320,40 +280,18 @@ _NO_LEDGER = (
 _REQUESTS = "_metadata_request"
 _NOT_FITTED = ("_calls", "_sklearn_output_config", _REQUESTS)
 
-# Errors of constructing an object from a file that `save` has made.
-_READ_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    ImportError,
-    LookupError,
-    TypeError,
-    ValueError,
-)
 
-
-def _write_packed(packed: Any) -> tuple[bytes, list[str]]:
-    """Serialize an object with skops, check that it can be read, and return the bytes and untrusted types."""
+def _write_file(packed: Any) -> tuple[bytes, list[str]]:
+    """Return a file of a packed object, which can be read again, and the types that skops does not trust."""
     import skops.io
 
     data = skops.io.dumps(packed)
     types = skops.io.get_untrusted_types(data=data)
-    try:
-        skops.io.loads(data, trusted=types)
-    except _READ_ERRORS as error:
-        raise TypeError(
-            f"An attribute cannot be saved, because it cannot be read again "
-            f"({type(error).__name__})."
-        ) from None
-    return _add_version(data), types
-
-
-def _add_version(data: bytes) -> bytes:
-    """Add the version of the format of `save` to a file of skops."""
+    skops.io.loads(data, trusted=types)
     file = BytesIO(data)
     with ZipFile(file, "a") as members:
         members.writestr(_VERSION_MEMBER, str(_VERSION))
-    return file.getvalue()
+    return file.getvalue(), types
 
 
 def _read_schema(data: bytes) -> bytes:
@@ -373,31 +311,54 @@ def _read_schema(data: bytes) -> bytes:
     return members.read("schema.json")
 
 
-@cache
 def _list_trusted() -> dict[str, bool]:
-    """Return the names that `load` trusts in addition to the names that skops trusts; True for a function."""
-    names = dict.fromkeys(_TRUSTED, False) | dict.fromkeys(_TRUSTED_FUNCTIONS, True)
-    for module, has_functions in _PUBLIC:
-        for name in getattr(module, "__all__", vars(module)):
-            public = vars(module).get(name)
-            is_class = isinstance(public, type)
-            is_trusted = is_class or (
-                has_functions and isinstance(public, FunctionType)
-            )
-            if is_trusted and public.__module__.startswith(module.__name__):
-                names[f"{public.__module__}.{public.__name__}"] = not is_class
-    return names
+    """Return the names in files that `load` trusts in addition to the names of skops; True for a function.
+
+    Classes are trusted in each module that defines a public name, because fitted
+    estimators have parts of other classes, such as the scorer of a search.
+    """
+    trusted = dict.fromkeys(_TRUSTED, False) | dict.fromkeys(_FUNCTIONS, True)
+    modules = set()
+    for name, module in list(sys.modules.items()):
+        if not name.startswith("sklearn.") or re.search(r"\._|\.externals", name):
+            continue
+        modules.add(name)
+        for attribute in getattr(module, "__all__", ()):
+            found = vars(module).get(attribute)
+            source = getattr(found, "__module__", None) or ""
+            if source.startswith("sklearn."):
+                modules.add(source)
+            if isinstance(found, FunctionType) and f"{name}.".startswith(_SCORES):
+                trusted[f"{source}.{found.__name__}"] = True
+    for name in modules & sys.modules.keys():
+        for attribute, found in list(vars(sys.modules[name]).items()):
+            is_class = isinstance(found, type) and found.__module__ == name
+            if is_class and _is_written_in_python(found):
+                trusted[f"{name}.{attribute}"] = False
+    return trusted
 
 
-def _list_untrusted(names: Iterable[str]) -> list[str]:
-    """Return the types that `load` does not trust without `trusted`, of the types that skops does not trust."""
-    return sorted(set(names) - _list_trusted().keys())
+def _is_written_in_python(found: type) -> bool:
+    """Check if a class and its parents are written in Python, beside parents such as dict."""
+    # Other classes do not check their state, so a changed file could end Python.
+    return all(
+        parent.__module__ == "builtins" or parent.__flags__ & _HEAP_TYPE
+        for parent in found.__mro__
+    )
 
 
-def _check_node(node: dict[str, Any]) -> dict[str, Any]:
-    """Raise an error if an object of a file is the result of a function, which would be called with any arguments."""
+def _check_node(trusted: Mapping[str, bool], node: dict[str, Any]) -> dict[str, Any]:
+    """Raise an error if an object of a file is the result of a call with arguments of the file."""
     name = f"{node.get('__module__')}.{node.get('__class__')}"
-    if node.get("__loader__") != "FunctionNode" and _list_trusted().get(name):
+    loader = node.get("__loader__")
+    if name == _RECORD:  # also if a method of its object would be loaded
+        is_call = loader != "ConstructorFromReduceNode"
+    elif trusted.get(name):
+        is_call = loader != "FunctionNode"
+    else:
+        is_listed = name in trusted and name not in _TRUSTED
+        is_call = is_listed and loader == "ConstructorFromReduceNode"
+    if is_call:
         raise ValueError(
             "`path` must be an unchanged file of skdp.save, got a call of a function."
         )
@@ -405,72 +366,37 @@ def _check_node(node: dict[str, Any]) -> dict[str, Any]:
 
 
 class Record:
-    """A saved object: the name of its type, and its state in types that skops supports."""
+    """A saved object: the name of its type, and its state in types that skops supports.
 
-    def __init__(self, type_name: str, state: Any) -> None:
-        self.type_name = type_name
-        self.state = state
+    While `load` reads a file, a record is the object itself.
+    """
+
+    type_name: str
+    state: Any
+
+    def __new__(cls, type_name: str, state: Any) -> Any:
+        """Return the object in `load`, otherwise a record."""
+        reader = _READER.get()
+        if reader is not None:
+            return reader.restore(type_name, state)
+        record = super().__new__(cls)
+        record.type_name, record.state = type_name, state
+        return record
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return the call that skops writes, and repeats in `load`."""
+        return Record, (self.type_name, self.state)
 
 
-class RecordConverter:
-    """Converter of objects to records and back. All estimators of a file share one ledger."""
+class _Reader:
+    """Creator of the objects of records. All estimators of a file share one ledger."""
 
-    def __init__(self, ledger: PrivacyLedger | None = None) -> None:
+    def __init__(self, ledger: PrivacyLedger | None) -> None:
         self.ledger = ledger
         self.has_ledger = False
-        # Objects in several places, by their ids: the object and its conversion.
-        self._converted: dict[int, tuple[Any, Any]] = {}
-        # Ids of estimators of skdp and of objects with one, and how often they were packed.
-        self._private: set[int] = set()
-        self._n_private = 0
 
-    def pack(self, value: Any) -> Any:
-        """Return a copy of an object in which all objects of skdp are records.
-
-        A record has the name of a type and a state that skops can save.
-        """
-        if id(value) in self._converted:
-            self._n_private += id(value) in self._private
-            return self._converted[id(value)][1]
-        if isinstance(value, BaseEstimator):
-            return self._pack_estimator(value)
-        if isinstance(value, PrivacyLedger):
-            if self.ledger is not None and self.ledger._book is not value._book:
-                raise ValueError("Estimators must have one ledger, got several.")
-            self.ledger = value
-            names = ("epsilon", "delta", "rho", "mu")
-            return Record("PrivacyLedger", {x: getattr(value, x) for x in names})
-        for name, (type_, dump, _) in _TYPES.items():
-            if isinstance(value, type_):
-                return Record(name, self.pack(dump(value)))
-        # skops would convert the keys of a dict to text.
-        if type(value) is dict and any(type(key) is not str for key in value):
-            return Record("dict", self.pack(list(map(list, value.items()))))
-        if _has_attributes(value):
-            return self._pack_attributes(value)
-        return _map_items(self.pack, value)
-
-    def unpack(self, value: Any) -> Any:
-        """Restore the objects of skdp from the records in an object of `pack`; other objects change in place."""
-        if id(value) in self._converted:
-            return self._converted[id(value)][1]
-        if _has_attributes(value) and not isinstance(value, Record):
-            # An object of another library, which skops has created.
-            self._converted[id(value)] = value, value
-            attributes = self.unpack(dict(vars(value)))
-            requests = attributes.pop(_REQUESTS, None)
-            vars(value).pop(_REQUESTS, None)
-            vars(value).update(attributes)
-            _restore_requests(value, requests)
-            return value
-        if not isinstance(value, Record):
-            return _map_items(self.unpack, value)
-        unpacked = self._unpack_record(value.type_name, self.unpack(value.state))
-        self._converted[id(value)] = value, unpacked
-        return unpacked
-
-    def _unpack_record(self, name: str, state: Any) -> Any:
-        """Return the object of a type name and an unpacked state."""
+    def restore(self, name: str, state: Any) -> Any:
+        """Return the object of the name of a type and its state."""
         if name == "PrivacyLedger":
             self.has_ledger = True
             if self.ledger is None:
@@ -480,125 +406,120 @@ class RecordConverter:
             return _TYPES[name][2](state)
         return _load_estimator(name, state)
 
-    def _pack_estimator(self, estimator: Any) -> Any:
-        """Return the record of an estimator of skdp; for another estimator, a copy with packed attributes."""
-        name = type(estimator).__name__
-        if _find_public_class(name) is not type(estimator):
-            # An estimator of another library, which may contain estimators of skdp.
-            return self._pack_attributes(estimator)
-        self._n_private += 1
-        self._private.add(id(estimator))
-        try:
-            record = Record(name, self.pack(_dump_estimator(estimator)))
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
-        self._converted[id(estimator)] = estimator, record
-        return record
 
-    def _pack_attributes(self, value: Any) -> Any:
-        """Return a copy of an object of another library with packed attributes."""
-        packed = copy(value)
-        self._converted[id(value)] = value, packed
-        n_private = self._n_private
-        attributes = dict(vars(value))
-        if isinstance(value, BaseEstimator) and _REQUESTS in attributes:
-            attributes[_REQUESTS] = _list_requests(value)
-        attributes = self.pack(attributes)
-        is_derived = any(x.__module__.startswith("skdp.") for x in type(value).mro())
-        if is_derived:
+# The reader of the file that `load` reads.
+_READER: ContextVar[_Reader | None] = ContextVar("reader", default=None)
+
+
+class Packer:
+    """Converter of the objects of skdp in an object to records."""
+
+    def __init__(self, *, has_seeds: bool = True) -> None:
+        self.ledger: PrivacyLedger | None = None
+        self.has_seeds = has_seeds
+        self.has_private = False
+        # By the ids of objects, which may be in several places: the object and its copy.
+        self._copies: dict[int, tuple[Any, Any]] = {}
+
+    def pack(self, value: Any) -> Any:
+        """Return a copy of an object with a record in place of each object of skdp."""
+        # The bytes never leave this function, so pickle reads only what it has written.
+        file = BytesIO()
+        pickler, unpickler = pickle.Pickler(file), pickle.Unpickler(file)
+        pickler.persistent_id = self._find_key  # type: ignore[method-assign]
+        unpickler.persistent_load = lambda key: self._copies[key][1]  # type: ignore[method-assign]
+        pickler.dump(value)
+        file.seek(0)
+        return unpickler.load()
+
+    def _find_key(self, value: Any) -> int | None:
+        """Return the key of the copy of an object, None if pickle copies it."""
+        key = id(value)
+        if key not in self._copies:
+            copied = self._copy(value)
+            if copied is value:
+                return None
+            self._copies[key] = value, copied
+        return key
+
+    def _copy(self, value: Any) -> Any:
+        """Return the record of an object, or a dict without seeds; another object itself."""
+        if type(value) is dict and all(type(key) is str for key in value):
+            seeds = [] if self.has_seeds else _find_seeds(value)
+            if not seeds:
+                return value
+            kept = dict(value)
+            for name in seeds:
+                is_listed = isinstance(value[name], list | tuple | np.ndarray)
+                kept[name] = _NO_SEEDS if is_listed else None
+            return self.pack(kept)
+        return self._make_record(value) or value
+
+    def _make_record(self, value: Any) -> Record | None:
+        """Return the record of an object, None for an object of another library."""
+        name = type(value).__name__
+        if isinstance(value, PrivacyLedger):
+            if self.ledger is not None and self.ledger._book is not value._book:
+                raise ValueError("Estimators must have one ledger, got several.")
+            self.ledger = value
+            names = ("epsilon", "delta", "rho", "mu")
+            return Record("PrivacyLedger", {x: getattr(value, x) for x in names})
+        if _find_public_class(name) is type(value):
+            self.has_private = True
+            try:
+                return Record(name, self.pack(_dump_estimator(value)))
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+        if _is_derived(value):
+            self.has_private = True
             _reject_secret(vars(value))
-        if is_derived or self._n_private > n_private:
-            self._private.add(id(value))
-            # An ensemble seeds its estimators by its own seed, which bagging stores. A
-            # search has the ensemble that it copies, which is not fitted.
-            attributes.pop("_seeds", None)
-            vars(packed).pop("_seeds", None)
-            if "random_state" in attributes:
-                attributes["random_state"] = None
-            # A search has seeds of estimators in its grid and results.
-            attributes = {name: _drop_seeds(x) for name, x in attributes.items()}
-        vars(packed).update(attributes)
-        return packed
+        if type(value) is dict:  # skops would convert the keys to text
+            return Record("dict", self.pack(list(map(list, value.items()))))
+        for type_name, (type_, dump, _) in _TYPES.items():
+            if isinstance(value, type_):
+                return Record(type_name, self.pack(dump(value)))
+        return None
 
 
-def _has_attributes(value: Any) -> bool:
-    """Return True if a value is an object with attributes, and not a container, array, class, function or module."""
-    containers = (dict, list, tuple, set, frozenset, np.ndarray)
-    functions = (type, FunctionType, BuiltinFunctionType, MethodType, partial)
-    # Splines of SciPy 1.18 have a module as an attribute, which their state leaves out.
-    others = (*containers, *functions, ModuleType)
-    return hasattr(value, "__dict__") and not isinstance(value, others)
+def _is_derived(value: Any) -> bool:
+    """Check if an object is of a class of a user that is derived from an estimator of skdp."""
+    parents = (x.__module__.partition(".")[0] for x in type(value).__mro__)
+    return isinstance(value, BaseEstimator) and "skdp" in parents
 
 
-def _map_items(convert: Callable[[Any], Any], value: Any) -> Any:
-    """Apply a function to the items of a container or an object array; return other values."""
-    if isinstance(value, MethodType) and _has_attributes(value.__self__):
-        raise TypeError(
-            f"A method of an object ({value.__name__}) cannot be saved. Use a function "
-            "of a module."
-        )
-    if type(value) in (list, tuple, set):
-        return type(value)(map(convert, value))
-    if isinstance(value, dict):
-        converted = copy(value)
-        converted.update({key: convert(item) for key, item in value.items()})
-        return converted
-    if isinstance(value, np.ndarray) and value.dtype == object:
-        if isinstance(value, np.ma.MaskedArray):
-            return np.ma.MaskedArray(convert(value.data), value.mask)
-        items = np.fromiter(map(convert, value.ravel()), object, value.size)
-        return items.reshape(value.shape)
-    return value
+def _find_seeds(values: Mapping[str, Any]) -> list[str]:
+    """Return the names of the seeds in attributes or parameters, such as in the grid and the results of a search."""
+    seeds = []
+    for name, value in values.items():
+        is_seed = name.endswith(("random_state", "_seeds"))  # bagging has `_seeds`
+        if is_seed and value is not None and value is not _NO_SEEDS:
+            seeds.append(name)
+    return seeds
 
 
-def _drop_seeds(value: Any) -> Any:
-    """Replace the seeds in dicts of parameters, such as grids of a search, by None."""
-    if type(value) in (list, tuple):
-        return type(value)(map(_drop_seeds, value))
-    if not isinstance(value, dict):
-        return value
-    kept = copy(value)
-    for name, item in value.items():
-        if not str(name).endswith("random_state"):
-            kept[name] = _drop_seeds(item)
-        elif isinstance(item, list | tuple):
-            kept[name] = [None] * len(item)
-        elif isinstance(item, np.ndarray):
-            seeds = np.full(item.shape, None, object)
-            is_masked = isinstance(item, np.ma.MaskedArray)
-            kept[name] = (
-                np.ma.MaskedArray(seeds, np.ma.getmaskarray(item))
-                if is_masked
-                else seeds
-            )
-        elif isinstance(item, Integral):
-            kept[name] = None
-    return kept
+# In place of a list of seeds.
+_NO_SEEDS = [None]
 
 
 # Metadata routing.
 
 
-def _list_requests(estimator: Any) -> dict[str, dict[str, Any]]:
-    """Return the metadata that methods of an estimator request, such as ``{"fit": {"sample_weight": True}}``."""
-    requests = vars(vars(estimator)[_REQUESTS])
-    return {
-        method: dict(request.requests)
-        for method, request in requests.items()
-        if getattr(request, "requests", None)
-    }
+def _list_requests(requests: MetadataRequest) -> dict[str, Any]:
+    """Return the metadata that methods of an object request, such as ``{"fit": {"sample_weight": True}}``."""
+    listed = {}
+    for method, request in vars(requests).items():
+        if getattr(request, "requests", None):
+            listed[method] = dict(request.requests)
+    return listed
 
 
-def _restore_requests(estimator: Any, requests: Any) -> None:
-    """Set the metadata requests of `_list_requests`; scorers have an object of requests instead."""
-    if requests is None:
-        return
-    if not isinstance(requests, dict):
-        vars(estimator)[_REQUESTS] = requests
-        return
-    with config_context(enable_metadata_routing=True):
-        for method, names in requests.items():
-            getattr(estimator, f"set_{method}_request")(**names)
+def _load_requests(listed: Mapping[str, Mapping[str, Any]]) -> MetadataRequest:
+    """Return the requests of `_list_requests`."""
+    requests = MetadataRequest(owner="a loaded estimator")
+    for method, names in listed.items():
+        for name, alias in names.items():
+            getattr(requests, method).add_request(param=name, alias=alias)
+    return requests
 
 
 # Estimators.
@@ -628,7 +549,7 @@ def _dump_estimator(estimator: Any) -> dict[str, Any]:
         "parameters": parameters,
         "fitted": fitted,
         "output": vars(estimator).get("_sklearn_output_config", {}),
-        "requests": _list_requests(estimator) if _REQUESTS in vars(estimator) else None,
+        "requests": vars(estimator).get(_REQUESTS),
     }
 
 
@@ -662,7 +583,8 @@ def _load_estimator(name: str, state: Mapping[str, Any]) -> Any:
     _check_guarantee(estimator)
     if state["output"]:
         estimator.set_output(transform=state["output"].get("transform"))
-    _restore_requests(estimator, state.get("requests"))
+    if state["requests"] is not None:
+        vars(estimator)[_REQUESTS] = state["requests"]
     return estimator
 
 
@@ -754,53 +676,45 @@ def _check_parameters(
 
 
 def _dump_domain(domain: Domain) -> dict[str, Any]:
-    """Return the state of a domain: its columns, expressions and releases.
-
-    A column has a name, declared values, and True if the values were read from the
-    data.
-    """
-    columns = []
-    for name in domain.columns:
-        values = domain[name]
-        columns.append([name, _dump_attribute(values), values.observed])
+    """Return the state of a domain: its columns, expressions and releases."""
     return {
-        "columns": columns,
+        "columns": [[name, domain[name]] for name in domain.columns],
         "constraints": list(domain.constraints),
-        "derived": list(map(list, domain.derived.items())),
-        "releases": list(map(list, domain.releases)),
+        "derived": dict(domain.derived),
+        "releases": list(domain.releases),
     }
 
 
+def _load_domain(state: Mapping[str, Any]) -> Domain:
+    """Return the domain of a state of `_dump_domain`."""
+    columns, constraints = dict(state["columns"]), state["constraints"]
+    domain = Domain(columns, constraints=constraints, derived=state["derived"])
+    domain.releases = tuple(state["releases"])
+    return domain
+
+
 def _dump_attribute(values: Categories | Interval) -> list[Any]:
-    """Return the JSON of declared values, True if they are ordered categories, and the releases that found them."""
-    releases = list(map(list, values.releases))
-    if isinstance(values, Interval):
-        return [value_to_json(values), False, releases]
-    return [value_to_json(list(values.values)), values.ordered, releases]
+    """Return the JSON of declared values, whether they are ordered and observed, and their releases."""
+    content = values if isinstance(values, Interval) else list(values.values)
+    is_ordered = getattr(values, "ordered", False)
+    return [
+        value_to_json(content),
+        is_ordered,
+        values.observed,
+        list(values.releases),
+    ]
 
 
 def _load_attribute(state: list[Any]) -> Categories | Interval:
     """Return the declared values of a state of `_dump_attribute`."""
-    content, ordered, releases = state
+    content, is_ordered, is_observed, releases = state
     values = value_from_json(content)
     if not isinstance(values, Interval):
-        values = Categories(values, ordered=ordered)
-    values.releases = tuple(Release(*release) for release in releases)
+        values = Categories(values, ordered=is_ordered)
+    if is_observed:
+        values.observed = True
+    values.releases = tuple(releases)
     return values
-
-
-def _load_domain(state: dict[str, Any]) -> Domain:
-    """Return the domain of a state of `_dump_domain`."""
-    columns = {}
-    for name, attribute, observed in state["columns"]:
-        columns[name] = _load_attribute(attribute)
-        if observed:
-            columns[name].observed = True
-    domain = Domain(
-        columns, constraints=state["constraints"], derived=dict(state["derived"])
-    )
-    domain.releases = tuple(Release(*release) for release in state["releases"])
-    return domain
 
 
 def _dump_guarantee(guarantee: PrivacyGuarantee) -> list[Any]:
@@ -820,41 +734,26 @@ def _dump_template(template: Table) -> dict[str, Any]:
 
     Dtypes are not saved, because the dtypes of outputs follow from the domain.
     """
-    native = template.native
-    is_array = isinstance(native, np.ndarray)
-    library = (
-        "numpy" if is_array else nw.from_native(native).implementation.name.lower()
-    )
-    return {
-        "library": library,
-        "names": list(template.names),
-        "columns": list(map(library_of, template.columns)),
-        "categorical": list(map(has_categories, template.columns)),
-        "ordered": [has_order_of(column, ()) for column in template.columns],
-        "n_columns": len(native.columns) if library == "pandas" else native.shape[1],
-        "labels": list(native.columns.names) if library == "pandas" else [None],
-    }
+    columns = []
+    for column in template.columns:
+        is_ordered = has_order_of(column, ()) if has_categories(column) else None
+        columns.append([library_of(column), is_ordered])
+    native, library = template.native, "numpy"
+    if not isinstance(native, np.ndarray):
+        library = nw.from_native(native).implementation.value
+    return {"library": library, "names": list(template.names), "columns": columns}
 
 
 def _load_template(state: dict[str, Any]) -> Table:
     """Return a table without rows, whose library and column names outputs get."""
     columns = []
-    kinds = zip(state["columns"], state["categorical"], state["ordered"], strict=True)
-    for library, is_categorical, has_order in kinds:
+    for library, is_ordered in state["columns"]:
         # The declared values are not part of the template.
-        form: Any = ("string", ("",)) if is_categorical else ("missing", ())
-        is_ordered = has_order if is_categorical else None
+        form: Any = ("missing", ()) if is_ordered is None else ("string", ("",))
         dtype = find_dtype(library, *form, is_ordered=is_ordered)
         columns.append(empty_column(library, dtype))
-    native: Any
-    if state["library"] == "numpy":
-        native = np.empty((0, state["n_columns"]), object)
-    elif state["library"] == "pandas":
-        names, labels = state["names"][: state["n_columns"]], state["labels"]
-        make_index = pd.MultiIndex.from_tuples if len(labels) > 1 else pd.Index
-        native = pd.DataFrame(columns=make_index(names), index=pd.RangeIndex(0))
-        native.columns.names = labels
-    else:
+    native: Any = np.empty((0, len(columns)), object)
+    if state["library"] != "numpy":
         native = nw.from_dict({}, backend=state["library"]).to_native()
     return Table(tuple(state["names"]), tuple(columns), native)
 
@@ -876,6 +775,8 @@ def _reject_key(key: SecretKey) -> None:
 _TYPES: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "SecretKey": (SecretKey, _reject_key, _reject_key),
     "Domain": (Domain, _dump_domain, _load_domain),
+    "Release": (Release, list, lambda state: Release(*state)),
+    "MetadataRequest": (MetadataRequest, _list_requests, _load_requests),
     "Categories": (Categories | Interval, _dump_attribute, _load_attribute),
     "PrivacyGuarantee": (PrivacyGuarantee, _dump_guarantee, _load_guarantee),
     "Rho": (Rho, lambda budget: dict(vars(budget)), lambda state: Rho(**state)),

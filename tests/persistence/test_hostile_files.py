@@ -5,6 +5,7 @@ import json
 import pickle
 import random
 import re
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -89,6 +90,34 @@ def test_record_may_name_estimators_of_skdp_only(name):
     refuse(write_record(record), "unknown type|cannot be read|epsilon")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sklearn.preprocessing._data.check_array",  # not public
+        "sklearn.datasets._base.load_files",  # reads files
+        "sklearn.externals.array_api_extra._at.at",
+        "numpy.load",
+        "scipy.stats._distn_infrastructure.rv_continuous",  # calls exec
+        "sklearn.neighbors._kd_tree.KDTree",
+    ],
+)
+def test_names_that_are_not_public_or_not_checked_are_untrusted(name):
+    steps = pipeline.make_pipeline(preprocessing.FunctionTransformer(json.dumps))
+    module, _, attribute = name.rpartition(".")
+    schema = json.dumps({"__module__": module, "__class__": attribute})[1:-1].encode()
+    file = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(save_bytes(steps))) as old, zipfile.ZipFile(file, "w") as new:
+        for member in old.namelist():
+            content = old.read(member)
+            found = re.compile(rb'"__class__": "dumps",\s*"__module__": "json"')
+            if member == "schema.json":
+                assert found.search(content)
+                content = found.sub(schema, content)
+                content = content.replace(b'"function": "dumps"', b'"function": "%s"' % attribute.encode())
+            new.writestr(member, content)
+    refuse(file.getvalue(), rf"`trusted` must contain the types \['{name}'\]")
+
+
 def test_untrusted_types_are_loaded_on_request():
     steps = pipeline.make_pipeline(preprocessing.FunctionTransformer(json.dumps))
     data = save_bytes(steps)
@@ -123,7 +152,7 @@ def test_guarantee_of_a_local_transformer_follows_from_its_protocol():
 
     refuse(forge_file(ENCODER, change), "does not follow|cannot be read")
     # An attribute beside the protocol is not set.
-    data = edit(ENCODER, "fitted", guarantee_=skdp.persistence.RecordConverter().pack(skdp.PrivacyGuarantee(0.001)))
+    data = edit(ENCODER, "fitted", guarantee_=skdp.persistence.Packer().pack(skdp.PrivacyGuarantee(0.001)))
     assert skdp.load(io.BytesIO(data)).guarantee_ == FITTED[2].guarantee_
 
 
@@ -131,5 +160,5 @@ def test_guarantee_of_a_local_transformer_follows_from_its_protocol():
 def test_estimator_without_a_guarantee_gets_none():
     X, y = pd.DataFrame({"age": [1.0, 2.0, 3.0, 4.0]}), [0, 1, 0, 1]
     data = save_bytes(skdp.ReportLogisticRegression().fit(X, y))
-    packed = skdp.persistence.RecordConverter().pack(skdp.PrivacyGuarantee(0.001))
+    packed = skdp.persistence.Packer().pack(skdp.PrivacyGuarantee(0.001))
     refuse(edit(data, "fitted", guarantee_=packed), "`guarantee_` does not follow from the parameters")
