@@ -1,5 +1,6 @@
 """Bins from noisy counts of fine cells, and positions of rows within bins: privacy, means, decimals."""
 
+import itertools
 from datetime import date, datetime
 from functools import partial
 
@@ -139,6 +140,19 @@ def test_frequent_numbers_of_a_large_table_are_found(kind, name):
     if kind == "arrow":
         large = pyarrow.dataset.dataset(pyarrow.Table.from_pandas(table))
     pd.testing.assert_frame_equal(synthesizer.fit(large).marginal(["x", "y"]), expected)
+
+
+def test_model_carries_all_pairs_of_four_numbers():
+    """With 40 bins a column, cliques of four columns exceeded `max_cells`, and the last pairs were not measured."""
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=600)
+    table = pd.DataFrame({name: hidden + rng.normal(size=600) for name in "abcd"}).clip(-6, 6)
+    domain = dict.fromkeys("abcd", Interval(-6.0, 6.0))
+    synthesizer = DPMarginalSynthesizer(3_000.0, delta=1e-6, domain=domain, random_state=0).fit(table)
+    for pair in itertools.combinations("abcd", 2):
+        assert any({*pair} <= {*names} for names in synthesizer.selected_cliques_)
+    difference = synthesizer.sample(5_000).corr() - table.corr()
+    assert difference.abs().to_numpy().max() < 0.05
 
 
 def test_declared_bins_are_kept_beside_found_bins():

@@ -75,7 +75,7 @@ def measure_cells(
     private: PrivateCounts,
     domain: Domain,
     cells: Mapping[int, Interval],
-    max_bins: int = MAX_BINS,
+    max_bins: int,
 ) -> tuple[Domain, NumberCounts]:
     """Count fine cells of numbers with noise; return the domain with its final bins, and these counts.
 

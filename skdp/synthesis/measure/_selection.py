@@ -36,7 +36,11 @@ from skdp.synthesis.measure._budget import (
     PrivateCounts,
     groups_of,
 )
-from skdp.synthesis.measure._cell_counts import NumberCounts, measure_cells
+from skdp.synthesis.measure._cell_counts import (
+    MAX_BINS,
+    NumberCounts,
+    measure_cells,
+)
 from skdp.synthesis.measure._interactions import (
     ORDERS,
     Comparison,
@@ -70,7 +74,7 @@ from skdp.synthesis.model import (
     fit_model,
     sum_value_groups,
 )
-from skdp.synthesis.private._cells import Shape
+from skdp.synthesis.private._cells import Shape, find_intervals
 from skdp.synthesis.private._records import CodedRecords, Records
 from skdp.synthesis.private._table import PrivateTable
 
@@ -142,7 +146,13 @@ def measure_table(
     `form` has the public facts of the records.
     """
     private = PrivateCounts(records, budget, source)
-    domain, numbers = measure_cells(private, form.domain, form.cells)
+    # A clique of four columns with found bins is within `max_cells`, in bins of which
+    # quarters of the records have whole numbers.
+    n_found = sum(not cells.has_bins for cells in find_intervals(form.domain).values())
+    max_bins = 4 * int(plan.max_cells ** (1 / max(1, min(4, n_found))) / 4)
+    domain, numbers = measure_cells(
+        private, form.domain, form.cells, min(MAX_BINS, max_bins)
+    )
     return measure_and_fit(private, plan.with_domain(domain), numbers), domain
 
 
