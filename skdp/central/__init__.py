@@ -11,6 +11,7 @@ from skdp.central._local_sensitivity import (
     smooth_sensitivity_release,
 )
 from skdp.central._logistic_regression import DPLogisticRegression
+from skdp.central._means import TOTAL as TOTAL
 from skdp.central._means import DPGroupBy, DPMean
 from skdp.central._naive_bayes import DPCategoricalNB, DPGaussianNB
 from skdp.central._pca import DPPCA

@@ -21,6 +21,7 @@ from skdp.base import (
     check_confidence_level,
     check_row_order,
 )
+from skdp.central import TOTAL
 from skdp.local import ReportTransformer
 from skdp.metrics._inputs import (
     CellLabels,
@@ -453,7 +454,7 @@ def fairness_from_counts(
     counts : dataframe
         Result of ``DPGroupBy(statistics="count").fit(test).to_frame()`` with true
         labels, predictions and groups among the keys. Counts are added up over all
-        other keys.
+        other keys. Rows of totals are excluded; labels beside totals are text.
     y_true, y_pred : column name
         Keys with the true and the predicted labels, or with scores as declared numbers.
     sensitive_features : column name or list of column names
@@ -537,6 +538,10 @@ def fairness_from_counts(
             f"`counts` must have the columns {required}, got {list(table)}. Release "
             "them with DPGroupBy."
         )
+    is_total = pd.DataFrame({name: table[name] == TOTAL for name in table})
+    if is_total.to_numpy().any():
+        table = _exclude_totals(table, is_total, [y_true, y_pred, *names])
+        positive_label = None if positive_label is None else str(positive_label)
     sizes = table["count"].to_numpy(float)
     if (sizes % 1 != 0).any():
         raise ValueError(
@@ -557,6 +562,23 @@ def fairness_from_counts(
         noise=(is_group.T * table["count_std_error"].to_numpy(float) ** 2).T,
     )
     return _tabulate_outcomes(outcomes, positive_label, groups, confidence_level)
+
+
+def _exclude_totals(
+    table: dict[Any, pd.Series], is_total: pd.DataFrame, keys: list[Any]
+) -> dict[Any, pd.Series]:
+    """Exclude the rows of totals; raise an error if "total" is not in all of the `keys`, and may be a value."""
+    if not is_total[keys].any().all():
+        names = list(is_total.columns[is_total.any()])
+        raise ValueError(
+            f"`counts` must have the rows of totals of all of {keys}, got {TOTAL!r} in "
+            f"{names}. Exclude the rows of totals before you change a column, and "
+            "rename a value of this name."
+        )
+    is_cell = ~is_total.any(axis=1).to_numpy()
+    return {
+        name: column[is_cell].reset_index(drop=True) for name, column in table.items()
+    }
 
 
 def _scale_weights(sample_weight: Any, features: Any, n_rows: int) -> Floats:
