@@ -16,6 +16,7 @@ from skdp.domain._domain import copy_guarantee as copy_guarantee
 from skdp.domain._domain import guarantee_fields as guarantee_fields
 from skdp.domain._toml import are_date_codes as are_date_codes
 from skdp.domain._toml import check_draft as check_draft
+from skdp.domain._toml import declare_missing as declare_missing
 from skdp.domain._toml import describe_texts as describe_texts
 from skdp.domain._toml import domains_of_dtypes as domains_of_dtypes
 from skdp.domain._toml import draft_columns as draft_columns

@@ -234,28 +234,30 @@ def _parse_column(table: Any) -> Categories | Interval:
     return Categories(values, ordered=table.get("ordered", False))
 
 
-# A list of values, or bins.
-Values: TypeAlias = list[Any] | Interval
+# Listed values, or bins.
+Values: TypeAlias = list[Any] | Categories | Interval
 
 # Characters of numbers as text, with thousands separators, signs and units.
 _NUMBER_CHARACTERS = "0123456789.,+-<>~%$€£ "
 
 
-def domains_of_dtypes(table: Table) -> dict[Any, list[Any]]:
+def domains_of_dtypes(table: Table) -> dict[Any, Categories]:
     """Return the values that dtypes declare, by column: an Enum of polars, or ordered categories of pandas."""
     # Unordered categories of pandas may be the values that occur, and the bins of
     # ``pandas.cut`` may have edges from the data, so these are not declarations.
-    declared: dict[Any, list[Any]] = {}
+    declared: dict[Any, Categories] = {}
     for name, column in zip(table.names, table.columns, strict=True):
         dtype = getattr(column, "dtype", None)
         if isinstance(dtype, pd.CategoricalDtype):
             are_bins = isinstance(dtype.categories, pd.IntervalIndex)
-            if dtype.ordered and not are_bins:
-                declared[name] = dtype.categories.tolist()
+            if dtype.ordered and not are_bins and len(dtype.categories):
+                with name_column_in_errors(name):
+                    listed = dtype.categories.tolist()
+                    declared[name] = Categories(listed, ordered=True)
         elif not isinstance(column, np.ndarray | pd.Series):
             series = nw.from_native(column, series_only=True)
             if series.dtype == nw.Enum:
-                declared[name] = series.cat.get_categories().to_list()
+                declared[name] = Categories(series.cat.get_categories().to_list())
     return declared
 
 
@@ -320,13 +322,18 @@ def draft_columns(
         except ColumnError as error:
             excluded[name] = str(error)
             continue
-        if has_missing:
-            if isinstance(values, Interval):
-                values.missing = True
-            else:
-                values = [*values, None]
-        columns[name] = values
+        columns[name] = declare_missing(values) if has_missing else values
     return columns, excluded
+
+
+def declare_missing(values: Values) -> Values:
+    """Return the drafted values of a column that has missing values."""
+    if isinstance(values, Interval):
+        values.missing = True
+        return values
+    if isinstance(values, Categories):
+        return Categories((*values.values, None), ordered=values.ordered)
+    return [*values, None]
 
 
 def list_or_cut(

@@ -10,10 +10,12 @@ import numpy as np
 
 from skdp._arrays import Integers
 from skdp.domain import (
+    Categories,
     Domain,
     Interval,
     are_date_codes,
     check_draft,
+    declare_missing,
     describe_texts,
     list_or_cut,
 )
@@ -71,7 +73,7 @@ def draft_domain_toml(
     columns = _read_columns(tables, max_values, has_texts=has_texts)
     if has_texts and any(column.contains(name) for name, column in columns.items()):
         raise header_error("The file", "a name that is a value of its column")
-    drafted: dict[Any, list[Any] | Interval] = {}
+    drafted: dict[Any, Any] = {}
     excluded = {}
     for name, column in columns.items():
         try:
@@ -118,7 +120,7 @@ class _Column:
     def __init__(self, limit: int, *, has_texts: bool) -> None:
         self._limit, self._has_texts = limit, has_texts
         # Values of an ordered dictionary, which is a declaration.
-        self.declared: list[Any] | None = None
+        self.declared: Categories | None = None
         self.has_missing = False
         # Distinct values other than missing values, and the number of rows of each.
         self._values = pyarrow.nulls(0)
@@ -133,7 +135,7 @@ class _Column:
         """Count the rows of a batch; beyond the limit, only rows of known values."""
         if pyarrow.types.is_dictionary(column.type):
             if column.type.ordered and self.declared is None:
-                self.declared = column.dictionary.to_pylist()
+                self.declared = Categories(column.dictionary.to_pylist(), ordered=True)
             column = column.dictionary_decode()
         if pyarrow.types.is_floating(column.type):
             column = compute.if_else(compute.is_nan(column), None, column)
@@ -223,23 +225,20 @@ class _Column:
 
 def _draft_column(
     name: Any, column: _Column, limits: Mapping[str, Any]
-) -> list[Any] | Interval:
+) -> list[Any] | Categories | Interval:
     """List or cut the values of a column; raise an error if they identify people, or if there is a single one.
 
     `limits` are the options of `list_or_cut`.
     """
     listed, counts = column.read()
-    values: list[Any] | Interval | None = column.declared
+    values: Any = column.declared
     if values is None:
         if _are_amounts(name, listed, counts, limits["bins"]):
             limits = {**limits, "max_values": 0, "max_numbers": 0}
         values = list_or_cut(listed, **limits)
-    if isinstance(values, Interval):
-        values.missing = column.has_missing
-        return values
     if column.has_missing:
-        values = [*values, None]
-    if len(values) == 1:
+        values = declare_missing(values)
+    if not isinstance(values, Interval) and len(values) == 1:
         raise ColumnError("has a single value; declare further values, or drop it")
     return values
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from scipy import stats
@@ -52,7 +54,8 @@ def survey_mean(
         Cluster of each row within its stratum: rows that were sampled together, such as a
         household. If None, each row is a cluster.
     waves : array-like of shape (n_samples,), default=None
-        Wave of each row, such as 2025 and 2026, for the change between two waves. If people
+        Wave of each row, such as 2025 and 2026, for the change between two waves. Ordered
+        categories and an Enum of polars keep their order. If people
         or areas are in both waves, pass them as `clusters`; otherwise the waves are
         independent samples.
     confidence_level : float, default=0.95
@@ -122,7 +125,7 @@ def survey_mean(
         sample = stratum, cluster, is_used
         return _make_table(mean, scores, sample, confidence_level)
     encode_labels("waves", waves, values, n_rows)
-    wave, labels = pd.factorize(to_array(waves, "waves"), sort=True)
+    wave, labels = code_in_order(waves)
     if len(labels) != 2:
         raise ValueError(f"`waves` must have two different values, got {len(labels)}.")
     rows = pd.DataFrame({"stratum": stratum, "cluster": cluster, "wave": wave})
@@ -141,6 +144,17 @@ def survey_mean(
     sample = stratum, cluster, is_used
     tables[CHANGE] = _make_table(second - first, scores, sample, confidence_level)
     return pd.concat(tables, names=["wave", None])
+
+
+def code_in_order(values: ColumnLike) -> tuple[Indices, Any]:
+    """Return the index of each value among the different values, and these in the order of categories or ascending."""
+    if hasattr(values, "to_pandas"):
+        # An Enum of polars and an ordered dictionary of Arrow become ordered categories.
+        values = values.to_pandas()
+    if getattr(getattr(values, "dtype", None), "ordered", False):
+        coded = pd.Categorical(values).remove_unused_categories()
+        return coded.codes.astype(np.intp), coded.categories
+    return pd.factorize(to_array(values, "waves"), sort=True)
 
 
 def _linearize(frame: pd.DataFrame, weights: pd.Series) -> tuple[pd.Series, Floats]:

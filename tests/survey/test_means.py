@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import stats
 
@@ -177,6 +178,28 @@ def test_change_of_waves_without_common_people_adds_the_variances(clusters):
         errors.append(table.loc[wave, "std_error"])
     np.testing.assert_allclose(table.loc["change", "std_error"] ** 2, errors[0] ** 2 + errors[1] ** 2)
     np.testing.assert_allclose(table.loc["change", "mean"], table.loc["b", "mean"] - table.loc["a", "mean"])
+
+
+ORDERED = pd.Categorical(np.where(WAVE == "a", "pre", "post"), ["unused", "pre", "post"], ordered=True)
+
+
+@pytest.mark.parametrize(
+    "waves",
+    [
+        pd.Series(ORDERED),
+        ORDERED,
+        pl.Series(ORDERED.tolist(), dtype=pl.Enum(["unused", "pre", "post"])),
+        pa.chunked_array([pa.DictionaryArray.from_arrays(ORDERED.codes, list(ORDERED.categories), ordered=True)]),
+    ],
+    ids=["Series", "Categorical", "Enum", "dictionary"],
+)
+def test_change_follows_the_order_of_categories(waves):
+    """The change from "pre" to "post" had the wrong sign, because the words were sorted."""
+    expected, table = survey_mean(VALUES, waves=WAVE), survey_mean(VALUES, waves=waves)
+    assert table.index.get_level_values("wave").unique().tolist() == ["pre", "post", "change"]
+    np.testing.assert_array_equal(table, expected)
+    by_text = survey_mean(VALUES, waves=ORDERED.tolist())
+    np.testing.assert_array_equal(by_text.loc["change", "mean"], -expected.loc["change", "mean"])
 
 
 @pytest.mark.parametrize("waves", [[1] * N, list(range(N)), STRATUM])

@@ -332,6 +332,23 @@ def test_more_budget_keeps_the_person_in_long_ordered_histories():
     assert link_errors(people, events, *drawn, person="id", order_by="row")[["next", "person"]].max() < 0.04
 
 
+@pytest.mark.parametrize("dtype", ["text", "ordered"])
+def test_events_are_in_the_declared_order_of_the_values(dtype):
+    """Events with the stages "b", "a" and "c" were ordered by the alphabet, so that "c" did not follow "a"."""
+    stages, n = ["b", "a", "c"], 2_000
+    levels = np.random.default_rng(0).integers(0, 4, (n, 3))
+    levels[:, 2] = levels[:, 1]
+    events = pd.DataFrame({"id": np.repeat(range(n), 3), "stage": stages * n, "level": levels.ravel()})
+    if dtype == "ordered":
+        events["stage"] = pd.Categorical(events["stage"], stages, ordered=True)
+    domain = {"stage": stages, "level": range(4), "size": [0, 1]}
+    people = pd.DataFrame({"id": range(n), "size": np.arange(n) % 2})
+    model = make_synthesizer(epsilon=1e4, delta=1e-6, order_by="stage", domain=domain)
+    _, drawn = model.fit(people, events).sample()
+    by_stage = drawn.drop_duplicates(["id", "stage"]).pivot(index="id", columns="stage", values="level")
+    assert (by_stage["c"] == by_stage["a"]).mean() > 0.9
+
+
 def test_rows_keep_the_frequency_of_a_rare_trait_without_an_order():
     rng = np.random.default_rng(5)
     is_chronic = rng.random(3_000) < 0.25

@@ -15,7 +15,7 @@ import pandas as pd
 from skdp._arrays import Indices
 from skdp.base import check_column_name
 from skdp.central.statistics import select_columns
-from skdp.domain import Domain, Interval
+from skdp.domain import Categories, Domain, Interval
 from skdp.large import load_large
 from skdp.synthesis.private._records import CodedRecords
 from skdp.synthesis.private._table import (
@@ -136,7 +136,9 @@ def _open_linked(
     has_order = order_by in columns
     ranks = np.zeros(len(ids), np.intp)
     if has_order:
-        ranks = _read_column(order_by, _rank_values, columns[order_by])
+        listed = declared.get(order_by)
+        rank = listed.encode if isinstance(listed, Categories) else _rank_values
+        ranks = _read_column(order_by, rank, columns[order_by])
     return LinkedTable.of(
         features,
         table,
