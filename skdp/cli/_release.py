@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import tomllib
 from collections.abc import Iterable
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
@@ -24,6 +23,7 @@ from skdp.engines import (
     check_header,
     draft_domain_toml,
     find_format,
+    format_csv,
     is_csv,
     open_declared,
     privatize_file,
@@ -45,6 +45,7 @@ from skdp.local import (
 )
 from skdp.privacy import Mu, PrivacyLedger, PrivacyStatement, privacy_statement
 from skdp.synthesis import DPLinkedSynthesizer, DPMarginalSynthesizer
+from skdp.tables import name_missing
 
 # Transformers by their name in --transformer.
 TRANSFORMERS: dict[str, type[Any]] = {
@@ -89,8 +90,10 @@ def write_table(path: Path, table: pd.DataFrame, n_keys: int) -> None:
     # A blank beside a group such as "NA" would not be read as the group without a value.
     for name in table.columns[:n_keys]:
         labels = table[name].astype(object)
-        table[name] = labels.where(labels.notna(), "missing")
-    write_text(path, table.to_csv(index=False))
+        is_value = labels.notna()
+        table[name] = labels.where(is_value, name_missing(labels[is_value]))
+    cells = table.astype(object).where(table.notna(), None)
+    write_text(path, format_csv([cells.columns, *cells.to_numpy().tolist()]))
 
 
 def check_csv(path: Path | None) -> None:
@@ -450,7 +453,7 @@ def run_table(options: argparse.Namespace) -> Path:
     """Write statistics of the groups of a table, and their statement; return the path of the new file."""
     domain = load_domain_file(options.domain)
     _check_options(options)
-    _check_bins(options)
+    _check_bins(options, domain)
     max_weight = _find_max_weight(options.weight, domain)
     check_path(options.out, "out")
     check_page(options, "statement")
@@ -471,7 +474,11 @@ def run_table(options: argparse.Namespace) -> Path:
         if options.statement is not None:
             page = outputs.enter_context(open_output(options.statement))
         groups.fit(rows, sample_weight=options.weight, person=person)
-        found = nw.from_native(groups.to_frame(), eager_only=True).to_pandas()
+        frame = nw.from_native(groups.to_frame(), eager_only=True)
+        found = frame.to_pandas()
+        for name in options.by:
+            # pandas would convert integers beside missing values to floats.
+            found[name] = pd.Series(frame[name].to_list(), dtype=object)
         write_table(out, found, len(options.by))
         if options.statement is not None:
             statement = add_texts(privacy_statement([groups]), options)
@@ -509,13 +516,11 @@ def _check_options(options: argparse.Namespace) -> None:
     check_csv(options.out)
 
 
-def _check_bins(options: argparse.Namespace) -> None:
+def _check_bins(options: argparse.Namespace, domain: Domain) -> None:
     """Raise an error if the domain file declares bounds of a key, but no bins."""
     # The bins of other columns do not matter.
-    columns = tomllib.loads(options.domain.read_text(encoding="utf-8"))["columns"]
     for name in options.by:
-        declared = columns.get(name, {})
-        if "low" in declared and "bins" not in declared:
+        if name in domain and not domain[name].has_bins:
             raise ValueError(
                 f"Column {name!r} in `by` must have several bins, got bounds alone. Set "
                 f"`bins` or `edges` in [columns.{name}] of the domain file."

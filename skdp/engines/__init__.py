@@ -44,6 +44,7 @@ from skdp.engines._draft import draft_domain_toml as draft_domain_toml
 from skdp.engines._files import TableFile as TableFile
 from skdp.engines._files import check_header as check_header
 from skdp.engines._files import find_format as find_format
+from skdp.engines._files import format_csv as format_csv
 from skdp.engines._files import is_csv as is_csv
 from skdp.engines._files import open_declared as open_declared
 from skdp.engines._privatize import privatize, privatize_file, tally

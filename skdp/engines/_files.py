@@ -14,6 +14,7 @@ from copy import copy
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path, PurePath
+from types import SimpleNamespace
 from typing import Any
 
 from skdp._json import MAX_FILE_BYTES
@@ -506,6 +507,13 @@ def _write_csv(tables: Iterable[Any], schema: Any, file: Any, delimiter: str) ->
         rows: Iterable[Any] = [schema.names]
         if table is not None:
             rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
-        text = io.StringIO(newline="")
-        csv.writer(text, delimiter=delimiter, lineterminator="\n").writerows(rows)
-        file.write(text.getvalue().encode())
+        file.write(format_csv(rows, delimiter).encode())
+
+
+def format_csv(rows: Iterable[Any], delimiter: str = ",") -> str:
+    """Format rows as CSV, in which a carriage return is quoted, and lines end in a line feed."""
+    lines: list[str] = []
+    # Python quotes the characters of the line ends, and writes a line per call.
+    target: Any = SimpleNamespace(write=lines.append)
+    csv.writer(target, delimiter=delimiter, lineterminator="\r\n").writerows(rows)
+    return "".join([f"{line[:-2]}\n" for line in lines])

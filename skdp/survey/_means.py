@@ -152,7 +152,8 @@ def code_in_order(values: ColumnLike) -> tuple[Indices, Any]:
         # An Enum of polars and an ordered dictionary of Arrow become ordered categories.
         values = values.to_pandas()
     if getattr(getattr(values, "dtype", None), "ordered", False):
-        coded = pd.Categorical(values).remove_unused_categories()
+        column: Any = values
+        coded = pd.Categorical(column).remove_unused_categories()
         return coded.codes.astype(np.intp), coded.categories
     return pd.factorize(to_array(values, "waves"), sort=True)
 

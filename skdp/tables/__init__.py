@@ -26,6 +26,7 @@ from skdp.tables._columns import is_declarable as is_declarable
 from skdp.tables._columns import is_missing as is_missing
 from skdp.tables._columns import is_whole_number as is_whole_number
 from skdp.tables._columns import library_of as library_of
+from skdp.tables._columns import name_missing as name_missing
 from skdp.tables._columns import name_of_dtype as name_of_dtype
 from skdp.tables._columns import read_key as read_key
 from skdp.tables._columns import to_dates as to_dates

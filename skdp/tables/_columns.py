@@ -392,6 +392,14 @@ def read_key(text: str) -> str:
     return text if number is None or number % 1 else str(int(number))
 
 
+def name_missing(values: Iterable[Any]) -> str:
+    """Return a label of missing values that none of the values has: "missing", in parentheses if it is a value."""
+    label, texts = "missing", set(map(str, values))
+    while label in texts:
+        label = f"({label})"
+    return label
+
+
 def to_objects(values: Sequence[Any]) -> NDArray[Any]:
     """Return an array of Python objects of shape (n_values,), even if the objects are sequences."""
     return np.fromiter(values, object, len(values))

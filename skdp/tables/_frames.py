@@ -144,7 +144,14 @@ def index_to_columns(table: pd.DataFrame) -> pd.DataFrame:
         while name in names or name in table.columns:
             name = f"{name}_value"
         names.append(name)
-    return table.reset_index(names=names)
+    columns = table.reset_index(drop=True)
+    levels = getattr(table.index, "levels", [table.index])
+    for number, (name, level) in enumerate(zip(names, levels, strict=True)):
+        values = table.index.get_level_values(number)
+        # pandas converts integers beside missing values to floats.
+        has_integers = level.dtype.kind in "iu" and values.dtype.kind == "f"
+        columns.insert(number, name, values.astype("Int64") if has_integers else values)
+    return columns
 
 
 def choose_library(data: Any) -> str:

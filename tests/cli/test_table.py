@@ -1,6 +1,9 @@
 """``skdp table``."""
 
+import csv
+import itertools
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -205,6 +208,65 @@ def test_group_without_a_value_has_a_name(command, tmp_path):
         assert call("estimate", "reports.csv", "--out", "out.csv") == 0
     found = pd.read_csv("out.csv", keep_default_na=False, index_col="sex")["count"].round()
     assert found.to_dict() == {"NA": 100, "f": 200, "missing": 300}
+
+
+def write_groups(command, domain, text, by):
+    """Release the groups of rows by a command, and return the written labels."""
+    Path("domain.toml").write_text(domain.to_toml(), encoding="utf-8")
+    Path("rows.csv").write_text(text, encoding="utf-8")
+    known = ["--domain", "domain.toml", "--epsilon", 30]
+    if command == "estimate":
+        assert call("privatize", "rows.csv", "reports.csv", *known) == 0
+        assert call("estimate", "reports.csv", "--out", "out.csv") == 0
+        by = by if len(by) == 1 else ["category"]
+    else:
+        assert call("table", "rows.csv", "out.csv", *known, "--by", *by, *["--totals"][: command == "totals"]) == 0
+    found = pd.read_csv("out.csv", dtype=str, keep_default_na=False)
+    return [*found[by].itertuples(index=False, name=None)]
+
+
+@pytest.mark.parametrize("command", ["table", "totals", "estimate"])
+def test_integers_beside_missing_values_are_written_as_declared(command, tmp_path):
+    """Declared codes 0 and 1 were written as 0.0 and 1.0."""
+    columns = {"ward": [0, 1, None], "shift": [5, 6, None]}
+    wards, shifts = (["0", "1", "missing", *["total"][: command == "totals"]], ["5", "6", "missing"])
+    text = "ward,shift\n" + "0,5\n1,6\n1,\n,\n" * 100
+    assert write_groups(command, Domain(columns).select(["ward"]), text, ["ward"]) == [(ward,) for ward in wards]
+    for path in Path().iterdir():
+        path.unlink()
+    both = write_groups(command, Domain(columns), text, ["ward", "shift"])
+    if command == "estimate":
+        assert both == [(label,) for label in [*wards, *shifts]]
+    else:
+        assert both == list(itertools.product(wards, [*shifts, *["total"][: command == "totals"]]))
+
+
+@pytest.mark.parametrize("command", ["table", "estimate"])
+def test_value_called_missing_is_another_group_than_missing_values(command, tmp_path):
+    found = write_groups(command, Domain({"note": ["missing", "no", None]}), 'note\nno\nmissing\n""\n', ["note"])
+    assert found == [("missing",), ("no",), ("(missing)",)]
+
+
+@pytest.mark.parametrize("text", ["first\rsecond", "first\r\nsecond", "\r", 'a "b", c'])
+@pytest.mark.parametrize("command", ["table", "privatize", "synthesize"])
+def test_text_with_a_line_break_is_quoted(command, text, tmp_path):
+    """A carriage return was written without quotes, so a file had more lines than rows, and `estimate` refused it."""
+    pd.DataFrame({"note": [text, "plain"] * 100}).to_parquet("rows.parquet")
+    Path("domain.toml").write_text(Domain({"note": [text, "plain"]}).to_toml(), encoding="utf-8")
+    words = ["--domain", "domain.toml", "--epsilon", 8, *["--by", "note"][: 2 * (command == "table")]]
+    assert call(command, "rows.parquet", "out.csv", *words) == 0
+    with open("out.csv", newline="", encoding="utf-8") as file:
+        assert {row["note"] for row in csv.DictReader(file)} == {text, "plain"}
+    if command == "privatize":
+        assert call("estimate", "out.csv") == 0
+
+
+def test_up_to_ten_whole_numbers_are_keys_without_bins(files):
+    (files / "ages.toml").write_text("[columns.employed]\nlow = 0\nhigh = 1\n", encoding="utf-8")
+    words = ["--domain", files / "ages.toml", "--epsilon", 30, "--by", "employed"]
+    assert call("table", files / "people.csv", files / "out.csv", *words) == 0
+    found = pd.read_csv(files / "out.csv", index_col="employed")["count"]
+    assert found.to_dict() == PEOPLE["employed"].value_counts().to_dict()
 
 
 def test_statistics_of_all_rows_have_one_line(files):

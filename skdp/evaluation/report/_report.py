@@ -196,7 +196,8 @@ def study_report(
     # Files are written after all computations, so that an error leaves no files.
     out.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
-        table.to_csv(out / f"{name}.csv", index=False)
+        # Python quotes the characters of the line ends, and a label may contain them.
+        table.to_csv(out / f"{name}.csv", index=False, lineterminator="\r\n")
     path = out / "index.html"
     path.write_text(page, encoding="utf-8")
     return path
