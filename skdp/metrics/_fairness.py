@@ -52,6 +52,7 @@ from skdp.metrics._reported_groups import (
 )
 from skdp.pages import warn
 from skdp.survey import PerHalf, ReportDesign
+from skdp.tables import name_missing
 
 RowSource = Literal["population", "table"]
 
@@ -598,9 +599,12 @@ def _group_cells(
     if privileged is not None:
         is_privileged = find_privileged(privileged, columns, cells)
         return ["unprivileged", "privileged"], is_privileged.astype(np.intp)
+    missing = name_missing(
+        value for cell in cells for value in cell if value is not None
+    )
     names = []
     for cell in cells:
-        values = tuple("missing" if value is None else value for value in cell)
+        values = tuple(missing if value is None else value for value in cell)
         names.append(values[0] if len(values) == 1 else values)
     return names, np.arange(len(cells))
 

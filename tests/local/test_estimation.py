@@ -72,11 +72,32 @@ def test_equal_weights_give_the_unweighted_estimates(name):
     np.testing.assert_allclose(ratio, 1, atol=0.05 if name == "pairs" else 0.03)
 
 
-def test_few_equal_reports_have_the_error_of_their_noise():
+def test_few_equal_reports_have_the_error_of_their_noise_and_of_their_draw():
     reports = pd.DataFrame({"report": ["no"] * 5})
     shares = ENCODER.estimate_frequencies(reports, sample_weight=np.ones(5))
     (oracle,) = ENCODER.oracles_
-    assert shares.loc["no", "std_error"] ** 2 == pytest.approx(oracle.variance([0, 5, 0], 5).min() / 25)
+    # Five records of a population may miss a frequency of (1 / 2) / (5 + 1).
+    missed = 1 / 12
+    expected = oracle.variance([0, 5, 0], 5).min() / 25 + missed * (1 - missed) / 5
+    assert shares.loc["no", "std_error"] ** 2 == pytest.approx(expected)
+
+
+def test_value_that_no_record_reports_has_the_error_of_the_draw():
+    """With strategy="sample", the standard error was 0 if no record of a value was drawn to report it."""
+    columns = pd.DataFrame({"a": ["x"] * 4 + ["y"] * 196} | {name: ["u", "v"] * 100 for name in "bcd"})
+    values = {"a": ["x", "y"]} | {name: ["u", "v"] for name in "bcd"}
+    errors, stated, n_absent = [], [], 0
+    for seed in range(60):
+        encoder = RandomizedResponseEncoder(40.0, categories=values, strategy="sample", random_state=seed)
+        row = encoder.fit(columns).estimate_counts(encoder.transform(columns)).loc[("a", "x")]
+        # A drawn record counts about four times.
+        n_absent += row["count"] < 0.5
+        assert row["std_error"] > 1.5
+        errors.append(row["count"] - 4)
+        stated.append(row["std_error"])
+    assert n_absent > 5
+    # The mean square of 60 errors has a standard error of less than 30 %.
+    assert np.mean(np.square(stated)) == pytest.approx(np.mean(np.square(errors)), rel=0.9)
 
 
 @pytest.mark.parametrize(

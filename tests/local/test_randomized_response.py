@@ -32,8 +32,8 @@ class TestDomain:
     def test_dtype_declares_values_that_the_data_cannot_determine(self, column):
         frame = pl.DataFrame({"x": column}) if isinstance(column, pl.Series) else pd.DataFrame({"x": column})
         fitted = skdp.RandomizedResponseEncoder().fit(frame)
-        values = column.dtype.categories
-        assert fitted.domain_ == skdp.Domain({"x": list(values)})
+        values = skdp.domain.Categories(column.dtype.categories, ordered=isinstance(column, pd.Categorical))
+        assert fitted.domain_ == skdp.Domain({"x": values})
 
     @pytest.mark.parametrize(
         "frame",
@@ -164,7 +164,7 @@ def test_std_error_and_interval_belong_to_the_unbiased_estimate():
     # The variance at a negative count is the variance at 0, not a smaller one.
     assert plain["std_error"]["c"] == pytest.approx(np.sqrt(fitted.oracles_[0].variance([1000, 0, 0], 1000)[2]))
     of_population = fitted.estimate_frequencies(reports)["std_error"]
-    assert of_population["c"] * 1000 == pytest.approx(plain["std_error"]["c"])
+    assert of_population["c"] * 1000 == pytest.approx(plain["std_error"]["c"], rel=1e-4)
     assert of_population["b"] * 1000 > plain["std_error"]["b"]
 
 

@@ -200,8 +200,11 @@ class SampledCounts:
 
     @property
     def variances(self) -> Floats:
-        """Variance of each count, at the count clipped to [0, n]."""
-        clipped = np.nan_to_num(np.clip(self.counts, 0, self.n))
+        """Variance of each count, at the nearest count that a sample may miss by one standard error."""
+        # The variance at an estimate of 0 would be 0, also if no record of a value is drawn.
+        # This is the middle of the score interval of such a value for z = 1.
+        smallest = self.n / 2 * self.sampling / (1 + self.sampling)
+        clipped = np.clip(np.nan_to_num(self.counts), smallest, self.n - smallest)
         return self.noise + self.sampling * clipped * (self.n - clipped)
 
     def compute_intervals(self, confidence_level: float) -> tuple[Floats, Floats]:
