@@ -3,8 +3,8 @@
 The line above a code block states where the code belongs:
 
 - ``New file `skdp/oracles/_coin.py`:``
-- ``Insert into `skdp/oracles/__init__.py` after the line `"Postprocess",`:``, or ``before``; the line occurs once there
-- ``Replace in `skdp/oracles/__init__.py` the line `"Postprocess",`:``
+- ``Insert into `skdp/oracles/__init__.py` after the line `"LocalHashing",`:``, or ``before``; it occurs once there
+- ``Replace in `skdp/oracles/__init__.py` the line `"LocalHashing",`:``
 
 Each line of a block of ``sh`` is run in the copy.
 """

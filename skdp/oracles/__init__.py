@@ -3,10 +3,10 @@
 from skdp.oracles._base import POSTPROCESSORS as POSTPROCESSORS
 from skdp.oracles._base import (
     FrequencyOracle,
-    Postprocess,
     lie_threshold,
     project_to_simplex,
 )
+from skdp.oracles._base import Postprocess as Postprocess
 from skdp.oracles._base import channel_of_bits as channel_of_bits
 from skdp.oracles._base import check_bits as check_bits
 from skdp.oracles._base import draw_by_row as draw_by_row
@@ -27,7 +27,6 @@ __all__ = [
     "FrequencyOracle",
     "LocalHashing",
     "NumericMechanism",
-    "Postprocess",
     "RandomizedResponse",
     "SetSelection",
     "SubsetSelection",

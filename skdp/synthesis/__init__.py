@@ -5,14 +5,12 @@ from skdp.synthesis._inference import synthetic_inference
 from skdp.synthesis._linked import DPLinkedSynthesizer
 from skdp.synthesis._marginal import DPMarginalSynthesizer
 from skdp.synthesis._resampler import SyntheticResampler
-from skdp.synthesis.answers._counts import ModelCount
 from skdp.synthesis.answers._rows import check_n_samples as check_n_samples
 
 __all__ = [
     "DPColumnSynthesizer",
     "DPLinkedSynthesizer",
     "DPMarginalSynthesizer",
-    "ModelCount",
     "SyntheticResampler",
     "synthetic_inference",
 ]

@@ -42,34 +42,7 @@ Query = Mapping[int, Floats | None]
 
 @dataclass(frozen=True)
 class ModelCount:
-    """A count by a model, with its standard error and interval.
-
-    Parameters
-    ----------
-    count : float
-        Estimated number of records, nonnegative and in general not an integer.
-    std_error : float
-        Standard error; nan if not supported.
-    lower, upper : float
-        Bounds of the interval, whole numbers; nan if not supported.
-    supported : bool
-        True if one measured marginal has all columns, and the conditions consist of
-        whole bins and groups of its values.
-
-    Notes
-    -----
-    **Privacy.** Post-processing of noisy counts, without privacy loss.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from skdp import DPMarginalSynthesizer
-    >>> people = pd.DataFrame({"smokes": ["yes", "no", "no", "no"] * 250})
-    >>> synthesizer = DPMarginalSynthesizer(domain={"smokes": ["yes", "no"]}, random_state=0)
-    >>> found = synthesizer.fit(people).count_estimate({"smokes": "yes"})
-    >>> found.lower <= 250 <= found.upper
-    True
-    """
+    """A count by a model, with its standard error and interval; `CountsMixin.count_estimate` describes the fields."""
 
     count: float
     std_error: float
