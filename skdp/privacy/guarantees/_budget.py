@@ -10,13 +10,13 @@ from functools import lru_cache
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
 
-from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from skdp.exact import exp_bounds, round_up
+from skdp.exact import round_up
 from skdp.privacy._formats import check_delta, check_epsilon
 from skdp.privacy.guarantees._accountant import smallest_epsilon
 from skdp.privacy.guarantees._conversions import (
+    find_largest_safe,
     find_safe_start,
     gaussian_epsilon,
     largest_mu,
@@ -29,6 +29,7 @@ from skdp.privacy.guarantees._losses import (
     PureLoss,
     StatedLoss,
     pure_epsilon,
+    pure_rho,
 )
 from skdp.privacy.guarantees._risk import bound_guess
 
@@ -355,7 +356,7 @@ class PrivacyBudget:
         if self.kind == "epsilon":
             return self.amount
         if self.kind == "rho":
-            return _find_pure_epsilon(self.amount)
+            return Fraction(_find_pure_epsilon(self.amount))
         return Fraction(pure_epsilon(-round_up(-self.amount)))
 
     @property
@@ -429,23 +430,12 @@ def _square_root(square: Fraction) -> Fraction:
     return Fraction(scaled, 1 << half)
 
 
-def _find_pure_epsilon(rho: Fraction) -> Fraction:
-    """Return the largest epsilon, except for rounding, with ``epsilon * tanh(epsilon / 2) <= rho``.
-
-    A pure release with this epsilon has at most this rho (zCDP).
-    """
-    # tanh(x) <= x and tanh(x) < 1 bound the product by epsilon**2 / 2 and by epsilon. These
-    # bounds are nearly exact for a small and a large rho.
-    if rho < Fraction(1, 1 << 20):
-        return _square_root(2 * rho)
-    if rho > 64:
-        return rho
+@lru_cache(maxsize=256)
+def _find_pure_epsilon(rho: Fraction) -> float:
+    """Return the largest epsilon, except for rounding, whose `pure_rho` is at most rho."""
 
     def excess(epsilon: float) -> float:
-        return epsilon * math.tanh(epsilon / 2) - float(rho)
+        return float(Fraction(pure_rho(epsilon)) - rho)
 
-    epsilon = float(brentq(excess, 0.0, 2 + 2 * float(rho), xtol=1e-13))
-    # tanh(x / 2) = 1 - 2 / (e**x + 1), rounded up.
-    while Fraction(epsilon) * (1 - 2 / (exp_bounds(epsilon)[1] + 1)) > rho:
-        epsilon *= 1 - 2.0**-40
-    return Fraction(epsilon)
+    # The rho of a pure release is at most epsilon**2 / 2.
+    return find_largest_safe(excess, math.sqrt(2 * rho))

@@ -66,13 +66,13 @@ def find_safe_start(excess: Excess, start: float, step: float) -> float:
 _PRECISION = 2.0**-40
 
 
-def _find_largest_safe(excess: Excess, safe: float) -> float:
-    """Return the largest safe number, except for the precision of the search, from a safe number.
+def find_largest_safe(excess: Excess, start: float) -> float:
+    """Return the largest safe number, except for the precision of the search.
 
-    A number is safe if its `excess` is at most 0.
+    A number is safe if its `excess` is at most 0. `start` is safe except for rounding errors.
     """
-    unsafe = safe
-    while excess(unsafe) <= 0:
+    safe = unsafe = find_safe_start(excess, start, -_PRECISION)
+    while safe and excess(unsafe) <= 0:
         unsafe = min(2 * unsafe, sys.float_info.max)
     return find_safe_boundary(excess, _PRECISION, safe=safe, unsafe=unsafe)
 
@@ -140,8 +140,7 @@ def largest_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     # rho = (epsilon / (sqrt(L + epsilon) + sqrt(L)))**2.
     root = math.sqrt(-_log(delta))
     start = (float(epsilon) / (math.sqrt(root**2 + float(epsilon)) + root)) ** 2
-    safe = find_safe_start(excess, start, -_PRECISION)
-    return Fraction(_find_largest_safe(excess, safe) if safe else 0)
+    return Fraction(find_largest_safe(excess, start))
 
 
 def _log(delta: Fraction) -> float:
@@ -389,8 +388,7 @@ def largest_mu(epsilon: float | Fraction, delta: float | Fraction) -> float:
     from_tail = float(exact_epsilon) / (
         math.sqrt(half**2 + float(exact_epsilon) / 2) + half
     )
-    safe = find_safe_start(excess, max(from_tail, 2.5 * target), -_PRECISION)
-    return _find_largest_safe(excess, safe)
+    return find_largest_safe(excess, max(from_tail, 2.5 * target))
 
 
 def _float_below(delta: Any) -> float:

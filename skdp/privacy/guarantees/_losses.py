@@ -13,10 +13,11 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import erf, erfinv, ndtr, ndtri
+from scipy.special import erfinv, ndtri
 
 from skdp.exact import exp_bounds, round_up
 from skdp.privacy._formats import check_failure, check_fields, check_loss
+from skdp.privacy.guarantees._conversions import find_largest_safe
 
 
 @dataclass(frozen=True)
@@ -360,11 +361,11 @@ def pure_rho(epsilon: float, share: float = 1.0) -> float:
     It is the largest ratio of a Rényi divergence to its order. The worst case is
     randomized response with two values that is used with probability `share`, and otherwise reveals nothing.
     """
-    # Otherwise floats may underflow or overflow, and epsilon**2 / 2 is used.
+    # Otherwise floats may underflow or overflow. A divergence is at most epsilon.
     if not 2.0**-30 < epsilon < 2.0**9:
         # Each of three operations loses at most half of the smallest float by underflow.
         underflow = 2 * math.ulp(0.0) if epsilon else 0.0
-        return epsilon * epsilon / 2 * _MARGIN + underflow
+        return min(epsilon * epsilon / 2, epsilon) * _MARGIN + underflow
     share = max(share, _MIN_FRACTION)
     # The ratio at order 1, the Kullback-Leibler divergence. If share is 1, it is the
     # largest ratio (M. Kearns, L. Saul 1998, see `Rho`).
@@ -425,15 +426,13 @@ def pure_mu(epsilon: Fraction, share: float = 1.0) -> Fraction | None:
     return Fraction(float(mu)) * (1 + Fraction(1, 1 << 30))
 
 
+@lru_cache(maxsize=256)
 def pure_epsilon(mu_squared: float) -> float:
     """Return the largest epsilon, except for rounding, whose `pure_mu` squared is at most `mu_squared`."""
-    # 64 is more than the mu of epsilon = 500. The formulas of `pure_mu` are inverted.
-    mu = min(math.sqrt(mu_squared), 64.0)
-    if mu < 1:
-        epsilon = float(2 * math.atanh(erf(mu / 2 / math.sqrt(2))))
-    else:
-        tail = ndtr(-mu / 2)
-        epsilon = min(math.log((1 - tail) / tail), 500.0)
-    while epsilon and (pure_mu(Fraction(epsilon)) or 0) ** 2 > mu_squared:
-        epsilon *= 1 - 2.0**-28
-    return epsilon
+
+    def excess(epsilon: float) -> float:
+        mu = pure_mu(Fraction(epsilon))
+        return 1e300 if mu is None else float(mu**2 - Fraction(mu_squared))
+
+    # The normal density is at most 0.4, so mu is at most 1.2534 epsilon.
+    return find_largest_safe(excess, min(math.sqrt(mu_squared) / 1.2534, 499.0))
