@@ -29,8 +29,8 @@ def make_transformer(name, **parameters):
 CHECKED = [name for name in TRANSFORMERS if name != "table"]
 # One transformer of each class; `best` selects another oracle of the registry.
 OF_EACH_CLASS = ["response", "bits", "sets", "buckets", "numbers", "lists", "words"]
-# Each of these checks takes at least 0.1 s for a transformer.
-LONG = {"check_reports", "check_frames"}
+# This check takes at least 0.1 s for a transformer.
+LONG = {"check_reports"}
 
 
 @pytest.mark.parametrize("takes_long", [False, pytest.param(True, marks=pytest.mark.long)])
