@@ -28,7 +28,7 @@ def test_html_escapes_text_and_warns_of_a_seed():
         (RapporEncoder(n_bits=16, random_state=0), ["a", "b"]),
     ],
 )
-def test_html_of_a_tally_contains_no_sum(encoder, values):
+def test_repr_of_a_tally_contains_no_sum(encoder, values):
     tables = [pd.DataFrame({"x": [value] * 50}) for value in values]
     encoder.fit(tables[0])
     one, two = (repr(encoder.tally(encoder.transform(table))) for table in tables)
