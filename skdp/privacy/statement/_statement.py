@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import chain
 from typing import Any
 
 from skdp.privacy._formats import format_name, format_number
 from skdp.privacy.guarantees._guarantee import PrivacyGuarantee, add_guarantees
-from skdp.privacy.ledger._book import Account, to_float
+from skdp.privacy.ledger._book import Account
 from skdp.privacy.ledger._ledger import PrivacyLedger
 from skdp.privacy.statement._result import PrivacyStatement
 from skdp.privacy.statement._steps import (
@@ -48,10 +49,9 @@ _LEDGER_NOTES = (
     "release kept its guarantee.",
     "The total is the sum of the charges; if a charge has a delta, at the delta of the "
     "budget. "
-    "For a budget of rho or mu and charges with a delta, it is the epsilon of the "
-    "whole budget at delta = 0.000001, because deltas of charges that depend on "
-    "earlier results do not add up. For all charges, also future ones, the budget "
-    "holds.",
+    "For a budget of rho or mu, it is the whole budget at delta = 0.000001, because "
+    "the losses of charges that depend on earlier results do not add up. For all "
+    "charges, also future ones, the budget holds.",
 )
 
 _SEVERAL = (
@@ -364,9 +364,9 @@ def _describe_spending(account: Account) -> dict[str, Any]:
     """Return the fields epsilon, delta, rho and losses of a guarantee for all charges of an account."""
     # Earlier results may decide about further charges. Then the losses so far do not
     # compose, and the sum of the deltas is not a guarantee. Epsilons add up for each
-    # sequence of results, and the deltas of a budget limit all its charges.
-    if not account.sums["delta"]:
-        epsilon = to_float(account.sums["epsilon"])
-        return {"epsilon": epsilon, "delta": 0.0, "rho": None, "losses": ()}
-    spent = {} if account.epsilon is None else {"epsilon": account.sums["epsilon"]}
-    return account.describe_amounts(account.limits | spent)
+    # sequence of results; deltas, rhos and mus are limited by the budget only.
+    spent = account.limits
+    if account.epsilon is not None:
+        delta = spent["delta"] if account.sums["delta"] else Fraction(0)
+        spent = {"epsilon": account.sums["epsilon"], "delta": delta}
+    return account.describe_amounts(spent)

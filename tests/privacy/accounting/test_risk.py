@@ -284,6 +284,19 @@ def test_ledger_of_mu_states_the_guess_of_its_budget():
     assert table.tolist() == pytest.approx([0.6, 0.5292, 0.5958], abs=1e-4)
 
 
+@pytest.mark.parametrize("budget", [{"mu": 0.5}, {"rho": 0.1}], ids=str)
+@pytest.mark.parametrize("epsilons", [[0.01], [0.05] * 40], ids=["one charge", "many charges"])
+def test_pure_charges_have_the_guess_of_their_budget(budget, epsilons):
+    """The smaller one of this guess and of the guess by the sum of epsilons would be chosen by results."""
+    ledger = PrivacyLedger(**budget)
+    for epsilon in epsilons:
+        ledger.charge(PrivacyGuarantee(epsilon), "answer")
+    statement = privacy_statement(ledger)
+    assert statement.total.guess_probability == ledger.balance().loc["budget", "guess"]
+    assert statement.total_if_fixed.guess_probability < statement.total.guess_probability
+    assert statement.total_if_fixed.delta == 0
+
+
 @pytest.mark.parametrize("budget", [{"epsilon": 1.0, "delta": 1e-6}, {"rho": 0.02}, {"mu": 0.2}, {"epsilon": 2.0}])
 def test_balance_has_the_guess_of_each_amount(budget):
     ledger = PrivacyLedger(**budget, relation="add_remove")
