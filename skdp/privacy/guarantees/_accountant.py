@@ -97,10 +97,9 @@ def find_profile(losses: Iterable[Loss]) -> list[tuple[float, float]]:
         total = _compose_pure(pure, 2.0**-40 / n_losses)
     # Delta has kinks at the most frequent losses.
     frequent = total.points[np.argsort(total.masses)[-MAX_PROFILE_POINTS:]]
-    frequent = frequent[frequent > 0]
     largest = max(float(total.points[-1]), 0.0) + mu**2 / 2 + 4 * mu
     even = np.linspace(0, largest, MAX_PROFILE_POINTS)
-    epsilons = np.unique(np.concatenate([even, frequent]))
+    epsilons = np.append(even, frequent[frequent > 0])
     failure = round_up(_find_failure(losses))
     pairs = []
     for epsilon in epsilons.tolist():

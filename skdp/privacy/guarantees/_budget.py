@@ -365,7 +365,8 @@ class PrivacyBudget:
         if self.kind == "epsilon":
             return self.amount
         if self.kind == "rho":
-            return max(_square_root(8 * self.amount), self.pure)
+            root = math.sqrt(8 * self.amount) * (1 - _ROUNDING)
+            return max(Fraction(root), self.pure)
         return 2 * self.pure
 
     @property
@@ -420,14 +421,6 @@ def parse_budget(epsilon: Any) -> PrivacyBudget:
     if type(epsilon) in (Rho, Mu):
         return PrivacyBudget(epsilon.name, epsilon.amount, epsilon)
     return PrivacyBudget("epsilon", check_epsilon(epsilon))
-
-
-def _square_root(square: Fraction) -> Fraction:
-    """Return the square root with at least 80 bits, rounded down."""
-    n_bits = square.denominator.bit_length() - square.numerator.bit_length()
-    half = (max(0, n_bits) + 161) // 2
-    scaled = math.isqrt((square.numerator << 2 * half) // square.denominator)
-    return Fraction(scaled, 1 << half)
 
 
 @lru_cache(maxsize=256)
