@@ -461,9 +461,10 @@ class PrivacyGuarantee(JsonRecord):
         --------
         >>> from skdp import PrivacyGuarantee
         >>> print(PrivacyGuarantee(1.0).in_odds())
-        Suppose an attacker knows everything except whether the data or data that differ by replacing one record were
-        used, and considers both equally likely: a guess is right 50 times in 100. After the release, a guess is right
-        at most 73.2 times in 100; with 1 false alarm in 100, an attack detects at most 2.8 of 100.
+        Suppose an attacker knows everything except which of two tables was used: the data, or data that differ by
+        replacing one record. If both are equally likely, a guess is right 50 times in 100 before the release. After the
+        release, a guess is right at most 73.2 times in 100; with 1 false alarm in 100, an attack detects at most 2.8 of
+        100.
         """
         if not self.secure:
             return (
@@ -474,9 +475,9 @@ class PrivacyGuarantee(JsonRecord):
         if self.relation == "replace_values":
             difference = self._format_neighbors()
         return (
-            "Suppose an attacker knows everything except whether the data or data that "
-            f"differ by {difference} were used, and considers both equally likely: a "
-            "guess is right 50 times in 100. After the release, "
+            "Suppose an attacker knows everything except which of two tables was used: "
+            f"the data, or data that differ by {difference}. If both are equally likely,"
+            " a guess is right 50 times in 100 before the release. After the release, "
             f"{self._format_attack()}."
         )
 
