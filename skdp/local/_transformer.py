@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -49,7 +49,6 @@ from skdp.local.protocol._debias import (
 from skdp.local.protocol._estimation import InferenceTarget, estimate_counts
 from skdp.local.protocol._field import Reports
 from skdp.local.protocol._protocol import ReportProtocol
-from skdp.oracles import Postprocess
 from skdp.pages import warn
 from skdp.privacy import (
     PrivacyGuarantee,
@@ -57,6 +56,9 @@ from skdp.privacy import (
     check_epsilon,
 )
 from skdp.tables import Table, attach_protocol, get_protocol_text, has_metadata
+
+# Values of `postprocess`. All methods except "none" bias the counts.
+Postprocess = Literal["none", "clip", "simplex"]
 
 
 class ReportTransformer(TransformerMixin, BaseEstimator, ABC):

@@ -6,7 +6,6 @@ from skdp.oracles._base import (
     lie_threshold,
     project_to_simplex,
 )
-from skdp.oracles._base import Postprocess as Postprocess
 from skdp.oracles._base import channel_of_bits as channel_of_bits
 from skdp.oracles._base import check_bits as check_bits
 from skdp.oracles._base import draw_by_row as draw_by_row

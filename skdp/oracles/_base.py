@@ -727,9 +727,6 @@ def clip_counts(counts: Floats, total: float) -> Floats:
     return np.clip(counts, 0, total)
 
 
-Postprocess = Literal["none", "clip", "simplex"]
-"""Values of ``postprocess=``. All methods except "none" bias the counts."""
-
 # Function of estimated counts and their total, by name.
 POSTPROCESSORS: dict[str, Callable[[Any, float], Floats]] = {
     "none": keep_counts,
