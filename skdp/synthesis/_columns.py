@@ -121,12 +121,13 @@ class DPColumnSynthesizer(OneToOneFeatureMixin, TransformerMixin, CentralEstimat
     information about private columns that public columns contain: a relationship "Husband" reveals the sex. Make such
     columns private, or drop them.
 
-    `fit` measures counts of each private column, of fine cells within the bins of its numbers, and of pairs with a
-    private column that noisy scores select. Replacing a value changes a table of counts by 2 in L1 norm and by sqrt(2)
-    in L2 norm, and a score by 2. Numbers within a bin have the distribution of its cells. The counts of public
-    values are exact. Therefore, only one count is measured for a column with two private values, and it changes by 1;
-    public values without records have no noise. The model is a logistic regression of the private columns on the public
-    columns, and is computed from the noisy counts ([1]_). `transform` does not read private columns.
+    `fit` measures counts of each private column, of fine cells of its numbers, and of pairs with a private column that
+    noisy scores select. If an `Interval` has no declared bins, they are found from the noisy counts of cells. Replacing
+    a value changes a table of counts by 2 in L1 norm and by sqrt(2) in L2 norm, and a score by 2. Numbers within a bin
+    have the distribution of its cells. The counts of public values are exact. Therefore, only one count is measured for
+    a column with two private values, and it changes by 1; public values without records have no noise. The model is a
+    logistic regression of the private columns on the public columns, and is computed from the noisy counts ([1]_).
+    `transform` does not read private columns.
 
     An undeclared value of a private column raises an error, which reveals that such a value occurs. A domain from
     `discover_domain` lacks rare values: replace them by a declared value ``other`` before `fit`, as in

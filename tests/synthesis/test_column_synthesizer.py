@@ -80,11 +80,16 @@ class TestPrivacy:
                 used.append(replay.epsilon / replay.guarantee.epsilon)
             assert max(used) == pytest.approx(1)
 
-    @pytest.mark.parametrize("epsilon", quick_first(1, [Mu(50.0, delta=1e-6), 50.0]))
-    def test_another_number_costs_the_stated_epsilon(self, epsilon):
-        """A number moves to another bin, block and fine cell, or to another fine cell of its bin."""
+    @pytest.mark.parametrize(
+        ("epsilon", "bins"), quick_first(2, [(Mu(50.0, delta=1e-6), 2), (3_000.0, None), (50.0, 2), (50.0, None)])
+    )
+    def test_another_number_costs_the_stated_epsilon(self, epsilon, bins):
+        """A number moves to another bin, block and fine cell, or to another fine cell of its bin.
+
+        With an epsilon of 3,000, the cells of numbers are divided, and the parts of both numbers are counted.
+        """
         table = pd.DataFrame({"cell": ["a", "b"] * 5, "value": np.arange(10.0) * 4})
-        domain = {"cell": ["a", "b"], "value": Interval(0, 40, bins=2)}
+        domain = {"cell": ["a", "b"], "value": Interval(0.0, 40.0, bins=bins)}
         used = []
         for row, value in itertools.product(range(0, 10, 3), [1.0, 11.0, 21.0, 39.0]):
             neighbor = table.copy()
@@ -94,7 +99,8 @@ class TestPrivacy:
             assert replay.passed, replay.findings
             used.append(replay.epsilon / replay.guarantee.epsilon)
         assert 0 < min(used) < max(used)
-        assert max(used) == pytest.approx(1)
+        # With found bins, these neighbors do not change all scores.
+        assert max(used) == pytest.approx(1, rel=1e-6 if bins else 0.06)
 
     @pytest.mark.parametrize(
         ("columns", "n_neighbors"),
@@ -329,6 +335,19 @@ class TestPublicColumns:
         rows = release.fit_transform(pd.DataFrame({"age": age, "sex": sex}))
         is_old = age > 40
         assert (rows["sex"] == "f")[is_old].mean() > (rows["sex"] == "f")[~is_old].mean() + 0.5
+
+    def test_correlations_of_numbers_converge_to_the_table(self):
+        """Ten even bins from 0 to 100 had nearly all wages in one bin: the correlation was 0.6 of the true one."""
+        rng = np.random.default_rng(0)
+        skill = rng.normal(size=1_500)
+        table = pd.DataFrame({"wage": np.exp(1.5 + 0.5 * skill).clip(0, 100), "skill": skill.round(2)})
+        release = DPColumnSynthesizer(
+            ["wage"], 3_000.0, delta=1e-6, domain={"wage": Interval(0.0, 100.0)}, random_state=0
+        )
+        rows = release.fit_transform(table)
+        true = np.corrcoef(table["wage"], skill)[0, 1]
+        assert np.corrcoef(rows["wage"], skill)[0, 1] > 0.93 * true
+        assert len(release.domain_["wage"]) > 10
 
 
 def require_kept(columns, made, table):

@@ -350,11 +350,19 @@ class PrivateCounts:
     """The private records of a fit, of which only noisy counts and scores leave this object."""
 
     def __init__(
-        self, records: Records, budget: NoiseBudget, source: ByteSource
+        self,
+        records: Records,
+        budget: NoiseBudget,
+        source: ByteSource,
+        sensitivity: Sensitivity = ONE_COUNT,
     ) -> None:
-        """Store the records, the budget of all measurements and the source of random bits, and no `marginals` yet."""
+        """Store the records, the budget of all measurements and the source of random bits, and no `marginals` yet.
+
+        `sensitivity` is the largest change of the counts of the cells of a column.
+        """
         self._records = records
         self._source = source
+        self._sensitivity = sensitivity
         self.budget = budget
         self.marginals: list[Marginal] = []
 
@@ -396,6 +404,11 @@ class PrivateCounts:
         return next(rows.count([tuple(range(len(clique)))]))
 
     @property
+    def n_columns(self) -> int:
+        """The number of columns of the records."""
+        return len(self._records.sizes)
+
+    @property
     def can_refine(self) -> bool:
         """True if columns can be encoded by other cells."""
         return self._records.can_refine
@@ -409,23 +422,36 @@ class PrivateCounts:
     ) -> dict[int, Marginal]:
         """Release the counts of the cells of columns, each with a fraction of the budget, by column."""
         cliques: list[Clique] = [(column,) for column in columns]
-        std_error = self.budget.std_error(fraction)
         measured = {}
         for clique, cells in zip(cliques, self._records.count(cliques), strict=True):
-            noisy = self.budget.add_to_counts(self._source, cells, fraction)
-            measured[clique[0]] = Marginal(clique, noisy, std_error)
+            measured[clique[0]] = self._measure_groups(clique, cells, None, fraction)
         return measured
 
-    def measure_levels(
+    def cell_error(self, fraction: Fraction) -> float:
+        """Return the standard error of the counts of cells that are measured with a fraction of the budget."""
+        return self.budget.std_error(fraction, self._sensitivity)
+
+    def _measure_groups(
         self,
-        columns: Sequence[int],
+        clique: Clique,
+        cells: Integers,
+        groups: ValueGroups | None,
         fraction: Fraction,
-        sensitivity: Sensitivity = ONE_COUNT,
+    ) -> Marginal:
+        """Release the counts of groups of cells of a column."""
+        counts = sum_value_groups(cells, groups)
+        noisy = self.budget.add_to_counts(
+            self._source, counts, fraction, self._sensitivity
+        )
+        return Marginal(clique, noisy, self.cell_error(fraction), groups)
+
+    def measure_levels(
+        self, columns: Sequence[int], fraction: Fraction
     ) -> dict[int, tuple[Marginal, ...]]:
         """Release the counts of the cells of columns, and of blocks of cells, with equal noise.
 
-        `fraction` is the fraction of the budget for each column, and `sensitivity` the largest change of the counts of
-        one level. The result has, by column, the cells first and then the blocks.
+        `fraction` is the fraction of the budget for each column. The result has, by column, the cells first and then
+        the blocks.
         """
         # Sums of many cells have the noise of few blocks ([1]_).
         # .. [1] M. Hay, V. Rastogi, G. Miklau, D. Suciu (2010). Boosting the accuracy of
@@ -438,15 +464,9 @@ class PrivateCounts:
                 if 2 * n_blocks <= cells.size:
                     groups.append((np.arange(cells.size) * n_blocks // cells.size,))
             part = fraction / len(groups)
-            std_error = self.budget.std_error(part, sensitivity)
-            levels = []
-            for members in groups:
-                counts = sum_value_groups(cells, members)
-                noisy = self.budget.add_to_counts(
-                    self._source, counts, part, sensitivity
-                )
-                levels.append(Marginal(clique, noisy, std_error, members))
-            measured[clique[0]] = tuple(levels)
+            measured[clique[0]] = tuple(
+                self._measure_groups(clique, cells, members, part) for members in groups
+            )
         return measured
 
     def score(

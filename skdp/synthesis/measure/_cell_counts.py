@@ -89,7 +89,7 @@ def measure_cells(
     # Within declared bins, a column spends 15 % of an equal part of the budget. If no
     # column has declared bins, all together spend a fifth of the budget on finding them.
     if declared:
-        fraction = Fraction(3, 20 * len(domain.columns))
+        fraction = Fraction(3, 20 * private.n_columns)
         levels |= private.measure_levels(declared, fraction)
     if found:
         levels |= private.measure_levels(found, Fraction(1, 5 * len(cells)))
@@ -113,7 +113,7 @@ def _find_numbers(
     """
     # Only columns with frequent wide cells spend these fractions of the budget.
     fraction = Fraction(1, 40 * max(1, len(cells)))
-    min_count = MIN_DIVIDED_STD_ERRORS * private.budget.std_error(fraction)
+    min_count = MIN_DIVIDED_STD_ERRORS * private.cell_error(fraction)
     wide = {}
     for column, fine in cells.items():
         is_frequent = _mark_frequent(levels[column][0], fine, min_count)
@@ -278,7 +278,7 @@ def _choose_bins(
         edges = np.array(fine.edges, fine.dtype)
         one_bin = np.array([0, edges.size - 1])
         proportions, _, _ = counts[column].estimate_proportions(one_bin)
-        cuts = _cut(proportions, min(max_bins, n_bins))
+        cuts = _cut(proportions, min(MAX_BINS, max_bins, n_bins))
         columns[domain.columns[column]] = with_edges(fine, edges[cuts])
     return Domain(columns, constraints=domain.constraints, derived=domain.derived)
 

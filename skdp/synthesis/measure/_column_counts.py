@@ -18,7 +18,7 @@ from skdp.synthesis.measure._budget import (
     PrivateCounts,
     Sensitivity,
 )
-from skdp.synthesis.measure._cell_counts import NumberCounts
+from skdp.synthesis.measure._cell_counts import NumberCounts, measure_cells
 from skdp.synthesis.measure._scores import group_rare_values
 from skdp.synthesis.model import Cross, Marginal, NoisyCounts, estimate_proportions
 from skdp.synthesis.private._cells import Shape
@@ -27,9 +27,6 @@ from skdp.synthesis.private._column_records import ColumnRecords
 # benchmarks/synthesis_columns.py shows the effect of half and twice of each constant.
 STEP_FRACTION = Fraction(1, 20)
 """Fraction of the budget for the first counts of columns, and for the scores of pairs."""
-
-CELLS_FRACTION = Fraction(3, 20)
-"""Fraction of the budget for the counts of cells within the bins of private numbers."""
 
 MAX_TAIL_STD_ERRORS = 3.5
 """Largest difference of the estimated and the noisy count of a bin in a tail; otherwise it gets its noisy count."""
@@ -212,7 +209,12 @@ def measure_columns(
 
     Return the noisy counts, the private columns first, and the distributions of numbers within bins, by index.
     """
-    numbers = _measure_numbers(PrivateCounts(records.private, budget, source), records)
+    # Replacing a value changes two counts of cells.
+    private = PrivateCounts(records.private, budget, source, (2, 2))
+    domain, numbers = measure_cells(
+        private, records.joint_domain, records.cells, records.max_bins
+    )
+    records.set_bins(domain)
     columns = PrivateColumns(records, budget, source)
     singles = []
     for column in range(len(records.private_sizes)):
@@ -231,16 +233,6 @@ def measure_columns(
         weights.append(_find_cost(columns, cross))
     noisy = _measure_tables(columns, crosses, weights, budget.remaining, first)
     return _estimate_numbers(numbers, noisy)
-
-
-def _measure_numbers(counts: PrivateCounts, records: ColumnRecords) -> NumberCounts:
-    """Measure the cells within the bins of private numbers, which share `CELLS_FRACTION` of the budget."""
-    columns = list(records.cells)
-    fraction = CELLS_FRACTION / max(1, len(columns))
-    # Replacing a value changes two counts of cells, and two of each size of blocks.
-    levels = counts.measure_levels(columns, fraction, (2, 2))
-    is_gaussian = counts.budget.is_gaussian
-    return NumberCounts(records.intervals, records.cells, levels, is_gaussian)
 
 
 def _estimate_numbers(

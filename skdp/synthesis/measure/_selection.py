@@ -36,11 +36,7 @@ from skdp.synthesis.measure._budget import (
     PrivateCounts,
     groups_of,
 )
-from skdp.synthesis.measure._cell_counts import (
-    MAX_BINS,
-    NumberCounts,
-    measure_cells,
-)
+from skdp.synthesis.measure._cell_counts import NumberCounts, measure_cells
 from skdp.synthesis.measure._interactions import (
     ORDERS,
     Comparison,
@@ -150,9 +146,7 @@ def measure_table(
     # quarters of the records have whole numbers.
     n_found = sum(not cells.has_bins for cells in find_intervals(form.domain).values())
     max_bins = 4 * int(plan.max_cells ** (1 / max(1, min(4, n_found))) / 4)
-    domain, numbers = measure_cells(
-        private, form.domain, form.cells, min(MAX_BINS, max_bins)
-    )
+    domain, numbers = measure_cells(private, form.domain, form.cells, max_bins)
     return measure_and_fit(private, plan.with_domain(domain), numbers), domain
 
 

@@ -18,7 +18,7 @@ from skdp.synthesis.model._estimation import MIN_TAIL_COUNT
 LOGIT_STD, ORDERED_LOGIT_STD = 0.5, 1.0
 """Prior standard deviation of the logits of unordered private values, and of ordered ones such as bins of numbers."""
 
-SAMPLING_WEIGHT = 0.1
+SAMPLING_WEIGHT = 0.02
 """Weight of sampling errors in the penalty: without noise, the model should have the counts of the table."""
 
 

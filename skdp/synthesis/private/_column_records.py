@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,13 +10,9 @@ import numpy as np
 from skdp._arrays import Codes, Indices
 from skdp.central.statistics import encode_columns, select_columns
 from skdp.domain import Domain
-from skdp.synthesis.private._cells import find_bins, find_intervals
-from skdp.synthesis.private._records import (
-    CodedRecords,
-    encode_records,
-    make_undeclared_error,
-)
-from skdp.synthesis.private._table import PrivateTable, derived_from
+from skdp.synthesis.private._cells import find_intervals
+from skdp.synthesis.private._records import encode_records, make_undeclared_error
+from skdp.synthesis.private._table import PrivateTable, derived_from, replace_columns
 from skdp.tables import Table
 
 MAX_COMBINATIONS = 1 << 12
@@ -57,9 +52,18 @@ class ColumnRecords:
             name for name in domain.columns if name not in private_names
         ]
         private_domain = domain.select(private_names)
-        sizes = private_domain.sizes
-        n_combinations = math.prod(sizes)
-        if n_combinations > MAX_COMBINATIONS:
+        intervals = find_intervals(private_domain)
+        n_found, n_combinations = 0, 1
+        for column, size in enumerate(private_domain.sizes):
+            if column in intervals and not intervals[column].has_bins:
+                n_found += 1
+            else:
+                n_combinations *= size
+        # Found bins have the rest of the combinations.
+        self.max_bins = int(
+            (MAX_COMBINATIONS / n_combinations) ** (1 / max(1, n_found))
+        )
+        if n_combinations * 2**n_found > MAX_COMBINATIONS:
             raise ValueError(
                 f"`columns` must have at most {MAX_COMBINATIONS:,} combinations of "
                 f"values, got {n_combinations:,}. Name fewer columns, or declare "
@@ -68,8 +72,7 @@ class ColumnRecords:
         private_table = select_columns(modeled, private_names)
         form = PrivateTable.of(private_names, private_table, private_domain)
         self.cells = form.cells
-        self.intervals = find_intervals(private_domain)
-        codes, unlisted = encode_records(private_table, form.fine, "error")
+        _, unlisted = encode_records(private_table, form.fine, "error")
         if unlisted:
             raise make_undeclared_error(
                 unlisted[0],
@@ -77,27 +80,39 @@ class ColumnRecords:
                 private_domain,
                 "Alternatively, replace such values before `fit`",
             )
-        self.private = CodedRecords(codes, form.fine.sizes)
-        bins = {c: find_bins(self.intervals[c], fine) for c, fine in self.cells.items()}
-        coarse = self.private.coarsen(private_domain, bins).codes
-        self.combinations = np.ravel_multi_index(tuple(coarse), sizes)
+        self._private_table = private_table
+        self.private = form.read("error", uses_pairs=False)
         self.public_table = select_columns(modeled, self.public_names)
         self.public = encode_public(modeled, domain, self.public_names)
-        self.private_sizes = sizes
         self.private_ordered = [ordered[name] for name in private_names]
         # One more code of a public column stands for all other values.
         self.public_sizes = [len(domain[name]) for name in self.public_names]
         self.public_ordered = [ordered[name] for name in self.public_names]
 
     @property
+    def joint_domain(self) -> Domain:
+        """The domain of all columns, with the private columns first."""
+        names = [*self.private_names, *self.public_names]
+        return replace_columns(self.domain, {name: self.domain[name] for name in names})
+
+    def set_bins(self, domain: Domain) -> None:
+        """Encode the private columns by their final bins in a domain."""
+        columns = {name: domain[name] for name in self.domain.columns}
+        self.domain = replace_columns(self.domain, columns)
+        private_domain = self.domain.select(self.private_names)
+        self.private_sizes = private_domain.sizes
+        codes, _ = encode_records(self._private_table, private_domain, "error")
+        self.combinations = np.ravel_multi_index(tuple(codes), self.private_sizes)
+
+    @property
     def n_rows(self) -> int:
         """The number of rows, which is public."""
-        return self.combinations.size
+        return len(self._private_table.columns[0])
 
     @property
     def n_columns(self) -> int:
         """The number of private and public columns."""
-        return len(self.private_sizes) + len(self.public_sizes)
+        return len(self.private_names) + len(self.public_names)
 
     def values_of(self, *private: int) -> Indices:
         """Return the value of one or two private columns in each combination of all of them; (n_combinations,)."""
