@@ -256,8 +256,8 @@ def load(
         raise ValueError(message)
     if unknown:
         remedy = (
-            "They have no public name, or are written in C, so that a changed file can "
-            "end Python: trust the author of the file."
+            "In a changed file, types of other packages, private types and types in C, "
+            "such as trees, may run code or end Python: trust the author of the file."
         )
         if any(name.startswith("skdp.") for name in unknown):
             remedy = "If it was written by a later version of skdp, upgrade skdp."
