@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
 from skdp import DPMarginalSynthesizer, PrivacyGuarantee
 from skdp.evaluation import membership_inference
+from skdp.privacy import GaussianLoss
 from tests.conftest import few_kinds
 
 VALUES = {"sex": ["F", "M"], "job": [*"abcdefgh"], "town": [*range(30)]}
@@ -106,3 +108,11 @@ def test_invalid_arguments_raise_an_error(options, error, message):
     tables = {"synthetic": draw(5, 0), "members": draw(5, 1), "non_members": draw(5, 2)}
     with pytest.raises(error, match=message):
         membership_inference(**tables | options)
+
+
+def test_bound_follows_from_the_losses():
+    """Replacing a row has twice the mu of adding it; the advantage is at most the total variation."""
+    rows = pd.DataFrame({"age": np.arange(4.0)})
+    noise = PrivacyGuarantee(3.0, delta=1e-6, relation="add_remove", trust="central", losses=(GaussianLoss(0.5),))
+    result = membership_inference(rows, rows, rows, guarantee=noise, random_state=0)
+    assert result.advantage_bound == pytest.approx(2 * norm.cdf(0.5) - 1, abs=1e-8)
