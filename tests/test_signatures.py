@@ -66,7 +66,7 @@ def test_delta_none_is_refused(name):
         fit_estimator(model, whole(name))
 
 
-@pytest.mark.filterwarnings("ignore:The noise is about")
+@pytest.mark.filterwarnings("ignore:The noise:UserWarning")
 @pytest.mark.parametrize("name", sorted(GAUSSIAN))
 def test_delta_of_gaussian_noise_is_positive(name):
     with pytest.raises(ValueError, match=rf"^`delta` must be in \(0, 1\), got 0\. {name} adds Gaussian"):

@@ -68,7 +68,7 @@ NEWTON = [*AXES, *[25 / 32 * part for part in list_newton_steps(1 / 5, (1, 2, 8,
 # Rows by class, gradients, numbers of rows by size of second derivatives, these, and squares of residuals.
 GRADIENTS = np.array([1, 1, 1, 2, 4, 11]) / 20
 DESCENT = [*AXES, 1 / 64, *GRADIENTS * 19 / 32, 1 / 64, 1 / 8, 1 / 32]
-SCORES, ROUNDS = [1 / 4, 1 / 32, 19 / 32, 1 / 8], [1 / 100, 3 / 20, *[21 / 300] * 12]
+SCORES, ROUNDS = [1 / 4, 1 / 32, 19 / 32, 1 / 8], [1 / 100, 3 / 20, *[21 / 600] * 24]
 USED = [*[0.7] * 6, *[0.2] * 8]
 # For each model: its target, the budgets of its draws, and the smallest fraction of each that a row uses.
 MODELS = {
@@ -149,7 +149,7 @@ def test_rows_of_large_leverage_lose_at_most_the_budget_of_each_draw(name):
 
 def test_draws_of_an_additive_regression_lose_the_budget_by_a_row():
     worst = losses_of_rows(DPAdditiveRegressor(MU, **NUMBER), "number", TABLES[:2])
-    assert 0.9 < max(draws.sum() for draws in worst.values()) <= 1
+    assert 0.85 < max(draws.sum() for draws in worst.values()) <= 1
 
 
 @pytest.mark.parametrize("name", often(MODELS, {*MODELS} - ALIKE - {"logistic, three classes"}))

@@ -20,7 +20,7 @@ from skdp.central._logistic_regression import (
     SoftmaxLoss,
 )
 from skdp.central._rows import choose_residual_limit, count_by_size
-from skdp.central.additive._smoothing import Bins, make_prior_covariance, smooth_sums
+from skdp.central.additive._smoothing import Bins, make_prior_covariances, smooth_sums
 from skdp.central.statistics import (
     Noise,
     to_float,
@@ -42,6 +42,8 @@ class Residuals(Protocol):
     response_unit: int
     # Variance of an estimate of the response from one row.
     row_variance: float
+    # The largest change of the response in a step.
+    max_step: float
 
     def measure(self, targets: NDArray[Any], responses: Integers) -> Floats:
         """Return the residuals of rows, given their responses; both of shape (n_outputs, n_rows)."""
@@ -62,6 +64,8 @@ class ClassResiduals:
     # The variance of a logit estimated from one row with two equally likely classes. A
     # larger variance for a rare class would allow effects that do not occur.
     row_variance = 4.0
+    # Slopes change by a factor of less than 8 on the way of a step of 2.
+    max_step = 2.0
 
     def __init__(self, n_classes: int) -> None:
         is_binary = n_classes == 2
@@ -99,6 +103,8 @@ class NumberResiduals:
 
     unit = TARGET_UNIT
     response_unit = TARGET_UNIT
+    # Half of the width of the target.
+    max_step = 1.0
 
     def __init__(self, bound: int, variance: float = 1.0) -> None:
         """Set the bound of residuals, in steps of 1 / `TARGET_UNIT`, and their mean square, not in steps."""
@@ -126,44 +132,22 @@ def sum_by_bin(codes: NDArray[Any], residuals: Floats, n_bins: int) -> Integers:
     return np.stack(sums, axis=1).astype(np.int64)
 
 
-# Epochs that begin with a new bound of the residuals. With a single bound, R2 of three
-# tables at epsilon 0.1 decreases by 0.03 to 0.2 (benchmarks/central_models.py).
-BOUND_EPOCHS = (0, 1, 2, 4)
-
-
-def find_residuals(
-    targets: Integers,
-    responses: Integers,
-    n_rows: float,
-    noise: Noise,
-    source: ByteSource,
-) -> NumberResiduals:
-    """Choose a bound that few residuals of a numeric target exceed, and estimate their mean square, by noisy counts.
-
-    `targets` of shape (n_rows,) and `responses` of the model, of shape (n_outputs, n_rows), are integers in steps of
-    1 / `TARGET_UNIT`. `n_rows` is the noisy number of rows, and `noise` is for the counts of residuals by size.
-    """
-    sizes = np.abs(targets - responses[0]) / TARGET_UNIT
-    counts = noise.add_floats(source, count_by_size(sizes))
-    # At most 2 % of the residuals are clipped.
-    limit, mean_square = choose_residual_limit(
-        counts, to_float(noise.std), n_rows, 0.02 * n_rows
-    )
-    bound = int(limit * TARGET_UNIT) + 1
-    return NumberResiduals(bound, mean_square * limit**2)
-
-
-# Number of epochs. Half or twice as many change R2 by less than 0.006
+# Numbers of epochs with much noise and with little noise, so that correlated columns
+# converge. Half or twice as many of the former change R2 by less than 0.006
 # (benchmarks/central_models.py).
-N_EPOCHS = 6
+MIN_EPOCHS, MAX_EPOCHS = 6, 12
+
+# Differences beyond so many standard deviations of the noise are not noise.
+MAX_ERRORS = 4
 
 
 class Start(NamedTuple):
     """Noisy facts from which backfitting starts, and the remaining budget."""
 
     n_rows: float
-    # The constant response; shape (n_outputs,).
+    # The constant response, of shape (n_outputs,), and the variance of its noise.
     response: Floats
+    response_variance: float
     residuals: Residuals
     # Noise of the counts from which bounds of numeric residuals are chosen; None for
     # classes.
@@ -172,14 +156,95 @@ class Start(NamedTuple):
     mu_squared: Fraction
 
 
-class _ColumnFunction:
+# Epochs that begin with a new bound of the residuals. With a single bound, R2 of three
+# tables at epsilon 0.1 decreases by 0.03 to 0.2 (benchmarks/central_models.py).
+BOUND_EPOCHS = (0, 1, 2, 4)
+
+
+def shrink_bound(
+    residuals: Residuals,
+    sizes: Floats,
+    n_free: float,
+    *,
+    start: Start,
+    source: ByteSource,
+) -> Residuals:
+    """Choose a smaller bound that few residuals of a numeric target exceed, and estimate their mean square.
+
+    `sizes` are the absolute residuals of the rows, (n_rows,), and `n_free` is the effective number of parameters of the
+    model. Their noisy counts determine the bound. `residuals` are returned if it would be larger.
+    """
+    assert start.bound_noise is not None
+    error = to_float(start.bound_noise.std)
+    counts = start.bound_noise.add_floats(source, count_by_size(sizes))
+    counts = drop_small(counts, error)
+    n_rows = start.n_rows
+    # At most 2 % of the residuals are clipped.
+    limit, mean_square = choose_residual_limit(counts, error, n_rows, 0.02 * n_rows)
+    # Residuals of fitted rows are smaller than residuals of further rows.
+    variance = mean_square * limit**2 / max(1 - n_free / n_rows, 1 / 4)
+    before = math.sqrt(residuals.square) / TARGET_UNIT
+    if counts.max() < MAX_ERRORS * error and limit < before / 2:
+        # Such a small limit may be due to noise. Of a normal residual, it is 2.3 standard
+        # deviations.
+        limit, variance = before / 2, 0.2 * (before / 2) ** 2
+    if limit >= before:
+        return residuals
+    return NumberResiduals(int(limit * TARGET_UNIT) + 1, variance)
+
+
+def drop_small(counts: Floats, error: float) -> Floats:
+    """Replace noisy counts of residuals by 0 that are much smaller than most residuals, if these may be noise."""
+    if counts.max() >= 6 * error:
+        return counts
+    # Most residuals are in three adjacent counts, because their limits are powers of 2.
+    sums = np.convolve(counts, np.ones(3))[: len(counts)]
+    is_small = np.arange(len(counts)) < np.argmax(sums) - 3
+    return np.where(is_small, 0.0, counts)
+
+
+class _Constant:
+    """The constant of the response, which follows from the noisy sums of all columns."""
+
+    def __init__(self, start: Start) -> None:
+        """Start with a noisy response."""
+        self.response = start.response
+        self.variance = start.response_variance
+        self._n_rows = start.n_rows
+
+    def round(self, unit: int) -> Integers:
+        """Return the response as integers; shape (n_outputs, 1)."""
+        return np.rint(self.response[:, np.newaxis] * unit).astype(np.int64)
+
+    def update(
+        self, total: Floats, row_slopes: Floats, max_step: float, error: float
+    ) -> Floats:
+        """Update the response by the noisy sum of the residuals of all rows, and return the change.
+
+        `total`, and the mean `row_slopes` of the residual of a row, have the shape (n_outputs,); `error` is the
+        standard deviation of the noise of the sum.
+        """
+        slopes = np.maximum(self._n_rows * row_slopes, np.abs(total) / max_step)
+        shift = total / slopes
+        noise_variance = float(np.mean((error / slopes) ** 2))
+        known = self.variance + noise_variance
+        drift = float(np.mean(shift**2))
+        # Larger shifts follow from changes of the functions.
+        prior = self.variance + (drift if drift > MAX_ERRORS**2 * known else 0.0)
+        gain = prior / (prior + noise_variance)
+        self.variance = min(gain * noise_variance, self.variance)
+        self.response = self.response + gain * shift
+        return gain * shift
+
+
+class ColumnFunction:
     """The function of a column, and the averages over epochs from which it is estimated."""
 
     def __init__(self, bins: Bins, n_outputs: int) -> None:
         """Start with the value 0 in each bin, without any measured sum."""
         self.bins = bins
         self.sizes = bins.sizes
-        self.covariance = make_prior_covariance(bins)
+        self.covariances = make_prior_covariances(bins)
         shape = len(bins.counts), n_outputs
         self.values = np.zeros(shape)
         self.std_errors = np.zeros(shape)
@@ -187,13 +252,18 @@ class _ColumnFunction:
         self.mean = np.zeros(n_outputs)
         # The values as integers, and 0 for rows in no bin.
         self.integer_values = np.zeros((shape[0] + 1, n_outputs), np.int64)
+        # The effective number of parameters, and the log-likelihood ratio of the function.
+        self.n_free = self.evidence = 0.0
         # Averages over epochs of the sums plus the current function times the slopes, and of
         # the slopes of sums in the values.
         self._mean_sums = np.zeros(shape)
         self._mean_slopes = np.zeros(shape)
-        # The noise variance of an averaged sum, and the number and weights of the epochs.
-        self._noise_variance = self._sum_of_weights = 0.0
+        # The noise variance of an averaged sum, and the number of epochs.
+        self._noise_variance = 0.0
         self._n_epochs = 0
+        # The sums and the change of the values in the last epoch; factors of the slopes.
+        self._last_sums = self._last_change = np.zeros(shape)
+        self._factors = np.ones(shape)
 
     def std_errors_with_mean(self) -> Floats:
         """Return the standard errors of the values minus their mean over rows; shape (n_bins, n_outputs)."""
@@ -206,34 +276,75 @@ class _ColumnFunction:
         return np.sqrt(variances + mean_variances)
 
     def update(
-        self, noisy: Floats, constant: Floats, residuals: Residuals, error: float
+        self, noisy: Floats, constant: _Constant, residuals: Residuals, error: float
     ) -> None:
-        """Update the function by the noisy sums of residuals of an epoch; shape (n_bins, n_outputs).
+        """Update the function and the constant by noisy sums of residuals of an epoch; shape (n_bins, n_outputs).
 
-        `constant` is the response without functions, and `error` is the standard deviation of the noise. Residuals and
-        responses are in units of 1 here, not in integer steps.
+        `error` is the standard deviation of the noise. Residuals and responses are in units of 1 here, not in integer
+        steps.
         """
-        row_slopes, variances = residuals.linearize(self.values + constant)
+        row_slopes, variances = residuals.linearize(self.values + constant.response)
         # A count that is too small would make the step too long.
-        counts = np.maximum(self.sizes, np.sqrt(self.bins.variances))[:, np.newaxis]
+        errors = np.sqrt(self.bins.variances)
+        counts = np.maximum(self.sizes + errors / 2, errors)[:, np.newaxis]
+        shift = constant.update(
+            noisy.sum(axis=0),
+            (counts * row_slopes).sum(axis=0) / counts.sum(),
+            residuals.max_step,
+            error * math.sqrt(len(noisy)),
+        )
         # Slopes of the sums of residuals: of a row, times the number of rows.
         slopes = counts * row_slopes
-        # Epochs are weighted by their precision, and later epochs are closer to the solution.
-        self._n_epochs += 1
-        epoch_weight = self._n_epochs / error**2
-        self._sum_of_weights += epoch_weight
-        weight = epoch_weight / self._sum_of_weights
-        self._mean_sums += weight * (slopes * self.values + noisy - self._mean_sums)
+        noisy = noisy - slopes * shift
+        slopes = self._shorten_steps(slopes, noisy, residuals.max_step, error)
+        sums = slopes * self.values + noisy
+        weight = self._choose_weight(sums, slopes, error)
+        self._mean_sums += weight * (sums - self._mean_sums)
         self._mean_slopes += weight * (slopes - self._mean_slopes)
         self._noise_variance *= (1 - weight) ** 2
         self._noise_variance += weight**2 * error**2
         values = self._smooth(variances, residuals.row_variance)
+        step = np.clip(values - self.values, -residuals.max_step, residuals.max_step)
         # Larger responses are noise.
-        self.values = _center_classes(np.clip(values, -64, 64))
+        values = _center_classes(np.clip(self.values + step, -64, 64))
+        self._last_sums, self._last_change = noisy, values - self.values
+        self.values = values
         n_rows = self.sizes.sum()
         self.mean = self.sizes @ self.values / n_rows
         self.integer_values = self.integer_values.copy()
         self.integer_values[:-1] = np.rint(self.values * residuals.response_unit)
+
+    def _shorten_steps(
+        self, slopes: Floats, noisy: Floats, max_step: float, error: float
+    ) -> Floats:
+        """Increase the slopes of sums where a step would be too long, or was too long by the noisy sums after it."""
+        # A sum that changed its sign, and is larger than half of the last sum, has the slope
+        # of the line through both sums.
+        last, change = self._last_sums, self._last_change
+        is_beyond = np.abs(noisy) > np.maximum(MAX_ERRORS * error, np.abs(last) / 2)
+        is_beyond &= (noisy * last < 0) & (change * last > 0)
+        secants = np.abs(noisy - last) / np.maximum(np.abs(change), 2.0**-40) / slopes
+        factors = np.maximum(np.minimum(secants, 8.0), self._factors)
+        self._factors = np.where(is_beyond, factors, self._factors)
+        return np.maximum(slopes * self._factors, np.abs(noisy) / max_step)
+
+    def _choose_weight(self, sums: Floats, slopes: Floats, error: float) -> float:
+        """Return the weight of the sums of an epoch in the averages over epochs.
+
+        Earlier sums are about another function while the functions of other columns change: if the difference exceeds
+        the noise, the weight is larger (R. Kalman, 1960).
+        """
+        self._n_epochs += 1
+        if self._n_epochs == 1:
+            return 1.0
+        expected = slopes * self._mean_sums / self._mean_slopes
+        known = self._noise_variance + error**2
+        drift = float(((sums - expected) ** 2).mean())
+        if drift < known * (1 + MAX_ERRORS * math.sqrt(2 / sums.size)):
+            drift = 0.0
+        # With equal noise, later epochs have larger weights: they are closer to the solution.
+        kalman = (self._noise_variance + drift) / (known + drift)
+        return max(kalman, 2 / (self._n_epochs + 1))
 
     def _smooth(self, variances: Floats, row_variance: float) -> Floats:
         """Return the posterior means of the values, and set their standard errors.
@@ -244,16 +355,23 @@ class _ColumnFunction:
         sizes = self.sizes
         # Subtracts the mean over rows from a function.
         centering = np.eye(sizes.size) - sizes / sizes.sum()
+        # The remaining sum over all bins is the error of the constant.
+        slopes = self._mean_slopes
+        sums = self._mean_sums - slopes * (self._mean_sums.sum(0) / slopes.sum(0))
         values = np.zeros(self.values.shape)
+        self.n_free = self.evidence = 0.0
         for output in range(self.values.shape[1]):
-            values[:, output], covariance = smooth_sums(
-                self._mean_sums[:, output],
-                self._mean_slopes[:, output],
+            smoothed = smooth_sums(
+                sums[:, output],
+                slopes[:, output],
                 self._noise_variance + sizes * variances[:, output],
-                self.covariance,
+                self.covariances,
                 row_variance,
             )
-            errors = np.diag(centering @ covariance @ centering.T)
+            values[:, output] = smoothed.mean
+            self.n_free += smoothed.n_free
+            self.evidence += smoothed.evidence
+            errors = np.diag(centering @ smoothed.covariance @ centering.T)
             self.std_errors[:, output] = np.sqrt(np.maximum(errors, 0.0))
         return values
 
@@ -263,8 +381,9 @@ def backfit(
     targets: NDArray[Any],
     bins: Sequence[Bins],
     start: Start,
+    n_epochs: int,
     source: ByteSource,
-) -> tuple[Floats, list[_ColumnFunction]]:
+) -> tuple[Floats, list[ColumnFunction]]:
     """Fit a function of each column in turn, from noisy sums of residuals by bin.
 
     An epoch measures each column once, with an equal part of the budget. Returns the
@@ -280,6 +399,8 @@ def backfit(
         The bins of each column.
     start : Start
         The constant response, and the remaining budget, of which `mu_squared` is the square of mu in Gaussian DP.
+    n_epochs : int
+        The number of epochs.
     source : ByteSource
         Random bits for the noise.
     """
@@ -293,17 +414,20 @@ def backfit(
     # change of a sum by one row.
     residuals = start.residuals
     n_outputs = len(start.response)
-    functions = [_ColumnFunction(column, n_outputs) for column in bins]
-    constant = np.rint(start.response * residuals.response_unit).astype(np.int64)
+    functions = [ColumnFunction(column, n_outputs) for column in bins]
+    constant = _Constant(start)
+    unit = residuals.response_unit
     # The responses of the model to each row; shape (n_outputs, n_rows).
-    responses = np.tile(constant[:, np.newaxis], len(targets))
-    amount = start.mu_squared / (N_EPOCHS * len(bins))
-    for epoch in range(N_EPOCHS):
+    responses = np.tile(constant.round(unit), len(targets))
+    amount = start.mu_squared / (n_epochs * len(bins))
+    for epoch in range(n_epochs):
         # Residuals of numbers become smaller in the first epochs, and so does their bound,
         # to which the noise is proportional.
         if start.bound_noise is not None and epoch in BOUND_EPOCHS:
-            residuals = find_residuals(
-                targets, responses, start.n_rows, start.bound_noise, source
+            n_free = sum(function.n_free for function in functions)
+            sizes = np.abs(targets - responses[0]) / unit
+            residuals = shrink_bound(
+                residuals, sizes, n_free, start=start, source=source
             )
         noise = Noise.gaussian(amount, residuals.square)
         error = to_float(noise.std) / residuals.unit
@@ -315,11 +439,13 @@ def backfit(
             exact = sum_by_bin(codes[column], row_residuals, len(function.sizes))
             noisy = noise.add_floats(source, exact)
             before = function.integer_values
+            constant_before = constant.round(unit)
             centered = _center_classes(noisy / residuals.unit)
-            function.update(centered, start.response, residuals, error)
+            function.update(centered, constant, residuals, error)
             responses += (function.integer_values - before).T[:, codes[column]]
+            responses += constant.round(unit) - constant_before
     function_means = [function.mean for function in functions]
-    return start.response + np.sum(function_means, axis=0), functions
+    return constant.response + np.sum(function_means, axis=0), functions
 
 
 def _center_classes(values: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -17,14 +17,27 @@ from skdp.base import Bounds, ColumnName, check_declared, parse_bounds
 from skdp.central._base import Plan, Unknown, check_declared_columns
 from skdp.central._sums import read_values, warn_of_objects
 from skdp.central._supervised import SupervisedStatistic
-from skdp.central.additive._backfitting import N_EPOCHS, Start, backfit
-from skdp.central.additive._smoothing import cut_finely, merge_to_bins
+from skdp.central.additive._backfitting import (
+    MAX_EPOCHS,
+    MIN_EPOCHS,
+    ColumnFunction,
+    Start,
+    backfit,
+)
+from skdp.central.additive._smoothing import (
+    MIN_BINS,
+    choose_sizes,
+    cut_finely,
+    merge_to_bins,
+)
 from skdp.central.statistics import (
     Batches,
     Noise,
     declared_domain,
     encode_declared,
     select_columns,
+    to_float,
+    warn_user,
 )
 from skdp.domain import (
     Categories,
@@ -171,13 +184,17 @@ class AdditiveModel(SupervisedStatistic):
         # A record is in one cell of each column, so it changes the counts by the root of the
         # number of columns in L2 norm.
         noise = Noise.gaussian(budget.mu_squared * BINS_FRACTION, len(domain.columns))
-        bins = merge_to_bins(domain, numbers, counts, noise, source)
+        sizes = choose_sizes(start.n_rows, to_float(noise.std))
+        bins = merge_to_bins(domain, numbers, counts, sizes, noise, source)
         start = start._replace(mu_squared=start.mu_squared - noise.amount)
         binned = []
         for column_codes, column in zip(codes, bins, strict=True):
             binned.append(column.bins_of_cells.astype(np.int16)[column_codes])
-        self.intercept_, functions = backfit(binned, targets, bins, start, source)
-        self.n_iter_ = N_EPOCHS
+        self.n_iter_ = MAX_EPOCHS if sizes[0] > MIN_BINS else MIN_EPOCHS
+        self.intercept_, functions = backfit(
+            binned, targets, bins, start, self.n_iter_, source
+        )
+        _warn_of_noise(functions)
         attributes = [column.attribute for column in bins]
         found = Domain(dict(zip(domain.columns, attributes, strict=True)))
         # The bins of numbers have the bounds that a release found.
@@ -259,6 +276,17 @@ class AdditiveModel(SupervisedStatistic):
     def _allows_missing(self) -> bool:
         # Missing numbers have a bin.
         return self.bounds is not None or super()._allows_missing()
+
+
+def _warn_of_noise(functions: Sequence[ColumnFunction]) -> None:
+    """Warn if the likelihood of the functions does not exceed the one of a constant by more than their variances do."""
+    # Each column has one estimated variance (H. Akaike, 1974).
+    if sum(function.evidence for function in functions) < len(functions):
+        warn_user(
+            "The noise exceeds the effects of the columns, so the model may predict "
+            "worse than a constant. Use more rows, fewer columns or a larger epsilon",
+            "answers/which_epsilon",
+        )
 
 
 def _check_numbers(table: Table) -> None:
