@@ -39,6 +39,7 @@ from skdp.central.statistics import (
     declared_domain,
     is_ordered,
     make_frame,
+    make_label_decoders,
     to_float,
 )
 from skdp.domain import Domain, DomainLike
@@ -216,6 +217,10 @@ class DPHistogram(WeightedStatistic):
             tree, order, levels = read_levels(domain, self.levels)
             if method == "flat":
                 tree = Hierarchy(domain.size)
+        # Labels that a table cannot contain raise an error before the charge.
+        for name, (labels, _) in levels.items():
+            make_label_decoders(Domain({name: labels}), library)
+        make_label_decoders(domain, library)
         n_levels = len(tree.sizes)
         step = 1 if max_weight is None else GRID
         noise = Noise.from_budget(budget / n_levels, step)

@@ -10,6 +10,7 @@ from numbers import Real
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from scipy.stats import random_table
 from sklearn.utils.validation import check_is_fitted
@@ -48,6 +49,7 @@ from skdp.central.statistics import (
     Noise,
     declared_domain,
     make_frame,
+    make_label_decoders,
     to_float,
 )
 from skdp.domain import Domain, DomainLike
@@ -189,6 +191,9 @@ class DPMean(WeightedStatistic):
         columns = {"mean": self.mean_, "std_error": self.std_error_}
         columns |= {"lower": lower, "upper": upper}
         names = self.guarantee_.scope[: self.n_features_in_]
+        if self._library == "pandas":  # whose names may be tuples
+            index = pd.Index(names, name="column", tupleize_cols=False)
+            return pd.DataFrame(columns, index=index)
         return make_frame(Domain({"column": names}), columns, self._library)
 
 
@@ -569,6 +574,8 @@ class DPGroupBy(WeightedStatistic):
         groups = self._make_groups(domain)
         max_weight = self._check_max_weight(rows)
         library = choose_library(rows.table.native)
+        # Keys that a table cannot contain raise an error before the charge.
+        make_label_decoders(groups, library)
         weight = rows.names[-1:] if max_weight is not None else ()
         rows = rows.select([*domain.columns, *names, *weight] or rows.names[:1])
         is_summed = bool(names and self._sum_statistics)

@@ -238,7 +238,8 @@ class DPSimpleImputer(CentralTransformer):
                 )
             values.append(drop_missing(declared))
             # A dtype that cannot contain the values raises an error before the charge.
-            _fill(name, empty.columns[index], values[index][0])
+            for value in _list_extremes(values[index]):
+                _fill(name, empty.columns[index], value)
             counts[index] = counts[index][is_value]
         return values, counts
 
@@ -269,6 +270,13 @@ def _list_values(attribute: Any) -> list[Any]:
         middle = (math.ceil(lower) + upper) // 2
         values[index] = middle / unit if decimals else middle
     return values
+
+
+def _list_extremes(values: list[Any]) -> list[Any]:
+    """Return the smallest and the largest of some numbers, or the first one of other values."""
+    if type_of_value(values[0]) == "number":
+        return [min(values), max(values)]
+    return values[:1]
 
 
 def _fill(name: Any, column: Any, value: Any) -> Any:

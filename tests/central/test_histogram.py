@@ -2,10 +2,12 @@ import math
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.stats import chisquare
 
-from skdp import Domain, DPHistogram, Interval
+from skdp import Domain, DPGroupBy, DPHistogram, DPMean, DPSimpleImputer, Interval, PrivacyLedger
 from skdp.central.statistics import Estimate
 from skdp.randomness import watch_draws
 from tests.conftest import often
@@ -233,3 +235,41 @@ def test_too_many_cells_raise_an_error_before_memory_is_used():
     frame = pd.DataFrame(np.zeros((2, 40)), columns=[f"c{index}" for index in range(40)])
     with pytest.raises(ValueError, match=r"`domain` must have at most .* Use fewer columns or wider bins"):
         DPHistogram(domain=Interval(0, 2, bins=2)).fit(frame)
+
+
+LARGE = [1, 2**63, 2**64 - 1]
+
+
+@pytest.mark.parametrize("make_table", [pl.DataFrame, pa.table])
+@pytest.mark.parametrize("estimator", [DPHistogram, DPGroupBy])
+def test_whole_numbers_from_2_to_the_63_are_labels(make_table, estimator):
+    """The counts of an Arrow table could not be written after the charge."""
+    table = make_table({"x": np.array(LARGE * 20, np.uint64)})
+    options = {"by": "x", "keys": [LARGE], "statistics": "count"} if estimator is DPGroupBy else {"domain": [LARGE]}
+    frame = estimator(50.0, random_state=0, **options).fit(table).to_frame()
+    assert frame["x"].to_numpy().tolist() == LARGE
+    assert frame["count"].to_numpy().tolist() == [20] * 3
+
+
+@pytest.mark.parametrize(
+    ("estimator", "column", "make_table"),
+    [
+        (DPHistogram(domain=[[1, 2**70]]), "x", pa.table),
+        (DPHistogram(domain=[[1, 2**70]]), "x", pl.DataFrame),
+        (DPGroupBy(by="x", keys=[[1, 2**70]], statistics="count"), "x", pa.table),
+        (DPHistogram(domain=[[1, 2]], levels={"g": {1: "a", 2: 3}}), "g", pd.DataFrame),
+        (DPHistogram(domain=[[1, 2]], levels={"g": {1: ("a",), 2: "b"}}), "g", pd.DataFrame),
+        (DPSimpleImputer(strategy="most_frequent", categories={"x": Interval([0, 2**63, 2**64])}), "x", pa.table),
+    ],
+)
+def test_values_that_no_table_contains_raise_before_the_charge(estimator, column, make_table):
+    ledger = PrivacyLedger(5.0)
+    with pytest.raises((TypeError, ValueError), match=rf"[Cc]olumn '{column}'"):
+        estimator.set_params(ledger=ledger).fit(make_table({"x": [1] * 20}))
+    assert ledger.spent.epsilon == 0
+
+
+def test_means_of_columns_named_by_tuples_are_a_table():
+    frame = pd.DataFrame(np.zeros((20, 2)), columns=pd.MultiIndex.from_tuples([("a", "b"), ("a", "c")]))
+    means = DPMean(bounds=(0, 1)).fit(frame).to_frame()
+    assert means.index.tolist() == [("a", "b"), ("a", "c")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise, product
+from itertools import pairwise
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -19,8 +19,10 @@ from skdp.domain import (
     Categories,
     Domain,
     Interval,
+    find_decoder,
+    name_column_in_errors,
 )
-from skdp.tables import ORDERED_TYPES, Table, drop_missing, type_of_value
+from skdp.tables import ORDERED_TYPES, Table, call_safely, drop_missing, type_of_value
 
 # Encodes a table; returns the codes of each column, and the names of the columns with
 # undeclared values that are errors.
@@ -282,17 +284,23 @@ def make_frame(
     """Make a table with a row for each cell of a domain: in pandas the cells are its index, otherwise columns."""
     if library == "pandas":
         return pd.DataFrame(columns, index=domain.cells() if domain.columns else None)
-    labels = product(*(domain[name].labels for name in domain.columns))
-    keys = zip(*labels, strict=True)
-    cells = dict(zip(domain.columns, map(_plain, keys), strict=True))
+    cells: dict[Any, Any] = {}
+    if domain.columns:
+        codes = np.unravel_index(np.arange(domain.size), domain.sizes)
+        decoders = make_label_decoders(domain, library)
+        for name, decode, column in zip(domain.columns, decoders, codes, strict=True):
+            cells[name] = decode(column)
     for name, column in columns.items():
         values = column.tolist()
         cells[name] = [None if value != value else value for value in values]
     return nw.from_dict(cells, backend=library).to_native()
 
 
-def _plain(values: Sequence[Any]) -> list[Any]:
-    """Return values as a list of one type: floats if one of them is a float."""
-    if any(isinstance(value, float) for value in values):
-        return [None if value is None else float(value) for value in values]
-    return list(values)
+def make_label_decoders(domain: Domain, library: Any) -> list[Callable[[Codes], Any]]:
+    """Return a function for each column that converts codes to labels; raise an error for labels without a dtype."""
+    decoders = []
+    for name in domain.columns:
+        with name_column_in_errors(name):
+            labels = Categories(domain[name].labels)
+            decoders.append(call_safely(find_decoder, labels, library, None))
+    return decoders
