@@ -230,6 +230,8 @@ def _evaluate(
             "`statistic` must return a number, or several in an array, a Series or a "
             "mapping."
         ) from None
+    if numbers.empty:
+        raise ValueError("`statistic` must return at least one number, got none.")
     return list(map(str, numbers.index)), numbers.to_numpy()
 
 

@@ -15,12 +15,14 @@ from skdp._arrays import Indices
 from skdp.base import (
     CallCounter,
     ColumnName,
+    find_stack_level,
     restore_on_error,
     warn_of_released_size,
 )
 from skdp.central import CentralEstimator
 from skdp.domain import Domain, DomainLike
 from skdp.large import load_large
+from skdp.pages import warn
 from skdp.privacy import Mu, PrivacyGuarantee, PrivacyLedger, Rho, check_delta
 from skdp.synthesis._marginal import (
     DPMarginalSynthesizer,
@@ -278,6 +280,8 @@ class DPLinkedSynthesizer(CentralEstimator):
             )
         ordered = [name for name, table in tables.events.items() if table.has_order]
         self._fit_models(fitted.pop(None), fitted, ordered)
+        for name in tables.events:
+            _warn_of_no_events(self.people_, name)
 
     def _read_tables(self, people: Any, events: Any) -> LinkedTables:
         """Read all tables, except the values of their modeled columns."""
@@ -447,3 +451,17 @@ class DPLinkedSynthesizer(CentralEstimator):
         self.guarantee_ = fitted["guarantee"]
         tables = {name: get_fitted(part) for name, part in events.items()}
         self._fit_models(get_fitted(people), tables, fitted["ordered"])
+
+
+def _warn_of_no_events(people: DPMarginalSynthesizer, table: str) -> None:
+    """Warn if nobody may have an event of a table, and most people have none, by noisy counts."""
+    estimate = people.count_estimate({name_number(table): (1, None)})
+    if estimate.lower <= 0 and estimate.upper < people.n_rows_ / 2:
+        warn(
+            f"The noisy number of people with {table!r} does not differ from 0, so the "
+            "synthetic table may be empty. If many people have events, write their ids "
+            "equally in both tables: '0007' and '7' are different ids",
+            UserWarning,
+            about="guide/linked_tables",
+            stacklevel=find_stack_level(),
+        )

@@ -243,6 +243,7 @@ class TestErrors:
             ({"statistic": lambda rows: "x"}, TypeError, "must return a number"),
             ({"statistic": lambda rows: None}, ValueError, "must return finite numbers"),
             ({"statistic": lambda rows: np.nan}, ValueError, "must return finite numbers"),
+            ({"statistic": lambda rows: {}}, ValueError, "must return at least one number, got none"),
             ({"statistic": lambda rows: {str(len(rows)): 1.0}}, ValueError, "must return the same terms"),
             ({"columns": ["q"]}, ValueError, "must name columns of the model"),
             ({"columns": []}, ValueError, "at least one column"),

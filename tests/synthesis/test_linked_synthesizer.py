@@ -597,6 +597,20 @@ def test_varying_person_column_is_an_error(tables):
         make_synthesizer(person_columns=["sex", "age", "ward"]).fit(rows)
 
 
+@pytest.mark.parametrize("events", [True, False])
+def test_ids_that_match_nobody_are_named_by_noisy_counts(events, tables):
+    """Ids such as "0007" and "7" gave an empty table of events without a word."""
+    patients, visits = tables
+    patients = patients.assign(id=patients["id"].map("{:05d}".format))
+    visits = visits.assign(id=visits["id"].map(str if events else "{:05d}".format))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        make_synthesizer(delta=1e-6).fit(patients, visits)
+    names = [str(warning.message) for warning in caught if "'0007' and '7'" in str(warning.message)]
+    assert len(names) == events
+
+
+@pytest.mark.filterwarnings("ignore:The noisy number of people with 'events'")
 @pytest.mark.parametrize(("n_people", "n_events"), [(0, 0), (50, 0), (0, 50)])
 def test_tables_without_rows_are_synthesized(n_people, n_events, tables):
     patients, visits = tables
