@@ -46,7 +46,8 @@ def check_input(
         n_rows, n_columns = X.shape
         if n_columns == 0:
             raise ValueError(
-                "Found a table with 0 feature(s) (columns); at least 1 is required."
+                "X must have at least one column, got 0 feature(s). If X has the columns "
+                "that `discover_domain` found, declare the values of a further column."
             )
         if n_rows < min_rows:
             raise ValueError(

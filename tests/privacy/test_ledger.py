@@ -59,6 +59,35 @@ def test_error_about_delta_names_the_deltas_of_estimator_and_ledger(estimator):
         clone(estimator).set_params(ledger=PrivacyLedger(0.1, delta=0.1)).fit(X, y)
 
 
+def test_numbers_of_a_ledger_have_no_rounding_errors():
+    """The error printed epsilon=0.9999999999990199 and 2.9403e-12, and `remaining` 3.000000000000001."""
+    ledger = PrivacyLedger(4.0)
+    charge = PrivacyGuarantee(1 - 1e-12)
+    ledger.charge(charge, "table")
+    assert ledger.remaining() == (3.0, 0.0)
+    for _ in range(3):
+        ledger.charge(charge, "table")
+    with pytest.raises(BudgetExceeded, match=r"^table requires epsilon=1\.0, but the ledger has 0\.0 of 4\.0 left\."):
+        ledger.charge(charge, "table")
+    assert ledger.remaining() == (0.0, 0.0)
+    close = PrivacyLedger(1.0)
+    with pytest.raises(BudgetExceeded, match=r"requires epsilon=1\.0000000001, but the ledger has 1\.0 of 1\.0 left"):
+        close.charge(PrivacyGuarantee(1 + 1e-10), "table")
+
+
+def test_balance_has_no_amounts_without_a_limit():
+    """The remaining epsilon of a ledger of mu was infinite, and 4 in its statement."""
+    balance = PrivacyLedger(mu=1.0).balance()
+    assert balance.loc[["budget", "remaining"], ["epsilon", "delta", "rho"]].isna().all(axis=None)
+    assert balance["mu"].tolist() == [1.0, 0.0, 1.0]
+
+
+def test_home_directory_of_a_path_is_expanded(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    PrivacyLedger(1.0, path="~/budget.ledger").charge(PrivacyGuarantee(0.25), "table")
+    assert PrivacyLedger(path=tmp_path / "budget.ledger").spent.epsilon == 0.25
+
+
 def test_error_of_a_release_without_mu_names_delta():
     with pytest.raises(BudgetExceeded, match=r"has no mu \(delta=0.1\), .*PrivacyLedger with `epsilon=` and `delta=`"):
         PrivacyLedger(mu=1.0).charge(PrivacyGuarantee(0.1, delta=0.1), "release")

@@ -35,6 +35,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -93,6 +94,15 @@ def round_down(amount: Total) -> float:
     if to_decimal(nearest) > amount:
         return max(math.nextafter(nearest, -math.inf), 0.0)
     return nearest
+
+
+def shorten_remaining(left: float, limit: float) -> float:
+    """Round a remaining amount down to nine decimals of its limit."""
+    # Charges may be 1e-12 below the epsilon of an estimator.
+    if not 0 < left <= limit < math.inf:
+        return left
+    unit = Decimal(1).scaleb(math.floor(math.log10(limit)) - 9)
+    return float(Decimal(repr(left)) // unit * unit)
 
 
 # Measures of privacy loss, which add up over charges that are all for one neighboring
@@ -293,8 +303,12 @@ class Account:
                 "`delta=`, or a release with `delta=0`."
             )
         limit = self.limits[name]
-        remaining = round_down(limit - self.sums[name])
-        required = f"{name}={float(min(amount, sys.float_info.max))}"
+        needed = float(min(amount, sys.float_info.max))
+        left = round_down(limit - self.sums[name])
+        rounded = float(f"{needed:.9g}"), shorten_remaining(left, float(limit))
+        if rounded[0] > rounded[1]:
+            needed, left = rounded
+        required = f"{name}={needed}"
         # A guarantee for add_remove has another loss in the relation of the budget.
         if self._convert(title, guarantee).relation != guarantee.relation:
             required = f"{required} for relation={self.relation!r}"
@@ -305,7 +319,7 @@ class Account:
                 "estimator."
             )
         raise BudgetExceeded(
-            f"{title} requires {required}, but the ledger has {remaining} of "
+            f"{title} requires {required}, but the ledger has {left} of "
             f"{float(limit)} left.{remedy}"
         )
 
@@ -334,7 +348,11 @@ class Account:
             return pure_epsilon(round_down(remaining["mu_squared"])), 0.0
         if self.rho is not None:
             return _find_largest_epsilon(remaining["rho"]), 0.0
-        return round_down(remaining["epsilon"]), round_down(remaining["delta"])
+        amounts = []
+        for name in ("epsilon", "delta"):
+            left, limit = round_down(remaining[name]), float(self.limits[name])
+            amounts.append(shorten_remaining(left, limit))
+        return amounts[0], amounts[1]
 
 
 # Delta for the epsilon of a budget of rho or mu. It is constant, because a delta that

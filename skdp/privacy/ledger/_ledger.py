@@ -237,7 +237,7 @@ class PrivacyLedger:
         if path is not None and is_server_address(path):
             self._book = ServerBook(budget, str(path))
         else:
-            file = None if path is None else Path(path).resolve()
+            file = None if path is None else Path(path).expanduser().resolve()
             self._book = FileBook(budget, file)
 
     @property
@@ -287,7 +287,7 @@ class PrivacyLedger:
         Returns
         -------
         Amount
-            Named tuple of epsilon and delta.
+            Named tuple of epsilon and delta, rounded down to nine decimals of the budget.
         """
         return Amount(*self._book.account().largest_charge())
 
@@ -298,7 +298,7 @@ class PrivacyLedger:
         -------
         pandas.DataFrame
             Rows ``budget, spent, remaining``; columns ``epsilon, delta, rho, mu, guess``, where mu is the root of the
-            sum of mu**2. Without a limit, the budget is nan, and the remaining amount is infinite. ``guess`` is the
+            sum of mu**2. Without a limit, the budget and the remaining amount are nan. ``guess`` is the
             largest probability of a correct guess between two neighboring tables, for the amount of the row. The
             guess of a budget of rho or mu limits all charges together; the guess of the spent amount limits them only
             if they were fixed beforehand.
@@ -313,6 +313,7 @@ class PrivacyLedger:
         ]
         index = ["budget", "spent", "remaining"]
         table = pd.DataFrame(rows, index, list(_AMOUNTS), float)
+        table.loc["remaining"] = table.loc["remaining"].replace(math.inf, math.nan)
         table["guess"] = [
             PrivacyGuarantee(**account.describe_amounts(amounts)).guess_probability
             for amounts in (account.limits, account.sums, remaining)
