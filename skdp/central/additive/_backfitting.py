@@ -261,9 +261,6 @@ class ColumnFunction:
         # The noise variance of an averaged sum, and the number of epochs.
         self._noise_variance = 0.0
         self._n_epochs = 0
-        # The sums and the change of the values in the last epoch; factors of the slopes.
-        self._last_sums = self._last_change = np.zeros(shape)
-        self._factors = np.ones(shape)
 
     def std_errors_with_mean(self) -> Floats:
         """Return the standard errors of the values minus their mean over rows; shape (n_bins, n_outputs)."""
@@ -296,7 +293,8 @@ class ColumnFunction:
         # Slopes of the sums of residuals: of a row, times the number of rows.
         slopes = counts * row_slopes
         noisy = noisy - slopes * shift
-        slopes = self._shorten_steps(slopes, noisy, residuals.max_step, error)
+        # Where the slope increases on the way, a longer step would be too long.
+        slopes = np.maximum(slopes, np.abs(noisy) / residuals.max_step)
         sums = slopes * self.values + noisy
         weight = self._choose_weight(sums, slopes, error)
         self._mean_sums += weight * (sums - self._mean_sums)
@@ -306,27 +304,11 @@ class ColumnFunction:
         values = self._smooth(variances, residuals.row_variance)
         step = np.clip(values - self.values, -residuals.max_step, residuals.max_step)
         # Larger responses are noise.
-        values = _center_classes(np.clip(self.values + step, -64, 64))
-        self._last_sums, self._last_change = noisy, values - self.values
-        self.values = values
+        self.values = _center_classes(np.clip(self.values + step, -64, 64))
         n_rows = self.sizes.sum()
         self.mean = self.sizes @ self.values / n_rows
         self.integer_values = self.integer_values.copy()
         self.integer_values[:-1] = np.rint(self.values * residuals.response_unit)
-
-    def _shorten_steps(
-        self, slopes: Floats, noisy: Floats, max_step: float, error: float
-    ) -> Floats:
-        """Increase the slopes of sums where a step would be too long, or was too long by the noisy sums after it."""
-        # A sum that changed its sign, and is larger than half of the last sum, has the slope
-        # of the line through both sums.
-        last, change = self._last_sums, self._last_change
-        is_beyond = np.abs(noisy) > np.maximum(MAX_ERRORS * error, np.abs(last) / 2)
-        is_beyond &= (noisy * last < 0) & (change * last > 0)
-        secants = np.abs(noisy - last) / np.maximum(np.abs(change), 2.0**-40) / slopes
-        factors = np.maximum(np.minimum(secants, 8.0), self._factors)
-        self._factors = np.where(is_beyond, factors, self._factors)
-        return np.maximum(slopes * self._factors, np.abs(noisy) / max_step)
 
     def _choose_weight(self, sums: Floats, slopes: Floats, error: float) -> float:
         """Return the weight of the sums of an epoch in the averages over epochs.

@@ -122,8 +122,8 @@ class DPAdditiveClassifier(LogitClassifier, AdditiveModel):
     Each sum, added to the current function of its column, estimates the function that fits best. The estimates are
     averaged over the epochs and smoothed together, by a prior for smooth or rough functions whose variance has the
     largest posterior probability (backfitting, [2]_, with empirical Bayes, [3]_). Estimates of earlier epochs are
-    forgotten if they differ by more than the noise, and steps that were too long, by later sums, are shortened. In
-    boosting, each step is shrunk separately, so the noise of all steps accumulates in bins with few records ([4]_).
+    forgotten if they differ by more than the noise, and the change in an epoch is limited. In boosting, each step is
+    shrunk separately, so the noise of all steps accumulates in bins with few records ([4]_).
 
     Standard errors include the noise, the sampling error, the bias of smoothing, and the error of the counts by which
     the mean is 0. They are conditional on the functions of the other columns, and too small if columns are correlated.
