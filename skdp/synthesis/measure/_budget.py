@@ -408,11 +408,6 @@ class PrivateCounts:
         """The number of columns of the records."""
         return len(self._records.sizes)
 
-    @property
-    def can_refine(self) -> bool:
-        """True if columns can be encoded by other cells."""
-        return self._records.can_refine
-
     def refine(self, cells: Mapping[int, Interval]) -> None:
         """Encode some columns by other cells."""
         self._records = self._records.refine(cells)

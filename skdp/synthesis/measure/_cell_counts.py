@@ -119,7 +119,7 @@ def _find_numbers(
         is_frequent = _mark_frequent(levels[column][0], fine, min_count)
         if (is_wide := is_frequent & ~find_single(fine)).any():
             wide[column] = fine, is_wide
-    if not wide or not private.can_refine:
+    if not wide:
         return cells
     found = _divide_cells(private, wide, fraction, min_count)
     refined = {column: add_cells(cells[column], found[column]) for column in found}

@@ -212,7 +212,7 @@ def measure_linked(
     private = PrivateCounts(people, budget.split(PEOPLE_FRACTION), source)
     max_bins = limit_bins(tables, domain.sizes[-1], plan.max_cells)
     domain, cells = measure_cells(private, domain, tables.people.cells, max_bins)
-    persons = people.coarsen(domain, cells.bins).codes
+    persons = people.refine(cells.cells).coarsen(domain, cells.bins).codes
     counts = measure_and_fit(private, plan.with_domain(domain), cells)
     measured: dict[Any, tuple[Domain, FittedCounts]] = {None: (domain, counts)}
     fraction = budget.remaining / len(tables.events)
@@ -223,7 +223,7 @@ def measure_linked(
         columns = EventColumns.join(
             cut, domain, declared, number=name_number(name), has_order=table.has_order
         )
-        codes = records.coarsen(cut, cells.bins).codes
+        codes = records.refine(cells.cells).coarsen(cut, cells.bins).codes
         linked = columns.make_records(rows, codes, persons)
         private = PrivateCounts(linked, private.budget, source)
         cells = replace(cells, intervals=find_intervals(columns.domain))

@@ -307,12 +307,15 @@ def encode_tables(
         columns[name_number(name)] = numbers
         chosen = [column[rows] for column in event_codes]
         weights = PERSON_WEIGHT // n_events[persons]
-        events[name] = persons, CodedRecords(chosen, table.fine.sizes, weights)
+        encode = partial(table.encode_cells, handle_unknown, rows)
+        records = CodedRecords(chosen, table.fine.sizes, weights, encode)
+        events[name] = persons, records
     domain = _require_events(
         replace_columns(people.domain, columns), tables, declared, numbers
     )
     sizes = refine_domain(domain, people.cells).sizes
-    return domain, CodedRecords(codes, sizes), events
+    encode = partial(people.encode_cells, handle_unknown, np.flatnonzero(is_valid))
+    return domain, CodedRecords(codes, sizes, encode=encode), events
 
 
 def _require_events(

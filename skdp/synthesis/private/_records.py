@@ -213,14 +213,9 @@ class CodedRecords:
         self.weights = weights
         self._encode = encode
 
-    @property
-    def can_refine(self) -> bool:
-        """True if columns can be encoded by other cells."""
-        return self._encode is not None
-
     def refine(self, cells: Mapping[int, Interval]) -> CodedRecords:
         """Encode some columns by other cells."""
-        assert self._encode is not None
+        assert self._encode
         codes, sizes = list(self.codes), list(self.sizes)
         for column, column_codes in self._encode(cells).items():
             codes[column] = column_codes
@@ -314,8 +309,6 @@ class LargeRecords:
         (counts,) = self.count([tuple(range(len(sizes)))])
         cells = np.nonzero(counts)
         return CodedRecords(cells, sizes, counts[cells])
-
-    can_refine = True
 
     def refine(self, cells: Mapping[int, Interval]) -> LargeRecords:
         """Encode some columns by other cells."""

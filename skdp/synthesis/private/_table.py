@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pandas as pd
 
-from skdp._arrays import Codes, Mask
+from skdp._arrays import Codes, Indices, Mask
 from skdp.base import draw_seed, get_target
 from skdp.central.statistics import (
     declared_domain,
@@ -87,24 +88,24 @@ class PrivateTable:
             is_included = is_included & (column_codes < size)
         return codes, is_included
 
+    def encode_cells(
+        self, handle_unknown: Any, rows: Indices, cells: Mapping[int, Interval]
+    ) -> dict[int, Codes]:
+        """Encode some columns of the rows at some indices by other cells than the fine ones."""
+        names = [self.domain.columns[column] for column in cells]
+        columns = dict(zip(names, cells.values(), strict=True))
+        table = select_columns(self.table, names)
+        codes, _ = encode_records(table, Domain(columns), handle_unknown)
+        return dict(zip(cells, [one[rows] for one in codes], strict=True))
+
     def read(self, handle_unknown: Any, *, uses_pairs: bool) -> Records:
         """Encode the used rows by fine cells; `uses_pairs` states that all pairs of columns will be counted."""
         check_policy(handle_unknown, self.domain)
         codes, is_included = self.encode(handle_unknown)
         if self.large is None:
-            if not is_included.all():
-                codes = [column_codes[is_included] for column_codes in codes]
-
-            def encode(cells: Mapping[int, Interval]) -> dict[int, Codes]:
-                """Encode some columns of the included rows by other cells."""
-                names = [self.domain.columns[column] for column in cells]
-                columns = dict(zip(names, cells.values(), strict=True))
-                table = select_columns(self.table, names)
-                encoded, _ = encode_records(table, Domain(columns), handle_unknown)
-                if not is_included.all():
-                    encoded = [one[is_included] for one in encoded]
-                return dict(zip(cells, encoded, strict=True))
-
+            rows = np.flatnonzero(np.broadcast_to(is_included, len(codes[0])))
+            codes = [column_codes[rows] for column_codes in codes]
+            encode = partial(self.encode_cells, handle_unknown, rows)
             return CodedRecords(codes, self.fine.sizes, encode=encode)
         records = LargeRecords(
             self.large, self.fine, handle_unknown, uses_pairs=uses_pairs
