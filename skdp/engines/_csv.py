@@ -43,7 +43,7 @@ _BOOLS = {
 
 # Strings that are inferred to be numbers. Codes such as 007 and 1E5 are text.
 _NUMBER = re.compile(
-    r"-?(?:(?:0|[1-9]\d*)(?:\.\d+)?|\.\d+)(?:e[+-]\d{2,3})?|-?inf", re.A
+    r"-?(?:(?:0|[1-9]\d*)(?:\.\d+)?|\.\d+)(?:e[+-]\d{2,3})?|-?[Ii]nf(?:inity)?", re.A
 )
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.A)
 
@@ -180,11 +180,16 @@ def read_regular(source: Any, columns: Sequence[str]) -> Generator[Any, None, No
         raise source.describe_damage()
 
 
-def header_error(name: str, found: str) -> ValueError:
-    """Return an error for a file whose first line seems to be a row, without a value of it."""
+def header_error(name: str, found: str, columns: Iterable[int] = ()) -> ValueError:
+    """Return an error for a file whose first line seems to be a row, without a value of it.
+
+    `columns` are the indices of the columns with the problem `found`.
+    """
+    places = ", ".join(str(index + 1) for index in columns)
+    places = f" in column {places}" if places else ""
     return ValueError(
-        f"{name} must start with a line of distinct column names, got {found}. Add this "
-        "line if the first one is a row, or rename the columns."
+        f"{name} must start with a line of distinct column names, got {found}{places}. "
+        "Add this line if the first one is a row, or rename the columns."
     )
 
 
@@ -363,7 +368,9 @@ def _are_numbers(texts: set[str]) -> bool:
     """Return True if floats represent all numbers, and each has a single spelling."""
     if not all(map(_NUMBER.fullmatch, texts)):
         return False
-    # The sign of zero, such as -0.0 beside 0.0, is not another spelling.
+    # The sign of zero, such as -0.0 beside 0.0, is not another spelling, and neither is 1.0
+    # beside 1: a part of a file in which a value is missing may have floats.
+    texts = {text.removesuffix(".0") for text in texts}
     texts = {text.lstrip("-") if float(text) == 0 else text for text in texts}
     numbers = set(map(float, texts))
     is_whole = all(text.lstrip("-").isdecimal() for text in texts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from datetime import datetime, time
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from skdp.engines._csv import (
     parse_texts,
     parse_times,
 )
+from skdp.engines._files import is_name
 from skdp.large import Extra
 from skdp.tables import ColumnError, distinct_values, type_of_value
 
@@ -47,6 +49,11 @@ _DRAFT_COMMENT = (
 _REAL_COMMENT = (
     "Numbers with any decimals are declared. If all numbers are rounded, such as amounts\n"
     "to cents, declare decimals = 2 in place of real = true."
+)
+
+_TIME_COMMENT = (
+    "Days are declared, without the times of day. For times, declare low and high with a\n"
+    "time, such as 2024-01-01T00:00:00."
 )
 
 # Names of columns that identify people, such as "name", "id", "person_id" and "personID".
@@ -71,8 +78,8 @@ def draft_domain_toml(
     n_bins = 32 if bins is None else bins
     check_draft(n_bins, max_values)
     columns = _read_columns(tables, max_values, has_texts=has_texts)
-    if has_texts and any(column.contains(name) for name, column in columns.items()):
-        raise header_error("The file", "a name that is a value of its column")
+    if has_texts:
+        _check_names(columns)
     drafted: dict[Any, Any] = {}
     excluded = {}
     for name, column in columns.items():
@@ -96,7 +103,26 @@ def draft_domain_toml(
     for name, values in drafted.items():
         if isinstance(values, Interval) and values.real:
             comments[name] = _REAL_COMMENT
+        if isinstance(values, Interval) and columns[name].has_times:
+            comments[name] = _TIME_COMMENT
     return f"{header}\n\n{Domain(drafted).to_toml(comments=comments)}"
+
+
+def _check_names(columns: Mapping[Any, _Column]) -> None:
+    """Raise an error if the names of the columns of a CSV file seem to be a row."""
+    # A name may be a value of its column ("smoker"), or a number ("2024"), but not if all
+    # names are, and not if most names are values.
+    values = []
+    for index, (name, column) in enumerate(columns.items()):
+        if column.contains(name):
+            values.append(index)
+    names = [
+        name
+        for name, column in columns.items()
+        if is_name(name) and not column.contains(name)
+    ]
+    if values and (not names or 2 * len(values) > len(columns)):
+        raise header_error("The file", "a name that is a value of its column", values)
 
 
 def _read_columns(
@@ -114,6 +140,14 @@ def _read_columns(
     return columns
 
 
+def _drop_views(column: Any) -> Any:
+    """Convert an Arrow array of views or half floats, for which Arrow has no functions."""
+    if pyarrow.types.is_string_view(column.type):
+        return column.cast(pyarrow.string())
+    is_half = pyarrow.types.is_float16(column.type)
+    return column.cast(pyarrow.float32()) if is_half else column
+
+
 class _Column:
     """Distinct values of a column with their numbers of rows, up to a limit; beyond it, the extremes of the values."""
 
@@ -122,6 +156,8 @@ class _Column:
         # Values of an ordered dictionary, which is a declaration.
         self.declared: Categories | None = None
         self.has_missing = False
+        # True if values have a time of day.
+        self.has_times = False
         # Distinct values other than missing values, and the number of rows of each.
         self._values = pyarrow.nulls(0)
         self._counts = np.zeros(0, np.int64)
@@ -136,7 +172,10 @@ class _Column:
         if pyarrow.types.is_dictionary(column.type):
             if column.type.ordered and self.declared is None:
                 self.declared = Categories(column.dictionary.to_pylist(), ordered=True)
+            values = _drop_views(column.dictionary)
+            column = pyarrow.DictionaryArray.from_arrays(column.indices, values)
             column = column.dictionary_decode()
+        column = _drop_views(column)
         if pyarrow.types.is_floating(column.type):
             column = compute.if_else(compute.is_nan(column), None, column)
         try:
@@ -231,6 +270,8 @@ def _draft_column(
     `limits` are the options of `list_or_cut`.
     """
     listed, counts = column.read()
+    times = [value for value in listed if isinstance(value, datetime)]
+    column.has_times = any(value.time() != time() for value in times)
     values: Any = column.declared
     if values is None:
         if _are_amounts(name, listed, counts, limits["bins"]):

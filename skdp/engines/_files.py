@@ -447,9 +447,19 @@ def check_header(file: TableFile, delimiter: str | None) -> None:
             "whose name contains a delimiter. Use `delimiter` to set the character that "
             "separates the values."
         )
-    types = {infer_type([name])[0] for name in file.header}
-    if file.is_csv and (types != {"text"} or len(file.names) < len(file.header)):
-        raise header_error(file.name, "numbers, dates or repeated names")
+    if not file.is_csv:
+        return
+    if not any(map(is_name, file.header)):
+        raise header_error(file.name, "numbers or dates only")
+    counts = Counter(file.header)
+    repeated = [i for i, name in enumerate(file.header) if counts[name] > 1]
+    if repeated:
+        raise header_error(file.name, "repeated names", repeated)
+
+
+def is_name(text: str) -> bool:
+    """Check if a text of a header is no number, date or truth value."""
+    return infer_type([text])[0] == "text"
 
 
 # Files to write

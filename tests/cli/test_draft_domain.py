@@ -194,11 +194,66 @@ def test_constant_column_is_excluded():
     "rows", [["39,Anna", "40,Ben"], ["Anna,f,31", "Ben,m,32"], ["f,Anna", "m,Ben", "f,Cora"], ["x,x", "1,2"]]
 )
 def test_first_row_in_place_of_a_header_raises_an_error(capsys, rows):
-    Path("headless.csv").write_text("\n".join(rows) + "\n")
+    Path("headless.csv").write_text("\n".join(rows * 3) + "\n")
     message = refuse(capsys, "draft-domain", "headless.csv", "out.toml")
     assert "must start with a line of distinct column names, got " in message
     assert not Path("out.toml").exists()
     assert [text for text in ("39", "Anna", "Ben", "31") if text in message] == []
+
+
+@pytest.mark.parametrize("header", ["ward,2023,2024", "ward,2024-01-01,2024-02-01", "ward,visits,1", "a,ward,year"])
+def test_name_of_a_column_may_be_a_number_a_date_or_one_of_its_values(header):
+    """A column "2023" or "smoker" with the values smoker and non-smoker was taken for a row."""
+    text = draft_csv("wide.csv", header, *["a,3,4", "b,5,9"] * 200)
+    assert Domain.from_toml(text).sizes == (2, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "found"),
+    [(["f,n", "m,s", "f,n"], "that is a value of its column in column 1, 2"), (["x,y,x", "1,2,3"], "in column 1, 3"),
+     (["1,2024-01-01", "2,2024-01-02"], "numbers or dates only")],
+)  # fmt: skip
+def test_error_of_a_header_names_the_cause_and_the_columns(rows, found, capsys):
+    Path("headless.csv").write_text("\n".join(rows) + "\n")
+    assert found in refuse(capsys, "draft-domain", "headless.csv", "out.toml")
+
+
+@pytest.mark.parametrize("text", ["string_view", "dictionary of views", "large_string"])
+def test_views_and_half_floats_of_arrow_are_drafted(text):
+    sexes, halves = ["f", "m"] * 300, pa.array((np.arange(600) % 3 / 2).astype("float16"))
+    column = pa.array(sexes, pa.large_string() if text == "large_string" else pa.string_view())
+    if text == "dictionary of views":
+        column = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 300), pa.array(["f", "m"], pa.string_view()))
+    with (
+        pa.OSFile("views.arrow", "wb") as file,
+        pa.ipc.new_file(file, pa.schema([("sex", column.type), ("x", halves.type)])) as out,
+    ):
+        out.write_table(pa.table({"sex": column, "x": halves}))
+    assert call("draft-domain", "views.arrow", "views.toml") == 0
+    assert Domain.from_toml(Path("views.toml").read_text()) == Domain({"sex": ["f", "m"], "x": [0, 0.5, 1]})
+
+
+def test_integers_of_one_part_and_floats_of_another_are_numbers():
+    """The numbers 1 and 1.0 in two part files were drafted as six texts."""
+    text = draft_csv("parts.csv", "x,sex", *["1,f", "1.0,f", "2,m", "2.0,m", "3.5,m"] * 50)
+    assert Domain.from_toml(text)["x"].values == (1, 2, 3.5)
+
+
+@pytest.mark.parametrize("number", ["inf", "-Infinity", "Inf"])
+def test_infinite_numbers_of_a_text_file_are_excluded_with_a_remark(number):
+    text = draft_csv("infinite.csv", "x,sex", *["1,f", "2,m", f"{number},m"] * 50)
+    assert "# Column 'x' is excluded: it has infinite numbers." in text
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_draft_of_times_in_bins_of_days_has_a_remark(suffix):
+    times = pd.date_range("2024-01-01 08:30", periods=400, freq="h")
+    rows = pd.DataFrame({"at": times, "day": times.normalize(), "sex": ["f", "m"] * 200})
+    rows.to_csv("times.csv", index=False) if suffix == "csv" else rows.to_parquet("times.parquet")
+    assert call("draft-domain", f"times.{suffix}", "times.toml", "--max-values", 10) == 0
+    text = Path("times.toml").read_text()
+    assert text.count("without the times of day") == 1
+    assert text.index("without the times of day") < text.index("[columns.at]")
 
 
 def test_draft_of_another_suffix_raises_an_error(capsys):
