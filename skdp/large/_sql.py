@@ -35,7 +35,7 @@ class IbisTable(StreamTable):
 
     def _make_empty_table(self) -> Any:
         """Return an Arrow table without rows."""
-        return self._frame.schema().to_pyarrow().empty_table()
+        return _find_schema(self._frame).empty_table()
 
     def _read(self, columns: Sequence[Any]) -> Tables:
         """Read columns as a stream of Arrow tables."""
@@ -127,7 +127,13 @@ class IbisTable(StreamTable):
 
 def read_query(query: Any) -> Tables:
     """Read the rows of a table of Ibis as a stream of Arrow tables."""
-    connection, schema = query.get_backend(), query.schema().to_pyarrow()
+    for name, dtype in query.schema().items():
+        if dtype.is_interval() or dtype.is_unknown():
+            raise ValueError(
+                f"Column {name!r} must have a type that Arrow represents, got {dtype}. "
+                "Convert it in the database, such as an interval to seconds."
+            )
+    connection, schema = query.get_backend(), _find_schema(query)
     yield schema.empty_table()
     if connection.name == "sqlite":
         # Ibis would read all rows at once.
@@ -143,6 +149,16 @@ def read_query(query: Any) -> Tables:
     else:
         read = partial(query.to_pyarrow_batches, chunk_size=ROWS)
         yield from read_batches(run_safely(read))
+
+
+def _find_schema(query: Any) -> Any:
+    """Return the Arrow schema of a table of Ibis; SQLite stores decimals as floats."""
+    schema = query.schema().to_pyarrow()
+    if query.get_backend().name == "sqlite":
+        for index, field in enumerate(schema):
+            if pyarrow.types.is_decimal(field.type):
+                schema = schema.set(index, field.with_type(pyarrow.float64()))
+    return schema
 
 
 def _make_table(rows: Sequence[tuple[Any, ...]], schema: Any) -> Any:
@@ -177,7 +193,8 @@ def _find_other_type(column: Any) -> Any:
     dtype = column.type()
     classes = ["null", "text"]
     if dtype.is_numeric():
-        classes = ["null", "integer"] + (["real"] if dtype.is_floating() else [])
+        is_real = dtype.is_floating() or dtype.is_decimal()
+        classes = ["null", "integer"] + (["real"] if is_real else [])
     return column.typeof().isin(classes).ifelse(0, 1).cast("int64")
 
 

@@ -326,3 +326,37 @@ def test_ledger_is_not_written_into_a_file_of_rows(connection, tmp_path):
     ledger = skdp.PrivacyLedger(1.0, path=tmp_path / "ledger.sqlite")
     skdp.DPMean(1.0, bounds=(0, 1), ledger=ledger).fit(connection.table("t"))
     assert ledger.spent.epsilon == 1
+
+
+@pytest.mark.parametrize("dtype", ["decimal(10, 2)", "numeric", "numeric(12, 4)", "decimal(20, 4)"])
+def test_decimals_of_sqlite_are_numbers(connection, dtype):
+    """SQLite stores decimals as floats, which were a TypeError."""
+    connection.con.execute(f"create table sales (price {dtype}, town text)")
+    prices = [None if k == 3 else k % 5 + 0.25 if k % 2 else k % 5 for k in range(200)]
+    rows = ", ".join(f"({'null' if price is None else price}, 'a')" for price in prices)
+    connection.con.execute(f"insert into sales values {rows}")
+    frame = pd.DataFrame({"price": pd.Series(prices, dtype=float)})
+    declared = {"price": Interval(0.0, 5.0, bins=5, missing=True)}
+    for model in (
+        skdp.DPMean(1.0, bounds={"price": (0.0, 5.0)}, random_state=0),
+        skdp.DPHistogram(1.0, domain=declared, random_state=0),
+    ):
+        found, expected = (model.fit(X).to_frame() for X in (connection.table("sales")[["price"]], frame))
+        pd.testing.assert_frame_equal(found, expected)
+    connection.con.execute("insert into sales values ('secret', 'a')")
+    with pytest.raises((TypeError, ValueError)) as caught:
+        skdp.DPMean(1.0, bounds={"price": (0.0, 5.0)}).fit(connection.table("sales")[["price"]])
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("stored", "named"), [("to_seconds(3)", "interval"), ("'1'::bit", "unknown")])
+def test_types_without_an_arrow_type_are_named(stored, named):
+    """A column of intervals ended in an error of Arrow."""
+    connection = ibis.duckdb.connect()
+    connection.raw_sql(f"create table stays as select {stored} as stay, 'f' as sex from range(9)")
+    stays, ledger = connection.table("stays"), skdp.PrivacyLedger(5.0)
+    with pytest.raises(ValueError, match=f"Column 'stay' must have a type that Arrow represents, got {named}"):
+        skdp.DPMean(bounds=(0, 1), ledger=ledger).fit(stays[["stay"]])
+    skdp.DPHistogram(domain=[["f", "m"]], ledger=ledger).fit(stays[["sex"]])
+    assert len(ledger.charges()) == 1
+    connection.disconnect()
