@@ -26,6 +26,8 @@ from skdp.tables import (
     ColumnError,
     Table,
     distinct_values,
+    drop_missing,
+    type_of_column,
     type_of_value,
 )
 
@@ -180,6 +182,11 @@ def undeclared_error(
     is_pair = list(map(type_of_value, values.values)) == ["number", "number"]
     if is_pair and not values.observed:
         remedy += f". For a range of numbers, declare Interval{values.values}"
+    if {type_of_column(cells), *map(type_of_value, drop_missing(values.values))} == {
+        "date",
+        "datetime",
+    }:
+        remedy += ". A date is its midnight: round times with .dt.normalize()"
     if isinstance(values, Interval):
         declared = f"{values.edges[0]} to {values.edges[-1]}"
         remedy = (

@@ -280,10 +280,14 @@ def check_declared(
         )
     absent = [name for name in names if name not in declared]
     if absent:
+        if all("__" in str(name) for name in absent):
+            remedy += (
+                ". A ColumnTransformer prefixes names unless it has "
+                "verbose_feature_names_out=False"
+            )
         raise ValueError(
             f"`{parameter}` declares no values for the columns {absent}. Declare them "
-            "from public knowledge, or exclude these columns with "
-            f"`X.drop(columns=[...])`{hint}{remedy}."
+            f"from public knowledge, or exclude these columns from X{hint}{remedy}."
         )
 
 
@@ -309,8 +313,9 @@ def _list_pairs(
         return [rows] * len(names)
     if len(rows) != len(names):
         raise ValueError(
-            f"`bounds` must have a row for each of the {len(names)} columns of X, got "
-            f"{len(rows)} rows."
+            f"`bounds` must have a row (low, high) for each of the {len(names)} columns "
+            f"of X, got {len(rows)} rows. For arrays of low and high bounds, use "
+            "numpy.column_stack((low, high))."
         )
     return rows
 

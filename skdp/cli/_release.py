@@ -556,6 +556,13 @@ def _make_groups(
     for statistic in options.statistics:
         is_number = statistic.replace(".", "", 1).isdecimal()
         statistics.append(float(statistic) if is_number else statistic)
+    for option in ("by", "columns"):
+        absent = [name for name in getattr(options, option) if name not in domain]
+        if absent:
+            raise ValueError(
+                f"`{option}` must be columns of the domain file, {list(domain)}, got "
+                f"{absent}."
+            )
     bounds = domain.select(options.columns) if options.columns else None
     for name in options.columns:
         _find_bounds(domain, name, "columns")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, time
 from functools import cache
 from typing import Any
 
@@ -36,6 +36,10 @@ from skdp.tables._columns import (
 )
 
 Decode = Callable[[Codes], Any]
+
+
+# Types of values that are compared with each other: a date is its midnight.
+TIMES = {"date", "datetime"}
 
 
 class ValueCoder:
@@ -66,12 +70,16 @@ class ValueCoder:
         if self.value_type is None:
             return
         types = {self.value_type}
+        convert = "convert the column"
         if self.value_type == "number":
             types.add(DECIMAL)
+        if self.value_type in TIMES:
+            # A date is its midnight.
+            types, convert = TIMES, f"{convert}, such as by pandas.to_datetime"
         if not can_contain(column, types):
             raise ColumnError(
                 f"dtype {name_of_dtype(column)} cannot contain the declared values "
-                f"{declared!r}; convert the column, or declare its own values"
+                f"{declared!r}; {convert}, or declare its own values"
             )
 
     def encode(self, column: Any) -> Codes:
@@ -168,7 +176,7 @@ class ValueCoder:
         if type_of_column(column) == "date":
             times = times.astype("datetime64[D]")  # Arrow may have milliseconds of days
         code_by_number: dict[Any, int] = {}
-        if type_of_column(column) == self.value_type:
+        if type_of_column(column) in TIMES and self.value_type in TIMES:
             for value, code in self.code_by_value.items():
                 time = _numpy_time(value)
                 # A unit may round a time or have no such time, for which NumPy 2.5 raises
@@ -218,14 +226,22 @@ class ValueCoder:
             return self.missing_code
         # An object that cannot be converted, hashed or compared is not declared.
         with suppress(*VALUE_ERRORS):
-            value_type = type_of_value(value)
-            if value_type == DECIMAL and self.value_type == "number":
+            if type_of_value(value) == DECIMAL and self.value_type == "number":
                 # A declared 0.1 is the nearest float, so a decimal is rounded to it too.
                 value = int(value) if value == int(value) else float(value)
-                value_type = "number"
-            if value_type == self.value_type:
-                return self.code_by_value.get(to_python(value), self.unknown_code)
+            value = to_python(value)
+            if {type_of_value(value), self.value_type} == TIMES:
+                value = _convert_time(value)
+            if type_of_value(value) == self.value_type:
+                return self.code_by_value.get(value, self.unknown_code)
         return self.unknown_code
+
+
+def _convert_time(value: Any) -> Any:
+    """Return the midnight of a date, or the date of a datetime; None unless the datetime is a midnight."""
+    if not isinstance(value, datetime):
+        return datetime.combine(value, time.min)
+    return value.date() if value.timetz() == time.min else None
 
 
 class _TextCodes(dict[Any, int]):

@@ -9,10 +9,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.dataset
 import pytest
+from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import SelectorMixin
+from sklearn.pipeline import make_pipeline
 
 import skdp.engines
-from skdp import PrivacyLedger
+from skdp import Domain, DPMean, Interval, PrivacyLedger
 from skdp.privacy import Rho
 from tests.central.estimators import EVERY, NUMBERS, VALUES, WORDS, Y, fit_estimator, make_estimator, whole
 
@@ -53,12 +55,25 @@ def test_common_parameters_are_checked(name):
         ((0, math.inf), "`bounds` of column 'a' must be finite with low < high"),
         ((-1e308, 1e308), "`bounds` of column 'a' must be finite with low < high, and a width"),
         ((1e17, 1e17 + 16), "a width that floats resolve"),
-        ([(0, 1)] * 4, "`bounds` must have a row for each of the 2 columns of X, got 4 rows"),
-        ({"a": (0, 1)}, r"`bounds` declares no values for the columns .*`X.drop\(columns="),
+        ([(0, 1)] * 4, r"`bounds` must have a row \(low, high\) for each of the 2 columns of X, got 4 rows"),
+        ([(0, 1)], r"got 1 rows\. For arrays of low and high bounds, use numpy\.column_stack\(\(low, high\)\)"),
+        ({"num__a": (0, 1)}, r"must be columns of X"),
+        ({"a": (0, 1)}, r"`bounds` declares no values for the columns .*exclude these columns from X"),
     ],
 )
 def test_bounds_are_checked(name, bounds, match):
     refuse(name, whole(name), match, bounds=bounds)
+
+
+def test_names_of_a_column_transformer_are_explained():
+    """A Domain after a default ColumnTransformer, which prefixes the names, was refused without a hint."""
+    X = whole("DPMean")
+    prepare = ColumnTransformer([("num", "passthrough", list(X))]).set_output(transform="pandas")
+    mean = DPMean(bounds=Domain(dict.fromkeys(X, Interval(0.0, 1.0))))
+    with pytest.raises(ValueError, match=r"columns \['num__a', .*verbose_feature_names_out=False"):
+        make_pipeline(prepare, mean).fit(X)
+    prepare.set_params(verbose_feature_names_out=False)
+    make_pipeline(prepare, mean).fit(X)
 
 
 @pytest.mark.parametrize(

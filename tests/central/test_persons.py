@@ -189,6 +189,9 @@ def test_person_as_column_name_equals_person_as_array(library):
     by_name = skdp.DPMean(50.0, bounds=(0, 1), random_state=0).fit(frame, person="id")
     by_array = skdp.DPMean(50.0, bounds=(0, 1), random_state=0).fit(table[["x"]], person=table["id"])
     assert by_name.mean_.tolist() == by_array.mean_.tolist()
+    for ids in (pl.Series(table["id"]), pa.array(table["id"]), pa.chunked_array([table["id"]])):
+        by_ids = skdp.DPMean(50.0, bounds=(0, 1), random_state=0).fit(table[["x"]], person=ids)
+        assert by_ids.mean_.tolist() == by_array.mean_.tolist()
     assert list(by_name.feature_names_in_) == ["x"]
     domain = {"x": skdp.Interval(0.0, 1.0, bins=2)}
     parameters = {"domain": domain, "max_rows_per_person": 2, "random_state": 0}

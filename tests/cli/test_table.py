@@ -118,7 +118,11 @@ def test_weights_and_persons_are_columns(files, capsys):
     ("words", "match"),
     [
         (["--by", "town"], "must have the columns ['town']"),
-        (["--by", "name"], "name"),
+        (["--by", "name"], "--by must be columns of the domain file, ['region', 'sex', 'income', 'employed'], got"),
+        (
+            ["--by", "sex", "--columns", "weight", "--statistics", "mean"],
+            "--columns must be columns of the domain file",
+        ),
         (["--by", "sex", "--columns", "income", "--statistics", "mode"], "--statistics"),
         (["--by", "sex", "--weight", "weight"], "[columns.weight] with low = 0.0 and high"),
         (["--by", "sex", "--weight", "sex"], "A column must have one use, got 'sex' in --by and --weight"),

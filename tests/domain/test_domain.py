@@ -7,6 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -473,3 +475,35 @@ def test_domain_of_an_array_raises_an_error():
         step.set_output(transform="pandas").fit(people)
     with pytest.raises(ValueError, match=r"must be columns of X, \['age'\], got \['Age'\]\.$"):
         skdp.RandomizedResponseEncoder(categories={"Age": WIDE["age"]}).fit(people)
+
+
+DATES = [date(2024, 1, 1), date(2024, 2, 1)]
+MIDNIGHTS = [datetime(2024, 1, 1), datetime(2024, 2, 1)]
+ANOTHER_DAY, MORNING = date(2025, 1, 1), datetime(2024, 1, 1, 8)
+TIME_COLUMNS = {
+    "pandas datetimes": pd.Series([*MIDNIGHTS, MORNING]),
+    "pandas objects": pd.Series([*MIDNIGHTS, MORNING], dtype=object),
+    "pandas dates": pd.Series([*DATES, ANOTHER_DAY], dtype=object),
+    "pandas categories": pd.Series(pd.Categorical([*MIDNIGHTS, MORNING])),
+    "days": np.array([*DATES, ANOTHER_DAY], "datetime64[D]"),
+    "seconds": np.array([*MIDNIGHTS, MORNING], "datetime64[s]"),
+    "polars dates": pl.Series([*DATES, ANOTHER_DAY]),
+    "polars datetimes": pl.Series([*MIDNIGHTS, MORNING]),
+    "Arrow dates": pa.chunked_array([pa.array([*DATES, ANOTHER_DAY], pa.date64())]),
+    "Arrow datetimes": pa.chunked_array([pa.array([*MIDNIGHTS, MORNING])]),
+}
+
+
+@pytest.mark.parametrize("values", [DATES, MIDNIGHTS], ids=["dates", "datetimes"])
+@pytest.mark.parametrize("name", TIME_COLUMNS)
+def test_listed_dates_and_datetimes_at_midnight_are_equal(name, values):
+    """Ten of twenty combinations of dates and datetimes were refused, although pandas has no dtype of dates."""
+    assert skdp.domain.Categories(values).encode(TIME_COLUMNS[name]).tolist() == [0, 1, 2]
+
+
+def test_error_of_times_in_a_column_of_listed_dates_names_the_conversion():
+    visits = pd.DataFrame({"visit": [*MIDNIGHTS, MORNING]})
+    with pytest.raises(ValueError, match=r"A date is its midnight: round times with \.dt\.normalize\(\)"):
+        skdp.DPHistogram(domain={"visit": DATES}).fit(visits)
+    with pytest.raises(ValueError, match=r"convert the column, such as by pandas\.to_datetime, or declare"):
+        skdp.DPHistogram(domain={"visit": DATES}).fit(visits.astype(str))

@@ -30,8 +30,7 @@ UNDECLARED = [2, 2]  # the codes of values outside a domain of two values
 WHOLE = {"whole": [0, 1], "fractions": UNDECLARED, "numbers": [0, 1]}
 FRACTIONS = {"fractions": [0, 1], "whole": UNDECLARED, "numbers": [0, 1]}
 TEXT, TRUTH = {"text": [0, 1]}, {"truth": [0, 1]}
-DATED = {"dates": [0, 1], "days": [0, 1]}
-TIMED = {"times": [0, 1], "days": [0, 1]}
+TIMED = {"dates": [0, 1], "times": [0, 1], "days": [0, 1]}  # a date is its midnight
 
 # Two values of each dtype of Arrow, and their codes in the domains that can contain them.
 ARROW = {
@@ -42,7 +41,7 @@ ARROW = {
     **dict.fromkeys([pa.decimal128(9, 2), pa.decimal256(40, 1)], ([Decimal("0.1"), Decimal("2.5")], FRACTIONS)),
     pa.dictionary(pa.int32(), pa.decimal128(9, 1)): ([Decimal("0.1"), Decimal("2.5")], FRACTIONS),
     pa.bool_(): ([False, True], TRUTH),
-    **dict.fromkeys([pa.date32(), pa.date64()], (DAYS, DATED)),
+    **dict.fromkeys([pa.date32(), pa.date64()], (DAYS, TIMED)),
     **dict.fromkeys([pa.timestamp("s"), pa.timestamp("ns")], (TIMES, TIMED)),
     pa.timestamp("us", "UTC"): (ZONED, {}),
     **dict.fromkeys([pa.binary(), pa.large_binary(), pa.binary(1)], ([b"a", b"b"], {})),

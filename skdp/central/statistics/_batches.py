@@ -187,8 +187,8 @@ def _number_persons(person: Any) -> Indices:
     if not hasattr(person, "__array__"):
         # pandas would convert the integers of a list with a fraction to floats.
         person = pd.Series(person, dtype=object)
-    elif not isinstance(person, np.ndarray | pd.Series | pd.Index):
-        person = nw.from_native(person, series_only=True).to_pandas()
+    elif hasattr(person, "to_pandas"):  # of polars or pyarrow
+        person = person.to_pandas()
     if infer_dtype(person) == "mixed-integer":
         # 7 and "7" would be two people.
         raise ColumnError(
