@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import product
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -201,14 +201,21 @@ Statistic = Literal["count", "mean", "sum", "std", "var", "median"] | float
 
 SUFFIXES = ("", "_std_error", "_lower", "_upper")
 
-# Statistics of a column that are functions of its noisy sums.
-SUM_STATISTICS: dict[Any, Callable[[NoisySums, float], Estimate]] = {
-    "mean": NoisySums.estimate_means,
-    "sum": NoisySums.estimate_sums,
-    "std": NoisySums.estimate_deviations,
-    "var": NoisySums.estimate_variances,
+
+class SumStatistic(NamedTuple):
+    """A statistic of a column that is a function of its noisy sums."""
+
+    estimate: Callable[[NoisySums, float], Estimate]
+    # True if the function reads the sums of squares, too.
+    has_squares: bool
+
+
+SUM_STATISTICS: dict[Any, SumStatistic] = {
+    "mean": SumStatistic(NoisySums.estimate_means, has_squares=False),
+    "sum": SumStatistic(NoisySums.estimate_sums, has_squares=False),
+    "std": SumStatistic(NoisySums.estimate_deviations, has_squares=True),
+    "var": SumStatistic(NoisySums.estimate_variances, has_squares=True),
 }
-OF_SQUARES = {"std", "var"}
 MEDIAN = "median"
 COUNT = "count"
 
@@ -472,7 +479,7 @@ class DPGroupBy(WeightedStatistic):
             return np.asarray(first - second, float)
         # One number of a cube of K-norm noise.
         n_columns = n_sums // len(self._sum_statistics)
-        n_squares = 0 if OF_SQUARES.isdisjoint(self._statistics) else n_columns
+        n_squares = n_columns if self._has_squares else 0
         size = 1 + 2 * n_columns + n_squares
         scale = error * math.sqrt(3 / (size + 1) / (size + 2))
         radii = rng.gamma(size + 1, scale, shape)
@@ -517,6 +524,11 @@ class DPGroupBy(WeightedStatistic):
     def _sum_statistics(self) -> list[str]:
         """The statistics that are functions of sums of a column."""
         return [name for name in SUM_STATISTICS if name in self._statistics]
+
+    @property
+    def _has_squares(self) -> bool:
+        """True if a statistic reads the sums of squares."""
+        return any(SUM_STATISTICS[name].has_squares for name in self._sum_statistics)
 
     def _select_bounded(self, rows: Batches) -> Batches:
         """Check `by` and `statistics`, and select the columns that are measured: all except the keys."""
@@ -590,7 +602,7 @@ class DPGroupBy(WeightedStatistic):
         )
         # All numbers of a group have this unit.
         step = GRID if is_summed or max_weight is not None else 1
-        numbers = sums.numbers(squares=not OF_SQUARES.isdisjoint(self._statistics))
+        numbers = sums.numbers(squares=self._has_squares)
         if COUNT in self._statistics:
             counts = sums.rows[:, np.newaxis] // (GRID // step)
             numbers = np.hstack([counts.astype(object), numbers])
@@ -696,7 +708,7 @@ class DPGroupBy(WeightedStatistic):
         if noisy.size:
             sums = NoisySums.of(self._add_totals(noisy), bounds, **options)
             for name in self._sum_statistics:
-                estimates[name] = SUM_STATISTICS[name](sums, level)
+                estimates[name] = SUM_STATISTICS[name].estimate(sums, level)
         if "sum" in estimates:
             # Rounded cells add up to their totals.
             cells = NoisySums.of(noisy, bounds, noise, unit=unit)

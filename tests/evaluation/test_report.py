@@ -242,3 +242,17 @@ def test_page_names_groups_without_rows_by_declared_values(values, label, tmp_pa
     out = tmp_path_factory.mktemp("page")
     html = study_report(frame, domain, out, columns=["code"], epsilons=[1.0]).read_text(encoding="utf-8")
     assert f"Cells without rows: {label}." in html
+
+
+@pytest.mark.parametrize("n_missing", [0, 40])
+def test_page_mentions_rows_without_a_group(n_missing, tmp_path, few_trees):
+    """Rows without a group are unprivileged, which the page did not mention."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"sex": rng.choice(["f", "m"], 300), "age": rng.integers(18, 80, 300)}).astype({"sex": object})
+    frame["hired"] = rng.random(300) < 0.4
+    frame.loc[: n_missing - 1, "sex"] = None
+    domain = Domain({"sex": ["f", "m", None], "age": Interval(18, 80, bins=4)})
+    roles = {"columns": ["sex"], "target": "hired", "sensitive_features": "sex", "privileged": "m"}
+    page = study_report(frame, domain, tmp_path / "page", epsilons=[1.0], random_state=0, **roles)
+    html = page.read_text(encoding="utf-8")
+    assert ("The 40 rows without a group are unprivileged." in html) == (n_missing > 0)

@@ -43,11 +43,13 @@ def test_every_report_is_within_epsilon(make_oracle, epsilon):
 
 
 SUBSETS = [SubsetSelection(k, 1.0, subset_size=size) for k, size in [(3, 2), (4, 1), (5, 1), (5, 2), (5, 4)]]
-DRAWN = [*(make(k, 1.3) for make in ORACLES.values() for k in (2, 3, 4)), *SUBSETS]
-DRAWN += [TwoRoundUnaryEncoding(UnaryEncoding(2, 2.0), 1.0)]
+# By names of the registry, so that ``-k name`` selects the tests of an oracle.
+DRAWN = {f"{name}-{k}": make(k, 1.3) for name, make in ORACLES.items() for k in (2, 3, 4)}
+DRAWN |= {f"subset_selection-{oracle.k}-{oracle.subset_size}": oracle for oracle in SUBSETS}
+DRAWN |= {"two_rounds": TwoRoundUnaryEncoding(UnaryEncoding(2, 2.0), 1.0)}
 
 
-@pytest.mark.parametrize("oracle", DRAWN)
+@pytest.mark.parametrize("oracle", DRAWN.values(), ids=DRAWN)
 def test_report_follows_the_channel(oracle, exact_pmf):
     if type(oracle) is RandomizedResponse or oracle.shows_hash:
         return  # their own tests enumerate random words and hash functions
@@ -87,12 +89,15 @@ def test_pairs_of_values_are_supported_as_in_the_channel(make_enumerated, k):
         assert math.isnan(other) or other == pytest.approx(channel[0] @ (supports[:, 1] & supports[:, 2]))
 
 
-GUESSED = [*(make(5, epsilon) for make in ORACLES.values() for epsilon in (0.1, 1.0, 4.0))]
-GUESSED += [SubsetSelection(5, 1.0, subset_size=size) for size in range(1, 5)]
-GUESSED += [UnaryEncoding(5, p=Fraction(9, 10), q=Fraction(1, 3)), TwoRoundUnaryEncoding(UnaryEncoding(5, 2.0), 0.7)]
+GUESSED = {f"{name}-{epsilon}": make(5, epsilon) for name, make in ORACLES.items() for epsilon in (0.1, 1.0, 4.0)}
+GUESSED |= {f"subset_selection-{size}": SubsetSelection(5, 1.0, subset_size=size) for size in range(1, 5)}
+GUESSED |= {
+    "unary_encoding, p and q": UnaryEncoding(5, p=Fraction(9, 10), q=Fraction(1, 3)),
+    "two_rounds": TwoRoundUnaryEncoding(UnaryEncoding(5, 2.0), 0.7),
+}
 
 
-@pytest.mark.parametrize("oracle", GUESSED)
+@pytest.mark.parametrize("oracle", GUESSED.values(), ids=GUESSED)
 def test_guess_accuracy_equals_the_channel(oracle):
     prior = np.array([0.1, 0.35, 0.05, 0.2, 0.3])
     if oracle.shows_hash:
@@ -185,7 +190,7 @@ def test_codes_out_of_range_raise_before_drawing(make_oracle):
             make_oracle(6, 1.0).report(codes, ScriptedSource())
 
 
-@pytest.mark.parametrize("make", [*ORACLES.values(), Optimal, SquareWave])
+@pytest.mark.parametrize("make", [*ORACLES.values(), Optimal, SquareWave], ids=[*ORACLES, "optimal", "square_wave"])
 def test_number_of_bytes_does_not_depend_on_the_codes(make):
     """For each code, the same bytes give a report, and the following bytes are equal; so the time is, too."""
     oracle, positions = make(5, 1.0), set()

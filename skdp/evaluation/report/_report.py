@@ -342,6 +342,10 @@ def _study_fairness(study: Study) -> Section:
         row = f"{PARITY}, 95 % interval, {end}"
         table.loc[row] = wide[end].loc[(PARITY, DEBIASED)]
     numbers = list(map(_format_cell, table[study.example]))
+    n_missing = int(study.frame[study.sensitive_features].isna().sum())
+    missing = ""
+    if n_missing:
+        missing = f" The {n_missing:,} rows without a group are unprivileged."
     return Section(
         "Gaps between groups",
         f"The {PARITY} of {study.sensitive_features} is {numbers[0]} by the true groups; "
@@ -349,7 +353,7 @@ def _study_fairness(study: Study) -> Section:
         f"groups, and {numbers[2]} by debiased reports (95 % interval {numbers[-2]} to "
         f"{numbers[-1]}).",
         "A logistic regression without the protected columns; the intervals are over "
-        "the noise of the reports.",
+        f"the noise of the reports.{missing}",
         table,
         PARITY,
         {name: f"{PARITY}, {name}" for name in (TRUE_GROUPS, NAIVE, DEBIASED)},
