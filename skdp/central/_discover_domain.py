@@ -284,7 +284,7 @@ def _find_types(
     for name, column in zip(table.names, table.columns, strict=True):
         column_type = type_of_column(column)
         if name in by_dtype:
-            declared[name] = Categories(by_dtype[name].values, ordered=True)
+            declared[name] = by_dtype[name]
         elif column_type == "boolean":
             declared[name] = Categories([False, True])
         elif column_type == "number":

@@ -257,7 +257,8 @@ def domains_of_dtypes(table: Table) -> dict[Any, Categories]:
         elif not isinstance(column, np.ndarray | pd.Series):
             series = nw.from_native(column, series_only=True)
             if series.dtype == nw.Enum:
-                declared[name] = Categories(series.cat.get_categories().to_list())
+                listed = series.cat.get_categories().to_list()
+                declared[name] = Categories(listed, ordered=True)
     return declared
 
 
