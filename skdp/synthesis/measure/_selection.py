@@ -393,12 +393,8 @@ def measure_marginals(
     private: PrivateCounts,
     candidates: Candidates,
     chosen: Sequence[Clique],
-    spent: Mapping[Clique, Fraction] | None = None,
-) -> dict[Clique, Fraction]:
-    """Measure marginals, and all columns if they have costs, such that the weighted sum of errors is smallest.
-
-    `spent` has the fractions of the budget with which they are measured already. Return the new fractions.
-    """
+) -> None:
+    """Measure marginals, and all columns if they have costs, such that the weighted sum of errors is smallest."""
     n_columns = len(candidates.column_costs)
     marginals = [*candidates.plan.columns[:n_columns], *chosen]
     costs = [*candidates.column_costs, *map(candidates.cost, chosen)]
@@ -407,24 +403,8 @@ def measure_marginals(
     # The fractions of deferred candidates remain for the second round.
     for clique in candidates.deferred:
         fractions.pop(clique, None)
-    if spent:
-        fractions = subtract_fractions(fractions, spent)
     groups = {clique: candidates.groups_of(clique) for clique in fractions}
     private.measure(list(fractions), fractions.values(), groups)
-    return fractions
-
-
-def subtract_fractions(
-    fractions: Mapping[Clique, Fraction], spent: Mapping[Clique, Fraction]
-) -> dict[Clique, Fraction]:
-    """Subtract the fractions that are spent already, without negative results, such that the sums are subtracted."""
-    remaining = sum(fractions.values(), Fraction(0)) - sum(spent.values())
-    lacking = {}
-    for clique, fraction in fractions.items():
-        if fraction > spent.get(clique, 0):
-            lacking[clique] = fraction - spent.get(clique, 0)
-    scale = remaining / sum(lacking.values(), Fraction(0))
-    return {clique: fraction * scale for clique, fraction in lacking.items()}
 
 
 # Steps 5 and 6 without second scores
@@ -458,7 +438,7 @@ def measure_again(
         first = replace(candidates, plan=replace(plan, max_cells=max_cells))
     chosen = first.choose()
     fraction = candidates.fraction * (1 - reserve)
-    spent = measure_marginals(private, replace(candidates, fraction=fraction), chosen)
+    measure_marginals(private, replace(candidates, fraction=fraction), chosen)
     fitted = fit_counts(plan.structure, private.marginals, numbers)
     coarse: dict[Clique, ValueGroups] = {}
     compared = None
@@ -489,12 +469,12 @@ def measure_again(
         gains = {c: gain for c, gain in candidates.gains.items() if c in wanted}
         rest = replace(
             candidates,
-            fraction=budget.remaining + sum(spent.values()),
+            fraction=budget.remaining,
             gains=gains,
             measured=[*chosen, *added],
             interactions=coarse,
         )
-        measure_marginals(private, rest, [*chosen, *rest.choose()], spent)
+        measure_marginals(private, rest, [*chosen, *rest.choose()])
         fitted = fit_counts(plan.structure, private.marginals, numbers)
     elif added:
         fitted = fit_counts(plan.structure, private.marginals, numbers)
