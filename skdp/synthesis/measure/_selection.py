@@ -27,7 +27,7 @@ import numpy as np
 
 from skdp._arrays import Floats
 from skdp.base import limit_blas_threads
-from skdp.domain import Domain
+from skdp.domain import Domain, Interval
 from skdp.oracles import project_to_simplex
 from skdp.randomness import ByteSource
 from skdp.synthesis.measure._budget import (
@@ -70,7 +70,7 @@ from skdp.synthesis.model import (
     fit_model,
     sum_value_groups,
 )
-from skdp.synthesis.private._cells import Shape, find_intervals
+from skdp.synthesis.private._cells import Shape
 from skdp.synthesis.private._records import CodedRecords, Records
 from skdp.synthesis.private._table import PrivateTable
 
@@ -142,12 +142,22 @@ def measure_table(
     `form` has the public facts of the records.
     """
     private = PrivateCounts(records, budget, source)
-    # A clique of four columns with found bins is within `max_cells`, in bins of which
-    # quarters of the records have whole numbers.
-    n_found = sum(not cells.has_bins for cells in find_intervals(form.domain).values())
-    max_bins = 4 * int(plan.max_cells ** (1 / max(1, min(4, n_found))) / 4)
+    max_bins = _limit_bins(form.domain, plan.max_cells)
     domain, numbers = measure_cells(private, form.domain, form.cells, max_bins)
     return measure_and_fit(private, plan.with_domain(domain), numbers), domain
+
+
+def _limit_bins(domain: Domain, max_cells: int) -> int:
+    """Return the largest number of found bins such that any clique of four columns has at most `max_cells` cells."""
+    sizes = []
+    for name in domain.columns:
+        values = domain[name]
+        if not isinstance(values, Interval) or values.has_bins:
+            sizes.append(len(values))
+    n_found = max(1, min(4, len(domain.columns) - len(sizes)))
+    n_cells = math.prod(sorted(sizes, reverse=True)[: 4 - n_found])
+    # Quarters of the records have whole numbers of bins.
+    return 4 * max(1, int((max_cells / n_cells) ** (1 / n_found) / 4))
 
 
 def measure_and_fit(
