@@ -119,13 +119,6 @@ def _first_steps(edges: Floats, decimals: int) -> Floats:
     return steps + (steps / unit < edges)
 
 
-def round_numbers(interval: Interval, numbers: NDArray[np.floating]) -> Floats:
-    """Round numbers to the decimals of an interval."""
-    unit = 10.0 ** (interval.decimals or 0)
-    with np.errstate(all="ignore"):
-        return np.rint(numbers.astype(float) * unit) / unit
-
-
 def draw_within(interval: Interval, bins: Codes, positions: Floats) -> NDArray[Any]:
     """Return the number or date at a position from 0 to 1 within a bin, for each row.
 

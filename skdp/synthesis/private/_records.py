@@ -22,10 +22,9 @@ from skdp.central.statistics import (
     encode_columns,
     select_domain,
 )
-from skdp.domain import Categories, Domain, Interval
+from skdp.domain import Categories, Domain, Interval, round_numbers
 from skdp.large import LargeTable
 from skdp.synthesis.model import Clique, n_cells_of, shape_of
-from skdp.synthesis.private._cells import round_numbers
 from skdp.tables import Table, wrap_table
 
 GroupedColumn = tuple[int, Indices]
@@ -156,7 +155,7 @@ def _encode_replacement(name: Any, values: Categories | Interval, value: Any) ->
         and code < len(values)
     ):
         number = np.array([value], float)
-        is_declared = value is None or round_numbers(values, number)[0] == value
+        is_declared = not round_numbers(number, values.decimals)[1].size
         code = code if is_declared else len(values)
     if code == len(values):
         or_clip = " or 'clip'" if is_number else ""
@@ -170,20 +169,12 @@ def _encode_replacement(name: Any, values: Categories | Interval, value: Any) ->
 def _round(codes: Codes, interval: Interval, column: Any, *, is_clipped: bool) -> None:
     """Change the codes of numbers with more decimals than declared: to undeclared, or by rounding if `is_clipped`."""
     numbers = interval.read(column)
-    precision = np.finfo(numbers.dtype).eps
-    rounded = round_numbers(interval, numbers)
-    moved = np.flatnonzero((rounded != numbers) & ~np.isnan(numbers))
-    rounded, numbers = rounded[moved], numbers[moved].astype(float)
-    nearest = interval.encode(rounded)
+    rounded, moved, is_excess = round_numbers(numbers, interval.decimals or 0)
+    nearest = interval.encode(rounded[moved])
     # The nearest declared number of a number within the bounds may be outside of them.
     codes[moved] = np.where(nearest < len(interval), nearest, codes[moved])
-    if is_clipped:
-        return
-    # Sums of rounded numbers have rounding errors, such as 0.1 + 0.2.
-    error = np.maximum(
-        1e-6 * 10.0 ** -(interval.decimals or 0), abs(numbers) * precision
-    )
-    codes[moved[np.abs(rounded - numbers) > error]] = len(interval)
+    if not is_clipped:
+        codes[moved[is_excess]] = len(interval)
 
 
 def _clip(codes: Codes, interval: Any, column: Any) -> None:
