@@ -107,9 +107,9 @@ class DPMarginalSynthesizer(
         discrete Laplace; otherwise it is Gaussian, which is more accurate for many marginals.
     domain : Domain, mapping of column name to values, list of values per column, or Interval
         Public values of each column: lists of values (None declares missing), or an `Interval` of numbers or dates.
-        Bins of an Interval that are not declared are found: they have about equal noisy counts, and a value with as
-        many records as a bin, such as 0, has its own. Frequent values are drawn exactly if the budget suffices. Numbers
-        within a bin are drawn by noisy counts of smaller cells, and have the `decimals` of the Interval.
+        Bins of an Interval that are not declared are found: they have about equal noisy counts, and a value with more
+        than a fifth of the records, such as 0, has its own. Frequent values are drawn exactly if the budget suffices.
+        Numbers within a bin are drawn by noisy counts of smaller cells, and have the `decimals` of the Interval.
         `discover_domain` finds a domain with differential privacy, and ``skdp draft-domain`` writes a file to edit. A
         polars Enum and ordered categories of pandas need no declaration. Bins, ordered categories and
         ``skdp.domain.Categories(values, ordered=True)`` are ordered; other lists are not. All rows satisfy the

@@ -52,6 +52,9 @@ MAX_NOISE = 0.05
 MAX_BINS = 40
 """Largest number of bins that are found for a column."""
 
+FREQUENT_PROPORTION = 0.2
+"""Proportion of the records from which on a cell, such as the value 0, is a bin of its own."""
+
 MAX_NUMBERS = 160
 """Largest number of frequent numbers or narrow cells of a column that get cells of their own."""
 
@@ -405,13 +408,11 @@ def _sum_blocks(
     return sums, np.sqrt(np.maximum(variances, 0.0))
 
 
-def _cut(proportions: Floats, n_bins: float) -> list[int]:
-    """Merge cells into bins with about equal proportions; return the first cells and the end.
-
-    A cell with the proportion of one of `n_bins` bins is a bin, and the rest of the bins are between these.
-    """
-    is_frequent = proportions >= 1 / n_bins
-    others = np.where(is_frequent, 0.0, proportions)
-    bins = group_values(others, max(1, round(n_bins * float(others.sum()))))
+def _cut(proportions: Floats, max_bins: int) -> list[int]:
+    """Merge cells into at most `max_bins` bins with about equal proportions; return the first cells and the end."""
+    is_frequent = proportions >= FREQUENT_PROPORTION
+    # There may be bins between and beside all frequent values, which are bins.
+    n_even = max(1, max_bins - 2 * int(is_frequent.sum()))
+    bins = group_values(np.where(is_frequent, 0.0, proportions), n_even)
     is_cut = (np.diff(bins) > 0) | is_frequent[1:] | is_frequent[:-1]
     return [0, *(np.flatnonzero(is_cut) + 1).tolist(), proportions.size]
