@@ -41,10 +41,12 @@ from skdp.central._rows import (
     count_by_size,
     explain_dependence,
     explain_noise,
-    find_limits,
+    find_gain,
     find_widths,
     to_row_units,
     warn_of_few_rows,
+    warn_of_weak_effects,
+    whiten,
 )
 from skdp.central._sums import read_weights
 from skdp.central._supervised import (
@@ -365,10 +367,12 @@ class TargetRows:
         """
         constraint = None if fit_intercept else units.to_terms[-1]
         products, n_rows = self._measure_products(penalties, units.axes, source)
+        is_pure = self.budget.kind == "epsilon"
+        has_rows = not (is_pure and warn_of_few_rows(n_rows, products.error))
         products = replace(products, constraint=constraint)
         estimate = coefficients = np.zeros(self.n_inputs)
         distance = 0.0
-        parts = PURE_GRADIENTS if self.budget.kind == "epsilon" else GRADIENTS
+        parts = PURE_GRADIENTS if is_pure else GRADIENTS
         for step, part in enumerate(parts):
             noise = self.gradient_noise(part)
             if step < len(COUNTS):
@@ -389,16 +393,19 @@ class TargetRows:
             distance = float((products.inverse**2).sum()) / precision
             coefficients = products.shrink(estimate, 1 / precision)
 
+        inverse = products.inverse
+        covariance = inverse @ inverse / precision
+        is_supported = products.eigen[0][0] > MIN_SUPPORT * products.noise_norm
+        if has_rows and find_gain(products, estimate, coefficients, covariance) < 0:
+            warn_of_weak_effects()
         scores = self._measure_scores(coefficients, limit, source)
         inference = None
-        if products.eigen[0][0] > MIN_SUPPORT * products.noise_norm:
+        if is_supported:
             expected = row_variance * replace(products, penalties=0.0).matrix
             squares = scores.shrink_toward(expected).sums * limit**2
             squares *= n_rows / max(n_rows - self.n_inputs, 1.0)
-            inverse = products.inverse
-            inference = Inference(
-                estimate, inverse @ inverse / precision, inverse @ squares @ inverse
-            )
+            sampling = inverse @ squares @ inverse
+            inference = Inference(estimate, covariance, sampling)
         return coefficients, inference, products, n_rows
 
     def _measure_products(
@@ -417,16 +424,14 @@ class TargetRows:
         penalties = np.minimum(penalties, 2.0**30 * largest)
         penalties = block_diag(axes.T * penalties @ axes, 0.0)
         n_rows = max(float(sums[-1, -1]) * (UNIT / self.rows.constant) ** 2, 1.0)
-        if self.budget.kind == "epsilon":
-            warn_of_few_rows(n_rows, error)
         return NoisyProducts(sums, error, penalties), n_rows
 
     def _find_residuals(self, coefficients: Floats) -> Floats:
-        """Return the residuals of all rows, (n_rows,), each of which depends on one row only."""
+        """Return the residuals of all shortened rows, (n_rows,), each of which depends on one row only."""
         residuals = np.empty(len(self.target))
         for block, _, products in self.rows.predict(coefficients[:, np.newaxis]):
             residuals[block] = self.target[block] - products[:, 0]
-        return residuals
+        return residuals * self.rows.factors
 
     def _measure_gradient(
         self, coefficients: Floats, limit: float, noise: Noise, source: ByteSource
@@ -436,8 +441,9 @@ class TargetRows:
         `coefficients` and the result have the shape (n_columns + 1,), with the constant last.
         """
         clipped = clip_residuals(self._find_residuals(coefficients), limit)
+        weighted = (clipped * self.rows.factors)[:, np.newaxis]
         exact = self.rows.sum_gradients(
-            coefficients[:, np.newaxis], lambda block, _: clipped[block, np.newaxis]
+            coefficients[:, np.newaxis], lambda block, _: weighted[block]
         )
         noisy = noise.add_floats(source, exact[:, 0])
         return noisy * (limit / (UNIT * RESIDUAL_UNIT))
@@ -450,9 +456,9 @@ class TargetRows:
         n_rows: float,
         source: ByteSource,
     ) -> tuple[float, float]:
-        """Choose a limit of residuals by noisy sums of the weights of rows by size, see `choose_residual_limit`.
+        """Choose a limit of residuals by noisy numbers of rows by size, see `choose_residual_limit`.
 
-        Return the limit, and the mean square of clipped residuals in squared limits. The noisy sums cost `fraction` of
+        Return the limit, and the mean square of clipped residuals in squared limits. The numbers cost `fraction` of
         the budget.
         """
         # Number of rows with gradients of the largest norm that add up to the norm of the noise.
@@ -460,12 +466,11 @@ class TargetRows:
         n_clipped = math.sqrt(self.n_inputs) * to_float(gradient_noise.std) / largest
         n_clipped = min(n_clipped, MAX_CLIPPED_FRACTION * n_rows)
         sizes = np.abs(self._find_residuals(coefficients))
-        weights = np.rint(UNIT * self.rows.factors**2)
-        noise = Noise.from_budget(self.budget * fraction, UNIT)
-        counts = noise.add_floats(source, count_by_size(sizes, weights)) / UNIT
+        noise = Noise.from_budget(self.budget * fraction)
+        counts = noise.add_floats(source, count_by_size(sizes))
         # Laplace noise, without a delta, has heavier tails than normal noise of its std.
         tail = 1.25 if self.budget.kind == "epsilon" else 1.0
-        error = tail * to_float(noise.std) / UNIT
+        error = tail * to_float(noise.std)
         return choose_residual_limit(counts, error, n_rows, n_clipped)
 
     def _measure_scores(
@@ -473,7 +478,7 @@ class TargetRows:
     ) -> NoisyProducts:
         """Measure the sums over rows of products of gradients with clipped residuals, in units of the squared limit."""
         clipped = clip_residuals(self._find_residuals(coefficients), limit)
-        factors = self.rows.factors**2 * np.abs(clipped) / RESIDUAL_UNIT
+        factors = self.rows.factors * np.abs(clipped) / RESIDUAL_UNIT
         noise = self.product_noise(SCORES)
         scores = self.rows.measure_products(factors, noise, source)
         return NoisyProducts(scores, to_row_units(noise.std))
@@ -483,6 +488,16 @@ def clip_residuals(residuals: Floats, limit: float) -> Floats:
     """Clip residuals at a limit, and convert them to integers up to `RESIDUAL_UNIT`."""
     scaled = residuals * (RESIDUAL_UNIT / limit)
     return np.rint(np.clip(scaled, -RESIDUAL_UNIT, RESIDUAL_UNIT))
+
+
+def warn_of_missing_delta() -> None:
+    """Warn that the noise of pure privacy is large for the number of columns."""
+    warn_user(
+        "Without a delta, the noise is large for this number of columns, and "
+        "predictions may be worse than a constant. Set a delta such as 1e-6, or use "
+        "fewer columns",
+        "guide/models#linear-regression",
+    )
 
 
 def weigh_rows(
@@ -497,9 +512,11 @@ def weigh_rows(
     middle, axes = np.zeros(rows.n_columns), np.eye(rows.n_columns)
     square, constant = rows.square, UNIT
     if budget.kind != "epsilon":
-        limits, axes = find_limits(rows, budget.of_a_row, 0.2, source).whiten(source)
-        rows, square, middle = limits.rows, limits.square, limits.middle / UNIT
-        constant, budget = max(math.isqrt(square) // 2, 1), limits.remaining
+        budget = budget.of_a_row
+        white = whiten(rows, budget.mu_squared, source)
+        rows, square, axes = white.rows, white.square, white.axes
+        middle, constant = white.middle / UNIT, max(math.isqrt(square) // 2, 1)
+        budget = replace(budget, kind="mu", amount=white.mu_squared)
     # A longer row is multiplied by one factor together with its constant and its target, as
     # in weighted least squares. So a linear model of the rows is also a linear model of the
     # shortened rows.
@@ -576,9 +593,11 @@ class _LinearRegression(OrderedScore, RegressorMixin, LinearModel):
             expected = n_rows / (16 if budget.kind == "epsilon" else 64)
             names = self.guarantee_.scope[: self.n_features_in_]
             support = min(products.eigen[0][0], expected) / products.noise_norm
-            reason = explain_dependence(
-                products, units.axes, names, expected
-            ) or explain_noise(n_rows, support, MIN_SUPPORT)
+            reason = explain_dependence(products, units.axes, names, expected)
+            if not reason:
+                reason = explain_noise(n_rows, support, MIN_SUPPORT)
+                if budget.kind == "epsilon" and n_rows > 3 * products.error:
+                    warn_of_missing_delta()
         self._set_coefficients(units, coefficients, inference, reason)
 
     def predict(self, X: TableLike) -> Floats:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,11 @@ from skdp.central._rows import (
     count_norms,
     explain_dependence,
     explain_noise,
+    find_gain,
     invert,
     shrink_jointly,
     to_row_units,
+    warn_of_weak_effects,
 )
 from skdp.central._supervised import Classes, LogitClassifier, declare_indicators
 from skdp.central.statistics import Batches, Noise, to_float
@@ -59,13 +61,25 @@ MIN_INFORMATION = 1.0
 COUNTS, SIZES = Fraction(1, 64), Fraction(1, 64)
 INFORMATION, SCORES = Fraction(1, 8), Fraction(1, 32)
 
+# Part of the budget of the second derivatives for measuring them before each of the first
+# five steps; what noise prevents is spent on the measurement for intervals.
+EARLY = Fraction(1, 128)
+
+# Norm of the noise of early second derivatives, divided by the median of their expected
+# eigenvalues. At a quarter, coefficients at epsilon 1 have up to 3 times the error.
+MAX_EARLY_NOISE = 0.1
+
 # As `MIN_INFORMATION` for a private target, where second derivatives are computed from the
 # noisy coefficients: at 5, 0.93 of the intervals of few rows covered, and 0.82 at worst.
 MIN_TARGET_INFORMATION = 12.0
 
-# Parts of the budget of the gradients for each step, in twentieths. The estimate is the mean
-# of the last `N_AVERAGED` steps, weighted by their precision.
-GRADIENTS, N_AVERAGED = (1, 1, 1, 2, 4, 11), 2
+# Parts of the budget of the gradients for each step, in twentieths.
+GRADIENTS = (1, 1, 1, 2, 4, 11)
+
+# Largest root mean square of the change of a logit in a step. Longer steps end where all
+# predictions are certain, and without a limit, 6 of 154 fits of real tables at epsilon 4
+# are worse than a constant; limits from 1 to 4 change the mean loss by less than 0.01.
+MAX_STEP = 2.0
 
 # Largest effect of a standard deviation of a column with intervals. The effect of an
 # indicator is twice as large, and six steps toward an infinite one end at 6 to 8.
@@ -201,11 +215,73 @@ def predict_information(coefficients: Floats, n_rows: float, constant: float) ->
     return n_rows * (sums + cross + cross.T)
 
 
+def bound_smaller(coefficients: Floats, constant: float) -> float:
+    """Bound the smaller probability in all but a few rows of normal columns, see `predict_information`."""
+    deviation = float(np.linalg.norm(coefficients[:-1])) / 8
+    smaller = expit(-np.abs(constant * coefficients[-1] + deviation * NODES))
+    order = np.argsort(-smaller)
+    covered = np.cumsum(NODE_WEIGHTS[order]) > MAX_CLIPPED_FRACTION
+    return float(smaller[order[np.argmax(covered)]])
+
+
 def move_sums(sums: Floats, start: Floats, end: Floats) -> Floats:
     """Multiply sums of products by the change of expected sums, matrices of the same shape, from `start` to `end`."""
     change = np.linalg.cholesky(end) @ np.linalg.inv(np.linalg.cholesky(start))
     moved: Floats = change @ sums @ change.T
     return moved
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """Second derivatives of the loss by the coefficients of each logit, estimated at known coefficients."""
+
+    # Shape (n_columns + 1, n_outputs).
+    coefficients: Floats
+    # Shape (n_outputs, n_columns + 1, n_columns + 1).
+    sums: Floats
+    # Predicts `sums` of normal columns from `coefficients`.
+    predict: Callable[[Floats], Floats]
+
+    def move(self, coefficients: Floats) -> Curvature:
+        """Multiply the second derivatives by their predicted change, see `move_sums`."""
+        starts, ends = self.predict(self.coefficients), self.predict(coefficients)
+        moved = list(map(move_sums, self.sums, starts, ends))
+        return replace(self, coefficients=coefficients, sums=np.stack(moved))
+
+    def change_gradient(self, step: Floats) -> Floats:
+        """Predict the change of the gradient by a step; both have the shape (n_columns + 1, n_outputs)."""
+        return np.einsum("oij,jo->io", self.sums, step)
+
+    def correct(self, step: Floats, gradient: Floats, error: float) -> Curvature | None:
+        """Return the mean second derivatives along a step that was too long, at its end; otherwise None.
+
+        The step and the noisy gradient at its end have the shape (n_columns + 1, n_outputs), and `error` is the
+        standard error of the gradient. A step is too long if the loss increases along it at its end.
+        """
+        increase = float((step * gradient).sum())
+        increase -= 3 * error * float(np.linalg.norm(step))
+        if increase <= 0:
+            return None
+        changes = self.change_gradient(step)
+        squares = np.maximum((changes * step).sum(axis=0), 2.0**-100)
+        factor = increase / float(squares.sum())
+        added = factor * np.einsum("io,jo->oij", changes, changes / squares)
+        end = self.coefficients + step
+        return replace(self, coefficients=end, sums=self.sums + added)
+
+
+class Steps(NamedTuple):
+    """Results of noisy Newton steps; arrays have the shape (n_columns + 1, n_outputs)."""
+
+    # The mean of the coefficients before the last steps, the noisy gradient there, and its
+    # standard error.
+    mean: Floats
+    gradient: Floats
+    error: float
+    # The second derivatives at the coefficients after the last step.
+    curvature: Curvature
+    # The square of mu that early second derivatives cost.
+    spent: Fraction
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,75 +313,157 @@ class Descent:
         """The value of the constant."""
         return self.rows.constant / UNIT
 
-    def run(
-        self, mu_squared: Fraction, source: ByteSource
-    ) -> tuple[Floats, Floats, Floats, float]:
-        """Return the new coefficients, mean coefficients, the mean noisy gradient at these, and its standard error.
-
-        The arrays have the shape (n_columns + 1, n_outputs).
-        """
-        coefficients = mean = gradient = self.start
-        n_parts = 0
+    def run(self, mu_squared: Fraction, early: Fraction, source: ByteSource) -> Steps:
+        """Take the steps of `GRADIENTS`, with `early` for each measurement of second derivatives before a step."""
+        sums = self._predict_all(self.start)
+        curvature = Curvature(self.start, sums, self._predict_all)
+        coefficients, spent = self.start, Fraction(0)
+        mean = gradient = change = np.zeros_like(self.start)
+        error = math.inf
         for step, part in enumerate(GRADIENTS):
-            noise = Noise.gaussian(
-                mu_squared * Fraction(part, sum(GRADIENTS)),
-                self.rows.square * self.loss.square,
-            )
-            exact = self.rows.sum_gradients(coefficients, self._find_residuals)
-            drawn = noise.add_floats(source, exact) / (UNIT * RESIDUAL_UNIT)
-            if step <= len(GRADIENTS) - N_AVERAGED:
-                n_parts = 0
-            n_parts += part
-            weight = part / n_parts
+            budget = mu_squared * Fraction(part, sum(GRADIENTS))
+            drawn, noise = self._measure_gradient(coefficients, budget, source)
+            expected = gradient + curvature.change_gradient(change)
+            is_final = step == len(GRADIENTS) - 1
+            corrected = curvature.correct(change, drawn, noise)
+            curvature = corrected or curvature.move(coefficients)
+            if step == 0 or not (corrected or is_final or self.loss.n_outputs > 1):
+                measured = self._measure_early(curvature, early, source)
+                spent += early * (measured is not curvature)
+                curvature = measured
+            # The last two gradients are averaged if they differ by noise only.
+            square = float(((drawn - expected) ** 2).sum()) / (noise**2 + error**2)
+            weight = 1.0
+            if is_final and square < drawn.size + 4 * math.sqrt(drawn.size):
+                weight = 1 / (1 + (noise / error) ** 2)
             mean = mean + weight * (coefficients - mean)
             gradient = gradient + weight * (drawn - gradient)
-            error = math.sqrt(weight) * to_float(noise.std) / (UNIT * RESIDUAL_UNIT)
-            is_final = step == len(GRADIENTS) - 1
-            coefficients = self._step(mean, gradient, error, is_final=is_final)
-        return coefficients, mean, gradient, error
+            error = math.sqrt(weight) * noise
+            curvature = curvature.move(mean)
+            coefficients = self._step(
+                curvature, mean, gradient, error, is_final=is_final
+            )
+            change = coefficients - mean
+        return Steps(mean, gradient, error, curvature.move(coefficients), spent)
+
+    def _measure_gradient(
+        self, coefficients: Floats, mu_squared: Fraction, source: ByteSource
+    ) -> tuple[Floats, float]:
+        """Return the noisy gradient at coefficients, both (n_columns + 1, n_outputs), and its standard error."""
+        noise = Noise.gaussian(mu_squared, self.rows.square * self.loss.square)
+        exact = self.rows.sum_gradients(coefficients, self._weigh_residuals)
+        unit = UNIT * RESIDUAL_UNIT
+        return noise.add_floats(source, exact) / unit, to_float(noise.std) / unit
 
     def _find_residuals(self, block: slice, products: Floats) -> Floats:
         """Return the residuals of a block of rows, (n_block_rows, n_outputs), in steps of 1 / `RESIDUAL_UNIT`."""
         return self.loss.residuals(to_logits(products), self.rows.rows.codes[block])
 
+    def _weigh_residuals(self, block: slice, products: Floats) -> Floats:
+        """Return the products of the residuals of `_find_residuals` and the weights of the rows."""
+        weights = self.rows.factors[block, np.newaxis] ** 2
+        return self._find_residuals(block, products) * weights
+
     def _step(
-        self, mean: Floats, gradient: Floats, error: float, *, is_final: bool
+        self,
+        curvature: Curvature,
+        mean: Floats,
+        gradient: Floats,
+        error: float,
+        *,
+        is_final: bool,
     ) -> Floats:
         """Return coefficients near the minimum of the loss, shrunk toward the start in proportion to their noise.
 
         The arrays have the shape (n_columns + 1, n_outputs). `gradient` is the gradient at `mean`, with the standard
         error `error`.
         """
-        log_odds = self.loss.find_log_odds(mean, self.constant)
         products = [
-            NoisyProducts(self._predict(logit), 0.0, constraint=self.constraint)
-            for logit in log_odds.T
+            NoisyProducts(sums, 0.0, constraint=self.constraint)
+            for sums in curvature.sums
         ]
         changes = [one.inverse @ g for one, g in zip(products, gradient.T, strict=True)]
         shifts = mean - self.loss.rate * np.stack(changes, axis=1) - self.start
         shifts = shrink_jointly(products, shifts, error**2, is_final=is_final)
-        return self.start + shifts
+        change = self.start + shifts - mean
+        # The largest root mean square of the change of a logit of normal columns.
+        squares = np.append(np.full(len(mean) - 1, 1 / 64), self.constant**2)
+        size = math.sqrt(float((squares @ change**2).max()))
+        return mean + change / max(size / MAX_STEP, 1.0)
+
+    def _predict(self, coefficients: Floats) -> Floats:
+        """Predict the second derivatives of normal columns, see `predict_information`."""
+        return predict_information(coefficients, self.n_rows, self.constant)
+
+    def _predict_all(self, coefficients: Floats) -> Floats:
+        """Predict the second derivatives of each logit from all coefficients, (n_columns + 1, n_outputs)."""
+        log_odds = self.loss.find_log_odds(coefficients, self.constant)
+        return np.stack([self._predict(logit) for logit in log_odds.T])
+
+    def _measure_early(
+        self, curvature: Curvature, mu_squared: Fraction, source: ByteSource
+    ) -> Curvature:
+        """Measure second derivatives, and shrink them toward predicted ones; return these if the noise is too large.
+
+        At the start, the second derivatives of all rows are equal up to weights. Elsewhere, there are two classes.
+        """
+        coefficients = curvature.coefficients
+        # Second derivatives of each logit by those that are measured: a quarter of products.
+        units = 4 * curvature.sums[:, -1, -1] / (self.n_rows * self.constant**2)
+        if self.loss.n_outputs == 1:
+            units[0] = 2 * bound_smaller(coefficients[:, 0], self.constant)
+        noise = self._product_noise(self.rows.square, mu_squared)
+        norm = math.sqrt(len(coefficients)) * to_row_units(noise.std) / 4
+        scaled = curvature.sums / units[:, np.newaxis, np.newaxis]
+        if norm > MAX_EARLY_NOISE * float(np.median(np.linalg.eigvalsh(scaled[0]))):
+            return curvature
+        factors = self.rows.factors
+        if self.loss.n_outputs == 1:
+            smaller = self._find_smaller(coefficients)
+            factors = factors * np.sqrt(np.minimum(2 * smaller / units[0], 1.0))
+        measured = self._measure_quarter(factors, noise, source)
+        sums = [
+            measured.shrink_toward(one).sums * unit
+            for one, unit in zip(scaled, units, strict=True)
+        ]
+        return replace(curvature, sums=np.stack(sums))
+
+    def _find_smaller(self, coefficients: Floats) -> Floats:
+        """Return the probability of the less probable class of each row, (n_rows,)."""
+        smaller = np.empty(len(self.rows.factors))
+        for block, _, products in self.rows.predict(coefficients):
+            logits = to_logits(products)
+            # A ufunc of SciPy computes each number alone, so the sums remain exact.
+            smaller[block] = expit(-np.abs(logits[:, 0]) / LOGIT_UNIT)
+        return smaller
+
+    def _product_noise(self, square: int, mu_squared: Fraction) -> Noise:
+        """Return the noise of sums of products of rows with a norm of at most the root of `square`."""
+        square = bound_products(square, math.isqrt(square) + 1)
+        return Noise.gaussian(mu_squared, square)
+
+    def _measure_quarter(
+        self, factors: Floats, noise: Noise, source: ByteSource
+    ) -> NoisyProducts:
+        """Measure a quarter of the sums of products of rows, multiplied by `factors`, (n_rows,)."""
+        sums = self.rows.measure_products(factors, noise, source) / 4
+        error = to_row_units(noise.std) / 4
+        return NoisyProducts(sums, error, constraint=self.constraint)
 
     def infer(
-        self,
-        mean: Floats,
-        gradient: Floats,
-        error: float,
-        *,
-        mu_squared: Fraction,
-        source: ByteSource,
+        self, steps: Steps, mu_squared: Fraction, source: ByteSource
     ) -> tuple[Inference, NoisyProducts, NoisyProducts]:
-        """Infer the coefficients of two classes by results of `run`, and measurements at the mean coefficients.
+        """Infer the coefficients of two classes by noisy steps, and measurements at their mean coefficients.
 
-        `gradient` is the noisy gradient at the coefficients `mean`, both (n_columns + 1, 1), and `error` its standard
-        error. Also return the second derivatives there, and those shrunk toward expected ones.
+        `mu_squared` is the whole budget of `fit`. Also return the second derivatives there, and those shrunk toward
+        expected ones.
         """
-        information, scores = self._measure(mean, mu_squared, source)
+        information, scores = self._measure(steps, mu_squared, source)
         # Expected second derivatives change with the coefficients: from the mean to the
         # middle of the Newton step, and to its end.
-        (mean,), (gradient,) = mean.T, gradient.T
+        (mean,), (gradient,), error = steps.mean.T, steps.gradient.T, steps.error
         expected = self._predict(mean)
-        shrunk = information.shrink_toward(expected)
+        shrunk = information.shrink_toward(steps.curvature.move(steps.mean).sums[0])
         middle = self._predict(mean - shrunk.inverse @ gradient / 2)
         inverse = invert(move_sums(shrunk.sums, expected, middle), self.constraint)
         estimate = mean - inverse @ gradient
@@ -319,52 +477,32 @@ class Descent:
         return inference, information, shrunk
 
     def _measure(
-        self, coefficients: Floats, mu_squared: Fraction, source: ByteSource
+        self, steps: Steps, mu_squared: Fraction, source: ByteSource
     ) -> tuple[NoisyProducts, NoisyProducts]:
-        """Measure sums of second derivatives, and of products of gradients, at coefficients, (n_columns + 1, 1)."""
+        """Measure sums of second derivatives, and of products of gradients, at the mean coefficients of steps."""
         rows = self.rows
-        # The probability of the less probable class of each row, and the residual.
-        smaller, residuals = np.empty((2, len(rows.factors)))
-        for block, _, products in rows.predict(coefficients):
-            logits = to_logits(products)
-            # A ufunc of SciPy computes each number alone, so the sums remain exact.
-            smaller[block] = expit(-np.abs(logits[:, 0]) / LOGIT_UNIT)
-            residuals[block] = self._find_residuals(block, products)[:, 0]
         # A second derivative is half of the smaller probability, and few are large.
-        factors = rows.factors * np.sqrt(2 * smaller)
+        factors = rows.factors * np.sqrt(2 * self._find_smaller(steps.mean))
         squares = rows.rows.squares + rows.constant**2
-        noise = Noise.gaussian(mu_squared * SIZES)
+        counts = Noise.gaussian(mu_squared * SIZES)
         # With few rows, noise must not hide that many of them are clipped.
-        n_clipped = MAX_CLIPPED_FRACTION * self.n_rows - 2 * to_float(noise.std)
+        n_clipped = MAX_CLIPPED_FRACTION * self.n_rows - 2 * to_float(counts.std)
         square, _ = choose_limit(
             partial(count_norms, squares=factors**2 * squares),
             rows.square,
-            noise,
+            counts,
             source,
             max_longer=n_clipped,
         )
         factors = np.minimum(factors, np.sqrt(square / squares) * (1 - 2.0**-40))
-        information = self._sum(factors, square, mu_squared * INFORMATION, source)
+        noise = self._product_noise(square, mu_squared * INFORMATION - steps.spent)
+        information = self._measure_quarter(factors, noise, source)
+        residuals = np.empty(len(rows.factors))
+        for block, _, products in rows.predict(steps.mean):
+            residuals[block] = self._find_residuals(block, products)[:, 0]
         factors = rows.factors**2 * np.abs(residuals) / (RESIDUAL_UNIT // 2)
-        scores = self._sum(factors, rows.square, mu_squared * SCORES, source)
-        return information, scores
-
-    def _sum(
-        self, factors: Floats, square: int, mu_squared: Fraction, source: ByteSource
-    ) -> NoisyProducts:
-        """Measure a quarter of the sums of products of rows, multiplied by `factors`, (n_rows,).
-
-        Their norms are at most the root of `square`.
-        """
-        square = bound_products(square, math.isqrt(square) + 1)
-        noise = Noise.gaussian(mu_squared, square)
-        sums = self.rows.measure_products(factors, noise, source) / 4
-        error = to_row_units(noise.std) / 4
-        return NoisyProducts(sums, error, constraint=self.constraint)
-
-    def _predict(self, coefficients: Floats) -> Floats:
-        """Predict the second derivatives of normal columns, see `predict_information`."""
-        return predict_information(coefficients, self.n_rows, self.constant)
+        noise = self._product_noise(rows.square, mu_squared * SCORES)
+        return information, self._measure_quarter(factors, noise, source)
 
     def explain(
         self,
@@ -819,18 +957,20 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
         counts = np.maximum(counts, min_count)
         constraint = None if self.fit_intercept else units.to_terms[-1]
         descent = Descent.of(rows, counts, constraint)
+        early = EARLY * budget.mu_squared
         mu_squared = remaining.mu_squared - noise.amount
         inference, reason = None, ""
         if n_classes > 2:
-            coefficients, *_ = descent.run(mu_squared, source)
+            coefficients = descent.run(
+                mu_squared - early, early, source
+            ).curvature.coefficients
         else:
             mu_squared -= (SIZES + INFORMATION + SCORES) * budget.mu_squared
-            coefficients, mean, gradient, error = descent.run(mu_squared, source)
-            found, information, shrunk = descent.infer(
-                mean, gradient, error, mu_squared=budget.mu_squared, source=source
-            )
+            steps = descent.run(mu_squared, early, source)
+            coefficients = steps.curvature.coefficients
+            found, information, shrunk = descent.infer(steps, budget.mu_squared, source)
             reason = descent.explain(
-                mean,
+                steps.mean,
                 found,
                 information,
                 shrunk,
@@ -838,10 +978,16 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
                 axes=units.axes,
                 names=self.guarantee_.scope[: self.n_features_in_],
             )
+            shift = found.coefficients[:, np.newaxis] - descent.start
             if not reason:
                 inference = found
-                shift = found.coefficients[:, np.newaxis] - descent.start
-                coefficients = descent.start + shrink_jointly([shrunk], shift, error**2)
+                coefficients = descent.start + shrink_jointly(
+                    [shrunk], shift, steps.error**2
+                )
+            effects = (coefficients - descent.start)[:, 0]
+            shrunk = replace(shrunk, error=0.0)
+            if find_gain(shrunk, shift[:, 0], effects, found.noise) < 0:
+                warn_of_weak_effects()
         self._set_coefficients(units, coefficients, inference, reason)
         self.classes_, self.domain_ = classes.values, classes.domain
         self.n_iter_ = len(GRADIENTS)

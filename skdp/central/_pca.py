@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import partial
 from numbers import Integral, Real
 from typing import Any
@@ -19,7 +20,8 @@ from skdp.central._rows import (
     Rows,
     add_product_noise,
     bound_products,
-    find_limits,
+    center_rows,
+    choose_limit,
     find_widths,
     read_rows,
     to_row_units,
@@ -300,26 +302,29 @@ def _noisy_covariance(
     unit_noise = _noise_of_products(budget, size, UNIT**2, UNIT)
     max_long_rows = 20 * 2 * math.sqrt(size) * to_row_units(unit_noise.std)
     max_fraction = 0.5  # of rows that are shortened
-    limits = find_limits(rows, budget, max_fraction, source, max_longer=max_long_rows)
+    limits = {"max_fraction": max_fraction, "max_longer": max_long_rows}
+    centered = center_rows(rows, budget, source, **limits)
+    rows = centered.rows
+    sizes = Noise.from_budget(budget * Fraction(1, 32))
+    square, _ = choose_limit(
+        rows.count_all, rows.largest_square, sizes, source, **limits
+    )
     # A small constant leaves more precision to the products of columns. Half or twice the
     # constant changes the components by less than their noise.
-    constant = max(math.isqrt(limits.square) // 4, 1)
+    constant = max(math.isqrt(square) // 4, 1)
     noise = _noise_of_products(
-        limits.remaining, size, limits.square + constant**2, max(2 * UNIT, constant)
+        budget * Fraction(7, 8), size, square + constant**2, max(2 * UNIT, constant)
     )
-    rows = limits.rows
-    moments = rows.add_up(
-        partial(_sum_products, square=limits.square, constant=constant)
-    )
+    moments = rows.add_up(partial(_sum_products, square=square, constant=constant))
     sums = add_product_noise(moments, noise, source)
 
     # The noisy number of rows is at least the size of its noise, and at least 1.
     constant_value = constant / UNIT
-    n_rows = max(float(sums[-1, -1]) / constant_value**2, 3 * limits.error, 1.0)
+    n_rows = max(float(sums[-1, -1]) / constant_value**2, 3 * centered.error, 1.0)
     mean_shift = np.clip(sums[-1, :-1] / constant_value / n_rows, -2, 2)
     matrix = sums[:-1, :-1] / n_rows - np.outer(mean_shift, mean_shift)
     error = to_row_units(noise.std) / n_rows
-    mean = limits.middle / UNIT + mean_shift
+    mean = centered.middle / UNIT + mean_shift
     return matrix, mean, (error, min(error / constant_value**2, 1.0))
 
 

@@ -19,12 +19,10 @@ from skdp.privacy import PrivacyBudget
 from skdp.randomness import ByteSource
 from skdp.tables import Table
 
-# Smallest eigenvalue of the sums of products, in norms of the noise, in Newton steps.
-MIN_EIGENVALUE = 1.5
-
-# Smallest eigenvalue of the sums of products, in norms of the noise, for intervals: the
-# noise then changes standard errors by about a quarter.
-MIN_SUPPORT = 2.0
+# Smallest eigenvalue of the sums of products, in norms of the noise, in Newton steps and for
+# intervals. The spectral norm of the noise is about 2 norms, so a true eigenvalue exceeds
+# this one at most ``1 + 2 / MIN_SUPPORT`` times: less than twice, so that steps converge.
+MIN_SUPPORT = 2.5
 
 # Integer that represents the distance from the origin of a column to its farther bound.
 UNIT = 1 << 14
@@ -270,14 +268,49 @@ def _shorten(part: Floats, factors: Floats) -> None:
     part[long] = np.trunc(part[long] * factors[long, np.newaxis])
 
 
-def warn_of_few_rows(n_rows: float, error: float) -> None:
-    """Warn if the noisy number of rows is below three standard deviations of its noise."""
-    if n_rows < 3 * error:
+def find_gain(
+    products: NoisyProducts, estimate: Floats, shrunk: Floats, covariance: Floats
+) -> float:
+    """Estimate twice the decrease of the loss by the columns, from a constant; it is negative if noise exceeds them.
+
+    `products` are the second derivatives of the loss, `estimate` and `shrunk` are coefficients, (n_columns + 1,), and
+    `covariance` is due to the noise of the estimate.
+    """
+    # The products given the constant.
+    row = products.matrix[-1, :-1]
+    given = products.matrix[:-1, :-1] - np.outer(row, row) / products.matrix[-1, -1]
+    values, vectors = np.linalg.eigh(given)
+    estimates, components = vectors.T @ estimate[:-1], vectors.T @ shrunk[:-1]
+    variances = np.diag(vectors.T @ covariance[:-1, :-1] @ vectors)
+    # C. Mallows (1973): the noise of the estimate is not an effect, nor is the noise of the
+    # products.
+    factors = np.divide(
+        components, estimates, out=np.zeros_like(values), where=estimates != 0
+    )
+    gains = values * (2 * components * estimates - components**2)
+    gains -= 2 * values * factors * variances
+    return float(gains.sum()) - 2 * products.error * float(components @ components)
+
+
+def warn_of_weak_effects() -> None:
+    """Warn that predictions may be no better than a constant."""
+    warn_user(
+        "The noise is about as large as the effects of the columns, so predictions may "
+        "be no better than a constant. Use more rows, fewer columns, narrower bounds or "
+        "a larger epsilon",
+        "guide/models#which-model",
+    )
+
+
+def warn_of_few_rows(n_rows: float, error: float) -> bool:
+    """Warn and return True if the noisy number of rows is below three standard deviations of its noise."""
+    if is_noise := n_rows < 3 * error:
         warn_user(
             "The noise is about as large as the number of rows, so the fitted values "
             "are unreliable. Use more rows or a larger epsilon",
             "answers/which_epsilon",
         )
+    return is_noise
 
 
 # Number of limits of the norm that `choose_limit` compares.
@@ -286,77 +319,139 @@ _N_NORMS = 24
 
 @dataclass(frozen=True, eq=False)
 class CenteredRows:
-    """Rows centered at a noisy mean, and a noisy limit of their norm."""
+    """Rows centered at a noisy mean."""
 
     rows: Rows
-    # The square of a norm that few centered rows exceed.
-    square: int
     # The subtracted mean.
     middle: NDArray[np.int16]
     # The noisy number of rows.
     n_rows: float
     # The standard deviation of `n_rows`.
     error: float
-    # The budget that is not spent, in mu if its noise is Gaussian.
-    remaining: PrivacyBudget
-
-    def whiten(self, source: ByteSource) -> tuple[CenteredRows, Floats]:
-        """Rotate and scale the rows by noisy sums of their products, and choose another limit of their norm.
-
-        Also return the matrix by which the rows are multiplied. The new columns are about uncorrelated and have a
-        standard deviation of `UNIT` / 8, or less if the noise exceeds it, so the noise has about the same effect on all
-        of them. The budget must be in mu; 25 of 28 parts of it remain.
-        """
-        n_columns = self.rows.n_columns
-        square = bound_products(self.square, 2 * UNIT)
-        noise = Noise.gaussian(self.remaining.mu_squared / 14, square)
-        exact = self.rows.moments(self.rows.factors(self.square), 0)[:-1, :-1]
-        n_rows = max(self.n_rows, 3 * self.error, 1.0)
-        sums = add_product_noise(exact, noise, source)
-        variances, vectors = np.linalg.eigh(sums / n_rows)
-        # 1.5 times the spectral norm of the noise. The second summand limits the norm of a
-        # new row to 2**26, because a centered row has at most two units in each column.
-        damped = np.maximum(variances, 0) + n_columns * 2.0**-28
-        damped += 3 * math.sqrt(n_columns) * to_row_units(noise.std) / n_rows
-        axes = round_axes(vectors / np.sqrt(64 * damped) @ vectors.T)
-        rows = self.rows.rotate(axes)
-        counts = Noise.gaussian(self.remaining.mu_squared / 28)
-        # The rows that exceed the limit change a sum by about as much as the noise. If twice
-        # as many do, they bias the coefficients of curved relations by more than the noise
-        # does; if half as many do, the noise is larger.
-        max_longer = 20 * math.sqrt((n_columns + 1) / self.remaining.mu_squared)
-        square, _ = choose_limit(
-            rows.count_all,
-            rows.largest_square,
-            counts,
-            source,
-            max_fraction=0.2,
-            max_longer=max_longer,
-        )
-        remaining = self.remaining * Fraction(25, 28)
-        return replace(self, rows=rows, square=square, remaining=remaining), axes
 
 
-def find_limits(
+# Bins of the size of a value: successive powers of 2, of which the last is twice `UNIT`.
+_N_SIZES = 16
+_SIZES = np.frexp(np.arange(1 << 15))[1].astype(np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class WhiteRows:
+    """Rows in coordinates of about equal variances, and a noisy limit of their norm."""
+
+    rows: Rows
+    # The square of a norm that few rows exceed.
+    square: int
+    # The subtracted mean.
+    middle: NDArray[np.int16]
+    # The matrix by which the centered rows were multiplied; shape (n_columns, n_columns).
+    axes: Floats
+    # The square of mu that is not spent.
+    mu_squared: Fraction
+
+
+def count_sizes(rows: Rows) -> Integers:
+    """Count the absolute values of each column between powers of 2; shape (n_columns, `_N_SIZES`)."""
+    counts = np.zeros(rows.n_columns * _N_SIZES, np.int64)
+    starts = np.arange(rows.n_columns) * _N_SIZES
+    for block in slice_rows(*rows.positions.shape):
+        sizes = _SIZES[np.abs(rows.positions[block])]
+        counts += np.bincount((sizes + starts).ravel(), minlength=len(counts))
+    return counts.reshape(rows.n_columns, _N_SIZES)
+
+
+def choose_scales(
+    rows: Rows, n_rows: float, max_longer: float, noise: Noise, source: ByteSource
+) -> Floats:
+    """Choose factors of centered columns by noisy counts of their values by size; shape (n_columns,).
+
+    At most a fifth of the multiplied values exceeds ``UNIT / 2``, and at most `max_longer` exceed ``2 * UNIT``. The
+    factor of a column is 1 if the counts are not certain, or if most values are of one size, as for an indicator.
+    """
+    counts = noise.add_floats(source, count_sizes(rows))
+    error = to_float(noise.std)
+    columns = np.arange(len(counts))
+    n_longer = np.cumsum(counts[:, ::-1], axis=1)[:, ::-1] - counts
+    chosen = np.argmax(n_longer <= 0.2 * n_rows, axis=1)
+    # Interpolated within the bin, between a power of 2 and its half.
+    n_in_bin = np.maximum(counts[columns, chosen], 1.0)
+    part = np.clip((0.2 * n_rows - n_longer[columns, chosen]) / n_in_bin, 0.0, 1.0)
+    widths = 2.0**chosen * (1 - part / 2)
+    longest = np.argmax(n_longer <= max(max_longer, 1.0), axis=1)
+    # Far values of few rows would determine the limit of the norm.
+    widths = np.maximum(widths, 2.0**longest / 4)
+    is_certain = 2 * error * np.sqrt(_N_SIZES - chosen) < 0.2 * n_rows
+    is_spread = counts.max(axis=1) + 2 * error < 0.75 * n_rows
+    # The scaled rows must be shorter than 2**26, see `Rows.rotate`.
+    scales = np.minimum(UNIT / 2 / widths, 2**11 / math.sqrt(len(counts)))
+    return np.where(is_certain & is_spread, np.maximum(scales, 1.0), 1.0)
+
+
+def whiten(rows: Rows, mu_squared: Fraction, source: ByteSource) -> WhiteRows:
+    """Center, scale and rotate rows by noisy numbers, and choose a limit of their norm.
+
+    The new columns are about uncorrelated and have a standard deviation of `UNIT` / 8, or less if the noise exceeds it,
+    so the noise has about the same effect on all of them. 25 of 32 parts of the budget remain.
+    """
+    n_columns = rows.n_columns
+    # Longer rows change the sums by about as much as the noise. If twice as many rows are
+    # shortened, they bias the coefficients of curved relations by more than the noise does;
+    # if half as many are, the noise is larger.
+    max_longer = 20 * math.sqrt((n_columns + 1) / mu_squared)
+    limits = {"max_fraction": 0.2, "max_longer": max_longer}
+    budget = PrivacyBudget("mu", mu_squared)
+    centered = center_rows(rows, budget, source, **limits)
+    rows, n_rows = centered.rows, max(centered.n_rows, 3 * centered.error, 1.0)
+
+    sizes = Noise.gaussian(mu_squared / 32, n_columns)
+    scales = choose_scales(rows, n_rows, max_longer, sizes, source)
+    scaled = rows if (scales == 1).all() else rows.rotate(np.diag(scales))
+    norms = Noise.gaussian(mu_squared / 64)
+    square, _ = choose_limit(
+        scaled.counts, scaled.largest_square, norms, source, **limits
+    )
+    # A scaled value may be as large as its row.
+    largest = math.isqrt(square) + 1
+    noise = Noise.gaussian(
+        mu_squared * Fraction(3, 64), bound_products(square, largest)
+    )
+    exact = scaled.moments(scaled.factors(square), 0)[:-1, :-1]
+    sums = add_product_noise(exact, noise, source)
+    variances, vectors = np.linalg.eigh(sums / n_rows)
+    # 1.5 times the spectral norm of the noise.
+    damped = np.maximum(variances, 0) + n_columns * 2.0**-28
+    damped += 3 * math.sqrt(n_columns) * to_row_units(noise.std) / n_rows
+    axes = scales[:, np.newaxis] * (vectors / np.sqrt(64 * damped)) @ vectors.T
+    # A centered row has at most two units in each column, so the new norm is below 2**26.
+    norm = np.linalg.norm(axes, 2) * math.sqrt(n_columns) / 2**11
+    axes = round_axes(axes / max(norm, 1.0))
+    rows = rows.rotate(axes)
+    norms = Noise.gaussian(mu_squared / 32)
+    square, _ = choose_limit(rows.counts, rows.largest_square, norms, source, **limits)
+    remaining = mu_squared * Fraction(25, 32)
+    return WhiteRows(rows, square, centered.middle, axes, remaining)
+
+
+def center_rows(
     rows: Rows,
     budget: PrivacyBudget,
-    max_fraction: float,
     source: ByteSource,
     *,
-    max_longer: float = math.inf,
+    max_fraction: float,
+    max_longer: float,
 ) -> CenteredRows:
-    """Center rows at their noisy mean, and choose a norm that at most a fraction of the centered rows exceeds.
+    """Center rows at their noisy mean, for three of 32 parts of a budget.
 
-    At most `max_fraction` of the rows and at most `max_longer` rows exceed it, up to noise. The result has the
-    remaining budget of seven eighths.
+    In this mean, at most `max_fraction` of the rows and at most `max_longer` rows are shortened, up to noise.
     """
-    if budget.kind == "rho":  # Gaussian noise only
-        budget = replace(budget, kind="mu", amount=budget.mu_squared)
-    # Measuring the numbers of rows by norm twice, and the mean, costs an eighth.
     sizes = Noise.from_budget(budget * Fraction(1, 32))
-    limits = {"max_fraction": max_fraction, "max_longer": max_longer}
     square, n_rows = choose_limit(
-        rows.count_all, rows.largest_square, sizes, source, **limits
+        rows.count_all,
+        rows.largest_square,
+        sizes,
+        source,
+        max_fraction=max_fraction,
+        max_longer=max_longer,
     )
     error = math.sqrt(_N_NORMS) * to_float(sizes.std)
     warn_of_few_rows(n_rows, error)
@@ -367,11 +462,7 @@ def find_limits(
     sums = means.add_floats(source, rows.add_up(partial(Rows.total, square=square)))
     mean = np.rint(sums / max(n_rows, error, 1.0))
     middle = np.clip(mean, 1 - UNIT, UNIT - 1).astype(np.int16)
-    rows = rows.center(middle)
-    square, _ = choose_limit(
-        rows.count_all, rows.largest_square, sizes, source, **limits
-    )
-    return CenteredRows(rows, square, middle, n_rows, error, budget * Fraction(7, 8))
+    return CenteredRows(rows.center(middle), middle, n_rows, error)
 
 
 def count_norms(limits: Sequence[int], squares: Floats) -> Integers:
@@ -443,7 +534,7 @@ class WeightedRows:
     def sum_gradients(
         self, coefficients: Floats, residuals: Callable[[slice, Floats], Floats]
     ) -> Integers:
-        """Return the exact sum over rows of the product of each row, its residuals and its weight.
+        """Return the exact sum over rows of the product of each row and its weighted residuals.
 
         Parameters
         ----------
@@ -451,12 +542,12 @@ class WeightedRows:
             Coefficients of the rows; the coefficient of the constant is last.
         residuals : callable
             Function of a slice of the rows, and of their products with the coefficients in units of the columns. It
-            returns integers of shape (n_rows_of_slice, n_outputs), each row of which depends on one row only.
+            returns weighted residuals, (n_rows_of_slice, n_outputs), each row of which depends on one row only. They
+            are truncated to integers.
         """
         total = np.zeros(coefficients.shape, np.int64)
         for block, values, products in self.predict(coefficients):
-            weights = self.factors[block, np.newaxis] ** 2
-            weighted = np.trunc(residuals(block, products) * weights)
+            weighted = np.trunc(residuals(block, products))
             total[:-1] += (values.T @ weighted).astype(np.int64)
             total[-1] += self.constant * weighted.sum(axis=0).astype(np.int64)
         return total
@@ -534,7 +625,7 @@ class NoisyProducts:
     def matrix(self) -> Floats:
         """The sums with penalties, and with eigenvalues that exceed their noise."""
         values, vectors = self.eigen
-        smallest = max(MIN_EIGENVALUE * self.noise_norm, 2.0**-40 * values[-1])
+        smallest = max(MIN_SUPPORT * self.noise_norm, 2.0**-40 * values[-1])
         return vectors * np.maximum(values, smallest) @ vectors.T
 
     @cached_property
@@ -641,7 +732,7 @@ def explain_dependence(
     The columns were multiplied by `axes`. `expected` is the smallest eigenvalue of the products for columns of which
     none is a combination of others.
     """
-    required = MIN_SUPPORT * products.noise_norm
+    required = 2 * products.noise_norm
     # Sums of products of the centered columns.
     total = products.sums[-1]
     means = total[:-1] / max(float(total[-1]), required)

@@ -29,6 +29,7 @@ from tests.persistence.forgery import forge_file, save_bytes
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The noise:UserWarning"),  # there are few rows
+    pytest.mark.filterwarnings("ignore:Without a delta:UserWarning"),
     pytest.mark.filterwarnings("ignore:.* fewer bins than:UserWarning"),
     pytest.mark.filterwarnings("ignore:Columns .* have dtype object:UserWarning"),
     pytest.mark.usefixtures("repeatable_draws"),

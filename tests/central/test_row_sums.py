@@ -24,7 +24,8 @@ from skdp.privacy import Mu
 from skdp.testing import replay_release
 from tests.conftest import often
 
-pytestmark = pytest.mark.filterwarnings("ignore:The noise:UserWarning")  # there are few rows
+# There are few rows.
+pytestmark = [pytest.mark.filterwarnings(f"ignore:{text}:UserWarning") for text in ("The noise", "Without a delta")]
 
 CORNERS = [(-1.0, -4.0), (1.0, -4.0), (1.0, 4.0)]
 GRID = list(itertools.product([-1.0, -0.3, 1.0], [-4.0, 1.7, 4.0]))
@@ -52,8 +53,8 @@ NUMBER = BOUNDS | {"target_bounds": (-1, 1)}
 TWO, THREE = {"classes": [0, 1]}, {"classes": [0, 1, 2]}
 # The number of rows by their norm, their mean, and the number again.
 LIMITS = [1 / 32, 1 / 16, 1 / 32]
-# Products for other axes, and the number of rows by their new norm.
-AXES = [*LIMITS, 1 / 16, 1 / 32]
+# The number of rows by norm, their mean, values by size, rows by their new norm, products, and rows by norm again.
+AXES = [1 / 32, 1 / 16, 1 / 32, 1 / 64, 3 / 64, 1 / 32]
 
 
 # Products, the number of rows by residual and gradients in turn, and squares of residuals.
@@ -68,20 +69,19 @@ NEWTON = [*AXES, *[25 / 32 * part for part in list_newton_steps(1 / 5, (1, 2, 8,
 # Rows by class, gradients, numbers of rows by size of second derivatives, these, and squares of residuals.
 GRADIENTS = np.array([1, 1, 1, 2, 4, 11]) / 20
 DESCENT = [*AXES, 1 / 64, *GRADIENTS * 19 / 32, 1 / 64, 1 / 8, 1 / 32]
+# With many rows for the noise, second derivatives are measured before some of the steps.
+EARLY = [*AXES, 1 / 64, *np.insert(GRADIENTS * 19 / 32, [1, 2], 1 / 128), 1 / 64, 7 / 64, 1 / 32]
+EARLY_THREE = [*AXES, 1 / 64, *np.insert(GRADIENTS * 97 / 128, 1, 1 / 128)]
 SCORES, ROUNDS = [1 / 4, 1 / 32, 19 / 32, 1 / 8], [1 / 100, 3 / 20, *[21 / 600] * 24]
-USED = [*[0.7] * 6, *[0.2] * 8]
+USED = [*[0.55] * 7, *[0.2] * 8]
 # For each model: its target, the budgets of its draws, and the smallest fraction of each that a row uses.
 MODELS = {
     "linear": (DPLinearRegression(MU, **NUMBER), "number", NEWTON, USED),
     "linear, epsilon": (DPLinearRegression(EPSILON, **NUMBER), "number", list_newton_steps(3 / 10, (1, 2, 5, 12)), 0.5),
     "ridge": (DPRidge(MU, **NUMBER), "number", NEWTON, USED),
     "logistic, two classes": (DPLogisticRegression(MU, **BOUNDS, **TWO), "two", DESCENT, 0.05),
-    "logistic, three classes": (
-        DPLogisticRegression(MU, **BOUNDS, **THREE),
-        "three",
-        [*AXES, 1 / 64, *GRADIENTS * 49 / 64],
-        0.05,
-    ),
+    "logistic, early": (DPLogisticRegression(MU, **BOUNDS, **TWO), "two", EARLY, 0.04),
+    "logistic, three classes": (DPLogisticRegression(MU, **BOUNDS, **THREE), "three", EARLY_THREE, 0.05),
     "components": (DPPCA(epsilon=MU, **BOUNDS), None, [*LIMITS, 7 / 8], 0.8),
     "components, epsilon": (DPPCA(epsilon=EPSILON, **BOUNDS), None, [*LIMITS, 7 / 8], 0.8),
     "columns for classes": (DPSelectKBest(MU, k=1, **BOUNDS, **THREE), "three", SCORES, 0.25),
@@ -145,6 +145,20 @@ def test_rows_of_large_leverage_lose_at_most_the_budget_of_each_draw(name):
         assert replay.passed, replay.findings
         draws = replay.draws["epsilon"] / EPSILON if model.epsilon == EPSILON else replay.draws["rho"] / 450
         assert (draws.to_numpy() <= np.array(parts) * (1 + 1e-9)).all()
+
+
+@pytest.mark.parametrize("model", [DPLinearRegression(MU, **NUMBER), DPLogisticRegression(MU, **BOUNDS, **TWO)])
+def test_a_large_value_in_one_of_many_scaled_columns_loses_at_most_the_budget(model):
+    """The bound of the products held for values of at most two units, and a draw lost 1.4 times its budget."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(3_000, 40))).add_prefix("x")
+    rows.loc[3_000] = np.append(np.zeros(39), 100.0)
+    target = (np.append(rng.normal(size=3_000), 1) > 0).astype(int)
+    model = clone(model).set_params(bounds=(-100, 100), epsilon=Mu(6, delta=1e-6))
+    table = rows.assign(target=target)
+    draws = replay_release(model, table, table[:-1], random_state=0).draws["rho"].to_numpy() / 18
+    assert (draws[:6] <= np.array(AXES) * (1 + 1e-9)).all()
+    assert draws[4] > 0.5 * AXES[4]
 
 
 def test_draws_of_an_additive_regression_lose_the_budget_by_a_row():

@@ -58,8 +58,8 @@ def test_weighted_neighbors_by_record_or_person_lose_at_most_epsilon(name, n_row
         assert replay.passed, replay.findings
         used.append(replay.epsilon / replay.guarantee.epsilon)
     assert 0.42 < max(used) <= 1 + 1e-9
-    # A weight of 0 changes the releases that choose coordinates only, with 7 / 32 of the squared budget.
-    assert used[3] < 0.47
+    # A weight of 0 changes numbers of rows only: 7 / 32 of the squared budget for coordinates, and 11 / 60 of the rest.
+    assert used[3] < 0.61
 
 
 @pytest.mark.parametrize("name", list(MODELS))
@@ -114,7 +114,7 @@ def test_halves_of_the_largest_weight_double_the_noise():
     weighted = DPLinearRegression(4.0, delta=1e-6, **NUMBER, max_weight=2.0, random_state=0)
     weighted = weighted.fit(X, y, sample_weight=np.ones(5_000)).summary()
     assert (weighted["noise_std_error"] / plain["noise_std_error"]).between(1.5, 3).all()
-    assert np.allclose(weighted["sampling_std_error"], plain["sampling_std_error"], rtol=0.2)
+    assert np.allclose(weighted["sampling_std_error"], plain["sampling_std_error"], rtol=0.3)
 
 
 @pytest.mark.parametrize("name", list(MODELS))
