@@ -174,7 +174,8 @@ class LinearModel(SupervisedStatistic):
         PrivacyLeakWarning
             If classes are read from the target.
         UserWarning
-            If the noise is about as large as the number of rows.
+            If the noise is about as large as the number of rows or as the effects of the columns, or if a linear model
+            without a delta has too many columns for its noise. The warning follows from noisy numbers.
         """
         return self._fit(X, (y, sample_weight), person)
 
@@ -685,16 +686,18 @@ class DPLinearRegression(_LinearRegression):
     table is allowed. Not covered: an error reveals that a value is missing or infinite.
 
     Values are integers on a grid between the bounds. Without delta, noise is proportional to the largest possible value
-    of each sum. With a delta, an eighth of mu**2 is spent on noisy counts of rows by norm and on the mean of the rows,
-    at which they are then centered. A further 3/32 is spent on noisy sums of products, by which the columns are rotated
-    and scaled to about equal variances, and on counts of the new rows by norm. Rows that exceed a norm R are multiplied
-    by a factor that shortens them to R, together with their target and constant. So they have smaller weights than in
-    least squares, but only as many rows as change the sums by about as much as the noise: about 20 times the root of
-    the number of columns, divided by mu.
+    of each sum. With a delta, 3/64 of mu**2 are spent on noisy counts of rows by norm and on the mean of the rows, at
+    which they are then centered. A 32nd is spent on noisy counts of the values of each column by size, by which a
+    column is scaled if its bounds are far from most of its values, and 9/64 on noisy sums of products, by which the
+    columns are rotated and scaled to about equal variances, and on counts of the new rows by norm. Rows that exceed a
+    norm R are multiplied by a factor that shortens them to R, together with their residual and constant. So they have
+    smaller weights than in least squares, but only as many rows as change the sums by about as much as the noise: at
+    most a fifth of the rows, and at most about 20 times the root of the number of columns, divided by mu. All rows of a
+    rare level of a category are shortened only if there are fewer of them.
 
     The rest of the budget has three uses. A fifth of it (without delta, 3/10) is for noisy sums of products of two
-    columns, the second derivatives of the loss. 11/60 are for three noisy histograms of the residuals by size, which
-    determine a limit of the residuals. The other parts are for four noisy sums of the products of rows and
+    columns, the second derivatives of the loss. 11/60 are for three noisy histograms of shortened residuals by size,
+    which determine a limit of the residuals. The other parts are for four noisy sums of the products of rows and
     clipped residuals, and for sums of their squares. Each sum gives a Newton step, and the noise of these sums is
     proportional to the limit, not to `target_bounds`. The result is the mean of the last two steps, weighted by their
     precision. Noisy sums of products were proposed in [2]_. The components of the coefficients in the directions of the
@@ -709,8 +712,9 @@ class DPLinearRegression(_LinearRegression):
 
     `summary` computes intervals from the same noisy sums. The error due to the noise follows from the distribution of
     the noise of the sums, and the sampling error from the noisy products of squared residuals, so it is valid for
-    unequal variances ([4]_). An interval requires that the smallest eigenvalue of the sums of products exceeds the
-    norm of their noise twice.
+    unequal variances ([4]_). An interval requires that the smallest eigenvalue of the sums of products exceeds 2.5
+    times the norm of their noise, so that the steps converge. `fit` warns if the noise exceeds the effects of the
+    columns.
 
     References
     ----------

@@ -757,18 +757,23 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     table is allowed. Not covered: an error reveals that a value is missing or infinite, or that a class is not
     declared.
 
-    An eighth of mu**2 is used for noisy counts of rows by norm, and for a noisy mean of the rows, at which they are
-    centered. A further 3/32 are used for noisy sums of the products of two columns, by which the columns are rotated
-    and scaled to about equal variances ([4]_), and for counts of the new rows by norm. Rows that exceed a norm are
-    multiplied by a factor that shortens them to it, as in `DPLinearRegression`, and have the square of this factor as
-    their weight. These are only as many rows as change the sums by about as much as the noise.
+    3/64 of mu**2 are used for noisy counts of rows by norm, and for a noisy mean of the rows, at which they are
+    centered. A 32nd is used for noisy counts of the values of each column by size, by which a column is scaled if its
+    bounds are far from most of its values, and 9/64 for noisy sums of the products of two columns, by which the columns
+    are rotated and scaled to about equal variances ([4]_), and for counts of the new rows by norm. Rows that exceed a
+    norm are multiplied by a factor that shortens them to it, as in `DPLinearRegression`, and have the square of this
+    factor as their weight. These are only as many rows as change the sums by about as much as the noise: at most a
+    fifth, and at most about 20 times the root of the number of columns, divided by mu.
 
     A 64th of mu**2 is for the weights of rows by class, from which the start follows, so that a rare class is predicted
     from the first step. Each of six steps then releases the sum of the gradients of all rows with rounded Gaussian
     noise ([2]_); the gradient of a row is the row times its residual and its weight. Values of rows, logits and
     residuals are integers, so a row changes the sum by exactly its own gradient. The second derivatives of these steps
-    are predicted from the coefficients, for normal columns. The results of the last two steps, which have three
-    quarters of the budget of the gradients, are averaged.
+    are predicted from the coefficients, for normal columns. If the noise is small enough, noisy second derivatives
+    correct the prediction: before each of the first five steps, or before the first one for more than two classes, for
+    a 128th of mu**2 each. A step that increases the loss, by the noisy gradient at its end, is shortened by larger
+    second derivatives, and no step changes the logits by more than 2 in root mean square. The last two gradients, which
+    have three quarters of the budget of the gradients, are averaged if they differ by noise only.
 
     Confident wrong predictions have the largest residuals, and the noise is proportional to the largest possible
     residual. Rows are therefore weighted by their predictions. For two classes, if the more probable class of a row
@@ -778,10 +783,10 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     large, and rows with confident predictions contribute half of the information ([5]_). If the model is misspecified,
     it fits rows with uncertain predictions better than maximum likelihood does.
 
-    For two classes, 11/64 of mu**2 are used for noisy sums of second derivatives and of squared gradients. `summary`
-    computes intervals from these sums and the noisy gradients ([3]_). `coef_` has the estimates of `summary`, shrunk in
-    proportion to their noise. An interval requires that the smallest eigenvalue of the second derivatives exceeds their
-    noise.
+    For two classes, 11/64 of mu**2 are used for noisy sums of second derivatives, including those before steps, and of
+    squared gradients. `summary` computes intervals from these sums and the noisy gradients ([3]_). `coef_` has the
+    estimates of `summary`, shrunk in proportion to their noise. An interval requires that the smallest eigenvalue of
+    the second derivatives exceeds their noise. `fit` warns if the noise exceeds the effects of the columns.
 
     With ``protect="target"``, the guarantee is for replacing the values of the target in one record ("replace_values";
     label differential privacy): X, the number of rows and, with ``person``, the people are public, and a ledger must
