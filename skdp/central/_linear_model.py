@@ -686,9 +686,9 @@ class DPLinearRegression(_LinearRegression):
     table is allowed. Not covered: an error reveals that a value is missing or infinite.
 
     Values are integers on a grid between the bounds. Without delta, noise is proportional to the largest possible value
-    of each sum. With a delta, 3/64 of mu**2 are spent on noisy counts of rows by norm and on the mean of the rows, at
+    of each sum. With a delta, 3/32 of mu**2 are spent on noisy counts of rows by norm and on the mean of the rows, at
     which they are then centered. A 32nd is spent on noisy counts of the values of each column by size, by which a
-    column is scaled if its bounds are far from most of its values, and 9/64 on noisy sums of products, by which the
+    column is scaled if its bounds are far from most of its values, and 3/32 on noisy sums of products, by which the
     columns are rotated and scaled to about equal variances, and on counts of the new rows by norm. Rows that exceed a
     norm R are multiplied by a factor that shortens them to R, together with their residual and constant. So they have
     smaller weights than in least squares, but only as many rows as change the sums by about as much as the noise: at

@@ -757,9 +757,9 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
     table is allowed. Not covered: an error reveals that a value is missing or infinite, or that a class is not
     declared.
 
-    3/64 of mu**2 are used for noisy counts of rows by norm, and for a noisy mean of the rows, at which they are
+    3/32 of mu**2 are used for noisy counts of rows by norm, and for a noisy mean of the rows, at which they are
     centered. A 32nd is used for noisy counts of the values of each column by size, by which a column is scaled if its
-    bounds are far from most of its values, and 9/64 for noisy sums of the products of two columns, by which the columns
+    bounds are far from most of its values, and 3/32 for noisy sums of the products of two columns, by which the columns
     are rotated and scaled to about equal variances ([4]_), and for counts of the new rows by norm. Rows that exceed a
     norm are multiplied by a factor that shortens them to it, as in `DPLinearRegression`, and have the square of this
     factor as their weight. These are only as many rows as change the sums by about as much as the noise: at most a
