@@ -29,7 +29,6 @@ from skdp.central._rows import (
     count_norms,
     explain_dependence,
     explain_noise,
-    find_gain,
     invert,
     shrink_jointly,
     to_row_units,
@@ -282,6 +281,8 @@ class Steps(NamedTuple):
     curvature: Curvature
     # The square of mu that early second derivatives cost.
     spent: Fraction
+    # A lower bound of twice the decrease of the loss from the start to the mean.
+    gain: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,7 +345,14 @@ class Descent:
                 curvature, mean, gradient, error, is_final=is_final
             )
             change = coefficients - mean
-        return Steps(mean, gradient, error, curvature.move(coefficients), spent)
+            if step == 0:
+                first, first_error = drawn, noise
+        # By the trapezoidal rule, and minus the standard deviation of its noise.
+        shift = self.start - mean
+        gain = float((shift * (first + gradient)).sum())
+        gain -= math.hypot(first_error, error) * float(np.linalg.norm(shift))
+        curvature = curvature.move(coefficients)
+        return Steps(mean, gradient, error, curvature, spent, gain)
 
     def _measure_gradient(
         self, coefficients: Floats, mu_squared: Fraction, source: ByteSource
@@ -989,9 +997,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
                 coefficients = descent.start + shrink_jointly(
                     [shrunk], shift, steps.error**2
                 )
-            effects = (coefficients - descent.start)[:, 0]
-            shrunk = replace(shrunk, error=0.0)
-            if find_gain(shrunk, shift[:, 0], effects, found.noise) < 0:
+            if steps.gain < 0:
                 warn_of_weak_effects()
         self._set_coefficients(units, coefficients, inference, reason)
         self.classes_, self.domain_ = classes.values, classes.domain
