@@ -377,7 +377,7 @@ def choose_scales(
     n_in_bin = np.maximum(counts[columns, chosen], 1.0)
     part = np.clip((0.2 * n_rows - n_longer[columns, chosen]) / n_in_bin, 0.0, 1.0)
     widths = 2.0**chosen * (1 - part / 2)
-    longest = np.argmax(n_longer <= max(max_longer, 1.0), axis=1)
+    longest = np.argmax(n_longer <= max_longer, axis=1)
     # Far values of few rows would determine the limit of the norm.
     widths = np.maximum(widths, 2.0**longest / 4)
     is_certain = 2 * error * np.sqrt(_N_SIZES - chosen) < 0.2 * n_rows
