@@ -713,6 +713,52 @@ def shrink_jointly(
     return shrunk
 
 
+def move_sums(sums: Floats, start: Floats, end: Floats) -> Floats:
+    """Multiply sums of products by the change of expected sums, matrices of the same shape, from `start` to `end`."""
+    change = np.linalg.cholesky(end) @ np.linalg.inv(np.linalg.cholesky(start))
+    moved: Floats = change @ sums @ change.T
+    return moved
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """Second derivatives of the loss by the coefficients of each logit, estimated at known coefficients."""
+
+    # Shape (n_columns + 1, n_outputs).
+    coefficients: Floats
+    # Shape (n_outputs, n_columns + 1, n_columns + 1).
+    sums: Floats
+    # Predicts `sums` of normal columns from `coefficients`.
+    predict: Callable[[Floats], Floats]
+
+    def move(self, coefficients: Floats) -> Curvature:
+        """Multiply the second derivatives by their predicted change, see `move_sums`."""
+        starts, ends = self.predict(self.coefficients), self.predict(coefficients)
+        moved = list(map(move_sums, self.sums, starts, ends))
+        return replace(self, coefficients=coefficients, sums=np.stack(moved))
+
+    def change_gradient(self, step: Floats) -> Floats:
+        """Predict the change of the gradient by a step; both have the shape (n_columns + 1, n_outputs)."""
+        return np.einsum("oij,jo->io", self.sums, step)
+
+    def correct(self, step: Floats, gradient: Floats, error: float) -> Curvature | None:
+        """Return the mean second derivatives along a step that was too long, at its end; otherwise None.
+
+        The step and the noisy gradient at its end have the shape (n_columns + 1, n_outputs), and `error` is the
+        standard error of the gradient. A step is too long if the loss increases along it at its end.
+        """
+        increase = float((step * gradient).sum())
+        increase -= 3 * error * float(np.linalg.norm(step))
+        if increase <= 0:
+            return None
+        changes = self.change_gradient(step)
+        squares = np.maximum((changes * step).sum(axis=0), 2.0**-100)
+        factor = increase / float(squares.sum())
+        added = factor * np.einsum("io,jo->oij", changes, changes / squares)
+        end = self.coefficients + step
+        return replace(self, coefficients=end, sums=self.sums + added)
+
+
 def explain_noise(n_rows: float, support: float, required: float) -> str:
     """State how many rows are required for intervals, if the smallest eigenvalue in norms of the noise is `support`."""
     factor = max(required / max(support, required / 100), 1.2)
