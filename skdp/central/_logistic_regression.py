@@ -284,7 +284,10 @@ class Descent:
             is_final = step == len(GRADIENTS) - 1
             corrected = curvature.correct(change, drawn, noise)
             curvature = corrected or curvature.move(coefficients)
-            if step == 0 or not (corrected or is_final or self.loss.n_outputs > 1):
+            # Near the minimum, gradients are noise, and second derivatives suffice.
+            largest_noise = noise**2 * (drawn.size + 4 * math.sqrt(drawn.size))
+            is_far = float((drawn**2).sum()) > largest_noise and not corrected
+            if is_far and (step == 0 or not (is_final or self.loss.n_outputs > 1)):
                 measured = self._measure_early(curvature, early, source)
                 spent += early * (measured is not curvature)
                 curvature = measured
