@@ -56,6 +56,11 @@ FREQUENT_PROPORTION = 0.2
 """Proportion of the records from which on a cell, such as the value 0, is a bin of its own."""
 
 MAX_NUMBERS = 160
+
+# Smallest count of a part that is divided again, in its standard errors. With Laplace
+# noise, one of 140 empty parts has a larger count, and a part has 32 parts, so that wrong
+# divisions end.
+MIN_PART_ERRORS = 3
 """Largest number of frequent numbers or narrow cells of a column that get cells of their own."""
 
 MIN_DIVIDED_STD_ERRORS = 20.0
@@ -150,6 +155,8 @@ def _divide_cells(
     found: dict[int, list[Any]] = {column: [] for column in wide}
     part = fraction
     for _ in range(N_DIVISIONS):
+        # Without a delta, later counts have ten times the error of the first ones.
+        min_count = max(min_count, MIN_PART_ERRORS * private.cell_error(part))
         divided = {column: divide_cells(*marked) for column, marked in wide.items()}
         parts = {column: fine for column, (fine, _) in divided.items()}
         private.refine(parts)
