@@ -956,7 +956,7 @@ class DPLogisticRegression(LogitClassifier, LinearModel):
                 coefficients = descent.start + shrink_jointly(
                     [shrunk], shift, steps.error**2
                 )
-            if steps.gain < 0:
+            if steps.gain <= 0:
                 warn_of_weak_effects()
         self._set_coefficients(units, coefficients, inference, reason)
         self.classes_, self.domain_ = classes.values, classes.domain

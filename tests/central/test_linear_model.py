@@ -181,3 +181,21 @@ def test_noisy_counts_of_few_rows_do_not_hide_most_residuals():
     model = DPLinearRegression(0.3, delta=1e-6, bounds=(0, 10), target_bounds=(-100, 100), random_state=17).fit(X, y)
     slope = model.summary().loc["x0"]
     assert abs(slope["estimate"] - 2) < 3 * slope["std_error"]
+
+
+@pytest.mark.parametrize(
+    ("model", "text"),
+    [
+        (DPLogisticRegression(0.3, bounds=(-4, 4), classes=[0, 1], random_state=0), "effects of the columns"),
+        (
+            DPLinearRegression(0.3, delta=1e-6, bounds=(-4, 4), target_bounds=(0, 1), random_state=0),
+            "effects of the col",
+        ),
+        (DPLinearRegression(1.0, bounds=(-4, 4), target_bounds=(0, 1), random_state=0), "Set a delta"),
+    ],
+)
+def test_models_without_effects_warn(model, text):
+    draw = np.random.default_rng(0)
+    X, y = draw.normal(size=(1_500, 12)), draw.integers(0, 2, 1_500)
+    with pytest.warns(UserWarning, match=text):
+        model.fit(X, y)

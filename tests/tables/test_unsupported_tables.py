@@ -64,7 +64,7 @@ TABLES = {
 
 encoder = RandomizedResponseEncoder(9.0, categories=VALUES, random_state=0).fit(ROWS)
 scaler = DPMinMaxScaler(5.0, bounds=(0, 1)).fit(NUMBERS)
-model = DPLogisticRegression(9.0, delta=1e-6, bounds=(0, 1), classes=[0, 1])
+model = DPLogisticRegression(9.0, delta=1e-6, bounds=(0, 1), classes=[0, 1], random_state=0)
 model.fit(NUMBERS, LABELS)
 design = ReportDesign.warner("a", 0.8, values={"no": "u", "yes": "v"})
 
