@@ -815,10 +815,10 @@ def explain_dependence(
 RESIDUAL_LIMITS = 2.0 ** np.arange(-22, 2)
 
 
-def count_by_size(sizes: Floats, weights: Floats | None = None) -> Integers:
-    """Count residuals between successive `RESIDUAL_LIMITS`, with integer weights; the last includes larger ones."""
+def count_by_size(sizes: Floats) -> Integers:
+    """Count residuals between successive `RESIDUAL_LIMITS`; the last count includes larger residuals."""
     classes = np.searchsorted(RESIDUAL_LIMITS[:-1], sizes)
-    return np.bincount(classes, weights, len(RESIDUAL_LIMITS)).astype(np.int64)
+    return np.bincount(classes, minlength=len(RESIDUAL_LIMITS)).astype(np.int64)
 
 
 def find_last_count(counts: Floats, error: float) -> int:
