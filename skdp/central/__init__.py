@@ -11,8 +11,7 @@ from skdp.central._local_sensitivity import (
     smooth_sensitivity_release,
 )
 from skdp.central._logistic_regression import DPLogisticRegression
-from skdp.central._means import TOTAL as TOTAL
-from skdp.central._means import DPGroupBy, DPMean
+from skdp.central._means import DPMean
 from skdp.central._naive_bayes import DPCategoricalNB, DPGaussianNB
 from skdp.central._pca import DPPCA
 from skdp.central._ranges import find_range as find_range
@@ -27,6 +26,8 @@ from skdp.central._scalers import (
 from skdp.central._selectors import DPSelectKBest
 from skdp.central._simple_imputer import DPSimpleImputer
 from skdp.central.additive import DPAdditiveClassifier, DPAdditiveRegressor
+from skdp.central.groups._group_by import TOTAL as TOTAL
+from skdp.central.groups._group_by import DPGroupBy
 
 __all__ = [
     "DPPCA",

@@ -1,0 +1,1 @@
+"""Statistics of groups, and functions of their releases."""

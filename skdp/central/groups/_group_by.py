@@ -1,0 +1,600 @@
+"""Statistics by group, with totals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import product
+from numbers import Real
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._arrays import Floats, Mask
+from skdp.base import (
+    Bounds,
+    ColumnName,
+    check_choice,
+    check_column_name,
+    check_confidence_level,
+    check_flag,
+    find_decimals,
+    parse_bounds,
+)
+from skdp.central._base import Plan, Unknown, WeightedStatistic, check_unique_names
+from skdp.central._quantiles import (
+    QuantilePlan,
+    make_candidates,
+    read_masses,
+    read_probability,
+)
+from skdp.central._ranges import count_interval
+from skdp.central._sums import (
+    GRID,
+    NoisySums,
+    clip_floats,
+    sum_by_cells,
+    warn_of_objects,
+)
+from skdp.central.groups._independence import compute_chi_squares, simulate_tables
+from skdp.central.statistics import (
+    MAX_NOISY_COUNT,
+    Batches,
+    Estimate,
+    Noise,
+    declared_domain,
+    make_frame,
+    make_label_decoders,
+    to_float,
+)
+from skdp.domain import Domain, DomainLike
+from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
+from skdp.randomness import ByteSource
+from skdp.tables import choose_library, to_objects
+
+Statistic = Literal["count", "mean", "sum", "std", "var", "median"] | float
+
+SUFFIXES = ("", "_std_error", "_lower", "_upper")
+
+
+class SumStatistic(NamedTuple):
+    """A statistic of a column that is a function of its noisy sums."""
+
+    estimate: Callable[[NoisySums, float], Estimate]
+    # True if the function reads the sums of squares, too.
+    has_squares: bool
+
+
+SUM_STATISTICS: dict[Any, SumStatistic] = {
+    "mean": SumStatistic(NoisySums.estimate_means, has_squares=False),
+    "sum": SumStatistic(NoisySums.estimate_sums, has_squares=False),
+    "std": SumStatistic(NoisySums.estimate_deviations, has_squares=True),
+    "var": SumStatistic(NoisySums.estimate_variances, has_squares=True),
+}
+MEDIAN = "median"
+COUNT = "count"
+
+# Name of the sum over all values of a key.
+TOTAL = "total"
+
+
+class DPGroupBy(WeightedStatistic):
+    """Estimate statistics of groups and of their totals with differential privacy.
+
+    All declared groups are released, including groups without rows. A mean, a standard deviation, a variance or a
+    quantile is missing if the number of values of its group does not exceed the noise.
+
+    Parameters
+    ----------
+    epsilon : float, Rho or Mu, default=1.0
+        Privacy loss of all groups and statistics together, finite and > 0. With
+        `skdp.privacy.Rho` or `skdp.privacy.Mu`, the noise is Gaussian.
+    by : column name, list of column names, or None
+        Key columns: a group has the rows with the same values in these columns. All other columns of X must be numbers.
+        None makes one group of all rows.
+    keys : Domain, mapping of column name to values, list of values per column, or Interval
+        The values of each key column, as the `domain` of `DPHistogram`: declared from public knowledge, or found
+        by `discover_domain`. The groups are all combinations. None among the values declares missing as a key.
+    bounds : pair of float, mapping of column name to pair, array-like of shape (n_columns, 2), or Domain
+        Bounds (low, high) of all columns except the keys, or of each of them, from public knowledge or from
+        `discover_domain`. Values outside are clipped. Two integers more than 1 apart declare whole numbers: quantiles
+        are whole numbers, and for them a fraction in the column is an error, which reveals it. Otherwise, use floats.
+    statistics : {"count", "mean", "sum", "std", "var", "median"}, float, or list of these, default=("count", "mean")
+        The statistics to release: the number of rows of each group, and for each column in it the mean, the sum, the
+        standard deviation, the variance (divided by the number of values), the median, or the quantile of a
+        probability, such as 0.25.
+    totals : bool, default=False
+        If True, also release the totals over all values of each key and of all keys, whose key is "total". Counts and
+        sums of totals are sums of cells. Keys are text.
+    intervals : bool, default=True
+        If False, quantiles have no intervals, which get two thirds of the budget of quantiles otherwise. Other
+        intervals are free.
+    handle_unknown : {"error", "ignore"}, default="error"
+        How `fit` handles an undeclared key. ``"error"`` reveals that such a key occurs; ``"ignore"`` excludes its row.
+    max_weight : float, optional
+        The largest `sample_weight` of a row, from public knowledge. The noise is proportional to it.
+    confidence_level : float, default=0.95
+        The coverage of each interval, between 0 and 1.
+    max_rows_per_person : int, default=1
+        Maximum number of rows of one person. The guarantee covers all of them, and noise is proportional to this
+        number. With ``person``, `fit` excludes further rows at random; otherwise the number is not checked.
+    ledger : PrivacyLedger, optional
+        Ledger that `fit` charges before it draws noise.
+    random_state : None or int, default=None
+        None uses secure randomness. Pass an int for reproducible experiments only: the release is then not private.
+
+    Attributes
+    ----------
+    estimates_ : dict of str to ndarray of shape (n_groups, 4)
+        For ``"count"``, ``"<column>_mean"`` and all other statistics, such as ``"<column>_q25"`` (for 0.25): the noisy
+        statistic of each group, the standard deviation of its noise (nan for quantiles), and its interval, for the
+        clipped values of this table.
+    keys_ : list of ndarray of object, each of shape (n_groups,)
+        For each key column, the value of each group; of an `Interval`, the name of the bin.
+    bounds_ : ndarray of shape (n_columns, 2)
+        The bounds.
+    guarantee_ : PrivacyGuarantee
+        Guarantee of `fit`.
+    n_features_in_, feature_names_in_ : int, ndarray of str
+        Number of columns, and their names if all of them are strings.
+
+    See Also
+    --------
+    DPHistogram : Counts with hierarchies and ranges.
+    DPMean : Means of whole columns.
+    DPQuantileTransformer : Many quantiles of whole columns.
+
+    Notes
+    -----
+    **Privacy.** Central model: the curator of the table is trusted. Adding or removing a record changes the
+    distribution of the fitted attributes by at most ``(epsilon, 0)``; replacing one by ``(2 epsilon, 0)``. The
+    number of rows of each group is protected too. Values are placed on a grid of 2**30 steps between the bounds and
+    summed as integers, and noise is drawn exactly. Not covered: an error under ``handle_unknown="error"`` reveals
+    that some key is not declared.
+
+    A record is in one group. It changes the number of rows of the group by 1. For each column, it changes the number of
+    values by at most 1, and the sum of their distances from the middle of the bounds by at most half of the width of
+    the bounds. In these units, all numbers of a group get noise of the K-norm mechanism of the maximum norm ([1]_), in
+    one draw. Each group gets all of epsilon, because groups have no record in common. The k rows of a person may be in
+    several groups. The largest changes of these groups add up to at most k, so the noise is k times as large.
+
+    With `sample_weight`, counts and sums are of weights between 0 and `max_weight`, and their noise is `max_weight`
+    times as large. Means, standard deviations and quantiles are weighted.
+
+    With `totals`, counts and sums of totals are sums of noisy cells, without further privacy loss. The standard error
+    of the sum of c cells is sqrt(c) times as large as the one of a cell. Means, standard deviations and variances are
+    functions of these sums. Quantiles of totals are released in addition: with j keys, a record is in 2**j groups,
+    which share the budget of quantiles equally.
+
+    Quantiles get half of the budget, and all other statistics together the other half. Quantiles are chosen by
+    the exponential mechanism among all numbers between the bounds, as in `DPKBinsDiscretizer`. With `intervals`, a
+    third of their budget is for the quantiles, and the remainder is divided equally among the endpoints of all
+    intervals. An endpoint is chosen in the same way among few numbers on one side of the quantile, for a rank that is
+    so far outside that the interval covers the quantile of this table with the stated probability, for any values
+    ([2]_). Few quantiles therefore have narrower intervals: with one column and a median, an endpoint is about 18 /
+    epsilon to 29 / epsilon values away from it.
+
+    References
+    ----------
+    .. [1] M. Hardt, K. Talwar (2010). On the geometry of differential privacy. STOC.
+    .. [2] J. Drechsler, I. Globus-Harris, A. McMillan, J. Sarathy, A. Smith (2022). Nonparametric differentially
+       private confidence intervals for the median. Journal of Survey Statistics and Methodology 10(3).
+
+    Examples
+    --------
+    >>> from skdp import DPGroupBy
+    >>> from skdp.datasets import load_adult
+    >>> adult = load_adult()
+    >>> people = adult.data[["sex", "hours-per-week"]]
+    >>> sexes = {"sex": ["Female", "Male"]}
+    >>> groups = DPGroupBy(0.1, by="sex", keys=sexes, bounds=(0, 100), random_state=0).fit(people)
+    >>> groups.to_frame().iloc[:, [0, 4, 5]].round(2)
+            count  hours-per-week_mean  hours-per-week_mean_std_error
+    sex
+    Female  10790                36.48                           0.12
+    Male    21781                42.41                           0.06
+
+    >>> hours = DPGroupBy(by="sex", keys=sexes, statistics=["median", 0.9], bounds=(0, 100), random_state=0).fit(people)
+    >>> hours.to_frame().filter(like="q90").rename(columns=lambda name: name[15:])
+             q90  q90_lower  q90_upper
+    sex
+    Female  48.0       47.0       51.0
+    Male    58.0       57.0       60.0
+
+    >>> groups.set_params(statistics="count", totals=True).fit(people).to_frame()
+            count  count_std_error  count_lower  count_upper
+    sex
+    Female  10771             14.14        10741        10801
+    Male    21797             14.14        21767        21827
+    total   32568             19.99        32525        32611
+    """
+
+    _takes_categories = True
+
+    def __init__(
+        self,
+        epsilon: float | Rho | Mu = 1.0,
+        *,
+        by: ColumnName | Sequence[ColumnName] | None,
+        keys: DomainLike | None = None,
+        bounds: Bounds | None = None,
+        statistics: Statistic | Sequence[Statistic] = ("count", "mean"),
+        totals: bool = False,
+        intervals: bool = True,
+        handle_unknown: Unknown = "error",
+        max_weight: float | None = None,
+        confidence_level: float = 0.95,
+        max_rows_per_person: int = 1,
+        ledger: PrivacyLedger | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.by = by
+        self.keys = keys
+        self.bounds = bounds
+        self.statistics = statistics
+        self.totals = totals
+        self.intervals = intervals
+        self.handle_unknown = handle_unknown
+        self.max_weight = max_weight
+        self.confidence_level = confidence_level
+        self.max_rows_per_person = max_rows_per_person
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def _allows_missing(self) -> bool:
+        return True  # except in keys
+
+    def to_frame(self) -> Any:
+        """Return the groups as a table.
+
+        Returns
+        -------
+        pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            Table in the library of X (pandas for an array) with a row for each group:
+            its keys, as columns, or in pandas as the index; and for each statistic the
+            columns ``<statistic>``, ``<statistic>_std_error``, ``<statistic>_lower``
+            and ``<statistic>_upper``. Quantiles have no standard error. Numbers are rounded to a
+            thousandth of the width of the narrowest interval of their statistic, or less.
+        """
+        check_is_fitted(self)
+        columns: dict[str, NDArray[Any]] = {}
+        quantiles = tuple(f"_{name}" for name in self._probabilities)
+        for name, estimate in self.estimates_.items():
+            width = np.fmin.reduce(estimate[:, 3] - estimate[:, 2])
+            rounded = _round_to_width(estimate, width) if width > 0 else estimate
+            for suffix, column in zip(SUFFIXES, rounded.T, strict=True):
+                # Quantiles have no standard errors, and intervals by choice.
+                is_absent = suffix and name.endswith(quantiles)
+                if not is_absent or not np.isnan(column).all():
+                    columns[name + suffix] = column
+        if COUNT in columns and not self._is_weighted:
+            for suffix in ("", "_lower", "_upper"):
+                columns[COUNT + suffix] = columns[COUNT + suffix].astype(np.int64)
+        return make_frame(self._domain, columns, self._library)
+
+    def test_independence(self) -> float:
+        """Test if two keys are independent in a population of which the rows are a sample.
+
+        Returns
+        -------
+        float
+            P-value of the chi-square statistic of the noisy counts, from 1,999 simulated tables with the same margins
+            and the same noise. Without noise, it is exact for small tables, too.
+
+        Raises
+        ------
+        ValueError
+            If `by` does not have two keys, the statistic ``"count"`` was not released, or rows have weights.
+        """
+        check_is_fitted(self)
+        sizes = self._domain.sizes
+        if len(sizes) != 2 or COUNT not in self.estimates_:
+            raise ValueError(
+                "`test_independence` requires two keys in `by` and the statistic "
+                f"'count', got {self.by!r} and {self.statistics!r}."
+            )
+        if self._is_weighted:
+            raise ValueError(
+                "`test_independence` requires rows without weights, because the sampling "
+                "error of a weighted count depends on the design."
+            )
+        counts, errors = self.estimates_[COUNT][:, :2].T.reshape(2, *sizes)
+        if self.totals:
+            counts = counts[:-1, :-1]
+        # Simulated tables are functions of the release, and equal in each call.
+        rng = np.random.default_rng(0)
+        n_tables = 1_999  # so that a p-value is a multiple of 1 / 2,000
+        tables = simulate_tables(rng, counts, n_tables)
+        shape = n_tables, *counts.shape
+        noise = self._simulate_noise(rng, errors[0, 0], shape)
+        statistics = compute_chi_squares(
+            np.concatenate([counts[np.newaxis], tables + noise]),
+            errors[0, 0],
+        )
+        # Equal statistics of different tables have rounding errors.
+        return float(np.mean(statistics >= (1 - 1e-9) * statistics[0]))
+
+    def _simulate_noise(
+        self, rng: np.random.Generator, error: float, shape: tuple[int, ...]
+    ) -> Floats:
+        """Draw the noise of rounded counts, whose standard deviation is `error` before they are rounded."""
+        quantiles = tuple(f"_{name}" for name in self._probabilities)
+        names = self.estimates_.keys() - {COUNT}
+        n_sums = sum(not name.endswith(quantiles) for name in names)
+        if isinstance(self.epsilon, Rho | Mu):
+            # The variance of rounded noise has a twelfth for rounding.
+            deviation = math.sqrt(max(error**2 - 1 / 12, 0.0))
+            return np.rint(deviation * rng.normal(size=shape))
+        if not n_sums:
+            # Discrete Laplace noise with this variance is the difference of two geometric
+            # numbers. Most draws of a large epsilon are 0, and the others at least 1.
+            probability = 2 / (1 + math.sqrt(1 + 2 * error**2))
+            first, second = rng.geometric(probability, (2, *shape))
+            return np.asarray(first - second, float)
+        # One number of a cube of K-norm noise.
+        n_columns = n_sums // len(self._sum_statistics)
+        n_squares = n_columns if self._has_squares else 0
+        size = 1 + 2 * n_columns + n_squares
+        scale = error * math.sqrt(3 / (size + 1) / (size + 2))
+        radii = rng.gamma(size + 1, scale, shape)
+        return np.rint(radii * rng.uniform(-1, 1, shape))
+
+    @property
+    def _key_names(self) -> list[Any]:
+        """The parameter `by` as a list."""
+        if self.by is None:
+            return []
+        return list(self.by) if isinstance(self.by, list) else [self.by]
+
+    @property
+    def _statistics(self) -> dict[str, Fraction | None]:
+        """The names of the statistics, with the probability of each quantile; None for other statistics."""
+        given: Any = self.statistics
+        if isinstance(given, str | Real):
+            given = [given]
+        statistics: dict[str, Fraction | None] = {}
+        for name in given:
+            probability = Fraction(1, 2) if name == MEDIAN else None
+            if isinstance(name, Real):
+                probability = read_probability(name, "statistics")
+                name = f"q{float(100 * probability):g}"
+                name = MEDIAN if probability == Fraction(1, 2) else name
+            else:
+                check_choice("statistics", name, (COUNT, *SUM_STATISTICS, MEDIAN))
+            if name in statistics:
+                raise ValueError(
+                    "`statistics` must not name a statistic twice, got "
+                    f"{self.statistics}."
+                )
+            statistics[name] = probability
+        return statistics
+
+    @property
+    def _probabilities(self) -> dict[str, Fraction]:
+        """The probability of each quantile."""
+        return {name: p for name, p in self._statistics.items() if p is not None}
+
+    @property
+    def _sum_statistics(self) -> list[str]:
+        """The statistics that are functions of sums of a column."""
+        return [name for name in SUM_STATISTICS if name in self._statistics]
+
+    @property
+    def _has_squares(self) -> bool:
+        """True if a statistic reads the sums of squares."""
+        return any(SUM_STATISTICS[name].has_squares for name in self._sum_statistics)
+
+    def _select_bounded(self, rows: Batches) -> Batches:
+        """Check `by` and `statistics`, and select the columns that are measured: all except the keys."""
+        keys = self._key_names
+        for key in keys:
+            check_column_name("by", key)
+        names = super()._select_bounded(rows).names
+        unknown = [name for name in keys if name not in names]
+        if unknown:
+            raise ValueError(
+                f"`by` must name columns of X, {list(names)}, got {unknown}."
+            )
+        if (not keys and self.by is not None) or len(set(keys)) < len(keys):
+            raise ValueError(
+                f"`by` must name at least one column, and none twice, got {keys}."
+            )
+        measured = [name for name in names if name not in keys]
+        if list(self._statistics) == [COUNT]:
+            measured = []
+        results = self._result_names(measured)
+        if not results:
+            raise ValueError(
+                f"X must have columns besides the keys {keys} for "
+                f"statistics={self.statistics!r}, got none."
+            )
+        check_unique_names([*keys, *results])
+        return rows.select(measured)
+
+    def _result_names(self, measured: Sequence[Any]) -> list[Any]:
+        """Return the names of the columns of `to_frame`, without the keys."""
+        names = [COUNT] if COUNT in self._statistics else []
+        for column in measured:
+            for statistic in [*self._sum_statistics, *self._probabilities]:
+                names.append(f"{column}_{statistic}")
+        return [name + suffix for name in names for suffix in SUFFIXES]
+
+    def _declared_bounds(self, names: Sequence[Any]) -> Any:
+        return None if list(self._statistics) == [COUNT] else self.bounds
+
+    def _plan(self, rows: Batches, budget: PrivacyBudget, bounds: Any) -> Plan:
+        """Count the rows, and sum the bounded columns, in each cell of the declared keys; choose the noise.
+
+        The plan has these exact sums and the planned quantiles; `_release` adds the noise. `bounds` is None if only
+        rows are counted. Missing values are not counted, and neither are Python objects other than numbers, with a
+        warning.
+        """
+        check_confidence_level(self.confidence_level)
+        check_flag("intervals", self.intervals)
+        measured = self._select_bounded(rows)
+        warn_of_objects(measured.table)
+        names = measured.names
+        bounds = parse_bounds(bounds, names) if names else np.empty((0, 2))
+        keys = rows.select(self._key_names)
+        domain = declared_domain(keys.table, self.keys if keys.names else {}, "keys")
+        groups = self._make_groups(domain)
+        max_weight = self._check_max_weight(rows)
+        library = choose_library(rows.table.native)
+        # Keys that a table cannot contain raise an error before the charge.
+        make_label_decoders(groups, library)
+        weight = rows.names[-1:] if max_weight is not None else ()
+        rows = rows.select([*domain.columns, *names, *weight] or rows.names[:1])
+        is_summed = bool(names and self._sum_statistics)
+        (sums,) = sum_by_cells(  # also finds undeclared keys
+            rows,
+            domain,
+            [range(len(domain.columns))],
+            bounds if is_summed else bounds[:0],
+            self.handle_unknown,
+            missing=True,
+            max_weight=max_weight,
+        )
+        # All numbers of a group have this unit.
+        step = GRID if is_summed or max_weight is not None else 1
+        numbers = sums.numbers(squares=self._has_squares)
+        if COUNT in self._statistics:
+            counts = sums.rows[:, np.newaxis] // (GRID // step)
+            numbers = np.hstack([counts.astype(object), numbers])
+
+        # Quantiles have half of the budget, and sums of all other statistics the rest.
+        part = budget / 2 if numbers.size and self._probabilities else budget
+        noises: tuple[Noise, ...] = ()
+        mechanisms: list[str] = []
+        if numbers.size:
+            noises = (Noise.joint(part, step, numbers.shape[1]),)
+            counted = "counts and sums" if is_summed else "counts"
+            mechanisms.append(f"{noises[0].name} on {counted} of groups")
+        losses = tuple(noise.loss for noise in noises)
+        quantiles = None
+        if self._probabilities:
+            quantiles = self._plan_quantiles(rows, domain, bounds, part)
+            mechanisms.append(quantiles.mechanism)
+            losses = (*losses, *quantiles.losses) if quantiles.losses else ()
+        unit = (max_weight or 1.0) / step
+        exact = numbers, bounds, unit, quantiles, (groups, library, names)
+        return Plan(exact, noises, "; ".join(mechanisms), losses)
+
+    def _plan_quantiles(
+        self, rows: Batches, domain: Domain, bounds: Floats, budget: PrivacyBudget
+    ) -> QuantilePlan:
+        """Read the values of each group, and plan the release of their quantiles."""
+        names = rows.names[len(domain.columns) :][: len(bounds)]
+        candidates = make_candidates(bounds, find_decimals(self.bounds, names))
+        # The groups with a total of the same keys do not overlap.
+        n_overlapping = 2 ** len(domain.columns) if self.totals else 1
+        max_weight = self._check_max_weight(rows)
+        return QuantilePlan(
+            read_masses(rows, domain, candidates, max_weight, totals=self.totals),
+            list(self._probabilities.values()),
+            budget / n_overlapping,
+            self.intervals,
+            n_overlapping,
+        )
+
+    def _make_groups(self, domain: Domain) -> Domain:
+        """Check the parameter `totals`, and return the keys of groups: with totals, texts and the name of a total."""
+        check_flag("totals", self.totals)
+        if not self.totals:
+            return domain
+        if not domain.columns:
+            raise ValueError("`totals` requires keys in `by`, got by=None.")
+        keys = {}
+        for name in domain.columns:
+            labels = domain[name].labels
+            if TOTAL in labels:
+                raise ValueError(
+                    f"`keys` of column {name!r} must not contain {TOTAL!r} with "
+                    "totals=True. Rename this value."
+                )
+            texts = [None if label is None else str(label) for label in labels]
+            keys[name] = [*texts, TOTAL]
+        return Domain(keys)
+
+    def _release(self, plan: Plan, source: ByteSource) -> None:
+        """Add noise to the numbers of each group, and set the estimates with standard errors and intervals."""
+        numbers, bounds, unit, quantiles, public = plan.exact
+        self._domain, self._library, names = public
+        self._is_weighted = self.max_weight is not None
+        labels = [self._domain[name].labels for name in self._domain.columns]
+        self.keys_ = list(map(to_objects, zip(*product(*labels), strict=True)))
+        level = check_confidence_level(self.confidence_level)
+        self.estimates_ = {}
+        estimates: dict[str, Estimate] = {}
+        is_known = np.ones((self._domain.size, 1), bool)
+        for noise in plan.noises:
+            noisy = clip_floats(numbers + noise.draw_each(source, *numbers.shape))
+            estimates, is_known = self._estimate_sums(noisy, bounds, noise, unit)
+        if quantiles is not None:
+            drawn = quantiles.draw(level, source)
+            for index, name in enumerate(self._probabilities):
+                estimates[name] = Estimate(*(part[:, :, index] for part in drawn))
+        is_known = np.broadcast_to(is_known, (len(is_known), max(len(names), 1)))
+        for column, name in enumerate(names):
+            for statistic, estimate in estimates.items():
+                parts = np.column_stack([part[:, column] for part in estimate])
+                if statistic != "sum":
+                    parts[~is_known[:, column], :2] = np.nan
+                self.estimates_[f"{name}_{statistic}"] = parts
+
+    def _estimate_sums(
+        self, noisy: Floats, bounds: Floats, noise: Noise, unit: float
+    ) -> tuple[dict[str, Estimate], Mask]:
+        """Set the counts of groups, and return statistics of sums and where the number of values exceeds its noise.
+
+        `noisy` has a row per group without totals, (n_groups, n_numbers), in multiples of `unit`.
+        """
+        level = check_confidence_level(self.confidence_level)
+        n_cells = self._add_totals(np.ones((len(noisy), 1)))
+        options: dict[str, Any] = {"noise": noise, "n_cells": n_cells, "unit": unit}
+        estimates: dict[str, Estimate] = {}
+        if COUNT in self._statistics:
+            counts, noisy = noisy[:, :1], noisy[:, 1:]
+            sums = NoisySums.of(self._add_totals(counts), bounds[:0], **options)
+            error = to_float(noise.std) * unit * np.sqrt(n_cells)
+            counts = self._add_totals(self._round_counts(counts * unit, error[0]))
+            lower, upper = count_interval(counts, error, level)
+            self.estimates_[COUNT] = np.hstack([counts, error, lower, upper])
+        if noisy.size:
+            sums = NoisySums.of(self._add_totals(noisy), bounds, **options)
+            for name in self._sum_statistics:
+                estimates[name] = SUM_STATISTICS[name].estimate(sums, level)
+        if "sum" in estimates:
+            # Rounded cells add up to their totals.
+            cells = NoisySums.of(noisy, bounds, noise, unit=unit)
+            value, _, lower, upper = cells.estimate_sums(level)
+            value = self._add_totals(_round_to_width(value, (upper - lower)[0]))
+            estimates["sum"] = estimates["sum"]._replace(value=value)
+        return estimates, sums.is_measured(level)
+
+    def _round_counts(self, counts: Floats, error: Floats) -> Any:
+        """Round counts to whole numbers, or sums of weights by their standard error."""
+        if self._is_weighted:
+            return _round_to_width(counts, 4 * error)
+        limit = MAX_NOISY_COUNT // counts.size
+        return np.clip(np.rint(counts), -limit, limit).astype(np.int64)
+
+    def _add_totals(self, cells: NDArray[Any]) -> NDArray[Any]:
+        """Append to each key the sums over its values, with totals: an array (n_cells, ...) to (n_groups, ...)."""
+        if not self.totals:
+            return cells
+        sizes = [size - 1 for size in self._domain.sizes]
+        table = cells.reshape(*sizes, *cells.shape[1:])
+        for axis in range(len(sizes)):
+            table = np.concatenate([table, table.sum(axis, keepdims=True)], axis)
+        return table.reshape(self._domain.size, *cells.shape[1:])
+
+
+def _round_to_width(values: Floats, widths: Any) -> Floats:
+    """Round values to a thousandth of the width of intervals or less, but at most to whole numbers."""
+    factors = 10.0 ** np.clip(3 - np.floor(np.log10(widths)), 0, 300)
+    rounded: Floats = np.rint(values * factors) / factors
+    return rounded
