@@ -1,6 +1,8 @@
 """Target of inference: frequencies of the population from which the table was drawn, or counts of the table."""
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,7 +11,7 @@ from scipy.stats import binom
 
 import skdp
 from skdp.privacy import WeakGuaranteeWarning
-from tests.conftest import diagonal
+from tests.conftest import diagonal, often
 
 VALUES = {"smokes": ["yes", "no"]}
 ENCODERS = {
@@ -48,6 +50,34 @@ def coverage(epsilon, n, share):
 def test_interval_covers_the_proportion_of_the_population(epsilon, share):
     # With a large epsilon, few counts are possible, so the coverage has steps.
     assert 0.93 < coverage(epsilon, 400, share) < 0.975
+
+
+def smallest_coverage(epsilon, n):
+    """Return the exact smallest coverage of a count of the table, over all tables of n people."""
+    encoder = skdp.RandomizedResponseEncoder(epsilon, categories=VALUES).fit(answers(1, 1))
+    kept, other = map(float, encoder.channel()[0][0])
+    empty = encoder.protocol_.empty_tally()
+    rows = [
+        encoder.estimate_counts(empty.with_sums([np.array([told, n - told]), np.array([n]), np.array([n])])).loc["yes"]
+        for told in range(n + 1)
+    ]
+    bounds = pd.DataFrame(rows)
+    coverages = []
+    for count in range(n + 1):
+        told = np.convolve(binom.pmf(range(count + 1), count, kept), binom.pmf(range(n - count + 1), n - count, other))
+        coverages.append(told @ (bounds["lower"].le(count + 1e-9) & bounds["upper"].ge(count - 1e-9)))
+    return min(coverages)
+
+
+@pytest.mark.filterwarnings("ignore:Some estimated counts")  # all numbers of reports, however improbable
+@pytest.mark.parametrize("n", often([5, 20, 60, 200], [5, 20]))
+def test_guide_states_the_smallest_coverage_of_small_tables(n):
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "estimates.md").read_text(encoding="utf-8")
+    stated = re.search(rf"\| {n} \|(.*)\|", guide)[1].replace("%", "").split("|")
+    smallest = [smallest_coverage(epsilon, n) for epsilon in (0.5, 1.0, 2.0, 3.0, 5.0)]
+    assert list(map(float, stated)) == (np.floor(1000 * np.array(smallest)) / 10).tolist()
+    assert "81.0 % is the smallest for 20 people (at 4.5)" in guide
+    assert n != 20 or 0.81 <= smallest_coverage(4.5, n) < 0.811
 
 
 @pytest.mark.parametrize("name", ENCODERS)
