@@ -362,12 +362,12 @@ class QuantilePlan:
 
     @property
     def _choices(self) -> list[tuple[PrivacyBudget, int]]:
-        """The budget and the number of choices of quantiles, and of endpoints, which have two thirds of the budget."""
+        """The budget and the number of choices of quantiles, and of endpoints, with three fifths of the budget."""
         n_quantiles = len(self.probabilities)
         n_levels = n_quantiles.bit_length()  # of the recursion of `choose_cuts`
         parts = [(Fraction(1), n_levels)]
         if self.has_intervals:
-            parts = [(Fraction(1, 3), n_levels), (Fraction(2, 3), 2 * n_quantiles)]
+            parts = [(Fraction(2, 5), n_levels), (Fraction(3, 5), 2 * n_quantiles)]
         choices = []
         for fraction, n in parts:
             n_choices = len(self.masses) * n

@@ -397,8 +397,14 @@ def _add_table_command(command: Any) -> None:
     )
     add(
         "--totals",
-        action="store_true",
-        help="add the totals over all groups of each key, and of all keys",
+        nargs="?",
+        const=True,
+        default=False,
+        choices=("quantiles",),
+        help=(
+            "add the totals over all groups of each key, and of all keys; with the word"
+            " quantiles, also totals of quantiles, which use budget"
+        ),
     )
     add(
         "--weight",

@@ -5,10 +5,11 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from scipy.stats import chisquare
+from scipy.stats import chisquare, norm
 
 from skdp import Domain, DPGroupBy, DPHistogram, DPMean, DPSimpleImputer, Interval, PrivacyLedger
 from skdp.central.statistics import Estimate
+from skdp.privacy import Mu
 from skdp.randomness import watch_draws
 from tests.conftest import often
 
@@ -273,3 +274,14 @@ def test_means_of_columns_named_by_tuples_are_a_table():
     frame = pd.DataFrame(np.zeros((20, 2)), columns=pd.MultiIndex.from_tuples([("a", "b"), ("a", "c")]))
     means = DPMean(bounds=(0, 1)).fit(frame).to_frame()
     assert means.index.tolist() == [("a", "b"), ("a", "c")]
+
+
+@pytest.mark.parametrize("mu", [0.3, 1.0, 1.01, 1.5, 2.5, 4.0, 8.0, 60.0])
+def test_standard_error_is_exact_for_rounded_noise_of_less_than_one_row(mu):
+    """Rounding adds a twelfth to the variance of wide noise, and removes most of the variance of narrow noise."""
+    histogram = DPHistogram(Mu(mu, delta=1e-6), domain={"k": ["a", "b"]}).fit(pd.DataFrame({"k": ["a"]}))
+    z = np.arange(-60, 61)
+    probabilities = norm.cdf((z + 0.5) * mu) - norm.cdf((z - 0.5) * mu)
+    assert histogram.std_error_[0] == pytest.approx(np.sqrt(probabilities @ z**2), rel=1e-6, abs=1e-15)
+    margin = histogram.to_frame().eval("upper - count").iloc[0]
+    assert probabilities[np.abs(z) <= margin].sum() >= 0.95

@@ -285,7 +285,7 @@ def test_statistics_of_all_rows_have_one_line(files):
 def test_weighted_totals_and_medians_are_in_one_file(files):
     (files / "weights.toml").write_text(WEIGHTS.to_toml(), encoding="utf-8")
     words = ["--domain", files / "weights.toml", "--epsilon", 40, "--weight", "weight", "--by", "region", "sex"]
-    options = ["--columns", "income", "--statistics", "count", "sum", "std", "median", "--totals"]
+    options = ["--columns", "income", "--statistics", "count", "sum", "std", "median", "--totals", "quantiles"]
     assert call("table", files / "people.csv", files / "all.csv", *words, *options) == 0
     found = pd.read_csv(files / "all.csv").set_index(["region", "sex"])
     assert len(found) == 9

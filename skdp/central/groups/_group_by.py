@@ -77,6 +77,9 @@ SUM_STATISTICS: dict[Any, SumStatistic] = {
 MEDIAN = "median"
 COUNT = "count"
 
+# Value of `totals` for totals of quantiles, too.
+QUANTILES = "quantiles"
+
 # Name of the sum over all values of a key.
 TOTAL = "total"
 
@@ -106,11 +109,12 @@ class DPGroupBy(WeightedStatistic):
         The statistics to release: the number of rows of each group, and for each column in it the mean, the sum, the
         standard deviation, the variance (divided by the number of values), the median, or the quantile of a
         probability, such as 0.25.
-    totals : bool, default=False
+    totals : bool or "quantiles", default=False
         If True, also release the totals over all values of each key and of all keys, whose key is "total". Counts and
-        sums of totals are sums of cells. Keys are text.
+        sums of totals are sums of cells, at no cost, and quantiles of totals are missing. With "quantiles", quantiles
+        of totals are released, too, from the budget of the quantiles of cells. Keys are text.
     intervals : bool, default=True
-        If False, quantiles have no intervals, which get two thirds of the budget of quantiles otherwise. Other
+        If False, quantiles have no intervals, which get three fifths of the budget of quantiles otherwise. Other
         intervals are free.
     handle_unknown : {"error", "ignore"}, default="error"
         How `fit` handles an undeclared key. ``"error"`` reveals that such a key occurs; ``"ignore"`` excludes its row.
@@ -166,16 +170,19 @@ class DPGroupBy(WeightedStatistic):
 
     With `totals`, counts and sums of totals are sums of noisy cells, without further privacy loss. The standard error
     of the sum of c cells is sqrt(c) times as large as the one of a cell. Means, standard deviations and variances are
-    functions of these sums. Quantiles of totals are released in addition: with j keys, a record is in 2**j groups,
-    which share the budget of quantiles equally.
+    functions of these sums. With ``totals="quantiles"`` and j keys, a record is in 2**j groups, which share the budget
+    of quantiles equally.
 
-    Quantiles get half of the budget, and all other statistics together the other half. Quantiles are chosen by
-    the exponential mechanism among all numbers between the bounds, as in `DPKBinsDiscretizer`. With `intervals`, a
-    third of their budget is for the quantiles, and the remainder is divided equally among the endpoints of all
-    intervals. An endpoint is chosen in the same way among few numbers on one side of the quantile, for a rank that is
-    so far outside that the interval covers the quantile of this table with the stated probability, for any values
-    ([2]_). Few quantiles therefore have narrower intervals: with one column and a median, an endpoint is about 18 /
-    epsilon to 29 / epsilon values away from it.
+    Quantiles and other statistics have parts of the budget in the ratio of the roots of two numbers: the number D
+    of the noisy sums of a group; and for quantiles, the number of columns times ``l + 6 m`` for m quantiles, where
+    l is the number of binary digits of m (only l without `intervals`). With a count, a mean and a median of one
+    column, the median has 60 % of the budget. `guarantee_` states the parts. Quantiles are chosen by the
+    exponential mechanism among all numbers between the bounds, as in `DPKBinsDiscretizer`. With `intervals`, two
+    fifths of their budget are for the quantiles, and the remainder is divided equally among the endpoints of all
+    intervals. An endpoint is chosen in the same way among few numbers on one side of the quantile, for a rank that
+    is so far outside that the interval covers the quantile of this table with the stated probability, for any
+    values ([2]_). Few quantiles therefore have narrower intervals: with one column and a median, an endpoint is
+    about 20 / epsilon to 32 / epsilon values away from it.
 
     References
     ----------
@@ -222,7 +229,7 @@ class DPGroupBy(WeightedStatistic):
         keys: DomainLike | None = None,
         bounds: Bounds | None = None,
         statistics: Statistic | Sequence[Statistic] = ("count", "mean"),
-        totals: bool = False,
+        totals: bool | Literal["quantiles"] = False,
         intervals: bool = True,
         handle_unknown: Unknown = "error",
         max_weight: float | None = None,
@@ -326,6 +333,9 @@ class DPGroupBy(WeightedStatistic):
         names = self.estimates_.keys() - {COUNT}
         n_sums = sum(not name.endswith(quantiles) for name in names)
         if isinstance(self.epsilon, Rho | Mu):
+            if error**2 < 0.25:  # nearly all draws are -1, 0 and 1
+                signs = rng.choice([-1.0, 1.0], shape)
+                return np.where(rng.random(shape) < error**2, signs, 0.0)
             # The variance of rounded noise has a twelfth for rounding.
             deviation = math.sqrt(max(error**2 - 1 / 12, 0.0))
             return np.rint(deviation * rng.normal(size=shape))
@@ -465,23 +475,45 @@ class DPGroupBy(WeightedStatistic):
             counts = sums.rows[:, np.newaxis] // (GRID // step)
             numbers = np.hstack([counts.astype(object), numbers])
 
-        # Quantiles have half of the budget, and sums of all other statistics the rest.
-        part = budget / 2 if numbers.size and self._probabilities else budget
+        part = self._find_part_of_quantiles(numbers.shape[1], len(names))
         noises: tuple[Noise, ...] = ()
         mechanisms: list[str] = []
         if numbers.size:
-            noises = (Noise.joint(part, step, numbers.shape[1]),)
+            noises = (Noise.joint(budget * (1 - part), step, numbers.shape[1]),)
             counted = "counts and sums" if is_summed else "counts"
             mechanisms.append(f"{noises[0].name} on {counted} of groups")
         losses = tuple(noise.loss for noise in noises)
         quantiles = None
         if self._probabilities:
-            quantiles = self._plan_quantiles(rows, domain, bounds, part)
+            quantiles = self._plan_quantiles(rows, domain, bounds, budget * part)
             mechanisms.append(quantiles.mechanism)
             losses = (*losses, *quantiles.losses) if quantiles.losses else ()
+        if 0 < part < 1:
+            parts = zip(mechanisms, (1 - part, part), strict=True)
+            mechanisms = [f"{name} ({float(x):.0%} of the budget)" for name, x in parts]
         unit = (max_weight or 1.0) / step
         exact = numbers, bounds, unit, quantiles, (groups, library, names)
         return Plan(exact, noises, "; ".join(mechanisms), losses)
+
+    def _find_part_of_quantiles(self, n_sums: int, n_columns: int) -> Fraction:
+        """Return the fraction of the budget of quantiles, beside `n_sums` sums in each group."""
+        if not self._probabilities:
+            return Fraction(0)
+        if not n_sums:
+            return Fraction(1)
+        # The errors of sums are proportional to their number, and the errors of quantiles
+        # to the number of choices. Interval endpoints need about six times as many rows. For errors
+        # a / x + b / (1 - x), the best x is proportional to the root of a.
+        n_quantiles = len(self._probabilities)
+        n_choices = n_quantiles.bit_length() + 6 * n_quantiles * self.intervals
+        needs = n_sums, n_choices * n_columns * self._n_overlapping
+        of_sums, of_quantiles = map(math.sqrt, needs)
+        return Fraction(round(100 * of_quantiles / (of_sums + of_quantiles)), 100)
+
+    @property
+    def _n_overlapping(self) -> int:
+        """The number of groups with quantiles of a record: of its cell, and of the totals with this cell."""
+        return 2 ** len(self._key_names) if self.totals == QUANTILES else 1
 
     def _plan_quantiles(
         self, rows: Batches, domain: Domain, bounds: Floats, budget: PrivacyBudget
@@ -490,19 +522,30 @@ class DPGroupBy(WeightedStatistic):
         names = rows.names[len(domain.columns) :][: len(bounds)]
         candidates = make_candidates(bounds, find_decimals(self.bounds, names))
         # The groups with a total of the same keys do not overlap.
-        n_overlapping = 2 ** len(domain.columns) if self.totals else 1
+        has_totals = self.totals == QUANTILES
         max_weight = self._check_max_weight(rows)
         return QuantilePlan(
-            read_masses(rows, domain, candidates, max_weight, totals=self.totals),
+            read_masses(rows, domain, candidates, max_weight, totals=has_totals),
             list(self._probabilities.values()),
-            budget / n_overlapping,
+            budget / self._n_overlapping,
             self.intervals,
-            n_overlapping,
+            self._n_overlapping,
         )
 
     def _make_groups(self, domain: Domain) -> Domain:
         """Check the parameter `totals`, and return the keys of groups: with totals, texts and the name of a total."""
-        check_flag("totals", self.totals)
+        if self.totals != QUANTILES:
+            check_flag("totals", self.totals)
+        n_quantiles = len(self._probabilities)
+        if self.totals == QUANTILES:
+            has_statistics = n_quantiles > 0
+        else:
+            has_statistics = n_quantiles < len(self._statistics)
+        if self.totals and not has_statistics:
+            raise ValueError(
+                f"`totals` must be True for counts and sums, or {QUANTILES!r} for "
+                f"quantiles, too, got {self.totals!r} with {self.statistics!r}."
+            )
         if not self.totals:
             return domain
         if not domain.columns:
@@ -536,7 +579,8 @@ class DPGroupBy(WeightedStatistic):
         if quantiles is not None:
             drawn = quantiles.draw(level, source)
             for index, name in enumerate(self._probabilities):
-                estimates[name] = Estimate(*(part[:, :, index] for part in drawn))
+                placed = (self._place_cells(part[:, :, index]) for part in drawn)
+                estimates[name] = Estimate(*placed)
         is_known = np.broadcast_to(is_known, (len(is_known), max(len(names), 1)))
         for column, name in enumerate(names):
             for statistic, estimate in estimates.items():
@@ -581,6 +625,16 @@ class DPGroupBy(WeightedStatistic):
             return _round_to_width(counts, 4 * error)
         limit = MAX_NOISY_COUNT // counts.size
         return np.clip(np.rint(counts), -limit, limit).astype(np.int64)
+
+    def _place_cells(self, cells: Floats) -> Floats:
+        """Return the cells (n_cells, ...) as groups (n_groups, ...), in which totals are missing unless given."""
+        if len(cells) == self._domain.size:
+            return cells
+        sizes = self._domain.sizes
+        table = np.full((*sizes, *cells.shape[1:]), math.nan)
+        inner = tuple(slice(size - 1) for size in sizes)
+        table[inner] = cells.reshape(table[inner].shape)
+        return table.reshape(self._domain.size, *cells.shape[1:])
 
     def _add_totals(self, cells: NDArray[Any]) -> NDArray[Any]:
         """Append to each key the sums over its values, with totals: an array (n_cells, ...) to (n_groups, ...)."""

@@ -138,7 +138,7 @@ class Noise:
     def std(self) -> Fraction:
         """The standard deviation of the noise of one integer."""
         if self.is_gaussian:
-            variance = self.scale + Fraction(1, 12)  # rounding adds a twelfth
+            variance = self._rounded_variance
             square = (variance.numerator << 120) // variance.denominator
             return Fraction(math.isqrt(square), 1 << 60)
         # P(z) is proportional to exp(-rate |z|).
@@ -148,6 +148,16 @@ class Noise:
         # The variance of discrete Laplace noise is 2 a / (1 - a)**2 with a = exp(-rate),
         # which is smaller than the variance of continuous noise.
         return Fraction(math.sqrt(2) * math.exp(-rate / 2) / -math.expm1(-rate))
+
+    @property
+    def _rounded_variance(self) -> Fraction:
+        """The variance of rounded Gaussian noise."""
+        if self.scale >= 1:  # rounding adds a twelfth, up to 1e-7
+            return self.scale + Fraction(1, 12)
+        # E(z**2) is the sum of (2 k - 1) P(|z| >= k).
+        root = math.sqrt(max(2 * float(self.scale), 1e-300))
+        terms = ((2 * k - 1) * math.erfc((k - 0.5) / root) for k in range(1, 10))
+        return Fraction(sum(terms))
 
     def margin_of_error(self, level: float) -> Fraction:
         """Return the margin of error of one integer for a confidence level.
