@@ -407,6 +407,22 @@ def _add_table_command(command: Any) -> None:
         ),
     )
     add(
+        "--postprocess",
+        choices=("none", "simplex"),
+        default="none",
+        help="simplex: no count or sum is negative (biased; default: none)",
+    )
+    add(
+        "--quality",
+        nargs="?",
+        const="letters",
+        choices=("letters", "suppress"),
+        help=(
+            "add letters from A to F by coefficients of variation; suppress: leave"
+            " estimates of quality F empty"
+        ),
+    )
+    add(
         "--weight",
         metavar="COLUMN",
         help=(

@@ -43,6 +43,7 @@ from skdp.local import (
     SubsetSelectionEncoder,
     UnaryEncodingTransformer,
 )
+from skdp.metrics import grade_estimates
 from skdp.privacy import Mu, PrivacyLedger, PrivacyStatement, privacy_statement
 from skdp.synthesis import DPLinkedSynthesizer, DPMarginalSynthesizer
 from skdp.tables import name_missing
@@ -474,8 +475,12 @@ def run_table(options: argparse.Namespace) -> Path:
         if options.statement is not None:
             page = outputs.enter_context(open_output(options.statement))
         groups.fit(rows, sample_weight=options.weight, person=person)
-        frame = nw.from_native(groups.to_frame(), eager_only=True)
+        released = groups.to_frame(postprocess=options.postprocess)
+        frame = nw.from_native(released, eager_only=True)
         found = frame.to_pandas()
+        if options.quality is not None:
+            suppress = options.quality == "suppress"
+            found = grade_estimates(found, suppress=suppress)
         for name in options.by:
             # pandas would convert integers beside missing values to floats.
             found[name] = pd.Series(frame[name].to_list(), dtype=object)

@@ -25,6 +25,7 @@ from skdp.metrics._mitigation import (
     private_reweighing,
     private_threshold_optimizer,
 )
+from skdp.metrics._quality import grade_estimates
 from skdp.metrics._rates import COMPARISONS as COMPARISONS
 from skdp.metrics._reported_groups import joint_distribution
 from skdp.metrics._synthetic_tables import (
@@ -39,6 +40,7 @@ __all__ = [
     "fairness_from_counts",
     "fairness_report",
     "from_aif360",
+    "grade_estimates",
     "joint_distribution",
     "link_errors",
     "marginal_errors",

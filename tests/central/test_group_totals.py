@@ -277,3 +277,53 @@ def test_mistakes_raise_errors_before_the_charge(parameters, match):
 def test_totals_require_keys():
     with pytest.raises(ValueError, match="`totals` requires keys in `by`, got by=None"):
         DPGroupBy(by=None, bounds=(0, 1000), totals=True).fit(make_people()[["income"]])
+
+
+SPARSE = often([(30, 20, 3000, 0.05), (6, 4, 20000, 1.0), (30, 20, 300, 0.05)], [(30, 20, 3000, 0.05)])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize("shape", SPARSE, ids=str)
+def test_postprocessed_tables_are_not_negative_add_up_and_are_covered(shape, epsilon, weighted):
+    n_rows, n_columns, n, alpha = shape
+    rng = np.random.default_rng(0)
+    keys = {"a": range(n_rows), "b": range(n_columns)}
+    model = DPGroupBy(epsilon, by=["a", "b"], keys=keys, bounds=(0.0, 1000.0), statistics=["count", "sum"], totals=True)
+    model.set_params(max_weight=2 if weighted else None)
+    covered, errors = [], []
+    for seed in range(4):
+        cells = rng.choice(n_rows * n_columns, n, p=rng.dirichlet(np.full(n_rows * n_columns, alpha)))
+        rows = pd.DataFrame({"a": cells // n_columns, "b": cells % n_columns, "x": rng.gamma(2, 100, n).clip(0, 1000)})
+        weight = rng.choice([0.5, 1, 2.0], n) if weighted else np.ones(n)
+        fitted = model.set_params(random_state=seed).fit(rows, sample_weight=weight if weighted else None)
+        raw, table = fitted.to_frame(), fitted.to_frame(postprocess="simplex")
+        for name, values in (("count", weight), ("x_sum", weight * rows["x"])):
+            true = np.zeros((n_rows, n_columns))
+            np.add.at(true, (rows["a"], rows["b"]), values)
+            true = np.block([[true, true.sum(1, keepdims=True)], [true.sum(0), true.sum()]]).ravel()
+            value, lower, upper = (table[name + suffix].to_numpy(float) for suffix in ("", "_lower", "_upper"))
+            assert ((value >= 0) & (lower >= 0) & (lower <= value) & (value <= upper)).all()
+            square = value.reshape(n_rows + 1, n_columns + 1)
+            np.testing.assert_allclose(square[:-1].sum(0), square[-1], atol=1e-6)
+            np.testing.assert_allclose(square[:, :-1].sum(1), square[:, -1], atol=1e-6)
+            assert value[-1] == pytest.approx(
+                max(raw[name].iloc[-1], 0), abs=1 if weighted or name != "count" else 0, rel=1e-3
+            )
+            covered.append((lower <= true + 1e-6) & (true <= upper + 1e-6))
+            errors.append([np.sum((numbers - true) ** 2) for numbers in (value, raw[name])])
+    n_covered = 8 * len(true)
+    # Cells of a total are dependent, so a tenth of the intervals counts.
+    assert np.mean(covered) >= 0.95 - 4.9 * math.sqrt(0.95 * 0.05 / (n_covered / 10))
+    processed, unbiased = np.sum(errors, axis=0)
+    assert processed <= 1.01 * unbiased
+
+
+def test_sums_that_may_be_negative_are_not_postprocessed():
+    rows = make_people(20).drop(columns="w").assign(income=lambda table: table["income"] - 250)
+    fitted = make_groups(0.1, statistics=["count", "sum"], totals=True, bounds=(-250.0, 250.0)).fit(rows)
+    raw, table = fitted.to_frame(), fitted.to_frame(postprocess="simplex")
+    pd.testing.assert_series_equal(raw["income_sum"], table["income_sum"])
+    assert raw["count"].min() < 0 <= table["count"].min()
+    with pytest.raises(ValueError, match="`postprocess` must be one of 'none', 'simplex', got 'clip'"):
+        fitted.to_frame(postprocess="clip")

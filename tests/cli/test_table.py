@@ -299,6 +299,22 @@ def test_weighted_totals_and_medians_are_in_one_file(files):
     assert found.loc[("total", "total"), "income_median"] == pytest.approx(PEOPLE["income"].median(), abs=50)
 
 
+@pytest.mark.usefixtures("repeatable_draws")
+def test_printed_table_has_letters_and_no_negative_counts(files):
+    (files / "weights.toml").write_text(WEIGHTS.to_toml(), encoding="utf-8")
+    words = ["--domain", files / "weights.toml", "--epsilon", 0.02, "--by", "region", "sex", "--totals"]
+    words += ["--postprocess", "simplex", "--columns", "income", "--statistics", "count", "sum", "--quality"]
+    for name, more in (("letters.csv", []), ("suppressed.csv", ["suppress"])):
+        assert call("table", files / "people.csv", files / name, *words, *more) == 0
+    letters, suppressed = (pd.read_csv(files / name) for name in ("letters.csv", "suppressed.csv"))
+    assert (letters["count"] >= 0).all()
+    assert set(letters["income_sum_quality"]) <= set("ABCDEF")
+    is_worst = suppressed["count_quality"] == "F"
+    assert is_worst.any()
+    assert suppressed["count"].isna().tolist() == is_worst.tolist()
+    assert ".0," not in (files / "suppressed.csv").read_text().partition("\n")[2].split(",", 3)[2]
+
+
 def test_key_with_bounds_alone_is_an_error_that_names_bins(files, capsys):
     (files / "ages.toml").write_text("[columns.person]\nlow = 0\nhigh = 200\n", encoding="utf-8")
     words = ["--domain", files / "ages.toml", "--epsilon", 1, "--by", "person"]

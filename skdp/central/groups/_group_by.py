@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import product
 from numbers import Real
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,11 +51,15 @@ from skdp.central.statistics import (
     to_float,
 )
 from skdp.domain import Domain, DomainLike
+from skdp.oracles import project_to_simplex
 from skdp.privacy import Mu, PrivacyBudget, PrivacyLedger, Rho
 from skdp.randomness import ByteSource
 from skdp.tables import choose_library, to_objects
 
 Statistic = Literal["count", "mean", "sum", "std", "var", "median"] | float
+
+# Values of `postprocess`, as of estimates from reports.
+Postprocess = Literal["none", "simplex"]
 
 SUFFIXES = ("", "_std_error", "_lower", "_upper")
 
@@ -255,8 +259,17 @@ class DPGroupBy(WeightedStatistic):
     def _allows_missing(self) -> bool:
         return True  # except in keys
 
-    def to_frame(self) -> Any:
+    def to_frame(self, *, postprocess: Postprocess = "none") -> Any:
         """Return the groups as a table.
+
+        Parameters
+        ----------
+        postprocess : {"none", "simplex"}, default="none"
+            Post-processing of counts, and of sums of columns with bounds of at least 0. "none" is unbiased, and small
+            cells may be negative. "simplex" subtracts one number from all positive cells, so that none is negative and
+            their total is kept. This bias is about one standard error in a table of nearly empty cells, and 0 if no
+            cell is negative. Totals of keys are sums of cells. Intervals are those of the unbiased estimates without
+            negative numbers, extended to the estimates, so they cover at least as often.
 
         Returns
         -------
@@ -268,12 +281,16 @@ class DPGroupBy(WeightedStatistic):
             thousandth of the width of the narrowest interval of their statistic, or less.
         """
         check_is_fitted(self)
+        check_choice("postprocess", postprocess, get_args(Postprocess))
         columns: dict[str, NDArray[Any]] = {}
         quantiles = tuple(f"_{name}" for name in self._probabilities)
         for name, estimate in self.estimates_.items():
             width = np.fmin.reduce(estimate[:, 3] - estimate[:, 2])
-            rounded = _round_to_width(estimate, width) if width > 0 else estimate
-            for suffix, column in zip(SUFFIXES, rounded.T, strict=True):
+            if postprocess == "simplex" and self._is_nonnegative(name):
+                numbers = self._make_nonnegative(estimate, name, width)
+            else:
+                numbers = _round_to_width(estimate, width) if width > 0 else estimate
+            for suffix, column in zip(SUFFIXES, numbers.T, strict=True):
                 # Quantiles have no standard errors, and intervals by choice.
                 is_absent = suffix and name.endswith(quantiles)
                 if not is_absent or not np.isnan(column).all():
@@ -282,6 +299,27 @@ class DPGroupBy(WeightedStatistic):
             for suffix in ("", "_lower", "_upper"):
                 columns[COUNT + suffix] = columns[COUNT + suffix].astype(np.int64)
         return make_frame(self._domain, columns, self._library)
+
+    def _is_nonnegative(self, name: str) -> bool:
+        """Return True if the true values of an estimate cannot be negative: a count, or a sum of such a column."""
+        if name == COUNT:
+            return True
+        lows = zip(self._measured, self.bounds_[:, 0], strict=True)
+        return any(name == f"{column}_sum" and low >= 0 for column, low in lows)
+
+    def _make_nonnegative(self, estimate: Floats, name: str, width: float) -> Floats:
+        """Return nonnegative estimates with intervals that contain them, (n_groups, 4), whose cells add up."""
+        cells = estimate[~self._is_total, 0]
+        cells = project_to_simplex(cells, max(float(cells.sum()), 0.0))
+        if name == COUNT and not self._is_weighted:
+            # Cumulative sums are rounded, so that the total is kept.
+            cells = np.diff(np.rint(np.cumsum(cells)), prepend=0.0)
+        elif width > 0:
+            cells = _round_to_width(cells, width)
+        value = self._add_totals(cells)
+        error, lower, upper = _round_to_width(estimate, width or 1.0).T[1:]
+        lower = np.minimum(np.maximum(lower, 0), value)
+        return np.column_stack([value, error, lower, np.maximum(upper, value)])
 
     def test_independence(self) -> float:
         """Test if two keys are independent in a population of which the rows are a sample.
@@ -566,6 +604,7 @@ class DPGroupBy(WeightedStatistic):
         """Add noise to the numbers of each group, and set the estimates with standard errors and intervals."""
         numbers, bounds, unit, quantiles, public = plan.exact
         self._domain, self._library, names = public
+        self._measured = tuple(names)
         self._is_weighted = self.max_weight is not None
         labels = [self._domain[name].labels for name in self._domain.columns]
         self.keys_ = list(map(to_objects, zip(*product(*labels), strict=True)))
@@ -630,11 +669,17 @@ class DPGroupBy(WeightedStatistic):
         """Return the cells (n_cells, ...) as groups (n_groups, ...), in which totals are missing unless given."""
         if len(cells) == self._domain.size:
             return cells
-        sizes = self._domain.sizes
-        table = np.full((*sizes, *cells.shape[1:]), math.nan)
-        inner = tuple(slice(size - 1) for size in sizes)
-        table[inner] = cells.reshape(table[inner].shape)
-        return table.reshape(self._domain.size, *cells.shape[1:])
+        placed = np.full((self._domain.size, *cells.shape[1:]), math.nan)
+        placed[~self._is_total] = cells
+        return placed
+
+    @property
+    def _is_total(self) -> Mask:
+        """True for each group that is a total of cells; (n_groups,)."""
+        if not self.totals:
+            return np.zeros(self._domain.size, bool)
+        is_total = [labels == TOTAL for labels in self.keys_]
+        return np.logical_or.reduce(is_total)
 
     def _add_totals(self, cells: NDArray[Any]) -> NDArray[Any]:
         """Append to each key the sums over its values, with totals: an array (n_cells, ...) to (n_groups, ...)."""

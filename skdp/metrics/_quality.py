@@ -1,0 +1,126 @@
+"""Quality letters of estimates by their coefficients of variation."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from statistics import NormalDist
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from skdp._arrays import Floats
+from skdp.base import check_confidence_level, check_flag
+from skdp.tables import choose_library, convert_frame, is_frame
+
+# The largest coefficient of variation of each letter, see `grade_estimates`.
+LETTERS = {"A": 0.05, "B": 0.10, "C": 0.15, "D": 0.25, "E": 1 / 3}
+WORST = "F"
+
+
+def grade_estimates(
+    table: Any, *, suppress: bool = False, confidence_level: float = 0.95
+) -> Any:
+    """Add quality letters to a table of estimates, by their coefficients of variation.
+
+    Parameters
+    ----------
+    table : dataframe
+        Estimates with intervals: the result of `DPGroupBy.to_frame`, `DPHistogram.to_frame`, `DPMean.to_frame`,
+        `skdp.survey.survey_mean` or another function of skdp, whose columns end in ``lower`` and ``upper``.
+    suppress : bool, default=False
+        If True, estimates of quality F, with their standard errors and intervals, are missing in the result.
+    confidence_level : float, default=0.95
+        Coverage of the intervals of estimates without a standard error, such as medians.
+
+    Returns
+    -------
+    same type as table
+        Table with a column ``<estimate>_quality`` after the interval of each estimate (``quality`` if the interval is
+        ``lower`` and ``upper``). Estimates that were not released have no letter.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the table is not a dataframe or has no intervals.
+
+    See Also
+    --------
+    skdp.DPGroupBy : Statistics of groups, whose letters are for the noise.
+    skdp.survey.survey_mean : Means of samples, whose letters are for noise and sampling error.
+
+    Notes
+    -----
+    **Privacy.** A function of the released table, without privacy cost.
+
+    The coefficient of variation is the standard error divided by the absolute value of the estimate. For an estimate
+    without a standard error, it is half of the width of the interval, divided by the quantile of the normal
+    distribution. The letters are those of Statistics Canada: A (excellent) below 5 %, B (very good) below 10 %, C
+    (good) below 15 %, D (acceptable) below 25 % ([1]_), E (use with caution), and F (too unreliable to be published),
+    from 33.3 % ([2]_).
+
+    References
+    ----------
+    .. [1] Statistics Canada. Quarterly Financial Statistics for Enterprises, 61-008-X, data quality.
+    .. [2] Statistics Canada (2009). Quality Guidelines, 5th edition; and Standard table symbols.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdp.metrics import grade_estimates
+    >>> counts = pd.DataFrame({"count": [812, 61, 9], "std_error": 7.1})
+    >>> counts["lower"], counts["upper"] = counts["count"] - 15, counts["count"] + 15
+    >>> grade_estimates(counts, suppress=True)
+       count  std_error  lower  upper quality
+    0    812        7.1    797    827       A
+    1     61        7.1     46     76       C
+    2   <NA>        NaN   <NA>   <NA>       F
+    """
+    check_flag("suppress", suppress)
+    z = NormalDist().inv_cdf((1 + check_confidence_level(confidence_level)) / 2)
+    if not is_frame(table):
+        raise TypeError(f"`table` must be a dataframe, got {type(table).__name__}.")
+    frame = nw.from_native(table, eager_only=True).to_pandas().copy()
+    names = list(frame)
+    ends = []
+    for index, (name, following) in enumerate(pairwise(map(str, names))):
+        if name.endswith("lower") and following == f"{name[:-5]}upper":
+            ends.append(index)
+    if not ends:
+        raise ValueError(f"`table` must have columns with intervals, got {names}.")
+    for end in reversed(ends):  # insertions move the columns on the right
+        # An estimate, its standard error if it has one, and its interval are neighbors.
+        has_error = str(names[end - 1]).endswith("std_error")
+        part = names[end - 1 - has_error : end + 2]
+        numbers = frame[part].astype(float).to_numpy()
+        letters = _grade(numbers, z)
+        label = str(names[end]).removesuffix("lower") + "quality"
+        frame.insert(end + 2, label, letters)
+        if suppress:
+            for name in part:
+                column = frame[name]
+                whole = column.dtype.kind in "iu"
+                column = column.astype("Int64") if whole else column
+                frame[name] = column.mask(letters == WORST)
+    library = choose_library(table)
+    if library == "pyarrow":
+        return nw.from_native(frame, eager_only=True).to_arrow()
+    return convert_frame(frame, library)
+
+
+def _grade(numbers: Floats, z: float) -> NDArray[np.object_]:
+    """Return the letters of estimates, (n_rows,); None for an estimate without an interval.
+
+    `numbers` has the estimates, standard errors if they have any, and both bounds of intervals as columns.
+    """
+    value, *_, lower, upper = numbers.T
+    error = numbers[:, 1] if numbers.shape[1] == 4 else (upper - lower) / (2 * z)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        variation = np.where(error > 0, error / np.abs(value), 0 * value)
+    # A missing number has no letter if it was not released, and the worst if it was noise.
+    variation = np.where(np.isnan(variation), np.inf, variation)
+    codes = np.searchsorted([*LETTERS.values()], variation, side="right")
+    letters = np.array([*LETTERS, WORST], object)[codes]
+    letters[np.isnan(value) & np.isnan(lower)] = None
+    return letters

@@ -1,0 +1,84 @@
+"""Quality letters by the coefficient of variation."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from skdp import DPGroupBy, DPHistogram
+from skdp.metrics import grade_estimates
+from skdp.survey import survey_mean
+
+CODES = {"a": ["x", "y", "z"]}
+
+
+def make_table(variations):
+    value = np.array([100.0, -100.0, 100.0, 100.0, 100.0, 0.0, 0.0, 100.0])
+    error = np.array([*(100 * np.array(variations)), 1.0, 0.0, 0.0])
+    interval = {"lower": value - 2 * error, "upper": value + 2 * error}
+    return pd.DataFrame({"mean": value, "std_error": error} | interval)
+
+
+@pytest.mark.parametrize(
+    ("variations", "letters"),
+    [((0.049, 0.099, 0.149, 0.249, 0.333), "ABCDEFAA"), ((0.05, 0.1, 0.15, 0.25, 0.334), "BCDEFFAA")],
+)
+def test_letters_follow_the_published_limits(variations, letters):
+    assert "".join(grade_estimates(make_table(variations))["quality"]) == letters
+
+
+def test_medians_are_graded_by_their_intervals():
+    table = pd.DataFrame({"x_median": [10.0, 10.0, np.nan], "x_median_lower": [9.1, 0, np.nan]})
+    table["x_median_upper"] = 20 - table["x_median_lower"]
+    assert grade_estimates(table)["x_median_quality"].fillna("").tolist() == ["A", "F", ""]
+    assert grade_estimates(table, confidence_level=0.5)["x_median_quality"][0] == "C"
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_suppressed_estimates_are_missing_in_all_libraries(library):
+    rows = pd.DataFrame({"a": ["x"] * 500 + ["y"], "v": 3.0})
+    given = {"pandas": rows, "polars": pl.from_pandas(rows), "pyarrow": pa.Table.from_pandas(rows)}[library]
+    model = DPGroupBy(
+        1.0, by="a", keys=CODES, bounds=(0.0, 10.0), statistics=["count", "mean", "median"], random_state=2
+    )
+    table = model.fit(given).to_frame()
+    graded = grade_estimates(table, suppress=True)
+    assert type(graded) is type(table)
+    found = graded.reset_index() if library == "pandas" else graded
+    found = {"polars": pl.DataFrame.to_dicts, "pyarrow": pa.Table.to_pylist}.get(
+        library, lambda frame: frame.astype(object).where(frame.notna(), None).to_dict("records")
+    )(found)
+    assert [row["count_quality"] for row in found] == ["A", "F", "F"]
+    assert found[0]["count"] == int(found[0]["count"])
+    assert not isinstance(found[0]["count"], float)
+    for name in ("count", "count_std_error", "count_lower", "v_mean", "v_median_upper"):
+        assert [row[name] is None for row in found] == [False, True, True]
+
+
+def test_histograms_and_surveys_are_graded():
+    histogram = DPHistogram(10.0, domain=CODES, random_state=0).fit(pd.DataFrame({"a": ["x"] * 90 + ["y"] * 9}))
+    assert grade_estimates(histogram.to_frame())["quality"].tolist() == ["A", "A", "F"]
+    mean = survey_mean(pd.DataFrame({"x": np.arange(100.0)}))
+    assert grade_estimates(mean)["quality"].tolist() == ["B"]
+
+
+def test_column_of_a_key_is_no_interval():
+    table = pl.DataFrame(
+        {"lower": ["a"], "count": [9], "count_std_error": [1.0], "count_lower": [7], "count_upper": [11]}
+    )
+    graded = grade_estimates(table)
+    assert graded.columns == [*table.columns, "count_quality"]
+    assert graded["count_quality"].to_list() == ["C"]
+
+
+@pytest.mark.parametrize(
+    ("table", "error", "match"),
+    [
+        (np.zeros((2, 4)), TypeError, "`table` must be a dataframe, got ndarray"),
+        (pd.DataFrame({"count": [1], "lower": [0]}), ValueError, "`table` must have columns with intervals"),
+    ],
+)
+def test_tables_without_intervals_raise_errors(table, error, match):
+    with pytest.raises(error, match=match):
+        grade_estimates(table)
