@@ -36,7 +36,13 @@ from skdp.central.statistics import (
     split_persons,
     warn_user,
 )
-from skdp.domain import Categories, Domain, Interval, domains_of_dtypes
+from skdp.domain import (
+    MAX_WHOLE_NUMBER,
+    Categories,
+    Domain,
+    Interval,
+    domains_of_dtypes,
+)
 from skdp.exact import exp_minus_bounds
 from skdp.large import open_large
 from skdp.privacy import (
@@ -484,7 +490,7 @@ def make_interval(type_: str, low: float, high: float, has_missing: bool) -> Int
     `type_` is "real", "whole" or "date". Whole numbers and dates are at least `low` and less than `high`; dates are in
     days since 1970, in up to ten bins of about equal numbers of days.
     """
-    if type_ == "real":
+    if type_ == "real" or max(-low, high) > MAX_WHOLE_NUMBER:
         return Interval(low, high, missing=has_missing, real=True)
     # The smallest and the largest whole number that is at least `low` and less than `high`.
     first, last = sorted([math.ceil(low), math.ceil(high) - 1])
@@ -494,10 +500,8 @@ def make_interval(type_: str, low: float, high: float, has_missing: bool) -> Int
         return Interval([first - 0.5, first + 0.5], missing=has_missing, decimals=0)
     first = min(max(first, MIN_DAY), MAX_DAY - 1)
     last = min(max(last, first + 1), MAX_DAY)
-    n_bins = min(10, last - first)
-    days = [first + (last - first) * k // n_bins for k in range(n_bins + 1)]
-    edges = np.array(days, "datetime64[D]").tolist()
-    return Interval(edges=edges, missing=has_missing)
+    days = np.array([first, last], "datetime64[D]").tolist()
+    return Interval(*days, bins=min(10, last - first + 1), missing=has_missing)
 
 
 # The threshold of strings

@@ -17,7 +17,7 @@ from skdp.central.statistics import (
     Noise,
     bound_quantile,
 )
-from skdp.domain import Categories, Domain, Interval, has_single_numbers
+from skdp.domain import Categories, Domain, Interval, has_single_values
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import ByteSource
 from skdp.tables import (
@@ -37,7 +37,7 @@ def find_range(
     edges: list[Any] = []
     if isinstance(attribute, Interval):
         edges = list(attribute.edges)
-        if has_single_numbers(attribute):
+        if has_single_values(attribute):
             edges[-2] = edges[-1]  # the largest number has an edge below it
         # A bin is in the range if its lower edge is, because endpoints are edges.
         values = edges[:-1] + [None] * attribute.missing

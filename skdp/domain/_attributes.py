@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
-from datetime import date
+from datetime import date, timedelta
 from functools import lru_cache
 from itertools import pairwise
 from numbers import Integral, Real
@@ -27,7 +27,6 @@ from skdp.domain._bins import (
     encode_numbers,
     format_edge,
     make_even_edges,
-    make_whole_edges,
     parse_edges,
     round_numbers,
     shorten_edge,
@@ -236,12 +235,11 @@ class Interval:
     bins : int, optional
         Number of bins between `low` and `high`. None declares the bounds only:
         synthesizers then find bins from noisy counts, and all other estimators use 10
-        bins, or one for each day if there are fewer. Up to 10 whole numbers have a bin
-        each, in all estimators.
+        bins. Up to 10 whole numbers or days have a bin each, in all estimators.
         Bins of numbers have equal widths. Bins of dates have equal numbers of months if the range is a whole number
         of months that `bins` divides; otherwise equal widths, rounded down to days or
         microseconds. Bins of whole numbers have whole edges, rounded up; with as many bins
-        as whole numbers, each number has a bin.
+        as whole numbers or days, each has a bin.
     edges : sequence of float, date or datetime, optional
         Edges of the bins, instead of `low`, `high` and `bins`: at least 2, increasing,
         all of one type.
@@ -257,10 +255,10 @@ class Interval:
     Attributes
     ----------
     edges : tuple of float, date or datetime
-        The edges of the bins.
+        The edges of the bins. If each day has a bin, the last two edges are equal.
     has_bins : bool
-        True if `bins` or `edges` are declared, or at most 10 whole numbers; otherwise
-        synthesizers find bins.
+        True if `bins` or `edges` are declared, or at most 10 whole numbers or days;
+        otherwise synthesizers find bins.
     takes_fractions : bool
         False for whole numbers between bounds, where a fraction is outside the domain.
     missing : bool
@@ -277,8 +275,8 @@ class Interval:
     ValueError
         If the edges are not finite or not increasing, if both `edges` and `low` are
         given, if datetimes have a time zone or nanoseconds, if there are more `bins` than
-        whole numbers, or if `decimals` is out of range, exceeds the precision of floats
-        at the bounds, or contradicts `real`.
+        whole numbers or days, if whole numbers are beyond 2**52, or if `decimals` is out
+        of range, exceeds the precision of floats at the bounds, or contradicts `real`.
 
     Notes
     -----
@@ -301,7 +299,7 @@ class Interval:
     (('1', '2', '3', '4', '5', '6', '7'), False, True)
     >>> Interval(0, 100, bins=2, missing=True).encode(np.array([10.0, np.nan])).tolist()
     [0, 2]
-    >>> from datetime import date
+    >>> from datetime import date, timedelta
     >>> years = Interval(date(2000, 1, 1), date(2003, 1, 1), bins=3)
     >>> years.labels
     ('[2000-01-01, 2001-01-01)', '[2001-01-01, 2002-01-01)', '[2002-01-01, 2003-01-01]')
@@ -350,12 +348,15 @@ class Interval:
         if has_bounds:
             self.edges = _edges_between(low, high, bins, is_whole=is_whole)
         else:
-            self.edges = parse_edges(declared, "`edges`")
+            self.edges = parse_edges(declared, "`edges`", is_whole=is_whole)
         if len(self.edges) < 2:
             raise ValueError(
                 f"Interval requires at least 2 edges, got {len(self.edges)}."
             )
-        for lower, upper in pairwise(self.edges):
+        *inner, last = pairwise(self.edges)
+        # The last bin is closed, so it may be a single day.
+        is_day = bool(inner) and type(last[0]) is date and last[0] == last[1]
+        for lower, upper in inner if is_day else [*inner, last]:
             if lower >= upper:
                 raise ValueError(
                     "`edges` of an Interval must increase, got "
@@ -377,7 +378,7 @@ class Interval:
             self.decimals = 0  # dates have no decimals
         self.real = is_number and not is_whole
         self.takes_fractions = not (has_bounds and self.decimals == 0)
-        self.has_bins = not has_bounds or bins is not None or has_single_numbers(self)
+        self.has_bins = not has_bounds or bins is not None or has_single_values(self)
 
     def _check_decimals(self, decimals: Any, real: bool) -> None:
         """Check `decimals`, the declared number of decimals; `real` is True if the numbers have fractions."""
@@ -428,7 +429,8 @@ class Interval:
             edges[MAX_SHOWN_VALUES - 2 : -1] = ["…"]
         texts = [f"edges={_shorten(edges)}"]
         bounds = describe_bounds(self)
-        if bounds is not None and not (self.has_bins and self.takes_fractions):
+        is_even = self.takes_fractions and not has_single_values(self)
+        if bounds is not None and not (is_even and "bins" in bounds):
             declared = [bounds.pop("low"), bounds.pop("high")]
             texts = list(map(repr, declared))
             texts += [f"{name}={value}" for name, value in bounds.items()]
@@ -445,8 +447,8 @@ class Interval:
 
     @property
     def labels(self) -> tuple[str | None, ...]:  # numpydoc ignore=RT01
-        """The bins as text, whole numbers with a bin each as such; None for missing, if it is declared."""
-        if has_single_numbers(self):
+        """The bins as text, whole numbers and days with a bin each as such; None for missing, if it is declared."""
+        if has_single_values(self):
             return tuple(None if value is None else str(value) for value in self.values)
         texts = list(map(format_edge, self.edges))
         bins: list[str | None] = [f"[{low}, {high})" for low, high in pairwise(texts)]
@@ -535,12 +537,11 @@ def drop_bins(interval: Interval) -> Interval:
     return whole
 
 
-def has_single_numbers(interval: Interval) -> bool:
-    """Check if each bin has one whole number, between whole bounds."""
-    n_numbers = (
-        1 + interval.edges[-1] - interval.edges[0] if interval.decimals == 0 else 0
-    )
-    return not interval.takes_fractions and len(interval.edges) - 1 == n_numbers
+def has_single_values(interval: Interval) -> bool:
+    """Check if each bin has one whole number or day, between bounds."""
+    low, high = interval.edges[0], interval.edges[-1]
+    step = _find_step(low, not interval.takes_fractions)
+    return step is not None and len(interval) - interval.missing > (high - low) // step
 
 
 def describe_bounds(interval: Interval) -> dict[str, Any] | None:
@@ -548,13 +549,16 @@ def describe_bounds(interval: Interval) -> dict[str, Any] | None:
     low, high = interval.edges[0], interval.edges[-1]
     bounds: dict[str, Any] = {"low": shorten_edge(low), "high": shorten_edge(high)}
     bins = len(interval.edges) - 1
-    if interval.takes_fractions and interval.has_bins:
+    if not interval.has_bins or (has_single_values(interval) and bins <= DEFAULT_BINS):
+        return bounds
+    if interval.takes_fractions:
         # Even edges of fractions and dates declare the same as bounds.
+        step = _find_step(low, is_whole=False)
         with np.errstate(all="ignore"):
-            is_even = interval.edges == tuple(make_even_edges(low, high, bins))
-        return bounds | {"bins": bins} if is_even and interval.decimals != 0 else None
-    is_default = has_single_numbers(interval) and bins <= DEFAULT_BINS
-    return bounds if is_default or not interval.has_bins else bounds | {"bins": bins}
+            is_even = interval.edges == tuple(make_even_edges(low, high, bins, step))
+        if not is_even or interval.decimals == 0:
+            return None
+    return bounds | {"bins": bins}
 
 
 def describe_precision(interval: Interval, declared: Any) -> dict[str, Any]:
@@ -585,28 +589,37 @@ def _edges_between(
         raise ValueError(
             f"`bins` of an Interval must be a whole number of at least 1, got {bins!r}."
         )
-    low, high = parse_edges([low, high], "`low` and `high`")
-    is_whole = is_whole and isinstance(low, float)
-    if is_whole:
+    low, high = parse_edges([low, high], "`low` and `high`", is_whole=is_whole)
+    step = _find_step(low, is_whole)
+    if step == 1:
         low, high = np.ceil(low).item(), np.floor(high).item()
     if low >= high:
         raise ValueError(
             "`low` of an Interval must be less than high, got "
             f"{format_edge(low)} and {format_edge(high)}."
         )
-    if is_whole:
-        n_numbers = high - low + 1
-        bins = bins or int(min(DEFAULT_BINS, n_numbers))
-        if bins > n_numbers:
+    if step:
+        n_values = int((high - low) // step) + 1
+        bins = bins or min(DEFAULT_BINS, n_values)
+        if bins > n_values:
+            kind, remedy = "days", "For times of day, declare datetimes"
+            if step == 1:
+                kind, remedy = (
+                    "whole numbers",
+                    "For numbers with fractions, set real=True",
+                )
             raise ValueError(
-                f"`bins` of an Interval must be at most its {n_numbers:.0f} whole "
-                f"numbers, got {bins}. For numbers with fractions, declare "
-                f"Interval({low!r}, {high!r}, bins={bins})."
+                f"`bins` of an Interval must be at most its {n_values} {kind}, got {bins}. "
+                f"{remedy}."
             )
-        return make_whole_edges(low, high, bins)
-    if bins is None and type(low) is date:
-        bins = min(DEFAULT_BINS, (high - low).days)
-    return tuple(make_even_edges(low, high, int(bins or DEFAULT_BINS)))
+    return tuple(make_even_edges(low, high, int(bins or DEFAULT_BINS), step))
+
+
+def _find_step(edge: Edge, is_whole: bool) -> Any:
+    """Return the distance of successive values of an interval with a given edge: of whole numbers or days; or None."""
+    if isinstance(edge, float):
+        return 1 if is_whole else None
+    return timedelta(days=1) if type(edge) is date else None
 
 
 def _find_whole_middle(low: float, high: float) -> int:

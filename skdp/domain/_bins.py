@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -22,12 +23,28 @@ Edge = float | date
 
 # Floats represent all whole numbers up to this one.
 MAX_EXACT = 1 << 53
+# Floats represent the halves between whole numbers up to this one, such as the edge below
+# the largest number.
+MAX_WHOLE_NUMBER = 1 << 52
 
 
-def make_even_edges(low: Any, high: Any, bins: int) -> list[Any]:
-    """Return the edges of equal bins of numbers or dates; for dates, with equal numbers of months if possible."""
+def make_even_edges(low: Any, high: Any, bins: int, step: Any = None) -> list[Any]:
+    """Return the edges of equal bins of numbers or dates; for dates, with equal numbers of months if possible.
+
+    Whole numbers and days have a `step`. With as many bins as values, each value has a bin.
+    """
+    if step and bins > (high - low) // step:
+        # The last bin is closed, so the largest number needs an edge below it. The sum of a
+        # date and half a day is the date, so the last two edges of days are equal.
+        return [
+            *(low + index * step for index in range(bins - 1)),
+            high - step / 2,
+            high,
+        ]
     if isinstance(low, float):
-        return cut_evenly(low, high, bins).tolist()
+        edges = cut_evenly(low, high, bins).tolist()
+        # The bins contain the same whole numbers: [0, 9.5) and [9.5, 19) are 0 to 9 and 10 to 18.
+        return [low, *map(float, map(math.ceil, edges[1:-1])), high] if step else edges
     # Months have different lengths, so bins of equal widths would not start at months.
     months = 12 * (high.year - low.year) + high.month - low.month
     is_divisible = months > 0 and months % bins == 0
@@ -55,14 +72,12 @@ def cut_evenly(low: float, high: float, bins: int) -> Floats:
     return edges.astype(float)
 
 
-def make_whole_edges(low: float, high: float, bins: int) -> tuple[float, ...]:
-    """Return the edges of bins of whole numbers; with as many bins as numbers, each has a bin."""
-    if bins > high - low:
-        # The last bin is closed, so the largest number needs an edge below it.
-        return *np.arange(low, high).tolist(), high - 0.5, high
-    # The bins contain the same whole numbers: [0, 9.5) and [9.5, 19) are 0 to 9 and 10 to 18.
-    first, *inner, last = make_even_edges(low, high, bins)
-    return first, *(float(math.ceil(edge)) for edge in inner), last
+def make_edge_array(edges: Sequence[Edge], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return edges as an ascending array; the last bin of days ends at the beginning of the next day."""
+    array = np.array(edges, dtype)
+    if dtype == "datetime64[D]":
+        array[-1] += 1
+    return array
 
 
 def round_numbers(
@@ -85,8 +100,11 @@ def round_numbers(
     return rounded, moved, np.abs(rounded[moved] - numbers) > error
 
 
-def parse_edges(edges: Any, name: str) -> tuple[Any, ...]:
-    """Check the edges of an Interval and return them as floats, dates or datetimes; `name` is for errors."""
+def parse_edges(edges: Any, name: str, *, is_whole: bool) -> tuple[Any, ...]:
+    """Check the edges of an Interval and return them as floats, dates or datetimes; `name` is for errors.
+
+    `is_whole` states that numbers are whole.
+    """
     if isinstance(edges, str) or not np.iterable(edges):
         raise TypeError(
             f"{name} of an Interval must be a sequence, got {type(edges).__name__}."
@@ -98,6 +116,13 @@ def parse_edges(edges: Any, name: str) -> tuple[Any, ...]:
         raise TypeError(
             f"{name} of an Interval must be all numbers, all dates, or all datetimes, "
             f"got {' and '.join(sorted(types))}."
+        )
+    is_large = any(isinstance(e, float) and abs(e) > MAX_WHOLE_NUMBER for e in parsed)
+    if is_whole and is_large:
+        raise ValueError(
+            f"{name} of an Interval of whole numbers must be from -2**52 to 2**52 "
+            "(4,503,599,627,370,496), got a larger number. List the values, or set "
+            "real=True if rounded numbers suffice."
         )
     return parsed
 

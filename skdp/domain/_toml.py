@@ -26,7 +26,7 @@ from skdp.domain._attributes import (
     name_column_in_errors,
     read_bins,
 )
-from skdp.domain._bins import shorten_edge
+from skdp.domain._bins import MAX_WHOLE_NUMBER, shorten_edge
 from skdp.tables import (
     ColumnError,
     Table,
@@ -422,6 +422,11 @@ def cut_numbers(values: Sequence[Any], bins: int, *, has_bins: bool) -> Interval
     numbers = np.array(values, float)
     low, high = Fraction(float(numbers.min())), Fraction(float(numbers.max()))
     is_whole = bool((numbers == np.floor(numbers)).all())
+    if is_whole and max(-low, high) > MAX_WHOLE_NUMBER:
+        raise ColumnError(
+            "has whole numbers beyond 2**52, such as identifiers, which bins round; drop "
+            "the column, or declare its bounds with real=True"
+        )
     # Edges are multiples of the width, so a range around 0 has at least two bins.
     max_bins = max(bins, 2)
     for width in _list_round_widths((high - low) / max_bins, is_whole):
@@ -469,6 +474,8 @@ def _cut_dates(values: Sequence[Any], bins: int) -> Interval:
     else:
         indices = np.linspace(0, edges.size - 1, bins + 1).astype(int)
         edges = edges[indices]
+    if unit == "D" and edges.size > 2:
+        edges[-1] = edges[-2]  # each day has a bin
     # The stop edge may be after the year 9999.
     days = np.minimum(edges.astype("datetime64[D]"), np.datetime64(date.max))
     return Interval(edges=days.tolist())

@@ -391,6 +391,18 @@ def test_bounds_of_whole_numbers_are_whole(low, high):
         assert high <= interval.edges[-1] <= high + (high - low) / 2
 
 
+def test_last_found_day_has_a_bin_of_its_own():
+    days = np.datetime64("1970-01-01") + np.random.default_rng(0).integers(0, 8, 20_000)
+    interval = discover_domain(pd.DataFrame({"x": days}), 2.0, 1e-6, random_state=0)["x"]
+    assert interval.values == tuple(np.unique(days).tolist())
+
+
+def test_found_whole_numbers_beyond_2_to_the_52_are_real():
+    """Whole bounds beyond 2**52 are an error, which must not come after the charge."""
+    interval = discover_domain(pd.DataFrame({"x": np.arange(20_000) + 2**60}), 2.0, 1e-6, random_state=0)["x"]
+    assert interval.real
+
+
 TEXTS = ["clerk"] * 3 + ["nurse"] * 2 + [None] * 4
 TEXT_COLUMNS = {
     "str": pd.Series(TEXTS, dtype="str"),

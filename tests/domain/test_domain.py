@@ -174,7 +174,7 @@ def test_fraction_between_whole_bounds_is_outside_the_domain_and_between_edges_i
     for edges in (Interval([0, 5, 10]), Interval(0.0, 10.0, bins=2), Interval(0, 10, bins=2, real=True)):
         assert edges.encode(numbers).tolist() == [0, 0, 1, 1]
     assert Interval([0, 5, 10]) != Interval(0, 10, bins=2)
-    with pytest.raises(ValueError, match=r"at most its 2 whole numbers, got 10. .* Interval\(0.0, 1.0, bins=10\)"):
+    with pytest.raises(ValueError, match=r"at most its 2 whole numbers, got 10. .* set real=True"):
         Interval(0, 1, bins=10)
 
 
@@ -196,11 +196,11 @@ def test_bins_of_whole_numbers_have_a_width_of_at_least_1():
     [
         skdp.Interval(16, 70),
         skdp.Interval(1, 50, missing=True),
-        skdp.Interval(0, 10**18),
+        skdp.Interval(0, 2**52),
         skdp.Interval(0.0, 1.0),
         skdp.Interval(0.5, 9.25, decimals=2),
         skdp.Interval(0, 90, real=True),
-        skdp.Interval(date(2000, 1, 1), date(2000, 1, 4)),
+        skdp.Interval(date(2000, 1, 1), date(2000, 1, 11)),
         skdp.Interval(datetime(2000, 1, 1, 12), datetime(2000, 1, 4)),
     ],
     ids=repr,
@@ -240,12 +240,45 @@ def test_decimals_beyond_the_precision_of_floats_raise_an_error():
         skdp.Interval(0, 46e13, decimals=1)
 
 
+@pytest.mark.parametrize("options", [{}, {"decimals": 0, "bins": 3}])
+def test_whole_bounds_beyond_2_to_the_52_are_an_error_with_a_remedy(options):
+    """The half below the largest number was rounded, so that its bin lost or gained numbers."""
+    assert skdp.Interval(2**52 - 2, 2**52, **options).encode(np.array([2**52 - 1, 2**52])).tolist() == [1, 2]
+    for bounds in ((2**53 - 2, 2**53), (-(2**52) - 1, 0), (0, 2**52 + 1)):
+        with pytest.raises(ValueError, match=r"from -2\*\*52 to 2\*\*52 .*set real=True"):
+            skdp.Interval(*bounds, **options)
+    with pytest.raises(ValueError, match=r"`edges` .*set real=True"):
+        skdp.Interval([0, 10, 2**60])
+    assert skdp.Interval(0, 2**60, real=True).edges[-1] == 2**60
+
+
 def test_text_of_many_values_is_shortened():
     texts = [repr(skdp.Domain({"x": list(range(size))})["x"]) for size in (8, 9)]
     assert texts == ["[0, 1, 2, 3, 4, 5, 6, 7]", "[0, 1, 2, 3, 4, 5, 6, 7, …]"]
 
 
+DAYS = [date(2020, 1, day) for day in range(1, 13)]
+
+
 class TestDates:
+    @pytest.mark.parametrize(("n_days", "bins"), [(3, None), (7, 7), (10, None), (12, 12)])
+    def test_last_day_has_a_bin_of_its_own(self, n_days, bins):
+        """The last day was counted with the day before, and seven days with bins=7 were refused."""
+        interval = skdp.Interval(DAYS[0], DAYS[n_days - 1], bins=bins)
+        assert interval.encode(np.array(DAYS[:n_days])).tolist() == list(range(n_days))
+        assert interval.values == tuple(DAYS[:n_days])
+        assert interval.labels == tuple(map(str, DAYS[:n_days]))
+        assert interval.has_bins
+        assert all(copied.values == interval.values for copied in copy_in_all_forms(interval))
+
+    def test_more_bins_than_days_are_an_error(self):
+        with pytest.raises(ValueError, match=r"at most its 3 days, got 4. For times of day, declare datetimes"):
+            skdp.Interval(DAYS[0], DAYS[2], bins=4)
+        with pytest.raises(ValueError, match="must increase"):
+            skdp.Interval([DAYS[0], DAYS[0]])
+        with pytest.raises(ValueError, match="must increase"):
+            skdp.Interval([DAYS[0], DAYS[1], DAYS[1], DAYS[2]])
+
     def test_range_of_whole_months_has_bins_of_whole_months(self):
         assert years(2000, 2020, bins=20).edges == tuple(date(year, 1, 1) for year in range(2000, 2021))
         quarters = skdp.Interval(datetime(2019, 11, 28, 9), datetime(2020, 11, 28, 9), bins=4).edges

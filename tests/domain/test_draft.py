@@ -136,8 +136,8 @@ DAY = dt.timedelta(days=1)
 @pytest.mark.parametrize(
     ("first", "step", "number", "interval"),
     [
-        (dt.date(1999, 3, 5), DAY, 20, Interval(dt.date(1999, 3, 5), dt.date(1999, 3, 25), bins=20)),
-        (dt.date(1999, 3, 1), DAY, 32, Interval(dt.date(1999, 3, 1), dt.date(1999, 4, 2), bins=32)),
+        (dt.date(1999, 3, 5), DAY, 20, Interval(dt.date(1999, 3, 5), dt.date(1999, 3, 24), bins=20)),
+        (dt.date(1999, 3, 1), DAY, 32, Interval(dt.date(1999, 3, 1), dt.date(1999, 4, 1), bins=32)),
         # Times count as dates.
         (dt.datetime(2020, 1, 1, 3), DAY, 366, Interval(dt.date(2020, 1, 1), dt.date(2021, 1, 1), bins=12)),
         (dt.date(2024, 2, 5), DAY, 1461, Interval(dt.date(2024, 1, 1), dt.date(2028, 3, 1), bins=25)),

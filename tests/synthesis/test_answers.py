@@ -249,7 +249,8 @@ def test_range_from_the_upper_bound_is_a_part_of_the_last_bin(interval, bound, e
     model = DPMarginalSynthesizer(10.0, domain=bounds_only(domain, bins), random_state=0).fit(table)
     for limits in [(bound, None), (bound, bound)]:
         estimate = model.count_estimate({"x": limits})
-        assert not estimate.supported
+        # A frequent day has a bin of its own.
+        assert estimate.supported == (isinstance(bound, date) and bins == "found")
         assert estimate.count == pytest.approx(expected, abs=30)
 
 

@@ -267,6 +267,23 @@ def test_whole_numbers_between_bounds_have_their_proportions(declared):
         assert ((drawn["x"] % 2 == 0) == (drawn["even"] == "yes")).mean() > 0.99
 
 
+@pytest.mark.parametrize("n_days", [3, 12, 400, 900])
+def test_days_between_bounds_have_their_proportions(n_days):
+    """The last declared day shared a bin and a cell with the day before: 300, 336, 364 for 300, 690, 10 rows."""
+    days = np.datetime64("2020-01-01") + np.array([0, n_days - 2, n_days - 1])
+    table = pd.DataFrame({"day": np.repeat(days, [300, 690, 10]).astype("datetime64[s]"), "x": ["a", "b"] * 500})
+    low, *_, high = days.tolist()
+    for bins in (None, 1):
+        domain = {"day": Interval(low, high, bins=bins), "x": ["a", "b"]}
+        drawn = DPMarginalSynthesizer(500.0, domain=domain, random_state=0).fit(table).sample(1000)
+        columns = DPColumnSynthesizer(columns=["day"], epsilon=500.0, domain=domain, random_state=0)
+        for rows in (drawn, columns.fit_transform(table)):
+            counts = rows["day"].value_counts().reindex(days.astype("datetime64[s]"), fill_value=0)
+            # Six standard errors of two samples, by which a drawn row may have another day.
+            assert np.abs(counts - [300, 690, 10]).max() < 130, counts
+            assert counts.iloc[-1] < 40
+
+
 def test_toml_numbers_with_point_declare_fractions():
     domain = Domain.from_toml("[columns.a]\nlow = 0.0\nhigh = 9.0\n[columns.b]\nlow = 0\nhigh = 90\n")
     assert (domain["a"].real, domain["b"].real) == (True, False)

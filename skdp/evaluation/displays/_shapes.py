@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.base import AxesLike, ColumnName
-from skdp.domain import Interval
+from skdp.domain import Interval, make_edge_array
 from skdp.evaluation._style import (
     INK,
     MAX_VALUES,
@@ -189,9 +188,7 @@ def _draw_steps(axes: Any, shape: Any) -> None:
 
     `shape` has the bins, and for each bin the values, standard errors and whether it is supported.
     """
-    edges = np.array(shape.bins.edges)
-    if isinstance(shape.bins.edges[0], date):
-        edges = edges.astype("datetime64[D]")
+    edges = make_edge_array(shape.bins.edges, shape.bins.dtype)
     # The last entry of a shape, for missing numbers, is not drawn.
     n_bins = len(edges) - 1
     values, errors = _select_bins(shape, slice(n_bins))

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._arrays import Floats, Mask
 from skdp.base import ColumnName, check_confidence_level
 from skdp.central import find_range
-from skdp.domain import Categories, Domain, Interval
+from skdp.domain import Categories, Domain, Interval, make_edge_array
 from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.measure import find_columns
 from skdp.synthesis.model import (
@@ -257,10 +257,14 @@ def weigh_range(
             f"The range of column {name!r} must be (low, high) with low <= high, got "
             f"{limits}."
         )
+    edges = make_edge_array(values.edges, values.dtype)
+    is_day = edges.dtype == "datetime64[D]"
     if values.decimals == 0:
         start, stop = np.ceil(start), np.ceil(stop)
-    dtype = float if values.dtype.kind == "f" else "datetime64[us]"
-    edges = np.array(values.edges, dtype)
+    if is_day:  # rounded up, because a day is its midnight
+        start, stop = [(limit - 1).astype(edges.dtype) + 1 for limit in (start, stop)]
+    if stop == np.array(values.edges[-1], edges.dtype):
+        stop = edges[-1]  # The last bin contains its upper edge.
     low = np.clip(start, edges[:-1], edges[1:])
     high = np.clip(stop, edges[:-1], edges[1:])
     # Numbers are uniform within a bin, or within its fine cells.
@@ -269,7 +273,7 @@ def weigh_range(
         is_part = (weights > 0) & (weights < 1)
         ranks = shape.rank(np.asarray(high)) - shape.rank(np.asarray(low))
         weights[is_part] = np.clip(ranks[is_part], MIN_PART, 1 - MIN_PART)
-    if start == edges[-1] <= stop:
+    if start == edges[-1] <= stop and not is_day:
         # The last bin is closed. Its upper bound is in the last fine cell; without fine
         # cells, the bin has one or two numbers.
         if shape is None:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Floats
-from skdp.domain import Domain, Interval, drop_bins
+from skdp.domain import Domain, Interval, drop_bins, make_edge_array
 from skdp.synthesis.answers._fitted_table import FittedTable
 from skdp.synthesis.measure import NumberCounts, find_columns, fit_counts, structure_of
 from skdp.synthesis.model import Clique, Marginal, shape_of
@@ -132,8 +132,8 @@ def _read_numbers(
 
 def _read_cells(bins: Interval, listed: Sequence[Any]) -> Interval:
     """Read the edges of the fine cells of an interval, and check that they divide its bins."""
-    edges = np.array(listed, bins.dtype)
-    declared = np.array(bins.edges, bins.dtype)
+    edges = make_edge_array(listed, bins.dtype)
+    declared = make_edge_array(bins.edges, bins.dtype)
     is_same = np.array_equal(edges[[0, -1]], declared[[0, -1]])
     if not is_same or not np.isin(declared, edges).all():
         raise ValueError(

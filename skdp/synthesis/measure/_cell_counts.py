@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from skdp._arrays import Floats, Indices, Mask
-from skdp.domain import Domain, Interval
+from skdp.domain import Domain, Interval, make_edge_array
 from skdp.synthesis.measure._budget import PrivateCounts
 from skdp.synthesis.measure._interactions import group_values
 from skdp.synthesis.measure._tails import fit_tails
@@ -164,7 +164,7 @@ def _divide_cells(
         for column, counts in private.measure_cells(parts, part).items():
             fine, is_part = divided[column]
             is_part &= _mark_frequent(counts, fine, min_count)
-            edges = np.array(fine.edges, fine.dtype)
+            edges = make_edge_array(fine.edges, fine.dtype)
             found[column].append((edges[:-1][is_part], edges[1:][is_part]))
             if is_part.any():
                 wide[column] = fine, is_part
@@ -282,7 +282,7 @@ def _choose_bins(
     columns = dict(domain)
     for column in found:
         fine = numbers.cells[column]
-        edges = np.array(fine.edges, fine.dtype)
+        edges = make_edge_array(fine.edges, fine.dtype)
         one_bin = np.array([0, edges.size - 1])
         proportions, _, _ = counts[column].estimate_proportions(one_bin)
         cuts = _cut(proportions, min(MAX_BINS, max_bins, n_bins))
@@ -325,7 +325,7 @@ class CellCounts:
         clear = CLEAR_NUMBER_STD_ERRORS
         if not is_gaussian:
             clear = CLEAR_NUMBER_STD_ERRORS_PURE
-        edges = np.array(fine.edges, fine.dtype).astype(float)
+        edges = make_edge_array(fine.edges, fine.dtype).astype(float)
         # No sum of squares overflows.
         edges = np.ldexp(edges, -math.frexp(np.abs(edges).max())[1])
         return cls(counts, covariance, edges, widths, clear)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skdp._arrays import Codes, Floats, Indices, Integers, Mask
-from skdp.domain import Domain, Interval, type_of_attribute
+from skdp.domain import Domain, Interval, make_edge_array, type_of_attribute
 from skdp.synthesis.model import Marginal
 from skdp.tables import number_dtype
 
@@ -44,34 +44,28 @@ class Steps:
 
         They are a grid of whole numbers, decimals or days with a step size; the step of real numbers is 0.
         """
-        edges = np.array(interval.edges, interval.dtype)
+        edges = make_edge_array(interval.edges, interval.dtype)
         if edges.dtype.kind == "M":
             return cls._of_dates(edges)
-        dtype = number_dtype(type_of_attribute(interval))
-        if interval.decimals:
+        if interval.decimals is not None:
+            unit = 10.0**interval.decimals
             steps = _first_steps(edges, interval.decimals)
-            is_last = steps[-1] / 10.0**interval.decimals > edges[-1]
-            largest = max(steps[0], steps[-1] - is_last)
-            return cls._between(steps, largest, 10.0**interval.decimals)
-        if dtype.kind not in "iu":
-            first, stop = edges[:-1].copy(), edges[1:].copy()
-            last = np.nextafter(stop, first)
-            stop[-1] = np.nextafter(stop[-1], np.inf)  # The last bin is closed.
-            is_point = _is_point(edges)
-            first[is_point] = _find_roundest(first[is_point], stop[is_point])
-            return cls(first, np.maximum(first, last), 0)
-        limits = np.iinfo(dtype)
-        steps = np.clip(np.ceil(edges), float(limits.min), None)
-        largest = min(np.floor(edges[-1]), float(limits.max))
-        if largest > limits.max:  # The largest integer was rounded up to a float.
-            largest = float(np.nextafter(largest, 0.0))
-        return cls._between(steps, largest, 1.0)
+            largest = max(steps[0], steps[-1] - (steps[-1] / unit > edges[-1]))
+            return cls._between(steps, largest, unit)
+        first, stop = edges[:-1].copy(), edges[1:].copy()
+        last = np.nextafter(stop, first)
+        stop[-1] = np.nextafter(stop[-1], np.inf)  # The last bin is closed.
+        is_point = _is_point(edges)
+        first[is_point] = _find_roundest(first[is_point], stop[is_point])
+        return cls(first, np.maximum(first, last), 0)
 
     @classmethod
     def _of_dates(cls, edges: NDArray[np.datetime64]) -> Steps:
         """Find the dates in bins with these edges: whole days, seconds or microseconds."""
         steps, unit = _count_units(edges)
-        numbers = cls._between(steps, steps[-1], 1)
+        # The last bin of datetimes contains its upper edge.
+        is_closed = edges.dtype != "datetime64[D]"
+        numbers = cls._between(steps, steps[-1] - (not is_closed), 1)
 
         def to_dates(counts: NDArray[Any]) -> NDArray[np.datetime64]:
             return counts.astype(np.int64).astype(unit).astype(edges.dtype)
@@ -155,7 +149,7 @@ def find_middles(interval: Interval) -> NDArray[Any]:
 
 def cut_finely(interval: Interval) -> Interval:
     """Cut the declared bins of an interval into fine cells by public facts; return the interval if none is finer."""
-    edges = np.array(interval.edges, interval.dtype)
+    edges = make_edge_array(interval.edges, interval.dtype)
     if not interval.has_bins:  # only the bounds are declared
         edges = edges[[0, -1]]
     bins = with_edges(interval, edges)
@@ -236,7 +230,7 @@ def _join_edges(interval: Interval, fine: Floats) -> Floats:
 
 def divide_cells(cells: Interval, is_divided: Mask) -> tuple[Interval, Mask]:
     """Divide some cells of an interval into at most `N_PARTS` parts; also mark the parts of those that are divided."""
-    edges = np.array(cells.edges, cells.dtype)
+    edges = make_edge_array(cells.edges, cells.dtype)
     unit: Any = None
     numbers: Any = edges
     if edges.dtype.kind == "M":
@@ -266,12 +260,19 @@ def add_cells(
     order = np.lexsort((-high.astype(float), low))
     low, high = low[order], high[order]
     is_narrowest = np.append(low[1:] >= high[:-1], True)[: low.size]
-    edges = [np.array(cells.edges, cells.dtype), low[is_narrowest], high[is_narrowest]]
+    edges = [
+        make_edge_array(cells.edges, cells.dtype),
+        low[is_narrowest],
+        high[is_narrowest],
+    ]
     return with_edges(cells, np.unique(np.concatenate(edges)))
 
 
 def with_edges(interval: Interval, edges: NDArray[Any]) -> Interval:
     """Return an interval with other edges, and the same missing values, decimals, type of numbers and releases."""
+    if edges.dtype == "datetime64[D]":
+        # The last bin of days ends at the beginning of the next day.
+        edges = np.append(edges[:-1], edges[-1] - 1)
     cut = Interval(
         edges=edges.tolist(),
         missing=interval.missing,
@@ -311,8 +312,8 @@ def cut_domain(domain: Domain) -> dict[int, Interval]:
 
 def find_starts(bins: Interval, cells: Interval) -> Indices:
     """Return the index of the first cell of each bin, followed by the number of cells; shape (n_bins + 1,)."""
-    edges = np.array(bins.edges, cells.dtype)
-    return np.searchsorted(np.array(cells.edges, cells.dtype), edges)
+    edges = make_edge_array(bins.edges, cells.dtype)
+    return np.searchsorted(make_edge_array(cells.edges, cells.dtype), edges)
 
 
 def find_bins(bins: Interval, cells: Interval) -> Indices:
@@ -325,7 +326,7 @@ def find_bins(bins: Interval, cells: Interval) -> Indices:
 
 def find_points(cells: Interval) -> Mask:
     """Mark the cells that contain only one number, which is their lower edge."""
-    edges = np.array(cells.edges, cells.dtype)
+    edges = make_edge_array(cells.edges, cells.dtype)
     if cells.decimals is not None or edges.dtype.kind == "M":
         return np.zeros(edges.size - 1, bool)
     return _is_point(edges)
@@ -406,5 +407,6 @@ class Shape:
 
     def rank(self, values: NDArray[Any]) -> Floats:
         """Return the ranks of numbers or dates, from b to b + 1 within bin b (see `cumulative`)."""
-        edges = np.array(self.cells.edges, values.dtype).astype(float)
+        edges = make_edge_array(self.cells.edges, self.cells.dtype)
+        edges = edges.astype(values.dtype).astype(float)
         return np.interp(values.astype(float), edges, self.cumulative)
