@@ -9,7 +9,7 @@ PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 
 .PHONY: report docs test lint types layers pytest pytest-first pytest-second notebooks-write test-long test-versions release-check book release bench outside clean
 
-report: .venv/installed
+report: .venv/report
 	$(BIN)/skdp report --out report
 
 # The site, in site/html/index.html. Warnings, such as broken links, are errors; then its search is tested.
@@ -78,14 +78,26 @@ bench: .venv-bench/installed
 	for name in $(BENCHMARKS); do .venv-bench/bin/python benchmarks/run.py $$name || exit 1; done
 
 # uv takes a sixth of the time of pip. pip is used if uv is not available, or finds no packages because it does not read
-# pip's settings. All files are compiled once, except tests of dependencies and rarely used packages; otherwise each
-# process of the tests compiles skdp.
-.venv/installed: pyproject.toml constraints.txt
+# pip's settings.
+INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[$(EXTRAS)]' \
+		|| $(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[$(EXTRAS)]'
+.venv/uv: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("skdp needs Python 3.11 or later: make PYTHON=...")'
 	$(PYTHON) -m venv .venv
 	-$(BIN)/pip install --quiet uv
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[all,dev]' \
-		|| $(BIN)/pip install --quiet --no-compile --constraint constraints.txt --editable '.[all,dev]'
+	touch $@
+
+# The report needs 32 of the 149 packages of the tests.
+.venv/report: EXTRAS = fairness,plot
+.venv/report: .venv/uv
+	$(INSTALL)
+	touch $@
+
+# All files are compiled once, except tests of dependencies and rarely used packages; otherwise each process of the tests
+# compiles skdp.
+.venv/installed: EXTRAS = all,dev
+.venv/installed: .venv/uv
+	$(INSTALL)
 	-$(BIN)/python -m compileall -qq -j 0 -x '/(tests?|babel|bleach|debugpy|distutils|docutils|fontTools|IPython|jedi|mypyc?|pip|prompt_toolkit|pygments|setuptools|snowballstemmer|sphinx|wcwidth)/' .venv/lib skdp tests
 	touch $@
 

@@ -53,7 +53,6 @@ from skdp.evaluation import (
     attribute_inference,
     privacy_curve,
 )
-from skdp.evaluation.report import count_study
 from skdp.metrics import debiased_fairness, fairness_report
 from skdp.oracles import RandomizedResponse
 from skdp.privacy import local_epsilon
@@ -203,31 +202,40 @@ plt.show()
 # %% [markdown]
 # ### What can go wrong: the error of a single release
 #
-# The error of a single release is a poor estimate of the expected error. `count_study` makes 100 releases at each of
-# six values of ε:
+# The error of a single release is a poor estimate of the expected error. The next cell makes 100 releases at each of six
+# values of ε:
 
 # %%
 EPSILONS = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0)
-study = count_study(
-    cells,
-    domain,
-    epsilons=EPSILONS,
-    n_repeats=100,
-    random_state=0,
-)
-summary = study.summary.set_index("epsilon")
-summary[["l1_mean", "l1_mean_expected", "l2_rms", "l2_rms_expected", "coverage"]].round(
-    2
-)
+rows, expected = [], {}
+for seed, epsilon in enumerate(EPSILONS):
+    repeated = RandomizedResponseEncoder(
+        epsilon, strategy="joint", categories=domain, random_state=seed
+    ).fit(cells)
+    variances = repeated.count_variances(true_counts)
+    expected[epsilon] = {
+        "L1 expected": np.sqrt(variances * 2 / np.pi).sum(),
+        "L2 expected": np.sqrt(variances.sum()),
+    }
+    for repeat in range(100):
+        counts = repeated.estimate_counts(repeated.transform(cells))
+        error = counts["count"] - true_counts
+        covers = true_counts.between(counts["lower"], counts["upper"]).mean()
+        rows.append((epsilon, repeat, error.abs().sum(), (error**2).sum(), covers))
+names = ["epsilon", "repeat", "L1", "L2", "coverage"]
+errors = pd.DataFrame(rows, columns=names)
+summary = errors.groupby("epsilon")[["L1", "L2", "coverage"]].mean()
+summary["L2"] = np.sqrt(summary["L2"])
+summary = summary.join(pd.DataFrame(expected).T)
+summary[["L1", "L1 expected", "L2", "L2 expected", "coverage"]].round(2)
 
 # %% [markdown]
 # L1 is the sum of the errors of the four counts, and L2 is the square root of the sum of their squares. The expected
-# errors are computed from the channel and the counts (`l1_mean_expected` assumes normal errors; `l2_rms_expected` is
-# exact). The next cells compute how often a single release at a smaller ε has a smaller error than a single release at
+# errors are computed from the channel and the counts (the expected L1 assumes normal errors; the expected L2 is exact). The next cells compute how often a single release at a smaller ε has a smaller error than a single release at
 # a larger ε:
 
 # %%
-l1 = study.errors.pivot(index="repeat", columns="epsilon", values="l1")
+l1 = errors.pivot(index="repeat", columns="epsilon", values="L1")
 swapped = {
     f"ε = {low:g} and {high:g}": (l1[low] < l1[high]).mean()
     for low, high in itertools.pairwise(EPSILONS)
@@ -239,8 +247,8 @@ pd.Series(
 
 # %%
 fig, ax = plt.subplots(figsize=(7, 3.5))
-ax.loglog(summary.index, summary["l1_mean_expected"], label="expected, in closed form")
-quantiles = study.errors.groupby("epsilon")["l1"].quantile([0.05, 0.95])
+ax.loglog(summary.index, summary["L1 expected"], label="expected, in closed form")
+quantiles = errors.groupby("epsilon")["L1"].quantile([0.05, 0.95])
 ax.vlines(
     summary.index,
     *quantiles.unstack().to_numpy().T,

@@ -203,7 +203,7 @@ def fairness_study(
         if isinstance(sensitive_features, list)
         else [sensitive_features]
     )
-    table = _read_table(X, y, encoders, domain, names, privileged, positive_label)
+    table = read_table(X, y, encoders, domain, names, privileged, positive_label)
     if sample_weight is not None:
         table = replace(table, weights=parse_weights(sample_weight, X, len(X)))
     seed = draw_seed(random_state)
@@ -270,7 +270,7 @@ def _warn_once(caught: list[tuple[Any, ...]], n_splits: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class StudyTable:
     """Rows of a study, with their labels, protected columns and groups."""
 
     X: pd.DataFrame
@@ -281,7 +281,7 @@ class _Table:
     privileged: dict[Any, list[Any]]
     weights: Floats | None = None
 
-    def take(self, rows: Indices) -> _Table:
+    def take(self, rows: Indices) -> StudyTable:
         """Return the table of the rows with some indices."""
         X = self.X.iloc[rows].reset_index(drop=True)
         weights = None if self.weights is None else self.weights[rows]
@@ -324,7 +324,7 @@ def _is_categorical(domain: Domain, name: Any) -> bool:
     return name in domain.columns and not isinstance(domain[name], Interval)
 
 
-def _read_table(
+def read_table(
     X: Any,
     y: Any,
     encoders: dict[str, Any],
@@ -332,7 +332,7 @@ def _read_table(
     sensitive_features: list[Any],
     privileged: Any,
     positive_label: Any,
-) -> _Table:
+) -> StudyTable:
     """Check the parameters of `fairness_study`, and return its rows, labels and groups."""
     if not isinstance(X, pd.DataFrame):
         name = f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}"
@@ -375,7 +375,7 @@ def _read_table(
             strict=True,
         )
     )
-    table = _Table(
+    table = StudyTable(
         X.reset_index(drop=True), labels, domain, protected, sensitive_features, values
     )
     for names in table.list_comparisons():
@@ -387,20 +387,25 @@ def _read_table(
                 f"Column {title} of X must have both privileged and unprivileged "
                 f"values, got `privileged`={given} with the declared values {declared}."
             )
-    for name in X.columns:
+    check_declared(X, domain, protected)
+    for name in X.columns.difference(protected, sort=False):
         is_number = pd.api.types.is_numeric_dtype(X[name].dtype)
-        if name in protected:
-            if (domain[name].encode(X[name].to_numpy()) >= len(domain[name])).any():
-                raise ValueError(
-                    f"Column {name!r} must have only values in the domain, got another "
-                    "value."
-                )
-        elif not (is_number or _is_categorical(domain, name)):
+        if not (is_number or _is_categorical(domain, name)):
             raise ValueError(
                 f"Column {name!r} must be declared in domain, got only "
                 f"{list(domain.columns)}."
             )
     return table
+
+
+def check_declared(X: pd.DataFrame, domain: Domain, names: Iterable[Any]) -> None:
+    """Raise an error if a column of a table has a value outside its domain."""
+    for name in names:
+        if (domain[name].encode(X[name].to_numpy()) >= len(domain[name])).any():
+            raise ValueError(
+                f"Column {name!r} must have only values in the domain, got another "
+                "value."
+            )
 
 
 def _list_protected(encoder: Any, sensitive_features: list[Any]) -> list[Any]:
@@ -422,7 +427,7 @@ def _list_protected(encoder: Any, sensitive_features: list[Any]) -> list[Any]:
 
 @on_one_thread
 def _score_method(
-    table: _Table, split: int, name: str, model: Any, encoder: Any
+    table: StudyTable, split: int, name: str, model: Any, encoder: Any
 ) -> tuple[dict[str, float], tuple[int, int], list[Any]]:
     """Train and score a method on a split; return scores, (n_train, n_test), and the class and text of warnings.
 
@@ -452,7 +457,7 @@ def _score_method(
 
 
 def _score_predictions(
-    test: _Table, predicted: NDArray[Any] | None, probabilities: NDArray[Any] | None
+    test: StudyTable, predicted: NDArray[Any] | None, probabilities: NDArray[Any] | None
 ) -> dict[str, float]:
     """Return the accuracy, the area under the curve and the fairness of predictions; nan without predictions.
 
@@ -474,7 +479,7 @@ def _score_predictions(
 
 
 def _compare_groups(
-    test: _Table, predicted: NDArray[Any] | None, names: list[Any]
+    test: StudyTable, predicted: NDArray[Any] | None, names: list[Any]
 ) -> dict[str, float]:
     """Compare the privileged rows in all columns of `names` with the other rows; nan without predictions."""
     is_privileged = test.find_privileged(names)
@@ -513,7 +518,7 @@ Predictions = tuple[NDArray[Any], NDArray[Any] | None]
 
 
 def _fit_method(
-    name: str, model: Any, train: _Table, test: _Table, encoder: Any
+    name: str, model: Any, train: StudyTable, test: StudyTable, encoder: Any
 ) -> Predictions:
     """Fit a method of `METHODS` to the training rows; return labels and probabilities (or None) of the test rows."""
     if name == "private parity":
@@ -545,8 +550,8 @@ def _name_weight_parameter(model: Any) -> str:
 def _add_reports(
     features: pd.DataFrame,
     tested: pd.DataFrame,
-    train: _Table,
-    test: _Table,
+    train: StudyTable,
+    test: StudyTable,
     encoder: Any,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Add reports of the protected columns to training `features`, and true values to test features, `tested`.
@@ -570,14 +575,14 @@ def _add_reports(
     return _make_features(reported, len(train.X)), _make_features(true, len(test.X))
 
 
-def _privatize(encoder: Any, train: _Table, names: list[Any]) -> Any:
+def _privatize(encoder: Any, train: StudyTable, names: list[Any]) -> Any:
     """Fit the encoder to some columns of the training rows, and return their reports."""
     encoder.set_params(categories=train.domain.select(names))
     return encoder.fit_transform(train.X[names])
 
 
 def _constrain_parity(
-    model: Any, train: _Table, test: _Table, encoder: Any
+    model: Any, train: StudyTable, test: StudyTable, encoder: Any
 ) -> NDArray[Any]:
     """Train with demographic parity of reported groups, and predict the labels, 0 or 1, of the test rows."""
     reductions = import_optional("fairlearn.reductions")

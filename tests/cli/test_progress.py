@@ -80,7 +80,6 @@ def test_functions_show_no_bar(table, monkeypatch):
 @pytest.mark.long
 def test_report_shows_a_bar_of_its_parts_on_a_terminal(monkeypatch):
     pytest.importorskip("matplotlib")
-    monkeypatch.setattr("skdp.evaluation.report._report.N_RELEASES", 2)
     monkeypatch.setattr(sys, "stderr", Terminal())
     people = {"sex": ["f", "m", "m"] * 191, "town": [f"secret-{row % 7}" for row in range(573)]}
     domain = Domain({"sex": ["f", "m"]})

@@ -13,15 +13,14 @@ def _close_figures():
 
 @pytest.fixture(scope="module")
 def few_trees():
-    """Use few trees, releases and splits, which take most of the time of a study."""
+    """Use few trees and splits, which take most of the time of a study."""
 
     def few(**parameters):
         return HistGradientBoostingClassifier(**{**parameters, "max_iter": 10})
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("skdp.evaluation._attacks.HistGradientBoostingClassifier", few)
-        patched.setattr("skdp.evaluation.report._report.N_RELEASES", 4)
-        patched.setattr("skdp.evaluation.report._report.N_SPLITS", 2)
+        patched.setattr("skdp.evaluation.report._sections.N_SPLITS", 2)
         yield
 
 
@@ -29,5 +28,5 @@ def few_trees():
 def no_figures():
     """Exclude figures if only the text of a page is tested: they take half of the time."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("skdp.evaluation.report._report._draw_lines", lambda section: "")
+        patched.setattr("skdp.evaluation.report._report._draw_figure", lambda section: "")
         yield
