@@ -61,7 +61,7 @@ class Domain(Mapping[Any, Categories | Interval]):
         and `constraints` and `derived` are added to them.
     constraints : list of str, default=()
         Expressions that are true in every row, such as ``"end >= start"`` or
-        ``"not (sex == 'male' and pregnant == 'yes')"``, or for every person with events
+        ``"not (sex == 'male' and pregnant == 'yes')"``, or for every person
         (``"count(ward == 'birth') <= 1"``, for `DPLinkedSynthesizer`). They are true in
         all rows of synthesizers; other estimators ignore them.
     derived : mapping of column name to str, optional

@@ -75,7 +75,7 @@ class DPLinkedSynthesizer(CentralEstimator):
     domain : Domain or mapping of column name to values
         Public values of the columns of all tables, except the column `person`. Constraints and derived columns of an
         event may also read columns of its person. ``"count(ward == 'birth') <= 1"`` limits the number of such events of
-        a person; people without events satisfy it.
+        a person, and a smallest number above 0 requires events of each person.
     person : column name
         Column of every table that identifies the person. Synthetic people have new ids 0, 1, 2 and so on.
     order_by : column name, optional
@@ -454,8 +454,19 @@ class DPLinkedSynthesizer(CentralEstimator):
 
 
 def _warn_of_no_events(people: DPMarginalSynthesizer, table: str) -> None:
-    """Warn if nobody may have an event of a table, and most people have none, by noisy counts."""
-    estimate = people.count_estimate({name_number(table): (1, None)})
+    """Warn if most people, or people of whom a constraint requires events, have no event of a table by noisy counts."""
+    number = name_number(table)
+    required = get_fitted(people).domain.select([number]).constraints
+    if required and people.count_estimate({number: (0, 1)}).lower > 0:
+        warn(
+            f"By noisy counts, some people have no {table!r}, but constraints on numbers of "
+            "events require some of each person, and all synthetic people have them. State "
+            "only the largest number, such as count(...) <= 1",
+            UserWarning,
+            about="guide/linked_tables",
+            stacklevel=find_stack_level(),
+        )
+    estimate = people.count_estimate({number: (1, None)})
     if estimate.lower <= 0 and estimate.upper < people.n_rows_ / 2:
         warn(
             f"The noisy number of people with {table!r} does not differ from 0, so the "

@@ -346,8 +346,8 @@ class PrivateScores:
         return float(self._budget.add_to_scores(self._source, exact, fraction)[0])
 
 
-class PrivateCounts:
-    """The private records of a fit, of which only noisy counts and scores leave this object."""
+class PrivateCells:
+    """The private records of a fit, of which only noisy counts of the cells of single columns leave this object."""
 
     def __init__(
         self,
@@ -356,7 +356,7 @@ class PrivateCounts:
         source: ByteSource,
         sensitivity: Sensitivity = ONE_COUNT,
     ) -> None:
-        """Store the records, the budget of all measurements and the source of random bits, and no `marginals` yet.
+        """Store the records, the budget of all measurements and the source of random bits.
 
         `sensitivity` is the largest change of the counts of the cells of a column.
         """
@@ -364,44 +364,6 @@ class PrivateCounts:
         self._source = source
         self._sensitivity = sensitivity
         self.budget = budget
-        self.marginals: list[Marginal] = []
-
-    def measure(
-        self,
-        cliques: Sequence[Clique],
-        fractions: Iterable[Fraction],
-        groups: Mapping[Clique, ValueGroups | None] | None = None,
-    ) -> list[Marginal]:
-        """Measure marginals, each with a fraction of the budget, and append them to `marginals`.
-
-        `groups` has the marginals that count records by groups of values: the group of each value of each of their
-        columns, or None for a column without groups.
-        """
-        measured = []
-        groups = groups or {}
-        structure = Structure(self._records.sizes)
-        coarse = {c: g for c, g in groups.items() if g and structure.is_coarse(c, g)}
-        exact_counts = self._records.count([c for c in cliques if c not in coarse])
-        for clique, fraction in zip(cliques, fractions, strict=True):
-            clique_groups = groups.get(clique)
-            if clique in coarse:
-                counts = self._count_groups(clique, coarse[clique])
-            else:
-                counts = sum_value_groups(next(exact_counts), clique_groups)
-            noisy = self.budget.add_to_counts(self._source, counts, fraction)
-            std_error = self.budget.std_error(fraction)
-            measured.append(Marginal(clique, noisy, std_error, clique_groups))
-        self.marginals += measured
-        return measured
-
-    def _count_groups(self, clique: Clique, groups: ValueGroups) -> Integers:
-        """Count the records by groups of values, with an axis for each column, without counting their values first."""
-        columns = []
-        for column, members in zip(clique, groups, strict=True):
-            values = np.arange(self._records.sizes[column])
-            columns.append((column, values if members is None else members))
-        rows = self._records.load().group(columns)
-        return next(rows.count([tuple(range(len(clique)))]))
 
     @property
     def n_columns(self) -> int:
@@ -463,6 +425,61 @@ class PrivateCounts:
                 self._measure_groups(clique, cells, members, part) for members in groups
             )
         return measured
+
+    def coarsen(self, domain: Domain, bins: Mapping[int, Indices]) -> None:
+        """Replace the codes of some columns by larger bins: `bins` has the bin of each code."""
+        self._records = self._records.coarsen(domain, bins)
+
+
+class PrivateCounts(PrivateCells):
+    """The private records of a fit, of which only noisy counts and scores leave this object.
+
+    A record is in one cell of each marginal, or in none.
+    """
+
+    def __init__(
+        self, records: Records, budget: NoiseBudget, source: ByteSource
+    ) -> None:
+        """Store the records, the budget and the source of random bits, and no `marginals` yet."""
+        super().__init__(records, budget, source)
+        self.marginals: list[Marginal] = []
+
+    def measure(
+        self,
+        cliques: Sequence[Clique],
+        fractions: Iterable[Fraction],
+        groups: Mapping[Clique, ValueGroups | None] | None = None,
+    ) -> list[Marginal]:
+        """Measure marginals, each with a fraction of the budget, and append them to `marginals`.
+
+        `groups` has the marginals that count records by groups of values: the group of each value of each of their
+        columns, or None for a column without groups.
+        """
+        measured = []
+        groups = groups or {}
+        structure = Structure(self._records.sizes)
+        coarse = {c: g for c, g in groups.items() if g and structure.is_coarse(c, g)}
+        exact_counts = self._records.count([c for c in cliques if c not in coarse])
+        for clique, fraction in zip(cliques, fractions, strict=True):
+            clique_groups = groups.get(clique)
+            if clique in coarse:
+                counts = self._count_groups(clique, coarse[clique])
+            else:
+                counts = sum_value_groups(next(exact_counts), clique_groups)
+            noisy = self.budget.add_to_counts(self._source, counts, fraction)
+            std_error = self.budget.std_error(fraction)
+            measured.append(Marginal(clique, noisy, std_error, clique_groups))
+        self.marginals += measured
+        return measured
+
+    def _count_groups(self, clique: Clique, groups: ValueGroups) -> Integers:
+        """Count the records by groups of values, with an axis for each column, without counting their values first."""
+        columns = []
+        for column, members in zip(clique, groups, strict=True):
+            values = np.arange(self._records.sizes[column])
+            columns.append((column, values if members is None else members))
+        rows = self._records.load().group(columns)
+        return next(rows.count([tuple(range(len(clique)))]))
 
     def score(
         self,
@@ -566,8 +583,3 @@ class PrivateCounts:
         unit = self.budget.unit
         units = np.clip(guess * unit, 0, min(unit << 36, (1 << 62) // exact.size))
         return int(np.abs(exact - np.rint(units).astype(np.int64)).sum())
-
-    def coarsen(self, domain: Domain, bins: Mapping[int, Indices]) -> None:
-        """Replace the codes of some columns by larger bins: `bins` has the bin of each code."""
-        self._records = self._records.coarsen(domain, bins)
-        self.marginals.clear()

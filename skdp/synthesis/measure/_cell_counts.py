@@ -13,7 +13,7 @@ import numpy as np
 
 from skdp._arrays import Floats, Indices, Mask
 from skdp.domain import Domain, Interval, make_edge_array
-from skdp.synthesis.measure._budget import PrivateCounts
+from skdp.synthesis.measure._budget import PrivateCells
 from skdp.synthesis.measure._interactions import group_values
 from skdp.synthesis.measure._tails import fit_tails
 from skdp.synthesis.model import (
@@ -77,7 +77,7 @@ MIN_PROPORTION = 1e-9
 
 
 def measure_cells(
-    private: PrivateCounts,
+    private: PrivateCells,
     domain: Domain,
     cells: Mapping[int, Interval],
     max_bins: int,
@@ -108,7 +108,7 @@ def measure_cells(
 
 
 def _find_numbers(
-    private: PrivateCounts,
+    private: PrivateCells,
     cells: Mapping[int, Interval],
     levels: dict[int, tuple[Marginal, ...]],
 ) -> Mapping[int, Interval]:
@@ -142,7 +142,7 @@ def _find_numbers(
 
 
 def _divide_cells(
-    private: PrivateCounts,
+    private: PrivateCells,
     wide: Mapping[int, tuple[Interval, Mask]],
     fraction: Fraction,
     min_count: float,
@@ -254,7 +254,7 @@ class NumberCounts:
 
 
 def _choose_bins(
-    private: PrivateCounts,
+    private: PrivateCells,
     domain: Domain,
     numbers: NumberCounts,
     found: Sequence[int],

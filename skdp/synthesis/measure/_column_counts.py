@@ -15,7 +15,7 @@ from skdp.randomness import ByteSource
 from skdp.synthesis.measure._budget import (
     MIN_STD_ERROR,
     NoiseBudget,
-    PrivateCounts,
+    PrivateCells,
     Sensitivity,
 )
 from skdp.synthesis.measure._cell_counts import NumberCounts, measure_cells
@@ -210,7 +210,7 @@ def measure_columns(
     Return the noisy counts, the private columns first, and the distributions of numbers within bins, by index.
     """
     # Replacing a value changes two counts of cells.
-    private = PrivateCounts(records.private, budget, source, (2, 2))
+    private = PrivateCells(records.private, budget, source, (2, 2))
     domain, numbers = measure_cells(
         private, records.joint_domain, records.cells, records.max_bins
     )

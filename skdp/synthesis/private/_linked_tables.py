@@ -321,7 +321,7 @@ def encode_tables(
 def _require_events(
     domain: Domain, tables: LinkedTables, declared: Domain, numbers: Interval
 ) -> Domain:
-    """Constrain people with events to as many events as the constraints on these require."""
+    """Constrain people to as many events as the constraints on these require."""
     constraints = []
     for name, table in tables.events.items():
         columns = {*domain.columns, *table.domain.columns}
@@ -331,9 +331,8 @@ def _require_events(
                     f"{limit.title}: a person must have at most `max_rows_per_person` "
                     f"events, got {limit.low}. Increase it, or correct the constraint."
                 )
-            if limit.low > 1:
-                number = f"`{name_number(name)}`"
-                constraints.append(f"{number} == 0 or {number} >= {limit.low}")
+            if limit.low:
+                constraints.append(f"`{name_number(name)}` >= {limit.low}")
     return Domain(domain, constraints=constraints)
 
 
