@@ -6,6 +6,10 @@ histograms, and reading and writing the file unchanged for privatization. CSV fi
 pandas, and synthesizers of five columns with the GROUP BY queries of their ten pairs in DuckDB. The name of a table is
 its number of rows.
 
+The task "databases" has tables of SQLite and DuckDB, read through Ibis. `relative_time` compares SQLite with its own
+GROUP BY, DuckDB with the same estimator of the relation, whose rows are read, and the synthesizer with DuckDB.
+"few" and "many" are columns of amounts with 101 values and with nearly as many as rows.
+
 The task "large files" runs each call in a new process: the command on a Parquet file, or the function on a dataset of
 Arrow, a relation of DuckDB or a lazy frame of Polars. `seconds_of_process` is the CPU time of the process, imports
 included, and `relative_time` its ratio to a process that runs plain queries of the same columns: a GROUP BY of each
@@ -243,6 +247,121 @@ def time_synthesizer(
     return compare_times(fit, partial(group_pairs, table.five_columns))
 
 
+# Databases.
+
+
+class Database:
+    """The same table in SQLite and in DuckDB, both through Ibis, and as a relation of DuckDB."""
+
+    def __init__(self, n_rows: int) -> None:
+        import ibis
+        import pandas as pd
+
+        rng = np.random.default_rng(0)
+        labels = np.array(LABELS)
+        rows: dict[str, Any] = {
+            name: labels[rng.integers(4, size=n_rows)] for name in FIVE_COLUMNS
+        }
+        rows["few"] = rng.integers(101, size=n_rows).astype(float)
+        rows["many"] = rng.uniform(0, 100, n_rows)
+        frame = pd.DataFrame(rows)
+        duckdb, sqlite = ibis.duckdb.connect(), ibis.sqlite.connect()
+        kinds = ", ".join(
+            f"{name} {'REAL' if name in ('few', 'many') else 'TEXT'}" for name in frame
+        )
+        sqlite.con.execute(f"CREATE TABLE people ({kinds})")
+        places = ", ".join("?" * len(frame.columns))
+        sqlite.con.executemany(
+            f"INSERT INTO people VALUES ({places})", frame.itertuples(index=False)
+        )
+        self.sqlite = sqlite.table("people")
+        self.duckdb = duckdb.create_table("people", frame)
+        self.relation = duckdb.con.table("people")
+
+    def query(self, text: str) -> list[Any]:
+        """Return the result of a query of SQLite."""
+        connection = self.sqlite.get_backend().con
+        return connection.execute(text).fetchall()
+
+
+def make_statistic(name: str, epsilon: float) -> tuple[Any, list[str]]:
+    """Return an estimator of counts, of means by group or of variances, and its columns."""
+    from skdp import DPGroupBy, DPHistogram, DPStandardScaler, Interval
+
+    if name == "histogram":
+        return DPHistogram(epsilon, domain={COLUMNS[0]: LABELS}), COLUMNS[:1]
+    if name == "bins":
+        domain = {"few": Interval(0.0, 100.0, bins=10)}
+        return DPHistogram(epsilon, domain=domain), ["few"]
+    column = name.split()[-1]
+    if name.startswith("variance"):
+        return DPStandardScaler(epsilon, bounds=(0, 100)), [column]
+    keys = {COLUMNS[0]: LABELS}
+    groups = DPGroupBy(epsilon, by=COLUMNS[0], keys=keys, bounds={column: (0, 100)})
+    return groups, [COLUMNS[0], column]
+
+
+def time_sqlite(
+    name: str, query: str, table: Database, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Time an estimator of a table of SQLite, compared with a query of SQLite."""
+    statistic, columns = make_statistic(name, epsilon)
+
+    def fit() -> object:
+        return statistic.fit(table.sqlite.select(*columns))
+
+    return compare_times(fit, partial(table.query, query))
+
+
+def time_duckdb(
+    name: str, table: Database, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Time an estimator of a table of DuckDB through Ibis, compared with the relation."""
+    statistic, columns = make_statistic(name, epsilon)
+
+    def fit() -> object:
+        return statistic.fit(table.duckdb.select(*columns))
+
+    def read() -> object:
+        return statistic.fit(table.relation.project(", ".join(columns)))
+
+    return compare_times(fit, read)
+
+
+def time_sqlite_synthesizer(
+    table: Database, epsilon: float, seed: int
+) -> dict[str, float]:
+    """Time a synthesizer of five columns and 101 amounts in SQLite, compared with DuckDB."""
+    from skdp import DPMarginalSynthesizer, Interval
+
+    domain: dict[str, Any] = dict.fromkeys(FIVE_COLUMNS, LABELS)
+    domain["few"] = Interval(0, 100)
+    synthesizer = DPMarginalSynthesizer(epsilon, delta=1e-9, domain=domain)
+
+    def fit() -> object:
+        return synthesizer.fit(table.sqlite.select(*domain))
+
+    def fit_duckdb() -> object:
+        return synthesizer.fit(table.duckdb.select(*domain))
+
+    return compare_times(fit, fit_duckdb)
+
+
+SQLITE_QUERIES = {
+    "histogram": "SELECT smokes, count(*) FROM people GROUP BY smokes",
+    "bins": "SELECT CAST(few / 10 AS INTEGER), count(*) FROM people GROUP BY 1",
+    "means of few": "SELECT smokes, count(*), avg(few) FROM people GROUP BY smokes",
+    "means of many": "SELECT smokes, count(*), avg(many) FROM people GROUP BY smokes",
+}
+DUCKDB_STATISTICS = (*SQLITE_QUERIES, "variance of few", "variance of many")
+DATABASE_METHODS: dict[str, Any] = {
+    f"{name}, sqlite": partial(time_sqlite, name, query)
+    for name, query in SQLITE_QUERIES.items()
+}
+for name in DUCKDB_STATISTICS:
+    DATABASE_METHODS[f"{name}, duckdb"] = partial(time_duckdb, name)
+DATABASE_METHODS["synthesizer, sqlite"] = time_sqlite_synthesizer
+
 # Large files.
 
 WAYS = {
@@ -389,6 +508,16 @@ for engine in ("pyarrow", "duckdb", "polars"):
     METHODS[f"synthesizer, {engine}"] = partial(time_synthesizer, engine)
 TASKS = {
     "engines": Task(tables, METHODS, keep_scores, (2.0,), 8),
+    "databases": Task(
+        lambda quick: {
+            f"{n_rows:,} rows": partial(Database, n_rows)
+            for n_rows in ((10_000,) if quick else (2_000_000,))
+        },
+        DATABASE_METHODS,
+        keep_scores,
+        (2.0,),
+        5,
+    ),
     "large files": Task(
         lambda quick: {
             f"{n_rows:,} rows": partial(LargeFile, n_rows)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -232,24 +231,6 @@ def _sum_by_group(
         return numbers.sum(axis=1, keepdims=True).astype(np.int64)
     sums = [np.bincount(groups, column, n_groups + 1) for column in numbers]
     return np.array(sums)[:, :n_groups].astype(np.int64)
-
-
-def sum_grouped(
-    sums: Integers, n_rows: Integers, codes: NDArray[Any], n_groups: int
-) -> list[Integers]:
-    """Return the result of `sum_groups` from the sums of the groups of a database, see `LargeTable.group_rows`.
-
-    `sums`, (4, n_numbers, n_database_groups), and `n_rows` are by group of the database, and `codes` has the group to
-    which each of them is added, `n_groups` for none.
-    """
-    by_group = np.zeros((*sums.shape[:2], n_groups + 1), np.int64)
-    for total, part in zip(chain(*by_group), chain(*sums), strict=True):
-        np.add.at(total, codes, part)
-    rows_by_group = np.zeros(n_groups + 1, np.int64)
-    np.add.at(rows_by_group, codes, n_rows)
-    _, n_values, *by_number = by_group[:, :, :n_groups]
-    n_not_finite, n_rows = sums[0].sum(axis=-1), rows_by_group[:n_groups]
-    return [n_not_finite, GRID * n_rows, GRID * n_values, *by_number]
 
 
 def sum_columns(
@@ -514,22 +495,7 @@ def sum_by_cells(
         missing=missing,
         max_weight=max_weight,
     )
-    groups = None
-    if max_weight is None:
-        names = rows.names[len(domain.columns) :]
-        numbers = dict(zip(names, bounds.tolist(), strict=False))
-        groups = rows.group(domain, numbers, GRID)
-    if groups is None:
-        has_undeclared, *sums = rows.add_up(sums_of)
-    else:
-        table, n_rows, summed = groups
-        codes, undeclared = encode_columns(table, domain, handle_unknown)
-        has_undeclared = np.array([name in undeclared for name in domain.columns])
-        sums = []
-        for clique in cliques:
-            keys = select_domain(domain, clique)
-            cells = join_codes(keys, [codes[c] for c in clique], len(n_rows))
-            sums += sum_grouped(summed, n_rows, cells, keys.size)
+    has_undeclared, *sums = rows.add_up(sums_of)
     for column, n in zip(domain.columns, has_undeclared, strict=True):
         if n:
             raise undeclared_error(

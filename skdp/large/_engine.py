@@ -6,7 +6,7 @@ import importlib
 import os
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing
 from copy import copy
 from dataclasses import dataclass
@@ -33,7 +33,6 @@ from skdp.large._io import (
 )
 from skdp.tables import (
     ColumnError,
-    Table,
     attach_schema_protocol,
     choose_library,
     convert_frame,
@@ -255,31 +254,6 @@ class LargeTable(ABC):
         """
         counts: Any = self.add_up(names, summary)
         return list(counts)
-
-    def group_rows(
-        self, keys: Any, numbers: Mapping[Any, Any], grid: int
-    ) -> tuple[Table, Integers, Integers] | None:
-        """Count and sum groups of rows in a database; None if the rows must be read.
-
-        Parameters
-        ----------
-        keys : Domain
-            Columns whose values and bins are the groups.
-        numbers : mapping of column name to (low, high)
-            Columns to sum between bounds.
-        grid : int
-            Position of the upper bound, see `sum_groups`.
-
-        Returns
-        -------
-        table : Table
-            A value of each key for each group, which is encoded as all values of the group.
-        n_rows : ndarray of shape (n_groups,)
-            The number of rows of each group.
-        sums : ndarray of shape (4, n_numbers, n_groups)
-            The number of values that are not finite, the number of values, and the sums of positions and squares.
-        """
-        return None
 
     @abstractmethod
     def _collect(self) -> Any:

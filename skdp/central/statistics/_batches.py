@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
@@ -95,14 +95,6 @@ class Batches:
         if self.large is None:
             return sums
         return self.large.add_up(self.names, RowSums(sums_of, sums))
-
-    def group(
-        self, keys: Any, numbers: Mapping[Any, Any] | None = None, grid: int = 1
-    ) -> tuple[Table, Integers, Integers] | None:
-        """Count and sum groups of rows, if a database computes them (see `LargeTable.group_rows`)."""
-        if self.large is None:
-            return None
-        return self.large.group_rows(keys, numbers or {}, grid)
 
     def count_values(self, values_of: SumsOf) -> Integers:
         """Count pairs of integers over all rows; shape (3, n_pairs), ascending (see `ValueCounts`)."""

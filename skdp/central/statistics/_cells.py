@@ -32,10 +32,6 @@ Encoder = Callable[[Table, Domain], tuple[list[Codes], list[Any]]]
 ErrorMaker = Callable[[Any, Sequence[Any]], ValueError]
 
 
-# Largest number of groups of all columns that a database counts and returns.
-MAX_GROUPS = 1 << 16
-
-
 def select_domain(domain: Domain, clique: Iterable[int]) -> Domain:
     """Select some columns of a domain by their indices."""
     return domain.select([domain.columns[column] for column in clique])
@@ -71,55 +67,11 @@ def count_marginals(
     """
     count_table = partial(_count_table, domain=domain, cliques=cliques, encode=encode)
     rows = rows.select(domain.columns)
-    sums = _count_groups(rows, domain, cliques, encode)
-    has_undeclared, *counts = rows.add_up(count_table) if sums is None else sums
+    has_undeclared, *counts = rows.add_up(count_table)
     for column, n in zip(domain.columns, has_undeclared, strict=True):
         if n:
             raise make_error(column, rows.table.columns)
     return counts
-
-
-def _count_groups(
-    rows: Batches, domain: Domain, cliques: Sequence[Sequence[int]], encode: Encoder
-) -> list[Integers] | None:
-    """Return the result of `_count_table` from groups that a database counts; None if the rows must be read."""
-    if rows.large is None:
-        return None
-    n_columns = len(domain.columns)
-    if domain.size <= MAX_GROUPS:
-        # All marginals are sums of the groups of all columns, in one query.
-        groups = rows.group(domain)
-        if groups is None:
-            return None
-        table, n_rows, _ = groups
-        options: dict[str, Any] = {"domain": domain, "cliques": cliques}
-        return _count_table(table, **options, encode=encode, n_rows=n_rows)
-    counted = list(map(tuple, cliques))
-    # A row with an undeclared value in another column is excluded from a marginal, too.
-    single = [(column,) for column in range(n_columns)]
-    if counted != [tuple(range(n_columns))]:
-        counted = [*single, *counted]
-    has_undeclared = np.zeros(n_columns, np.int64)
-    marginals = []
-    for clique in counted:
-        keys = select_domain(domain, clique)
-        groups = rows.group(keys)
-        if groups is None:
-            return None
-        table, n_rows, _ = groups
-        in_columns, counts = _count_table(
-            table,
-            domain=keys,
-            cliques=[range(len(clique))],
-            encode=encode,
-            n_rows=n_rows,
-        )
-        has_undeclared[list(clique)] |= in_columns
-        is_excluded = counts.sum() < n_rows.sum()
-        if len(counted) > 1 and is_excluded and not in_columns.any():
-            return None
-        marginals.append(counts)
-    return [has_undeclared, *marginals[len(counted) - len(cliques) :]]
 
 
 def _count_table(
@@ -128,24 +80,17 @@ def _count_table(
     domain: Domain,
     cliques: Sequence[Sequence[int]],
     encode: Encoder,
-    n_rows: Integers | None = None,
 ) -> list[Integers]:
-    """Return an indicator of each column with undeclared values that are errors, and the counts of each marginal.
-
-    `n_rows` is the number of rows that each row of the table stands for.
-    """
+    """Return an indicator of each column with undeclared values that are errors, and the counts of each marginal."""
     codes, undeclared = encode(table, domain)
     is_declared = find_declared(domain, codes)
     counts = [np.array([name in undeclared for name in domain.columns], np.int64)]
     if not is_declared.all():
         codes = [column[is_declared] for column in codes]
-        n_rows = None if n_rows is None else n_rows[is_declared]
     for clique in cliques:
         marginal_domain = select_domain(domain, clique)
         cells = marginal_domain.join([codes[column] for column in clique])
-        # Counts are below 2**53, so that sums of floats are exact.
-        n_in_cells = np.bincount(cells, n_rows, minlength=marginal_domain.size)
-        counts.append(n_in_cells.astype(np.int64))
+        counts.append(np.bincount(cells, minlength=marginal_domain.size))
     return counts
 
 
