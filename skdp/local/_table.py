@@ -46,7 +46,7 @@ from skdp.local.protocol._oracle_fields import CategoryField, ValueField
 from skdp.local.protocol._protocol import ReportProtocol
 from skdp.local.protocol._sampling import Sampling, check_column_weights
 from skdp.oracles import ORACLES, choose_oracle
-from skdp.privacy import PrivacyGuarantee, PrivacyLedger, check_epsilon
+from skdp.privacy import PrivacyGuarantee, PrivacyLedger, PureLoss, check_epsilon
 from skdp.tables import Table
 
 Workload: TypeAlias = Literal["columns", "pairs"]
@@ -550,14 +550,23 @@ class LocalTableEncoder(CategoryTransformer):
         total = sum(epsilons[: plan.n_reported], Fraction(0))
         is_sampled = plan.n_reported < len(fields)
         suffix = ", drawn at random" if is_sampled else ""
+        # No report exceeds its fraction of epsilon, so the sum of rounded epsilons is not
+        # larger than epsilon.
+        epsilon = min(round_up(total), round_up(plan.epsilon))
+        losses = tuple(field.loss for field in fields)
+        if is_sampled:
+            # The drawn group is public, so the total variation of a record is the mean
+            # over the groups.
+            inclusions = Sampling(plan.weights).inclusions
+            pairs = zip(inclusions, losses, strict=True)
+            share = sum((p * Fraction(loss.share) for p, loss in pairs), Fraction(0))
+            losses = (PureLoss(epsilon, share=round_up(share)),)
         return PrivacyGuarantee(
-            # No report exceeds its fraction of epsilon, so the sum of rounded epsilons is
-            # not larger than epsilon.
-            min(round_up(total), round_up(plan.epsilon)),
+            epsilon,
             scope=tuple(names),
             mechanism=f"{plan.n_reported} of {len(fields)} reports of columns{suffix}",
             secure=self.random_state is None,
-            losses=() if is_sampled else tuple(field.loss for field in fields),
+            losses=losses,
         )
 
     def _read_domain(self, table: Table, bounds: Mapping[Any, Any]) -> Domain | None:

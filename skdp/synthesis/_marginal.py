@@ -356,7 +356,8 @@ class DPMarginalSynthesizer(
         records = table.read(self.handle_unknown, uses_pairs=plan.cliques is None)
         # Charge.
         mechanism = budget.name_mechanism(selects=plan.cliques is None)
-        source = budget.charge(self._charge_release, table.scope, mechanism)
+        n_equal = 0 if table.cells else len(plan.cliques or ())
+        source = budget.charge(self._charge_release, table.scope, mechanism, n_equal)
         # Measure.
         counts, domain = measure_table(
             table, records, plan, budget=budget, source=source

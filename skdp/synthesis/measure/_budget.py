@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -103,17 +104,25 @@ class NoiseBudget:
         charge_release: Callable[..., ByteSource],
         scope: Sequence[Any],
         mechanism: str,
+        n_equal: int = 0,
         **relation: str,
     ) -> ByteSource:
-        """Charge a ledger for the whole budget by a method of an estimator; return the source of random bits."""
+        """Charge a ledger for the whole budget by a method of an estimator; return the source of random bits.
+
+        `n_equal` is the number of marginals that have equal parts of the whole budget; 0 if parts depend on results.
+        """
         budget, delta = self._charged
+        losses = self.losses
+        if n_equal and not self.is_gaussian:
+            noise = self._make_noise(Fraction(1, n_equal), ONE_COUNT)
+            losses = (replace(noise.loss, count=n_equal),)
         return charge_release(
             budget,
             scope,
             mechanism,
             delta=delta,
             rho=self.rho,
-            losses=self.losses,
+            losses=losses,
             **relation,
         )
 

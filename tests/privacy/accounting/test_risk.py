@@ -130,6 +130,60 @@ def test_bound_of_a_report_is_exact(name, k, epsilon):
     check_bounds(PrivacyGuarantee(oracle.epsilon, losses=(oracle.loss,)), first, second, within=within)
 
 
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 4.0])
+def test_bound_of_a_report_of_one_drawn_column_is_exact(epsilon):
+    """A record reports one column, drawn with public weights; two records differ in all columns."""
+    values = {"a": ["x", "y"], "b": list("rstuvw"), "c": list("klm")}
+    table = pd.DataFrame({name: sorted(column)[:2] for name, column in values.items()})
+    encoder = skdp.LocalTableEncoder(epsilon, categories=values).fit(table)
+    assert encoder.plan_.n_reported == 1 < len(encoder.plan_.groups)
+    total = sum(encoder.plan_.weights)
+    first, second = [], []
+    for weight, field in zip(encoder.plan_.weights, encoder.protocol_.fields, strict=True):
+        for masses in field.oracle.shuffle_pair().classes:
+            first.append(float(masses[0]) * weight / total)
+            second.append(float(masses[1]) * weight / total)
+    assert [sum(first), sum(second)] == pytest.approx([1, 1])
+    is_exact = {"randomized_response", "subset"}.issuperset(encoder.plan_.mechanisms)
+    check_bounds(encoder.guarantee_, first, second, within=1e-6 if is_exact else None)
+    assert encoder.guarantee_.guess_probability < PrivacyGuarantee(epsilon).guess_probability - 0.01
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("rows", [1, 2])
+def test_bound_of_listed_marginals_is_exact(n, rows):
+    """Laplace noise on marginals with equal parts of epsilon; a person is in one cell of each of them."""
+    values = {name: ["x", "y"] for name in "abc"[:n]}
+    synthesizer = skdp.DPMarginalSynthesizer(
+        1.5 * n, domain=values, marginals="independent", max_rows_per_person=rows, random_state=0
+    ).fit(pd.DataFrame(values))
+    ratio = math.exp(-1.5 / rows)
+    for marginal in synthesizer.marginals_:
+        assert marginal.std_error == pytest.approx(math.sqrt(2 * ratio) / (1 - ratio))
+    numbers = np.arange(-15, 16 + rows)
+    masses = (1 - ratio) / (1 + ratio) * ratio ** np.abs(numbers).astype(float)
+    first, second = np.ones(1), np.ones(1)
+    for _ in range(n):
+        first = np.multiply.outer(first, masses[:-rows]).ravel()
+        second = np.multiply.outer(second, masses[rows:]).ravel()
+    check_bounds(synthesizer.guarantee_, first.tolist(), second.tolist())
+    variation = np.maximum(first - second, 0).sum()
+    within = 1e-5 if rows == 1 else 0.01
+    assert synthesizer.guarantee_.guess_probability == pytest.approx((1 + variation) / 2, abs=within)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"marginals": "independent", "domain": {"a": skdp.Interval(0, 9, bins=2)}}, {"workload": [("a",)]}],
+    ids=["auto", "numbers", "workload"],
+)
+def test_marginals_that_depend_on_results_have_no_losses(options):
+    """Their parts of epsilon follow from earlier results, so only their sum is a bound."""
+    table = pd.DataFrame({"a": [0, 1] * 20})
+    synthesizer = skdp.DPMarginalSynthesizer(1.0, **{"domain": {"a": [0, 1]}, **options}, random_state=0)
+    assert synthesizer.fit(table).guarantee_.losses == ()
+
+
 @pytest.mark.parametrize("scores", [([0, 0], [1, -1]), ([0, 0, 0], [1, 1, -1]), ([0, 3, 0, 1], [1, 2, -1, 0])])
 @pytest.mark.parametrize("epsilon", [0.2, 1.0, 5.0])
 def test_no_attack_on_a_selection_beats_the_bound(scores, epsilon):
