@@ -113,7 +113,7 @@ def check_page(options: argparse.Namespace, name: str) -> None:
 def add_texts(
     statement: PrivacyStatement, options: argparse.Namespace
 ) -> PrivacyStatement:
-    """Return a statement with the title, purpose and contact that the options state."""
+    """Return a statement with the title and purpose that the options state."""
     texts = {name: text for name in TEXTS if (text := getattr(options, name))}
     return replace(statement, **texts)
 

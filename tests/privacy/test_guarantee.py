@@ -54,18 +54,19 @@ GAUSSIAN = {"epsilon": 5.3, "delta": 1e-6, "rho": 0.5}
 def test_rhos_add_and_a_pure_release_has_a_rho():
     gaussian, pure, approximate = PrivacyGuarantee(**GAUSSIAN), PrivacyGuarantee(0.5), PrivacyGuarantee(0.5, delta=1e-9)
     assert (gaussian + gaussian).rho == 1
-    assert (gaussian + pure).rho == (pure + gaussian).rho == 0.5 + 0.5**2 / 2
+    assert (gaussian + pure).rho == (pure + gaussian).rho == pytest.approx(0.5 + 0.5 * math.tanh(0.25), rel=1e-11)
     assert (pure + pure).rho is None
     assert (gaussian + approximate).rho is None
-    assert (gaussian + PrivacyGuarantee(1e200)).rho is None
+    assert (gaussian + PrivacyGuarantee(1e200)).rho == pytest.approx(1e200)
 
 
 def test_rho_of_a_replacement_is_the_rho_of_a_group_of_two():
     removed = PrivacyGuarantee(**GAUSSIAN, relation="add_remove", trust="central")
     assert removed.to("replace").rho == 2
-    # A pure release among them is converted first: 2 epsilon, so (2 epsilon)**2 / 2.
-    assert (removed + PrivacyGuarantee(1, relation="add_remove")).to("replace").rho == 4
-    assert (removed + PrivacyGuarantee(1)).rho == 2.5
+    both = (removed + PrivacyGuarantee(1, relation="add_remove")).to("replace")
+    assert both.rho == pytest.approx(2 + 4 * math.tanh(0.5))
+    # A pure release alone is converted first: 2 epsilon.
+    assert (removed + PrivacyGuarantee(1)).rho == pytest.approx(2 + math.tanh(0.5))
     one = replace(removed, epsilon=gaussian_epsilon(0.25, 1e-6), losses=(GaussianLoss(0.25),))
     assert one.to("replace").losses == (GaussianLoss(0.5),)
 

@@ -19,7 +19,6 @@ from skdp.privacy.guarantees._conversions import (
 from skdp.privacy.guarantees._losses import (
     GaussianLoss,
     Loss,
-    PureLoss,
     gaussian_loss,
     merge_losses,
 )
@@ -179,11 +178,10 @@ def _compose_pure(pure: Sequence[Loss], tail_mass: float) -> LossDistribution:
     largest = max(float(loss._epsilon or 0) for loss in pure)
     parts = []
     for loss in pure:
-        fraction = loss.share if isinstance(loss, PureLoss) else 1.0
         # Tiny losses are rounded up, so that the steps of all grids are comparable.
         epsilon = max(float(loss._epsilon or 0), largest * 2.0**-40)
         parts.append(
-            LossDistribution.from_channel(epsilon, fraction).to_power(
+            LossDistribution.from_channel(epsilon, loss._share).to_power(
                 loss.count, tail_mass
             )
         )

@@ -157,7 +157,8 @@ class PrivacyGuarantee(JsonRecord):
     all such releases protect.
 
     Sums and given fractions are rounded up to floats. Sums have the losses of both. Rhos add too; a release with
-    ``delta = 0`` and without a rho then counts as epsilon**2 / 2, and an (epsilon, delta) release has no rho ([1]_).
+    ``delta = 0`` and without a rho then counts as ``epsilon * tanh(epsilon / 2)`` (see `skdp.privacy.Rho`), and an
+    (epsilon, delta) release has no rho ([1]_).
 
     References
     ----------
@@ -764,10 +765,11 @@ def _sum_of_rhos(losses: Sequence[Loss]) -> Fraction | None:
 
     If no loss states a rho, the composition of the losses has a smaller epsilon.
     """
+    if all(getattr(loss, "rho", None) is None for loss in losses):
+        return None
     total = Fraction(0)
     for loss in losses:
         if loss._rho is None:
             return None
         total += loss.count * loss._rho
-    is_stated = any(getattr(loss, "rho", None) is not None for loss in losses)
-    return total if is_stated else None
+    return total

@@ -62,12 +62,14 @@ class Loss(ABC):
     @property
     def _rho(self) -> Fraction | None:
         """Rho of one release in zero-concentrated privacy; None if it has no finite rho."""
-        # A pure mechanism has rho = epsilon**2 / 2 (M. Bun, T. Steinke 2016, proposition
-        # 1.4). Squares of larger numbers are not finite floats.
-        epsilon = self._epsilon
-        if epsilon is None or epsilon >= 10**150:
+        if self._epsilon is None or self._failure:
             return None
-        return epsilon**2 / 2
+        return Fraction(pure_rho(float(self._epsilon), self._share))
+
+    @property
+    def _share(self) -> float:
+        """Share of the largest total variation for epsilon; see `PureLoss`."""
+        return 1.0
 
     @abstractmethod
     def _to_replacement(self) -> Self:
@@ -109,9 +111,7 @@ class StatedLoss(Loss):
 
     @property
     def _rho(self) -> Fraction | None:
-        if self.rho is not None:
-            return Fraction(self.rho)
-        return None if self.delta else super()._rho
+        return super()._rho if self.rho is None else Fraction(self.rho)
 
     def _to_replacement(self) -> Self:
         """Return the loss for replacing a record, from the loss for adding or removing a record.
@@ -184,6 +184,11 @@ class PureLoss(Loss):
     @property
     def _epsilon(self) -> Fraction:
         return Fraction(self.epsilon if self.share else 0)
+
+    @property
+    def _share(self) -> float:
+        # The epsilon of a share of 0 is 0.
+        return self.share or 1.0
 
     def _to_replacement(self) -> Self:
         """Return the loss for replacing a record, from the loss for adding or removing a record."""
@@ -389,7 +394,8 @@ def pure_rho(epsilon: float, share: float = 1.0) -> float:
         divergences = np.log1p(share * 2 / math.cosh(epsilon / 2) * sines) / (above - 1)
     # A divergence is at most epsilon, even if the floats overflow.
     ratios = np.fmin(divergences, epsilon) / orders[:-1]
-    return max(limit, float(ratios.max())) * _MARGIN
+    largest = min(float(ratios.max()), epsilon * math.tanh(epsilon / 2))
+    return max(limit, largest) * _MARGIN
 
 
 @lru_cache(maxsize=256)

@@ -31,7 +31,7 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -39,7 +39,7 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from skdp._json import MAX_FILE_BYTES, check_version, value_from_json
 from skdp.exact import round_up
@@ -50,6 +50,7 @@ from skdp.privacy._formats import (
     format_text,
     write_name,
 )
+from skdp.privacy.guarantees._budget import PrivacyBudget
 from skdp.privacy.guarantees._conversions import gaussian_epsilon, zcdp_epsilon
 from skdp.privacy.guarantees._guarantee import (
     RELATIONS,
@@ -61,12 +62,9 @@ from skdp.privacy.guarantees._guarantee import (
 from skdp.privacy.guarantees._losses import (
     GaussianLoss,
     Loss,
-    PureLoss,
     StatedLoss,
     gaussian_loss,
-    pure_epsilon,
     pure_mu,
-    pure_rho,
 )
 
 # An exact sum of privacy losses; infinite if a release has no finite loss of this measure.
@@ -122,45 +120,33 @@ def get_amounts(guarantee: PrivacyGuarantee) -> Sums:
 
     A loss is infinite if the guarantee does not bound it.
     """
-    rho: Total = Fraction(0)
-    mu_squared: Total = Fraction(0)
-    for loss in guarantee._get_losses():
-        parts = _convert_loss(loss)
-        rho += loss.count * parts[0]
-        mu_squared += loss.count * parts[1]
+    rho, mu_squared = _add_losses(guarantee._get_losses())
     # The sums of rounded losses of many parts may exceed the stated rho or epsilon of the
     # release. A part with a failure probability has no finite rho or mu.
     if guarantee.rho is not None and rho != math.inf:
         rho = min(rho, to_decimal(guarantee.rho))
-    if guarantee.delta == 0 and guarantee.losses:
-        stated = _convert_loss(StatedLoss(guarantee.epsilon))
+    if guarantee.delta == 0:
+        stated = _add_losses([StatedLoss(guarantee.epsilon)])
         rho, mu_squared = min(rho, stated[0]), min(mu_squared, stated[1])
     epsilon, delta = map(to_decimal, (guarantee.epsilon, guarantee.delta))
     return {"epsilon": epsilon, "delta": delta, "rho": rho, "mu_squared": mu_squared}
 
 
-def _convert_loss(loss: Loss) -> tuple[Total, Total]:
-    """Return the rho (zCDP) and mu squared (Gaussian differential privacy) of one release with a loss; inf for none."""
-    rho: Total = math.inf
-    mu_squared: Total = math.inf
-    if isinstance(loss, GaussianLoss):
-        mu_squared = to_decimal(loss.mu) ** 2
-        return mu_squared / 2, mu_squared
-    assert isinstance(loss, PureLoss | StatedLoss)
-    if not loss._failure:
-        epsilon = float(loss._epsilon)
-        # A pure release has rho = epsilon**2 / 2 (M. Bun, T. Steinke 2016, proposition
-        # 1.4). The epsilon of a share of 0 is 0.
-        share = getattr(loss, "share", 1.0) or 1.0
-        rho = to_decimal(epsilon) ** 2 / 2
-        if isinstance(loss, PureLoss):
-            rho = min(rho, to_decimal(pure_rho(epsilon, share)))
-        mu = pure_mu(loss._epsilon, share)
-        if mu is not None:
-            mu_squared = to_decimal(round_up(mu)) ** 2
-    if isinstance(loss, StatedLoss) and loss.rho is not None:
-        # The delta belongs to one conversion of rho, so the rho is finite.
-        rho = to_decimal(loss.rho)
+def _add_losses(losses: Iterable[Loss]) -> tuple[Total, Total]:
+    """Return the sums of rho (zCDP) and of mu squared (Gaussian differential privacy) of losses; inf for none."""
+    rho: Total = Fraction(0)
+    mu_squared: Total = Fraction(0)
+    for loss in losses:
+        one: Any = loss._rho
+        square: Any = None
+        if isinstance(loss, GaussianLoss):
+            square = to_decimal(loss.mu) ** 2
+            one = square / 2
+        elif not loss._failure:
+            mu = pure_mu(loss._epsilon, loss._share)
+            square = mu and mu**2
+        rho += loss.count * (math.inf if one is None else one)
+        mu_squared += loss.count * (math.inf if square is None else square)
     return rho, mu_squared
 
 
@@ -331,28 +317,26 @@ class Account:
         """Return the fields epsilon, delta, rho and losses of a guarantee for amounts in the measure of the budget."""
         fields: dict[str, Any] = {"delta": STATED_DELTA, "rho": None, "losses": ()}
         if self.epsilon is not None:
-            fields |= {x: to_float(amounts[x]) for x in ("epsilon", "delta")}
-        elif self.rho is not None:
-            fields["rho"] = to_float(amounts["rho"])
-            fields["epsilon"] = zcdp_epsilon(fields["rho"], STATED_DELTA)
-        else:
-            loss = gaussian_loss(Fraction(amounts["mu_squared"]))
-            fields["losses"] = (loss,)
-            fields["epsilon"] = gaussian_epsilon(loss.mu, STATED_DELTA)
-        return fields
+            return fields | {x: to_float(amounts[x]) for x in ("epsilon", "delta")}
+        if self.rho is not None:
+            rho = to_float(amounts["rho"])
+            return fields | {"epsilon": zcdp_epsilon(rho, STATED_DELTA), "rho": rho}
+        loss = gaussian_loss(Fraction(amounts["mu_squared"]))
+        epsilon = gaussian_epsilon(loss.mu, STATED_DELTA)
+        return fields | {"epsilon": epsilon, "losses": (loss,)}
 
     def largest_charge(self) -> tuple[float, float]:
         """Return the largest epsilon and delta of one further charge that states no other loss."""
-        remaining = self.remaining()
-        if self.mu is not None:
-            return pure_epsilon(round_down(remaining["mu_squared"])), 0.0
-        if self.rho is not None:
-            return _find_largest_epsilon(remaining["rho"]), 0.0
-        amounts = []
-        for name in ("epsilon", "delta"):
-            left, limit = round_down(remaining[name]), float(self.limits[name])
-            amounts.append(shorten_remaining(left, limit))
-        return amounts[0], amounts[1]
+        left = self.remaining()
+        if self.epsilon is None:
+            ((_, amount),) = left.items()
+            kind: Literal["rho", "mu"] = "mu" if self.rho is None else "rho"
+            return float(PrivacyBudget(kind, Fraction(amount)).pure), 0.0
+        epsilon, delta = (
+            shorten_remaining(round_down(left[name]), float(limit))
+            for name, limit in self.limits.items()
+        )
+        return epsilon, delta
 
 
 # Delta for the epsilon of a budget of rho or mu. It is constant, because a delta that
@@ -361,14 +345,6 @@ STATED_DELTA = 1e-6
 
 # Fields of the budget in a file.
 _FIELDS = ("epsilon", "delta", "rho", "mu", "relation", "columns")
-
-
-def _find_largest_epsilon(rho: Total) -> float:
-    """Return the largest float epsilon for which epsilon**2 / 2 is at most rho."""
-    epsilon = 2 * math.sqrt(max(float(rho), 0.0) / 2)
-    while epsilon and to_decimal(epsilon) ** 2 / 2 > rho:
-        epsilon = math.nextafter(epsilon, 0.0)
-    return epsilon
 
 
 _COPY_MESSAGE = (

@@ -27,7 +27,6 @@ from skdp.privacy.guarantees._guarantee import (
     join_names,
 )
 from skdp.privacy.ledger._book import (
-    MEASURES,
     Account,
     Book,
     FileBook,
@@ -40,8 +39,6 @@ from skdp.privacy.ledger._server_book import ServerBook, is_server_address
 
 _COLUMNS = "title epsilon delta rho relation unit trust scope mechanism secure time"
 
-
-_AMOUNTS = ("epsilon", "delta", "rho", "mu")
 
 # Each charge is logged here.
 LOGGER = logging.getLogger("skdp")
@@ -107,8 +104,8 @@ class PrivacyLedger:
     refunded, even if the release fails. Sums are exact in decimals, so ten charges of 0.1 fit into a budget of 1.
 
     - ``epsilon, delta``: epsilons and deltas add up (basic composition).
-    - ``rho``: rhos add up ([1]_, [2]_), for `zcdp_epsilon`; a charge of epsilon alone counts as epsilon**2 / 2, or less
-      by its losses.
+    - ``rho``: rhos add up ([1]_, [2]_), for `zcdp_epsilon`; a charge of epsilon alone counts as ``epsilon *
+      tanh(epsilon / 2)``, or less by its losses.
     - ``mu``: the squares of mu add up ([3]_), for `gaussian_delta`; a charge of epsilon alone counts as the smallest mu
       that it implies. Charges with delta > 0 and without a rho or mu are rejected.
 
@@ -298,25 +295,20 @@ class PrivacyLedger:
         -------
         pandas.DataFrame
             Rows ``budget, spent, remaining``; columns ``epsilon, delta, rho, mu, guess``, where mu is the root of the
-            sum of mu**2. Without a limit, the budget and the remaining amount are nan. ``guess`` is the
-            largest probability of a correct guess between two neighboring tables, for the amount of the row. The
-            guess of a budget of rho or mu limits all charges together; the guess of the spent amount limits them only
-            if they were fixed beforehand.
+            sum of mu**2. Without a limit, the budget and the remaining amount are nan. ``guess`` is the largest
+            probability of a correct guess between two neighboring tables, for the amount of the row. The guess of the
+            budget limits all charges together, even if they depend on earlier results. The guess of the spent amount
+            does so only for epsilons without deltas: deltas, rhos and mus that are spent so far add up only if the
+            charges were fixed beforehand.
         """
         account = self._book.account()
-        unlimited: Sums = dict.fromkeys(MEASURES, math.inf)
-        remaining = account.remaining()
-        rows = [
-            [account.epsilon, account.delta, account.rho, account.mu],
-            _list_amounts(account.sums),
-            _list_amounts(unlimited | remaining),
-        ]
+        rows = account.limits, account.sums, account.remaining()
         index = ["budget", "spent", "remaining"]
-        table = pd.DataFrame(rows, index, list(_AMOUNTS), float)
-        table.loc["remaining"] = table.loc["remaining"].replace(math.inf, math.nan)
+        columns = ["epsilon", "delta", "rho", "mu"]
+        table = pd.DataFrame(map(_list_amounts, rows), index, columns, float)
         table["guess"] = [
-            PrivacyGuarantee(**account.describe_amounts(amounts)).guess_probability
-            for amounts in (account.limits, account.sums, remaining)
+            PrivacyGuarantee(**account.describe_amounts(row)).guess_probability
+            for row in rows
         ]
         return table
 
@@ -499,10 +491,10 @@ def _describe_charge(
     }
 
 
-def _list_amounts(sums: Sums) -> list[float]:
-    """Return epsilon, delta, rho and mu of sums as floats."""
-    *amounts, mu_squared = (sums[name] for name in MEASURES)
-    return [*map(to_float, amounts), to_float(max(mu_squared, 0)) ** 0.5]
+def _list_amounts(sums: Sums) -> dict[str, float]:
+    """Return sums by measure as floats, with mu in place of its square."""
+    amounts = {name: to_float(max(amount, 0)) for name, amount in sums.items()}
+    return amounts | {"mu": amounts.get("mu_squared", math.nan) ** 0.5}
 
 
 def _check_release(guarantee: Any, title: Any) -> None:

@@ -19,7 +19,6 @@ from skdp.privacy._formats import (
     format_number,
     format_percent,
     format_row,
-    format_text,
 )
 from skdp.privacy.guarantees._guarantee import (
     TRUSTED,
@@ -49,8 +48,6 @@ _COLUMNS = (
     "mechanism",
 )
 
-_DETAILS = ("title", "purpose", "contact")
-
 _NOT_COVERED = (
     "Further calls of steps without a ledger, releases that are charged to no ledger "
     "listed here, and other releases about the same people.",
@@ -75,19 +72,29 @@ _LIMITS = (
     "release. The values may still be predicted from other columns and general facts."
 )
 
-# Explanation of the table of columns.
-SHARED_EPSILON = (
+# Note about the table of columns.
+_SHARED_EPSILON = (
     "The epsilon of a step is for all its columns together: count each step once."
+)
+
+# Fields of the record and of its meaning that the text has, after the headline.
+_TEXT_FIELDS = (
+    "title",
+    "purpose",
+    "trusted",
+    "unit",
+    "neighbors",
+    "variant",
+    "odds",
+    "notes",
+    "secure",
+    "ledgers",
+    "not_covered",
+    "written",
 )
 
 # False positive rates for which a statement has the largest true positive rate.
 _FALSE_POSITIVES = 0.01, 0.001
-
-# Source of the random bits, by `secure`.
-_SOURCES: dict[bool | None, str] = {
-    True: "secure",
-    False: "NOT SECURE, because it comes from a seed",
-}
 
 # Packages whose versions may change the noise or its proof.
 _PACKAGES = ("skdp", "numpy", "scipy", "pandas", "narwhals", "scikit-learn")
@@ -110,8 +117,8 @@ class PrivacyStatement(JsonRecord):
         Named tuples of ``step``, ``guarantee`` and ``fitted``. ``step`` contains the names of the enclosing steps and
         the class of the step. ``guarantee`` is for columns of the table. If ``fitted`` is False, it is the largest loss
         that the parameters allow.
-    title, purpose, contact : str, default=""
-        Name of the release, its intended use, and the address for questions.
+    title, purpose : str, default=""
+        Name of the release, and its intended use.
     total_if_fixed : PrivacyGuarantee, default=None
         For a ledger, the sum of the charges with their losses, which holds if their number and their losses were fixed
         before the first result. `total` holds even if they depend on earlier results.
@@ -136,7 +143,7 @@ class PrivacyStatement(JsonRecord):
     -----
     **Privacy.** A statement, its record and its page contain names (of columns, steps and releases) and numbers of
     guarantees. They contain no value of the data (even if categories were inferred from the data), no declared value,
-    no seed, no key and no path. `title`, `purpose` and `contact` are written as they are.
+    no seed, no key and no path. `title` and `purpose` are written as they are.
 
     A record is not signed: its author can write any number.
 
@@ -162,7 +169,6 @@ class PrivacyStatement(JsonRecord):
     steps: tuple[StatedStep, ...] = ()
     title: str = ""
     purpose: str = ""
-    contact: str = ""
     total_if_fixed: PrivacyGuarantee | None = None
     ledgers: tuple[dict[str, Any], ...] = ()
     written: dict[str, str] = field(default_factory=lambda: _describe_versions())
@@ -177,7 +183,7 @@ class PrivacyStatement(JsonRecord):
     @property
     def rows(self) -> pd.DataFrame:
         """The facts as a table."""
-        table = pd.DataFrame(self.to_dict()["columns"], columns=list(_COLUMNS))
+        table = pd.DataFrame(map(_list_fact, self.facts), columns=list(_COLUMNS))
         table["column"] = format_row(fact.column for fact in self.facts)
         return table.astype({"epsilon": float, "delta": float})
 
@@ -229,22 +235,24 @@ class PrivacyStatement(JsonRecord):
     def _to_fields(self) -> dict[str, Any]:
         """Return the fields of the JSON record."""
         total, fixed = self.total, self.total_if_fixed
+        shared = [_SHARED_EPSILON] if self.facts else []
         return {
-            **{name: getattr(self, name) for name in _DETAILS},
-            "written": self.written,
+            "title": self.title,
+            "purpose": self.purpose,
             "headline": self._headline(),
+            "meaning": total and self._describe_total(total),
             "columns": list(map(_list_fact, self.facts)),
-            "total": None if total is None else total._to_fields(),
-            "total_if_fixed": fixed and fixed._to_fields(),
-            "meaning": None if total is None else self._describe_total(total),
+            "notes": [*shared, *self.notes],
             "secure": self.secure,
             "ledgers": self.ledgers,
+            "not_covered": _NOT_COVERED,
+            "written": self.written,
+            "total": total and total._to_fields(),
+            "total_if_fixed": fixed and fixed._to_fields(),
             "steps": [
                 step._asdict() | {"guarantee": step.guarantee._to_fields()}
                 for step in self.steps
             ],
-            "notes": self.notes,
-            "not_covered": _NOT_COVERED,
         }
 
     def _describe_total(self, total: PrivacyGuarantee) -> dict[str, Any]:
@@ -256,10 +264,11 @@ class PrivacyStatement(JsonRecord):
         lossy = [x for x in covers if x.guarantee.epsilon or x.guarantee.delta]
         counted = lossy or covers
         rates = {str(rate): total.true_positive_rate(rate) for rate in _FALSE_POSITIVES}
+        limits = _LIMITS if total.secure else ""
         return {
             "protected": total._format_scope(),
             "trust_model": f"{total.trust} model",
-            "trusted": _describe_trust(total, counted),
+            "trusted": f"{_describe_trust(total, counted)}.{limits}",
             "variant": _name_variant(total),
             "neighbors": _NEIGHBORS[total.relation],
             "unit": self._describe_unit(total, counted),
@@ -324,42 +333,23 @@ class PrivacyStatement(JsonRecord):
         >>> "at most 73.2 times in 100" in html
         True
         """
-        page = _load_template().render(
-            self.to_dict(),
-            source=_SOURCES.get(self.secure),
-            limits=_LIMITS,
-            shared_epsilon=SHARED_EPSILON,
-        )
-        return str(page)
+        return str(_load_template().render(self.to_dict()))
 
     def __str__(self) -> str:
         record = self.to_dict()
-        lines = [f"{x.capitalize()}: {record[x]}" for x in _DETAILS if record[x]]
-        lines.append(record["headline"])
-        if self.total is not None:
-            meaning = record["meaning"]
-            limits = _LIMITS if self.total.secure else ""
-            lines += [
-                f"Trusted: {meaning['trusted']}.{limits}",
-                f"Unit of privacy: {meaning['unit']}.",
-                f"Neighbors: {meaning['neighbors']}.",
-                f"Variant: {meaning['variant']}.",
-                meaning["odds"],
-            ]
+        fields = record | (record["meaning"] or {})
+        lines = [record["headline"]]
+        for name in _TEXT_FIELDS:
+            if value := fields.get(name):
+                label = name.replace("_", " ").capitalize()
+                lines.append(f"{label}:{_format_field(value)}")
         if self.facts:
-            lines.append(
-                self.rows.to_string(index=False, na_rep="", float_format=format_number)
-            )
-            lines.append(f"- {SHARED_EPSILON}")
-        lines += [f"- {text}" for text in record["notes"]]
-        if self.secure is not None:
-            lines.append(f"Randomness: {_SOURCES[self.secure]}.")
-        lines += [f"Budget of the ledger: {_format_budget(x)}." for x in self.ledgers]
-        lines += ["Not covered:", *(f"- {text}" for text in _NOT_COVERED)]
-        date, timezone, *versions = self.written.items()
-        texts = [f"{date[1]} ({timezone[1]})", *map(" ".join, versions)]
-        lines.append(f"Written: {', '.join(texts)}.")
+            lines.insert(1, self._format_columns())
         return "\n".join(lines)
+
+    def _format_columns(self) -> str:
+        """Return the facts as a table in text."""
+        return self.rows.to_string(index=False, na_rep="", float_format=format_number)
 
     __repr__ = __str__
 
@@ -382,14 +372,14 @@ def _describe_versions() -> dict[str, str]:
     return versions | {"python": platform.python_version()}
 
 
-def _format_budget(budget: dict[str, Any]) -> str:
-    """Format the budget of a ledger."""
-    parts = []
-    for name, value in budget.items():
-        if value:
-            text = format_number(value) if isinstance(value, float) else value
-            parts.append(f"{name} = {text}")
-    return format_text(", ".join(parts))
+def _format_field(value: Any) -> str:
+    """Return a field of the record as text: the items of a list as lines, and a mapping as pairs."""
+    if isinstance(value, list):
+        return "".join(f"\n-{_format_field(x)}" for x in value)
+    if isinstance(value, dict):
+        pairs = (f"{name} ={_format_field(x)}" for name, x in value.items() if x)
+        return f" {', '.join(pairs)}"
+    return f" {format_number(value) if isinstance(value, float) else value}"
 
 
 def _list_fact(fact: Fact) -> dict[str, Any]:
@@ -411,11 +401,7 @@ def _load_template() -> Any:
             "`to_html` requires jinja2. Use `pip install jinja2` (extra 'plot')."
         ) from error
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-    environment.filters |= {
-        "digits": format_number,
-        "percent": format_percent,
-        "budget": _format_budget,
-    }
+    environment.filters |= {"digits": format_number, "percent": format_percent}
     template = files("skdp.privacy.statement").joinpath("page.html.j2")
     return environment.from_string(template.read_text(encoding="utf-8"))
 

@@ -71,7 +71,6 @@ def privacy_statement(
     trusted: Sequence[type] = (),
     title: str = "",
     purpose: str = "",
-    contact: str = "",
 ) -> PrivacyStatement:
     """State the guarantee of each column of a pipeline, and list its unprotected columns.
 
@@ -93,8 +92,8 @@ def privacy_statement(
     trusted : sequence of classes, default=()
         Classes whose `guarantee_` and `protects_rows` are trusted in addition to the classes of skdp, without their
         subclasses.
-    title, purpose, contact : str, default=""
-        Name of the release, its intended use, and the address for questions, for a statement that is filed.
+    title, purpose : str, default=""
+        Name of the release, and its intended use, for a statement that is filed.
 
     Returns
     -------
@@ -178,7 +177,7 @@ def privacy_statement(
     >>> [step.guarantee.epsilon for step in privacy_statement(scaled).steps]
     [0.1]
     """
-    texts: dict[str, Any] = {"title": title, "purpose": purpose, "contact": contact}
+    texts: dict[str, Any] = {"title": title, "purpose": purpose}
     for name, text in texts.items():
         if not isinstance(text, str):
             raise TypeError(f"`{name}` must be a str, got {type(text).__name__}.")
@@ -325,29 +324,26 @@ def _state_ledger(ledger: PrivacyLedger) -> PrivacyStatement:
         counts[title, replace(guarantee, scope=scope)] += 1
     facts = []
     steps = []
-    releases: Counter[PrivacyGuarantee] = Counter()
     for (title, guarantee), count in counts.items():
         name = title if count == 1 else f"{title}, {count} times"
-        steps.append(StatedStep(name, guarantee))
-        releases[guarantee] += count
         together = add_guarantees({guarantee: count})
+        steps.append(StatedStep(name, together))
         facts += [Fact(column, name, CHARGED, together) for column in guarantee.scope]
     total = fixed = None
     notes = [_format_spending(ledger), *_LEDGER_NOTES]
     if steps:
-        fixed = add_guarantees(releases)
+        fixed = add_guarantees(Counter(step.guarantee for step in steps))
         total = replace(fixed, **_describe_spending(account))
         attack = fixed._format_attack()
         if total.secure and attack != total._format_attack():
             notes.append(_IF_FIXED.format(attack=attack))
-    budget = account.to_fields()
     return PrivacyStatement(
         tuple(facts),
         total,
         tuple(notes),
         tuple(steps),
         total_if_fixed=fixed,
-        ledgers=(budget,),
+        ledgers=(account.to_fields(),),
     )
 
 
@@ -357,7 +353,7 @@ def _format_spending(ledger: PrivacyLedger) -> str:
     for name, (budget, spent, _) in ledger.balance().items():
         if name != "guess" and budget > 0:
             parts.append(f"{name} {format_number(spent)} of {format_number(budget)}")
-    return f"{' and '.join(parts)} {'is' if len(parts) == 1 else 'are'} spent."
+    return f"Spent: {' and '.join(parts)}."
 
 
 def _describe_spending(account: Account) -> dict[str, Any]:
