@@ -26,6 +26,7 @@ from skdp.central._scalers import (
 from skdp.central._selectors import DPSelectKBest
 from skdp.central._simple_imputer import DPSimpleImputer
 from skdp.central.additive import DPAdditiveClassifier, DPAdditiveRegressor
+from skdp.central.groups._comparisons import compare_groups
 from skdp.central.groups._group_by import TOTAL as TOTAL
 from skdp.central.groups._group_by import DPGroupBy
 
@@ -50,6 +51,7 @@ __all__ = [
     "DPSimpleImputer",
     "DPStandardScaler",
     "DPTargetEncoder",
+    "compare_groups",
     "discover_domain",
     "propose_test_release",
     "sample_and_aggregate",

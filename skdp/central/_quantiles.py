@@ -375,6 +375,12 @@ class QuantilePlan:
         return choices
 
     @property
+    def endpoint_epsilon(self) -> float:
+        """The epsilon of the choice of an endpoint; of a quantile without intervals."""
+        budget, _ = self._choices[-1]
+        return float(budget.choice)
+
+    @property
     def losses(self) -> tuple[Loss, ...]:
         """The privacy losses of all choices; empty for a budget in rho or mu, which bounds them better than epsilon."""
         # The choices of groups that do not overlap are one exponential mechanism, whose

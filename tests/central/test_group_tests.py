@@ -1,14 +1,14 @@
-"""Tests of released groups, by a method and by a recipe of the guide: sizes over null tables, power, and mistakes."""
+"""Tests of released groups, by methods and by a recipe of the guide: sizes over null tables, power, and mistakes."""
 
-import math
 from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom, chi2_contingency, norm, random_table, ttest_ind
+from scipy.stats import binom, chi2_contingency, random_table, ttest_ind
 
 from skdp import DPGroupBy, Interval
+from skdp.central import compare_groups
 from skdp.privacy import Mu, Rho
 from tests.conftest import diagonal, often
 
@@ -27,35 +27,28 @@ def count_limit(n_tables):
     return int(binom.isf(1e-6, n_tables, 0.05))
 
 
-def compare_means(found, column, first, second):
-    """Return the difference of two means, its standard error and the p-value: the recipe of the guide."""
-    groups = [found.loc[first], found.loc[second]]
-    difference = groups[0][f"{column}_mean"] - groups[1][f"{column}_mean"]
-    if math.isnan(difference):
-        return math.nan, math.nan, 1.0
-    errors = [group[f"{column}_mean_std_error"] for group in groups]
-    for group in groups:
-        deviation = group[f"{column}_std"] + group[f"{column}_std_std_error"]
-        errors.append(deviation / math.sqrt(max(group["count"], 1)))
-    error = math.hypot(*errors)
-    z = abs(difference) / error
-    return difference, error, max(2 * norm.sf(z), math.exp(-math.sqrt(2) * z))
+def compare_means(groups, first, second):
+    """Return the difference of two means, its standard error and the p-value."""
+    row = compare_groups(groups, pair=(first, second)).loc["x_mean"]
+    return row[["change", "std_error", "p_value"]].tolist()
 
 
 def compare_null_groups(n_rows, epsilon, shape, *, n_tables=400, fraction=0.5, shift=0.0):
-    """Return the p-values of comparisons of two groups with equal means, from one release of many pairs of groups."""
+    """Return the p-values of comparisons of equal means, from two releases of many groups, and without privacy."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"k": np.repeat(np.arange(n_tables), n_rows), "x": SHAPES[shape](rng, n_tables * n_rows)})
-    table["sex"] = np.where(rng.random(len(table)) < fraction, "f", "m")
-    table["x"] = (table["x"] + shift * (table["sex"] == "m")).clip(0, 1)
-    keys = {"k": range(n_tables), "sex": ["f", "m"]}
-    options = {"bounds": (0, 1), "statistics": ["count", "mean", "std"], "random_state": 0}
-    found = DPGroupBy(epsilon, by=["k", "sex"], keys=keys, **options).fit(table).to_frame()
-    p_values = [compare_means(found, "x", (k, "f"), (k, "m"))[2] for k in range(n_tables)]
-    classical = [
-        ttest_ind(*(rows.loc[rows["sex"] == sex, "x"] for sex in "fm")).pvalue for _, rows in table.groupby("k")
+    sex = np.where(rng.random(len(table)) < fraction, "f", "m")
+    table["x"] = (table["x"] + shift * (sex == "m")).clip(0, 1)
+    options = {"keys": {"k": range(n_tables)}, "bounds": (0, 1), "statistics": ["count", "mean", "std"]}
+    releases = [
+        DPGroupBy(epsilon, by="k", random_state=seed, **options).fit(table[sex == name])
+        for seed, name in enumerate("fm")
     ]
-    return np.array(p_values), np.array(classical)
+    found = compare_groups(*releases).loc["x_mean", "p_value"].fillna(1.0)
+    classical = [
+        ttest_ind(*(rows.loc[sex[rows.index] == name, "x"] for name in "fm")).pvalue for _, rows in table.groupby("k")
+    ]
+    return found.to_numpy(), np.array(classical)
 
 
 @pytest.mark.parametrize(
@@ -124,13 +117,12 @@ def test_tests_are_functions_of_the_release(epsilon, totals):
     options = {"bounds": {"x": (0, 120)}, "statistics": ["count", "mean", "std"], "random_state": 0}
     groups = DPGroupBy(epsilon, by=["region", "sex"], keys=KEYS, totals=totals, **options).fit(rows)
     assert groups.test_independence() == groups.test_independence() == 1 / 2000
-    found = groups.to_frame()
-    difference, error, p_value = compare_means(found, "x", ("n", "f"), ("n", "m"))
+    difference, error, p_value = compare_means(groups, ("n", "m"), ("n", "f"))
     assert abs(difference - 10) < 3 * error
     assert error == pytest.approx(29 * np.sqrt(2 / 1500), rel=0.5)
     assert p_value < 1e-4
     if totals:
-        assert compare_means(found, "x", ("total", "f"), ("total", "m"))[1] < error
+        assert compare_means(groups, ("total", "f"), ("total", "m"))[1] < error
 
 
 def test_medians_are_compared_by_a_cut_at_the_median():

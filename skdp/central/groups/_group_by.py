@@ -610,6 +610,8 @@ class DPGroupBy(WeightedStatistic):
         self.keys_ = list(map(to_objects, zip(*product(*labels), strict=True)))
         level = check_confidence_level(self.confidence_level)
         self.estimates_ = {}
+        # Noisy numbers of values, or sums of weights, (n_groups, n_columns or 1).
+        self._n_values: Floats | None = None
         estimates: dict[str, Estimate] = {}
         is_known = np.ones((self._domain.size, 1), bool)
         for noise in plan.noises:
@@ -617,6 +619,7 @@ class DPGroupBy(WeightedStatistic):
             estimates, is_known = self._estimate_sums(noisy, bounds, noise, unit)
         if quantiles is not None:
             drawn = quantiles.draw(level, source)
+            self._endpoint_epsilon = quantiles.endpoint_epsilon
             for index, name in enumerate(self._probabilities):
                 placed = (self._place_cells(part[:, :, index]) for part in drawn)
                 estimates[name] = Estimate(*placed)
@@ -644,10 +647,12 @@ class DPGroupBy(WeightedStatistic):
             sums = NoisySums.of(self._add_totals(counts), bounds[:0], **options)
             error = to_float(noise.std) * unit * np.sqrt(n_cells)
             counts = self._add_totals(self._round_counts(counts * unit, error[0]))
+            self._n_values = counts.astype(float)
             lower, upper = count_interval(counts, error, level)
             self.estimates_[COUNT] = np.hstack([counts, error, lower, upper])
         if noisy.size:
             sums = NoisySums.of(self._add_totals(noisy), bounds, **options)
+            self._n_values = sums.counts * unit
             for name in self._sum_statistics:
                 estimates[name] = SUM_STATISTICS[name].estimate(sums, level)
         if "sum" in estimates:

@@ -1,0 +1,161 @@
+"""Changes between two releases: sizes of tests over null tables, intervals, power, and mistakes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom
+
+from skdp import DPGroupBy, PrivacyLedger
+from skdp.central import compare_groups
+from skdp.privacy import Mu
+from tests.conftest import diagonal, often
+
+pytestmark = pytest.mark.usefixtures("repeatable_draws")
+
+KEYS = {"k": ["a", "b"], "sex": ["f", "m"]}
+SHAPES = {
+    "normal": lambda rng, n: rng.normal(50, 10, n),
+    "lognormal": lambda rng, n: rng.lognormal(3, 0.7, n),
+    "binary": lambda rng, n: 100.0 * (rng.random(n) < 0.05),
+}
+WEIGHTS = {"none": None, "two": ([5, 20.0], [0.5, 0.5]), "uneven": ([1, 2, 20.0], [0.5, 0.4, 0.1])}
+
+
+def release(n_groups, n_rows, epsilon, weights, shape, statistics, seed, *, rows_per_person=1, factor=1.0):
+    """Release groups with a Poisson number of rows each."""
+    rng = np.random.default_rng(seed)
+    key = np.repeat(np.arange(n_groups), rng.poisson(n_rows * factor / rows_per_person, n_groups))
+    value = SHAPES[shape](rng, len(key)).clip(0, 100)
+    key, value = np.repeat(key, rows_per_person), np.repeat(value, rows_per_person)
+    values, p = WEIGHTS[weights] or (None, None)
+    weight = (
+        None if values is None else np.repeat(rng.choice(values, len(key) // rows_per_person, p=p), rows_per_person)
+    )
+    model = DPGroupBy(epsilon, by="k", keys={"k": range(n_groups)}, bounds=(0.0, 100.0), statistics=statistics)
+    model.set_params(max_weight=20.0 if values else None, max_rows_per_person=rows_per_person, random_state=seed)
+    return model.fit(pd.DataFrame({"k": key, "x": value}), sample_weight=weight)
+
+
+def check_size(result, n_tests):
+    """Fail if more than 5 % of the true hypotheses are rejected at the level 0.05, with a false-alarm rate of 1e-6."""
+    for name, part in result["p_value"].groupby(level=0):
+        n_rejected = (part <= 0.05).sum()
+        assert n_rejected <= binom.isf(1e-6, n_tests, 0.05), name
+
+
+SETTINGS = [
+    (n_rows, epsilon, weights, shape)
+    for n_rows, epsilon in ((3, 0.1), (100, 0.1), (3, 1.0), (30, 1.0), (1000, 1.0), (10, 4.0), (300, 4.0))
+    for weights in WEIGHTS
+    for shape in SHAPES
+]
+SMALL = [setting for setting in SETTINGS if setting[0] <= 300]
+FEW = [(3, 1.0, "uneven", "normal"), (300, 4.0, "none", "binary"), (300, 4.0, "uneven", "lognormal")]
+
+
+@pytest.mark.parametrize("setting", often(SETTINGS, FEW), ids=str)
+@pytest.mark.parametrize("statistics", [["count", "mean", "sum"], ["count", "mean", "std", "sum"]], ids=len)
+def test_true_hypotheses_are_rejected_at_most_as_often_as_stated(setting, statistics):
+    is_long = setting not in FEW
+    n_groups = 2000 if is_long else 300
+    releases = [release(n_groups, *setting, statistics, seed) for seed in (1, 2)]
+    check_size(compare_groups(*releases), n_groups)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("setting", "probability"), diagonal(SMALL, [0.5, 0.9]), ids=str)
+def test_true_hypotheses_about_quantiles_are_rejected_at_most_as_often_as_stated(setting, probability):
+    releases = [release(200, *setting, ["count", probability], seed) for seed in (1, 2)]
+    check_size(compare_groups(*releases), 200)
+
+
+def test_several_rows_of_a_person_do_not_increase_the_size():
+    """Three equal rows of each person, which are not independent."""
+    setting = (300, 30.0, "none", "normal", ["count", "mean", "std"])
+    releases = [release(300, *setting, seed, rows_per_person=3) for seed in (1, 2)]
+    check_size(compare_groups(*releases), 300)
+    for one in releases:
+        one.max_rows_per_person = 1
+    with pytest.raises(AssertionError):
+        check_size(compare_groups(*releases), 300)
+
+
+@pytest.mark.parametrize("ratio", [False, True])
+@pytest.mark.parametrize("weights", ["none", "two"])
+def test_intervals_cover_changes_and_ratios(ratio, weights):
+    options = (weights, "lognormal", ["count", "mean", "std", "sum"])
+    first = release(300, 200, 2.0, *options, 1)
+    second = release(300, 200, 2.0, *options, 2, factor=1.5)
+    found = compare_groups(first, second, ratio=ratio)
+    n = 200 * (1 if weights == "none" else 12.5)
+    mean = np.exp(3 + 0.49 / 2)  # a thousandth of the values is clipped to 100
+    for name, before in (("count", n), ("x_sum", n * mean)):
+        true = 1.5 if ratio else 0.5 * before
+        rows = found.loc[name]
+        assert ((rows["lower"] <= true) & (true <= rows["upper"])).mean() >= 0.95 - 4.9 * np.sqrt(0.05 * 0.95 / 300)
+    true = 1.0 if ratio else 0.0
+    rows = found.loc["x_mean"]
+    assert ((rows["lower"] <= true) & (true <= rows["upper"])).mean() >= 0.88
+    is_found = found.loc["count", "p_value"] < 0.05
+    assert is_found.mean() > (0.95 if weights == "none" else 0.8)
+    assert (is_found == ~found.loc["count"].eval("lower <= @true <= upper")).all()
+
+
+def test_changes_of_complete_tables_have_the_error_of_the_noise():
+    releases = [release(50, 100, 1.0, "none", "normal", ["count", "median"], seed) for seed in (1, 2)]
+    found = compare_groups(*releases, design_effect=0).loc["count"]
+    assert found["std_error"].tolist() == pytest.approx(
+        [np.hypot(*(r.estimates_["count"][0, 1] for r in releases))] * 50
+    )
+    wide = compare_groups(*releases, design_effect=4).loc["x_median"]
+    assert (wide["std_error"] > compare_groups(*releases).loc["x_median", "std_error"]).all()
+
+
+def test_comparison_of_a_pair_equals_the_comparison_of_tables():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(
+        {"k": rng.choice(["a", "b"], 900), "sex": rng.choice(["f", "m"], 900), "x": rng.gamma(2, 9, 900)}
+    )
+    options = {"keys": KEYS, "bounds": (0.0, 99.0), "statistics": ["count", "mean", "median"], "totals": True}
+    ledger = PrivacyLedger(9.0)
+    model = DPGroupBy(Mu(3, delta=1e-6), by=["k", "sex"], random_state=0, **options).fit(rows)
+    model.ledger = ledger
+    found = compare_groups(model, pair=(("a", "f"), ("b", "total")))
+    first, second = (model.estimates_["x_mean"][index] for index in (0, 5))
+    assert found.loc["x_mean", ["first", "second", "change"]].tolist() == [first[0], second[0], second[0] - first[0]]
+    assert list(found.index) == ["count", "x_mean", "x_median"]
+    assert np.isnan(found.loc["x_median", "p_value"])  # not released for totals
+    assert compare_groups(model, model)["p_value"].dropna().eq(1).all()
+    assert ledger.spent.epsilon == 0
+
+
+def fit(**parameters):
+    rows = pd.DataFrame({"k": ["a", "b"], "sex": ["f", "m"], "x": [1.0, 2.0]})
+    given = {"by": ["k", "sex"], "keys": KEYS, "bounds": (0.0, 9.0), "random_state": 0} | parameters
+    return DPGroupBy(1.0, **given).fit(rows)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "match"),
+    [
+        (lambda: compare_groups(fit()), ValueError, "Exactly one of `second` and `pair` is required"),
+        (lambda: compare_groups(fit(), {}), TypeError, "`second` must be a fitted DPGroupBy, got dict"),
+        (lambda: compare_groups(fit(), fit(statistics="count")), ValueError, "the groups and statistics of `first`"),
+        (lambda: compare_groups(fit(), pair=(("a", "f"), ("a", "w"))), ValueError, "`pair` must contain two groups"),
+        (
+            lambda: compare_groups(fit(totals=True), pair=(("a", "f"), ("total", "f"))),
+            ValueError,
+            "two groups without common rows",
+        ),
+        (lambda: compare_groups(fit(), fit(), design_effect=-1), ValueError, "`design_effect` must be a number >= 0"),
+        (lambda: compare_groups(*[fit(statistics="median")] * 2), ValueError, "must contain 'count'"),
+        (
+            lambda: compare_groups(*[fit(statistics=["count", 0.1], intervals=False)] * 2),
+            ValueError,
+            "`intervals` must be True",
+        ),
+    ],
+)
+def test_mistakes_raise_errors(make, error, match):
+    with pytest.raises(error, match=match):
+        make()
