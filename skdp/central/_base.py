@@ -40,6 +40,7 @@ from skdp.central._sums import read_values
 from skdp.central.statistics import (
     Batches,
     Noise,
+    count_persons,
     limit_persons,
     read_persons,
     rows_within,
@@ -320,6 +321,8 @@ class CentralStatistic(CentralEstimator):
     _requires_rows: ClassVar[bool] = False
     # True if missing numbers are excluded.
     _takes_missing: ClassVar[bool] = True
+    # True if the fraction of rows that are excluded for `max_rows_per_person` is released.
+    _releases_exclusions: ClassVar[bool] = False
     # True if columns have declared values of any type instead of numbers.
     _takes_categories: ClassVar[bool] = False
 
@@ -422,19 +425,23 @@ class CentralStatistic(CentralEstimator):
                 X, target = without_column(X, target, "y")
             y = (target, *weights) if weights else target
         if large is not None:
-            columns = large.template
+            columns, counts, whole = large.template, None, large
             if person is not None:
                 large, columns = limit_persons(
                     large, person, max_rows, self._make_row_generator()
                 )
-            return Batches(self._read_columns(columns, y, large), large)
+                if self._releases_exclusions:
+                    counts = count_persons(whole, person)
+            table = self._read_columns(columns, y, large)
+            return Batches(table, large, rows_by_person=counts)
         X, person = split_persons(X, person)
         table = self._read_columns(X, y, None)
         if person is None:
             return Batches(table)
         persons = read_persons(person, table)
         is_within = rows_within(persons, max_rows, self._make_row_generator())
-        return Batches(table.take(np.flatnonzero(is_within)))
+        table = table.take(np.flatnonzero(is_within))
+        return Batches(table, rows_by_person=np.bincount(persons))
 
     def _make_row_generator(self) -> np.random.Generator:
         """Return a generator that chooses rows of people, independent of the noise."""

@@ -17,6 +17,7 @@ import skdp
 from skdp.central.statistics import choose
 from skdp.privacy import PrivacyBudget
 from skdp.randomness import SeededSource
+from skdp.testing import replay_release
 
 pytestmark = pytest.mark.usefixtures("repeatable_draws")
 
@@ -212,3 +213,56 @@ def test_ids_of_two_types_are_refused():
     ids = np.array([number if number % 2 else str(number) for number in range(20)] * 2, dtype=object)
     with pytest.raises(ValueError, match=r"^`person` must have ids of one type, got integers and other values\."):
         skdp.DPMean(1.0, bounds=(0, 1)).fit(np.ones((40, 1)), person=ids)
+
+
+def release_exclusions(table, epsilon=1.0, max_rows=2, seed=0, **parameters):
+    groups = skdp.DPGroupBy(
+        epsilon, by="x", keys={"x": [0, 1]}, max_rows_per_person=max_rows, random_state=seed, statistics="count"
+    )
+    return groups.set_params(**parameters).fit(table, person="who")
+
+
+def make_visits(n_people=3000):
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(n_people), rng.integers(1, 6, n_people))
+    return pd.DataFrame({"x": rng.integers(0, 2, len(who)), "who": who})
+
+
+@pytest.mark.filterwarnings("ignore:About .* of the rows of a person are excluded")
+def test_excluded_fraction_is_the_mean_over_persons_in_memory_and_in_engines():
+    visits = make_visits()
+    expected = (1 - 2 / visits.groupby("who").size()).clip(0).mean()
+    text = visits.assign(who="id " + visits["who"].astype(str))
+    for table in (visits, pl.from_pandas(visits).lazy(), pl.from_pandas(text).lazy(), text):
+        assert release_exclusions(table, 1e6).excluded_fraction_ == pytest.approx(
+            [expected, 0, expected, expected], abs=1e-3
+        )
+    covered = []
+    for seed in range(200):
+        lower, upper = release_exclusions(visits, 1.0, seed=seed).excluded_fraction_[2:]
+        covered.append(lower <= expected <= upper)
+    assert np.mean(covered) >= 0.95 - 4.9 * math.sqrt(0.95 * 0.05 / 200)
+
+
+def test_warning_of_excluded_rows_follows_from_noisy_numbers():
+    visits = make_visits()
+    with pytest.warns(UserWarning, match="About 29% of the rows of a person are excluded, .* by max_rows_per_person=2"):
+        release_exclusions(visits)
+    release_exclusions(visits, max_rows=5)  # excludes nothing
+    # The noise exceeds the number of persons.
+    assert np.isnan(release_exclusions(visits, 0.001).excluded_fraction_[0])
+    assert np.isnan(release_exclusions(visits, 0.001).fit(visits[["x"]]).excluded_fraction_).all()
+
+
+@pytest.mark.filterwarnings("ignore:About .* of the rows of a person are excluded")
+@pytest.mark.parametrize("epsilon", [1.0, skdp.privacy.Rho(0.1, delta=1e-6)])
+def test_person_with_many_rows_costs_at_most_epsilon(epsilon):
+    used = []
+    for n_rows in (1, 2, 3, 50):
+        visits = pd.DataFrame({"x": 0, "who": [*([9] * n_rows), 1, 1, 1, 2]})
+        for removed in (visits[n_rows:], visits[1:]):  # the person, or a row of the person
+            replay = replay_release(lambda table: release_exclusions(table, epsilon), visits, removed)
+            assert replay.passed, replay.findings
+            if len(removed) == 4:
+                used.append(replay.epsilon / replay.guarantee.epsilon)
+    assert 0.5 < max(used) <= 1 + 1e-9

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 from numbers import Real
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._arrays import Floats, Mask
+from skdp._arrays import Floats, Integers, Mask
 from skdp.base import (
     Bounds,
     ColumnName,
@@ -34,9 +35,11 @@ from skdp.central._quantiles import (
 from skdp.central._ranges import count_interval
 from skdp.central._sums import (
     GRID,
+    GroupSums,
     NoisySums,
     clip_floats,
     sum_by_cells,
+    sum_groups,
     warn_of_objects,
 )
 from skdp.central.groups._independence import compute_chi_squares, simulate_tables
@@ -49,6 +52,7 @@ from skdp.central.statistics import (
     make_frame,
     make_label_decoders,
     to_float,
+    warn_user,
 )
 from skdp.domain import Domain, DomainLike
 from skdp.oracles import project_to_simplex
@@ -80,6 +84,12 @@ SUM_STATISTICS: dict[Any, SumStatistic] = {
 }
 MEDIAN = "median"
 COUNT = "count"
+
+# The fraction of the budget for the fraction of excluded rows, and the largest one without
+# a warning. With 1,000 persons and epsilon 1, its standard error is 0.05.
+EXCLUSION_PART = Fraction(1, 25)
+MAX_EXCLUDED_FRACTION = 0.05
+UNIT_BOUNDS = np.array([[0.0, 1.0]])
 
 # Value of `totals` for totals of quantiles, too.
 QUANTILES = "quantiles"
@@ -140,6 +150,9 @@ class DPGroupBy(WeightedStatistic):
         For ``"count"``, ``"<column>_mean"`` and all other statistics, such as ``"<column>_q25"`` (for 0.25): the noisy
         statistic of each group, the standard deviation of its noise (nan for quantiles), and its interval, for the
         clipped values of this table.
+    excluded_fraction_ : ndarray of shape (4,)
+        With ``person``, the noisy fraction of the rows of a person that `max_rows_per_person` excludes, as a mean over
+        persons, its standard error and its interval; nan without ``person``. It has 4 % of the budget.
     keys_ : list of ndarray of object, each of shape (n_groups,)
         For each key column, the value of each group; of an `Interval`, the name of the bin.
     bounds_ : ndarray of shape (n_columns, 2)
@@ -224,6 +237,7 @@ class DPGroupBy(WeightedStatistic):
     """
 
     _takes_categories = True
+    _releases_exclusions = True
 
     def __init__(
         self,
@@ -513,6 +527,10 @@ class DPGroupBy(WeightedStatistic):
             counts = sums.rows[:, np.newaxis] // (GRID // step)
             numbers = np.hstack([counts.astype(object), numbers])
 
+        excluded = None
+        if rows.rows_by_person is not None:
+            excluded = _sum_excluded(rows.rows_by_person, budget)
+            budget *= 1 - EXCLUSION_PART
         part = self._find_part_of_quantiles(numbers.shape[1], len(names))
         noises: tuple[Noise, ...] = ()
         mechanisms: list[str] = []
@@ -526,11 +544,15 @@ class DPGroupBy(WeightedStatistic):
             quantiles = self._plan_quantiles(rows, domain, bounds, budget * part)
             mechanisms.append(quantiles.mechanism)
             losses = (*losses, *quantiles.losses) if quantiles.losses else ()
+        if excluded is not None:
+            losses = (*losses, excluded[1].loss) if losses else ()
         if 0 < part < 1:
             parts = zip(mechanisms, (1 - part, part), strict=True)
             mechanisms = [f"{name} ({float(x):.0%} of the budget)" for name, x in parts]
         unit = (max_weight or 1.0) / step
-        exact = numbers, bounds, unit, quantiles, (groups, library, names)
+        if excluded is not None:
+            mechanisms.append(f"{excluded[1].name} on the fraction of excluded rows")
+        exact = numbers, bounds, unit, quantiles, excluded, (groups, library, names)
         return Plan(exact, noises, "; ".join(mechanisms), losses)
 
     def _find_part_of_quantiles(self, n_sums: int, n_columns: int) -> Fraction:
@@ -602,13 +624,18 @@ class DPGroupBy(WeightedStatistic):
 
     def _release(self, plan: Plan, source: ByteSource) -> None:
         """Add noise to the numbers of each group, and set the estimates with standard errors and intervals."""
-        numbers, bounds, unit, quantiles, public = plan.exact
+        numbers, bounds, unit, quantiles, excluded, public = plan.exact
         self._domain, self._library, names = public
         self._measured = tuple(names)
         self._is_weighted = self.max_weight is not None
         labels = [self._domain[name].labels for name in self._domain.columns]
         self.keys_ = list(map(to_objects, zip(*product(*labels), strict=True)))
         level = check_confidence_level(self.confidence_level)
+        self.excluded_fraction_ = np.full(4, math.nan)
+        if excluded is not None:
+            numbers_of_persons, noise = excluded
+            drawn = NoisySums.draw(numbers_of_persons, UNIT_BOUNDS, noise, source)
+            self._set_exclusions(drawn, level)
         self.estimates_ = {}
         # Noisy numbers of values, or sums of weights, (n_groups, n_columns or 1).
         self._n_values: Floats | None = None
@@ -630,6 +657,20 @@ class DPGroupBy(WeightedStatistic):
                 if statistic != "sum":
                     parts[~is_known[:, column], :2] = np.nan
                 self.estimates_[f"{name}_{statistic}"] = parts
+
+    def _set_exclusions(self, sums: NoisySums, level: float) -> None:
+        """Set the fraction of excluded rows, and warn if it is large."""
+        self.excluded_fraction_ = np.ravel(sums.estimate_means(level))
+        value, _, lower, _ = self.excluded_fraction_
+        if not sums.is_measured(level).all():
+            self.excluded_fraction_[:2] = math.nan
+        elif lower > MAX_EXCLUDED_FRACTION:
+            warn_user(
+                f"About {value:.0%} of the rows of a person are excluded, on average "
+                f"over persons (with noise), by max_rows_per_person="
+                f"{self.max_rows_per_person}. Counts and sums are too small",
+                "guide/curator_statistics#several-rows-per-person",
+            )
 
     def _estimate_sums(
         self, noisy: Floats, bounds: Floats, noise: Noise, unit: float
@@ -695,6 +736,17 @@ class DPGroupBy(WeightedStatistic):
         for axis in range(len(sizes)):
             table = np.concatenate([table, table.sum(axis, keepdims=True)], axis)
         return table.reshape(self._domain.size, *cells.shape[1:])
+
+
+def _sum_excluded(counts: Integers, budget: PrivacyBudget) -> tuple[Any, Noise]:
+    """Sum the fractions of excluded rows over persons, with their noise; `counts` has the rows of each person."""
+    # A person adds `GRID` to the number of persons, and at most `GRID` to the sum of positions.
+    fractions = np.maximum(1 - budget.rows / counts, 0)
+    sums = GroupSums.read(
+        sum_groups([fractions], UNIT_BOUNDS, None, 1, None), UNIT_BOUNDS
+    )
+    noise = Noise.joint(replace(budget * EXCLUSION_PART, rows=1), GRID, 2)
+    return sums.numbers(), noise
 
 
 def _round_to_width(values: Floats, widths: Any) -> Floats:

@@ -1,6 +1,7 @@
 """Integer sums, quantiles and counts, with exact noise."""
 
 from skdp.central.statistics._batches import Batches as Batches
+from skdp.central.statistics._batches import count_persons as count_persons
 from skdp.central.statistics._batches import find_missing as find_missing
 from skdp.central.statistics._batches import limit_persons as limit_persons
 from skdp.central.statistics._batches import read_persons as read_persons

@@ -61,6 +61,9 @@ class Batches:
     large: LargeTable | None = None
     # True if the last column contains the weights of the rows.
     is_weighted: bool = False
+    # The number of rows of each person, before rows were excluded; None without persons, or
+    # if the estimator does not release the fraction of excluded rows.
+    rows_by_person: Integers | None = None
 
     @property
     def names(self) -> tuple[Any, ...]:
@@ -230,6 +233,20 @@ def limit_persons(
     if n_missing.any():
         raise _make_missing_person_error()
     return large.limit_persons(person, max_rows, int(rng.integers(1 << 31))), features
+
+
+def count_persons(large: LargeTable, person: Any) -> Integers:
+    """Count the rows of each person in a large table; `person` is the name of the column of people."""
+    _, column = without_column(large.template, person, "person")
+    (counts,) = Batches(wrap_table(column), large).count_texts(_count_persons)
+    return np.fromiter(counts.values(), np.int64, len(counts))
+
+
+def _count_persons(table: Table) -> list[Counter[Any]]:
+    """Count the rows of each person in the single column of a table."""
+    ids = nw.from_native(table.columns[0], series_only=True).to_list()
+    is_text = any(isinstance(value, str) for value in ids)
+    return [Counter(map(read_key, ids) if is_text else ids)]
 
 
 def _count_missing(table: Table) -> list[Integers]:
