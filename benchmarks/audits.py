@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -99,13 +100,15 @@ def audit_mean(table: Any, epsilon: float, seed: int) -> Any:
 
     factor, n_draws = table
     rows = pd.DataFrame({"x": [1.0, 1.0, 0.0]})
-    release = DPMean(factor * epsilon, bounds={"x": (0, 1)})
+    seeds = count(seed << 32)
+
+    def release(table: pd.DataFrame) -> Any:
+        """Return a mean with a seed of its own."""
+        mean = DPMean(factor * epsilon, bounds={"x": (0, 1)}, random_state=next(seeds))
+        return mean.fit(table).mean_
+
     return audit_epsilon(
-        release,
-        [rows, rows.iloc[1:]],
-        epsilon=epsilon,
-        n_draws=n_draws // 4,
-        random_state=seed,
+        release, [rows, rows.iloc[1:]], epsilon=epsilon, n_draws=n_draws // 4
     )
 
 

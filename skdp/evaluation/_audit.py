@@ -5,13 +5,11 @@ from __future__ import annotations
 import copy
 import itertools
 import math
-import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -24,7 +22,6 @@ from skdp.base import (
     draw_seed,
     find_stack_level,
     parse_bounds,
-    split_if_supervised,
 )
 from skdp.domain import Domain
 from skdp.evaluation._audit_events import (
@@ -41,14 +38,10 @@ from skdp.local import ReportProtocol
 from skdp.pages import warn
 from skdp.privacy import check_delta, check_epsilon
 from skdp.randomness import check_size
-from skdp.tables import is_frame
 
 # Largest number of declared values of a column that are tried. With more, too few of a
 # million draws would be left for each pair.
 MAX_VALUES = 50
-
-# Types of fitted attributes that are audited, besides tables.
-_READABLE = (Number, str, bool, type(None), np.ndarray, list, tuple, dict)
 
 
 @dataclass(frozen=True)
@@ -86,29 +79,26 @@ def audit_epsilon(
 
     Parameters
     ----------
-    release : estimator or callable
-        Local transformer of any package, estimator of the central model, or function
-        from a table to its release. A transformer must privatize rows independently,
-        so that a table of m equal rows gives m draws; wrap such a function in
-        `sklearn.preprocessing.FunctionTransformer`. For an estimator of the central
-        model, the fitted attributes that are numbers, text or tables are audited. The
-        last column of a table is the target of an estimator that requires a target.
+    release : transformer or callable
+        Local transformer of any package, or function from a table to its release, such
+        as ``lambda X: DPMean(bounds=(0, 1)).fit(X).mean_``. A transformer must privatize
+        rows independently, so that a table of m equal rows gives m draws; wrap such a
+        function in `sklearn.preprocessing.FunctionTransformer`.
     neighbors : list of tables, default=None
         At least two public tables, any two of which differ in one record. All pairs are
-        tried. They must be pandas DataFrames, unless the release is a callable. If
-        None, tables of one record each are made from the declared values of a local
-        transformer, so that all pairs of values of a column are tried; for a column
-        with more than 50 values, 50 of them, and a warning names the column. Other
-        releases require `neighbors`.
+        tried. For a transformer, they are pandas DataFrames of one row. If None, these
+        are made from the declared values of the transformer, so that all pairs of
+        values of a column are tried; for a column with more than 50 values, 50 of
+        them, and a warning names the column. A function requires `neighbors`.
     epsilon : float, default=None
-        Claimed epsilon. If None, `guarantee_` of the estimator is the claim.
+        Claimed epsilon. If None, `guarantee_` of the transformer is the claim.
     delta : float, default=0.0
         Claimed delta, with `epsilon`.
     n_draws : int, default=None
         Number of draws over all tables, at least 100. If None, 1,000,000 rows of a
-        transformer, or 10,000 calls of another release.
+        transformer, or 10,000 calls of a function.
     random_state : int, default=None
-        Seed of an estimator. Pass an int for reproducible output.
+        Seed of a transformer. Pass an int for reproducible output.
 
     Returns
     -------
@@ -126,8 +116,8 @@ def audit_epsilon(
     Raises
     ------
     TypeError, ValueError
-        If a parameter is out of range, the claim or the neighbors are missing, the
-        tables are not neighbors, every release fails, or the release is a Pipeline.
+        If a parameter is out of range, the claim or the neighbors are missing, every
+        release fails, or the release is a Pipeline or an estimator of the central model.
 
     See Also
     --------
@@ -175,7 +165,7 @@ def audit_epsilon(
     _check_neighbors(neighbors)
     methods = ("transform", "report", "fit")
     if any(hasattr(release, name) for name in methods):
-        audited = _read_estimator(release, neighbors, draw_seed(random_state))
+        audited = _read_transformer(release, neighbors, draw_seed(random_state))
     else:
         audited = _read_callable(release, neighbors, random_state)
     claimed_delta = float(check_delta(delta))
@@ -187,7 +177,12 @@ def audit_epsilon(
             "of the estimator is the claim."
         )
     else:
-        claimed, claimed_delta = _read_claim(audited)
+        guarantee = getattr(audited.fitted, "guarantee_", None)
+        if guarantee is None:
+            raise ValueError(
+                "`epsilon` is required for a release without guarantee_, got None."
+            )
+        claimed, claimed_delta = float(guarantee.epsilon), float(guarantee.delta)
     _check_releases(audited)
     lower, n_used, event = find_bound(
         audited.draw,
@@ -214,23 +209,6 @@ class _Audited:
     draw: Sampler
     n_draws: int
     fitted: Any = None
-    is_central: bool = False
-
-
-def _audit_calls(
-    release: Callable[[Any], Any], tables: Sequence[Any], **options: Any
-) -> _Audited:
-    """Describe the audit of a function of a whole table, where each call is one draw.
-
-    `tables` are neighbors, and `options` further fields of the result.
-    """
-
-    def draw(table: int, n: int) -> Draws:
-        """Call the release of a table n times, without its warnings."""
-        with warnings.catch_warnings(action="ignore"):
-            return read_calls(partial(release, tables[table]), n)
-
-    return _Audited(list(tables), draw, 10_000, **options)
 
 
 def _check_releases(audited: _Audited) -> None:
@@ -280,13 +258,19 @@ def _read_callable(release: Any, neighbors: Any, random_state: Any) -> _Audited:
             "`random_state` must be None for a callable, which draws its own random "
             f"bits, got {random_state!r}."
         )
-    return _audit_calls(release, neighbors)
+
+    def draw(table: int, n: int) -> Draws:
+        """Call the release of a table n times, without its warnings."""
+        with warnings.catch_warnings(action="ignore"):
+            return read_calls(partial(release, neighbors[table]), n)
+
+    return _Audited(list(neighbors), draw, 10_000)
 
 
-def _read_estimator(estimator: Any, neighbors: Any, seed: int | None) -> _Audited:
-    """Describe the audit of an estimator of the local or central model, without its ledger.
+def _read_transformer(estimator: Any, neighbors: Any, seed: int | None) -> _Audited:
+    """Describe the audit of a local transformer, without its ledger.
 
-    `neighbors` are tables, any two of which differ in one record; None makes records from declared values.
+    `neighbors` are tables of one row; None makes records from declared values.
     """
     if isinstance(estimator, type):
         name = estimator.__name__
@@ -300,44 +284,29 @@ def _read_estimator(estimator: Any, neighbors: Any, seed: int | None) -> _Audite
             f"`release` must have guarantee_, got {type(estimator).__name__}. Audit "
             "its private step, or pass a function, `neighbors` and `epsilon`."
         )
-    clones = _Clones(estimator, seed)
-    # An estimator of the central model has no transform, or its transform does not
-    # protect rows, or its guarantee states a trusted curator.
-    is_local = hasattr(estimator, "transform") or hasattr(estimator, "report")
-    if not is_local or getattr(estimator, "protects_rows", None) is False:
-        return _read_central(estimator, neighbors, clones)
+    _check_local(estimator, getattr(estimator, "protects_rows", None) is not False)
     tables = _make_records(estimator) if neighbors is None else list(neighbors)
-    fitted = _fit_once(estimator, tables[0], clones)
-    if getattr(getattr(fitted, "guarantee_", None), "trust", "local") != "local":
-        return _read_central(estimator, neighbors, clones)
-    if neighbors is not None:
-        _check_differences(tables)
-    # Rows of a larger table are released together.
-    if len(tables[0]) > 1 and hasattr(estimator, "get_params"):
-        return _audit_calls(lambda table: _release(clones(), table), tables)
+    if {len(table) for table in tables} != {1}:
+        raise ValueError(
+            "`neighbors` must have one row each for a transformer, got other numbers of "
+            "rows. Pass a function to audit the release of a whole table."
+        )
+    fitted = _fit_once(estimator, tables[0], seed)
+    trust = getattr(getattr(fitted, "guarantee_", None), "trust", "local")
+    _check_local(estimator, trust == "local")
     draw = draw_rows(partial(_release, fitted), tables, fitted)
     return _Audited(tables, draw, 1_000_000, fitted)
 
 
-def _check_differences(tables: Sequence[pd.DataFrame]) -> None:
-    """Raise an error unless each table differs from the first table in exactly one row."""
-    first = tables[0].to_numpy(object)
-    # Rows are compared as text, so that nan equals nan.
-    first_rows = list(map(repr, first.tolist()))
-    for table in tables[1:]:
-        values = table.to_numpy(object)
-        if values.shape != first.shape:
-            raise ValueError(
-                "`neighbors` must have the same shape, got "
-                f"{first.shape} and {values.shape}."
-            )
-        rows = map(repr, values.tolist())
-        n_differing = sum(map(operator.ne, first_rows, rows))
-        if n_differing != 1:
-            raise ValueError(
-                "`neighbors` must differ in exactly one row, got tables that differ in "
-                f"{n_differing}."
-            )
+def _check_local(estimator: Any, is_local: bool) -> None:
+    """Raise an error for an estimator of the central model, whose transform does not protect rows."""
+    has_reports = hasattr(estimator, "transform") or hasattr(estimator, "report")
+    if not (is_local and has_reports):
+        raise TypeError(
+            "`release` must be a local transformer or a function, got "
+            f"{type(estimator).__name__}. Use skdp.testing.replay_release, or pass a "
+            "function that fits it and returns an attribute."
+        )
 
 
 # Ids of records with permanent reports, each of which is used once.
@@ -349,85 +318,30 @@ def _release(estimator: Any, table: Any) -> Any:
     if not hasattr(estimator, "transform"):
         return estimator.report(table)
     options = {}
-    if _list_parameters(estimator, "secret_key", only_set=True):
+    if _list_parameters(estimator, "secret_key"):
         # Permanent reports are independent only for records that have not been released.
         options["person"] = [next(_record_numbers) for _ in range(len(table))]
-    if not _is_fitted(estimator):
-        estimator.fit(table)
     return estimator.transform(table, **options)
 
 
-class _Clones:
-    """Factory of clones without a ledger, each with its own seed if the estimator has one."""
-
-    def __init__(self, estimator: Any, seed: int | None) -> None:
-        """Find the nested parameters that are ledgers and seeds, which each clone replaces."""
-        self.estimator = estimator
-        self.ledgers = _list_parameters(estimator, "ledger", only_set=True)
-        self.seeds = _list_parameters(estimator, "random_state", only_set=seed is None)
-        # A seed of the estimator makes the audit reproducible, too.
-        if seed is None and self.seeds:
-            seed = draw_seed(estimator.get_params()[self.seeds[0]])
-        self.rng = np.random.default_rng(seed)
-
-    def __call__(self) -> Any:
-        """Return a new clone of the estimator."""
-        changes: dict[str, Any] = dict.fromkeys(self.ledgers)
-        for name in self.seeds:
-            changes[name] = int(self.rng.integers(1 << 32))
-        return clone(self.estimator).set_params(**changes)
-
-
-def _fit_once(estimator: Any, table: Any, clones: _Clones) -> Any:
-    """Return a copy that is fitted to a table, unless the estimator is fitted already; then copy it."""
-    # A fitted estimator can be copied if it has neither a ledger to remove nor a seed to
-    # replace.
-    if not (clones.ledgers or clones.seeds) and _is_fitted(estimator):
-        return copy.deepcopy(estimator)
-    fitted = clones()
-    if hasattr(fitted, "transform"):
+def _fit_once(estimator: Any, table: Any, seed: int | None) -> Any:
+    """Return a copy without a ledger and with a seed, fitted to a table unless the estimator is fitted already."""
+    changes: dict[str, Any] = dict.fromkeys(_list_parameters(estimator, "ledger"))
+    if seed is not None:
+        seeds = _list_parameters(estimator, "random_state", only_set=False)
+        changes |= dict.fromkeys(seeds, seed)
+    is_copied = not changes and _is_fitted(estimator)
+    if is_copied or not hasattr(estimator, "get_params"):
+        fitted = copy.deepcopy(estimator)
+    else:
+        fitted = clone(estimator).set_params(**changes)
+    if hasattr(fitted, "transform") and not _is_fitted(fitted):
         with warnings.catch_warnings(action="ignore"):
-            fitted.fit(*split_if_supervised(fitted, table))
+            fitted.fit(table)
     return fitted
 
 
-def _read_central(estimator: Any, neighbors: Any, clones: _Clones) -> _Audited:
-    """Describe the audit of the fitted attributes of a central-model estimator; each `fit` is one draw.
-
-    `clones` makes unfitted clones of the estimator.
-    """
-    if neighbors is None:
-        raise TypeError(
-            "`neighbors` must be two tables that differ in one record, got None, which "
-            f"requires a local transformer. {type(estimator).__name__} is not one."
-        )
-
-    def fit(table: Any) -> Any:
-        """Fit a new clone to a table, without warnings."""
-        fitted = clones()
-        with warnings.catch_warnings(action="ignore"):
-            return fitted.fit(*split_if_supervised(fitted, table))
-
-    return _audit_calls(
-        lambda table: _read_attributes(fit(table)),
-        neighbors,
-        fitted=fit(neighbors[0]),
-        is_central=True,
-    )
-
-
-def _read_attributes(fitted: Any) -> dict[str, Any]:
-    """Return the public fitted attributes that are numbers, text or tables."""
-    attributes = {}
-    for name, value in vars(fitted).items():
-        is_public = name.endswith("_") and not name.startswith("_")
-        is_readable = isinstance(value, _READABLE) or is_frame(value)
-        if is_public and is_readable and name != "guarantee_":
-            attributes[name] = value
-    return attributes
-
-
-def _list_parameters(estimator: Any, name: str, *, only_set: bool) -> list[str]:
+def _list_parameters(estimator: Any, name: str, *, only_set: bool = True) -> list[str]:
     """List the nested parameters with a name; with `only_set`, without parameters that are None."""
     keys = []
     if hasattr(estimator, "get_params"):
@@ -446,29 +360,6 @@ def _is_fitted(estimator: Any) -> bool:
     except NotFittedError:
         return False
     return True
-
-
-def _read_claim(audited: _Audited) -> tuple[float, float]:
-    """Return the epsilon and delta that the estimator states for the given neighbors."""
-    guarantee = getattr(audited.fitted, "guarantee_", None)
-    if guarantee is None:
-        raise ValueError(
-            "`epsilon` is required for a release without guarantee_, got None."
-        )
-    n_rows = set(map(len, audited.tables))
-    if guarantee.relation == "replace_values":
-        # The guarantee does not cover differences in the public columns.
-        scope = list(guarantee.scope)
-        public_tables = [table.drop(columns=scope) for table in audited.tables]
-        if not all(map(public_tables[0].equals, public_tables)):
-            raise ValueError(
-                f"`neighbors` must differ only in the values of the columns {scope}, "
-                "got a difference in another column or in the number of rows."
-            )
-    elif audited.is_central:
-        # Tables with the same number of rows differ by the replacement of a row.
-        guarantee = guarantee.to("replace" if len(n_rows) == 1 else "add_remove")
-    return float(guarantee.epsilon), float(guarantee.delta)
 
 
 # Neighboring tables of one record, made from declared values

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from skdp.base import split_if_supervised
 from skdp.domain import Categories, Interval
 from skdp.privacy import Mu, PrivacyGuarantee, Rho
-from skdp.tables import is_frame, is_missing
+from skdp.tables import is_frame, is_missing, to_object_list, wrap_table
 from skdp.testing._recording import record_random_bytes
 
 # Seed of public rows.
@@ -360,17 +360,9 @@ def _choose_dtype(values: list[Any]) -> Any:
 
 def read_columns(output: Any) -> ValueLists:
     """Convert a table of any library to lists of Python values, with None for missing values."""
-    columns: ValueLists = {}
-    if isinstance(output, np.ndarray):
-        for position, column in enumerate(output.T):
-            columns[f"x{position}"] = column.tolist()
-    elif isinstance(output, pd.DataFrame):
-        # narwhals rejects column names that are not text.
-        for name in output.columns:
-            columns[name] = output[name].tolist()
-    else:
-        columns = nw.from_native(output, eager_only=True).to_dict(as_series=False)
-    for name, column in columns.items():
-        if not set(map(type, column)) <= {bool, int, str}:
-            columns[name] = [None if is_missing(value) else value for value in column]
+    table = wrap_table(output)
+    columns = {}
+    for name, column in zip(table.names, table.columns, strict=True):
+        values = to_object_list(column)
+        columns[name] = [None if is_missing(value) else value for value in values]
     return columns
