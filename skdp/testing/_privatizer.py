@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -86,8 +87,10 @@ def _describe_form(subject: Privatizer, X: Any, seed: Any, note: str) -> dict[st
         described[f"the attribute {name}"] = hash_value(value)
     schema: Any = getattr(released, "schema", None)
     metadata = getattr(schema, "metadata", None)
-    # The hash of no rows has the dtypes and attributes of a pandas table.
-    empty = "" if hasattr(schema, "metadata") else hash_value(released[:0])
+    # The hash of no rows has the dtypes and attributes of a pandas table. A copy has no
+    # strides of the rows.
+    is_arrow = hasattr(schema, "metadata")
+    empty = "" if is_arrow else hash_value(copy.deepcopy(released[:0]))
     described["dtypes and metadata"] = f"{schema} {metadata} {empty}"
     return described
 
